@@ -1,0 +1,173 @@
+"""Mutants of the package's Python: which tier of the tests notices that a line is wrong.
+
+    python -m tools.mutants --rooms planner,network --count 12
+
+A mutant is the installed package, copied, with one operator, comparison, number or condition
+changed, drawn from the modules of a room. The fast tier of the room's tests runs until a test
+fails; where none does, the slow tier follows. A mutant that neither kills may compute the same. The
+table at the end gives the share of killed mutants that the fast tier kills, by room, and names the
+others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import itertools
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pplconv
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = Path(pplconv.__file__).resolve().parent
+ROOMS = ("algorithms", "imaging", "instances", "machine", "network", "planner", "wisdom")
+
+_COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
+}  # fmt: skip
+_OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.FloorDiv,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change.
+
+    Parameters
+    ----------
+    path : Path
+        Of the module, below the package.
+    line : int
+        Where it is.
+    text : str
+        The module with the change.
+    what : str
+        The expression as it is now, and the line that it was in.
+    """
+
+    path: Path
+    line: int
+    text: str
+    what: str
+
+    def __str__(self) -> str:
+        """Say where and what."""
+        return f"{self.path}:{self.line}: {self.what}"
+
+
+def changes(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield each expression that can be changed, changed, and then put back."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and type(node.ops[0]) in _COMPARISONS:
+            own = node.ops[0]
+            node.ops[0] = _COMPARISONS[type(own)]()
+            yield node
+            node.ops[0] = own
+        elif isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+            if isinstance(node.left, ast.Constant) and isinstance(node.left.value, str):
+                continue
+            operator = node.op
+            node.op = _OPERATORS[type(operator)]()
+            yield node
+            node.op = operator
+        elif isinstance(node, ast.BoolOp):
+            word = node.op
+            node.op = ast.Or() if isinstance(word, ast.And) else ast.And()
+            yield node
+            node.op = word
+        elif isinstance(node, ast.Constant) and type(node.value) is int:
+            number = node.value
+            node.value = number + 1
+            yield node
+            node.value = number
+
+
+def draw(room: str, count: int, rng: random.Random) -> list[Mutant]:
+    """Draw mutants of a room's modules, each change as likely as any other."""
+    places = [
+        (path, index)
+        for path in sorted((PACKAGE / room).rglob("*.py"))
+        for index, _ in enumerate(changes(ast.parse(path.read_text())))
+    ]
+    return [_mutant(path, index) for path, index in rng.sample(places, min(count, len(places)))]
+
+
+def _mutant(path: Path, index: int) -> Mutant:
+    source = path.read_text()
+    tree = ast.parse(source)
+    node = next(itertools.islice(changes(tree), index, None))
+    line: int = node.lineno  # type: ignore[attr-defined]
+    before = source.splitlines()[line - 1].strip()
+    what = f"{ast.unparse(node)!r} in {before!r}"
+    return Mutant(path.relative_to(PACKAGE), line, ast.unparse(tree), what)
+
+
+def survives(mutant: Mutant | None, room: str, tier: str, folder: Path) -> bool:
+    """Run a tier of a room's tests with the package in `folder`, one module of it changed."""
+    package = folder / "pplconv"
+    if mutant is not None:
+        (package / mutant.path).write_text(mutant.text)
+    command = [sys.executable, "-P", "-m", "pytest", "-x", "-q", "-n", "auto", f"--tier={tier}"]
+    try:
+        done = subprocess.run(
+            [*command, "-p", "no:cacheprovider", f"tests/{room}"],
+            cwd=ROOT,
+            env=os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=900,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return False  # what does not end is noticed
+    finally:
+        if mutant is not None:
+            shutil.copy2(PACKAGE / mutant.path, package / mutant.path)
+    return done.returncode == 0
+
+
+def main(arguments: list[str]) -> int:
+    """Print a line for each mutant, and a table."""
+    parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__)
+    parser.add_argument("--rooms", default=",".join(ROOMS), help=f"default {','.join(ROOMS)}")
+    parser.add_argument("--count", type=int, default=12, help="mutants of each room (12)")
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="of the draw")
+    asked = parser.parse_args(arguments)
+    print(f"drawn by --seed={asked.seed}", flush=True)
+    table = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        shutil.copytree(PACKAGE, folder / "pplconv", ignore=shutil.ignore_patterns("__pycache__"))
+        for room in asked.rooms.split(","):
+            if not survives(None, room, "fast", folder):
+                print(f"{room}: its tests fail without any mutant", file=sys.stderr)
+                return 1
+            kills = {"fast": 0, "slow": 0, "none": 0}
+            for mutant in draw(room, asked.count, random.Random(f"{asked.seed}{room}")):
+                tiers = ("fast", "slow")
+                by = next((t for t in tiers if not survives(mutant, room, t, folder)), "none")
+                kills[by] += 1
+                print(f"{room}: killed by {by}: {mutant}", flush=True)
+            table.append((room, kills))
+    print("| room | killed by the fast tier | by the slow one alone | by neither | fast / killed |")
+    print("| --- | ---: | ---: | ---: | ---: |")
+    for room, kills in table:
+        killed = kills["fast"] + kills["slow"]
+        share = f"{100 * kills['fast'] / killed:.0f} %" if killed else "-"
+        print(f"| {room} | {kills['fast']} | {kills['slow']} | {kills['none']} | {share} |")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
