@@ -24,6 +24,7 @@ __all__ = [
     "configure",
     "deselect",
     "give_to_controller",
+    "isa_of_case",
     "lines",
     "named_by",
     "report",
@@ -81,13 +82,19 @@ def thin(metafunc: pytest.Metafunc) -> None:
     counts = metafunc.config.stash.setdefault(_LEFT_OUT, Counter())
     calls, left = metafunc._calls, []
     for call in calls:
-        name = named_by(call.params)
+        name = isa_of_case(call)
         if name is not None and why_not(name):
             left.append(name)
     if not left or len(left) == len(calls):
         return  # a test of which no case can run is left out as a whole
     counts.update(left)
-    calls[:] = [call for call in calls if named_by(call.params) not in left]
+    calls[:] = [call for call in calls if isa_of_case(call) not in left]
+
+
+def isa_of_case(call: Any) -> str | None:
+    """Give the instruction set that a case belongs to, by its marks or by its parameters."""
+    marks = [mark.args[0] for mark in call.marks if mark.name == "needs_isa"]
+    return next((name for name in marks if name in LADDER), None) or named_by(call.params)
 
 
 def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:

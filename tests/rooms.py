@@ -2,7 +2,7 @@
 
     python tests/rooms.py changed     # folders of tests whose room differs from `tested.json`
     python tests/rooms.py edited      # those of files that differ from the last commit
-    python tests/rooms.py record      # after `make test-all`: all rooms are as they were tested
+    python tests/rooms.py record      # by `make test-all`: all rooms are as they were tested
 
 A room is a folder of `tests` with the folders that it is about. Documents are left out.
 """
@@ -19,23 +19,34 @@ ROOT = Path(__file__).resolve().parents[1]
 RECORD = Path(__file__).resolve().with_name("tested.json")
 
 # What a room of tests is about, beside the folder of `pplconv` that has its name.
+_PLANS = ("pplconv/algorithms", "pplconv/planner", "pplconv/machine", "pplconv/wisdom")
+_CALLS = ("pplconv/api", "pplconv/schedules", "pplconv/memory", "pplconv/runtime", "asm", *_PLANS)
 ABOUT = {
+    "algorithms": _PLANS,
     "analysis": ("benchmarks/analysis", "asm"),
-    "api": ("pplconv/schedules",),
+    "api": _CALLS,
     "benchmarks": ("benchmarks",),
     "clusters": ("pplconv/integrations", "pplconv/instances"),
     "docs": ("examples", "tools/site"),
-    "fuzz": ("pplconv/api", "pplconv/schedules", "asm"),
-    "kernels": ("asm", "pplconv/schedules"),
-    "network": ("pplconv/schedules",),
-    "packaging": ("asm", "tools/wheels"),
+    "fuzz": _CALLS,
+    "imaging": _CALLS,
+    "instances": ("pplconv/runtime", "pplconv/machine"),
+    "integrations": ("pplconv/api", "pplconv/network"),
+    "kernels": ("asm",),
+    "memory": ("pplconv/schedules",),
+    "network": _CALLS,
+    "packaging": ("asm", "tools/wheels", "setup.py", "pyproject.toml", "MANIFEST.in", "Makefile"),
+    "planner": _PLANS,
+    "quant": ("pplconv/api",),
+    "runtime": ("pplconv/schedules", "pplconv/machine"),
     "sanitizers": ("pplconv/schedules", "pplconv/runtime"),
-    "serving": ("pplconv/integrations",),
+    "serving": ("pplconv/integrations", "pplconv/network"),
     "soak": ("pplconv/instances",),
     "tools": ("tools",),
+    "wisdom": _PLANS,
 }
-# Suffixes of files that decide what is tested.
-SOURCES = {".py", ".pyi", ".pyx", ".pxd", ".c", ".h", ".json", ".toml"}
+# Of these no name says what they are about: helpers of all tests, and modules that all import.
+COMMON = ("tests", "pplconv")
 
 
 def rooms() -> list[str]:
@@ -44,22 +55,24 @@ def rooms() -> list[str]:
     return sorted(path.name for path in here.iterdir() if any(path.glob("test_*.py")))
 
 
-def folders(room: str) -> list[str]:
-    """Give the folders of a room."""
-    own = [f"tests/{room}", *ABOUT.get(room, ())]
-    return [*own, f"pplconv/{room}"] if (ROOT / "pplconv" / room).is_dir() else own
+def is_about(room: str, name: str) -> bool:
+    """Whether the tests of a room depend on a file, given by its path below the root."""
+    path = Path(name)
+    if path.suffix == ".md" or path == RECORD.relative_to(ROOT):
+        return False
+    if str(path.parent) in COMMON:
+        return not path.name.startswith("test_")
+    places = (f"tests/{room}", f"pplconv/{room}", *ABOUT.get(room, ()))
+    return any(name == place or name.startswith(f"{place}/") for place in places)
 
 
 def digest(room: str) -> str:
-    """Digest of the contents of its files; single modules of the package are with the calls."""
-    tracked = _git("ls-files", *folders(room))
-    if room == "api":
-        tracked += [name for name in _git("ls-files", "pplconv") if name.count("/") == 1]
+    """Digest of the contents of all files that a room's tests depend on."""
     total = hashlib.sha256()
-    for name in sorted(tracked):
-        path = ROOT / name
-        if path.suffix in SOURCES and path != RECORD and path.is_file():
-            total.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    for name in sorted(_git("ls-files")):
+        if is_about(room, name) and (ROOT / name).is_file():
+            contents = hashlib.sha256((ROOT / name).read_bytes()).hexdigest()
+            total.update(f"{name}\0{contents}\n".encode())
     return total.hexdigest()
 
 
@@ -70,16 +83,11 @@ def changed() -> list[str]:
 
 
 def edited() -> list[str]:
-    """Name rooms, and files beside them, that differ from the last commit."""
+    """Name rooms, and test files beside them, that differ from the last commit."""
     names = _git("diff", "--name-only", "HEAD")
     names += _git("ls-files", "--others", "--exclude-standard")
-    found = [
-        f"tests/{room}"
-        for room in rooms()
-        if any(name.startswith(tuple(f"{folder}/" for folder in folders(room))) for name in names)
-    ]
-    own = [n for n in names if n.startswith("tests/test_") and (ROOT / n).is_file()]
-    return sorted({*found, *own})
+    found = [f"tests/{room}" for room in rooms() if any(is_about(room, name) for name in names)]
+    return found + [n for n in names if n.startswith("tests/test_") and (ROOT / n).is_file()]
 
 
 def _git(*arguments: str) -> list[str]:

@@ -31,7 +31,9 @@ def run_pytest(*arguments: str, **variables: str) -> subprocess.CompletedProcess
     """Run a file's tests in a process with these variables and none of its own kind."""
     ours = ("PPLCONV_MAX_ISA", "PPLCONV_TEST_", "PYTEST_")
     environment = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
-    command = [sys.executable, "-P" if sys.version_info >= (3, 11) else "-I", "-m", "pytest"]
+    # The installed package is the one that is tested: no folder of the sources on the path.
+    code = "import sys; sys.path.pop(0); import pytest; sys.exit(pytest.main())"
+    command = [sys.executable, "-c", code]
     return subprocess.run(
         [*command, "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments],
         cwd=ROOT,

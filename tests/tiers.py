@@ -6,11 +6,11 @@
 - of the cases of a test marked ``sampled(n)`` all but `n`, drawn anew in each run, from each
   instruction set in turn: the tests whose cases take most of the suite's time, and resemble one
   another;
-- most random problems of tests that draw them (`EXAMPLES` instead of 200).
+- most random problems of tests that Hypothesis draws (`EXAMPLES` instead of 200).
 
-Everything else is in both tiers, above all each case that ever was a bug: those are tests of their
-own, or cases of tests without the mark. ``--tier=slow`` is what the fast tier leaves out whatever
-is drawn, ``--tier=all`` (the default) is everything.
+The fast tier has everything else whole, above all each case that ever was a bug: those are tests of
+their own, or cases of tests without the mark. ``--tier=slow`` is every test that the fast tier does
+not have whole, ``--tier=all`` (the default) is every test.
 
 A run says which number it draws by, and ``--tier-seed`` repeats it. Cases are left out before
 pytest makes tests of them: an emulated process takes milliseconds to make each.
@@ -127,7 +127,7 @@ def thin(metafunc: pytest.Metafunc) -> None:
         count,
         metafunc.definition.nodeid,
         option.tier_seed,
-        lambda call: instruction_sets.named_by(call.params),
+        instruction_sets.isa_of_case,
     )
 
 
@@ -139,7 +139,9 @@ def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
     kept, left = [], []
     for item in items:
         slow = item.get_closest_marker("slow") is not None
-        wanted = not slow if tier == "fast" else slow or item.get_closest_marker("sampled")
+        # Hypothesis marks its tests itself.
+        part = any(map(item.get_closest_marker, ("sampled", "hypothesis")))
+        wanted = not slow if tier == "fast" else slow or part
         (kept if wanted else left).append(item)
     items[:] = kept
     if left:

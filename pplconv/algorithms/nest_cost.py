@@ -243,7 +243,9 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float, threads: int) -> fl
         # memory, a row for each step of k. Most of the step's time hides that.
         step = step_cycles(core, nest.mr, nest.nr // nest.lanes)
         is_matrix = nest.problem is p
-        rate = core.far_rate(int(own * p.k * numerics.weight_bytes)) if is_matrix else core.l3_rate
+        # All threads read the same weights, which each one's share of L3 holds a part of.
+        each = int(own * p.k * numerics.weight_bytes) // threads
+        rate = core.far_rate(each) if is_matrix else core.l3_rate
         row = nest.panels.width * numerics.weight_bytes / rate
         panels = nest.hw_segments * ceil_div(nest.oc, nest.panels.width)
         hidden = FETCHED if is_matrix else 0.7

@@ -93,7 +93,7 @@ class _Frame:
         weights = self.oc * matrix.k * self.weight
         # Of L2, for packed pixels that share it with the weights on their way through. Weights of a
         # large matrix come from memory again for each segment of A, so segments are larger.
-        from_memory = problem is matrix and 0 < core.l3_bytes < weights
+        from_memory = problem is matrix and 0 < core.l3_bytes * around.threads < weights
         self.room = self.l2 * 3 // 8 if from_memory else self.l2 // 4
 
     def block_of_k(self, budget: int) -> int:

@@ -65,6 +65,7 @@ def test_guards_are_there(probe, where):
     assert done.returncode in (-signal.SIGSEGV, -signal.SIGBUS), done.stderr
 
 
+@pytest.mark.sampled(1)  # of one case: the fast tier has a part of its mutants
 def test_what_is_taken_runs_inside_its_memory(probe, request):
     one_in = 20 if is_emulated() else 5 if request.config.option.tier == "fast" else 1
     done = probe(str(one_in))

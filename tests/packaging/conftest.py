@@ -1,7 +1,7 @@
 """Build the package once for the whole test run, however many workers there are.
 
 ``PPLCONV_TEST_DIST`` names a folder with an sdist and the wheel that was made of it alone: then
-those are what is tested (``make test WHEEL_OF=sdist``), and nothing is built here.
+those are what is tested (``make test-all WHEEL_OF=sdist``), and nothing is built here.
 """
 
 from __future__ import annotations
