@@ -128,7 +128,7 @@ def test_float32_that_half_precision_does_not_hold_is_infinite():
     [
         ((24, 16, 3, 3), {"precision": "fp32"}),
         ((24, 16, 3, 3), {"algorithm": "winograd"}),
-        ((16, 1, 9, 9), {"groups": 16, "padding": 4}),
+        ((16, 1, 9, 9), {"groups": 16, "padding": 4, "algorithm": "depthwise"}),
     ],
     ids=["asked for", "winograd", "depthwise of 81 taps"],
 )
