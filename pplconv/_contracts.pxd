@@ -679,11 +679,11 @@ cdef extern from "pplconv_kernels.h" nogil:
     ctypedef void (*pplconv_kernel)(const void *args) noexcept nogil
 
     struct pplconv_kernel_row:
-        const char *symbol
-        const char *op
-        const char *dtype
-        const char *isa
-        const char *tuning
+        char symbol[64]
+        char op[28]
+        char dtype[12]
+        char isa[16]
+        char tuning[12]
         int32_t mr
         int32_t nr
         int32_t kr
