@@ -115,8 +115,7 @@ QUANTIZATION = Record(
 
 KERNEL_ROW = Record(
     "pplconv_kernel_row",
-    "/* Words lie in the row: each pointer would be a relocation, of which a process that starts makes\n"
-    " * every one. */",
+    "/* Words lie in the row: each pointer would be a relocation for every process that starts. */",
     (
         ("char", ("symbol[64]", "op[28]", "dtype[12]", "isa[16]", "tuning[12]")),
         ("int32_t", ("mr", "nr", "kr", "vector_bytes", "lanes")),
