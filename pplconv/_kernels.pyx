@@ -87,13 +87,17 @@ ACTIVATIONS = {
 }
 
 
+cdef str word(const char *text):
+    return text.decode()
+
+
 cdef dict _row(const pplconv_kernel_row *row):
     return {
-        "symbol": row.symbol.decode(),
-        "op": row.op.decode(),
-        "dtype": row.dtype.decode(),
-        "isa": row.isa.decode(),
-        "tuning": row.tuning.decode(),
+        "symbol": word(row.symbol),
+        "op": word(row.op),
+        "dtype": word(row.dtype),
+        "isa": word(row.isa),
+        "tuning": word(row.tuning),
         "mr": row.mr,
         "nr": row.nr,
         "kr": row.kr,
@@ -187,7 +191,7 @@ def serving(str op, str dtype, str isa, int mr=0, int nr=0, int kr=0):
                                                     mr, nr, kr)
     if row == NULL:
         raise LookupError(_lack(op, dtype, mr, nr, kr))
-    return row.symbol.decode()
+    return word(row.symbol)
 
 
 cdef str _lack(str op, str dtype, int mr, int nr, int kr):
@@ -228,7 +232,7 @@ cdef int find_gemm_family(str dtype, str isa, int kr, GemmFamily *family) except
         family.lanes = row.lanes
         v = row.nr // family.lanes
         if v > MAX_VECTORS or row.mr > MAX_MR:
-            raise LookupError(f"{row.symbol.decode()} is larger than MAX_VECTORS x MAX_MR")
+            raise LookupError(f"{word(row.symbol)} is larger than MAX_VECTORS x MAX_MR")
         family.tile[v - 1][row.mr - 1] = row.function
     if family.lanes == 0:
         raise LookupError(f"no GEMM kernels of kr {kr} for {dtype} on {isa}")
@@ -260,7 +264,7 @@ cdef int find_sparse_family(str dtype, str isa, int panel, int kr, bint by_pixel
                 continue
             index = row.nr // row.lanes if by_pixels else row.mr
             if index > (MAX_PIXELS if by_pixels else MAX_MR):
-                raise LookupError(f"{row.symbol.decode()} is larger than the loops can index")
+                raise LookupError(f"{word(row.symbol)} is larger than the loops can index")
             family.lanes = row.lanes
             family.tile[index - 1] = row.function
         level = _below(level)
