@@ -29,11 +29,13 @@ pytestmark = [
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
-# As objects it writes what it was given, and names the template of a kernel as the compiler does.
+# It makes no precompiled headers. As objects it writes what it was given, and names the template of
+# a kernel as the compiler does.
 # REFUSE is a pattern of targets that it does not make. MEET names two targets that wait for each
 # other, DIE the one that is half written as all ends.
 COMPILER = r"""#!/bin/sh
 arguments="$*"
+case $arguments in *"-x c-header"*) exit 1 ;; esac
 while [ $# -gt 0 ]; do
     case $1 in
         -c) source=$2 ;;
