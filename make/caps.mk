@@ -1,6 +1,6 @@
-# The suite as machines with fewer instruction sets run it.  `PPLCONV_MAX_ISA=avx2 make test-all` is all of
-# it; this is a share of each file under each lower cap: the same tests in the same order with the
-# same numbers each time, so that only a change can turn it red.
+# The suite as machines with fewer instruction sets run it.  `PPLCONV_MAX_ISA=avx2 make test-all` is
+# all of it; this is a share of the fast tier under each lower cap: the same tests in the same order
+# with the same numbers each time, so that only a change can turn it red.
 .PHONY: test-caps
 
 CAPS_ONE_IN ?= 4

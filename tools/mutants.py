@@ -4,9 +4,9 @@
 
 A mutant is the installed package, copied, with one operator, comparison, number or condition
 changed, drawn from the modules of a room. The fast tier of the room's tests runs until a test
-fails; where none does, the slow tier follows. A mutant that neither kills may compute the same. The
-table at the end gives the share of killed mutants that the fast tier kills, by room, and names the
-others.
+fails; where none does, the slow tier follows. A mutant that neither kills may compute the same. A
+line names each mutant. The table at the end gives, by room, the share of killed mutants that the
+fast tier kills.
 """
 
 from __future__ import annotations

@@ -146,7 +146,6 @@ def built_once(tmp_path_factory, packages) -> Tree:
     return tree
 
 
-@pytest.mark.slow
 def test_a_first_build_makes_everything_once(built_once):
     assert sorted(built_once.first_translated) == modules()
     names = built_once.first
@@ -194,7 +193,6 @@ def test_a_changed_module_is_translated_alone(built_once):
     assert names == sorted(["pplconv.instances._flat.o", *module])
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["kernel", "module", "link"])
 def test_what_a_killed_build_left_is_made_again(built_once, kind):
     """The half that lies there is newer than all that it is made of."""
@@ -216,7 +214,6 @@ def test_what_a_killed_build_left_is_made_again(built_once, kind):
     assert built_once.build() == []
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not any(ISAS[k.isa].dtypes == () for k in kernels(MACHINE)), reason="all old")
 def test_what_an_assembler_does_not_know_is_written_as_numbers(built_once):
     """It is asked once if it knows all, else each time; PPLCONV_ENCODE=1 asks for nothing."""

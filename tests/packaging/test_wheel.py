@@ -86,7 +86,6 @@ def test_metadata(metadata):
     assert "Programming Language :: Python :: 3.10" in classifiers
 
 
-@pytest.mark.slow
 def test_it_needs_three_packages_only(metadata):
     requirements = [Requirement(text) for text in metadata.get_all("Requires-Dist")]
     plain = {r.name for r in requirements if r.marker is None or "extra" not in str(r.marker)}
@@ -111,7 +110,6 @@ pplconv.show_config()
 """
 
 
-@pytest.mark.slow
 def test_wheel_runs_in_an_empty_environment(built, tmp_path, run):
     """Only what the wheel asks for is beside it; the source tree is out of reach."""
     venv.create(tmp_path / "env", with_pip=True)
