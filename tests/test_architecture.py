@@ -324,6 +324,22 @@ def test_no_module_has_typed_memoryviews(path):
     assert re.findall(declared, code_of(path), re.MULTILINE) == []
 
 
+@each_file(PACKAGE, ".pyx", ".pxd")
+def test_no_module_has_generators(path):
+    """Their support is 14 KB of machine code in each module; a list serves as well."""
+    opened = []
+    left_out = r"""\"{3}[\s\S]*?"{3}|"(\\.|[^"\\\n])*"|'(\\.|[^'\\\n])*'|#.*"""
+    code = re.sub(left_out, "", path.read_text(encoding="utf-8"))
+    for word in re.findall(r"[^\W\d]\w*|[()\[\]{}]", code):
+        if word in "([{":
+            opened.append(word)
+        elif word in ")]}":
+            opened.pop()
+        else:
+            assert word != "yield" and (word != "for" or opened[-1:] != ["("])
+    assert opened == []
+
+
 def test_one_loop_serves_all_teams():
     found = sources(PACKAGE, ".pyx", ".pxd", ".h")
     start = r"cython(\.|\s+cimport\s+)parallel|\bpthread_create\s*\("

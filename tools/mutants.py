@@ -3,10 +3,11 @@
     python -m tools.mutants --rooms planner,network --count 12
 
 A mutant is the installed package, copied, with one operator, comparison, number or condition
-changed, drawn from the modules of a room. The fast tier of the room's tests runs until a test
-fails; where none does, the slow tier follows. A mutant that neither kills may compute the same. A
-line names each mutant. The table at the end gives, by room, the share of killed mutants that the
-fast tier kills.
+changed, drawn from the modules of a room. For each mutant the fast tier of the room's tests runs
+until a test fails. The slow tier meets all survivors at once; where it fails, each half of them,
+and so on. (Two changes that hide each other would pass; most survivors compute the same.) A line
+names each mutant. The table at the end gives, by room, the share of killed mutants that the fast
+tier kills.
 """
 
 from __future__ import annotations
@@ -20,15 +21,20 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pplconv
-
 ROOT = Path(__file__).resolve().parents[1]
+# The installed package, where there is one, rather than the sources.
+sys.path[:] = [*(entry for entry in sys.path if Path(entry).resolve() != ROOT), str(ROOT)]
+
+import pplconv  # noqa: E402
+
 PACKAGE = Path(pplconv.__file__).resolve().parent
-ROOMS = ("algorithms", "imaging", "instances", "machine", "network", "planner", "wisdom")
+ROOMS = (
+    "algorithms", "api", "imaging", "instances", "machine", "network", "planner", "quant", "wisdom",
+)  # fmt: skip
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
@@ -51,17 +57,17 @@ class Mutant:
     ----------
     path : Path
         Of the module, below the package.
+    index : int
+        Its number among the changes of the module.
     line : int
         Where it is.
-    text : str
-        The module with the change.
     what : str
         The expression as it is now, and the line that it was in.
     """
 
     path: Path
+    index: int
     line: int
-    text: str
     what: str
 
     def __str__(self) -> str:
@@ -113,14 +119,25 @@ def _mutant(path: Path, index: int) -> Mutant:
     line: int = node.lineno  # type: ignore[attr-defined]
     before = source.splitlines()[line - 1].strip()
     what = f"{ast.unparse(node)!r} in {before!r}"
-    return Mutant(path.relative_to(PACKAGE), line, ast.unparse(tree), what)
+    return Mutant(path.relative_to(PACKAGE), index, line, what)
 
 
-def survives(mutant: Mutant | None, room: str, tier: str, folder: Path) -> bool:
-    """Run a tier of a room's tests with the package in `folder`, one module of it changed."""
+def changed(path: Path, indices: Iterable[int]) -> str:
+    """Return a module's text with all of these changes."""
+    tree = ast.parse((PACKAGE / path).read_text())
+    # From the last to the first: a change may be no place for another one any more.
+    for index in sorted(indices, reverse=True):
+        next(itertools.islice(changes(tree), index, None))
+    return ast.unparse(tree)
+
+
+def survive(mutants: Sequence[Mutant], room: str, tier: str, folder: Path) -> bool:
+    """Run a tier of a room's tests with the package in `folder`, changed by all of them."""
     package = folder / "pplconv"
-    if mutant is not None:
-        (package / mutant.path).write_text(mutant.text)
+    paths = {mutant.path for mutant in mutants}
+    for path in paths:
+        text = changed(path, [mutant.index for mutant in mutants if mutant.path == path])
+        (package / path).write_text(text)
     # No folder of the sources on the path, in any version of Python.
     code = "import sys; sys.path.pop(0); import pytest; sys.exit(pytest.main())"
     command = [sys.executable, "-c", code, "-x", "-q", "-n", "auto", f"--tier={tier}"]
@@ -137,11 +154,25 @@ def survives(mutant: Mutant | None, room: str, tier: str, folder: Path) -> bool:
     except subprocess.TimeoutExpired:
         return False  # what does not end is noticed
     finally:
-        if mutant is not None:
-            shutil.copy2(PACKAGE / mutant.path, package / mutant.path)
+        for path in paths:
+            shutil.copy2(PACKAGE / path, package / path)
     if done.returncode not in (_PASSED, _FAILED, _BROKEN_OFF, _NO_TESTS):
         raise RuntimeError(f"pytest ends with {done.returncode}: {done.stdout[-2000:]!r}")
     return done.returncode in (_PASSED, _NO_TESTS)
+
+
+def killed(mutants: Sequence[Mutant], room: str, tier: str, folder: Path) -> list[Mutant]:
+    """Return those that a tier kills, found by halves."""
+    if not mutants or survive(mutants, room, tier, folder):
+        return []
+    if len(mutants) == 1:
+        return list(mutants)
+    middle = len(mutants) // 2
+    return [
+        mutant
+        for half in (mutants[:middle], mutants[middle:])
+        for mutant in killed(half, room, tier, folder)
+    ]
 
 
 def main(arguments: list[str]) -> int:
@@ -157,21 +188,29 @@ def main(arguments: list[str]) -> int:
         folder = Path(name)
         shutil.copytree(PACKAGE, folder / "pplconv", ignore=shutil.ignore_patterns("__pycache__"))
         for room in asked.rooms.split(","):
-            if not all(survives(None, room, tier, folder) for tier in ("fast", "slow")):
+            if not all(survive([], room, tier, folder) for tier in ("fast", "slow")):
                 print(f"{room}: its tests fail without any mutant", file=sys.stderr)
                 return 1
-            kills = {"fast": 0, "slow": 0, "none": 0}
-            for mutant in draw(room, asked.count, random.Random(f"{asked.seed}{room}")):
-                tiers = ("fast", "slow")
-                by = next((t for t in tiers if not survives(mutant, room, t, folder)), "none")
-                kills[by] += 1
+            drawn = draw(room, asked.count, random.Random(f"{asked.seed}{room}"))
+            kills = {"fast": 0}
+            left = []
+            for mutant in drawn:
+                if survive([mutant], room, "fast", folder):
+                    left.append(mutant)
+                else:
+                    kills["fast"] += 1
+                    print(f"{room}: killed by the fast tier: {mutant}", flush=True)
+            slow = killed(left, room, "slow", folder)
+            for mutant in left:
+                by = "the slow tier alone" if mutant in slow else "neither tier"
                 print(f"{room}: killed by {by}: {mutant}", flush=True)
+            kills |= {"slow": len(slow), "none": len(left) - len(slow)}
             table.append((room, kills))
     print("| room | killed by the fast tier | by the slow one alone | by neither | fast / killed |")
     print("| --- | ---: | ---: | ---: | ---: |")
     for room, kills in table:
-        killed = kills["fast"] + kills["slow"]
-        share = f"{100 * kills['fast'] / killed:.0f} %" if killed else "-"
+        noticed = kills["fast"] + kills["slow"]
+        share = f"{100 * kills['fast'] / noticed:.0f} %" if noticed else "-"
         print(f"| {room} | {kills['fast']} | {kills['slow']} | {kills['none']} | {share} |")
     return 0
 

@@ -5,9 +5,9 @@
 ``conv``                   `Conv2d`, and its pickles
 ``conv1d``                 `conv1d`, on images of one row
 ``linear``, ``matmul``     `Linear`; `matmul`, with its cache of plans
-``transposed_function``    `conv_transpose2d`, with its cache of plans
+``transposed_function``    `conv_transpose2d`, with its cache of plans; what its calls and those
+                           of `ConvTranspose2d` have in common
 ``transposed_layer``       `ConvTranspose2d`
-``transposed_call``        what calls of these two have in common
 ``layer``                  what `Conv2d`, `ConvTranspose2d` and `Linear` have in common
 ``ready``                  the plans and packed weights that a `Conv2d` has ready
 ``prepared``               a plan made ready, and one run of it

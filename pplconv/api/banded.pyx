@@ -24,7 +24,7 @@ from pplconv.schedules.bands import PIXELS
 from pplconv.schedules.bands import READ as NAMES_READ
 
 # Types of images that need not be converted before, for each type of sums.
-READ = {PIXELS[computed]: frozenset(PIXELS[pixel] for pixel in names)
+READ = {PIXELS[computed]: frozenset([PIXELS[pixel] for pixel in names])
         for computed, names in NAMES_READ.items()}
 PIXEL_NAMES = {dtype: name for name, dtype in PIXELS.items()}
 

@@ -113,15 +113,13 @@ cdef int compute_border(Prepared prepared, object x, object weight, object bias,
     elif problem.layout == "NCHW":
         odd = odd.reshape(-1, 1, 1)
     for part in parts_of_border(problem):
-        inputs, outputs = (
-            (slice(None), *area) if problem.layout == "NHWC" else (slice(None), slice(None), *area)
-            for area in (part.inputs, part.outputs)
-        )
+        whole = (slice(None),) if problem.layout == "NHWC" else (slice(None), slice(None))
+        inputs, outputs = whole + part.inputs, whole + part.outputs
         taps = weight[(slice(None), slice(None), *part.taps)]
         seen = x[inputs]
         if part.is_empty:  # nothing but bias and residual
-            seen, taps = (np.zeros(shape, array.dtype) for shape, array in (
-                (part.problem.input_shape, x), (part.problem.weight_shape, weight)))
+            seen = np.zeros(part.problem.input_shape, x.dtype)
+            taps = np.zeros(part.problem.weight_shape, weight.dtype)
         left = None if residual is None else np.ascontiguousarray(residual[outputs])
         own = replace(part.problem, permitted=(prepared.plan.numerics.product,))
         algorithm = im2col.NAME

@@ -19,7 +19,7 @@ from pplconv.api.activation import activation_of, activation_text, kept_activati
 from pplconv.api.call_signature import CallSignature
 from pplconv.api.extension import check_padding_mode
 from pplconv.api.layer import rebuild
-from pplconv.api.settings import PICKLED, SETTINGS, checked
+from pplconv.api.settings import PICKLED, checked
 from pplconv.api.sparse_matrices import weight_array
 from pplconv.api.sparse_weights import SparseWeights, checked_sparse
 from pplconv.memory.array_like import renewed
@@ -385,18 +385,18 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
             release_all(&o)
 
     def __repr__(self):
-        settings = ", ".join(f"{name}={self.settings[name]!r}" for name in SETTINGS)
         return (
             f"{type(self).__name__}({self.arrays_text()}, stride={self.stride}, "
             f"padding={self.padding!r}, dilation={self.dilation}, groups={self.groups}, "
-            f"activation={activation_text(self.activation)}, layout={self.layout!r}, {settings}, "
-            f"precision={self.precision!r}, search_context={self.search_context!r}, "
+            f"activation={activation_text(self.activation)}, layout={self.layout!r}, "
+            f"{self.settings_text()}, precision={self.precision!r}, "
+            f"search_context={self.search_context!r}, "
             f"sparse={self.sparse!r}, block={self.block}, padding_mode={self.padding_mode!r})"
         )
 
     cdef tuple pickled(self):
         return (self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups,
-                self.activation, self.layout, *(self.settings[name] for name in SETTINGS),
+                self.activation, self.layout, *self.settings_values(),
                 self.precision, self.settings["search_context"], self.sparse, self.block,
                 self.padding_mode)
 

@@ -33,6 +33,9 @@ cdef class Layer:
     cdef int keep_copies(self) except -1
     cdef object shown_plan(self, tuple shape)
     cdef str arrays_text(self)
+    cdef str settings_text(self)
+    cdef list settings_values(self)
+    cdef tuple shown_settings(self)
     cdef tuple pickled(self)
     cdef object base(self)
     cdef int construct(self, tuple pickled) except -1

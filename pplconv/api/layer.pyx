@@ -7,7 +7,7 @@ import numpy as np
 
 from pplconv.api.ready cimport read_only
 from pplconv.api.argument_names import named
-from pplconv.api.settings import state_of
+from pplconv.api.settings import SETTINGS, state_of
 from pplconv.planner import as_run_here
 
 
@@ -85,6 +85,18 @@ cdef class Layer:
         """The requested team; `plan_for` tells how many threads run."""
         return self.settings["threads"]
 
+    cdef str settings_text(self):
+        """Settings as `repr` shows them."""
+        return ", ".join([f"{name}={self.settings[name]!r}" for name in self.shown_settings()])
+
+    cdef list settings_values(self):
+        """The same settings, for `pickled`."""
+        return [self.settings[name] for name in self.shown_settings()]
+
+    cdef tuple shown_settings(self):
+        """Names of the settings that `repr` shows."""
+        return SETTINGS
+
     cdef tuple pickled(self):
         """The arguments of `construct` and `describe_pickled`."""
         raise NotImplementedError
@@ -127,7 +139,7 @@ cdef class Layer:
         if (type(self).__reduce__ is not base.__reduce__
                 or type(self).__reduce_ex__ is not base.__reduce_ex__):
             return self.__reduce_ex__(5)
-        pickled = tuple(map(out_of_band, self.pickled()))
+        pickled = tuple([out_of_band(value) for value in self.pickled()])
         values = (base, type(self), pickled, *self.made().for_other_process(threads))
         return rebuild_prepared, values, state_of(self)
 

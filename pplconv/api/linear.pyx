@@ -259,16 +259,19 @@ sparse, block
             release_all(&o)
 
     def __repr__(self):
-        settings = ", ".join(f"{name}={self.settings[name]!r}" for name in SETTINGS)
         return (
             f"{type(self).__name__}({self.arrays_text()}, "
             f"activation={activation_text(self.activation)}, "
-            f"precision={self.precision!r}, {settings}, sparse={self.sparse!r}, block={self.block})"
+            f"precision={self.precision!r}, {self.settings_text()}, "
+            f"sparse={self.sparse!r}, block={self.block})"
         )
+
+    cdef tuple shown_settings(self):
+        return SETTINGS
 
     cdef tuple pickled(self):
         return (self.weight, self.bias, self.activation, self.precision,
-                *(self.settings[name] for name in SETTINGS), self.sparse, self.block)
+                *self.settings_values(), self.sparse, self.block)
 
     cdef object base(self):
         return Linear

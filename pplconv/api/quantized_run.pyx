@@ -127,7 +127,8 @@ search_seconds, search_context
     cdef readonly str x_dtype, out_dtype, layout
     cdef readonly int64_t groups
     cdef readonly int x_zero
-    cdef object problem_of, lock, sums
+    cdef dict described
+    cdef object lock, sums
     cdef dict settings, plans, weights, packings
     cdef tuple numbers  # of the output and the residual, as `Rescaling` takes them
     cdef bint takes_residual, free_team, once
@@ -164,15 +165,11 @@ search_seconds, search_context
         self.free_team = self.settings["threads"] is None
         width = "s8" if self.weight.dtype == np.int8 else "s16"
         permitted = product_permission(x_dtype, self.weight, self.groups)
-
-        def problem_of(shape):
-            problem = arguments.make_problem(
-                shape, self.weight.shape, x_dtype, stride=stride, padding=padding,
-                dilation=dilation, groups=groups, layout=layout, permitted=permitted,
-                sparsity=zeros.sparsity)
-            return replace(problem, destination=out_dtype)
-
-        self.problem_of = problem_of
+        self.described = {
+            "weight_shape": self.weight.shape, "dtype": x_dtype, "stride": stride,
+            "padding": padding, "dilation": dilation, "groups": groups, "layout": layout,
+            "permitted": permitted, "sparsity": zeros.sparsity,
+        }
         self.plans, self.packings = {}, {}
         self.weights = {width: self.weight}
         self.lock = ForkableLock()
@@ -201,7 +198,8 @@ search_seconds, search_context
             if found is not None:
                 self.keep_latest(found)
                 return found
-            problem = self.problem_of(shape)
+            problem = replace(arguments.make_problem(shape, **self.described),
+                              destination=self.out_dtype)
             if self.once:
                 prepared = kept_or_prepared(problem, self.settings, scope)
             else:

@@ -1,15 +1,17 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, binding=True
-"""`conv_transpose2d`, with its cache of plans.
+"""`conv_transpose2d`, with its cache of plans, and what its calls share with `ConvTranspose2d`'s.
 
 One call goes like this: the arguments become a `TransposedProblem`, `transposing.decompose` divides
 it into ordinary convolutions (found in the cache or made), and `transposed.Transposed` packs the
 weights and runs these as one program of a team.
 """
 
+from libc.stdint cimport int64_t
+
+from pplconv.api.border cimport are_finite
 from pplconv.api.keys cimport PLANS, is_plain, is_plain_activation, keep_plan
-from pplconv.api.prepared cimport Operands, hold_nothing, release_all
+from pplconv.api.prepared cimport Operands, hold_nothing, hold_results, release_all
 from pplconv.api.ready cimport plain_bias, scope_around
-from pplconv.api.transposed_call cimport all_finite, computed, plain_array
 from pplconv.memory.arrays cimport (
     as_array,
     as_given,
@@ -33,6 +35,49 @@ from pplconv.runtime import ForkableLock
 
 cdef dict transposed_plans = {}
 cdef object plans_lock = ForkableLock()
+
+
+cdef object computed(object transposed, Operands *o, object input, object x, object weight,
+                     object bias, object residual, object out, bint batched):
+    """Check residual and `out`, then compute. `o.x` is held already; `x` is the array behind it.
+
+    `weight` and `bias` are the caller's arrays, for the check of overlaps, or None; `residual` is
+    as in `hold_results`.
+    """
+    cdef int64_t[5] dims
+    cdef object dtype = DTYPES[transposed.problem.dtype]
+    cdef object plain = None
+    cdef tuple shape = transposed.problem.output_shape
+    cdef int i, ndim = <int> len(shape)
+    for i in range(ndim):
+        dims[i] = shape[i]
+    out = hold_results(o, residual, out, shape if batched else shape[1:], dims, ndim, dtype, input,
+                       &o.x if x is input else NULL, "input", weight, NULL, "weight", bias)
+    if residual is not None:
+        plain = plain_array(residual, dtype)
+    transposed.run(x, out, plain)
+    return out
+
+
+cdef object plain_array(object array, object dtype):
+    """An array that is contiguous, native and aligned."""
+    cdef Operands o
+    hold_nothing(&o)
+    try:
+        return hold_plain(array, dtype, &o.x)
+    finally:
+        release_all(&o)
+
+
+cdef bint all_finite(object array, object dtype) except -1:
+    """Whether no number of a contiguous array is infinite or NaN."""
+    cdef Operands o
+    hold_nothing(&o)
+    try:
+        hold_plain(array, dtype, &o.x)
+        return are_finite(<const char *> o.x.buffer.buf, o.x.buffer.len, dtype.itemsize)
+    finally:
+        release_all(&o)
 
 
 def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1,

@@ -7,14 +7,14 @@ from pplconv.api.keys cimport keep_plan
 from pplconv.api.layer cimport Layer, own_copy
 from pplconv.api.prepared cimport Operands, hold_nothing, release_all
 from pplconv.api.ready cimport plain_bias, scope_around
-from pplconv.api.transposed_call cimport all_finite, computed
+from pplconv.api.transposed_function cimport all_finite, computed
 from pplconv.memory.arrays cimport as_array, as_given, batched_shape, dtype_name, hold_plain
 
 from pplconv.api import arguments, shapes, transposed_problem
 from pplconv.api.activation import activation_of, activation_text, kept_activation
 from pplconv.api.argument_names import named
 from pplconv.api.call_signature import CallSignature
-from pplconv.api.settings import PICKLED, SETTINGS, checked
+from pplconv.api.settings import PICKLED, checked
 from pplconv.api.transposed import Transposed
 from pplconv.api.transposed_plan import as_run_here
 from pplconv.api.transposed_problem import make_transposed
@@ -178,7 +178,7 @@ precision, search, search_seconds, search_context, max_workspace, threads
                                    self.weight, self.bias, self.described, self.packed)
                 keep_plan(self.ready, key, found, PLANS_PER_LAYER)
                 # A packing is dropped with its last plan.
-                used = set().union(*(kept.used for kept in self.ready.values()))
+                used = set().union(*[kept.used for kept in self.ready.values()])
                 self.packed = {name: self.packed[name] for name in used}
         return found
 
@@ -290,13 +290,13 @@ precision, search, search_seconds, search_context, max_workspace, threads
             release_all(&o)
 
     def __repr__(self):
-        settings = ", ".join(f"{name}={self.settings[name]!r}" for name in SETTINGS)
         return (
             f"{type(self).__name__}({self.arrays_text()}, stride={self.stride}, "
             f"padding={self.padding!r}, output_padding={self.output_padding}, "
             f"groups={self.groups}, dilation={self.dilation}, "
-            f"activation={activation_text(self.activation)}, layout={self.layout!r}, {settings}, "
-            f"precision={self.precision!r}, search_context={self.search_context!r})"
+            f"activation={activation_text(self.activation)}, layout={self.layout!r}, "
+            f"{self.settings_text()}, precision={self.precision!r}, "
+            f"search_context={self.search_context!r})"
         )
 
     def __reduce_prepared__(self, threads):
@@ -306,7 +306,7 @@ precision, search, search_seconds, search_context, max_workspace, threads
     cdef tuple pickled(self):
         return (self.weight, self.bias, self.stride, self.padding, self.output_padding,
                 self.groups, self.dilation, self.activation, self.layout,
-                *(self.settings[name] for name in SETTINGS), self.precision,
+                *self.settings_values(), self.precision,
                 self.settings["search_context"])
 
     cdef object base(self):

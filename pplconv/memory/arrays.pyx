@@ -356,7 +356,7 @@ def empty_aligned(shape, dtype=np.float32):
             shape = tuple(map(operator.index, shape))
         except TypeError as error:
             raise TypeError(f"shape must be one or more integers, got {shape!r}") from error
-    if any(size < 0 for size in shape):
+    if min(shape, default=0) < 0:
         raise ValueError(f"shape must not be negative, got {shape}")
     size = math.prod(shape) * dtype.itemsize
     if max(size, *shape, 0) > sys.maxsize:

@@ -119,7 +119,7 @@ cdef class Rows(Work):
             raise ValueError("a matrix has elements, and a segment at least 1")
         if op.startswith("reduce") and j.kind not in REDUCTIONS.values():
             raise ValueError(f"no reduction {j.kind}")
-        dims, src, dst = (tuple(fields[n]) for n in ("dims", "src", "dst"))
+        dims, src, dst = tuple(fields["dims"]), tuple(fields["src"]), tuple(fields["dst"])
         self.extents[1] = extent_of(j.columns * j.element, (*dims, j.rows), (*src, j.src_rs),
                                     j.element)
         if op == "reduce_rows":

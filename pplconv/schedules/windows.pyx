@@ -120,7 +120,8 @@ cdef class Pool(Work):
         check_numbers(fields, frozenset())
         j.kernel = find("pool", fields["dtype"], isa)
         element = DTYPES[fields["dtype"]].itemsize
-        j.channels, j.oh, ow, batch = (fields[n] for n in ("channels", "oh", "ow", "batch"))
+        j.channels, j.oh = fields["channels"], fields["oh"]
+        ow, batch = fields["ow"], fields["batch"]
         j.stride_h, j.stride_w = fields["stride"]
         j.dilation_h, j.dilation_w = fields["dilation"]
         j.pad_top, j.pad_left = fields["pads"]
@@ -209,7 +210,7 @@ cdef class Resample(Work):
         dtype = DTYPES[fields["dtype"]]
         weight = np.dtype(np.float32) if dtype.itemsize <= 2 else dtype
         # Copies, which nobody changes after they were looked at.
-        down, across = (np.array(fields[n], np.int64, order="C") for n in ("rows", "columns"))
+        down, across = [np.array(fields[n], np.int64, order="C") for n in ("rows", "columns")]
         weights = [np.array(fields[n], weight, order="C") for n in ("weights_y", "weights_x")]
         if (down.ndim != 2 or across.ndim != 2 or down.shape != weights[0].shape
                 or across.shape != weights[1].shape or down.size == 0 or across.size == 0
@@ -222,8 +223,8 @@ cdef class Resample(Work):
             raise ValueError("an output sees what is not there")
         j.kernel = find("resample", fields["dtype"], isa)
         j.element = weight.itemsize
-        j.channels, batch, j.row_segment = (
-            fields[n] for n in ("channels", "batch", "row_segment"))
+        j.channels, batch = fields["channels"], fields["batch"]
+        j.row_segment = fields["row_segment"]
         j.x.image, j.x.row, j.x.pixel = fields["x"]
         j.y.image, j.y.row, j.y.pixel = fields["y"]
         if (min(j.channels, batch, j.row_segment) < 1 or min(*fields["x"], *fields["y"]) < 0

@@ -50,12 +50,14 @@ def extent_of(int64_t last, counts, strides, int64_t element, bint written=False
     """
     if len(counts) != len(strides) or min(counts, default=1) < 1 or min(strides, default=0) < 0:
         raise ValueError("an array has elements, and a stride for each dimension")
-    if any(s % element for s in strides):
-        raise ValueError("strides are whole elements")
-    if written and any(n > 1 and s == 0 for n, s in zip(counts, strides)):
-        raise ValueError("elements that are written lie apart")
     # In Python's numbers, which do not wrap around.
-    extent = last + sum((n - 1) * s for n, s in zip(counts, strides))
+    extent = last
+    for n, s in zip(counts, strides):
+        if s % element:
+            raise ValueError("strides are whole elements")
+        if written and n > 1 and s == 0:
+            raise ValueError("elements that are written lie apart")
+        extent += (n - 1) * s
     if extent >= SIZE or max(counts, default=1) >= COUNT or max(strides, default=0) >= SIZE:
         raise MemoryError("an array is beyond what the loops can address")
     return extent

@@ -16,12 +16,19 @@ def test_each_is_a_module_with_one_change():
     for mutant in found:
         source = (mutants.PACKAGE / mutant.path).read_text()
         before, after = (
-            ast.unparse(ast.parse(text)).splitlines() for text in (source, mutant.text)
+            ast.unparse(ast.parse(text)).splitlines()
+            for text in (source, mutants.changed(mutant.path, [mutant.index]))
         )
         differing = [(a, b) for a, b in zip(before, after, strict=True) if a != b]
         assert len(differing) == 1, mutant
         assert f"{mutant.path}:{mutant.line}: " in str(mutant)
     assert found == mutants.draw("wisdom", 25, random.Random(5))
+
+
+def test_several_changes_of_one_module(tmp_path, monkeypatch):
+    monkeypatch.setattr(mutants, "PACKAGE", tmp_path)
+    (tmp_path / "it.py").write_text("x = a + b < 3\n")
+    assert mutants.changed(mutants.Path("it.py"), [0, 1, 2]) == "x = a - b <= 4"
 
 
 @pytest.mark.parametrize(
@@ -47,16 +54,18 @@ def test_one_that_nobody_notices_survives_and_is_put_back(tmp_path, monkeypatch)
     (tmp_path / "own").mkdir()
     (tmp_path / "pplconv" / "__init__.py").touch()
     for folder in ("own", "pplconv"):
-        (tmp_path / folder / "it.py").write_text("x = 1\n")
+        (tmp_path / folder / "it.py").write_text("x = 1\ny = 2\n")
     (tmp_path / "tests" / "room").mkdir(parents=True)
     (tmp_path / "tests" / "conftest.py").write_text(
         "def pytest_addoption(parser): parser.addoption('--tier')\n"
     )
     monkeypatch.setattr(mutants, "ROOT", tmp_path)
     test = tmp_path / "tests" / "room" / "test_it.py"
-    mutant = mutants.Mutant(mutants.Path("it.py"), 1, "x = 2\n", "2 in x = 1")
-    for text, survives in (("x > 0", True), ("x == 1", False)):
-        test.write_text(f"from pplconv.it import x\n\ndef test_it(): assert {text}\n")
-        assert mutants.survives(None, "room", "fast", tmp_path)
-        assert mutants.survives(mutant, "room", "fast", tmp_path) == survives
-        assert (tmp_path / "pplconv" / "it.py").read_text() == "x = 1\n"
+    first, second = (mutants.Mutant(mutants.Path("it.py"), n, n + 1, "1") for n in (0, 1))
+    for text, kills in (
+        ("x > 0", []), ("x == 1", [first]), ("x * y < 3", [first, second]),
+    ):  # fmt: skip
+        test.write_text(f"from pplconv.it import x, y\n\ndef test_it(): assert {text}\n")
+        assert mutants.survive([], "room", "fast", tmp_path)
+        assert mutants.killed([first, second], "room", "fast", tmp_path) == kills
+        assert (tmp_path / "pplconv" / "it.py").read_text() == "x = 1\ny = 2\n"

@@ -1,4 +1,4 @@
-"""Calls of transposed convolutions; see ``transposed_call.pyx``."""
+"""Calls of transposed convolutions; see ``transposed_function.pyx``."""
 
 from pplconv.api.prepared cimport Operands
 
