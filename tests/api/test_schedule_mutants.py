@@ -59,6 +59,7 @@ def probe(tmp_path_factory):
     return run
 
 
+@pytest.mark.unemulated("starts processes, each half a minute of emulation")
 @pytest.mark.parametrize("where", ["allocation", "input", "output"])
 def test_guards_are_there(probe, where):
     done = probe(where)

@@ -14,6 +14,8 @@ import dask.array as da
 from pplconv import Conv2d
 from pplconv.integrations.dask import Layer, map_tiles
 
+pytestmark = pytest.mark.unemulated("computes by calls that other tests emulate; dask takes long")
+
 _NUMPY = {"zeros": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 

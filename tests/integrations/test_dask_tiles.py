@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 import pplconv
 from pplconv.integrations.dask import Layer, map_tiles
 
+pytestmark = pytest.mark.unemulated("computes by calls that other tests emulate; dask takes long")
+
 PAIR = st.tuples(st.integers(0, 3), st.integers(0, 3))
 
 

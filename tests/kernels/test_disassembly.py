@@ -10,6 +10,7 @@ import pytest
 import pplconv
 from asm.aarch64.products import BY_MATRIX
 from asm.registry import ISAS, SPARSE_OPERATIONS, kernels
+from cases import each
 from disassembly import Function
 from disassembly_aarch64 import JudgeAarch64
 from disassembly_armv7l import JudgeArmv7l
@@ -64,9 +65,8 @@ def test_every_kernel_was_found(kernel_functions):
     assert all(kernel_functions[symbol].instructions for symbol in FEATURES)
 
 
-@pytest.mark.sampled(111)
-@pytest.mark.parametrize("kernel", TILES, ids=lambda kernel: kernel.symbol.removeprefix("pplconv_"))
-def test_tile_stays_in_registers(kernel_functions, kernel):
+@each("kernel", TILES, lambda kernel: kernel.symbol)
+def test_tiles_stay_in_registers(kernel_functions, kernel):
     """As many FMA chains as the tile has vectors, and no vector goes to the stack.
 
     Instructions that multiply matrices take rows in pairs, and so do panels of one channel.

@@ -120,6 +120,7 @@ def test_old_assemblers_are_found_out(tmp_path: Path) -> None:
                 assemble(f".arch armv8-a\n{line}\n", tmp_path)
 
 
+@pytest.mark.unemulated("reads sources, which no machine changes")
 def test_sources_of_levels_that_are_encoded(tmp_path: Path) -> None:
     """Only theirs differ, macOS's included."""
     plain = {s.path.name: s.path.read_text() for s in write_sources(tmp_path / "a", "aarch64")}

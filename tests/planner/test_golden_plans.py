@@ -7,6 +7,8 @@ import pytest
 from golden_plans import GOLDEN, lines
 from targets import TARGETS
 
+pytestmark = pytest.mark.unemulated("plans for machines that are described, on any machine alike")
+
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("machine", TARGETS)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tools.arm import emulated, host, suite, sysroot, wheel
+from tools.arm import bytecode, emulated, host, suite, sysroot, wheel
 from tools.arm.kept import digest, keep
 from tools.arm.targets import AARCH64, ARMV7L, TARGETS, Target
 from tools.wheels import foreign
@@ -136,6 +138,50 @@ def test_emulated_processes_keep_their_bytecode(monkeypatch):
     env = emulated.environment(AARCH64)
     assert "PYTHONDONTWRITEBYTECODE" not in env
     assert env["PYTHONPYCACHEPREFIX"] == str(AARCH64.build / "bytecode")
+
+
+@pytest.fixture
+def target(monkeypatch, tmp_path):
+    """Give a target whose Python is of this version, beside a module and a test."""
+    monkeypatch.setattr(Target, "build", tmp_path / "build")
+    monkeypatch.setattr(bytecode, "ROOT", tmp_path)
+    version = "{}.{}".format(*sys.version_info)
+    monkeypatch.setattr(bytecode, "python_version", lambda target: version)
+    AARCH64.package.mkdir(parents=True)
+    (AARCH64.package / "module.py").write_text("x = 1\n")
+    (tmp_path / "tests" / "room").mkdir(parents=True)
+    (tmp_path / "tests" / "room" / "test_it.py").write_text("def test_it(): assert True\n")
+    return AARCH64
+
+
+def run_emulated(target, *arguments):
+    """Run this Python as the emulated one is run; tell when each file of bytecode was written."""
+    env = emulated.environment(target, PYTHONPATH=str(target.package))
+    command = [sys.executable, *arguments]
+    subprocess.run(command, env=env, cwd=bytecode.ROOT, check=True, stdout=subprocess.PIPE)
+    return {path: path.stat().st_mtime_ns for path in target.build.rglob("*.pyc")}
+
+
+def test_the_bytecode_of_the_host_is_used(target):
+    runs = (["-c", "import module"], ["-m", "pytest", "-p", "no:cacheprovider", "tests"])
+    own = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+    subprocess.run([sys.executable, *runs[1]], env=own, cwd=bytecode.ROOT, check=True)
+    bytecode.provide(target)
+    given = {path: path.stat().st_mtime_ns for path in target.build.rglob("*.pyc")}
+    assert {path.name.partition(".")[0] for path in given} == {"module", "test_it"}
+    for arguments in runs:
+        assert given.items() <= run_emulated(target, *arguments).items()
+    (target.package / "module.py").write_text("x = 1 + 1\n")
+    written = run_emulated(target, *runs[0])
+    assert [path.name.partition(".")[0] for path in given if written[path] != given[path]] == [
+        "module"
+    ]
+
+
+def test_bytecode_of_another_python_is_not_given(target, monkeypatch):
+    monkeypatch.setattr(bytecode, "python_version", lambda target: "3.1")
+    bytecode.provide(target)
+    assert not list(target.build.rglob("*.pyc"))
 
 
 class Emulator:

@@ -13,6 +13,7 @@ module           what it makes or does
 `sysroot`        Debian's Python and its libraries, by an apt with a state of its own
 `packages`       wheels of what a build and the tests need, by the host's pip
 `emulated`       the command that is this Python to everything else (``build/*/python``)
+`bytecode`       what the host has compiled of tests and packages, where that Python looks for it
 `wheel`          the wheel: built, tagged by auditwheel, unpacked where the emulated Python looks
 `suite`          which tests run on which emulated CPU
 `account`        which files and instruction sets all of that has reached

@@ -6,6 +6,7 @@ import argparse
 import subprocess
 import sys
 
+from tools.arm import bytecode
 from tools.arm.demo import SIDE, run_demo
 from tools.arm.host import SetUpError, ensure_tools
 from tools.arm.kept import alone, say
@@ -43,6 +44,7 @@ def main() -> int:
             package = installed_package(target)
             if target.package not in package.parents:
                 raise SetUpError(f"the emulated Python imports {package}, not the wheel")
+            bytecode.provide(target)
             if chosen.command == "test":
                 return run_suite(target, chosen.arguments, chosen.one_in, chosen.first)
             if chosen.command == "demo":

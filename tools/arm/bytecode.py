@@ -1,0 +1,47 @@
+"""The host's bytecode for the emulated Python, which takes ten times as long to compile.
+
+Bytecode is the same on every machine. It differs between versions of Python, and that of tests,
+whose assertions pytest rewrites, between versions of pytest. Each file names both and says the size
+and the time of its source, so Python makes again the files that do not fit.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tools.arm.emulated import bytecode
+from tools.arm.sysroot import python_version
+from tools.arm.targets import ROOT, Target
+
+
+def provide(target: Target) -> None:
+    """Compile the packages of the emulated Python, and copy what the host's runs left of tests.
+
+    Nothing happens where the host's Python is of another version.
+
+    Parameters
+    ----------
+    target : Target
+        The emulated machine, its packages installed.
+    """
+    if python_version(target) != f"{sys.version_info[0]}.{sys.version_info[1]}":
+        return
+    subprocess.run(
+        [sys.executable, "-m", "compileall", "-qq", "-j0", target.package, target.test_packages],
+        env={**os.environ, "PYTHONPYCACHEPREFIX": str(bytecode(target))},
+        stdin=subprocess.DEVNULL,
+        check=False,  # packages have files that are no Python, such as templates
+    )
+    for found in (ROOT / "tests").rglob("__pycache__/*.pyc"):
+        folder = place(target, found.parent.parent)
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(found, folder)
+
+
+def place(target: Target, folder: Path) -> Path:
+    """Where the emulated Python looks for the bytecode of a folder's sources."""
+    return bytecode(target).joinpath(*folder.resolve().parts[1:])
