@@ -45,6 +45,16 @@ tsan: build/tsan/.installed ## CALLS=20000 calls from Python threads with teams,
 	OPENBLAS_NUM_THREADS=1 PPLCONV_WISDOM=off \
 		build/tsan/venv/bin/python tests/sanitizers/concurrent_calls.py --calls $(CALLS) $(ARGS)
 
+# Installed alone before the environment sees the normal one: pip would find the package there and be
+# content.
+define beside_the_normal_one
+	$(BIN)/python -m venv --without-pip build/$(1)/venv
+	$(BIN)/python -m pip --python build/$(1)/venv/bin/python install --no-deps build/$(1)/wheels/*.whl
+	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))' \
+		> "$$(build/$(1)/venv/bin/python -c \
+			'import sysconfig; print(sysconfig.get_path("platlib"))')/everything_else.pth"
+endef
+
 soak: $(STAMPS)/extra-test ## SECONDS=600 of mixed load with kills; what is held, before and after
 	$(BIN)/python tests/soak/soak.py --seconds $(SECONDS) $(ARGS)
 
@@ -57,10 +67,5 @@ build/%/.installed: $(SOURCES) $(STAMPS)/sources | $(STAMPS)/extra-test
 	printf '[build]\nbuild_base = build/$*/build\n' > build/$*/setup.cfg
 	DIST_EXTRA_CONFIG=$(CURDIR)/build/$*/setup.cfg CFLAGS="$(SANITIZED)" \
 		$(BIN)/python -m pip wheel --no-deps --wheel-dir build/$*/wheels .
-	$(BIN)/python -m venv --without-pip build/$*/venv
-	@# Before the next line, as pip would find the normal package there and be content.
-	$(BIN)/python -m pip --python build/$*/venv/bin/python install --no-deps build/$*/wheels/*.whl
-	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))' \
-		> "$$(build/$*/venv/bin/python -c \
-			'import sysconfig; print(sysconfig.get_path("platlib"))')/everything_else.pth"
+	$(call beside_the_normal_one,$*)
 	@touch $@

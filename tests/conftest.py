@@ -76,6 +76,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the options of cases, of tiers, of shares and of ``make test-arm``."""
     cases.add_options(parser)
+    instruction_sets.add_options(parser)
     tiers.add_options(parser)
     shares.add_options(parser)
     emulation.add_options(parser)

@@ -4,6 +4,9 @@ A test belongs to an instruction set if it has a parameter ``row`` of the kernel
 or the marker ``needs_isa(name)``. Where the CPU lacks the set, or ``PPLCONV_MAX_ISA`` caps it, such
 a test is left out when it is collected, and counted. ``PPLCONV_TEST_REQUIRE_ISA=avx512`` ends a
 run that would leave out one of those named, before any test.
+
+``--unnamed`` leaves out all tests of an instruction set: what they call does not depend on a cap,
+so one run without a cap serves all caps.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from pplconv.architecture import owner
 
 __all__ = [
     "REQUIRE",
+    "add_options",
     "configure",
     "deselect",
     "give_to_controller",
@@ -34,7 +38,15 @@ __all__ = [
 
 REQUIRE = "PPLCONV_TEST_REQUIRE_ISA"
 _OWN = "instruction set"
+# Counted beside the names of instruction sets.
+_NAMED = "named"
 _LEFT_OUT = pytest.StashKey[Counter]()
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Declare the option."""
+    group = parser.getgroup("instruction sets")
+    group.addoption("--unnamed", action="store_true", help="no tests that name an instruction set")
 
 
 def configure(config: pytest.Config) -> None:
@@ -80,15 +92,20 @@ def named_by(params: Mapping[str, Any]) -> str | None:
 def thin(metafunc: pytest.Metafunc) -> None:
     """Make no tests of cases whose instruction set does not run here, and count them."""
     counts = metafunc.config.stash.setdefault(_LEFT_OUT, Counter())
-    calls, left = metafunc._calls, []
+    calls, kept, left = metafunc._calls, [], []
     for call in calls:
-        name = isa_of_case(call)
-        if name is not None and why_not(name):
-            left.append(name)
-    if not left or len(left) == len(calls):
-        return  # a test of which no case can run is left out as a whole
-    counts.update(left)
-    calls[:] = [call for call in calls if isa_of_case(call) not in left]
+        reason = _why_left_out(isa_of_case(call), metafunc.config)
+        left.append(reason) if reason else kept.append(call)
+    if kept:  # a test of which no case can run is left out as a whole
+        counts.update(left)
+        calls[:] = kept
+
+
+def _why_left_out(name: str | None, config: pytest.Config) -> str:
+    """Under what to count a test of an instruction set, or of none, that is left out."""
+    if name is None:
+        return ""
+    return name if why_not(name) else _NAMED if config.option.unnamed else ""
 
 
 def isa_of_case(call: Any) -> str | None:
@@ -103,8 +120,8 @@ def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
     kept, left = [], []
     for item in items:
         name = isa_of(item)
-        if name is not None and why_not(name):
-            counts[name] += 1
+        if reason := _why_left_out(name, config):
+            counts[reason] += 1
             left.append(item)
             continue
         kept.append(item)
@@ -145,9 +162,11 @@ def describe(ran: Counter[str], left_out: Counter[str]) -> list[str]:
         if why_not(name):
             text = f"NOT RUN HERE: {why_not(name)}; {left_out[name]} tests of its own left out"
         else:
-            text = f"run: {ran[name]} tests of its own"
+            text = f"run: {ran[name]} tests of its own" if not left_out[_NAMED] else "run"
             text += ", and all that name none" if name == best else ""
         found.append(f"{name:<{width}} {text}")
+    if left_out[_NAMED]:
+        found.append(f"{left_out[_NAMED]} tests name one of these: no cap changes how they run")
     return found
 
 

@@ -1,6 +1,7 @@
 """Rooms of the project: which tests are about which sources, and which have changed.
 
     python tests/rooms.py changed     # folders of tests whose room differs from `tested.json`
+    python tests/rooms.py unchanged   # all other folders of tests
     python tests/rooms.py edited      # those of files that differ from the last commit
     python tests/rooms.py record      # by `make test-all`: all rooms are as they were tested
 
@@ -99,6 +100,8 @@ def main(arguments: list[str]) -> None:
     """Print what was asked for, or write the record."""
     if arguments == ["changed"]:
         print(*(f"tests/{room}" for room in changed()))
+    elif arguments == ["unchanged"]:
+        print(*(f"tests/{room}" for room in sorted({*rooms()} - {*changed()})))
     elif arguments == ["edited"]:
         print(*edited())
     elif arguments == ["record"]:

@@ -63,7 +63,7 @@ def repository(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_rooms_that_differ_from_what_was_tested(repository):
+def test_rooms_that_differ_from_what_was_tested(repository, capsys):
     assert rooms.changed() == ["a", "b"]
     rooms.main(["record"])
     assert json.loads(rooms.RECORD.read_text())["rooms"].keys() == {"a", "b"}
@@ -72,6 +72,9 @@ def test_rooms_that_differ_from_what_was_tested(repository):
     assert rooms.changed() == []
     (repository / "pplconv/a/it.py").write_text("2")
     assert rooms.changed() == ["a"] and rooms.edited() == ["tests/a"]
+    for word in ("changed", "unchanged"):
+        rooms.main([word])
+    assert capsys.readouterr().out == "tests/a\ntests/b\n"
     (repository / "pplconv/a/it.py").write_text("1")
     (repository / "tests/helper.py").write_text("1")
     assert rooms.changed() == [], "nothing counts that is not in the repository"

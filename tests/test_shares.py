@@ -84,6 +84,16 @@ def test_a_line_for_each_instruction_set():
 
 
 @starts_pytest
+def test_tests_that_name_an_instruction_set_can_be_left_out():
+    rows = [row for row in _kernels.rows() if row["op"] == "zero_lanes"]
+    named = sum(row["isa"] in executable_isas() for row in rows)
+    done = run_pytest(FILE, "--unnamed")
+    assert f"{named} tests name one of these" in done.stdout
+    assert f"{named} deselected" in done.stdout
+    assert "tests of its own" not in describe(Counter(), Counter({"named": 1}))[0]
+
+
+@starts_pytest
 def test_what_a_cap_leaves_out_is_counted(tmp_path):
     account = tmp_path / "account.json"
     done = run_pytest(FILE, f"--account={account}", PPLCONV_MAX_ISA="portable")
