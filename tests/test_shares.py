@@ -16,6 +16,7 @@ import absent
 from asm.registry import ISAS
 from instruction_sets import REQUIRE, describe
 from levels import LADDER, MACHINE, allowed_isas, executable_isas, why_not
+from patience import PATIENCE
 from pplconv import _kernels
 from pplconv.architecture import LADDERS
 from shares import drawn, kept
@@ -40,7 +41,7 @@ def run_pytest(*arguments: str, **variables: str) -> subprocess.CompletedProcess
         env=environment | variables,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE,
         check=False,
     )
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from emulation import is_emulated
+from patience import PATIENCE
 
 pytestmark = [
     pytest.mark.unsanitized("preloads allocations of its own, between guard pages"),
@@ -52,7 +53,7 @@ def probe(tmp_path_factory):
             env=environment,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=PATIENCE,
             check=False,
         )
 

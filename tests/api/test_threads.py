@@ -12,6 +12,7 @@ import pytest
 
 import pplconv
 from buffers import GuardedOutput
+from patience import PATIENCE
 from problems import CURVES, Problem, stated_error
 from reference import assert_convolution
 
@@ -132,7 +133,7 @@ def threads_started(call, most: int) -> int | None:
         started.append(len(new))
 
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(work).result(timeout=240)
+        pool.submit(work).result(timeout=PATIENCE)
     return started[0]
 
 
@@ -141,7 +142,7 @@ def run_at_once(function, count):
     barrier = threading.Barrier(count)
 
     def start(index):
-        barrier.wait(timeout=60)
+        barrier.wait(timeout=PATIENCE)
         return function(index)
 
     with ThreadPoolExecutor(count) as pool:

@@ -14,6 +14,7 @@ import pytest
 
 import pplconv
 from graphs import Graph
+from patience import PATIENCE
 from pplconv.network import session as session_module
 from pplconv.network.session import InferenceSession
 from pplconv.network.travelling import packs_of, put_together, taken_apart
@@ -21,7 +22,6 @@ from pplconv.sharing import OtherPacking, prepared
 from running import agree
 
 PROCESSES = pytest.mark.unemulated("starts processes, each seconds of emulation")
-PATIENCE = 120.0
 
 
 def network(seed: int = 0, channels: int = 16, free: bool = True) -> Graph:

@@ -21,6 +21,7 @@ from build import ProjectBuilder
 
 from asm.registry import ISAS, kernels
 from levels import MACHINE
+from patience import PATIENCE
 
 pytestmark = [
     pytest.mark.slow,
@@ -100,7 +101,7 @@ class Tree:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=600,
+            timeout=2 * PATIENCE,
             check=False,
         )
         assert done.returncode == status, done.stdout[-6000:]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import pplconv
+from patience import PATIENCE
 from pplconv.runtime import ForkableLock
 from processes import run
 
@@ -125,7 +126,7 @@ def test_multiprocessing(method: str, tmp_path) -> None:
         "    print(all(y == expected for y in answers))\n"
     )
     done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=240, check=False
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "True\n"

@@ -14,6 +14,7 @@ import pytest
 import threadpoolctl
 
 import pplconv
+from patience import PATIENCE
 from pplconv.planner import share
 from pplconv.schedules.team import Taken, largest_team, threads_in_use
 from processes import run
@@ -81,7 +82,7 @@ def test_a_limit_that_was_set_before_the_import_is_kept() -> None:
         "print(team.largest_team(3))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=False,
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False,
         env={**os.environ, "OMP_NUM_THREADS": "4"},
     )  # fmt: skip
     assert (done.stdout, done.stderr) == ("1\n", "")
@@ -118,7 +119,7 @@ def test_a_limit_holds_for_the_thread_that_set_it() -> None:
     with threadpoolctl.threadpool_limits(1, user_api="openmp"):
         thread = threading.Thread(target=lambda: got.append(largest_team(2)))
         thread.start()
-        thread.join(timeout=60)
+        thread.join(timeout=PATIENCE)
     assert got == [2]
 
 
@@ -314,7 +315,7 @@ def test_importing_and_using_changes_no_library_that_was_there() -> None:
         "print(set(before) <= set(imported), new in ([], ['openmp']), used == imported)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["True", "True", "True"]
@@ -339,7 +340,7 @@ def test_numpys_blas_keeps_its_threads_at_work() -> None:
     for _ in range(20):
         if not np.array_equal(pplconv.conv2d(x, w, threads=2), expected):
             wrong.append("convolution")
-    thread.join(timeout=120)
+    thread.join(timeout=PATIENCE)
     assert not thread.is_alive()
     assert (wrong, threadpoolctl.threadpool_info()) == ([], before)
 

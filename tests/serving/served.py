@@ -14,8 +14,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 import pplconv
+from patience import PATIENCE
 
-PATIENCE = 120.0
 NPY = {"content-type": "application/x-npy"}
 INFER = "/v2/models/model/infer"
 

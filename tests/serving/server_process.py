@@ -10,7 +10,7 @@ import threading
 from contextlib import contextmanager
 from pathlib import Path
 
-from served import PATIENCE
+from patience import PATIENCE
 
 
 @contextmanager

@@ -20,7 +20,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 import pplconv
-from served import NPY, PATIENCE, as_binary, as_json, as_npy, tensor
+from patience import PATIENCE
+from served import NPY, as_binary, as_json, as_npy, tensor
 from server_process import server, text_of
 
 pytestmark = pytest.mark.skipif(

@@ -22,8 +22,9 @@ import numpy as np
 import pytest
 
 import pplconv
+from patience import PATIENCE
 from pplconv.__main__ import main
-from served import PATIENCE, as_binary, as_json, as_npy, small_model, tensor
+from served import as_binary, as_json, as_npy, small_model, tensor
 from server_process import server, text_of
 
 NPY = {"content-type": "application/x-npy"}

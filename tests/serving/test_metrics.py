@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 
+from patience import PATIENCE
 from pplconv.integrations import asgi
 from served import Client, as_binary, as_json, outputs_of, session, tensor
 
@@ -101,7 +102,9 @@ def test_joined_requests_are_the_session_on_all_rows(rng):
             body, headers = as_binary(x, parameters={"binary_data_output": True})
             futures.append(client.start("POST", "/v2/models/model/infer", body, headers))
         for i, future in enumerate(futures):
-            assert outputs_of(future.result(100))["y"].tobytes() == together[i : i + 1].tobytes()
+            assert (
+                outputs_of(future.result(PATIENCE))["y"].tobytes() == together[i : i + 1].tobytes()
+            )
 
 
 def test_shapes_are_ready_before_the_first_request(rng):

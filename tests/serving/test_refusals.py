@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from patience import PATIENCE
 from pplconv.integrations import asgi
 from served import (
     INFER,
     NPY,
-    PATIENCE,
     Client,
     Gated,
     as_binary,

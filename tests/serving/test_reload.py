@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import pplconv
+from patience import PATIENCE
 from pplconv.integrations import asgi
-from served import INFER, NPY, PATIENCE, Client, Gated, as_json, as_npy, small_model, tensor
+from served import INFER, NPY, Client, Gated, as_json, as_npy, small_model, tensor
 
 X = np.random.default_rng(3).standard_normal((1, 3, 60, 50)).astype(np.float32)
 
