@@ -7,14 +7,15 @@ import os
 import statistics
 import subprocess
 import sys
-import time
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from benchmarks import interference, machine, overhead, run, scaling
+from patience import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 FAST = ["--rounds", "1", "--min-ms", "0.1"]
@@ -221,13 +222,30 @@ def test_beside_wants_a_layer_that_is_there(capsys):
     assert "--layer: there is no mobilenet:conv99" in capsys.readouterr().err
 
 
+@pytest.fixture
+def time_of_bursts(fake_time, monkeypatch):
+    """The neighbour's clock."""
+    clock = SimpleNamespace(perf_counter=fake_time.clock.now, sleep=fake_time.sleep)
+    monkeypatch.setattr(interference, "time", clock)
+    return fake_time
+
+
 def test_a_neighbour_counts_what_it_did():
     with interference.Neighbour() as neighbour:
-        assert neighbour.rate(0.05, None) > 0
+        eventually(lambda: neighbour.rate(0.05, None) > 0, "a product")
         calls = []
-        assert neighbour.rate(0.05, lambda: calls.append(time.sleep(0.001))) > 0
-    assert 1 < len(calls) <= 50
-    assert neighbour.rate(0.01, None) == 0  # it has ended
+        eventually(lambda: neighbour.rate(0.05, lambda: calls.append(1)) > 0, "a product")
+    assert calls
+    assert neighbour.rate(0.001, None) == 0  # it has ended
+
+
+def test_calls_beside_a_neighbour_go_on_while_there_is_time(time_of_bursts):
+    calls = []
+    neighbour = interference.Neighbour()
+    assert neighbour.rate(1.0, lambda: calls.append(time_of_bursts.pass_by(0.25))) == 0
+    assert len(calls) == 4
+    neighbour.rate(3.0, None)
+    assert time_of_bursts.sleeps == [3.0]
 
 
 def test_a_round_in_which_nothing_ended_is_left_out():
@@ -235,12 +253,11 @@ def test_a_round_in_which_nothing_ended_is_left_out():
     assert "| 1 thread | 100 | 0 | 50 | - |" in interference.table(losses).markdown()
 
 
-def test_bursts_pause_as_long_as_they_work():
+def test_bursts_pause_as_long_as_they_work(time_of_bursts):
     pauses = []
-    start = time.perf_counter()
-    interference.in_bursts(lambda: time.sleep(0.002), pauses.append)
-    took = time.perf_counter() - start
-    assert interference.BURST_SECONDS <= pauses[0] <= took
+    step = 0.4 * interference.BURST_SECONDS
+    interference.in_bursts(lambda: time_of_bursts.pass_by(step), pauses.append)
+    assert pauses == [pytest.approx(3 * step)]
 
 
 @pytest.mark.slow

@@ -95,7 +95,7 @@ def test_joined_requests_are_the_session_on_all_rows(rng):
     xs = [rng.standard_normal((1, 3, 6, 5)).astype(np.float32) for _ in range(4)]
     together = model.run(None, {"x": np.concatenate(xs)})[0]
     with Client(
-        asgi.app(lambda: model, instances=1, threads=1, max_batch=4, max_delay=60.0)
+        asgi.app(lambda: model, instances=1, threads=1, max_batch=4, max_delay=10 * PATIENCE)
     ) as client:
         futures = []
         for x in xs:
