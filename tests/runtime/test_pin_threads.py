@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import pplconv
-from patience import PATIENCE
+from patience import PATIENCE, eventually
 from pinning_case import TWO_NODES, System, Work, machine, replaced_system
 from pplconv.runtime import Pin, pin, pinning
 from processes import run
@@ -198,9 +198,7 @@ def test_a_thread_that_starts_as_the_pin_ends_has_the_cpus_from_before() -> None
         "assert np.array_equal(conv(x), expected)\n"
         "(worker,) = set(os.listdir('/proc/self/task')) - before\n"
         # It moves by itself, once it runs.
-        "limit = time.monotonic() + 20\n"
-        "while os.sched_getaffinity(int(worker)) != mine and time.monotonic() < limit:\n"
-        "  time.sleep(0.001)\n"
+        "eventually(lambda: os.sched_getaffinity(int(worker)) == mine)\n"
         "print(narrow < mine, os.sched_getaffinity(int(worker)) == mine)\n"
         "pin.unpin()\n"
         "print(os.sched_getaffinity(0) == mine)",
@@ -332,11 +330,7 @@ def test_many_threads_that_end_leave_nothing(system: System, work: Work) -> None
             thread.start()
             thread.join()
         # Workers end a moment after the thread that led them.
-        for _ in range(1000):
-            if len(held.threads()) <= 4:
-                break
-            threading.Event().wait(0.01)
-        assert len(held.threads()) <= 4
+        eventually(lambda: len(held.threads()) <= 4, "the end of the workers")
 
 
 FORK = """
