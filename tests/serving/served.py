@@ -14,7 +14,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 import pplconv
-from patience import PATIENCE
+from patience import PATIENCE, eventually
 
 NPY = {"content-type": "application/x-npy"}
 INFER = "/v2/models/model/infer"
@@ -194,6 +194,12 @@ class Client:
 
     def post(self, body: Any, headers: dict[str, str] | None = None, path: str = INFER) -> Answer:
         return self.start("POST", path, body, headers).result(PATIENCE)
+
+
+def in_flight(client: Client, count: int) -> None:
+    """Wait until so many requests are."""
+    wanted = f"pplconv_in_flight {count}\n".encode()
+    eventually(lambda: wanted in client.get("/metrics").body, f"{count} requests in flight")
 
 
 def tensor(x: np.ndarray, name: str = "x", **more: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import pplconv
-from patience import PATIENCE
+from patience import PATIENCE, eventually
 from served import NPY, as_binary, as_json, as_npy, tensor
 from server_process import server, text_of
 
@@ -244,16 +244,9 @@ def test_answers_that_nobody_reads_hold_little(attacked):
         # Whoever does not read takes no place from others.
         for _ in range(10):
             attacked.serves()
-        wait_for(lambda: "pplconv_in_flight 0" in text_of(attacked.port, "/metrics"))
+        eventually(lambda: "pplconv_in_flight 0" in text_of(attacked.port, "/metrics"), "rest")
         # And no memory for long.
-        wait_for(lambda: attacked.ask(body)[0] == 200)
-
-
-def wait_for(condition) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.1)
+        eventually(lambda: attacked.ask(body)[0] == 200, "room for an answer")
 
 
 def test_connections_that_keep_it_waiting_are_closed(attacked):
@@ -271,11 +264,11 @@ def test_connections_that_keep_it_waiting_are_closed(attacked):
                         open_yet.discard(client)
                 return not open_yet
 
-            wait_for(drip)
+            eventually(drip, "the end of all that drip")
         for client in silent:
             with suppress(ConnectionError):
                 assert client.recv(1) == b""
-    wait_for(lambda: attacked.descriptors() <= before + 5)
+    eventually(lambda: attacked.descriptors() <= before + 5, "the descriptors of before")
     attacked.serves()
 
 
@@ -294,7 +287,7 @@ def test_bodies_that_come_slowly_take_no_place(attacked):
     """There are six places: four that wait and two that run."""
     begun = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{" % PATH.encode()
     with attacked.watched(), attacked.connected(30, begun) as slow:
-        wait_for(lambda: "pplconv_in_flight 30" in text_of(attacked.port, "/metrics"))
+        eventually(lambda: "pplconv_in_flight 30" in text_of(attacked.port, "/metrics"), "30")
         for _ in range(10):
             attacked.serves()
         for client in slow:  # the body does not arrive in time
@@ -360,7 +353,7 @@ def test_a_stop_does_not_wait_for_a_model_that_never_comes(tmp_path):
         path.unlink()
         os.mkfifo(path)
         process.send_signal(signal.SIGHUP)
-        wait_for(lambda: 'result="failed"} 1' in text_of(port, "/metrics"))
+        eventually(lambda: 'result="failed"} 1' in text_of(port, "/metrics"), "the failure")
         one.serves()
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
