@@ -369,6 +369,20 @@ def test_too_many_are_told_to_come_again():
     assert 'pplconv_requests_total{code="503"} 3' in text
 
 
+def test_answers_that_nobody_reads_take_no_place_from_others():
+    model = session(threads=1)
+    with Client(asgi.app(lambda: model, instances=1, threads=1, queue_size=1)) as client:
+        reads = threading.Event()
+        unread = []
+        for count in range(1, 5):  # there are two places
+            unread.append(client.start("POST", INFER, as_json(tensor(X)), reads=reads))
+            eventually(lambda count=count: client.unread == count, "an answer that is there")
+        still_serves(client)
+        assert not any(future.done() for future in unread)
+        reads.set()
+        assert [future.result(PATIENCE).status for future in unread] == [200] * 4
+
+
 def test_what_was_let_in_is_answered_before_the_end():
     gated = Gated(session(threads=1))
     with Client(asgi.app(lambda: gated, instances=1, threads=1)) as client:
