@@ -140,6 +140,7 @@ def test_a_machine_that_lacks_an_instruction_set(name):
         capture_output=True,
         text=True,
         check=True,
+        timeout=PATIENCE,
     )
     needing = [isa for isa in LADDER if set(ISAS[name].features) <= set(ISAS[isa].features)]
     expected = [isa for isa in allowed_isas() if isa not in needing]
@@ -166,7 +167,13 @@ def lower_caps(*arguments: str) -> list[str]:
     # In the folder of the tests, so that the installed package is asked.
     environment = {k: v for k, v in os.environ.items() if k != "PPLCONV_MAX_ISA"}
     done = subprocess.run(
-        command, cwd=script.parent, env=environment, capture_output=True, text=True, check=True
+        command,
+        cwd=script.parent,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE,
     )
     return done.stdout.split()
 

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from benchmarks import interference, machine, overhead, run, scaling
-from patience import eventually
+from patience import PATIENCE, eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 FAST = ["--rounds", "1", "--min-ms", "0.1"]
@@ -146,7 +146,7 @@ def make(target):
     """Give the commands of a target of the Makefile, without running them."""
     done = subprocess.run(
         ["make", "-n", target, "REPORT=out", "PYTHON=true"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
+        cwd=ROOT, capture_output=True, text=True, check=True, timeout=PATIENCE,
     )  # fmt: skip
     return done.stdout
 
@@ -162,7 +162,7 @@ def test_what_one_target_writes_the_next_one_reads():
 
 def make_help():
     return subprocess.run(
-        ["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=PATIENCE
     ).stdout
 
 
@@ -310,6 +310,7 @@ def pytest_run(*arguments):
         text=True,
         check=False,
         env=environment,
+        timeout=PATIENCE,
     )
 
 
@@ -342,7 +343,12 @@ def test_the_pytest_suite_refuses_nonsense():
 def test_the_installed_package_is_measured_not_the_tree():
     code = "import sys, benchmarks; print(sys.path[-1]); print(sys.path[0])"
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE,
     )
     last, first = done.stdout.splitlines()
     assert Path(last) == ROOT

@@ -52,7 +52,7 @@ def test_a_search_from_start_to_finish(shapes, path):
     root = os.path.dirname(os.path.dirname(pplconv.__file__))
     done = subprocess.run(
         [*command, "--seconds", "0.01", "--threads", "1", "--layout", "NCHW,NCHWc"],
-        capture_output=True, text=True, check=False, cwd=root,
+        capture_output=True, text=True, check=False, cwd=root, timeout=PATIENCE,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     header, *lines = rows(done.stdout)
