@@ -299,6 +299,7 @@ if __name__ == "__main__":
     child = os.fork() if "forked" in %r else os.getpid()
     if child == 0:
         sys.stdout.close(); os.close(1); os.close(2)
+        signal.alarm(3600)  # whatever becomes of the test
         signal.pause()  # holds every socket and pipe of its parent, until it is killed
     print(one.pid, two.pid, child, flush=True)
     while "busy" in %r:
