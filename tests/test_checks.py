@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from patience import PATIENCE
 from pplconv._checks import integer, meant, one_of, shown
 
 
@@ -93,6 +94,11 @@ def test_an_import_does_not_compare_words(tmp_path):
     code = "import sys, pplconv; pplconv.imaging; print('difflib' in sys.modules)"
     # Elsewhere than in the sources, which need not be built.
     found = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE,
     )
     assert found.stdout == "False\n"

@@ -19,6 +19,7 @@ import numpy
 import pytest
 
 import pplconv
+from patience import PATIENCE
 from pplconv import __main__ as command
 from pplconv import _kernels, wisdom
 from pplconv.commands import info as information
@@ -295,7 +296,7 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         env=environment,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
 

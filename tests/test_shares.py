@@ -16,6 +16,7 @@ import absent
 from asm.registry import ISAS
 from instruction_sets import REQUIRE, describe
 from levels import LADDER, MACHINE, allowed_isas, executable_isas, why_not
+from patience import PATIENCE
 from pplconv import _kernels
 from pplconv.architecture import LADDERS
 from shares import drawn, kept
@@ -40,7 +41,7 @@ def run_pytest(*arguments: str, **variables: str) -> subprocess.CompletedProcess
         env=environment | variables,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE,
         check=False,
     )
 
@@ -149,6 +150,7 @@ def test_a_machine_that_lacks_an_instruction_set(name):
         capture_output=True,
         text=True,
         check=True,
+        timeout=PATIENCE,
     )
     needing = [isa for isa in LADDER if set(ISAS[name].features) <= set(ISAS[isa].features)]
     expected = [isa for isa in allowed_isas() if isa not in needing]
@@ -175,7 +177,13 @@ def lower_caps(*arguments: str) -> list[str]:
     # In the folder of the tests, so that the installed package is asked.
     environment = {k: v for k, v in os.environ.items() if k != "PPLCONV_MAX_ISA"}
     done = subprocess.run(
-        command, cwd=script.parent, env=environment, capture_output=True, text=True, check=True
+        command,
+        cwd=script.parent,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE,
     )
     return done.stdout.split()
 

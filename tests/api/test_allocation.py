@@ -22,6 +22,7 @@ import psutil
 import pytest
 
 import pplconv
+from patience import PATIENCE
 from pplconv import wisdom
 from pplconv.memory import workspace
 
@@ -194,7 +195,7 @@ def run_probe(name: str, *arguments: str) -> dict:
     root = str(Path(pplconv.__file__).parents[1])
     found = subprocess.run(
         [sys.executable, str(Path(__file__).with_name(name)), *arguments],
-        capture_output=True, text=True, timeout=600,
+        capture_output=True, text=True, timeout=2 * PATIENCE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([root, *roots]),
              "PPLCONV_WISDOM": "off", "OPENBLAS_NUM_THREADS": "1"},
     )  # fmt: skip

@@ -12,6 +12,7 @@ import pytest
 
 import pplconv
 from buffers import GuardedOutput, untouched
+from patience import PATIENCE
 from transposed_reference import LAYOUTS, Case, draw, from_layout, to_layout
 
 DTYPES = ("float32", "float64", "float16")
@@ -263,7 +264,7 @@ def test_in_a_pool(mode, rng):
     case = plain(rng)
     layer = case.layer(input_shape=case.x.shape)
     with pplconv.InstancePool(lambda: layer, 1, 1, mode=mode) as pool:
-        assert pool.submit(case.x).result(timeout=120).tobytes() == layer(case.x).tobytes()
+        assert pool.submit(case.x).result(timeout=PATIENCE).tobytes() == layer(case.x).tobytes()
 
 
 def test_a_block_of_code_decides_what_calls_leave_open(rng):

@@ -15,6 +15,7 @@ import pytest
 from asm.registry import DTYPES, ISAS
 from emulation import is_emulated
 from levels import LADDER, executable_isas, serving
+from patience import PATIENCE
 
 HERE = Path(__file__).resolve().parent
 
@@ -33,7 +34,7 @@ def run(max_isa: str | None, *command: str) -> subprocess.CompletedProcess[str]:
         cwd=Path(sys.executable).parent,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE,
         check=False,
     )
 

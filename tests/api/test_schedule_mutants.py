@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from emulation import is_emulated
+from patience import PATIENCE
 
 pytestmark = [
     pytest.mark.unsanitized("preloads allocations of its own, between guard pages"),
@@ -36,7 +37,7 @@ def probe(tmp_path_factory):
     library = tmp_path_factory.mktemp("guard") / "guarded_allocations.so"
     flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"]
     source = HERE / "native" / "guarded_allocations.c"
-    subprocess.run([compiler, *flags, "-o", library, source, "-ldl"], check=True)
+    subprocess.run([compiler, *flags, "-o", library, source, "-ldl"], check=True, timeout=PATIENCE)
     # Not the root: the package that is tested may be the installed one.
     given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     paths = [HERE, HERE.parent, HERE.parent / "kernels", *filter(None, given)]
@@ -52,7 +53,7 @@ def probe(tmp_path_factory):
             env=environment,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=PATIENCE,
             check=False,
         )
 

@@ -29,6 +29,7 @@ from benchmarks.memory import ALIGNMENT, aligned
 from benchmarks.problems import parse
 from benchmarks.runner import Progress, run_layer
 from benchmarks.timing import Settings
+from patience import PATIENCE
 
 SMALL = [
     "mb1ic8ih8oc8kh3ph1",
@@ -371,7 +372,12 @@ def test_native_chatter_is_kept_off_the_streams():
     )
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE,
     )
     assert (done.stdout, done.stderr) == ("table\n", "")
 

@@ -23,6 +23,7 @@ from benchmarks.networks.cases import Bench, Case, difference, order
 from benchmarks.networks.process import Client, WorkerError, choose_cpus
 from benchmarks.networks.worker import peak_bytes
 from benchmarks.timing import Settings
+from patience import PATIENCE
 
 ROOT = Path(run.__file__).parents[2]
 FAST = ["--rounds", "3", "--min-ms", "1"]
@@ -356,7 +357,7 @@ def test_what_counts_as_wrong():
 
 def test_the_worker_imports_nothing_before_it_counts():
     code = "import sys, benchmarks.networks.worker as w; sys.exit('numpy' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, timeout=PATIENCE)
     assert done.returncode == 0
 
 

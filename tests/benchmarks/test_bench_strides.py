@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks import strides
 from documents import ROOT
+from patience import PATIENCE
 
 FAST = ["--rounds", "1", "--min-ms", "0.1"]
 
@@ -65,7 +66,7 @@ def test_openblas_is_measured_at_its_best():
     told = [
         subprocess.run(
             [sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True,
-            check=True, timeout=60,
+            check=True, timeout=PATIENCE,
         ).stdout
         for env in (slow, {k: v for k, v in slow.items() if not k.startswith("OPENBLAS_")})
     ]  # fmt: skip

@@ -7,14 +7,15 @@ import os
 import statistics
 import subprocess
 import sys
-import time
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from benchmarks import interference, machine, overhead, run, scaling
+from patience import PATIENCE, eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 FAST = ["--rounds", "1", "--min-ms", "0.1"]
@@ -145,7 +146,7 @@ def make(target):
     """Give the commands of a target of the Makefile, without running them."""
     done = subprocess.run(
         ["make", "-n", target, "REPORT=out", "PYTHON=true"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
+        cwd=ROOT, capture_output=True, text=True, check=True, timeout=PATIENCE,
     )  # fmt: skip
     return done.stdout
 
@@ -161,7 +162,7 @@ def test_what_one_target_writes_the_next_one_reads():
 
 def make_help():
     return subprocess.run(
-        ["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=PATIENCE
     ).stdout
 
 
@@ -221,13 +222,30 @@ def test_beside_wants_a_layer_that_is_there(capsys):
     assert "--layer: there is no mobilenet:conv99" in capsys.readouterr().err
 
 
+@pytest.fixture
+def time_of_bursts(fake_time, monkeypatch):
+    """The neighbour's clock."""
+    clock = SimpleNamespace(perf_counter=fake_time.clock.now, sleep=fake_time.sleep)
+    monkeypatch.setattr(interference, "time", clock)
+    return fake_time
+
+
 def test_a_neighbour_counts_what_it_did():
     with interference.Neighbour() as neighbour:
-        assert neighbour.rate(0.05, None) > 0
+        eventually(lambda: neighbour.rate(0.05, None) > 0, "a product")
         calls = []
-        assert neighbour.rate(0.05, lambda: calls.append(time.sleep(0.001))) > 0
-    assert 1 < len(calls) <= 50
-    assert neighbour.rate(0.01, None) == 0  # it has ended
+        eventually(lambda: neighbour.rate(0.05, lambda: calls.append(1)) > 0, "a product")
+    assert calls
+    assert neighbour.rate(0.001, None) == 0  # it has ended
+
+
+def test_calls_beside_a_neighbour_go_on_while_there_is_time(time_of_bursts):
+    calls = []
+    neighbour = interference.Neighbour()
+    assert neighbour.rate(1.0, lambda: calls.append(time_of_bursts.pass_by(0.25))) == 0
+    assert len(calls) == 4
+    neighbour.rate(3.0, None)
+    assert time_of_bursts.sleeps == [3.0]
 
 
 def test_a_round_in_which_nothing_ended_is_left_out():
@@ -235,12 +253,11 @@ def test_a_round_in_which_nothing_ended_is_left_out():
     assert "| 1 thread | 100 | 0 | 50 | - |" in interference.table(losses).markdown()
 
 
-def test_bursts_pause_as_long_as_they_work():
+def test_bursts_pause_as_long_as_they_work(time_of_bursts):
     pauses = []
-    start = time.perf_counter()
-    interference.in_bursts(lambda: time.sleep(0.002), pauses.append)
-    took = time.perf_counter() - start
-    assert interference.BURST_SECONDS <= pauses[0] <= took
+    step = 0.4 * interference.BURST_SECONDS
+    interference.in_bursts(lambda: time_of_bursts.pass_by(step), pauses.append)
+    assert pauses == [pytest.approx(3 * step)]
 
 
 @pytest.mark.slow
@@ -293,6 +310,7 @@ def pytest_run(*arguments):
         text=True,
         check=False,
         env=environment,
+        timeout=PATIENCE,
     )
 
 
@@ -325,7 +343,12 @@ def test_the_pytest_suite_refuses_nonsense():
 def test_the_installed_package_is_measured_not_the_tree():
     code = "import sys, benchmarks; print(sys.path[-1]); print(sys.path[0])"
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE,
     )
     last, first = done.stdout.splitlines()
     assert Path(last) == ROOT

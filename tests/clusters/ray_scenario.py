@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections import Counter
@@ -31,7 +30,9 @@ from pplconv.integrations import npy
 from pplconv.integrations.ray_serve import deployment, keeper, release
 from ray_models import SHAPE, Model, answer
 
-PATIENCE = 240.0
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from patience import PATIENCE, eventually
+
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal(SHAPE).astype(np.float32)
 
@@ -78,28 +79,20 @@ def processes(root: str, kind: str) -> list[int]:
     return found
 
 
-def wait_until(true: Any) -> bool:
-    end = time.monotonic() + PATIENCE
-    while not true():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.1)
-    return True
-
-
 def killed_and_back(root: str, port: int, kinds: dict[str, int]) -> dict[str, Any]:
     """Kill all processes of some kinds; whether as many others come, which answer as before."""
     victims = {kind: processes(root, kind) for kind in kinds}
     for pid in chain.from_iterable(victims.values()):
         os.kill(pid, signal.SIGKILL)
-    back = wait_until(
+    eventually(
         lambda: all(
             len(set(processes(root, kind)) - set(victims[kind])) == count
             for kind, count in kinds.items()
-        )
+        ),
+        f"others in place of {victims}",
     )
-    right = wait_until(lambda: answered(port, 1))
-    return {"killed": sum(map(len, victims.values())), "back": back, "right": right}
+    eventually(lambda: answered(port, 1), "an answer of theirs")
+    return {"killed": sum(map(len, victims.values())), "back": True, "right": True}
 
 
 def redeployed(address: str, port: int) -> dict[str, Any]:
@@ -118,10 +111,10 @@ def redeployed(address: str, port: int) -> dict[str, Any]:
     for thread in asking:
         thread.start()
     try:
-        time.sleep(0.5)
+        eventually(lambda: counts["version 1"], "an answer of the first version")
         in_driver(address, port, 2)
         after = answered(port, 2) and answered(port, 2)
-        time.sleep(0.5)
+        eventually(lambda: counts["version 2"], "an answer of the second version")
     finally:
         done.set()
         for thread in asking:
@@ -196,8 +189,8 @@ def scenario(folder: Path) -> dict[str, Any]:
         facts["other instruction set"] = ray.get(other.remote(weights))
         weights.release()
         release("seed-1")
-        gone = wait_until(lambda: len(processes(root, "WeightsKeeper")) == 1)
-        facts["released"] = gone and answered(port, 2)
+        eventually(lambda: len(processes(root, "WeightsKeeper")) == 1, "the keepers' end")
+        facts["released"] = answered(port, 2)
         facts["name again"] = error_of(lambda: keeper("seed-3", functools.partial(Model, 3)))
     finally:
         serve.shutdown()

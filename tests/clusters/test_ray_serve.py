@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from patience import PATIENCE
 from pplconv import config, machine
 
 # What the extra `ray` says: elsewhere there are no wheels.
@@ -55,7 +56,7 @@ def test_replicas_live_on_their_keepers():
             cwd=folder,
             capture_output=True,
             text=True,
-            timeout=900,
+            timeout=3 * PATIENCE,
             check=False,
         )
         assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import pplconv
+from patience import PATIENCE
 
 
 @pytest.mark.parametrize("arguments", [["info"], ["info", "--json"], ["doctor"]], ids=" ".join)
@@ -23,7 +24,7 @@ def test_a_closed_pipe_is_no_error(arguments):
             stdout=writing,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
             check=False,
         )
     finally:

@@ -30,6 +30,7 @@ from fuzz.shrinking import shrink
 from fuzz.special import SPECIALS
 from fuzz.tally import Tally
 from fuzz.worker import describe
+from patience import PATIENCE
 from reference import (
     activate,
     activated_bound,
@@ -49,7 +50,8 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     root = str(Path(pplconv.__file__).parents[1])
     return subprocess.run(
         [sys.executable, str(Path(__file__).parent), *arguments],
-        capture_output=True, text=True, timeout=900, env={**os.environ, "PYTHONPATH": root},
+        capture_output=True, text=True, timeout=3 * PATIENCE,
+        env={**os.environ, "PYTHONPATH": root},
     )  # fmt: skip
 
 

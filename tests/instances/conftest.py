@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from patience import eventually
+
 _HERE = str(Path(__file__).resolve().parent)
 if _HERE not in sys.path:
     sys.path.append(_HERE)
-
-from gates import eventually  # noqa: E402  (beside this file)
 
 
 def own() -> set[threading.Thread]:
@@ -26,4 +26,4 @@ def _no_threads_left():
     yield
     if own() - before:
         gc.collect()  # a pool that failed with its test may be in a traceback's frames
-    assert eventually(lambda: own() <= before), own() - before
+    eventually(lambda: own() <= before, "the end of all threads of its pools")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
-PATIENCE = 60.0
-"""Seconds after which something hangs, on the slowest machine."""
+from patience import PATIENCE
 
 
 class Gate:
@@ -24,13 +22,3 @@ class Gate:
     def wait_entered(self, count: int = 1) -> None:
         for _ in range(count):
             assert self.entered.acquire(timeout=PATIENCE)
-
-
-def eventually(condition: Callable[[], bool]) -> bool:
-    """Whether `condition` becomes true before patience ends."""
-    pause = threading.Event()
-    for _ in range(int(PATIENCE / 0.005)):
-        if condition():
-            return True
-        pause.wait(0.005)
-    return False

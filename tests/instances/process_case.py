@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-import time
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 
+from patience import PATIENCE
 from pplconv.instances.placement import Placement
 from pplconv.instances.process import ProcessWorkers, make_process_workers
 
 LINUX = sys.platform == "linux"
-# Far above what anything here takes: only what hangs gets there.
-PATIENCE = 60.0
 ANYWHERE = Placement(None, ())
 
 
@@ -50,14 +50,25 @@ def lives(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
-def wait_until(true: Callable[[], bool]) -> bool:
-    """Whether something becomes true while one may wait for it."""
-    end = time.monotonic() + PATIENCE
-    while not true():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
+def outcome(call: Callable[[], object]) -> object:
+    """What a call gives or raises, which it does within patience, whatever limit it was given.
+
+    Parameters
+    ----------
+    call
+        Run in a thread of its own. What it waits for in vain is longer than patience, so that a
+        call that waits for it is one that does not end.
+    """
+    found: Future = Future()
+
+    def run() -> None:
+        try:
+            found.set_result(call())
+        except BaseException as error:
+            found.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return found.result(PATIENCE)
 
 
 def mappings(pid: int, name: str) -> list[dict[str, int]]:

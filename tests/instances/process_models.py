@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -74,19 +75,31 @@ class Servant(Echo):
         x += 1
         return x
 
-    def sleep(self, seconds):
+    def sleep(self, seconds, begun):
+        """Sleep, once a file says that this has begun."""
+        Path(begun).touch()
         time.sleep(seconds)
-        return "slept"
 
-    def die(self):
+    def linger(self, begun, end):
+        """Say by a file that this has begun, and wait for another one."""
+        Path(begun).touch()
+        while not Path(end).exists():
+            time.sleep(0.001)
+        return "lingered"
+
+    def die(self, _):
         os.kill(os.getpid(), signal.SIGKILL)
-        time.sleep(60)
+        signal.pause()
 
-    def fork_and_die(self):
-        if os.fork() == 0:
-            time.sleep(60)
+    def fork_and_die(self, child):
+        """Die while a child lives on, whose number is in a file, until it is killed."""
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(3600)  # whatever becomes of the test
+            signal.pause()
             os._exit(0)
-        self.die()
+        Path(child).write_text(str(pid))
+        self.die(child)
 
     def fail(self, name):
         if name == "lambda":

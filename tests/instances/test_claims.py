@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 import pplconv
-from gates import PATIENCE, Gate
+from gates import Gate
+from patience import PATIENCE
 from pplconv.instances import claims
 from pplconv.machine import Machine
 

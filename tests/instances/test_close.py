@@ -8,14 +8,14 @@ import os
 import subprocess
 import sys
 import threading
-import time
 import weakref
 from concurrent.futures import CancelledError, wait
 
 import pytest
 
 import pplconv
-from gates import PATIENCE, Gate, eventually
+from gates import Gate
+from patience import PATIENCE, eventually
 from pplconv.instances import PoolClosed
 
 
@@ -24,11 +24,21 @@ def pool_of(model, **settings):
     return pplconv.InstancePool(lambda: model, threads=1, **settings)
 
 
+def open_once_closed(pool, gate):
+    """Open a gate when a pool takes no more requests; what was submitted before still waits."""
+
+    def opens():
+        eventually(lambda: pool._queue.stopped, "the closing of the pool")
+        gate.opened.set()
+
+    threading.Thread(target=opens, daemon=True).start()
+
+
 def test_what_waits_is_answered():
     gate = Gate()
     with pool_of(gate) as pool:
         futures = [pool.submit(i) for i in range(20)]
-        threading.Timer(0.02, gate.opened.set).start()
+        open_once_closed(pool, gate)
     assert [f.result(0) for f in futures] == list(range(20))
     pool.close()
     with pytest.raises(PoolClosed, match="closed"):
@@ -40,7 +50,7 @@ def test_what_waits_can_be_cancelled():
     pool = pool_of(gate, instances=1)
     futures = [pool.submit(i) for i in range(20)]
     gate.wait_entered()
-    threading.Timer(0.02, gate.opened.set).start()
+    open_once_closed(pool, gate)
     pool.close(PATIENCE, cancel_pending=True)
     assert futures[0].result(0) == 0
     assert all(f.cancelled() for f in futures[1:])
@@ -52,7 +62,7 @@ def test_a_block_left_by_an_exception_cancels():
     with pytest.raises(ZeroDivisionError), pool_of(gate, instances=1) as pool:
         futures = [pool.submit(i) for i in range(5)]
         gate.wait_entered()
-        threading.Timer(0.02, gate.opened.set).start()
+        open_once_closed(pool, gate)
         _ = 1 // 0
     assert futures[0].result(0) == 0
     for future in futures[1:]:
@@ -66,16 +76,15 @@ def test_the_time_limit(timeout):
     pool = pool_of(gate, instances=1)
     running, waiting = pool.submit(1), pool.submit(2)
     gate.wait_entered()
-    begin = time.monotonic()
+    # The gate stays shut: if this waited for the request, its future would hold the gate's error.
     with pytest.warns(RuntimeWarning, match="1 running and 1 waiting requests were given up"):
         pool.close(timeout)
-    assert timeout <= time.monotonic() - begin < PATIENCE / 2
     with pytest.raises(PoolClosed, match=f"limit of {timeout:g} s was over while this ran"):
         running.result(0)
     with pytest.raises(PoolClosed, match="before an instance came to this"):
         waiting.result(0)
     gate.opened.set()  # its late answer changes nothing
-    assert eventually(lambda: not pool._dispatchers[0].thread.is_alive())
+    eventually(lambda: not pool._dispatchers[0].thread.is_alive(), "the end of the thread")
     assert isinstance(running.exception(0), PoolClosed)
     pool.close()
 
@@ -89,7 +98,7 @@ def test_a_closed_pool_keeps_no_model():
         assert pool.submit().result(PATIENCE) == 1
         alive = [weakref.ref(o) for o in gc.get_objects() if type(o) is Model]
         assert len(alive) == len({s.node for s in pool.statistics()})
-    assert eventually(lambda: all(ref() is None for ref in alive))
+    eventually(lambda: all(ref() is None for ref in alive), "the end of the models")
     assert len(pool.statistics()) == 2
 
 
@@ -137,7 +146,7 @@ def test_no_request_is_lost_between_submit_and_close():
 
         thread = threading.Thread(target=submit)
         thread.start()
-        assert eventually(lambda futures=futures: len(futures) > 3)
+        eventually(lambda futures=futures: len(futures) > 3, "some requests")
         pool.close()
         thread.join(PATIENCE)
         assert [f.result(0) for f in futures] == list(range(len(futures)))
@@ -165,7 +174,7 @@ def test_a_program_ends_though_its_pool_is_not_closed(hang, limit):
         [sys.executable, "-I", "-c", EXIT.format(hang=hang, limit=limit)],
         capture_output=True,
         text=True,
-        timeout=2 * PATIENCE,
+        timeout=PATIENCE,
         check=True,
     )
     assert done.stdout == "0\n"

@@ -7,7 +7,8 @@ import threading
 import pytest
 
 import pplconv
-from gates import PATIENCE, Gate, eventually
+from gates import Gate
+from patience import PATIENCE, eventually
 from pplconv.instances import PoolClosed, WorkerDied
 from pplconv.instances import pool as pool_module
 from pplconv.instances.worker import Worker
@@ -187,7 +188,7 @@ def test_without_another_worker_requests_fail_and_the_others_serve(pool_of, log)
             except WorkerDied:
                 return False
 
-        assert eventually(served)
+        eventually(served, "an answer")
 
 
 def test_a_worker_that_cannot_be_made_fails_the_constructor(pool_of, log):
@@ -229,5 +230,5 @@ def test_a_worker_is_given_up_after_the_time_limit(pool_of, log):
     with pytest.warns(RuntimeWarning, match="given up"):
         pool.close(0)
     assert isinstance(future.exception(0), PoolClosed)
-    assert eventually(lambda: not pool._dispatchers[0].thread.is_alive())
+    eventually(lambda: not pool._dispatchers[0].thread.is_alive(), "the end of the thread")
     assert log == [("made", 0), ("abandoned", 0), ("closed", 0)]

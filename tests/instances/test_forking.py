@@ -14,8 +14,9 @@ import pytest
 
 import pplconv
 import process_models as models
+from patience import PATIENCE, eventually
 from pplconv.instances import forking, process
-from process_case import PATIENCE, lives, own_resources, wait_until, workers
+from process_case import lives, own_resources, workers
 
 pytestmark = [
     pytest.mark.skipif(not forking.CAN_FORK, reason="Linux with pidfds"),
@@ -43,7 +44,7 @@ def test_workers_have_one_parent_that_is_not_this_process():
         assert server == parent_of(two.pid) != os.getpid() and parent_of(server) == os.getpid()
         for each in (one, two):
             each.close(PATIENCE)
-            assert wait_until(lambda pid=each.pid: not Path(f"/proc/{pid}").exists()), "a zombie"
+            eventually(lambda pid=each.pid: not Path(f"/proc/{pid}").exists(), "the zombie's end")
     assert not lives(server)
 
 
@@ -52,13 +53,13 @@ def test_workers_outlive_the_process_that_forked_them():
         one = make(0)
         server = parent_of(one.pid)
         os.kill(server, signal.SIGKILL)
-        assert wait_until(lambda: not lives(server))
+        eventually(lambda: not lives(server), "the end of the forking process")
         assert one.run(("pid",), {}) == one.pid
         two = make(1)
         assert parent_of(two.pid) not in (server, parent_of(one.pid))
         assert two.run(("pid",), {}) == two.pid
         os.kill(one.pid, signal.SIGKILL)
-        assert wait_until(lambda: one.ended)
+        eventually(lambda: one.ended, "the end of the worker")
         one.close(1)
         two.close(1)
 
@@ -86,7 +87,7 @@ def test_children_that_a_program_does_not_wait_for():
             one = make(0)
             server = parent_of(one.pid)
             os.kill(one.pid, signal.SIGKILL)
-            assert wait_until(lambda: not Path(f"/proc/{one.pid}").exists())
+            eventually(lambda: not Path(f"/proc/{one.pid}").exists(), "the worker's end")
             two = make(1)
             assert parent_of(two.pid) == server
             for each in (one, two):
@@ -154,7 +155,7 @@ def test_workers_can_be_spawned_instead(monkeypatch):
         assert parent_of(one.pid) == os.getpid()
         assert one.run(("change", np.ones(3)), {}).tolist() == [2, 2, 2]
         os.kill(one.pid, signal.SIGKILL)
-        assert wait_until(lambda: one.ended)
+        eventually(lambda: one.ended, "the end of the worker")
         one.close(1)
         again = make(0)
         assert again.run(("pid",), {}) == again.pid

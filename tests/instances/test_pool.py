@@ -8,18 +8,21 @@ import logging
 import operator
 import sys
 import threading
+import time
 import weakref
 from concurrent.futures import CancelledError, as_completed, wait
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import nullcontext
 from itertools import count
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import pplconv
-from gates import PATIENCE, Gate, eventually
-from pplconv.instances import PoolClosed
+from gates import Gate
+from patience import PATIENCE, eventually
+from pplconv.instances import PoolClosed, dispatcher, requests
 from pplconv.runtime import scoped_team, scoped_tolerance, tolerance
 
 
@@ -213,15 +216,19 @@ def test_statistics():
                 assert 0 < statistics.p50 <= statistics.p95 < PATIENCE
 
 
-def test_latency_includes_the_wait():
+def test_latency_includes_the_wait(monkeypatch):
+    now = [100.0]
+    clock = SimpleNamespace(perf_counter=lambda: now[0], monotonic=time.monotonic)
+    monkeypatch.setattr(requests, "time", clock)
+    monkeypatch.setattr(dispatcher, "time", clock)
     gate = Gate()
     with pool_of(gate, instances=1) as pool:
         futures = [pool.submit(), pool.submit()]
         gate.wait_entered()
-        threading.Event().wait(0.1)
+        now[0] += 7.0
         gate.opened.set()
         wait(futures, PATIENCE)
-        assert pool.statistics()[0].p50 >= 0.1
+        assert pool.statistics()[0].p50 == 7.0
 
 
 def test_calls_inside_use_the_team_of_the_instance():
@@ -253,7 +260,7 @@ def test_idle_instances_keep_nothing_alive():
             future = pool.submit(thing)
             wait([future], PATIENCE)
             del thing, future
-            assert eventually(lambda alive=alive: alive() is None)
+            eventually(lambda alive=alive: alive() is None, "the end of the argument")
 
 
 def test_a_pool_that_is_dropped_answers_what_it_has():
@@ -365,6 +372,10 @@ def test_the_package_loads_it_on_demand():
         "except AttributeError as error: print(error)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-I", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
     )
     assert done.stdout.strip() == "module 'pplconv' has no attribute 'nothing'"

@@ -12,11 +12,12 @@ import pytest
 
 import pplconv
 import process_models as models
+from patience import PATIENCE
 from pplconv.instances.placement import Placement
 from pplconv.instances.process import make_process_workers
 from pplconv.instances.shared import Parcel, unpack
 from pplconv.runtime import tolerance
-from process_case import ANYWHERE, LINUX, PATIENCE, mappings, worker, workers
+from process_case import ANYWHERE, LINUX, mappings, worker, workers
 
 pytestmark = pytest.mark.unemulated("starts dozens of processes, each seconds of emulation")
 
@@ -190,7 +191,7 @@ def test_weights_are_there_once(rng):
             own = sum(int(line.split()[1]) for line in rollup(one.pid) if "Anonymous:" in line)
             assert own < 150_000, "imports, scratch and the answer: not another 72 MiB on top"
         for one in pair:
-            one.close(30)
+            one.close(PATIENCE)
 
 
 def rollup(pid):
@@ -212,11 +213,11 @@ def test_a_workers_state_is_its_own():
         assert other.run(("count", 10), {}) == 10
         with pytest.raises(ValueError, match="read-only"):
             one.run(("write_fixed",), {})
-        one.close(30)
+        one.close(PATIENCE)
         again = make(0)
         assert again.run(("count", 1), {}) == 1, "a new worker begins anew"
-        again.close(30)
-        other.close(30)
+        again.close(PATIENCE)
+        other.close(PATIENCE)
 
 
 def test_a_model_that_cannot_be_pickled_is_made_in_each_worker():
@@ -224,7 +225,7 @@ def test_a_model_that_cannot_be_pickled_is_made_in_each_worker():
         assert not make.shares
         one = make(0)
         assert one.run(("count", 2), {}) == 2
-        one.close(30)
+        one.close(PATIENCE)
 
 
 def test_a_factory_need_not_be_importable_if_its_model_is():
@@ -274,7 +275,7 @@ def test_cores_that_cannot_be_had_are_a_warning():
         assert len(caught) == 1
         for one in pair:
             assert one.cores == () and one.run(("threads",), {}) == 1
-            one.close(30)
+            one.close(PATIENCE)
 
 
 @pytest.mark.parametrize("spent", [0.0, 0.1 + 0.2, float("inf")])

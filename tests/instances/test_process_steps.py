@@ -13,7 +13,7 @@ import pytest
 import doomed
 import pplconv
 import process_models as models
-from gates import PATIENCE, eventually
+from patience import PATIENCE, eventually
 from pplconv.instances import process
 from pplconv.instances.spare import SpareCores
 from pplconv.instances.splitting import usable_cores
@@ -47,7 +47,8 @@ def test_a_worker_may_be_killed_at_any_step(step, manner, tmp_path):
     with pplconv.InstancePool(factory, instances=1, threads=1, mode="process", pin=False) as pool:
         token.touch()
         for turn in range(3):
-            time.sleep(0.02 if step == "naps" else 0.0)
+            if turn and step == "naps":
+                eventually(lambda: not token.exists(), "the end of a worker that went to sleep")
             future = pool.submit(x + turn)
             future.add_done_callback(lambda done: answers.append(done.result()))
             np.testing.assert_array_equal(future.result(PATIENCE), x + turn + 1)
@@ -78,7 +79,7 @@ def test_a_worker_that_died_idle_costs_no_request(tmp_path):
     with pplconv.InstancePool(factory, 1, 1, mode="process", retries=0) as pool:
         token.touch()
         assert pool.submit(1).result(PATIENCE) == 2
-        assert eventually(lambda: pool._dispatchers[0]._worker.ended)
+        eventually(lambda: pool._dispatchers[0]._worker.ended, "the end of the worker")
         assert pool.submit(2).result(PATIENCE) == 3
         (statistics,) = pool.statistics()
         assert (statistics.errors, statistics.replaced, statistics.retried) == (0, 1, 0)
@@ -90,7 +91,7 @@ def test_requests_go_through_in_either_manner(manner, rng):
         for x in sent * 20:
             assert one.run((x,), {}).tobytes() == x.tobytes()
         assert one.run((1, "two"), {"three": sent}) is not None
-        time.sleep(0.01)  # it sleeps now, whatever its manner
+        eventually(one._channel._outbox.sleeper, "its sleep, whatever its manner")
         assert one.run((sent[0],), {}).tobytes() == sent[0].tobytes()
 
 
@@ -100,8 +101,10 @@ def test_idle_workers_use_no_cpu(manner):
         pair = [make(0), make(1)]
         for one in pair * 20:
             one.run(("change", np.zeros(5)), {})
-        time.sleep(0.05)
+        for one in pair:
+            eventually(one._channel._outbox.sleeper, "its sleep")
         before = [ticks(one.pid) for one in pair]
+        # That nothing is done is seen by waiting alone: watching would take fifty ticks.
         time.sleep(0.5)
         assert [ticks(one.pid) for one in pair] == before
         for one in pair:

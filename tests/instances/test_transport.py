@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from gates import PATIENCE
+from patience import PATIENCE, eventually
 from pplconv.instances import transport
 from pplconv.instances.transport import MAILBOXES, Channel, Gone
 from pplconv.memory.arrays import empty_aligned
@@ -50,11 +50,12 @@ def watches_of(monkeypatch):
     yield asked
 
 
-def later(seconds, end, obj):
-    """Send from another thread."""
+def late(end, obj):
+    """Send from another thread, to a reader who sleeps already and has waited for long."""
 
     def send():
-        time.sleep(seconds)
+        eventually(end._outbox.sleeper, "a reader who sleeps")
+        time.sleep(0.01)  # many times the longest watch, from when it is known to wait
         end.send(end.write(obj))
 
     thread = threading.Thread(target=send)
@@ -65,10 +66,10 @@ def later(seconds, end, obj):
 @pytest.mark.parametrize("watches", [True, False])
 def test_who_waited_long_sleeps_at_once(watches, monkeypatch):
     with watches_of(monkeypatch) as asked, pair(watches) as (one, other):
-        thread = later(0.05, one, "late")
+        thread = late(one, "late")
         assert other.copy(other.receive()) == "late"
         thread.join(PATIENCE)
-        thread = later(0.05, one, "again")
+        thread = late(one, "again")
         del asked[:]
         other.receive()
         thread.join(PATIENCE)
@@ -104,7 +105,7 @@ def test_waking_is_timed_and_nothing_else_is():
         one.send(one.write("there already"))
         other.receive()
         assert other._waking == before
-        thread = later(0.05, one, "woken")
+        thread = late(one, "woken")
         other._soon = False
         other.receive()
         thread.join(PATIENCE)

@@ -16,6 +16,7 @@ from asm.build import generated
 from asm.registry import kernels
 from kernel_checker import compile_library
 from kernel_table import MACHINE, every_row
+from patience import PATIENCE
 
 X86_ONLY = [
     pytest.mark.skipif(MACHINE != "x86_64", reason="mutates x86-64 assembly"),
@@ -59,7 +60,7 @@ def assert_refused_alone(judge: Callable[[dict], None], mutant: dict, symbol: st
     if child == 0:
         verdict = 3
         try:
-            signal.alarm(300)
+            signal.alarm(int(PATIENCE))
             judge(mutant)
             verdict = 0
         except AssertionError as error:

@@ -21,6 +21,7 @@ from asm.registry import PRODUCTS, SPARSE_OPERATIONS, Kernel, kernels
 from assembly_mutants import EDGES, mutants
 from emulation import is_emulated
 from kernel_table import MACHINE
+from patience import PATIENCE
 
 PROBE = Path(__file__).resolve().parent / "edge_mutant_probe.py"
 # Two rows, so that their stride counts, and as many vectors as a row can have; of Arm, whose
@@ -89,7 +90,7 @@ def verdicts(symbol: str, one_in: int) -> list[tuple[str, str, str]]:
             [sys.executable, str(PROBE), symbol, str(one_in), str(first)],
             capture_output=True,
             text=True,
-            timeout=600,
+            timeout=2 * PATIENCE,
             check=False,
         )
         number = -1

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from patience import PATIENCE
 from pplconv import _kernels
 from pplconv.machine import amx, cpu
 
@@ -106,7 +107,7 @@ def ran(how: str, *options: str) -> list[str]:
         f"runpy.run_path({str(CASE)!r}, run_name='__main__')"
     )
     command = [sys.executable, *options, "-c", start, how]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.split()
 

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from patience import PATIENCE
 from pplconv import _kernels
 from pplconv.machine import Machine, ceilings
 from pplconv.machine.ceilings import Ceilings, Peak, PeakUnavailable, measure
@@ -60,7 +61,7 @@ def test_the_best_burst_counts_and_drift_is_kept(clock):
 
 
 def test_a_team_runs_at_once_and_adds_up():
-    together = threading.Barrier(3, timeout=10)
+    together = threading.Barrier(3, timeout=PATIENCE)
 
     def loop(isa, dtype, iterations):
         if threading.current_thread() is not threading.main_thread():

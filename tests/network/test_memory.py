@@ -14,6 +14,7 @@ import pytest
 
 import pplconv
 from graphs import Graph
+from patience import PATIENCE
 
 # Weights are packed once; and something is left for the largest tensor, huge pages and Python.
 PEAK, AFTER = 1.6, 1.4
@@ -74,7 +75,7 @@ def test_a_session_takes_little_more_than_its_packed_weights(odd, tmp_path):
         [sys.executable, "-c", _PROBE, tmp_path / "large.onnx", tmp_path / "small.onnx",
          str(width)],
         capture_output=True, text=True, check=True, cwd=tmp_path,
-        env={**os.environ, "MALLOC_ARENA_MAX": "1"},
+        env={**os.environ, "MALLOC_ARENA_MAX": "1"}, timeout=PATIENCE,
     )  # fmt: skip
     after, peak = json.loads(result.stdout)
     told = f"{after / weights:.2f} and {peak / weights:.2f} times the weights"

@@ -15,6 +15,7 @@ import pytest
 from emulation import is_emulated
 from levels import allowed_isas
 from loop_cases import KINDS
+from patience import PATIENCE
 from pplconv.api.program import Program
 from pplconv.schedules.elementwise import Elementwise
 from pplconv.schedules.windows import Resample
@@ -149,7 +150,7 @@ def probe():
             env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths))},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=PATIENCE,
             check=False,
         )
 

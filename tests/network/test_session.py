@@ -11,6 +11,7 @@ import onnx
 import pytest
 
 from graphs import Graph
+from patience import PATIENCE
 from pplconv.network.session import InferenceSession
 from running import agree, check, referred
 
@@ -326,23 +327,23 @@ def test_known_programs_are_found_while_another_is_made(monkeypatch):
 
     def slowly(*args, **kwargs):
         begun.set()
-        assert go_on.wait(60)
+        assert go_on.wait(PATIENCE)
         return real(*args, **kwargs)
 
     monkeypatch.setattr(module, "compile_model", slowly)
     made = []
     maker = threading.Thread(target=lambda: made.append(session.run(None, {"x": x[:, :, :5]})))
     maker.start()
-    assert begun.wait(60)
+    assert begun.wait(PATIENCE)
     results = []
     other = threading.Thread(target=lambda: results.append(session.run(None, {"x": x})[0]))
     other.start()
-    other.join(60)
+    other.join(PATIENCE)
     waited = not results
     ready = [session.is_ready_for({"x": shape}) for shape in ((1, 1, 8, 8), (1, 1, 5, 8))]
     go_on.set()
-    maker.join(60)
-    other.join(60)
+    maker.join(PATIENCE)
+    other.join(PATIENCE)
     assert not waited, "a known program waits for nobody"
     assert (results[0] == right).all() and ready == [True, False]
     assert session.is_ready_for({"x": x[:, :, :5]})

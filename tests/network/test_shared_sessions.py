@@ -14,6 +14,7 @@ import pytest
 
 import pplconv
 from graphs import Graph
+from patience import PATIENCE, eventually
 from pplconv.network import session as session_module
 from pplconv.network.session import InferenceSession
 from pplconv.network.travelling import packs_of, put_together, taken_apart
@@ -21,7 +22,6 @@ from pplconv.sharing import OtherPacking, prepared
 from running import agree
 
 PROCESSES = pytest.mark.unemulated("starts processes, each seconds of emulation")
-PATIENCE = 120.0
 
 
 def network(seed: int = 0, channels: int = 16, free: bool = True) -> Graph:
@@ -227,7 +227,7 @@ def test_batches_are_the_session_on_all_rows(mode, rng):
     xs = images(rng, *[1] * 8)
     together = session.run(None, {name: np.concatenate(xs)})
     with pplconv.InstancePool(
-        lambda: session, instances=1, threads=1, mode=mode, max_batch=8, max_delay=PATIENCE
+        lambda: session, instances=1, threads=1, mode=mode, max_batch=8, max_delay=10 * PATIENCE
     ) as pool:
         futures = [pool.submit({name: x}) for x in xs]
         for i, future in enumerate(futures):
@@ -243,15 +243,25 @@ def test_a_fixed_batch_is_refused():
 
 
 class Slow:
-    """A session that says when it runs, in processes too, and which answers it has given."""
+    """A session that says when it runs, in processes too; from one request on, it waits.
 
-    def __init__(self, session, folder):
-        self.session, self.folder = session, folder
+    Parameters
+    ----------
+    session
+        What computes.
+    folder : str
+        Has a file for each run; where it has a file ``go``, nothing waits.
+    waits : int
+        The first request that waits.
+    """
+
+    def __init__(self, session, folder, waits):
+        self.session, self.folder, self.waits = session, folder, waits
 
     def __call__(self, feed, number):
-        path = Path(self.folder, f"{number}-{os.getpid()}-{time.monotonic_ns()}")
-        path.touch()
-        time.sleep(0.02)
+        Path(self.folder, f"{number}-{os.getpid()}-{time.monotonic_ns()}.run").touch()
+        while number >= self.waits and not Path(self.folder, "go").exists():
+            time.sleep(0.001)
         return number, self.session(feed)
 
 
@@ -264,29 +274,32 @@ def test_workers_killed_with_requests_in_flight_lose_none(tmp_path, rng):
     xs = images(rng, 1, 1, 1)
     expected = [session.run(None, {name: x}) for x in xs]
     answers: dict[int, list] = {}
-    kills, sent = 3, 90
+    kills, sent, waits = 3, 90, 20
 
     def take(future):
         number, outputs = future.result()
         answers.setdefault(number, []).append(outputs)
 
     with pplconv.InstancePool(
-        lambda: Slow(session, str(tmp_path)), instances=2, threads=1, mode="process", retries=3,
-        queue_size=sent,
+        lambda: Slow(session, str(tmp_path), waits), instances=2, threads=1, mode="process",
+        retries=3, queue_size=sent,
     ) as pool:  # fmt: skip
         futures = []
         for number in range(sent):
             futures.append(pool.submit({name: xs[number % 3]}, number))
             futures[-1].add_done_callback(take)
         killed = set()
+
+        def waiting():
+            """Workers in the midst of a request, where they stay until they are killed."""
+            runs = [path.name.split("-")[:2] for path in tmp_path.glob("*.run")]
+            return {int(pid) for number, pid in runs if int(number) >= waits} - killed
+
         while len(killed) < kills:
-            running = {int(path.name.split("-")[1]) for path in tmp_path.iterdir()} - killed
-            if not running:
-                time.sleep(0.005)
-                continue
-            pid = running.pop()
+            pid = eventually(waiting, "a worker that runs").pop()
             os.kill(pid, signal.SIGKILL)
             killed.add(pid)
+        (tmp_path / "go").touch()
         for future in futures:
             future.result(PATIENCE)
         statistics = pool.statistics()
@@ -294,9 +307,9 @@ def test_workers_killed_with_requests_in_flight_lose_none(tmp_path, rng):
     for number, given in answers.items():
         assert len(given) == 1
         same(given[0], expected[number % 3])
-    assert sum(s.replaced for s in statistics) >= kills - 1
+    assert sum(s.replaced for s in statistics) == kills
     assert sum(s.errors for s in statistics) == 0
-    begun = len(list(tmp_path.iterdir()))
+    begun = len(list(tmp_path.glob("*.run")))
     assert begun == sent + sum(s.retried for s in statistics), "an answered request runs no more"
 
 

@@ -19,6 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from patience import PATIENCE
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 # What a clone would not have; a build must not find it by accident.
 NOT_CLONED = shutil.ignore_patterns(
@@ -39,7 +41,7 @@ def clean_environment() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
 
 
-def run_command(*command: str | Path, cwd: Path, timeout: int = 900) -> str:
+def run_command(*command: str | Path, cwd: Path) -> str:
     """Run a command and give its output; fail with that output if it fails."""
     done = subprocess.run(
         [str(part) for part in command],
@@ -48,7 +50,7 @@ def run_command(*command: str | Path, cwd: Path, timeout: int = 900) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=timeout,
+        timeout=3 * PATIENCE,
         check=False,
     )
     assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout[-6000:]}"

@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+from patience import PATIENCE
+
 # Of the package, and of the standard library; a module takes a quarter of a millisecond or more.
 OWN, OTHERS = 185, 30
 
@@ -24,7 +26,7 @@ def loaded_by_import(folder) -> list[str]:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=True,
     )
     return json.loads(done.stdout)
@@ -51,7 +53,7 @@ def test_import_prints_nothing(tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=True,
     )
     assert (done.stdout, done.stderr) == ("", "")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from asm.kept import Kept, dependencies, in_parallel
+from patience import PATIENCE
 
 
 def test_names_are_read_as_compilers_write_them(tmp_path):
@@ -53,7 +54,7 @@ def test_what_fails_half_way_is_not_current(tmp_path):
 
 def test_actions_run_side_by_side():
     barrier = threading.Barrier(2)
-    in_parallel([lambda: barrier.wait(timeout=60)] * 2, 2)
+    in_parallel([lambda: barrier.wait(timeout=PATIENCE)] * 2, 2)
 
 
 def test_after_an_error_no_action_begins():

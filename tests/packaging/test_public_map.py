@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import pplconv
+from patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -25,7 +26,7 @@ def test_dir_lists_the_public_names_alone():
 
 def test_a_star_import_has_all_of_them(tmp_path):
     program = "from pplconv import *\nprint(runtime.team, wisdom.clear, InstancePool, conv2d)"
-    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, timeout=120, check=True)
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, timeout=PATIENCE, check=True)
 
 
 @pytest.mark.parametrize("name", [name for name in pplconv.__all__ if name != "__version__"])

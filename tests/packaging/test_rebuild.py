@@ -21,6 +21,7 @@ from build import ProjectBuilder
 
 from asm.registry import ISAS, kernels
 from levels import MACHINE
+from patience import PATIENCE
 
 pytestmark = [
     pytest.mark.slow,
@@ -49,7 +50,7 @@ echo "$name" >> "$LOG"
 case $name in ${REFUSE:-nothing}) exit 1 ;; esac
 case " $MEET " in *" $name "*)
     : > "$LOG.$name"
-    for tenth in $(seq 600); do
+    for tenth in $(seq TENTHS); do
         present=0
         for other in $MEET; do [ -e "$LOG.$other" ] && present=$((present + 1)); done
         [ $present = 2 ] && break
@@ -100,7 +101,7 @@ class Tree:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=600,
+            timeout=3 * PATIENCE,
             check=False,
         )
         assert done.returncode == status, done.stdout[-6000:]
@@ -131,7 +132,7 @@ def packages(tmp_path_factory, run) -> Path:
 def built_once(tmp_path_factory, packages) -> Tree:
     folder = tmp_path_factory.mktemp("tree")
     compiler = folder / "cc"
-    compiler.write_text(COMPILER)
+    compiler.write_text(COMPILER.replace("TENTHS", str(int(10 * PATIENCE))))
     compiler.chmod(0o755)
     tree = Tree(folder / "source", packages)
     left_out = shutil.ignore_patterns("*.so", "__pycache__", "*.pxd")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import pplconv
+from patience import PATIENCE
 
 RIGHT = '''
 """A program that uses everything public."""
@@ -128,7 +129,7 @@ def mypy(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE,
         check=False,
     )
 
@@ -151,7 +152,7 @@ def test_the_right_program_runs(tmp_path):
     (tmp_path / "consumer.py").write_text(RIGHT)
     command = [sys.executable, "consumer.py"]
     done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 0, done.stderr
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import pplconv
+from patience import PATIENCE
 from planner_case import LAYER, Bench, elsewhere, entries, request
 from pplconv.planner import planning, searching
 from pplconv.planner.estimating import estimate_plan
@@ -391,7 +392,11 @@ def test_another_process_uses_what_was_found(path, monkeypatch):
     assert [e["problem"] for e in kept["entries"]] == [str(LAYER)]
     for threads, seconds in ((1, plan.seconds), (2, None)):
         done = subprocess.run(
-            [*elsewhere(USER), str(threads)], capture_output=True, text=True, check=False
+            [*elsewhere(USER), str(threads)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
         )
         assert done.returncode == 0, done.stderr
         found = done.stdout.strip().split("|")

@@ -9,12 +9,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 
 import pplconv
+from patience import PATIENCE, eventually
 from planner_case import Bench, elsewhere
 from pplconv.__main__ import main
 from pplconv.commands import search
@@ -52,7 +52,7 @@ def test_a_search_from_start_to_finish(shapes, path):
     root = os.path.dirname(os.path.dirname(pplconv.__file__))
     done = subprocess.run(
         [*command, "--seconds", "0.01", "--threads", "1", "--layout", "NCHW,NCHWc"],
-        capture_output=True, text=True, check=False, cwd=root,
+        capture_output=True, text=True, check=False, cwd=root, timeout=PATIENCE,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     header, *lines = rows(done.stdout)
@@ -259,23 +259,29 @@ def test_a_signal_in_the_midst_of_a_search(path):
     """A real one: no traceback, no half-written file."""
     # Whoever runs the tests in the background has children inherit that SIGINT is ignored.
     code = (
-        "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from pplconv.__main__ import main\nsys.exit(main(sys.argv[1:]))"
+        "import pathlib, signal\n"
+        "from pplconv.__main__ import main\n"
+        "from pplconv.planner import searching\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "prepare = searching.Bench.prepare\n"
+        "def noted(bench, *arguments):\n"
+        "    if bench.problem.ic == 256: pathlib.Path(begun).touch()\n"
+        "    return prepare(bench, *arguments)\n"
+        "searching.Bench.prepare = noted\n"
+        "begun = sys.argv.pop()\n"
+        "sys.exit(main(sys.argv[1:]))"
     )
-    # Large enough that a race of few candidates, too, outlasts the wait below many times.
+    # The first search ends by itself. The second, of which even a race of few candidates takes
+    # many times as long as a signal, has begun when there is the file.
     large = "mb1ic256ih112oc256kh3ph1"
-    arguments = ["search", TINY, large, "--threads", "1", "--seconds"]
+    begun = path.with_name("begun")
+    arguments = ["search", TINY, large, "--threads", "1", "--seconds", "30", str(begun)]
     process = subprocess.Popen(
-        [*elsewhere(code), *arguments, "30"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    begin = time.monotonic()
-    while not path.exists() and process.poll() is None and time.monotonic() - begin < 20:
-        time.sleep(0.02)
-    # The first search is finished; the second has half a minute.
-    time.sleep(0.1)
+        [*elsewhere(code), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    eventually(lambda: begun.exists() or process.poll() is not None, "the second search")
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, err
     assert "Traceback" not in err
     assert "1 of 2 searches" in err

@@ -8,14 +8,16 @@ import sys
 from pathlib import Path
 
 import pplconv
+from patience import PATIENCE
 
-# Nothing here takes longer than a second or two; who hangs does so for ever.
-DEADLINE = 240
-
-# A process that hangs leaves its stacks behind, and its children end by themselves.
-PREAMBLE = """
+# A process that hangs leaves its stacks behind, before whoever waits for it gives up, and its
+# children end by themselves before that.
+PREAMBLE = f"""
 import faulthandler, os, signal, sys, threading, time, warnings
-faulthandler.dump_traceback_later(180, exit=True)
+faulthandler.dump_traceback_later({PATIENCE / 2}, exit=True)
+CHILD_SECONDS = {int(PATIENCE / 3)}
+"""
+PREAMBLE += """
 import numpy as np
 import pplconv
 from pplconv.schedules import team
@@ -27,21 +29,24 @@ w = random.standard_normal((32, 16, 3, 3), dtype=np.float32)
 def os_threads():
     return len(os.listdir("/proc/self/task"))
 
+def eventually(condition):
+    '''Wait for a condition; that it never comes true is found as any hang is.'''
+    while not condition():
+        time.sleep(0.001)
+
 def threads_left(before):
     '''OS threads beyond `before`; a thread that was joined may take a moment to end.'''
-    limit = time.monotonic() + 10
-    while os_threads() > before and time.monotonic() < limit:
-        time.sleep(0.001)
+    eventually(lambda: os_threads() <= before)
     return os_threads() - before
 
-def forked(body, alarm=120):
+def forked(body):
     '''Run a function in a forked child; its exit status, negative for a signal.'''
     sys.stdout.flush()
     pid = os.fork()
     if pid == 0:
         status = 1
         try:
-            signal.alarm(alarm)  # a child that waits for ever dies of it
+            signal.alarm(CHILD_SECONDS)  # a child that waits for ever dies of it
             body()
             sys.stdout.flush()
             status = 0
@@ -68,7 +73,7 @@ def start(body: str, **environment: str) -> subprocess.Popen[str]:
 def finish(process: subprocess.Popen[str]) -> list[str]:
     """Wait for a process that is to end well; its lines."""
     try:
-        out, err = process.communicate(timeout=DEADLINE)
+        out, err = process.communicate(timeout=PATIENCE)
     finally:
         process.kill()
     assert process.returncode == 0, f"{process.returncode}\n{out}\n{err}"

@@ -27,14 +27,13 @@ conv = pplconv.Conv2d(w, threads=2)
 alone = pplconv.Conv2d(w, threads=1)(x)
 same = np.array_equal(conv(x), alone)
 found = current().affinity
-limit = time.monotonic() + 20
-while True:
-    workers = set(os.listdir("/proc/self/task")) - before
-    masks = [sorted(os.sched_getaffinity(int(tid))) for tid in workers]
-    if masks == [list(found)] or time.monotonic() > limit:
-        break
+def bound():
     conv(x)
-    time.sleep(0.001)
+    workers = set(os.listdir("/proc/self/task")) - before
+    masks[:] = [sorted(os.sched_getaffinity(int(tid))) for tid in workers]
+    return masks == [list(found)]
+masks = []
+eventually(bound)
 with pplconv.InstancePool(lambda: lambda: os.sched_getaffinity(0), instances=1, threads=1) as pool:
     instance = sorted(pool.submit().result())
 from pplconv.commands.doctoring.facts import gather

@@ -57,7 +57,7 @@ def test_a_thread_that_leads_a_team_forks_beside_others_that_do() -> None:
         "  conv(x)\n"
         "  ready.wait()\n"
         "  if forks: print(forked(child), flush=True); done.set()\n"
-        "  done.wait(200)\n"
+        "  done.wait()\n"
         "  assert np.array_equal(conv(x), expected)\n"
         "def child():\n"
         "  before = os_threads()\n"

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import pplconv
+from patience import PATIENCE
 from pplconv.runtime import ForkableLock
 from processes import run
 
@@ -121,11 +122,11 @@ def test_multiprocessing(method: str, tmp_path) -> None:
         "if __name__ == '__main__':\n"
         "    expected = conv(x).tobytes()\n"
         f"    with multiprocessing.get_context({method!r}).Pool(2) as pool:\n"
-        "        answers = pool.map_async(work, [conv] * 4).get(timeout=150)\n"
+        f"        answers = pool.map_async(work, [conv] * 4).get(timeout={PATIENCE / 2})\n"
         "    print(all(y == expected for y in answers))\n"
     )
     done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=240, check=False
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "True\n"
@@ -163,16 +164,24 @@ def test_a_fork_while_another_thread_searches() -> None:
         "def child():\n"
         "  quick = pplconv.Conv2d(w)\n"
         "  assert np.array_equal(conv(x), quick(x))\n"
-        # A search may be over early: where few candidates come close, or before a busy machine
-        # gives this thread its turn.
-        "for size in 80, 160, 320:\n"
-        "  conv = pplconv.Conv2d(w, threads=2, search='exhaustive', search_seconds=4)\n"
-        "  thread = threading.Thread(target=conv.plan_for, args=((4, 16, size, size),))\n"
-        "  thread.start()\n"
-        "  time.sleep(0.5)\n"
-        "  searching, status = thread.is_alive(), forked(child)\n"
-        "  thread.join()\n"
-        "  if searching: break\n"
+        # The search goes on when the child has ended, and not before.
+        "from pplconv.planner import searching\n"
+        "prepare = searching.Bench.prepare\n"
+        "begun, go_on = threading.Event(), threading.Event()\n"
+        "def slowly(*arguments):\n"
+        "  if threading.current_thread() is thread:\n"
+        "    begun.set()\n"
+        "    go_on.wait()\n"
+        "  return prepare(*arguments)\n"
+        "searching.Bench.prepare = slowly\n"
+        "conv = pplconv.Conv2d(w, threads=2, search='exhaustive', search_seconds=0.1)\n"
+        "thread = threading.Thread(target=conv.plan_for, args=((4, 16, 28, 28),))\n"
+        "thread.start()\n"
+        "begun.wait()\n"
+        "status = forked(child)\n"
+        "searching = thread.is_alive()\n"
+        "go_on.set()\n"
+        "thread.join()\n"
         "print(searching, status)",
     ) == ["True 0"]
 
@@ -187,7 +196,7 @@ def test_a_fork_while_another_thread_has_the_wisdom(tmp_path) -> None:
         "def hold():\n"
         "  with store._writing, store._lock, api._guard:\n"
         "    held.set()\n"
-        "    done.wait(200)\n"
+        "    done.wait()\n"
         "thread = threading.Thread(target=hold)\n"
         "thread.start()\n"
         "held.wait()\n"
@@ -212,7 +221,7 @@ def test_a_lock_that_another_thread_held_is_open_in_the_child() -> None:
         "def hold():\n"
         "  with lock:\n"
         "    held.set()\n"
-        "    done.wait(200)\n"
+        "    done.wait()\n"
         "thread = threading.Thread(target=hold)\n"
         "thread.start()\n"
         "held.wait()\n"
@@ -221,13 +230,14 @@ def test_a_lock_that_another_thread_held_is_open_in_the_child() -> None:
         "def child():\n"
         "  with lock, lock: print('child', flush=True)\n"
         "  assert forked(grandchild) == 0\n"
-        # It still is a lock: whoever comes second waits.
-        "  order = []\n"
+        # It still is a lock: whoever comes second waits, which a short wait alone shows.
+        "  order, comes = [], threading.Event()\n"
         "  def second():\n"
+        "    comes.set()\n"
         "    with lock: order.append(2)\n"
         "  with lock:\n"
         "    t = threading.Thread(target=second); t.start()\n"
-        "    time.sleep(0.05); order.append(1)\n"
+        "    comes.wait(); t.join(0.05); order.append(1)\n"
         "  t.join(); print(order, flush=True)\n"
         "print(forked(child))\n"
         "done.set()\n"
@@ -242,11 +252,13 @@ def test_a_lock_that_the_forking_thread_holds_stays_its_own() -> None:
         "lock = ForkableLock()\n"
         "def child():\n"
         "  with lock: pass\n"
-        "  got = []\n"
+        "  got, comes = [], threading.Event()\n"
         "  def other():\n"
+        "    comes.set()\n"
         "    with lock: got.append(1)\n"
         "  t = threading.Thread(target=other, daemon=True)\n"
-        "  t.start(); t.join(0.2)\n"
+        # That it does not get the lock is seen by waiting alone.
+        "  t.start(); comes.wait(); t.join(0.2)\n"
         "  print(got, flush=True)\n"
         "with lock: print(forked(child))"
     ) == ["[]", "0"]

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import pplconv
+from patience import PATIENCE
 
 ROOT = Path(pplconv.__file__).parent
 # What the package was built of: the tests run from there, whatever was installed from it.
@@ -88,7 +89,7 @@ print(enabled)
 def test_no_module_brings_the_gil_back() -> None:
     code = _IMPORT_ALL.format(folder=str(ROOT.parent), names=compiled())
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert (done.stdout, done.returncode) == ("False\n", 0), done.stderr
 
@@ -107,7 +108,7 @@ def at_once(count: int, function) -> None:
 
     def work(index: int) -> None:
         try:
-            barrier.wait(timeout=60)
+            barrier.wait(timeout=PATIENCE)
             function(index)
         except BaseException as error:
             errors.append(error)
@@ -116,7 +117,7 @@ def at_once(count: int, function) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=240)
+        thread.join(timeout=PATIENCE)
     assert not any(thread.is_alive() for thread in threads)
     if errors:
         raise errors[0]

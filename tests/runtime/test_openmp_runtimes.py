@@ -11,6 +11,7 @@ import pytest
 import threadpoolctl
 
 import pplconv
+from patience import PATIENCE
 from pplconv.runtime import openmp_runtimes
 
 
@@ -68,12 +69,15 @@ def test_threadpoolctl_and_psutil_are_imported_only_when_needed() -> None:
         "import pplconv, pplconv.config, pplconv.machine, pplconv.runtime\n"
         "print(sorted({'psutil', 'threadpoolctl', 'platform'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE
+    )
     numpy_only = subprocess.run(
         [sys.executable, "-c", "import sys, numpy; print('platform' in sys.modules)"],
         capture_output=True,
         text=True,
         check=True,
+        timeout=PATIENCE,
     )
     expected = ["platform"] if numpy_only.stdout.strip() == "True" else []
     assert done.stdout.strip() in (str(expected), "[]")

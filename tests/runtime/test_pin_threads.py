@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import pplconv
+from patience import PATIENCE, eventually
 from pinning_case import TWO_NODES, System, Work, machine, replaced_system
 from pplconv.runtime import Pin, pin, pinning
 from processes import run
@@ -164,19 +165,19 @@ def test_another_thread_with_the_mask_of_a_bound_one_keeps_it(work: Work) -> Non
     def lead() -> None:
         os.sched_setaffinity(0, {CPUS[0]})
         ready.set()
-        go.wait(60)
+        go.wait(PATIENCE)
         work.run()
         done.set()
-        ended.wait(60)
+        ended.wait(PATIENCE)
         found.append(os.sched_getaffinity(0))
 
     ended = threading.Event()
     thread = threading.Thread(target=lead)
     thread.start()
-    assert ready.wait(60)
+    assert ready.wait(PATIENCE)
     with pin(cores=[CPUS[0]]):
         go.set()
-        assert done.wait(60)
+        assert done.wait(PATIENCE)
     ended.set()
     thread.join()
     assert found == [{CPUS[0]}]
@@ -197,9 +198,7 @@ def test_a_thread_that_starts_as_the_pin_ends_has_the_cpus_from_before() -> None
         "assert np.array_equal(conv(x), expected)\n"
         "(worker,) = set(os.listdir('/proc/self/task')) - before\n"
         # It moves by itself, once it runs.
-        "limit = time.monotonic() + 20\n"
-        "while os.sched_getaffinity(int(worker)) != mine and time.monotonic() < limit:\n"
-        "  time.sleep(0.001)\n"
+        "eventually(lambda: os.sched_getaffinity(int(worker)) == mine)\n"
         "print(narrow < mine, os.sched_getaffinity(int(worker)) == mine)\n"
         "pin.unpin()\n"
         "print(os.sched_getaffinity(0) == mine)",
@@ -269,18 +268,18 @@ def test_leaders_begin_at_different_cores(system: System, monkeypatch: pytest.Mo
     seen: list[tuple[int, ...]] = []
 
     def lead(_: int) -> None:
-        together.wait(60)
+        together.wait(PATIENCE)
         work.run()
-        together.wait(60)
-        if together.wait(60) == 0:
+        together.wait(PATIENCE)
+        if together.wait(PATIENCE) == 0:
             seen.extend(bound(held).values())
-        together.wait(60)
+        together.wait(PATIENCE)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pinning, "current_machine", lambda: there)
         with ThreadPoolExecutor(4) as pool:
             # The threads are there before the pin, which none of them starts.
-            list(pool.map(lambda _: together.wait(60), range(4)))
+            list(pool.map(lambda _: together.wait(PATIENCE), range(4)))
             held = pin()
             list(pool.map(lead, range(4)))
             held.unpin()
@@ -293,8 +292,8 @@ def test_leaders_begin_at_different_cores(system: System, monkeypatch: pytest.Mo
 def test_whose_teams_are_bound(system: System, work: Work, everyone: bool) -> None:
     expected = work.run()
     with pin(node=1, everyone=everyone) as held, ThreadPoolExecutor(1) as pool:
-        assert pool.submit(work.run).result(60) == expected
-        other = pool.submit(threading.get_native_id).result(60)
+        assert pool.submit(work.run).result(PATIENCE) == expected
+        other = pool.submit(threading.get_native_id).result(PATIENCE)
         assert (other in bound(held)) is everyone
     assert all(system.mask(tid) == set(range(64)) for tid in bound(held))
 
@@ -304,8 +303,8 @@ def test_threads_of_their_own_go_before_everyones(system: System, work: Work) ->
         work.run()
         assert threading.get_native_id() in bound(own)
         with ThreadPoolExecutor(1) as pool:
-            pool.submit(work.run).result(60)
-            other = pool.submit(threading.get_native_id).result(60)
+            pool.submit(work.run).result(PATIENCE)
+            other = pool.submit(threading.get_native_id).result(PATIENCE)
             assert other in bound(all_of_them)
             assert system.mask(other) <= {4, 5, 6, 7}
 
@@ -331,11 +330,7 @@ def test_many_threads_that_end_leave_nothing(system: System, work: Work) -> None
             thread.start()
             thread.join()
         # Workers end a moment after the thread that led them.
-        for _ in range(1000):
-            if len(held.threads()) <= 4:
-                break
-            threading.Event().wait(0.01)
-        assert len(held.threads()) <= 4
+        eventually(lambda: len(held.threads()) <= 4, "the end of the workers")
 
 
 FORK = """
@@ -376,7 +371,7 @@ def test_a_forked_child_is_not_pinned() -> None:
         [sys.executable, "-c", FORK.format(path=path)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE,
         check=False,
     )
     assert (done.stdout, done.stderr) == ("fine\n", "")
@@ -395,5 +390,5 @@ def test_a_plan_shows_the_team_that_the_pin_leaves(system: System) -> None:
         assert shown() == 2
         assert len(system.told) == told, "to show a plan binds nobody"
         with ThreadPoolExecutor(1) as other, pin(cores=1, everyone=False):
-            assert (shown(), other.submit(shown).result(60)) == (1, 2)
+            assert (shown(), other.submit(shown).result(PATIENCE)) == (1, 2)
     assert shown() == 3

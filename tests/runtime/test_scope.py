@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import pplconv
+from patience import PATIENCE
 from pplconv.config import Settings
 from pplconv.machine import Machine
 from pplconv.runtime import (
@@ -67,7 +68,7 @@ def test_each_thread_has_its_own():
     with team(2):
         thread = threading.Thread(target=other)
         thread.start()
-        thread.join(60)
+        thread.join(PATIENCE)
         assert scoped_team() == 2
     assert seen == [7]
 
@@ -216,7 +217,7 @@ def test_a_block_may_be_used_again_by_several_threads_at_once():
 
     @block
     def inside(depth=0):
-        both.wait(60) if depth == 0 else None
+        both.wait(PATIENCE) if depth == 0 else None
         seen.append(scoped_team())
         if depth < 3:
             inside(depth + 1)
@@ -231,7 +232,7 @@ def test_a_block_may_be_used_again_by_several_threads_at_once():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     assert sorted(seen) == [2] * 8 + [5] * 2
     with block, block:
         assert scoped_team() == 2

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import pplconv
-from processes import DEADLINE
+from patience import PATIENCE
 
 # NumPy can be loaded once in a process, so the main interpreter has none of it.
 INNER = """
@@ -43,6 +43,6 @@ def test_a_team_computes_in_a_sub_interpreter(isolated):
     path = [str(Path(pplconv.__file__).parents[1]), *sys.path]
     code = OUTER.format(isolated=isolated, inner=INNER.format(path=path))
     found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=DEADLINE, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert (found.returncode, found.stdout) == (0, "right\n"), found.stderr

@@ -18,6 +18,7 @@ sys.path += [str(_TESTS), str(_TESTS / "api"), str(_TESTS / "network")]
 import pplconv  # noqa: E402
 from blocks import in_blocks  # noqa: E402
 from candidates import TINY, context_of, conv_problem, every_candidate  # noqa: E402
+from patience import PATIENCE  # noqa: E402
 from pplconv import imaging  # noqa: E402
 from pplconv._trial import Trial  # noqa: E402
 from problems import Problem  # noqa: E402
@@ -37,8 +38,6 @@ LAYOUTS = {"NCHW": 0, "NHWC": 0, "NCHW16c": 16}
 TEAMS = (1, 2, 3)
 # Instances, the team of each, and whether they are bound to cores where there are enough.
 POOLS = ((2, 1, True), (1, 2, True), (2, 3, False))
-PATIENCE = 600.0
-"""Seconds after which a request is lost, under a tool that makes everything slower."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import pytest
 import pplconv
 from call_cases import Case
 from concurrent_calls import Callers
+from patience import PATIENCE
 
 HERE = Path(__file__).resolve().parent
 
@@ -56,7 +57,7 @@ def test_the_script(more):
             "PYTHONPATH": str(Path(pplconv.__file__).parents[1]),
             "PPLCONV_WISDOM": "off", "OPENBLAS_NUM_THREADS": "1",
         },
-        capture_output=True, text=True, timeout=600, check=False,
+        capture_output=True, text=True, timeout=2 * PATIENCE, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "60 calls from 4 Python threads" in done.stdout

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from patience import PATIENCE
+
 LOOPS = Path(__file__).resolve().parents[2] / "pplconv" / "schedules"
 FLAGS = ("-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{LOOPS}")
 
@@ -149,7 +151,7 @@ def run(
         check=True,
     )
     return subprocess.run(
-        [program, *arguments], capture_output=True, text=True, timeout=300, check=False
+        [program, *arguments], capture_output=True, text=True, timeout=PATIENCE, check=False
     )
 
 

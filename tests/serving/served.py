@@ -14,8 +14,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 import pplconv
+from patience import PATIENCE, eventually
 
-PATIENCE = 120.0
 NPY = {"content-type": "application/x-npy"}
 INFER = "/v2/models/model/infer"
 
@@ -85,6 +85,8 @@ class Client:
         self._app = application
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self.unread = 0
+        """Answers that somebody had to read first."""
 
     def __enter__(self) -> Client:
         self._thread.start()
@@ -138,13 +140,14 @@ class Client:
         body: Any = b"",
         headers: dict[str, str] | None = None,
         leaves: threading.Event | None = None,
+        reads: threading.Event | None = None,
     ) -> Any:
         """Begin a request; `body` is bytes, or an iterable of chunks. A future of the answer.
 
-        The client goes when `leaves` is set.
+        The client goes when `leaves` is set, and reads nothing of the answer until `reads` is.
         """
         chunks = [body] if isinstance(body, bytes) else body
-        return self.do(self._request(method, path, iter(chunks), headers or {}, leaves))
+        return self.do(self._request(method, path, iter(chunks), headers or {}, leaves, reads))
 
     async def _request(
         self,
@@ -153,6 +156,7 @@ class Client:
         chunks: Iterable[Any],
         headers: dict[str, str],
         leaves: threading.Event | None,
+        reads: threading.Event | None,
     ) -> Answer:
         path, _, query = path.partition("?")
         scope = {
@@ -182,6 +186,10 @@ class Client:
             return {"type": "http.request", "body": chunk, "more_body": True}
 
         async def send(message: Any) -> None:
+            if reads is not None and not reads.is_set():
+                self.unread += 1
+                while not reads.is_set():
+                    await asyncio.sleep(0.01)
             sent.append(message)
 
         await self._app(scope, receive, send)
@@ -194,6 +202,12 @@ class Client:
 
     def post(self, body: Any, headers: dict[str, str] | None = None, path: str = INFER) -> Answer:
         return self.start("POST", path, body, headers).result(PATIENCE)
+
+
+def in_flight(client: Client, count: int) -> None:
+    """Wait until so many requests are."""
+    wanted = f"pplconv_in_flight {count}\n".encode()
+    eventually(lambda: wanted in client.get("/metrics").body, f"{count} requests in flight")
 
 
 def tensor(x: np.ndarray, name: str = "x", **more: Any) -> dict[str, Any]:

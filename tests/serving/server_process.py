@@ -10,7 +10,7 @@ import threading
 from contextlib import contextmanager
 from pathlib import Path
 
-from served import PATIENCE
+from patience import PATIENCE, eventually
 
 
 @contextmanager
@@ -22,23 +22,20 @@ def server(model: Path, *options: str, **settings):
         command, stderr=subprocess.PIPE, text=True, cwd=model.parent, **settings
     )
     lines: list[str] = []
-    drain = None
+    drain = threading.Thread(target=lambda: lines.extend(process.stderr), daemon=True)
+    drain.start()
+
+    def told() -> list[str]:
+        return re.findall(r"running on http://127\.0\.0\.1:(\d+)", "".join(lines))
+
     try:
-        port = None
-        for line in process.stderr:
-            lines.append(line)
-            if found := re.search(r"running on http://127\.0\.0\.1:(\d+)", line):
-                port = int(found[1])
-                break
-        assert port is not None, "".join(lines)
-        drain = threading.Thread(target=lambda: lines.extend(process.stderr), daemon=True)
-        drain.start()
-        yield process, port, lines
+        eventually(lambda: told() or not drain.is_alive(), "a server that runs")
+        assert told(), "".join(lines)
+        yield process, int(told()[0]), lines
     finally:
         process.kill()
         process.wait(PATIENCE)
-        if drain is not None:
-            drain.join(PATIENCE)
+        drain.join(PATIENCE)
         process.stderr.close()
 
 

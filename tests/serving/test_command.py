@@ -22,8 +22,9 @@ import numpy as np
 import pytest
 
 import pplconv
+from patience import PATIENCE, eventually
 from pplconv.__main__ import main
-from served import PATIENCE, as_binary, as_json, as_npy, small_model, tensor
+from served import as_binary, as_json, as_npy, small_model, tensor
 from server_process import server, text_of
 
 NPY = {"content-type": "application/x-npy"}
@@ -108,20 +109,23 @@ def test_a_stop_answers_what_is_in_flight(model, rng, mode):
     with server(
         model, "--instances", "1", "--threads", "1", "--mode", mode, "--shape", "x=1x3x400x300"
     ) as (process, port, lines):
-        limit = time.monotonic() + PATIENCE
-        in_flight = 0
-        # All may be answered before the server tells of two in flight: once more then.
-        while in_flight < 2:
-            assert time.monotonic() < limit, "no two requests were ever seen in flight"
+        clients = []
+
+        def two_in_flight() -> bool:
+            """All may be answered before the server tells of two in flight: once more then."""
             answers.clear()
-            clients = [
+            clients[:] = [
                 threading.Thread(target=lambda: answers.append(ask(port, body))) for _ in range(12)
             ]
             for client in clients:
                 client.start()
-            while in_flight < 2 and any(client.is_alive() for client in clients):
+            while any(client.is_alive() for client in clients):
                 metrics = text_of(port, "/metrics")
-                in_flight = int(re.search(r"pplconv_in_flight (\d+)", metrics)[1])
+                if int(re.search(r"pplconv_in_flight (\d+)", metrics)[1]) >= 2:
+                    return True
+            return False
+
+        eventually(two_in_flight, "two requests in flight")
         process.send_signal(signal.SIGTERM)
         for client in clients:
             client.join(PATIENCE)
@@ -169,16 +173,18 @@ def test_workers_killed_behind_a_server_lose_no_request(model, rng):
         for client in clients:
             client.start()
         killed = set()
+
+        def answered(more: int) -> None:
+            count = len(answers)
+            eventually(lambda: len(answers) >= count + more, f"{more} answers")
+
         for _ in range(3):
-            while not (left := set(workers(process.pid)) - killed) or len(answers) < len(killed):
-                time.sleep(0.01)
-            time.sleep(0.05)
+            left = eventually(lambda: set(workers(process.pid)) - killed, "another worker")
+            answered(2)
             pid = left.pop()
             os.kill(pid, signal.SIGKILL)
             killed.add(pid)
-        count = len(answers)
-        while len(answers) < count + 8:
-            time.sleep(0.01)
+        answered(8)
         stop.set()
         for client in clients:
             client.join(PATIENCE)
@@ -205,10 +211,7 @@ def test_a_file_is_replaced_under_traffic(tmp_path, rng, mode):
 
     def reloaded(port: int, result: str, count: int) -> None:
         wanted = f'pplconv_reloads_total{{result="{result}"}} {count}'
-        end = time.monotonic() + PATIENCE
-        while wanted not in text_of(port, "/metrics"):
-            assert time.monotonic() < end
-            time.sleep(0.02)
+        eventually(lambda: wanted in text_of(port, "/metrics"), wanted)
 
     put(small_model(seed=0))
     answers: list[tuple[float, int, bytes]] = []
@@ -232,8 +235,7 @@ def test_a_file_is_replaced_under_traffic(tmp_path, rng, mode):
         process.send_signal(signal.SIGHUP)
         reloaded(port, "ok", 1)
         switched, count = time.monotonic(), len(answers)
-        while len(answers) < count + 50:
-            time.sleep(0.01)
+        eventually(lambda: len(answers) >= count + 50, "fifty answers more")
         stop.set()
         for client in clients:
             client.join(PATIENCE)
@@ -263,16 +265,16 @@ def test_a_terminal_that_is_closed_stops_the_server(model, nohup):
     ) as (process, port, lines):  # fmt: skip
         os.close(theirs)
         process.send_signal(signal.SIGHUP)
-        end = time.monotonic() + PATIENCE
-        while 'pplconv_reloads_total{result="ok"} 1' not in text_of(port, "/metrics"):
-            assert time.monotonic() < end
-            time.sleep(0.02)
+
+        def reloaded(times: int) -> None:
+            wanted = f'pplconv_reloads_total{{result="ok"}} {times}'
+            eventually(lambda: wanted in text_of(port, "/metrics"), wanted)
+
+        reloaded(1)
         assert ask(port, as_npy(np.ones((1, 3, 4, 4), np.float32)))[0] == 200
         os.close(ours)
         if nohup:
-            while 'pplconv_reloads_total{result="ok"} 2' not in text_of(port, "/metrics"):
-                assert time.monotonic() < end + PATIENCE
-                time.sleep(0.02)
+            reloaded(2)
             process.send_signal(signal.SIGTERM)
         assert end_of(process) == 0, "".join(lines)
 
@@ -281,9 +283,11 @@ def test_a_client_that_goes_takes_its_request_with_it(model, rng):
     large = as_npy(rng.standard_normal((1, 3, 1500, 1500)).astype(np.float32))
     small = as_npy(np.ones((1, 3, 4, 4), np.float32))
     head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: {NPY['content-type']}\r\n"
-    found = None
     with server(model, "--instances", "1", "--threads", "1") as (_, port, lines):
-        for _ in range(20):  # all may be answered before the others go
+
+        def gone() -> bool:
+            """Whether the server told of one that went; all may be answered before."""
+            found = None
             running = [threading.Thread(target=ask, args=(port, large)) for _ in range(5)]
             for thread in running:
                 thread.start()
@@ -296,9 +300,9 @@ def test_a_client_that_goes_takes_its_request_with_it(model, rng):
                 found = re.search(r'total\{code="499"\} (\d+)', text)
             for thread in running:
                 thread.join(PATIENCE)
-            if found:
-                break
-        assert found, text
+            return found is not None
+
+        eventually(gone, "a request whose client has gone")
         assert ask(port, small)[0] == 200
         metrics = text_of(port, "/metrics")
     served = int(re.search(r"instance_served_total\{.*\} (\d+)", metrics)[1])

@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 
+from patience import PATIENCE
 from pplconv.integrations import asgi
 from served import Client, as_binary, as_json, outputs_of, session, tensor
 
@@ -94,14 +95,16 @@ def test_joined_requests_are_the_session_on_all_rows(rng):
     xs = [rng.standard_normal((1, 3, 6, 5)).astype(np.float32) for _ in range(4)]
     together = model.run(None, {"x": np.concatenate(xs)})[0]
     with Client(
-        asgi.app(lambda: model, instances=1, threads=1, max_batch=4, max_delay=60.0)
+        asgi.app(lambda: model, instances=1, threads=1, max_batch=4, max_delay=10 * PATIENCE)
     ) as client:
         futures = []
         for x in xs:
             body, headers = as_binary(x, parameters={"binary_data_output": True})
             futures.append(client.start("POST", "/v2/models/model/infer", body, headers))
         for i, future in enumerate(futures):
-            assert outputs_of(future.result(100))["y"].tobytes() == together[i : i + 1].tobytes()
+            assert (
+                outputs_of(future.result(PATIENCE))["y"].tobytes() == together[i : i + 1].tobytes()
+            )
 
 
 def test_shapes_are_ready_before_the_first_request(rng):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 
 import numpy as np
 import pytest
 
 import pplconv
+from patience import PATIENCE, eventually
 from pplconv.integrations import asgi
-from served import INFER, NPY, PATIENCE, Client, Gated, as_json, as_npy, small_model, tensor
+from served import INFER, NPY, Client, Gated, as_json, as_npy, in_flight, small_model, tensor
 
 X = np.random.default_rng(3).standard_normal((1, 3, 60, 50)).astype(np.float32)
 
@@ -48,10 +48,7 @@ class Traffic:
     def wait(self, more: int = 30) -> int:
         """Wait for some more answers; the number of the next request."""
         wanted = len(self.answers) + more
-        end = time.monotonic() + PATIENCE
-        while len(self.answers) < wanted:
-            assert time.monotonic() < end
-            time.sleep(0.005)
+        eventually(lambda: len(self.answers) >= wanted, f"{more} answers")
         return next(self._count)
 
     def __exit__(self, *_: object) -> None:
@@ -114,9 +111,9 @@ def test_a_failure_of_a_signal_is_logged(caplog):
     assert "has not started" in caplog.text
     with Client(application) as client:
         application.state.reload_soon()
-        end = time.monotonic() + PATIENCE
-        while b'{result="failed"} 1' not in client.get("/metrics").body:
-            assert time.monotonic() < end
+        eventually(
+            lambda: b'{result="failed"} 1' in client.get("/metrics").body, "the failure's count"
+        )
         assert client.post(as_npy(X), NPY, f"{INFER}?output=z").status == 200
     assert "the old one goes on" in caplog.text and "got dict" in caplog.text
 
@@ -139,11 +136,11 @@ def test_a_request_keeps_the_model_that_it_came_to():
         assert old.entered.acquire(timeout=PATIENCE)
         waiting = client.start("POST", path, as_npy(X), NPY)
         arriving = client.start("POST", path, slowly(), NPY)
-        while b"pplconv_in_flight 3" not in client.get("/metrics").body:
-            time.sleep(0.01)
+        in_flight(client, 3)
         reload = client.do(application.state.reload(lambda: model(1), version="2"))
-        while client.get("/v2/models/model").json["versions"] != ["2"]:
-            time.sleep(0.01)
+        eventually(
+            lambda: client.get("/v2/models/model").json["versions"] == ["2"], "the second version"
+        )
         answer = client.post(as_json(tensor(X)))
         assert answer.json["model_version"] == "2"
         assert client.post(as_npy(X), NPY, path).body[-20:] == right(1)
@@ -178,8 +175,7 @@ def test_a_stop_does_not_wait_for_a_model_that_is_made():
             client.do(application.state.reload()).result(PATIENCE)
         assert not instances()
     go_on.set()
-    end = time.monotonic() + PATIENCE
     makers = [t for t in threading.enumerate() if t.name == "pplconv-serve-makes"]
     for thread in makers:
-        thread.join(end - time.monotonic())
+        thread.join(PATIENCE)
     assert not instances(), "what comes too late ends at once"

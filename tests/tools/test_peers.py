@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from patience import PATIENCE
 from tools.peers import install, oldest
 
 METADATA = [
@@ -39,7 +40,7 @@ class Pip:
 
 @pytest.fixture
 def until():
-    return time.monotonic() + 60
+    return time.monotonic() + PATIENCE
 
 
 def test_the_oldest_versions_that_are_allowed():

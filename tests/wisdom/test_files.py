@@ -9,9 +9,11 @@ import stat
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from patience import PATIENCE
 from pplconv.wisdom import files
 
 
@@ -109,35 +111,48 @@ def test_only_old_leftovers_are_removed(tmp_path: Path) -> None:
     files.remove_stale(str(tmp_path / "none"))
 
 
-def test_lock_keeps_others_out(tmp_path: Path) -> None:
+def test_lock_keeps_others_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "lock")
+    now = [1000.0]
+    clock = SimpleNamespace(
+        monotonic=lambda: now[0], sleep=lambda seconds: now.append(now.pop() + seconds)
+    )
+    monkeypatch.setattr(files, "time", clock)
     with files.locked(path, 0.0):
-        begin = time.monotonic()
+        assert now == [1000.0]
         refused = pytest.raises(TimeoutError, match="another process holds the lock")
-        with refused, files.locked(path, 0.1):
+        with refused, files.locked(path, 60.0):
             pytest.fail("two of them")
-        assert time.monotonic() - begin >= 0.1
+        assert 1060.0 <= now[0] < 1062.0
     with files.locked(path, 0.0):
         pass
     assert not files._held
 
 
-def test_lock_is_waited_for(tmp_path: Path) -> None:
+def test_lock_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "lock")
-    entered, order = threading.Event(), []
+    entered, waits, order = threading.Event(), threading.Event(), []
+
+    def sleep(seconds: float) -> None:
+        waits.set()
+        time.sleep(seconds)
 
     def hold() -> None:
         with files.locked(path, 0.0):
             entered.set()
-            time.sleep(0.1)
+            assert waits.wait(PATIENCE)
             order.append("first")
 
+    monkeypatch.setattr(files, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
     thread = threading.Thread(target=hold)
     thread.start()
-    entered.wait()
-    with files.locked(path, 30.0):
-        order.append("second")
-    thread.join()
+    assert entered.wait(PATIENCE)
+    try:
+        with files.locked(path, PATIENCE):
+            order.append("second")
+    finally:
+        waits.set()
+        thread.join(PATIENCE)
     assert order == ["first", "second"]
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from patience import PATIENCE, eventually
 from pplconv.wisdom import files
 from pplconv.wisdom.document import parse
 from pplconv.wisdom.store import Store
@@ -35,11 +36,14 @@ def test_concurrent_writers_lose_nothing(path: Path, tmp_path: Path) -> None:
     go = tmp_path / "go"
     processes = [start(WRITE_MANY, path, number, go) for number in range(4)]
     go.touch()
-    # A reader at any moment finds a whole file, or none yet.
-    while any(process.poll() is None for process in processes):
+
+    def ended() -> bool:
+        """Whether all have; a reader at any moment finds a whole file, or none yet."""
         if path.exists():
             assert parse(path.read_bytes())[1] == 0
-        time.sleep(0.002)
+        return all(process.poll() is not None for process in processes)
+
+    eventually(ended, "the end of all processes")
     for process in processes:
         assert finish(process) == []
     found = fresh(path)
@@ -103,15 +107,14 @@ for i in range(4000):
 """
 
 
-def test_killed_at_any_moment(path: Path) -> None:
+def test_killed_at_any_moment(path: Path, rng: np.random.Generator) -> None:
     """Whatever a process was told to be remembered is in the file when it dies."""
     process = start(WRITE_ON, path)
     assert process.stdout is not None
-    process.stdout.readline()
-    time.sleep(0.15)
+    done = [int(process.stdout.readline()) for _ in range(rng.integers(1, 60))]
     process.kill()
-    done = [0, *(int(line) for line in process.stdout.read().split("\n")[:-1])]
-    process.wait()
+    done += [int(line) for line in process.stdout.read().split("\n")[:-1]]
+    process.wait(PATIENCE)
     process.stdout.close()
     assert process.stderr is not None
     process.stderr.close()

@@ -13,6 +13,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 import pplconv
+from patience import PATIENCE
 from pplconv.wisdom import Division, Entry, Key, WisdomWarning
 from pplconv.wisdom.store import Store
 
@@ -59,7 +60,8 @@ def caught() -> Iterator[list[str]]:
 
 def start(code: str, *arguments: object) -> subprocess.Popen[str]:
     """Run Python code in a process that finds this package and these helpers."""
-    roots = [str(Path(pplconv.__file__).parents[1]), str(Path(__file__).parent)]
+    here = Path(__file__).parent
+    roots = [str(root) for root in (Path(pplconv.__file__).parents[1], here, here.parent)]
     return subprocess.Popen(
         [sys.executable, "-c", f"import sys\nsys.path[:0] = {roots!r}\n{code}"]
         + [str(argument) for argument in arguments],
@@ -70,7 +72,7 @@ def start(code: str, *arguments: object) -> subprocess.Popen[str]:
 
 
 def finish(process: subprocess.Popen[str], status: int = 0) -> list[str]:
-    output, errors = process.communicate(timeout=120)
+    output, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == status, errors
     return output.splitlines()
 
