@@ -36,6 +36,9 @@ ROOMS = (
     "algorithms", "api", "imaging", "instances", "machine", "network", "planner", "quant", "wisdom",
 )  # fmt: skip
 
+# Rooms of tests that are about a room, where its own are not all.
+TESTS = {"algorithms": ("algorithms", "planner"), "machine": ("machine", "planner")}
+
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
@@ -141,9 +144,10 @@ def survive(mutants: Sequence[Mutant], room: str, tier: str, folder: Path) -> bo
     # No folder of the sources on the path, in any version of Python.
     code = "import sys; sys.path.pop(0); import pytest; sys.exit(pytest.main())"
     command = [sys.executable, "-c", code, "-x", "-q", "-n", "auto", f"--tier={tier}"]
+    tests = TESTS.get(room, (room,))
     try:
         done = subprocess.run(
-            [*command, "-p", "no:cacheprovider", f"tests/{room}"],
+            [*command, "-p", "no:cacheprovider", *(f"tests/{name}" for name in tests)],
             cwd=ROOT,
             env=os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
             stdin=subprocess.DEVNULL,

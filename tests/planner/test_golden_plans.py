@@ -10,7 +10,6 @@ from targets import TARGETS
 pytestmark = pytest.mark.unemulated("plans for machines that are described, on any machine alike")
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("machine", TARGETS)
 def test_plans_are_those_of_the_golden_file(machine: str) -> None:
     kept = (GOLDEN / f"{machine}.txt").read_text().splitlines()
