@@ -32,7 +32,11 @@ def provide(target: Target) -> None:
         return
     subprocess.run(
         [sys.executable, "-m", "compileall", "-qq", "-j0", target.package, target.test_packages],
-        env={**os.environ, "PYTHONPYCACHEPREFIX": str(bytecode(target))},
+        env={
+            **os.environ,
+            "PYTHONPYCACHEPREFIX": str(bytecode(target)),
+            "PYTHONDONTWRITEBYTECODE": "1",  # of its own imports
+        },
         stdin=subprocess.DEVNULL,
         check=False,  # packages have files that are no Python, such as templates
     )
