@@ -33,7 +33,7 @@ unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV
 
 # Tests that fail run once more, alone and with other draws. It stays an error, but for the status of
 # pytest where no test was asked for: a room may have none that is slow.
-SLOW_ONE_IN ?= 12
+SLOW_ONE_IN ?= 24
 pytest = { cache=$$(mktemp -d); \
 	$(BUILT_DIST) $(BIN)/pytest -n auto -o cache_dir=$$cache $(1); status=$$?; \
 	if [ $$status = 1 ]; then \
@@ -71,9 +71,10 @@ test-changed: $(STAMPS)/extra-test ## the slow tier of rooms that differ from th
 	if [ -n "$$rooms" ]; then $(call pytest,--tier=slow $$rooms $(ARGS)); \
 	else echo "no room has changed since all of it was tested"; fi
 
-test-slow: $(STAMPS)/extra-test ## of all other rooms a share of it: one test in SLOW_ONE_IN=12
-	@rooms=$$($(BIN)/python tests/rooms.py unchanged) || exit 1; \
-	$(call pytest,--tier=slow --one-in=$(SLOW_ONE_IN) --share=$$(date +%j) $$rooms tests/test_*.py $(ARGS))
+test-slow: $(STAMPS)/extra-test ## of all other rooms, or of TESTS, a share of it: one test in SLOW_ONE_IN=24
+	@tests="$(filter-out tests,$(TESTS))"; [ -n "$$tests" ] || \
+		tests="$$($(BIN)/python tests/rooms.py unchanged) $$(echo tests/test_*.py)" || exit 1; \
+	$(call pytest,--tier=slow --one-in=$(SLOW_ONE_IN) --share=$$(date +%j) $$tests $(ARGS))
 
 quick: $(STAMPS)/extra-test ## seconds: the fast tier of ROOM=network, or of what differs from the last commit
 	@rooms="$(addprefix tests/,$(ROOM))"; [ -n "$$rooms" ] || \

@@ -351,4 +351,3 @@ def test_pytorch_keeps_its_threads() -> None:
     for threads in (1, 2):
         np.testing.assert_allclose(pplconv.conv2d(x, w, threads=threads), theirs, rtol=1e-4)
     assert (torch.get_num_threads(), torch.get_num_interop_threads()) == before
-    assert (torch.get_num_threads(), torch.get_num_interop_threads()) == before

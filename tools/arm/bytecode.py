@@ -11,9 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
-from tools.arm.emulated import bytecode
 from tools.arm.sysroot import python_version
 from tools.arm.targets import ROOT, Target
 
@@ -34,18 +32,14 @@ def provide(target: Target) -> None:
         [sys.executable, "-m", "compileall", "-qq", "-j0", target.package, target.test_packages],
         env={
             **os.environ,
-            "PYTHONPYCACHEPREFIX": str(bytecode(target)),
+            "PYTHONPYCACHEPREFIX": str(target.bytecode),
             "PYTHONDONTWRITEBYTECODE": "1",  # of its own imports
         },
         stdin=subprocess.DEVNULL,
         check=False,  # packages have files that are no Python, such as templates
     )
     for found in (ROOT / "tests").rglob("__pycache__/*.pyc"):
-        folder = place(target, found.parent.parent)
+        # Where Python looks for the bytecode of what is in the folder of `__pycache__`.
+        folder = target.bytecode.joinpath(*found.parent.parent.resolve().parts[1:])
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copy2(found, folder)
-
-
-def place(target: Target, folder: Path) -> Path:
-    """Where the emulated Python looks for the bytecode of a folder's sources."""
-    return bytecode(target).joinpath(*folder.resolve().parts[1:])

@@ -58,13 +58,8 @@ def environment(target: Target, cpu: str = "", **more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
     path = f"{target.toolchain}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     # Bytecode goes to one place, for neither the sources nor the wheel are to get any.
-    kept["PYTHONPYCACHEPREFIX"] = str(bytecode(target))
+    kept["PYTHONPYCACHEPREFIX"] = str(target.bytecode)
     return {**kept, "PATH": path, "QEMU_CPU": cpu or target.default_cpu, **more}
-
-
-def bytecode(target: Target) -> Path:
-    """Where the emulated Python keeps its bytecode."""
-    return target.build / "bytecode"
 
 
 def build_environment(target: Target, packages: Path) -> dict[str, str]:

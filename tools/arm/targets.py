@@ -100,6 +100,11 @@ class Target:
         return self.build / "package"
 
     @property
+    def bytecode(self) -> Path:
+        """What the emulated Python has compiled."""
+        return self.build / "bytecode"
+
+    @property
     def dist(self) -> Path:
         """The wheel."""
         return self.build / "dist"
