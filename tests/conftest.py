@@ -26,6 +26,7 @@ import absent  # noqa: E402
 # Before anything asks the CPU what it has.
 absent.install()
 
+import caps  # noqa: E402
 import cases  # noqa: E402
 import emulation  # noqa: E402
 import instruction_sets  # noqa: E402
@@ -74,7 +75,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the options of cases, of tiers, of shares and of ``make test-arm``."""
+    """Declare the options of cases, of caps, of tiers, of shares and of ``make test-arm``."""
+    caps.add_options(parser)
     cases.add_options(parser)
     instruction_sets.add_options(parser)
     tiers.add_options(parser)
@@ -83,8 +85,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out rooms that say nothing about an emulated CPU."""
-    return emulation.ignore(collection_path, config)
+    """Leave out rooms that say nothing about an emulated CPU or a cap, and files of other parts."""
+    return caps.ignore(collection_path, config) or emulation.ignore(collection_path, config)
 
 
 # Last: when all cases are known.
@@ -119,6 +121,12 @@ def pytest_collection() -> Iterator[object]:
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Run the tests under each cap, if that was asked for."""
+    return caps.run(session)
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Send what was left out to the process that prints it."""
     instruction_sets.give_to_controller(session.config)
@@ -144,7 +152,8 @@ def pytest_terminal_summary(terminalreporter: object, config: pytest.Config) -> 
     """Say what was left out, and which instruction sets the run was about."""
     tiers.report(config, terminalreporter)
     emulation.report(config, terminalreporter)
-    lines = instruction_sets.report(config, terminalreporter)
+    levels = caps if config.option.caps else instruction_sets
+    lines = levels.report(config, terminalreporter)
     shares.write_account(config, terminalreporter, lines)
 
 

@@ -5,7 +5,7 @@ computes. Under ``--emulated`` a run has fewer random problems (`EXAMPLES`, `few
 
 - rooms whose tests say nothing about the emulated CPU (`ROOMS`), before they are imported;
 - tests marked ``unemulated(reason)``, which cannot run there or only start processes;
-- what is not in this run's share (`shares`): each CPU has another one.
+- what is not in this run's share, or part of the files (`shares`): each CPU has another one.
 
 All that was left out is counted at the end of the run.
 """
@@ -89,11 +89,14 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def ignore(path: Path, config: pytest.Config) -> bool | None:
-    """Leave a whole room out before it is imported."""
-    if not config.getoption("emulated") or path.parent != _HERE or path.name not in ROOMS:
-        return None
-    _counter(config)[f"tests/{path.name}: {ROOMS[path.name]}"] += 0
-    return True
+    """Leave out a room, or a file that another CPU has, before it is imported."""
+    if config.getoption("emulated") and path.parent == _HERE and path.name in ROOMS:
+        _counter(config)[f"tests/{path.name}: {ROOMS[path.name]}"] += 0
+        return True
+    reason = shares.ignore(path, config)
+    if reason:
+        _counter(config)[reason] += 1
+    return bool(reason) or None
 
 
 def use_profile(config: pytest.Config) -> None:

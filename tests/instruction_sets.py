@@ -5,8 +5,8 @@ or the marker ``needs_isa(name)``. Where the CPU lacks the set, or ``PPLCONV_MAX
 a test is left out when it is collected, and counted. ``PPLCONV_TEST_REQUIRE_ISA=avx512`` ends a
 run that would leave out one of those named, before any test.
 
-``--unnamed`` leaves out all tests of an instruction set: what they call does not depend on a cap,
-so one run without a cap serves all caps.
+``--unnamed`` leaves out all tests of an instruction set, and those with a parameter ``cap``: what
+they call does not depend on the run's cap, so one run without a cap serves all caps.
 """
 
 from __future__ import annotations
@@ -94,18 +94,19 @@ def thin(metafunc: pytest.Metafunc) -> None:
     counts = metafunc.config.stash.setdefault(_LEFT_OUT, Counter())
     calls, kept, left = metafunc._calls, [], []
     for call in calls:
-        reason = _why_left_out(isa_of_case(call), metafunc.config)
+        reason = _why_left_out(isa_of_case(call), call.params, metafunc.config)
         left.append(reason) if reason else kept.append(call)
     if kept:  # a test of which no case can run is left out as a whole
         counts.update(left)
         calls[:] = kept
 
 
-def _why_left_out(name: str | None, config: pytest.Config) -> str:
+def _why_left_out(name: str | None, params: Mapping[str, Any], config: pytest.Config) -> str:
     """Under what to count a test of an instruction set, or of none, that is left out."""
-    if name is None:
-        return ""
-    return name if why_not(name) else _NAMED if config.option.unnamed else ""
+    if name is not None and why_not(name):
+        return name
+    named = name is not None or params.get("cap") in LADDER  # which the test sets for itself
+    return _NAMED if named and config.option.unnamed else ""
 
 
 def isa_of_case(call: Any) -> str | None:
@@ -120,7 +121,9 @@ def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
     kept, left = [], []
     for item in items:
         name = isa_of(item)
-        if reason := _why_left_out(name, config):
+        if reason := _why_left_out(
+            name, getattr(getattr(item, "callspec", None), "params", {}), config
+        ):
             counts[reason] += 1
             left.append(item)
             continue

@@ -5,6 +5,10 @@ tests' names say, so that all shares together are the whole suite. Of a test wit
 of the share alone are made (`thin`): under emulation it takes milliseconds to make each, and there
 are tens of thousands.
 
+``--part=K/N`` divides the files among `N` runs: one file in `N` is collected, and has `N` times the
+share. So `N` emulated CPUs together import and collect little more than the suite once. Files about
+instruction sets are in each part, as each CPU has other sets.
+
 ``--account=FILE`` leaves an account of the run there: how many tests of each file could run, how
 many did, and how many skipped themselves; and a line for each instruction set (`instruction_sets`).
 ``tools.arm`` puts those of several emulated CPUs together.
@@ -13,9 +17,11 @@ many did, and how many skipped themselves; and a line for each instruction set (
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +32,8 @@ __all__ = [
     "drawn",
     "file_of",
     "give_to_controller",
+    "ignore",
+    "in_part",
     "kept",
     "select",
     "take_from_worker",
@@ -37,6 +45,10 @@ _ABLE = pytest.StashKey[dict[str, int]]()
 # How many cases a test had, of those with several.
 _CASES = pytest.StashKey[dict[str, int]]()
 _REST = "in other shares than {share} of {one_in}"
+# The room and the files whose tests name instruction sets.
+_ROOM_OF_SETS = "kernels"
+_NAMES_SETS = re.compile(r"\b(isas?|LADDER|needs_isa|cap|every_cap)\b")
+_HERE = Path(__file__).resolve().parent
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -44,6 +56,7 @@ def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("shares")
     group.addoption("--one-in", type=int, default=1, metavar="N", help="of all tests")
     group.addoption("--share", type=int, default=0, metavar="K", help="which of the N")
+    group.addoption("--part", metavar="K/N", help="of the files, those of one CPU of N")
     group.addoption("--account", type=Path, metavar="FILE", help="which files a run reached, JSON")
 
 
@@ -102,11 +115,53 @@ def kept(tests: Mapping[str, int], one_in: int, share: int) -> set[str]:
     return found or set(order[share % len(order) :][:1] if order else ())
 
 
+def ignore(path: Path, config: pytest.Config) -> str:
+    """Say why a file is not collected, if it is in another part."""
+    part = config.getoption("part")
+    if part is None or path.suffix != ".py" or in_part(path, *map(int, part.split("/"))):
+        return ""
+    return f"files in other parts than {part}"
+
+
+def in_part(path: Path, part: int, parts: int) -> bool:
+    """Whether a part has a file of tests.
+
+    Parameters
+    ----------
+    path : Path
+        Of the file.
+    part, parts : int
+        Which of how many.
+
+    Returns
+    -------
+    bool
+        True of one part, or of each if the file is about instruction sets.
+    """
+    return _is_about_sets(path) or zlib.crc32(path.name.encode()) % parts == part % parts
+
+
+@cache
+def _is_about_sets(path: Path) -> bool:
+    return path.parent == _HERE / _ROOM_OF_SETS or bool(_NAMES_SETS.search(path.read_text()))
+
+
+def _share_of(path: Path, config: pytest.Config) -> tuple[int, int]:
+    """Give a file's share: one in how many of its tests, and which of them."""
+    one_in, share, part = (config.getoption(name) for name in ("one_in", "share", "part"))
+    if part is None or _is_about_sets(path):
+        return one_in, share
+    parts = int(part.partition("/")[2])
+    return max(one_in // parts, 1), share // parts
+
+
 def thin(metafunc: pytest.Metafunc) -> None:
     """Make no tests of cases in other shares."""
     config, calls = metafunc.config, metafunc._calls
-    one_in, share = config.getoption("one_in"), config.getoption("share")
-    if one_in == 1 or len(calls) < 2:
+    if config.getoption("one_in") == 1 or len(calls) < 2:
+        return
+    one_in, share = _share_of(metafunc.definition.path, config)
+    if one_in == 1:
         return
     cases = config.stash.setdefault(_CASES, {})
     cases[metafunc.definition.nodeid] = len(calls)
@@ -121,12 +176,13 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> tuple[str, int]:
         config.stash[_ABLE] = dict(Counter(file_of(item.nodeid) for item in items))
         return "", 0
     cases = config.stash.get(_CASES, {})
-    files: dict[str, dict[str, int]] = defaultdict(dict)
+    files: dict[Path, dict[str, int]] = defaultdict(dict)
     for item in items:
         name = _test_of(item.nodeid)
-        files[file_of(item.nodeid)][name] = cases.get(name, 1)
-    config.stash[_ABLE] = able = {file: sum(tests.values()) for file, tests in files.items()}
-    chosen = set().union(*(kept(tests, one_in, share) for tests in files.values()))
+        files[item.path][name] = cases.get(name, 1)
+    able = {file_of(next(iter(tests))): sum(tests.values()) for tests in files.values()}
+    config.stash[_ABLE] = able
+    chosen = set().union(*(kept(tests, *_share_of(path, config)) for path, tests in files.items()))
     left = [item for item in items if _test_of(item.nodeid) not in chosen]
     items[:] = [item for item in items if _test_of(item.nodeid) in chosen]
     if left:

@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 
 import absent
+import caps
 from asm.registry import ISAS
 from instruction_sets import REQUIRE, describe
 from levels import LADDER, MACHINE, allowed_isas, executable_isas, why_not
 from patience import PATIENCE
 from pplconv import _kernels
 from pplconv.architecture import LADDERS
-from shares import drawn, kept
+from shares import drawn, in_part, kept
 
 ROOT = Path(__file__).resolve().parents[1]
 USAGE_ERROR = 4
@@ -69,6 +70,37 @@ def test_every_share_has_a_test_of_each_file_and_all_have_all(seed, one_in):
         sizes.append(len(found))
     assert seen == everything
     assert sum(sizes) <= 2 * len(everything) + one_in
+
+
+@pytest.mark.parametrize("parts", [1, 4, 5])
+def test_each_file_is_in_one_part_and_those_about_instruction_sets_in_each(parts):
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    within = {file: sum(in_part(file, part, parts) for part in range(parts)) for file in files}
+    assert set(within.values()) == {1, parts}
+    assert all(within[file] == parts for file in files if file.parent.name == "kernels")
+    assert within[ROOT / "tests/api/test_bfloat16.py"] == parts
+    assert within[ROOT / "tests/network/test_recurrent.py"] == 1
+    sizes = [sum(in_part(file, part, parts) for file in files) for part in range(parts)]
+    assert max(sizes) - min(sizes) < len(files) / 8
+
+
+@starts_pytest
+def test_a_part_has_as_much_of_a_file_as_all_runs_would_have():
+    folder = "tests/quant"
+    whole = ran(folder, "--one-in=8", "--share=2")
+    parts = [ran(folder, "--one-in=32", "--share=9", f"--part={part}/4") for part in range(4)]
+    assert sorted(name for part in parts for name in part) == sorted(whole)
+    files = [{name.partition("::")[0] for name in part} for part in parts]
+    assert (
+        sum(map(len, files)) == len(set.union(*files)) == len(list(ROOT.glob(f"{folder}/test_*")))
+    )
+
+
+def ran(*arguments: str) -> list[str]:
+    """Tests that a run would have."""
+    done = run_pytest("--collect-only", "-p", "no:randomly", *arguments)
+    assert not done.stderr
+    return [line for line in done.stdout.splitlines() if "::test_" in line]
 
 
 def test_a_line_for_each_instruction_set():
@@ -170,28 +202,10 @@ def test_a_level_that_cannot_be_hidden_is_refused(monkeypatch):
     assert (absent.usage_error(), absent.names()) == ("", ("avxvnni", "avxvnniint8", "amx"))
 
 
-def lower_caps(*arguments: str) -> list[str]:
-    """Caps that a run of CI is to have, as the script says them."""
-    script = ROOT / "tests" / "lower_caps.py"
-    command = [sys.executable, str(script), *arguments]
-    # In the folder of the tests, so that the installed package is asked.
-    environment = {k: v for k, v in os.environ.items() if k != "PPLCONV_MAX_ISA"}
-    done = subprocess.run(
-        command,
-        cwd=script.parent,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=PATIENCE,
-    )
-    return done.stdout.split()
-
-
 def test_each_lower_cap_has_a_share_of_ci():
     """Each once; those of narrow types change nothing for others, so theirs are few tests."""
-    whole, narrow = lower_caps(), lower_caps("narrow")
-    isas = executable_isas()
+    whole, narrow = caps.lower()
+    isas = allowed_isas()
     assert not set(whole) & set(narrow)
     assert [isa for isa in isas if isa in (*whole, *narrow)] == isas[:-1]
 

@@ -135,13 +135,13 @@ def test_packs_of_another_instruction_set_are_refused(rng, monkeypatch):
         pickle.loads(other).model()
     if isa == "portable":
         return  # there is no lower one
-    monkeypatch.setenv("PPLCONV_MAX_ISA", "portable")
     arrived = pickle.loads(sent)
     # Weights of another type may be packed for a higher one than these.
     isa = allowed_isas()[-1]
-    with pytest.raises(OtherPacking, match=f"with {isa} on .* has pplconv .* with portable on"):
-        arrived.model()
-    monkeypatch.delenv("PPLCONV_MAX_ISA")
+    with monkeypatch.context() as patch:
+        patch.setenv("PPLCONV_MAX_ISA", "portable")
+        with pytest.raises(OtherPacking, match=f"with {isa} on .* has pplconv .* with portable on"):
+            arrived.model()
     assert arrived.model()(x).tobytes() == model(x).tobytes()
 
 

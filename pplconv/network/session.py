@@ -354,14 +354,18 @@ class InferenceSession:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The prepared model travels; programs are made again.
-        return self._reduced([], {}, [])
+        return self._reduced([], self._settings, {}, [])
 
     def _reduced(
-        self, programs: list[Any], planned: dict[Any, Any], packs: list[Packs]
+        self,
+        programs: list[Any],
+        settings: Settings,
+        planned: dict[Any, Any],
+        packs: list[Packs],
     ) -> tuple[Any, ...]:
         return _rebuild, (
             type(self), self._settings, self._fallback, taken_apart(self._model), self._fired,
-            programs, planned, packs,
+            programs, settings, planned, packs,
         )  # fmt: skip
 
     def __reduce_prepared__(self, threads: int) -> tuple[Any, ...]:
@@ -395,7 +399,7 @@ class InferenceSession:
             packs = packs_of({key: self._packed[key] for key in used})
             programs = [(key, taken_apart(c.model), fired) for key, (c, fired) in kept.items()]
             self._forget()
-        return self._reduced(programs, planned, packs)
+        return self._reduced(programs, settings, planned, packs)
 
 
 def _rebuild(
@@ -405,16 +409,22 @@ def _rebuild(
     model: Sent,
     fired: dict[str, list[str]],
     programs: list[tuple[Any, Sent, dict[str, list[str]]]],
+    settings_of_programs: Settings,
     planned: dict[Any, Any],
     packs: list[Packs],
 ) -> InferenceSession:
-    """Rebuild a session on read-only arrays, with programs, plans and packed weights."""
+    """Rebuild a session on read-only arrays, with programs, plans and packed weights.
+
+    The plans are found by the settings that they were made with, whose team is known.
+    """
     session = kind.__new__(kind)
     session._settings, session._fallback = settings, fallback
     session._begin(Prepared(put_together(model), fired))
     session._packed, planned = kept_of(packs), plans_that_run_here(planned)
     for key, sent, rules in programs:
-        compiled = compile_model(put_together(sent), settings, session._packed, planned)
+        compiled = compile_model(
+            put_together(sent), settings_of_programs, session._packed, planned
+        )
         session._programs.add((*key, session._team()), (compiled, rules))
     session._forget()
     return session

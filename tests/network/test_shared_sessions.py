@@ -151,6 +151,22 @@ def test_programs_for_another_team_are_planned_for_it(rng):
     same(there.run(None, {name: x}), expected)
 
 
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_a_worker_of_any_team_plans_nothing(rng, work_done, threads):
+    """A worker's team is that of its process, not an argument of the session."""
+    g = network()
+    session = session_of(g)
+    (name,) = g.inputs
+    for x in images(rng, 1, 64):
+        session.run(None, {name: x})
+    sent = pickle.dumps(prepared(session, threads=threads))
+    del work_done[:]
+    with pplconv.runtime.team(threads):
+        there = pickle.loads(sent).model()
+        there.run(None, {name: x})
+    assert work_done == []
+
+
 def test_packs_of_another_instruction_set_are_refused(rng, monkeypatch):
     g = network()
     session = session_of(g, threads=1)

@@ -221,6 +221,8 @@ def test_each_cpu_runs_another_share(emulator, capfd):
     shares = [options(emulator.commands[cpu], "share") for cpu in AARCH64.cpus]
     assert shares == [["6"], ["7"], ["0"], ["1"], ["2"]]
     assert all(options(c, "one-in") == ["8"] for c in emulator.commands.values())
+    parts = [options(emulator.commands[cpu], "part") for cpu in AARCH64.cpus]
+    assert parts == [["1/5"], ["2/5"], ["3/5"], ["4/5"], ["0/5"]]
     assert all(command[-1] == "tests" for command in emulator.commands.values())
     scratch = {Path(options(c, "basetemp")[0]) for c in emulator.commands.values()}
     assert len(scratch) == 5 and all(folder.parent.is_dir() for folder in scratch)
@@ -251,6 +253,7 @@ def test_a_share_may_have_none_of_the_tests_that_were_asked_for(emulator, one_in
     emulator.statuses = {"cortex-a72": 5}
     assert suite.run_suite(AARCH64, ["tests/kernels", "-k", "gemm"], one_in, 0) == status
     assert emulator.commands["cortex-a72"][-3:] == ["-k", "gemm", "tests/kernels"]
+    assert not any(options(command, "part") for command in emulator.commands.values())
 
 
 def counts(able, run, skipped=0):

@@ -2,9 +2,11 @@
 
 Emulated, a test takes half a second on average, and collecting them all more than a minute. Of
 ``one_in`` shares of each file's tests each CPU runs another one, chosen by their names, so that all
-CPUs together run as many of them as there are CPUs (``tests/shares.py``). Where a run begins to
-count is drawn, and said, so that many runs have run everything; ``one_in=1`` is the whole suite on
-each CPU. Which files that has reached is said at the end, and is an error if it is not all.
+CPUs together run as many of them as there are CPUs (``tests/shares.py``). A file that is not about
+instruction sets is collected on one of the CPUs, which runs as much of it as all together would.
+Where a run begins to count is drawn, and said, so that many runs have run everything; ``one_in=1``
+is the whole suite on each CPU. Which files that has reached is said at the end, and is an error if
+it is not all.
 """
 
 from __future__ import annotations
@@ -96,7 +98,7 @@ def run_suite(target: Target, arguments: list[str], one_in: int, first: int | No
     outcomes = []
     with ThreadPoolExecutor(min(cores, len(target.cpus))) as pool:
         runs: list[Future[Outcome]] = [
-            pool.submit(_run, target, cpu, one_in, (first + i) % one_in, workers, arguments)
+            pool.submit(_run, target, cpu, one_in, first + i, workers, arguments)
             for i, cpu in enumerate(target.cpus)
         ]
         try:
@@ -129,7 +131,9 @@ def _run(
     command = [str(target.python), "-P", "-m", "pytest", "-p", "no:cacheprovider", "-q"]
     if workers > 1:
         command += ["-n", str(workers), "--dist=worksteal"]
-    command += ["--emulated", f"--share={share}", f"--one-in={one_in}"]
+    command += ["--emulated", f"--share={share % one_in}", f"--one-in={one_in}"]
+    if one_in > 1 and not selected:
+        command.append(f"--part={share % len(target.cpus)}/{len(target.cpus)}")
     scratch = target.build / "tmp"
     scratch.mkdir(parents=True, exist_ok=True)  # pytest makes the last part of a path only
     account = scratch / f"{cpu}.json"

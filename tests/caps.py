@@ -1,0 +1,234 @@
+"""The collected tests under each lower ``PPLCONV_MAX_ISA`` that this machine has, in one run.
+
+``--caps`` collects once, and forks a process for each part of the tests under each cap, as many at
+a time as there are CPUs. What a process reports, this one prints. Caps that only narrow types tell
+from another cap, or from none, have the tests marked ``narrow``: all others would run as they do
+there.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import emulation
+import levels
+
+__all__ = ["ROOMS", "add_options", "ignore", "lower", "report", "run"]
+
+_VARIABLE = "PPLCONV_MAX_ISA"
+_OWN = "cap"
+# Rooms and files that would run as they do without a cap. Random calls are only too slow under
+# emulation.
+ROOMS = {name: reason for name, reason in emulation.ROOMS.items() if name != "fuzz"} | {
+    "analysis": "models of other CPUs",
+    "instances": "processes and their messages, whatever they compute",
+    "kernels": "its tests name an instruction set each, or read the sources of all",
+    "planner/test_golden_plans.py": "plans of recorded machines",
+    "runtime": "threads, forks and signals, whatever is computed meanwhile",
+    "test_caps.py": "starts runs of its own under caps",
+    "test_patience.py": "reads tests",
+    "test_rooms.py": "about the tests",
+    "test_shares.py": "about the tests",
+    "test_tiers.py": "about the tests",
+}
+_HERE = Path(__file__).resolve().parent
+# Parts of the tests under one cap: more than CPUs, so that all CPUs end at about the same time.
+_PARTS = 8
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Declare the option."""
+    group = parser.getgroup("instruction sets")
+    group.addoption("--caps", action="store_true", help=f"under each {_VARIABLE} below the highest")
+
+
+def ignore(path: Path, config: pytest.Config) -> bool:
+    """Whether a room or a file says nothing about a cap: it is left out before it is imported."""
+    return config.option.caps and path.is_relative_to(_HERE) and (
+        path.relative_to(_HERE).as_posix() in ROOMS
+    )  # fmt: skip
+
+
+def lower() -> tuple[list[str], list[str]]:
+    """Caps that ask less of this machine than it has, lowest first.
+
+    Returns
+    -------
+    whole, narrow : list of str
+        Those with all tests, and those with the tests of narrow types.
+    """
+    isas = levels.allowed_isas()
+    whole = [isa for isa in isas if isa not in levels.narrow_isas()][:-1]
+    # The highest is the level of a run without a cap.
+    return whole, [isa for isa in isas[:-1] if isa not in whole]
+
+
+@dataclass
+class _Job:
+    """Tests that one process runs under one cap."""
+
+    cap: str
+    items: Sequence[pytest.Item]
+
+
+def run(session: pytest.Session) -> bool | None:
+    """Run the tests under each cap, if that was asked for.
+
+    Returns
+    -------
+    True or None
+        As pytest's ``pytest_runtestloop``.
+
+    Raises
+    ------
+    pytest.UsageError
+        If other processes are to run the tests.
+    """
+    config = session.config
+    if not config.option.caps:
+        return None
+    if config.getoption("numprocesses", None):
+        raise pytest.UsageError("--caps starts processes of its own: leave -n out")
+    if session.testsfailed or config.option.collectonly:
+        return None  # pytest says so itself
+    whole, narrow = lower()
+    some = [item for item in session.items if item.get_closest_marker("narrow")]
+    jobs = [_Job(cap, part) for cap in whole for part in _parts(session.items)]
+    jobs += [_Job(cap, some) for cap in narrow if some]
+    session.testscollected = sum(len(job.items) for job in jobs)
+    waiting, running = deque(jobs), {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < len(os.sched_getaffinity(0)):
+                process = _Process(config, waiting.popleft())
+                running[process.reports] = process
+            for reports in wait(list(running)):
+                if not running[reports].take():
+                    rest = running.pop(reports).end()
+                    if rest.items:
+                        waiting.append(rest)
+    finally:
+        for process in running.values():
+            process.process.kill()
+    return True
+
+
+def _parts(items: Sequence[pytest.Item]) -> list[list[pytest.Item]]:
+    """Cut the tests into parts of about the same size, each file whole."""
+    files = [list(group) for _, group in groupby(items, key=lambda item: item.path)]
+    parts: list[list[pytest.Item]] = [[] for _ in range(min(_PARTS, len(files)))]
+    for file in sorted(files, key=len, reverse=True):
+        min(parts, key=len).extend(file)
+    return parts
+
+
+class _Process:
+    """A process that runs one job, and what it reports.
+
+    Parameters
+    ----------
+    config : pytest.Config
+        Of the run.
+    job : _Job
+        Its tests.
+    """
+
+    def __init__(self, config: pytest.Config, job: _Job) -> None:
+        context = multiprocessing.get_context("fork")
+        self.config, self.job, self.begun = config, job, 0
+        self.reports, theirs = context.Pipe(duplex=False)
+        self.process = context.Process(target=_run_job, args=(config, job, theirs))
+        self.process.start()
+        theirs.close()
+
+    def take(self) -> bool:
+        """Take one report; say whether another may come."""
+        try:
+            data = self.reports.recv()
+        except EOFError:
+            return False
+        if data is None:
+            self.begun += 1
+            return True
+        found = self.config.hook.pytest_report_from_serializable(config=self.config, data=data)
+        self._log(found)
+        return True
+
+    def end(self) -> _Job:
+        """Wait for the end; give the tests that a crash has left over."""
+        self.process.join()
+        rest = self.job.items[self.begun :]
+        if self.process.exitcode:
+            item = self.job.items[max(self.begun, 1) - 1]
+            text = f"the process ended with status {self.process.exitcode} in this test"
+            self._log(pytest.TestReport(item.nodeid, item.location, {}, "failed", text, "call"))
+            rest = rest if self.begun else rest[1:]
+        return _Job(self.job.cap, rest)
+
+    def _log(self, found: pytest.TestReport) -> None:
+        cap = f"{_VARIABLE}={self.job.cap}"
+        if found.failed:
+            found.sections.append(("under a cap", f"alone: {cap} pytest '{found.nodeid}'"))
+        found.nodeid += f" under {cap}"  # a test has a report under each cap
+        found.user_properties.append((_OWN, self.job.cap))
+        self.config.hook.pytest_runtest_logreport(report=found)
+
+
+class _Sender:
+    """A plugin that sends reports to the process that prints."""
+
+    def __init__(self, config: pytest.Config, reports: Connection) -> None:
+        self.config, self.reports = config, reports
+
+    def pytest_runtest_logstart(self) -> None:
+        """Say that a test begins."""
+        self.reports.send(None)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Send a report."""
+        hook = self.config.hook.pytest_report_to_serializable
+        self.reports.send(hook(config=self.config, report=report))
+
+
+def _run_job(config: pytest.Config, job: _Job, reports: Connection) -> None:
+    # What tests read of the cap, the package, and the tests' own helpers.
+    os.environ[_VARIABLE] = levels.CAP = job.cap
+    levels.why_not.cache_clear()
+    config.pluginmanager.unregister(name="terminalreporter")
+    config.pluginmanager.register(_Sender(config, reports))
+    for item, following in zip(job.items, [*job.items[1:], None], strict=True):
+        config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+
+
+def report(config: pytest.Config, reporter: Any) -> list[str]:
+    """Say how many tests ran under each cap, and which caps it has not; give the lines."""
+    ran = Counter(
+        value
+        for outcome in ("passed", "failed", "xfailed", "xpassed")
+        for found in reporter.stats.get(outcome, [])
+        for key, value in getattr(found, "user_properties", ())
+        if key == _OWN
+    )
+    reporter.section("caps")
+    for name, reason in ROOMS.items():
+        reporter.line(f"left out: {name}: {reason}")
+    whole, narrow = lower()
+    width = max(map(len, levels.LADDER))
+    lines = []
+    for name in levels.LADDER:
+        text = f"{ran[name]} tests" + (" of narrow types" if name in narrow else "")
+        if name not in (*whole, *narrow):
+            text = f"NOT RUN HERE: {levels.why_not(name) or 'the level of a run without a cap'}"
+        lines.append(f"{name:<{width}} {text}")
+        reporter.line(lines[-1])
+    return lines
