@@ -157,11 +157,11 @@ def test_signal_names_what_is_wrong(arguments, error, match):
 @pytest.mark.parametrize("call", [correlate2d, convolve2d])
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16])
 def test_what_lies_around_integers_is_one_of_them(call, dtype, rng):
-    """SciPy refuses Python's integers that the type does not hold; others wrap around there."""
+    """SciPy refuses Python's integers that the type does not hold, on Arm by NumPy's warning."""
     a, b = (rng.integers(0, 5, shape).astype(dtype) for shape in ((5, 6), (3, 3)))
     limits = np.iinfo(dtype)
     for wrong in (limits.min - 1, limits.max + 1):
-        with pytest.raises(ValueError, match="could not cast"):
+        with pytest.raises((ValueError, RuntimeWarning), match=r"could not cast|value .* in cast"):
             getattr(signal, call.__name__)(a, b, fillvalue=wrong)
         for value in (wrong, np.int64(wrong), float(wrong)):
             with pytest.raises(ValueError, match=f"fillvalue must be .* {np.dtype(dtype)} holds"):
