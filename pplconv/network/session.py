@@ -422,9 +422,7 @@ def _rebuild(
     session._begin(Prepared(put_together(model), fired))
     session._packed, planned = kept_of(packs), plans_that_run_here(planned)
     for key, sent, rules in programs:
-        compiled = compile_model(
-            put_together(sent), settings_of_programs, session._packed, planned
-        )
+        compiled = compile_model(put_together(sent), settings_of_programs, session._packed, planned)
         session._programs.add((*key, session._team()), (compiled, rules))
     session._forget()
     return session
