@@ -357,11 +357,7 @@ class InferenceSession:
         return self._reduced([], self._settings, {}, [])
 
     def _reduced(
-        self,
-        programs: list[Any],
-        settings: Settings,
-        planned: dict[Any, Any],
-        packs: list[Packs],
+        self, programs: list[Any], settings: Settings, planned: dict[Any, Any], packs: list[Packs]
     ) -> tuple[Any, ...]:
         return _rebuild, (
             type(self), self._settings, self._fallback, taken_apart(self._model), self._fired,
@@ -385,9 +381,7 @@ class InferenceSession:
         tuple
             As from `object.__reduce__`.
         """
-        settings = self._settings
-        if settings.threads is None:
-            settings = replace(settings, threads=threads)
+        settings = replace(self._settings, threads=self._settings.threads or threads)
         planned: dict[Any, Any] = {}
         with self._programs.making:
             # Those of other teams are the same but for the plans, which are made for this one.
@@ -409,20 +403,17 @@ def _rebuild(
     model: Sent,
     fired: dict[str, list[str]],
     programs: list[tuple[Any, Sent, dict[str, list[str]]]],
-    settings_of_programs: Settings,
+    made_with: Settings,
     planned: dict[Any, Any],
     packs: list[Packs],
 ) -> InferenceSession:
-    """Rebuild a session on read-only arrays, with programs, plans and packed weights.
-
-    The plans are found by the settings that they were made with, whose team is known.
-    """
+    """Rebuild a session on read-only arrays; plans are found by the settings they were made with."""
     session = kind.__new__(kind)
     session._settings, session._fallback = settings, fallback
     session._begin(Prepared(put_together(model), fired))
     session._packed, planned = kept_of(packs), plans_that_run_here(planned)
     for key, sent, rules in programs:
-        compiled = compile_model(put_together(sent), settings_of_programs, session._packed, planned)
+        compiled = compile_model(put_together(sent), made_with, session._packed, planned)
         session._programs.add((*key, session._team()), (compiled, rules))
     session._forget()
     return session
