@@ -99,10 +99,10 @@ static inline vector square_root(vector x) {
     X(CLIP, at_most(at_least(x, y), z))                                                            \
     X(SIGMOID, logistic(x, 0))                                                                     \
     X(SILU, logistic(x, 1))                                                                        \
-    X(HARDSWISH, hardswish(x))
+    X(HARDSWISH, hardswish(x))                                                                     \
+    X(SLOPE, piecewise(x, y))
 
 #define OTHER_OPERATIONS(X)                                                                        \
-    X(SLOPE, piecewise(x, y))                                                                      \
     X(COPY, x)                                                                                     \
     X(DIVIDE, x / y)                                                                               \
     X(MINIMUM, smaller(x, y))                                                                      \

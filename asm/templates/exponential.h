@@ -33,6 +33,19 @@ static inline vector scaled(vector p, vector n, vector sum) {
 #endif
 }
 
+#if PPLCONV_VECTOR_BYTES == 64
+/* p, times 2 to the n where the sign bit of x is set. */
+static inline vector scaled_if_negative(vector x, vector p, vector n) {
+#if PPLCONV_F64
+    const __mmask8 negative = _mm512_movepi64_mask((__m512i)x);
+    return (vector)_mm512_mask_scalef_pd((__m512d)p, negative, (__m512d)p, (__m512d)n);
+#else
+    const __mmask16 negative = _mm512_movepi32_mask((__m512i)x);
+    return (vector)_mm512_mask_scalef_ps((__m512)p, negative, (__m512)p, (__m512)n);
+#endif
+}
+#endif
+
 /* exp(x + low) for x <= EXP_LIMIT, and NaN for NaN; low is less than a rounding error of 1, or
  * anything where x is below -EXP_LIMIT. There the result is a plain zero: a product that underflows
  * to it would take as long as a hundred others. */

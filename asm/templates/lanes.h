@@ -6,6 +6,9 @@
 
 #include "template.h"
 
+/* Whether multiply_add rounds once. */
+#define FUSES (PPLCONV_VECTOR_BYTES >= 32 || PPLCONV_NEON)
+
 #if PPLCONV_VECTOR_BYTES == 64
 #include <immintrin.h>
 
@@ -60,6 +63,28 @@ static inline vector at_most(vector x, vector high) {
 }
 #endif
 
+/* Lane by lane, yes where x < y and no where it is not, or one of them is NaN. */
+static inline vector if_less(vector x, vector y, vector yes, vector no) {
+#if PPLCONV_F64
+    const __mmask8 less = _mm512_cmp_pd_mask((__m512d)x, (__m512d)y, _CMP_LT_OQ);
+    return (vector)_mm512_mask_blend_pd(less, (__m512d)no, (__m512d)yes);
+#else
+    const __mmask16 less = _mm512_cmp_ps_mask((__m512)x, (__m512)y, _CMP_LT_OQ);
+    return (vector)_mm512_mask_blend_ps(less, (__m512)no, (__m512)yes);
+#endif
+}
+
+/* The same where the sign bit of x is set. */
+static inline vector if_negative(vector x, vector yes, vector no) {
+#if PPLCONV_F64
+    const __mmask8 negative = _mm512_movepi64_mask((__m512i)x);
+    return (vector)_mm512_mask_blend_pd(negative, (__m512d)no, (__m512d)yes);
+#else
+    const __mmask16 negative = _mm512_movepi32_mask((__m512i)x);
+    return (vector)_mm512_mask_blend_ps(negative, (__m512)no, (__m512)yes);
+#endif
+}
+
 static inline vector load_lanes(const element *p, int64_t n) {
     return load_masked(p, first_lanes(n));
 }
@@ -109,6 +134,22 @@ static inline vector at_most(vector x, vector high) {
     return (vector)_mm256_min_ps((__m256)high, (__m256)x);
 }
 #endif
+
+static inline vector if_less(vector x, vector y, vector yes, vector no) {
+#if PPLCONV_F64
+    return (vector)_mm256_blendv_pd((__m256d)no, (__m256d)yes, (__m256d)(x < y));
+#else
+    return (vector)_mm256_blendv_ps((__m256)no, (__m256)yes, (__m256)(x < y));
+#endif
+}
+
+static inline vector if_negative(vector x, vector yes, vector no) {
+#if PPLCONV_F64
+    return (vector)_mm256_blendv_pd((__m256d)no, (__m256d)yes, (__m256d)x);
+#else
+    return (vector)_mm256_blendv_ps((__m256)no, (__m256)yes, (__m256)x);
+#endif
+}
 
 static inline vector load_lanes(const element *p, int64_t n) {
     return load_masked(p, lanes_between(0, n));
@@ -165,6 +206,13 @@ static inline vector at_least(vector x, vector low) { return select_lanes(x < lo
 static inline vector at_most(vector x, vector high) { return select_lanes(x > high, high, x); }
 /* Two roundings: a fused product would be a call of the library for each lane. */
 static inline vector multiply_add(vector a, vector b, vector c) { return c + a * b; }
+
+static inline vector if_less(vector x, vector y, vector yes, vector no) {
+    return select_lanes(x < y, yes, no);
+}
+static inline vector if_negative(vector x, vector yes, vector no) {
+    return select_lanes((vector_bits)x < 0, yes, no);
+}
 
 static inline vector load_lanes(const element *p, int64_t n) {
     vector v = {0};

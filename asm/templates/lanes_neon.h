@@ -71,6 +71,12 @@ static inline lane_mask lanes_between(int64_t begin, int64_t end) {
 static inline vector multiply_add(vector a, vector b, vector c) {
     return (vector)OF_ELEMENT(vfmaq)((neon_vector)c, (neon_vector)a, (neon_vector)b);
 }
+static inline vector if_less(vector x, vector y, vector yes, vector no) {
+    return select_lanes(x < y, yes, no);
+}
+static inline vector if_negative(vector x, vector yes, vector no) {
+    return select_lanes((vector_bits)x < 0, yes, no);
+}
 /* Neither NaN nor the sign of a zero is lost, as fmax and fmin would lose the latter. GCC would
  * compare halves one by one if it were asked to with an operator. */
 static inline vector at_least(vector x, vector low) {

@@ -19,12 +19,18 @@ struct straight {
 };
 
 static inline vector in_all_lanes(const storage *from) {
-    /* Minus zero, not plus: that would take the sign of a zero. */
-    return load_storage_lanes(from, 1)[0] - (vector){0};
+#if defined(PPLCONV_STORAGE_F16) || defined(PPLCONV_STORAGE_BF16) || defined(PPLCONV_STORAGE_F32)
+    const element x = load_storage_lanes(from, 1)[0];
+#else
+    const element x = *from;
+#endif
+    return x - (vector){0}; /* minus, not plus: that would take the sign of a zero */
 }
 
 #define STRAIGHT(name, expression)                                                                 \
     static void straight_##name(const struct straight *s) {                                        \
+        const int64_t columns = s->columns;                                                        \
+        const int x_steps = s->step[0] != 0, y_steps = s->step[1] != 0, z_steps = s->step[2] != 0; \
         for (int64_t i = 0; i < s->rows; i++) {                                                    \
             const storage *p = AT_CONST(storage, s->from[0], i * s->from_rs[0]);                   \
             const storage *q = AT_CONST(storage, s->from[1], i * s->from_rs[1]);                   \
@@ -32,22 +38,22 @@ static inline vector in_all_lanes(const storage *from) {
             storage *to = AT(storage, s->to, i * s->to_rs);                                        \
             vector x = {0}, y = {0}, z = {0};                                                      \
             int64_t j = 0;                                                                         \
-            if (!s->step[0]) x = in_all_lanes(p);                                                  \
-            if (!s->step[1]) y = in_all_lanes(q);                                                  \
-            if (!s->step[2]) z = in_all_lanes(r);                                                  \
+            if (!x_steps) x = in_all_lanes(p);                                                     \
+            if (!y_steps) y = in_all_lanes(q);                                                     \
+            if (!z_steps) z = in_all_lanes(r);                                                     \
             (void)y;                                                                               \
             (void)z;                                                                               \
-            for (; j + LANES <= s->columns; j += LANES) {                                          \
-                if (s->step[0]) x = load_storage(p + j);                                           \
-                if (s->step[1]) y = load_storage(q + j);                                           \
-                if (s->step[2]) z = load_storage(r + j);                                           \
+            for (; j + LANES <= columns; j += LANES) {                                             \
+                if (x_steps) x = load_storage(p + j);                                              \
+                if (y_steps) y = load_storage(q + j);                                              \
+                if (z_steps) z = load_storage(r + j);                                              \
                 store_storage(to + j, (expression));                                               \
             }                                                                                      \
-            if (j < s->columns) {                                                                  \
-                const int64_t n = s->columns - j;                                                  \
-                if (s->step[0]) x = load_storage_lanes(p + j, n);                                  \
-                if (s->step[1]) y = load_storage_lanes(q + j, n);                                  \
-                if (s->step[2]) z = load_storage_lanes(r + j, n);                                  \
+            if (j < columns) {                                                                     \
+                const int64_t n = columns - j;                                                     \
+                if (x_steps) x = load_storage_lanes(p + j, n);                                     \
+                if (y_steps) y = load_storage_lanes(q + j, n);                                     \
+                if (z_steps) z = load_storage_lanes(r + j, n);                                     \
                 store_storage_lanes(to + j, (expression), n);                                      \
             }                                                                                      \
         }                                                                                          \
@@ -71,6 +77,16 @@ static int is_straight(int64_t op) {
         return 1;
     }
     return 0;
+}
+
+/* Whether all rows lie one behind the other, beside inputs that are the same for all: one row. */
+static int are_one_row(const struct straight *s) {
+    const int64_t bytes = s->columns * (int64_t)sizeof(storage);
+    if (s->to_rs != bytes) return 0;
+    for (int k = 0; k < 3; k++) {
+        if (s->from_rs[k] != (s->step[k] ? bytes : 0)) return 0;
+    }
+    return 1;
 }
 
 /* Run `together` rows as one, as often as there are so many; 0 if they do not follow one another.
@@ -112,24 +128,28 @@ static int run_joined(int64_t op, const struct straight *s) {
 static int run_straight(const struct pplconv_elementwise_args *a) {
     const struct pplconv_stream *inputs = a->inputs, *output = a->outputs;
     const struct pplconv_instruction *code = a->code;
-    struct straight s = {.to = output->data, .to_rs = output->rs};
+    struct straight s; /* member by member: to clear it would take as long as some vectors */
     if (a->code_count != 1 || a->output_count != 1 || output->reg != code->to) return 0;
     if (!is_straight(code->op)) return 0;
     for (int k = 0; k < 3; k++) {
         const int64_t wanted = k == 0 ? code->a : k == 1 ? code->b : code->c;
-        int found = 0;
-        for (int64_t i = 0; i < a->input_count; i++) {
-            if (inputs[i].reg != wanted) continue;
-            s.from[k] = inputs[i].data;
-            s.from_rs[k] = inputs[i].rs;
-            s.step[k] = inputs[i].step;
-            found = 1;
-        }
-        if (!found) return 0;
+        int64_t i = 0;
+        while (i < a->input_count && inputs[i].reg != wanted) i++;
+        if (i == a->input_count) return 0;
+        s.from[k] = inputs[i].data;
+        s.from_rs[k] = inputs[i].rs;
+        s.step[k] = inputs[i].step;
     }
+    s.to = output->data;
+    s.to_rs = output->rs;
     s.rows = a->rows;
     s.columns = a->columns;
-    if (s.columns >= 16 * LANES || !run_joined(code->op, &s)) run_rows(code->op, &s);
+    if (s.rows > 1 && are_one_row(&s)) {
+        s.columns *= s.rows;
+        s.rows = 1;
+    }
+    const int whole = s.columns % LANES == 0 || s.columns >= 16 * LANES;
+    if (s.rows == 1 || whole || !run_joined(code->op, &s)) run_rows(code->op, &s);
     clean_registers();
     return 1;
 }
