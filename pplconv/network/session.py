@@ -407,7 +407,7 @@ def _rebuild(
     planned: dict[Any, Any],
     packs: list[Packs],
 ) -> InferenceSession:
-    """Rebuild a session on read-only arrays; plans are found by the settings they were made with."""
+    """Rebuild a session on read-only arrays; its plans are found by the settings that made them."""
     session = kind.__new__(kind)
     session._settings, session._fallback = settings, fallback
     session._begin(Prepared(put_together(model), fired))
