@@ -184,26 +184,6 @@ def test_a_cold_run_finds_nothing_in_the_caches():
     eventually(differ, "cold runs that take twice as long as hot ones")
 
 
-@pytest.mark.unemulated("emulation has no caches")
-@pytest.mark.parametrize("context", ["hot", "cold"])
-def test_a_bench_times_its_context(context):
-    """Its runs are as fast as those of a trial that is told the same."""
-    trial, bench = trial_of(STREAM)
-    timed = searching.Bench(STREAM, bench.isas, "none", context)
-    asked = request(problem=STREAM)
-    runs = timed.prepare(estimate_plan(asked, math.inf)[0][0].candidate, 1)
-    hot, cold, own = [], [], []
-
-    def agree():
-        hot.append(trial.seconds(bench.x, bench.y, 20))
-        cold.append(trial.seconds(bench.x, bench.y, 5, True))
-        own.append(runs(10))
-        middle = math.sqrt(min(hot) * min(cold))
-        return len(own) >= 20 and (min(own) > middle) == (context == "cold")
-
-    eventually(agree, f"runs that are {context}")
-
-
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("text", ["mb1ic16ih10oc16kh3ph1", "mb2ic5ih7iw9oc3kh3"])
 def test_a_cold_run_computes_the_same(text, threads):
