@@ -73,7 +73,6 @@ OF_ALL_TYPES = ("pack_sparse",)
 FOR_SIZE = ("depthwise_bytes_channels",)
 # Operations whose template takes computed constants: dtype to macros.
 CONSTANTS: dict[str, Callable[[str], dict[str, str]]] = {
-    "activate": exponential.c_macros,
     "elementwise": lambda dtype: {**exponential.c_macros(dtype), **error_function.c_macros()},
     "softmax": exponential.c_macros,
 }

@@ -166,7 +166,7 @@ ARM32 = ("neon32", "half32")
 
 # Operations with one kernel a level in assembly.
 ASSEMBLY_OPERATIONS = {
-    "activate": ("avx2", "avx512", "neon", "fp16"),
+    "curve": ("avx2", "avx512", "neon", "fp16"),
     "fma_peak": ("avx2", "avx512", "neon", "fp16", *ARM32),
 }
 
@@ -181,7 +181,7 @@ NETWORK_OPERATIONS = (
     "copy_strided",
 )
 HALF_IN_FLOAT = (
-    "activate",
+    "curve",
     "elementwise",
     *(op for op in NETWORK_OPERATIONS if op != "copy_strided"),
 )
@@ -206,7 +206,6 @@ C_OPERATIONS = {
     **dict.fromkeys(NETWORK_OPERATIONS, (*EVERY_LEVEL, "fp16", *ARM32)),
     # What Winograd's transforms spoil; of half precision there are none.
     "direct_sums": EVERY_LEVEL,
-    "activate": ("portable", "half32"),
     "fma_peak": ("portable",),
 }
 

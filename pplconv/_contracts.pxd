@@ -13,14 +13,6 @@ cdef extern from "pplconv_kernels.h" nogil:
         PPLCONV_B_PADDED
 
     enum:
-        PPLCONV_ACTIVATE_LEAKY
-        PPLCONV_ACTIVATE_PRELU_ROW
-        PPLCONV_ACTIVATE_PRELU_COLUMN
-        PPLCONV_ACTIVATE_HARDSWISH
-        PPLCONV_ACTIVATE_SIGMOID
-        PPLCONV_ACTIVATE_SILU
-
-    enum:
         PPLCONV_DO_COPY
         PPLCONV_DO_ADD
         PPLCONV_DO_SUBTRACT
@@ -299,13 +291,15 @@ cdef extern from "pplconv_kernels.h" nogil:
         const void *clip
         int64_t flags
 
-    struct pplconv_activate_args:
-        void *data
-        int64_t row_stride
+    struct pplconv_curve_args:
+        const void *inputs
+        int64_t input_count
+        const void *code
+        int64_t code_count
+        const void *outputs
+        int64_t output_count
         int64_t rows
         int64_t columns
-        const void *slope
-        int64_t kind
 
     struct pplconv_elementwise_args:
         const void *inputs

@@ -33,6 +33,7 @@ cdef struct SparseFamily:
 
 cdef pplconv_kernel find(str op, str dtype, str isa, int mr=*, int nr=*,
                          int kr=*) except NULL
+cdef pplconv_kernel find_if_any(str op, str dtype, str isa) except? NULL
 cdef int find_gemm_family(str dtype, str isa, int kr, GemmFamily *family) except -1
 cdef int find_sparse_family(str dtype, str isa, int panel, int kr, bint by_pixels,
                             SparseFamily *family) except -1

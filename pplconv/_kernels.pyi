@@ -17,7 +17,6 @@ class _Row(TypedDict):
     address: int
 
 HALF_CHAIN: int
-ACTIVATIONS: dict[str, int]
 INSTRUCTIONS: dict[str, int]
 MOST_REGISTERS: int
 PIXELS: dict[str, int]

@@ -76,16 +76,6 @@ PIXELS = {
     "f64": PPLCONV_PIXELS_F64,
 }
 
-# Number of each kind of activation, as the kernels know it.
-ACTIVATIONS = {
-    "LEAKY": PPLCONV_ACTIVATE_LEAKY,
-    "PRELU_ROW": PPLCONV_ACTIVATE_PRELU_ROW,
-    "PRELU_COLUMN": PPLCONV_ACTIVATE_PRELU_COLUMN,
-    "HARDSWISH": PPLCONV_ACTIVATE_HARDSWISH,
-    "SIGMOID": PPLCONV_ACTIVATE_SIGMOID,
-    "SILU": PPLCONV_ACTIVATE_SILU,
-}
-
 
 cdef str word(const char *text):
     return text.decode()
@@ -208,6 +198,13 @@ cdef pplconv_kernel find(str op, str dtype, str isa, int mr=0, int nr=0,
     if row == NULL:
         raise LookupError(_lack(op, dtype, mr, nr, kr))
     return row.function
+
+
+cdef pplconv_kernel find_if_any(str op, str dtype, str isa) except? NULL:
+    """Find the kernel from `isa` down the ladder; NULL if there is none."""
+    cdef const pplconv_kernel_row *row = _find_down(op.encode(), dtype.encode(), isa.encode(),
+                                                    0, 0, 0)
+    return row.function if row != NULL else NULL
 
 
 cdef int find_gemm_family(str dtype, str isa, int kr, GemmFamily *family) except -1:

@@ -5,12 +5,13 @@ from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 
-from pplconv._kernels cimport pplconv_quantization
+from pplconv._kernels cimport pplconv_instruction, pplconv_quantization
 from pplconv.memory.arrays cimport View, hold, release
 from pplconv.memory.workspace cimport Buffer
 from pplconv.schedules.base cimport Schedule, Tensors
 from pplconv.schedules.execute cimport execute
 from pplconv.schedules.team cimport leave_team, take_team
+from pplconv.schedules.work cimport ELEMENT, SLOPE, Follow
 
 import numpy as np
 
@@ -61,7 +62,9 @@ cdef class Trial:
     cdef Buffer weights
     cdef object weight
     cdef const char *filters
-    cdef int threads, activation
+    cdef int threads
+    cdef pplconv_instruction code
+    cdef Follow follow
     # Whether every run had the full team that it should be timed with.
     cdef readonly bint whole
     cdef double slope
@@ -77,7 +80,11 @@ cdef class Trial:
         self.schedule = schedule
         self.threads = fields["threads"]
         self.whole = True
-        self.activation = KINDS[TRIED[epilogue]].code
+        memset(&self.follow, 0, sizeof(Follow))
+        self.code.op, self.code.b = KINDS[TRIED[epilogue]].code, SLOPE
+        self.code.to = self.code.a = self.code.c = ELEMENT
+        self.follow.code, self.follow.slope = &self.code, <const char *> &self.slope
+        self.follow.alone = self.follow.count = self.code.op != 0
         numerics = fields["numerics"]
         if numerics.exact:
             self.make_scales()
@@ -159,9 +166,8 @@ cdef class Trial:
             t.bias = NULL
             t.residual = NULL
             t.clip = NULL
-            t.slope = <const char *> &self.slope
-            t.activation = self.activation
-            t.finish_count = 0
+            t.follow = self.follow
+            t.after = NULL
             t.offsets = NULL
             t.x_zero = 0
             if self.scales is not None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ._kernels import ACTIVATIONS
+from ._kernels import INSTRUCTIONS
 
 COST_CLASSES = ("none", "slope", "exp")
 """Classes of epilogues by what they cost: nothing but the store, another pass over the tile, or a
 pass with exponentials. Plans are searched and remembered for each class."""
 
 IN_STORE = 0
-"""Code that tells the loops that no pass follows the store."""
+"""Instruction that tells the loops that no pass follows the store."""
 
 
 class Kind(NamedTuple):
@@ -27,7 +27,7 @@ class Kind(NamedTuple):
     cost : str
         One of `COST_CLASSES`.
     code : int
-        Code for the loops (``Tensors.activation``): `IN_STORE`, or a value of the contract.
+        Instruction of the program that follows the store (``Follow.code``), or `IN_STORE`.
     """
 
     cost: str
@@ -37,12 +37,11 @@ class Kind(NamedTuple):
 KINDS = {
     "none": Kind("none", IN_STORE),
     "clip": Kind("none", IN_STORE),
-    "leaky_relu": Kind("slope", ACTIVATIONS["LEAKY"]),
-    # For slopes in rows; where channels lie in columns, the loops change it.
-    "prelu": Kind("slope", ACTIVATIONS["PRELU_ROW"]),
-    "hardswish": Kind("slope", ACTIVATIONS["HARDSWISH"]),
-    "sigmoid": Kind("exp", ACTIVATIONS["SIGMOID"]),
-    "silu": Kind("exp", ACTIVATIONS["SILU"]),
+    "leaky_relu": Kind("slope", INSTRUCTIONS["SLOPE"]),
+    "prelu": Kind("slope", INSTRUCTIONS["SLOPE"]),
+    "hardswish": Kind("slope", INSTRUCTIONS["HARDSWISH"]),
+    "sigmoid": Kind("exp", INSTRUCTIONS["SIGMOID"]),
+    "silu": Kind("exp", INSTRUCTIONS["SILU"]),
 }
 
 TRIED = {"none": "none", "slope": "leaky_relu", "exp": "silu"}

@@ -7,21 +7,21 @@ from collections import Counter
 import pytest
 
 from asm import contract
-from pplconv._kernels import ACTIVATIONS
+from pplconv._kernels import INSTRUCTIONS
 from pplconv.api.activation import activation_of
 from pplconv.epilogue import COST_CLASSES, IN_STORE, KINDS, TRIED
 
 
 def test_the_table_has_the_values_of_the_contract():
-    assert ACTIVATIONS == contract.ACTIVATIONS
-    assert IN_STORE not in ACTIVATIONS.values()
+    assert INSTRUCTIONS == contract.INSTRUCTIONS
+    assert INSTRUCTIONS["COPY"] == IN_STORE
 
 
-def test_each_value_of_the_contract_is_one_kind():
-    # A slope for each column is PReLU too; which of the two it is, the loops find out.
+def test_each_activation_of_the_contract_is_a_kind():
     codes = Counter(kind.code for kind in KINDS.values() if kind.code != IN_STORE)
-    expected = set(ACTIVATIONS.values()) - {ACTIVATIONS["PRELU_COLUMN"]}
-    assert codes == dict.fromkeys(expected, 1)
+    # One slope for all, or one for each channel.
+    assert codes[INSTRUCTIONS["SLOPE"]] == 2
+    assert set(codes) == {INSTRUCTIONS[name] for name in ("SLOPE", "HARDSWISH", "SIGMOID", "SILU")}
 
 
 def test_only_what_the_store_does_is_free():

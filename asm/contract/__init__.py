@@ -9,7 +9,7 @@ All strides are in bytes. Each field begins on a multiple of eight bytes, on mac
 pointers of four as well, so that an offset is an index.
 
 ``fields``       what a contract is made of
-``constants``    flags, activations, reductions, the longest chain in half precision
+``constants``    flags, instructions, reductions, the longest chain in half precision
 ``gemm``, ``packing``, ``winograd``, ``depthwise``, ``elementwise``, ``windows``, ``reductions``,
 ``quantized``, ``sparse``
                  the argument structs
@@ -19,28 +19,30 @@ pointers of four as well, so that an offset is an index.
 ``declarations`` the same for Cython, which is kept as ``pplconv/_contracts.pxd``
 """
 
-from asm.contract.constants import ACTIVATIONS, FLAGS, HALF_CHAIN, POOLINGS, REDUCTIONS
+from asm.contract.constants import FLAGS, HALF_CHAIN, INSTRUCTIONS, POOLINGS, REDUCTIONS
 from asm.contract.declarations import declarations_text
-from asm.contract.elementwise import ACTIVATE
+from asm.contract.elementwise import CURVE
 from asm.contract.fields import INT, Contract, Field
 from asm.contract.gemm import FMA_PEAK, GEMM
 from asm.contract.header import header_text
 from asm.contract.operations import CONTRACTS
+from asm.contract.records import STREAM
 from asm.contract.sparse import SPARSE_CHANNELS, SPARSE_PIXELS
 
 __all__ = [
-    "ACTIVATE",
-    "ACTIVATIONS",
     "CONTRACTS",
+    "CURVE",
     "FLAGS",
     "FMA_PEAK",
     "GEMM",
     "HALF_CHAIN",
+    "INSTRUCTIONS",
     "INT",
     "POOLINGS",
     "REDUCTIONS",
     "SPARSE_CHANNELS",
     "SPARSE_PIXELS",
+    "STREAM",
     "Contract",
     "Field",
     "declarations_text",

@@ -22,16 +22,6 @@ FLAGS = {
 # 1.8e-3 to 3.4e-3.
 HALF_CHAIN = 64
 
-# What `activate` computes, x being an element. NaN stays NaN and infinities give the limits.
-ACTIVATIONS = {
-    "LEAKY": 1,  # x < 0 ? slope[0] * x : x; a slope of zero gives zero, also for -inf
-    "PRELU_ROW": 2,  # the same with slope[row]
-    "PRELU_COLUMN": 3,  # the same with slope[column]
-    "HARDSWISH": 4,  # x * clip(x + 3, 0, 6) / 6
-    "SIGMOID": 5,  # 1 / (1 + exp(-x))
-    "SILU": 6,  # x / (1 + exp(-x))
-}
-
 # What an instruction of `elementwise` computes of the elements a, b and c. Where it does not say
 # otherwise, NaN stays NaN. The comparisons and the logic give 1 or 0.
 INSTRUCTIONS = {
@@ -55,9 +45,10 @@ INSTRUCTIONS = {
     "LOGARITHM": 17,
     "HYPERBOLIC_TANGENT": 18,
     "ERROR_FUNCTION": 19,
-    "SIGMOID": 20,
-    "SILU": 21,
-    "HARDSWISH": 22,
+    # Activations: infinities give the limits. `curve` computes them alone.
+    "SIGMOID": 20,  # 1 / (1 + exp(-a))
+    "SILU": 21,  # a / (1 + exp(-a))
+    "HARDSWISH": 22,  # a * clip(a + 3, 0, 6) / 6
     "SLOPE": 23,  # a < 0 ? b * a : a; a slope of zero gives zero, also for -inf
     "LESS": 24,  # a < b
     "LESS_OR_EQUAL": 25,
@@ -99,7 +90,6 @@ EXACT_LIMBS = 97
 # By name in C, one enumeration each.
 ENUMERATIONS = (
     {f"PPLCONV_{name}": value for name, value in FLAGS.items()},
-    {f"PPLCONV_ACTIVATE_{name}": value for name, value in ACTIVATIONS.items()},
     {f"PPLCONV_DO_{name}": value for name, value in INSTRUCTIONS.items()},
     {f"PPLCONV_POOL_{name}": value for name, value in POOLINGS.items()},
     {f"PPLCONV_REDUCE_{name}": value for name, value in REDUCTIONS.items()},

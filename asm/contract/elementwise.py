@@ -4,19 +4,6 @@ from __future__ import annotations
 
 from asm.contract.fields import CONST_POINTER, INT, POINTER, Contract, Field
 
-ACTIVATE = Contract(
-    "activate",
-    "data[i, j] = f(data[i, j]) for 0 <= i < rows, 0 <= j < columns, in place",
-    (
-        Field("data", POINTER, "row-major"),
-        Field("row_stride", INT, "from one row to the next"),
-        Field("rows", INT, "rows, >= 0"),
-        Field("columns", INT, "elements in a row, >= 0"),
-        Field("slope", CONST_POINTER, "1, rows or columns elements, by kind; else not read"),
-        Field("kind", INT, "PPLCONV_ACTIVATE_*"),
-    ),
-)
-
 ELEMENTWISE = Contract(
     "elementwise",
     "a program for every element: registers hold those of the inputs, instructions compute others "
@@ -32,6 +19,15 @@ ELEMENTWISE = Contract(
         Field("rows", INT, "rows, >= 0"),
         Field("columns", INT, "elements of a row, >= 0"),
     ),
+)
+
+# The same arguments: programs that follow the store of a tile are of this kind, nearly all.
+CURVE = Contract(
+    "curve",
+    "an elementwise program of one instruction in place: SLOPE, HARDSWISH, SIGMOID or SILU of the "
+    "first input, which is the output. The second is SLOPE's b: one element for all, or one for "
+    "each row or each column, one behind the other",
+    ELEMENTWISE.fields,
 )
 
 ZERO_LANES = Contract(

@@ -11,9 +11,9 @@ from asm.contract.depthwise import (
     PACK_DEPTHWISE_BYTES,
 )
 from asm.contract.elementwise import (
-    ACTIVATE,
     CONVERT_IN,
     CONVERT_OUT,
+    CURVE,
     ELEMENTWISE,
     EXACT_SUMS,
     READ_PIXELS,
@@ -52,7 +52,7 @@ _ALL = (
     PACK_WEIGHTS,
     PAD_CHANNELS,
     STORE_TRANSPOSED,
-    ACTIVATE,
+    CURVE,
     ELEMENTWISE,
     WINOGRAD_INPUT,
     WINOGRAD_OUTPUT,

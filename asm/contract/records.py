@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+_BYTES = {"pointer": 8, "int64_t": 8, "int32_t": 4, "float": 4, "uint16_t": 2, "uint8_t": 1}
+
 
 @dataclass(frozen=True)
 class Record:
@@ -32,6 +34,15 @@ class Record:
     def declared(self) -> list[tuple[str, str]]:
         """Type and name of each member, in order."""
         return [(ctype, name) for ctype, names in self.members for name in names]
+
+    def offset(self, name: str, index: int = 0) -> int:
+        """Byte offset of a member of struct `index` of an array, where pointers have 64 bits."""
+        offsets, end, align = {}, 0, 1
+        for ctype, member in self.declared():
+            size = _BYTES["pointer" if "*" in ctype else ctype]
+            offsets[member] = -(-end // size) * size
+            end, align = offsets[member] + size, max(align, size)
+        return index * (-(-end // align) * align) + offsets[name]
 
     def c_declaration(self) -> str:
         """C text of the struct and of the check of its size."""

@@ -383,9 +383,8 @@ cdef object run(Multiplication m, Operands *o, object x, object y, object origin
     schedule = prepared.schedule
     t.bias = <const char *> o.bias.buffer.buf if o.bias.held else NULL
     t.clip = activation.clip
-    t.slope = activation.slope
-    t.activation = activation.kind
-    t.finish_count = 0
+    t.follow = activation.follow
+    t.after = NULL
     t.offsets = NULL
     t.x_zero = 0
     t.filters = NULL

@@ -2,8 +2,10 @@
 
 from libc.stdint cimport int64_t
 
+from pplconv._kernels cimport pplconv_instruction
 from pplconv.memory.arrays cimport View, release
 from pplconv.schedules.base cimport Schedule
+from pplconv.schedules.work cimport Follow
 from pplconv.memory.workspace cimport Buffer
 
 
@@ -37,9 +39,9 @@ cdef class Prepared:
 cdef class Activation:
     cdef double storage[2]
     cdef const void *clip
-    cdef int kind
+    cdef pplconv_instruction code
     cdef object slopes
-    cdef const char *slope
+    cdef Follow follow
 
 
 cdef class PackedWeights:

@@ -18,10 +18,11 @@ from pplconv.memory.arrays cimport (
     refuse_change,
     release,
 )
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 from pplconv.schedules.base cimport Schedule, Tensors
 from pplconv.schedules.execute cimport execute
 from pplconv.schedules.team cimport leave_team, take_team
+from pplconv.schedules.work cimport ELEMENT, SLOPE, Follow
 from pplconv.memory.workspace cimport Buffer
 
 import math
@@ -85,8 +86,8 @@ cdef class Prepared:
 cdef class Activation:
     """An activation in the type of the plan's bias, in the form that `Tensors` take.
 
-    `clip` points to two bounds, or is NULL. `kind` says what follows the store, 0 for nothing; its
-    slopes lie at `slope`. This object owns the bounds and slopes.
+    `clip` points to two bounds, or is NULL; `follow` says what follows the store. This object owns
+    the bounds, the slopes and the code.
 
     Parameters
     ----------
@@ -99,8 +100,13 @@ cdef class Activation:
     def __cinit__(self, description, str dtype):
         cdef View view
         self.clip = NULL
-        self.slope = NULL
-        self.kind = KINDS[description.kind].code
+        memset(&self.follow, 0, sizeof(Follow))
+        self.follow.code = &self.code
+        self.code.op = KINDS[description.kind].code
+        self.code.to = self.code.a = self.code.c = ELEMENT
+        self.code.b = ELEMENT if description.slope is None else SLOPE
+        self.follow.alone = self.follow.count = self.code.op != 0
+        self.follow.slope_of_channel = np.ndim(description.slope) > 0
         if description.bounds is not None:
             with np.errstate(all="ignore"):  # what the type cannot hold becomes inf or zero
                 bounds = np.array(description.bounds, DTYPES[dtype])
@@ -116,7 +122,7 @@ cdef class Activation:
             view.held = False
             hold(self.slopes, &view, PyBUF_ND)
             # The memory stays where it is while the array lives.
-            self.slope = <const char *> view.buffer.buf
+            self.follow.slope = <const char *> view.buffer.buf
             release(&view)
 
 
@@ -284,9 +290,8 @@ cdef object run(Prepared prepared, Operands *o, object input, object x, const ch
     t.bias = <const char *> o.bias.buffer.buf if o.bias.held else NULL
     t.residual = <const char *> o.residual.buffer.buf if o.residual.held else NULL
     t.clip = activation.clip
-    t.slope = activation.slope
-    t.activation = activation.kind
-    t.finish_count = 0
+    t.follow = activation.follow
+    t.after = NULL
     t.offsets = NULL
     t.x_zero = 0
     execute(prepared.schedule, &t, prepared.threads, prepared.most, 1, NULL)

@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport pplconv_instruction, pplconv_quantization
 from pplconv.memory.workspace cimport Buffer
-from pplconv.schedules.work cimport MOST_ARRAYS, MOST_PHASES, Step, Work
+from pplconv.schedules.work cimport MOST_ARRAYS, MOST_PHASES, Follow, Step, Work
 
 
 cdef struct Place:
@@ -20,13 +20,9 @@ cdef struct Bound:
     int64_t array_count
     const char *bias
     const char *filters
-    const char *slope
     const void *clip
-    int activation
-    const pplconv_instruction *finish
-    int finish_count
-    const char *scale
-    const char *offset
+    pplconv_instruction[3] code
+    Follow follow
     const char *multiplier
     const pplconv_quantization *quantization
     const char *offsets

@@ -204,7 +204,7 @@ cdef class Program:
             self.kept.append(rescaling)
         if places.get("activation") is not None:
             activation = <Activation?> places["activation"]
-            b.clip, b.slope, b.activation = activation.clip, activation.slope, activation.kind
+            b.clip, b.follow = activation.clip, activation.follow
             self.kept.append(activation)
         if places.get("finish") is not None:
             finish = <Finish?> places["finish"]
@@ -213,11 +213,17 @@ cdef class Program:
                     finish.channels >= 0
                     and finish.channels != schedule.shape.groups * schedule.shape.oc):
                 raise ValueError("what follows an activation is not for these outputs")
-            b.finish, b.finish_count = finish.code, finish.count
-            b.scale, b.offset = finish.scale, finish.offset
+            size = finish.count
             if places.get("after") is not None:
                 self.place(&b.after, places["after"], schedule.output_bytes())
-                b.finish_count += 1
+                size += 1
+            if b.follow.count:
+                b.code[0] = b.follow.code[0]
+            for i in range(size):
+                b.code[b.follow.count + i] = finish.code[i]
+            b.follow.code, b.follow.count = b.code, b.follow.count + <int> size
+            b.follow.alone = b.follow.alone and size == 0
+            b.follow.scale, b.follow.offset = finish.scale, finish.offset
             self.kept.append(finish)
         return 0
 
@@ -244,11 +250,10 @@ cdef class Program:
             t.x, t.y = at(&b.x, bases), at(&b.y, bases)
             t.residual, t.weights = at(&b.residual, bases), at(&b.weights, bases)
             t.filters, t.bias, t.clip = b.filters, b.bias, b.clip
-            t.slope, t.activation = b.slope, b.activation
-            t.finish, t.finish_count = b.finish, b.finish_count
+            t.follow = b.follow
             t.multiplier, t.quantization = b.multiplier, b.quantization
             t.offsets, t.x_zero = b.offsets, b.x_zero
-            t.scale, t.offset, t.after = b.scale, b.offset, at(&b.after, bases)
+            t.after = at(&b.after, bases)
             t.shared = frame.scratch
             t.arrays = arrays
             for k in range(b.array_count):

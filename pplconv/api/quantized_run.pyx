@@ -305,9 +305,7 @@ search_seconds, search_context
             t.bias = scaled.rescaling.whole
             t.residual = <const char *> o.residual.buffer.buf if o.residual.held else NULL
             t.clip = NULL
-            t.slope = NULL
-            t.activation = 0
-            t.finish_count = 0
+            t.follow.count = 0
             t.multiplier = scaled.rescaling.multipliers
             t.quantization = &scaled.rescaling.quantization
             t.offsets = scaled.rescaling.offsets

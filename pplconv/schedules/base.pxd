@@ -5,14 +5,11 @@ from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport (
     GemmFamily,
-    PPLCONV_ACTIVATE_PRELU_COLUMN,
-    PPLCONV_ACTIVATE_PRELU_ROW,
     PPLCONV_ACCUMULATE,
     PPLCONV_BIAS_COLUMN,
     PPLCONV_BIAS_ROW,
     PPLCONV_CLIP,
     PPLCONV_RESIDUAL,
-    pplconv_activate_args,
     pplconv_geometry,
     pplconv_kernel,
     pplconv_convert_in_args,
@@ -22,7 +19,17 @@ from pplconv._kernels cimport (
     pplconv_stream,
     pplconv_zero_lanes_args,
 )
-from pplconv.schedules.work cimport Tensors, Work, task_function
+from pplconv.schedules.work cimport (
+    AFTER,
+    ELEMENT,
+    OFFSET,
+    SCALE,
+    SLOPE,
+    Follow,
+    Tensors,
+    Work,
+    task_function,
+)
 
 
 cdef struct Memory:
@@ -46,8 +53,8 @@ cdef struct Shape:
     Sizes size
     int64_t batch, groups, ic, oc, taps
     Memory x, y
-    # Kernels that may follow the store, in all loops.
-    pplconv_kernel activate, elementwise, zero_lanes
+    # Kernels that may follow the store, in all loops; `curve` runs an activation alone.
+    pplconv_kernel curve, elementwise, zero_lanes
     # They convert source to operand and sum to destination; NULL where nothing is converted.
     # `requantize` is the latter of integers.
     pplconv_kernel convert_in, convert_out, requantize
@@ -72,29 +79,9 @@ cdef inline int64_t channel_offset(const Memory *m, int64_t element,
     return channel // m.width * m.block + channel % m.width * element
 
 
-cdef inline void activate(const Shape *s, const Tensors *t, void *data, int64_t row_stride,
-                          int64_t rows, int64_t columns, int64_t channel,
-                          bint channels_in_rows) noexcept nogil:
-    # Activate a block that was just stored and lies in L1; `channel` is its first.
-    cdef pplconv_activate_args a
-    if t.activation == 0:
-        return
-    a.data = data
-    a.row_stride = row_stride
-    a.rows = rows
-    a.columns = columns
-    a.slope = t.slope
-    a.kind = t.activation
-    if t.activation == PPLCONV_ACTIVATE_PRELU_ROW:
-        a.slope = t.slope + channel * s.size.bias
-        if not channels_in_rows:
-            a.kind = PPLCONV_ACTIVATE_PRELU_COLUMN
-    s.activate(&a)
-
-
 cdef inline bint follows(const Tensors *t) noexcept nogil:
     # Whether anything is done with a block once it is stored.
-    return t.activation != 0 or t.finish_count != 0
+    return t.follow.count != 0
 
 
 cdef inline pplconv_stream of_channels(const Shape *s, const char *numbers, int64_t channel,
@@ -111,34 +98,43 @@ cdef inline pplconv_stream of_channels(const Shape *s, const char *numbers, int6
 cdef inline void complete(const Shape *s, const Tensors *t, void *data, int64_t row_stride,
                           int64_t rows, int64_t columns, int64_t channel,
                           bint channels_in_rows) noexcept nogil:
-    # All that follows the store of a block of the output, which lies in L1.
+    # All that follows the store of a block, which lies in L1; `channel` is its first.
+    cdef const Follow *f = &t.follow
     cdef pplconv_elementwise_args e
-    cdef pplconv_stream[5] streams
+    cdef pplconv_stream[6] streams
     cdef pplconv_stream *last = streams
-    activate(s, t, data, row_stride, rows, columns, channel, channels_in_rows)
-    if t.finish_count == 0:
+    if f.count == 0:
         return
-    last.data, last.rs, last.step, last.reg = data, row_stride, True, 0
+    last.data, last.rs, last.step, last.reg = data, row_stride, True, ELEMENT
     last += 1
-    if t.scale != NULL:
-        last[0] = of_channels(s, t.scale, channel, channels_in_rows)
-        last.reg = 1
+    if f.slope != NULL:  # the second, as `curve` has it
+        last.data, last.rs, last.step = <void *> f.slope, 0, False
+        if f.slope_of_channel:
+            last[0] = of_channels(s, f.slope, channel, channels_in_rows)
+        last.reg = SLOPE
         last += 1
-    if t.offset != NULL:
-        last[0] = of_channels(s, t.offset, channel, channels_in_rows)
-        last.reg = 2
+    if f.scale != NULL:
+        last[0] = of_channels(s, f.scale, channel, channels_in_rows)
+        last.reg = SCALE
+        last += 1
+    if f.offset != NULL:
+        last[0] = of_channels(s, f.offset, channel, channels_in_rows)
+        last.reg = OFFSET
         last += 1
     if t.after != NULL:
         last[0] = streams[0]
         last.data = <char *> t.after + (<char *> data - t.y)
-        last.reg = 3
+        last.reg = AFTER
         last += 1
     last[0] = streams[0]
     e.inputs, e.input_count = streams, last - streams
-    e.code, e.code_count = t.finish, t.finish_count
+    e.code, e.code_count = f.code, f.count
     e.outputs, e.output_count = last, 1
     e.rows, e.columns = rows, columns
-    s.elementwise(&e)
+    if f.alone:
+        s.curve(&e)
+    else:
+        s.elementwise(&e)
 
 
 cdef inline int64_t epilogue_flags(const Shape *s, const Tensors *t, int64_t bias) noexcept nogil:
@@ -222,7 +218,7 @@ cdef inline void finish_converted(const Shape *s, const Tensors *t, char *block,
         n.flags = PPLCONV_RESIDUAL
         if t.clip != NULL:
             n.flags |= PPLCONV_CLIP
-    if t.activation:
+    if follows(t):
         if t.residual != NULL:
             w.src = n.residual
             w.src_rs = rs
@@ -233,7 +229,7 @@ cdef inline void finish_converted(const Shape *s, const Tensors *t, char *block,
             w.flags = PPLCONV_ACCUMULATE
             s.convert_in(&w)
             n.flags = 0
-        activate(s, t, block, block_rs, rows, columns, channel, channels_in_rows)
+        complete(s, t, block, block_rs, rows, columns, channel, channels_in_rows)
     s.convert_out(&n)
 
 

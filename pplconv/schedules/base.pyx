@@ -4,7 +4,7 @@
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
-from pplconv._kernels cimport MAX_MR, MAX_VECTORS, GemmFamily, find
+from pplconv._kernels cimport MAX_MR, MAX_VECTORS, GemmFamily, find, find_if_any
 from pplconv.memory.workspace cimport Buffer, borrow, give_back
 from pplconv.schedules.team_loop cimport Phase, phase_function, run_team
 from pplconv.schedules.work cimport Work
@@ -162,8 +162,10 @@ cdef class Schedule(Work):
         if s.exact:
             s.requantize = find("requantize", numerics.destination, isa)
         else:
-            s.activate = find("activate", dtype, isa)
             s.elementwise = find("elementwise", dtype, isa)
+            s.curve = find_if_any("curve", dtype, isa)
+            if s.curve == NULL:
+                s.curve = s.elementwise
             s.zero_lanes = find("zero_lanes", dtype, isa)
             if s.converts_out:
                 s.convert_out = find("convert_out", numerics.out_converter, isa)

@@ -9,17 +9,11 @@ from libc.string cimport memset
 
 from pplconv._kernels cimport PPLCONV_DO_ADD, PPLCONV_DO_MULTIPLY, PPLCONV_DO_MULTIPLY_ADD
 from pplconv.memory.arrays cimport address_of
+from pplconv.schedules.work cimport AFTER, ELEMENT, OFFSET, SCALE
 
 import numpy as np
 
 from pplconv.memory.dtypes import DTYPES
-
-cdef enum:
-    # Registers, as `Tensors` says.
-    ELEMENT = 0
-    SCALE = 1
-    OFFSET = 2
-    AFTER = 3
 
 
 cdef class Finish:

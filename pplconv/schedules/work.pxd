@@ -5,6 +5,29 @@ from libc.stdint cimport int64_t
 from pplconv._kernels cimport pplconv_instruction, pplconv_quantization
 
 
+cdef enum:
+    # Registers of the program that follows a store.
+    ELEMENT = 0
+    SCALE = 1
+    OFFSET = 2
+    AFTER = 3
+    SLOPE = 4
+
+
+cdef struct Follow:
+    # What follows the store of a block: a program for each element, `count` instructions long, an
+    # activation first, if there is one. Registers have the element, for its channel a number of
+    # `scale` and one of `offset`, the element of `Tensors.after` in its place, and a number of
+    # `slope`, for its channel or one for all. More than an activation is only where nothing is
+    # converted. `alone` says that it is no more than that.
+    const pplconv_instruction *code
+    int count
+    bint alone, slope_of_channel
+    const char *slope
+    const char *scale
+    const char *offset
+
+
 cdef struct Tensors:
     const char *x
     const char *weights
@@ -14,17 +37,7 @@ cdef struct Tensors:
     const char *bias
     const char *residual
     const void *clip
-    # What follows the store: 0 for nothing, else a PPLCONV_ACTIVATE_* with the slopes that it
-    # reads; PRELU_ROW stands for a slope for each channel, wherever channels lie.
-    const char *slope
-    int activation
-    # What follows the activation: a program for each element, `finish_count` instructions long.
-    # Registers 0 to 3 have the element, a number of `scale` and one of `offset` for its channel,
-    # and the element of `after` in its place. Only where nothing is converted.
-    const pplconv_instruction *finish
-    int finish_count
-    const char *scale
-    const char *offset
+    Follow follow
     const char *after
     # Integer sums are finished with these: a factor for each output channel, and what is known of
     # output and residual. What is added to sums before is `bias`; or where loops leave taps on

@@ -10,7 +10,7 @@ import pytest
 
 import asm.registry
 import documents
-from asm.contract import ACTIVATIONS, CONTRACTS, FLAGS, POOLINGS, REDUCTIONS
+from asm.contract import CONTRACTS, FLAGS, INSTRUCTIONS, POOLINGS, REDUCTIONS
 from asm.registry import (
     GEMM_TILES,
     ISAS,
@@ -106,7 +106,7 @@ def test_flags(tables):
 
 @pytest.mark.parametrize(
     ("head", "values"),
-    [("kind", ACTIVATIONS), ("pooling", POOLINGS), ("reduction", REDUCTIONS)],
+    [("instruction", INSTRUCTIONS), ("pooling", POOLINGS), ("reduction", REDUCTIONS)],
 )
 def test_kinds(tables, head, values):
     kinds = [[name, str(value)] for name, value in values.items()]

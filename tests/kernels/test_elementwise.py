@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import pytest
 
 from asm.contract.constants import INSTRUCTIONS, MOST_REGISTERS
-from guarded_memory import CANARY, PLACES, POISON, Buffer, extent_of
+from elementwise_call import Call
 from kernel_table import DTYPES, every_row, rows, symbol
 from kernel_values import draw
 
@@ -95,88 +93,6 @@ EXACT: dict[str, Callable[..., np.ndarray]] = {
 def arity(op: str) -> int:
     """How many operands it reads."""
     return 1 if op in UNARY else 3 if op in TERNARY else 2
-
-
-class Call:
-    """Streams of one call: inputs read-only, outputs watched, those in place both."""
-
-    def __init__(self, checker: Any, row: dict, rng: np.random.Generator, shape: tuple[int, int]):
-        self.checker, self.row, self.rng, self.shape = checker, row, rng, shape
-        self.dtype = DTYPES[row["dtype"]]
-        self.inputs: list[tuple[int, int, int, int]] = []
-        self.outputs: list[tuple[int, int, int, int]] = []
-        self.written: list[tuple[Buffer, np.ndarray]] = []
-        self.gaps = True  # between rows, now and then
-
-    def _place(self, name: str, shape: tuple[int, int], writable: bool) -> tuple[Any, Any, int]:
-        size = self.dtype.itemsize
-        gap = int(self.rng.integers(0, 5)) * int(self.rng.integers(0, 2)) if self.gaps else 0
-        strides = ((shape[1] + gap) * size, size)
-        extent = extent_of(shape, strides, size)
-        arena = self.checker.arena(name, writable=writable, pages=64)
-        place = str(self.rng.choice([*PLACES, "middle"]))
-        buffer = arena.buffer(extent, place, int(self.rng.integers(0, 16)) * size)
-        buffer.fill(CANARY if writable else POISON)
-        return buffer, buffer.array(shape, self.dtype, strides), strides[0]
-
-    def read(self, x: np.ndarray, reg: int) -> None:
-        """Add an input; what repeats in it has a size of 1."""
-        buffer, array, rs = self._place(f"input {len(self.inputs)}", x.shape, False)
-        array[...] = x
-        rs = rs if x.shape[0] > 1 or self.shape[0] == 1 else 0
-        step = int(x.shape[1] > 1 or self.shape[1] == 1)
-        self.inputs.append((buffer.address, rs, step, reg))
-
-    def write(self, reg: int) -> None:
-        """Add an output apart from all inputs."""
-        buffer, array, rs = self._place(f"output {len(self.outputs)}", self.shape, True)
-        array[...] = np.nan
-        self.outputs.append((buffer.address, rs, 1, reg))
-        self.written.append((buffer, array))
-
-    def change(self, x: np.ndarray, reg: int, result: int) -> None:
-        """Add an input that an output replaces."""
-        buffer, array, rs = self._place(f"output {len(self.outputs)}", self.shape, True)
-        array[...] = x
-        self.inputs.append((buffer.address, rs, 1, reg))
-        self.outputs.append((buffer.address, rs, 1, result))
-        self.written.append((buffer, array))
-
-    def _struct(self, name: str, content: bytes, unit: int) -> int:
-        arena = self.checker.arena(name, pages=16)
-        buffer = arena.buffer(len(content), "end" if len(content) % 8 == 0 else "start")
-        buffer.array((len(content),), np.dtype(np.uint8), (1,))[...] = np.frombuffer(
-            content, np.uint8
-        )
-        return buffer.address
-
-    def run(self, code: Sequence[tuple[str, int, int, int, int]]) -> list[np.ndarray]:
-        """Call the kernel; give its outputs after looking for traces elsewhere."""
-        lines = b"".join(struct.pack("5B", INSTRUCTIONS[op], *more) for op, *more in code)
-        values = {
-            "inputs": self._struct(
-                "inputs", b"".join(struct.pack("@Pqii", *s) for s in self.inputs), 8
-            ),
-            "outputs": self._struct(
-                "outputs", b"".join(struct.pack("@Pqii", *s) for s in self.outputs), 8
-            ),
-            "code": self._struct("code", lines, 1),
-            "input_count": len(self.inputs),
-            "output_count": len(self.outputs),
-            "code_count": len(code),
-            "rows": self.shape[0],
-            "columns": self.shape[1],
-        }
-        context = (self.row["symbol"], code, self.shape, self.inputs, self.outputs)
-        before = [buffer.surroundings.copy() for buffer, _ in self.written]
-        initial = [array.copy() for _, array in self.written]
-        self.checker.call(self.row, values, context)
-        found = [array.copy() for _, array in self.written]
-        for (buffer, array), x, around in zip(self.written, initial, before, strict=True):
-            array[...] = x
-            same = np.array_equal(buffer.surroundings, around)
-            assert same, f"{self.row['symbol']} wrote outside an output\n{context}"
-        return found
 
 
 def compare(row: dict, op: str, got: np.ndarray, operands: Sequence[np.ndarray]) -> float:

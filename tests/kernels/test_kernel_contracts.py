@@ -11,9 +11,9 @@ import pytest
 
 from asm.build import main
 from asm.contract import (
-    ACTIVATIONS,
     CONTRACTS,
     FLAGS,
+    INSTRUCTIONS,
     INT,
     POOLINGS,
     REDUCTIONS,
@@ -59,7 +59,7 @@ def test_compiler_agrees(tmp_path):
     flags = ", ".join(f"PPLCONV_{name}" for name in FLAGS)
     lines.append(f"const int64_t flags[] = {{{flags}}};")
     kinds = {
-        **{f"PPLCONV_ACTIVATE_{name}": value for name, value in ACTIVATIONS.items()},
+        **{f"PPLCONV_DO_{name}": value for name, value in INSTRUCTIONS.items()},
         **{f"PPLCONV_POOL_{name}": value for name, value in POOLINGS.items()},
         **{f"PPLCONV_REDUCE_{name}": value for name, value in REDUCTIONS.items()},
     }
@@ -128,4 +128,4 @@ def test_c_and_cython_declare_the_same():
         assert members(c, struct, r"\};") == declared
     constants = re.findall(r"^    (PPLCONV_\w+) = ", c, re.MULTILINE)
     assert constants == re.findall(r"^        (PPLCONV_\w+)$", cython, re.MULTILINE)
-    assert len(constants) > len(FLAGS) + len(ACTIVATIONS)
+    assert len(constants) > len(FLAGS) + len(INSTRUCTIONS)

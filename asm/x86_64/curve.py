@@ -1,6 +1,8 @@
-"""Activations that no clip expresses, in place on a block that was just stored.
+"""Programs of one activation, in place on a block that was just stored.
 
-The block lies in L1 then, so the arithmetic is what counts. Sigmoid and SiLU are quotients with
+`elementwise.c` computes the same; here vectors go through each step together, and a call of few
+elements takes little more than they do. The block lies in L1, so the arithmetic is what counts.
+Sigmoid and SiLU are quotients with
 ``exp(-|x|)``, which never overflows:
 
     sigmoid(x) = 1 / (1 + e),  silu(x) = x / (1 + e)              for x >= 0, e = exp(-x)
@@ -21,7 +23,7 @@ abs(x) < 110, in eps: sigmoid 1.49, SiLU 1.71; C 1.48 and 1.72.
 
 from __future__ import annotations
 
-from asm.contract import ACTIVATE, ACTIVATIONS
+from asm.contract import CURVE, INSTRUCTIONS, STREAM
 from asm.exponential import Exponential, exponential
 from asm.registry import Kernel
 from asm.x86_64.block import PER_VECTOR, Block
@@ -30,7 +32,7 @@ from asm.x86_64.emit import frame
 LESS, NOT_EQUAL = 0x11, 0x04  # ordered and quiet; unordered: a NaN is not equal
 
 
-class _Activate(Block):
+class _Curve(Block):
     """Emits one kernel; the methods follow the order of the code."""
 
     def __init__(self, kernel: Kernel) -> None:
@@ -40,22 +42,32 @@ class _Activate(Block):
 
     def generate(self) -> str:
         w = self.w
-        registers = ("r8", "data"), ("r9", "row_stride"), ("rsi", "rows"), ("r10", "columns")
-        for register, name in (*registers, ("r11", "slope"), ("rdi", "kind")):
-            w(f"mov {register}, [rdi + {ACTIVATE.offset(name)}]")
+        for register, name in (("rsi", "rows"), ("r10", "columns"), ("rcx", "inputs")):
+            w(f"mov {register}, [rdi + {CURVE.offset(name)}]")
         w("test rsi, rsi")
         w("jle .Ldone")
         w("test r10, r10")
         w("jle .Ldone")
-        for name in ("PRELU_ROW", "PRELU_COLUMN"):
-            self.go_to(name)
+        w(f"mov rax, [rdi + {CURVE.offset('code')}]")
+        w("movzx edi, byte ptr [rax]")
+        w(f"mov r8, {self.stream(0, 'data')}")
+        w(f"mov r9, {self.stream(0, 'rs')}")
+        w(f"cmp edi, {INSTRUCTIONS['SLOPE']}")
+        w("jne .Lno_slope")
+        w(f"mov r11, {self.stream(1, 'data')}")
+        w(f"cmp dword ptr {self.stream(1, 'step')}, 0")
+        w("jne .LSLOPE_OF_COLUMN")
+        w(f"cmp qword ptr {self.stream(1, 'rs')}, 0")
+        w("jne .LSLOPE_OF_ROW")
+        w.label("no_slope")
         self.join_rows()
-        for name in ("LEAKY", "HARDSWISH", "SIGMOID", "SILU"):
-            self.go_to(name)
+        for name in ("SLOPE", "HARDSWISH", "SIGMOID", "SILU"):
+            w(f"cmp edi, {INSTRUCTIONS[name]}")
+            w(f"je .L{name}")
         w.label("done")
         w("vzeroupper")
         w("ret")
-        for name in ("LEAKY", "PRELU_ROW", "PRELU_COLUMN"):
+        for name in ("SLOPE", "SLOPE_OF_ROW", "SLOPE_OF_COLUMN"):
             self.piecewise(name)
         self.hardswish()
         for name in ("SIGMOID", "SILU"):
@@ -65,10 +77,9 @@ class _Activate(Block):
     def contract(self) -> list[str]:
         v = self.v
         return [
-            f"{self.kernel.symbol}: {ACTIVATE.summary}.",
-            f"struct {ACTIVATE.struct} * in rdi; data and slope may be unaligned.",
-            "Reads and writes nothing outside data[rows, columns]; reads slope[0], slope[rows] or",
-            "slope[columns] with a kind that has slopes.",
+            f"{self.kernel.symbol}: {CURVE.summary}.",
+            f"struct {CURVE.struct} * in rdi; elements may be unaligned.",
+            "Reads and writes nothing outside the streams; the second one for SLOPE alone.",
             "",
             f"{v.reg(0)}-{v.reg(self.unroll * PER_VECTOR - 1)} {self.unroll} vectors under way:"
             " x, y, n, r, p of each",
@@ -76,13 +87,13 @@ class _Activate(Block):
             "k1 tail mask, k2-k5 lanes below zero, k6 slopes that are not zero"
             if v.masked
             else f"{self.tail_mask} tail mask",
-            "r8 row, r9 row_stride, rsi rows left, r10 columns, r11 slope;",
+            "r8 row, r9 to the next row, rsi rows left, r10 columns, r11 slope;",
             "rax position in the row, rdx columns left, rcx slope of the column",
         ]
 
-    def go_to(self, name: str) -> None:
-        self.w(f"cmp rdi, {ACTIVATIONS[name]}")
-        self.w(f"je .L{name}")
+    def stream(self, number: int, member: str) -> str:
+        """Memory operand of a member of an input, whose array begins at rcx."""
+        return f"[rcx + {STREAM.offset(member, number)}]"
 
     def join_rows(self) -> None:
         """Rows without a gap are one row, where the slope does not count rows."""
@@ -95,10 +106,10 @@ class _Activate(Block):
         w.label("rows_apart")
 
     def piecewise(self, name: str) -> None:
-        """LEAKY, PRELU_ROW, PRELU_COLUMN: a slope below zero."""
+        """One slope for all, of each row, of each column: what x below zero is multiplied by."""
         w, v, s = self.w, self.v, self.v.suffix
         slope, slope_mask, zero = self.held
-        columns = name == "PRELU_COLUMN"
+        columns = name == "SLOPE_OF_COLUMN"
 
         def nonzero(value: str, target: str) -> str:
             w(f"vcmp{s} {target}, {value}, {zero}, {NOT_EQUAL}")
@@ -137,12 +148,12 @@ class _Activate(Block):
 
         w.label(name)
         w(f"vxor{s} xmm{zero[3:]}, xmm{zero[3:]}, xmm{zero[3:]}")
-        if name == "LEAKY":
+        if name == "SLOPE":
             one_slope()
         self.loops(
             name,
             body,
-            row_start=row_slope if name == "PRELU_ROW" else None,
+            row_start=row_slope if name == "SLOPE_OF_ROW" else None,
             columns_counted=columns,
         )
 
@@ -270,5 +281,5 @@ class _Activate(Block):
 
 
 def generate(kernel: Kernel) -> str:
-    """Assembly text of the activation kernel for the dtype and ISA of `kernel`."""
-    return _Activate(kernel).generate()
+    """Assembly text of the kernel of curves for the dtype and ISA of `kernel`."""
+    return _Curve(kernel).generate()

@@ -1,6 +1,6 @@
-"""Activations that no clip expresses, in place on a block that was just stored.
+"""Programs of one activation, in place on a block that was just stored.
 
-The method and its error are those of ``asm/x86_64/activate.py``: the same operations in the same
+The method and its error are those of ``asm/x86_64/curve.py``: the same operations in the same
 order, so the same count of roundings (at most 2 eps of the exact value). Powers of two are made
 from exponent bits, in two factors, since n may lie below all exponents.
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from asm.aarch64.block import PER_VECTOR, UNROLL, Block
 from asm.aarch64.emit import frame
-from asm.contract import ACTIVATE, ACTIVATIONS
+from asm.contract import CURVE, INSTRUCTIONS, STREAM
 from asm.exponential import Exponential, exponential
 from asm.registry import Kernel
 
@@ -20,7 +20,7 @@ _LOWEST, _MAGIC, _ONE, _BIAS = range(4)  # constants in every lane
 _LOG2E, _LN2_HIGH, _LN2_LOW, _COEFFICIENTS = range(4)  # constants in a lane each
 
 
-class _Activate(Block):
+class _Curve(Block):
     """Emits one kernel; the methods follow the order of the code."""
 
     def __init__(self, kernel: Kernel) -> None:
@@ -29,9 +29,8 @@ class _Activate(Block):
 
     def generate(self) -> str:
         w = self.w
-        registers = ("x1", "data"), ("x2", "row_stride"), ("x3", "rows"), ("x4", "columns")
-        for register, name in (*registers, ("x5", "slope"), ("x6", "kind")):
-            w(f"ldr {register}, [x0, #{ACTIVATE.offset(name)}]")
+        for register, name in (("x3", "rows"), ("x4", "columns"), ("x9", "inputs"), ("x7", "code")):
+            w(f"ldr {register}, [x0, #{CURVE.offset(name)}]")
         w("cmp x3, #0")
         w("b.le .Lnothing")
         w("cmp x4, #0")
@@ -39,18 +38,28 @@ class _Activate(Block):
         w("sub sp, sp, #64")
         for index in range(0, 8, 2):
             w(f"stp {_SAVED[index]}, {_SAVED[index + 1]}, [sp, #{8 * index}]")
-        for name in ("PRELU_ROW", "PRELU_COLUMN"):
-            self.go_to(name)
+        w("ldrb w6, [x7]")
+        w(f"ldr x1, {self.stream(0, 'data')}")
+        w(f"ldr x2, {self.stream(0, 'rs')}")
+        w(f"cmp w6, #{INSTRUCTIONS['SLOPE']}")
+        w("b.ne .Lno_slope")
+        w(f"ldr x5, {self.stream(1, 'data')}")
+        w(f"ldr w7, {self.stream(1, 'step')}")
+        w("cbnz w7, .LSLOPE_OF_COLUMN")
+        w(f"ldr x7, {self.stream(1, 'rs')}")
+        w("cbnz x7, .LSLOPE_OF_ROW")
+        w.label("no_slope")
         self.join_rows()
-        for name in ("LEAKY", "HARDSWISH", "SIGMOID", "SILU"):
-            self.go_to(name)
+        for name in ("SLOPE", "HARDSWISH", "SIGMOID", "SILU"):
+            w(f"cmp w6, #{INSTRUCTIONS[name]}")
+            w(f"b.eq .L{name}")
         w.label("done")
         for index in range(0, 8, 2):
             w(f"ldp {_SAVED[index]}, {_SAVED[index + 1]}, [sp, #{8 * index}]")
         w("add sp, sp, #64")
         w.label("nothing")
         w("ret")
-        for name in ("LEAKY", "PRELU_ROW", "PRELU_COLUMN"):
+        for name in ("SLOPE", "SLOPE_OF_ROW", "SLOPE_OF_COLUMN"):
             self.piecewise(name)
         self.hardswish()
         for name in ("SIGMOID", "SILU"):
@@ -59,21 +68,20 @@ class _Activate(Block):
 
     def contract(self) -> list[str]:
         return [
-            f"{self.kernel.symbol}: {ACTIVATE.summary}.",
-            f"struct {ACTIVATE.struct} * in x0; data and slope may be unaligned.",
-            "Reads and writes nothing outside data[rows, columns]; reads slope[0], slope[rows] or",
-            "slope[columns] with a kind that has slopes.",
+            f"{self.kernel.symbol}: {CURVE.summary}.",
+            f"struct {CURVE.struct} * in x0; elements may be unaligned.",
+            "Reads and writes nothing outside the streams; the second one for SLOPE alone.",
             "",
             f"v0-v7, v16-v27 {UNROLL} vectors under way, {PER_VECTOR} registers each:",
             "x, y, n, r, p",
             "v28-v31, v8-v15 constants, or slope and where it is zero",
-            "x1 row, x2 row_stride, x3 rows left, x4 columns, x5 slope;",
+            "x1 row, x2 to the next row, x3 rows left, x4 columns, x5 slope;",
             "x7 position in the row, x8 columns left, x9 slope of the column",
         ]
 
-    def go_to(self, name: str) -> None:
-        self.w(f"cmp x6, #{ACTIVATIONS[name]}")
-        self.w(f"b.eq .L{name}")
+    def stream(self, number: int, member: str) -> str:
+        """Memory operand of a member of an input, whose array begins at x9."""
+        return f"[x9, #{STREAM.offset(member, number)}]"
 
     def join_rows(self) -> None:
         """Rows without a gap are one row, where the slope does not count rows."""
@@ -86,10 +94,10 @@ class _Activate(Block):
         w.label("rows_apart")
 
     def piecewise(self, name: str) -> None:
-        """LEAKY, PRELU_ROW, PRELU_COLUMN: a slope below zero."""
+        """One slope for all, of each row, of each column: what x below zero is multiplied by."""
         w, v = self.w, self.v
         slope, no_slope = self.constant(0), self.constant(1)
-        columns = name == "PRELU_COLUMN"
+        columns = name == "SLOPE_OF_COLUMN"
 
         def one_slope() -> None:
             if self.half:
@@ -121,12 +129,12 @@ class _Activate(Block):
             self.store_all([x for x, *_ in vectors], tail=tail)
 
         w.label(name)
-        if name == "LEAKY":
+        if name == "SLOPE":
             one_slope()
         self.loops(
             name,
             body,
-            row_start=row_slope if name == "PRELU_ROW" else None,
+            row_start=row_slope if name == "SLOPE_OF_ROW" else None,
             columns_counted=columns,
         )
 
@@ -249,5 +257,5 @@ class _Activate(Block):
 
 
 def generate(kernel: Kernel) -> str:
-    """Assembly text of the activation kernel for the dtype of `kernel`."""
-    return _Activate(kernel).generate()
+    """Assembly text of the kernel of curves for the dtype of `kernel`."""
+    return _Curve(kernel).generate()

@@ -1,25 +1,32 @@
-"""Activations in place: each kind, tails, special values, and how far from exact they are."""
+"""Programs of one activation, in place: tails, special values, and how far from exact they are.
+
+What `curve` computes `elementwise` computes too, and where there is no `curve` it alone.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from asm.contract import ACTIVATIONS
+from elementwise_call import Call
 from kernel_table import BITS, DTYPES, every_row, rows, symbol
 from kernel_values import draw
-from packing_case import PackingCall
 
-every_kernel = pytest.mark.parametrize("row", every_row("activate"), ids=symbol)
-every_kind = pytest.mark.parametrize("kind", ACTIVATIONS)
-SLOPED = ("LEAKY", "PRELU_ROW", "PRELU_COLUMN")
+OPERATIONS = ("curve", "elementwise")
+every_kernel = pytest.mark.parametrize(
+    "row", [row for op in OPERATIONS for row in every_row(op)], ids=symbol
+)
+# How the slopes of SLOPE lie: one for all, one for each row, one for each column.
+SLOPED = {"slope": "", "slopes of rows": "rows", "slopes of columns": "columns"}
+KINDS = (*SLOPED, "HARDSWISH", "SIGMOID", "SILU")
+every_kind = pytest.mark.parametrize("kind", KINDS)
 # In units of eps times the exact value, or the smallest normal number where that is larger.
 ALLOWED = 2.0
 
 
 def sloped(x: np.ndarray, kind: str, slope: np.ndarray) -> np.ndarray:
     """One product in the type of `x`, so the bits are known."""
-    s = {"LEAKY": slope[:1], "PRELU_ROW": slope[:, np.newaxis], "PRELU_COLUMN": slope}[kind]
+    s = slope[:, np.newaxis] if SLOPED[kind] == "rows" else slope
     with np.errstate(all="ignore"):
         return np.where(x < 0, np.where(s == 0, 0, s * x), x)
 
@@ -63,26 +70,19 @@ def activate(
     checker, row: dict, rng: np.random.Generator, x: np.ndarray, kind: str, slope=None
 ) -> np.ndarray:
     """Run the kernel on a copy of `x` between guard pages, rows apart by chance."""
-    call = PackingCall(checker, row, rng)
-    size = x.dtype.itemsize
-    stride = (x.shape[1] + int(rng.integers(0, 9) * rng.integers(0, 2))) * size
-    call.place_output("data", x.shape, (stride, size))[...] = x
+    call = Call(checker, row, rng, x.shape)
+    call.change(x, 0, 0)
     if slope is not None:
-        call.place_input("slope", slope.shape, (size,))[...] = slope
-    call.values |= {
-        "row_stride": stride,
-        "rows": x.shape[0],
-        "columns": x.shape[1],
-        "kind": ACTIVATIONS[kind],
-    }
-    return call.run((kind, x.shape, stride))
+        call.read_slopes(slope, 4, SLOPED[kind])
+    (got,) = call.run([("SLOPE" if kind in SLOPED else kind, 0, 0, 4 * (kind in SLOPED), 0)])
+    return got
 
 
 def draw_slope(rng: np.random.Generator, kind: str, shape: tuple[int, int], dtype: np.dtype):
     """Slopes as many as the kind reads, some of them zero; None where it reads none."""
     if kind not in SLOPED:
         return None
-    count = {"LEAKY": 1, "PRELU_ROW": shape[0], "PRELU_COLUMN": shape[1]}[kind]
+    count = {"": 1, "rows": shape[0], "columns": shape[1]}[SLOPED[kind]]
     slope = rng.uniform(-2, 2, count).astype(dtype)
     slope[rng.random(count) < 0.2] = 0
     return slope
@@ -140,9 +140,9 @@ def test_special_values(checker, row, rng):
     dtype = DTYPES[row["dtype"]]
     x = np.array([[np.nan, np.inf, -np.inf, -0.0, 0.0, -np.nan]], dtype).repeat(9, axis=1)
     limits = {
-        ("LEAKY", 0.25): (np.inf, -np.inf),
-        ("LEAKY", 0.0): (np.inf, 0),
-        ("LEAKY", -2.0): (np.inf, np.inf),
+        ("slope", 0.25): (np.inf, -np.inf),
+        ("slope", 0.0): (np.inf, 0),
+        ("slope", -2.0): (np.inf, np.inf),
         ("HARDSWISH", None): (np.inf, 0),
         ("SIGMOID", None): (1, 0),
         ("SILU", None): (np.inf, 0),
@@ -155,21 +155,23 @@ def test_special_values(checker, row, rng):
 
 
 @every_kernel
-@every_kind
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)])
-def test_nothing_to_do(checker, row, kind, shape):
-    """Neither data nor slopes are touched; their addresses are invalid."""
-    values = {"rows": shape[0], "columns": shape[1], "row_stride": 0, "kind": ACTIVATIONS[kind]}
-    checker.call(row, values, (kind, shape))
+def test_nothing_to_do(checker, row, shape):
+    """Neither streams nor the instruction are touched; their addresses are invalid."""
+    counts = {"input_count": 2, "output_count": 1, "code_count": 1}
+    checker.call(row, counts | {"rows": shape[0], "columns": shape[1]}, shape)
 
 
-@pytest.mark.parametrize("dtype", sorted({row["dtype"] for row in every_row("activate")}))
+@pytest.mark.parametrize("dtype", sorted({row["dtype"] for row in every_row("curve")}))
 @every_kind
-def test_assembly_gives_the_same_bits(checker, dtype, kind, rng):
-    """The width of the vector does not show, nor how a power of two is multiplied in."""
-    kernels = [r for r in rows("activate") if r["dtype"] == dtype and r["isa"] != "portable"]
-    if len(kernels) < 2:
-        pytest.skip("this machine has one level of assembly")
+def test_levels_with_fused_products_give_the_same_bits(checker, dtype, kind, rng):
+    """Neither the width of the vector shows, nor how a power of two is multiplied in."""
+    kernels = [
+        row
+        for op in OPERATIONS
+        for row in rows(op)
+        if row["dtype"] == dtype and row["isa"] != "portable"
+    ]
     shape = (30, 211)
     wide = rng.uniform(-130, 130, shape) if dtype == "f32" else rng.uniform(-800, 800, shape)
     for x in (wide.astype(DTYPES[dtype]), draw(rng, "random", shape, DTYPES[dtype])):
