@@ -106,20 +106,23 @@ def run(session: pytest.Session) -> bool | None:
     jobs = [_Job(cap, part) for cap in whole for part in _parts(session.items)]
     jobs += [_Job(cap, some) for cap in narrow if some]
     session.testscollected = sum(len(job.items) for job in jobs)
-    waiting, running = deque(jobs), {}
+    waiting: deque[_Job] = deque(jobs)
+    running: list[_Process] = []
     try:
         while waiting or running:
             while waiting and len(running) < len(os.sched_getaffinity(0)):
-                process = _Process(config, waiting.popleft())
-                running[process.reports] = process
-            for reports in wait(list(running)):
-                if not running[reports].take():
-                    rest = running.pop(reports).end()
-                    if rest.items:
-                        waiting.append(rest)
+                running.append(_Process(config, waiting.popleft()))
+            wait([end for process in running for end in process.ends])
+            for process in running.copy():
+                if process.take():
+                    continue
+                running.remove(process)
+                rest = process.finish()
+                if rest.items:
+                    waiting.append(rest)
     finally:
-        for process in running.values():
-            process.process.kill()
+        for process in running:
+            process.kill()
     return True
 
 
@@ -145,43 +148,58 @@ class _Process:
 
     def __init__(self, config: pytest.Config, job: _Job) -> None:
         context = multiprocessing.get_context("fork")
-        self.config, self.job, self.begun = config, job, 0
-        self.reports, theirs = context.Pipe(duplex=False)
-        self.process = context.Process(target=_run_job, args=(config, job, theirs))
-        self.process.start()
+        self._config, self._job, self._begun = config, job, 0
+        self._reports, theirs = context.Pipe(duplex=False)
+        self._process = context.Process(target=_run_job, args=(config, job, theirs))
+        self._process.start()
         theirs.close()
 
+    @property
+    def ends(self) -> tuple[Connection, int]:
+        """What to wait for: a report, or the end of the process."""
+        return self._reports, self._process.sentinel
+
+    def kill(self) -> None:
+        """Kill the process."""
+        self._process.kill()
+
     def take(self) -> bool:
-        """Take one report; say whether another may come."""
+        """Take the reports that are there; say whether others may come."""
+        # Asked first: what it sent before its end is there. A process that a test left behind may
+        # hold the other end of the pipe.
+        ended = not self._process.is_alive()
         try:
-            data = self.reports.recv()
+            while self._reports.poll():
+                self._took(self._reports.recv())
         except EOFError:
             return False
-        if data is None:
-            self.begun += 1
-            return True
-        found = self.config.hook.pytest_report_from_serializable(config=self.config, data=data)
-        self._log(found)
-        return True
+        return not ended
 
-    def end(self) -> _Job:
+    def _took(self, data: dict[str, Any] | None) -> None:
+        if data is None:
+            self._begun += 1
+        else:
+            hook = self._config.hook.pytest_report_from_serializable
+            self._log(hook(config=self._config, data=data))
+
+    def finish(self) -> _Job:
         """Wait for the end; give the tests that a crash has left over."""
-        self.process.join()
-        rest = self.job.items[self.begun :]
-        if self.process.exitcode:
-            item = self.job.items[max(self.begun, 1) - 1]
-            text = f"the process ended with status {self.process.exitcode} in this test"
+        self._process.join()
+        rest = self._job.items[self._begun :]
+        if self._process.exitcode:
+            item = self._job.items[max(self._begun, 1) - 1]
+            text = f"the process ended with status {self._process.exitcode} in this test"
             self._log(pytest.TestReport(item.nodeid, item.location, {}, "failed", text, "call"))
-            rest = rest if self.begun else rest[1:]
-        return _Job(self.job.cap, rest)
+            rest = rest if self._begun else rest[1:]
+        return _Job(self._job.cap, rest)
 
     def _log(self, found: pytest.TestReport) -> None:
-        cap = f"{_VARIABLE}={self.job.cap}"
+        cap = f"{_VARIABLE}={self._job.cap}"
         if found.failed:
             found.sections.append(("under a cap", f"alone: {cap} pytest '{found.nodeid}'"))
         found.nodeid += f" under {cap}"  # a test has a report under each cap
-        found.user_properties.append((_OWN, self.job.cap))
-        self.config.hook.pytest_runtest_logreport(report=found)
+        found.user_properties.append((_OWN, self._job.cap))
+        self._config.hook.pytest_runtest_logreport(report=found)
 
 
 class _Sender:
