@@ -22,6 +22,7 @@ from asm import error_function, exponential
 from asm.aarch64 import encode as aarch64_encode
 from asm.aarch64.mach_o import mach_o
 from asm.contract import declarations_text, header_text
+from asm.contract.constants import NUMBERS
 from asm.kept import write
 from asm.registry import (
     BYTE_CONVERSIONS,
@@ -154,6 +155,11 @@ def _table_text(rows: list[Kernel]) -> str:
         for k in rows
     )
     levels = [isa for isa in ISAS if any(k.isa == isa for k in rows)]
+    numbers = [
+        f'    {{"{kind}", "{name}", {value}}},\n'
+        for kind, values in NUMBERS.items()
+        for name, value in values.items()
+    ]
     ladder = "".join(f'    {{"{isa}", "{below(isa) or ""}"}},\n' for isa in levels)
     return (
         '#include "pplconv_kernels.h"\n\n'
@@ -163,7 +169,10 @@ def _table_text(rows: list[Kernel]) -> str:
         f"const int32_t pplconv_kernel_count = {len(rows)};\n\n"
         "const struct pplconv_isa_row pplconv_isa_table[] = {\n"
         f"{ladder}}};\n"
-        f"const int32_t pplconv_isa_count = {len(levels)};\n"
+        f"const int32_t pplconv_isa_count = {len(levels)};\n\n"
+        "const struct pplconv_number_row pplconv_number_table[] = {\n"
+        f"{''.join(numbers)}}};\n"
+        f"const int32_t pplconv_number_count = {len(numbers)};\n"
     )
 
 

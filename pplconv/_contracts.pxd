@@ -689,7 +689,14 @@ cdef extern from "pplconv_kernels.h" nogil:
         const char *isa
         const char *below
 
+    struct pplconv_number_row:
+        char kind[8]
+        char name[24]
+        int32_t value
+
     const pplconv_kernel_row pplconv_kernel_table[]
     const int32_t pplconv_kernel_count
     const pplconv_isa_row pplconv_isa_table[]
     const int32_t pplconv_isa_count
+    const pplconv_number_row pplconv_number_table[]
+    const int32_t pplconv_number_count

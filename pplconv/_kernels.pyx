@@ -20,65 +20,30 @@ cdef extern from "pplconv_kernels.h" nogil:
 # The most products that kernels add up in half precision; a longer sum is cut into such chains.
 HALF_CHAIN = PPLCONV_HALF_CHAIN
 
-# Number of each instruction of element-wise programs.
-INSTRUCTIONS = {
-    "COPY": PPLCONV_DO_COPY,
-    "ADD": PPLCONV_DO_ADD,
-    "SUBTRACT": PPLCONV_DO_SUBTRACT,
-    "MULTIPLY": PPLCONV_DO_MULTIPLY,
-    "DIVIDE": PPLCONV_DO_DIVIDE,
-    "MULTIPLY_ADD": PPLCONV_DO_MULTIPLY_ADD,
-    "MINIMUM": PPLCONV_DO_MINIMUM,
-    "MAXIMUM": PPLCONV_DO_MAXIMUM,
-    "CLIP": PPLCONV_DO_CLIP,
-    "NEGATE": PPLCONV_DO_NEGATE,
-    "ABSOLUTE": PPLCONV_DO_ABSOLUTE,
-    "SQUARE_ROOT": PPLCONV_DO_SQUARE_ROOT,
-    "FLOOR": PPLCONV_DO_FLOOR,
-    "CEIL": PPLCONV_DO_CEIL,
-    "ROUND": PPLCONV_DO_ROUND,
-    "POWER": PPLCONV_DO_POWER,
-    "EXPONENTIAL": PPLCONV_DO_EXPONENTIAL,
-    "LOGARITHM": PPLCONV_DO_LOGARITHM,
-    "HYPERBOLIC_TANGENT": PPLCONV_DO_HYPERBOLIC_TANGENT,
-    "ERROR_FUNCTION": PPLCONV_DO_ERROR_FUNCTION,
-    "SIGMOID": PPLCONV_DO_SIGMOID,
-    "SILU": PPLCONV_DO_SILU,
-    "HARDSWISH": PPLCONV_DO_HARDSWISH,
-    "SLOPE": PPLCONV_DO_SLOPE,
-    "LESS": PPLCONV_DO_LESS,
-    "LESS_OR_EQUAL": PPLCONV_DO_LESS_OR_EQUAL,
-    "EQUAL": PPLCONV_DO_EQUAL,
-    "NOT": PPLCONV_DO_NOT,
-    "AND": PPLCONV_DO_AND,
-    "OR": PPLCONV_DO_OR,
-    "WHERE": PPLCONV_DO_WHERE,
-}
-# How many registers they have.
-MOST_REGISTERS = PPLCONV_MOST_REGISTERS
-
-# Number of each kind of pooling and of reduction.
-POOLINGS = {"MAX": PPLCONV_POOL_MAX, "SUM": PPLCONV_POOL_SUM}
-REDUCTIONS = {
-    "SUM": PPLCONV_REDUCE_SUM,
-    "MAX": PPLCONV_REDUCE_MAX,
-    "MIN": PPLCONV_REDUCE_MIN,
-    "SQUARES": PPLCONV_REDUCE_SQUARES,
-}
-
-# Number of each type of an image's pixels.
-PIXELS = {
-    "u8": PPLCONV_PIXELS_U8,
-    "s8": PPLCONV_PIXELS_S8,
-    "u16": PPLCONV_PIXELS_U16,
-    "s16": PPLCONV_PIXELS_S16,
-    "f32": PPLCONV_PIXELS_F32,
-    "f64": PPLCONV_PIXELS_F64,
-}
-
 
 cdef str word(const char *text):
     return text.decode()
+
+
+cdef dict _numbers(bytes kind):
+    """What kernels know by numbers of one kind, by name."""
+    cdef int32_t i
+    cdef const pplconv_number_row *row
+    cdef dict found = {}
+    for i in range(pplconv_number_count):
+        row = &pplconv_number_table[i]
+        if row.kind == kind:
+            found[word(row.name)] = row.value
+    return found
+
+
+# What kernels know by a number: instructions of element-wise programs, and how many registers these
+# have; kinds of pooling and of reduction; types of an image's pixels.
+INSTRUCTIONS = _numbers(b"DO")
+MOST_REGISTERS = PPLCONV_MOST_REGISTERS
+POOLINGS = _numbers(b"POOL")
+REDUCTIONS = _numbers(b"REDUCE")
+PIXELS = {name.lower(): number for name, number in _numbers(b"PIXELS").items()}
 
 
 cdef dict _row(const pplconv_kernel_row *row):

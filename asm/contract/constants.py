@@ -87,13 +87,16 @@ PIXELS = {
 # Numbers that exact sums of columns and rows keep for each row: digits of its sum and of its tap.
 EXACT_LIMBS = 97
 
+# Numbers by the first word of their names in C, PPLCONV_<word>_<name>; the library lists them.
+NUMBERS = {"DO": INSTRUCTIONS, "POOL": POOLINGS, "REDUCE": REDUCTIONS, "PIXELS": PIXELS}
+
 # By name in C, one enumeration each.
 ENUMERATIONS = (
     {f"PPLCONV_{name}": value for name, value in FLAGS.items()},
-    {f"PPLCONV_DO_{name}": value for name, value in INSTRUCTIONS.items()},
-    {f"PPLCONV_POOL_{name}": value for name, value in POOLINGS.items()},
-    {f"PPLCONV_REDUCE_{name}": value for name, value in REDUCTIONS.items()},
-    {f"PPLCONV_PIXELS_{name}": value for name, value in PIXELS.items()},
+    *(
+        {f"PPLCONV_{word}_{name}": value for name, value in names.items()}
+        for word, names in NUMBERS.items()
+    ),
     {
         "PPLCONV_HALF_CHAIN": HALF_CHAIN,
         "PPLCONV_MOST_REGISTERS": MOST_REGISTERS,

@@ -141,6 +141,12 @@ ISA_ROW = Record(
     (("const char *", ("isa", "below")),),
 )
 
+NUMBER_ROW = Record(
+    "pplconv_number_row",
+    "/* A number that kernels know something by, PPLCONV_<kind>_<name>. */",
+    (("char", ("kind[8]", "name[24]")), ("int32_t", ("value",))),
+)
+
 PANEL = Record(
     "pplconv_panel",
     "/* Where a panel of sparse weights begins: its first term, and the first of its values,\n"
@@ -153,4 +159,4 @@ PANEL = Record(
 PIECES = (SEGMENT, RUN, STREAM, INSTRUCTION, GEOMETRY, QUANTIZATION, PANEL)
 
 # Arrays of rows that the library holds: pplconv_<name>_table, of pplconv_<name>_count rows.
-TABLES = {"kernel": KERNEL_ROW, "isa": ISA_ROW}
+TABLES = {"kernel": KERNEL_ROW, "isa": ISA_ROW, "number": NUMBER_ROW}
