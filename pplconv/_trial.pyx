@@ -15,7 +15,7 @@ from pplconv.schedules.work cimport ELEMENT, SLOPE, Follow
 
 import numpy as np
 
-from pplconv.epilogue import KINDS, TRIED
+from pplconv.activations import KINDS, TRIED
 from pplconv.memory.dtypes import DTYPES
 from pplconv.schedules import compile_plan
 

@@ -37,7 +37,7 @@ LAYERS = [
     {"runtime", "wisdom"},
     {"machine"},
     {"memory"},
-    {"_binding", "config", "epilogue", "problem", "_version"},
+    {"_binding", "config", "activations", "problem", "_version"},
     {"matrix_problem"},
     {"numerics", "sparsity"},
     {"_kernels"},
@@ -52,12 +52,12 @@ LEAVES = {
     "_contracts": set(),
     "_kernels": {"_contracts"},  # which it passes on to whoever calls kernels
     "_literals": set(),
-    "_trial": {"_binding", "_kernels", "epilogue", "memory", "runtime", "schedules"},
+    "_trial": {"_binding", "_kernels", "activations", "memory", "runtime", "schedules"},
     "_version": set(),
     "architecture": set(),
     "config": {"architecture"},  # whose instruction sets a cap may name
     "drawing": set(),
-    "epilogue": {"_kernels"},  # which says what the contract calls each activation
+    "activations": {"_kernels"},  # which says what the contract calls each activation
     "geometry": set(),
     "imaging": {"_checks", "_literals", "api", "memory", "planner", "runtime"},
     "machine": {"_kernels", "architecture"},  # the former to ask the CPU which instructions it has

@@ -9,14 +9,10 @@ from typing import Any
 import numpy as np
 
 from .._checks import meant
-from ..epilogue import KINDS
+from ..activations import CLIPS, CURVES, KINDS, WORDS, forms
 from ..memory.array_like import array_of
 
-_CURVES = ("hardswish", "sigmoid", "silu")
-_ACTIVATION_FORMS = (
-    'None, "relu", "relu6", ("clip", low, high), ("leaky_relu", a), ("prelu", slope), '
-    '"hardswish", "sigmoid" or "silu"'
-)
+_FORMS = forms()
 
 
 @dataclass(frozen=True)
@@ -26,7 +22,7 @@ class Activation:
     Parameters
     ----------
     kind : str
-        One of `pplconv.epilogue.KINDS`.
+        One of `pplconv.activations.KINDS`.
     bounds : (float, float), optional
         Of a clip.
     slope : ndarray or float, optional
@@ -99,14 +95,12 @@ def activation_of(activation: object, oc: int) -> Activation:
     if activation is None:
         return Activation("none")
     if isinstance(activation, str):
-        if activation == "relu":
-            return Activation("clip", (0.0, math.inf))
-        if activation == "relu6":
-            return Activation("clip", (0.0, 6.0))
-        if activation in _CURVES:
+        if activation in CLIPS:
+            return Activation("clip", CLIPS[activation])
+        if activation in CURVES:
             return Activation(activation)
     elif not isinstance(activation, (tuple, list)):
-        raise TypeError(f"activation must be {_ACTIVATION_FORMS}, got {activation!r}")
+        raise TypeError(f"activation must be {_FORMS}, got {activation!r}")
     elif activation and isinstance(activation[0], str):
         name, *rest = activation
         if name == "clip" and len(rest) == 2:
@@ -125,8 +119,8 @@ def activation_of(activation: object, oc: int) -> Activation:
         if name == "prelu" and len(rest) == 1:
             return _prelu(rest[0], oc)
     raise ValueError(
-        f"activation must be {_ACTIVATION_FORMS}, got {activation_text(activation)}"
-        f"{meant(activation, ('relu', 'relu6', *_CURVES))}"
+        f"activation must be {_FORMS}, got {activation_text(activation)}"
+        f"{meant(activation, WORDS)}"
     )
 
 

@@ -145,9 +145,8 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
     input of another shape. It times candidates in turns on random data, and says nothing;
     ``python -m pplconv search`` does the same for whole networks and shows how it goes on. An
     interrupt ends it and leaves nothing behind. Epilogues are told apart by what they cost: none
-    (bias, residual and clips are part of the store), another pass over each tile
-    (``"leaky_relu"``, ``"prelu"``, ``"hardswish"``), or one with exponentials (``"sigmoid"``,
-    ``"silu"``).
+    (bias, residual and clips are part of the store), another pass over each tile (slopes, say), or
+    one with exponentials; ``python -m pplconv search --help`` lists them.
 
     Examples
     --------

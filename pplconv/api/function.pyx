@@ -38,6 +38,7 @@ from pplconv.schedules.base cimport Schedule
 from pplconv.schedules.team cimport leave_team, take_team
 from pplconv.memory.workspace cimport Buffer, borrow, give_back
 
+from pplconv.activations import documentation
 from pplconv.api import arguments, shapes
 from pplconv.api.activation import activation_of
 from pplconv.api.extension import Strips, check_padding_mode, extension_of
@@ -144,13 +145,8 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     groups : int, optional
         Groups of channels that do not see one another.
     activation : optional
-        Applied last; NaN passes through, infinities give the limits. None, ``"relu"``,
-        ``"relu6"``, ``("clip", low, high)``, ``("leaky_relu", a)`` (a * x below zero, else x),
-        ``("prelu", slope)`` (the same with an array_like of one slope for each output channel,
-        or of one for all, cast to the type of the arithmetic), ``"hardswish"``
-        (x * clip(x + 3, 0, 6) / 6), ``"sigmoid"`` or ``"silu"`` (x * sigmoid(x)). The last
-        three add an error of at most 2 eps, relative to the exact value or to the smallest
-        normal number, whichever is larger.
+        Applied last; NaN passes through, infinities give the limits.
+        {activations}
     residual : array_like, optional
         Of the output's shape and dtype; added before the activation.
     layout : {"NCHW", "NHWC", "NCHWc"}, optional
@@ -333,3 +329,6 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
         return as_given(input, y, out)
     finally:
         release_all(&o)
+
+
+conv2d.__doc__ = conv2d.__doc__.replace("{activations}", documentation(8 * " "))

@@ -26,6 +26,7 @@ from .._literals import (
     SearchContext,
     Sparse,
 )
+from ..activations import Word
 from ..planner import Plan
 
 class _SupportsDLPack(Protocol):
@@ -64,7 +65,7 @@ _Padding: TypeAlias = (
 _PaddingMode: TypeAlias = PaddingMode
 _Layout: TypeAlias = Layout
 _Activation: TypeAlias = (
-    Literal["relu", "relu6", "hardswish", "sigmoid", "silu"]
+    Word
     | tuple[Literal["clip"], SupportsFloat, SupportsFloat]
     | tuple[Literal["leaky_relu"], SupportsFloat]
     | tuple[Literal["prelu"], _Input]

@@ -31,7 +31,7 @@ import numpy as np
 
 from pplconv import planner
 from pplconv.algorithms import im2col, sparse
-from pplconv.epilogue import KINDS
+from pplconv.activations import KINDS
 from pplconv.memory.dtypes import DTYPES, array_dtype
 from pplconv.memory.mapping import discard
 from pplconv.memory.mapping import release as release_pages

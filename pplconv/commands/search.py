@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from .. import planner, wisdom
+from ..activations import COST_CLASSES, passes
 from ..api import arguments
-from ..epilogue import COST_CLASSES
 from ..memory.dtypes import NAMES
 from ..problem import LAYOUTS, ConvProblem, Problem
 from .ending import complain
@@ -105,8 +105,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--epilogue",
         choices=COST_CLASSES,
         default=COST_CLASSES[0],
-        help="what follows the sums: none (also bias, residual, relu, clips; the default), slope "
-        "(leaky_relu, prelu, hardswish), exp (sigmoid, silu)",
+        help="what follows the sums: none (also bias, residual, relu, clips; the default), "
+        + ", ".join(f"{cost} ({', '.join(names)})" for cost, names in passes().items()),
     )
     parser.add_argument(
         "--again", action="store_true", help="search as if nothing were known of these layers"

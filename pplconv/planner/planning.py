@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .. import wisdom
 from .._checks import one_of
 from ..algorithms.gemm import packing_cycles
-from ..epilogue import COST_CLASSES
+from ..activations import COST_CLASSES
 from ..matrix_problem import MatrixProblem
 from ..problem import Problem
 from ..schedules.team import largest_team

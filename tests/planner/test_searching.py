@@ -13,7 +13,7 @@ from patience import eventually
 from planner_case import LAYER, Bench, request
 from pplconv._trial import Trial
 from pplconv.algorithms import ALGORITHMS
-from pplconv.epilogue import COST_CLASSES
+from pplconv.activations import COST_CLASSES
 from pplconv.planner import searching
 from pplconv.planner.estimating import estimate_plan
 from pplconv.planner.racing import MOST_RUNS

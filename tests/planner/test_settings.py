@@ -10,7 +10,7 @@ import pytest
 import pplconv
 from pplconv.api.activation import activation_of
 from pplconv.api.conv import _unpickle
-from pplconv.epilogue import COST_CLASSES
+from pplconv.activations import COST_CLASSES
 
 W = np.ones((16, 16, 3, 3), np.float32)
 X = np.ones((1, 16, 12, 12), np.float32)

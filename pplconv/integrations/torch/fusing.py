@@ -8,12 +8,14 @@ ever, so that nothing is lost where the layer itself had to be left to PyTorch.
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from types import new_class
 from typing import Any
 
 import torch
 import torch.fx
 
+from pplconv.activations import CURVES, KINDS
 from pplconv.integrations.torch.layers import Accelerated, Work
 
 __all__ = ["fuse_into", "unfuse"]
@@ -47,14 +49,18 @@ def _passed(own: type[torch.nn.Module]) -> type[_Passed]:
     return made
 
 
+def _curve(name: str, each: torch.nn.Module) -> str | None:
+    """The activation of a module; None if it was made with other numbers than the table's."""
+    wanted = KINDS[name].torch_attributes
+    return name if all(getattr(each, key) == value for key, value in wanted.items()) else None
+
+
 _ACTIVATIONS: dict[type[torch.nn.Module], Any] = {
     torch.nn.ReLU: lambda _: "relu",
     torch.nn.ReLU6: lambda _: "relu6",
     torch.nn.Hardtanh: lambda each: ("clip", each.min_val, each.max_val),
     torch.nn.LeakyReLU: lambda each: ("leaky_relu", each.negative_slope),
-    torch.nn.Hardswish: lambda _: "hardswish",
-    torch.nn.Sigmoid: lambda _: "sigmoid",
-    torch.nn.SiLU: lambda _: "silu",
+    **{getattr(torch.nn, KINDS[name].torch): partial(_curve, name) for name in CURVES},
 }
 _PASSED = {own: _passed(own) for own in (torch.nn.BatchNorm2d, *_ACTIVATIONS)}
 
@@ -93,8 +99,9 @@ def _fuse(layer: Accelerated, node: Any, called: dict[Any, torch.nn.Module]) -> 
         _pass(found)
         node, found = _next(node, called)
     own = getattr(found, "own", type(found))
-    if found is not None and own in _ACTIVATIONS:
-        work.after, work.activation = found, _ACTIVATIONS[own](found)
+    activation = _ACTIVATIONS[own](found) if found is not None and own in _ACTIVATIONS else None
+    if activation is not None:
+        work.after, work.activation = found, activation
         _pass(found)
 
 

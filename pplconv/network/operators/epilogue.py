@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...activations import KINDS
 from ...api.activation import Activation, activation_of
 from ...memory.dtypes import NAMES
 from ...schedules.finish import Finish
@@ -19,7 +20,7 @@ from .elementwise import emit_code
 from .expressions import Code
 
 # Activations that the loops of convolutions have; others follow in a pass of their own.
-STORED = ("", "relu", "clip", "leaky_relu", "prelu", "hardswish", "sigmoid", "silu")
+STORED = ("", "relu", *(name for name in KINDS if name != "none"))
 
 
 @dataclass(frozen=True)
@@ -178,4 +179,4 @@ def _activated(code: Code, x: int, epilogue: Epilogue, channel: Callable[[Array]
         alpha, beta = parameters
         line = code.do("MULTIPLY_ADD", x, code.scalar(alpha), code.scalar(beta))
         return code.do("CLIP", line, code.scalar(0.0), code.scalar(1.0))
-    return code.do({"hardswish": "HARDSWISH", "sigmoid": "SIGMOID", "silu": "SILU"}[kind], x)
+    return code.do(KINDS[kind].instruction, x)

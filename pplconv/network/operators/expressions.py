@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..._kernels import INSTRUCTIONS
+from ...activations import CURVES, KINDS
 
 
 class Code:
@@ -134,7 +135,6 @@ EXPRESSIONS: dict[str, Write] = {
     "Floor": _plain("FLOOR"),
     "Gelu": _gelu,
     "HardSigmoid": _hard_sigmoid,
-    "HardSwish": _plain("HARDSWISH"),
     "LeakyRelu": _leaky_relu,
     "Log": _plain("LOGARITHM"),
     "Max": _chain("MAXIMUM"),
@@ -147,12 +147,15 @@ EXPRESSIONS: dict[str, Write] = {
     "Reciprocal": _reciprocal,
     "Relu": _relu,
     "Round": _plain("ROUND"),
-    "Sigmoid": _plain("SIGMOID"),
     "Sqrt": _plain("SQUARE_ROOT"),
     "Sub": _plain("SUBTRACT"),
     "Sum": _chain("ADD"),
     "Swish": _swish,
     "Tanh": _plain("HYPERBOLIC_TANGENT"),
+} | {
+    kind.onnx: _plain(kind.instruction)
+    for name, kind in KINDS.items()
+    if name in CURVES and not kind.onnx_attributes
 }
 
 

@@ -9,13 +9,13 @@ import onnx
 import onnx_ir as ir
 from onnx.helper import make_node
 
+from ...activations import CURVES, KINDS
 from ..nodes import Node
 
 _OWN = ("activation", "activation_parameters")
-_PLAIN = {
-    "relu": "Relu", "hardswish": "HardSwish", "sigmoid": "Sigmoid", "leaky_relu": "LeakyRelu",
-    "hardsigmoid": "HardSigmoid",
-}  # fmt: skip
+_PLAIN = {"relu": "Relu", "leaky_relu": "LeakyRelu", "hardsigmoid": "HardSigmoid"} | {
+    name: KINDS[name].onnx for name in CURVES
+}
 
 
 def unfused(node: Node) -> list[onnx.NodeProto]:

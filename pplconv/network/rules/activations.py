@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from ...activations import CURVES, KINDS
 from ..values import FLOATS, constant
 from .clamps import bounds
 
-__all__ = ["found_activation"]
+__all__ = ["OPERATORS", "found_activation"]
+
+_CURVES = {KINDS[name].onnx: name for name in CURVES}
+
+OPERATORS = ("Relu", "Clip", "LeakyRelu", "PRelu", "HardSigmoid", *_CURVES)
+"""Operators that may be the activation of a fused node."""
 
 
 def found_activation(node: ir.Node) -> tuple[str, tuple[float, ...]] | None:
@@ -26,10 +32,12 @@ def found_activation(node: ir.Node) -> tuple[str, tuple[float, ...]] | None:
     name = node.op_type
     if node.inputs[0] is None or node.inputs[0].dtype not in FLOATS:
         return None
-    if name in ("Relu", "HardSwish", "Sigmoid"):
-        return name.lower(), ()
-    if name == "Swish":
-        return ("silu", ()) if node.attributes.get_float("alpha", 1.0) == 1 else None
+    if name == "Relu":
+        return "relu", ()
+    if name in _CURVES:
+        wanted = KINDS[_CURVES[name]].onnx_attributes
+        plain = all(node.attributes.get_float(key, value) == value for key, value in wanted.items())
+        return (_CURVES[name], ()) if plain else None
     if name == "LeakyRelu":
         return "leaky_relu", (float(node.attributes.get_float("alpha", 0.01)),)
     if name == "HardSigmoid":

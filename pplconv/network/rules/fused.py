@@ -31,6 +31,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from ...activations import KINDS
 from ..values import attribute_floats, attribute_string
 
 __all__ = [
@@ -49,16 +50,7 @@ DOMAIN = "pplconv"
 FUSED_CONVOLUTIONS = ("Conv", "ConvTranspose")
 LINEAR = "Linear"
 
-ACTIVATIONS = (
-    "relu",
-    "clip",
-    "leaky_relu",
-    "prelu",
-    "hardswish",
-    "hardsigmoid",
-    "sigmoid",
-    "silu",
-)
+ACTIVATIONS = ("relu", "hardsigmoid", *(name for name in KINDS if name != "none"))
 """Names of the attribute ``activation``, besides the empty one."""
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..values import FLOATS, constant, is_constant, per_channel, rank, static_shape, wide
-from .activations import found_activation
+from .activations import OPERATORS, found_activation
 from .channel_affine import affine_of, weights_of
 from .driver import Rule
 from .fused import (
@@ -243,16 +243,6 @@ def _initializer(op: Any, array: Any, y: ir.Value, name: str) -> ir.Value:
     return value
 
 
-_ACTIVATIONS = (
-    "Relu",
-    "Clip",
-    "LeakyRelu",
-    "PRelu",
-    "HardSwish",
-    "HardSigmoid",
-    "Sigmoid",
-    "Swish",
-)
 _FORMS = (
     ("Mul", False),
     ("Mul", True),
@@ -268,7 +258,7 @@ RULES: tuple[Rule, ...] = (
     *(
         Activation(inner, activation)
         for inner in (*FUSED_CONVOLUTIONS, LINEAR)
-        for activation in _ACTIVATIONS
+        for activation in OPERATORS
     ),
     *(
         ScaleAndOffset(inner, operator, first=first)

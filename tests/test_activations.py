@@ -9,7 +9,7 @@ import pytest
 from asm import contract
 from pplconv._kernels import INSTRUCTIONS
 from pplconv.api.activation import activation_of
-from pplconv.epilogue import COST_CLASSES, IN_STORE, KINDS, TRIED
+from pplconv.activations import COST_CLASSES, IN_STORE, KINDS, TRIED
 
 
 def test_the_table_has_the_values_of_the_contract():

@@ -1,0 +1,139 @@
+"""The table of activations: names, instruction, cost and formula of each, once.
+
+The forms of ``activation=``, stubs, documents, rules and passes of networks, PyTorch's modules and
+the cases of tests come from these rows. Bias and residual are no part of it: they happen in the
+store, whatever follows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from textwrap import fill
+from typing import Literal, TypeAlias, get_args
+
+from ._kernels import INSTRUCTIONS
+
+Word: TypeAlias = Literal["relu", "relu6", "hardswish", "sigmoid", "silu"]
+"""Activations without parameters, as callers name them."""
+
+COST_CLASSES = ("none", "slope", "exp")
+"""Classes of epilogues by what they cost: nothing but the store, another pass over the tile, or a
+pass with exponentials. Plans are searched and remembered for each class."""
+
+IN_STORE = 0
+"""Instruction that tells the loops that no pass follows the store."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of activation.
+
+    Parameters
+    ----------
+    cost : str
+        One of `COST_CLASSES`.
+    instruction : str
+        Of the program that follows the store; empty where the store does it.
+    parameters : tuple of str
+        What follows the name where the argument is a tuple.
+    formula : str
+        What it computes of x.
+    onnx : str
+        The operator that computes it, without other inputs than x.
+    onnx_attributes : mapping of str to float
+        Attributes that this operator must have, all of which are optional, by their values.
+    torch : str
+        The class in ``torch.nn``.
+    torch_attributes : mapping of str to float
+        What its modules must be made with.
+    """
+
+    cost: str
+    instruction: str = ""
+    parameters: tuple[str, ...] = ()
+    formula: str = ""
+    onnx: str = ""
+    onnx_attributes: Mapping[str, float] = field(default_factory=dict)
+    torch: str = ""
+    torch_attributes: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def code(self) -> int:
+        """Number of the instruction, `IN_STORE` for none."""
+        return INSTRUCTIONS[self.instruction] if self.instruction else IN_STORE
+
+
+KINDS: Mapping[str, Kind] = {
+    "none": Kind("none"),
+    "clip": Kind("none", parameters=("low", "high"), formula="min(max(x, low), high)"),
+    "leaky_relu": Kind("slope", "SLOPE", ("a",), "a * x below zero, else x"),
+    "prelu": Kind(
+        "slope", "SLOPE", ("slope",),
+        "the same with an array_like of one slope for each output channel, or of one for all, cast "
+        "to the type of the arithmetic",
+    ),
+    "hardswish": Kind(
+        "slope", "HARDSWISH", (), "x * clip(x + 3, 0, 6) / 6", "HardSwish", torch="Hardswish"
+    ),
+    "sigmoid": Kind("exp", "SIGMOID", (), "1 / (1 + exp(-x))", "Sigmoid", torch="Sigmoid"),
+    "silu": Kind("exp", "SILU", (), "x * sigmoid(x)", "Swish", {"alpha": 1.0}, torch="SiLU"),
+}  # fmt: skip
+"""All kinds, by the name that an argument has for them."""
+
+CLIPS: Mapping[str, tuple[float, float]] = {"relu": (0.0, math.inf), "relu6": (0.0, 6.0)}
+"""Bounds of clips with a name of their own."""
+
+CURVES = tuple(name for name, kind in KINDS.items() if kind.instruction and not kind.parameters)
+"""Kinds without parameters that a pass computes."""
+
+WORDS: tuple[str, ...] = get_args(Word)
+
+TRIED = {"none": "none", "slope": "leaky_relu", "exp": "silu"}
+"""The kind that stands for a class in the trials of a search. It reads one slope at most, as trials
+have no slopes for channels."""
+
+
+def passes() -> dict[str, list[str]]:
+    """List the kinds of each class of which another pass over the tile is made."""
+    return {
+        cost: [name for name, kind in KINDS.items() if kind.cost == cost]
+        for cost in COST_CLASSES[1:]
+    }
+
+
+def _form(name: str) -> str:
+    parameters = KINDS[name].parameters if name in KINDS else ()
+    return f'("{name}", {", ".join(parameters)})' if parameters else f'"{name}"'
+
+
+_FORMS = (*CLIPS, *(name for name, kind in KINDS.items() if kind.parameters), *CURVES)
+
+
+def forms() -> str:
+    """List the forms of the argument, as messages show them."""
+    *many, last = ["None", *map(_form, _FORMS)]
+    return f"{', '.join(many)} or {last}"
+
+
+def documentation(indent: str) -> str:
+    """Describe the forms of the argument, for a docstring.
+
+    Parameters
+    ----------
+    indent : str
+        Before each line but the first.
+    """
+    *many, last = ["None", *(_described(name) for name in _FORMS)]
+    text = (
+        f"{', '.join(many)} or {last}. {', '.join(f'``{_form(name)}``' for name in CURVES)} add an "
+        "error of at most 2 eps, relative to the exact value or to the smallest normal number, "
+        "whichever is larger."
+    )
+    return fill(text, 92, subsequent_indent=indent, break_on_hyphens=False)
+
+
+def _described(name: str) -> str:
+    formula = KINDS[name].formula if name in KINDS else ""
+    return f"``{_form(name)}`` ({formula})" if formula else f"``{_form(name)}``"
