@@ -10,7 +10,7 @@ import pytest
 
 import asm.registry
 import documents
-from asm.contract import CONTRACTS, FLAGS, INSTRUCTIONS, POOLINGS, REDUCTIONS
+from asm.contract import CONTRACTS, FLAGS, POOLINGS, REDUCTIONS
 from asm.registry import (
     GEMM_TILES,
     ISAS,
@@ -106,7 +106,7 @@ def test_flags(tables):
 
 @pytest.mark.parametrize(
     ("head", "values"),
-    [("instruction", INSTRUCTIONS), ("pooling", POOLINGS), ("reduction", REDUCTIONS)],
+    [("pooling", POOLINGS), ("reduction", REDUCTIONS)],
 )
 def test_kinds(tables, head, values):
     kinds = [[name, str(value)] for name, value in values.items()]
