@@ -46,6 +46,12 @@ cdef extern from "pplconv_kernels.h" nogil:
         PPLCONV_DO_WHERE
 
     enum:
+        PPLCONV_CURVE_SIGMOID
+        PPLCONV_CURVE_SILU
+        PPLCONV_CURVE_HARDSWISH
+        PPLCONV_CURVE_SLOPE
+
+    enum:
         PPLCONV_POOL_MAX
         PPLCONV_POOL_SUM
 

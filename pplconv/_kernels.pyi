@@ -18,6 +18,7 @@ class _Row(TypedDict):
 
 HALF_CHAIN: int
 INSTRUCTIONS: dict[str, int]
+CURVES: frozenset[str]
 MOST_REGISTERS: int
 PIXELS: dict[str, int]
 POOLINGS: dict[str, int]

@@ -37,10 +37,11 @@ cdef dict _numbers(bytes kind):
     return found
 
 
-# What kernels know by a number: instructions of element-wise programs, and how many registers these
-# have; kinds of pooling and of reduction; types of an image's pixels.
+# What kernels know by a number: instructions of element-wise programs, how many registers these
+# have, and which instructions `curve` computes; kinds of pooling and of reduction; types of an image's pixels.
 INSTRUCTIONS = _numbers(b"DO")
 MOST_REGISTERS = PPLCONV_MOST_REGISTERS
+CURVES = frozenset(_numbers(b"CURVE"))
 POOLINGS = _numbers(b"POOL")
 REDUCTIONS = _numbers(b"REDUCE")
 PIXELS = {name.lower(): number for name, number in _numbers(b"PIXELS").items()}

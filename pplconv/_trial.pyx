@@ -81,10 +81,12 @@ cdef class Trial:
         self.threads = fields["threads"]
         self.whole = True
         memset(&self.follow, 0, sizeof(Follow))
-        self.code.op, self.code.b = KINDS[TRIED[epilogue]].code, SLOPE
+        kind = KINDS[TRIED[epilogue]]
+        self.code.op, self.code.b = kind.code, SLOPE
         self.code.to = self.code.a = self.code.c = ELEMENT
         self.follow.code, self.follow.slope = &self.code, <const char *> &self.slope
-        self.follow.alone = self.follow.count = self.code.op != 0
+        self.follow.count = self.code.op != 0
+        self.follow.is_curve = kind.is_curve
         numerics = fields["numerics"]
         if numerics.exact:
             self.make_scales()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from textwrap import fill
 from typing import Literal, TypeAlias, get_args
 
+from ._kernels import CURVES as OF_CURVE
 from ._kernels import INSTRUCTIONS
 
 Word: TypeAlias = Literal["relu", "relu6", "hardswish", "sigmoid", "silu"]
@@ -63,6 +64,11 @@ class Kind:
     def code(self) -> int:
         """Number of the instruction, `IN_STORE` for none."""
         return INSTRUCTIONS[self.instruction] if self.instruction else IN_STORE
+
+    @property
+    def is_curve(self) -> bool:
+        """Whether the kernel `curve` computes it, where nothing else follows the store."""
+        return self.instruction in OF_CURVE
 
 
 KINDS: Mapping[str, Kind] = {

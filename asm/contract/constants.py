@@ -45,7 +45,7 @@ INSTRUCTIONS = {
     "LOGARITHM": 17,
     "HYPERBOLIC_TANGENT": 18,
     "ERROR_FUNCTION": 19,
-    # Activations: infinities give the limits. `curve` computes them alone.
+    # Activations: infinities give the limits.
     "SIGMOID": 20,  # 1 / (1 + exp(-a))
     "SILU": 21,  # a / (1 + exp(-a))
     "HARDSWISH": 22,  # a * clip(a + 3, 0, 6) / 6
@@ -59,6 +59,8 @@ INSTRUCTIONS = {
     "WHERE": 30,  # a != 0 ? b : c
 }
 MOST_REGISTERS = 32
+# Instructions that `curve` computes.
+CURVES = ("SIGMOID", "SILU", "HARDSWISH", "SLOPE")
 
 # What `pool` does with the taps of an output; see the contract.
 POOLINGS = {
@@ -88,7 +90,13 @@ PIXELS = {
 EXACT_LIMBS = 97
 
 # Numbers by the first word of their names in C, PPLCONV_<word>_<name>; the library lists them.
-NUMBERS = {"DO": INSTRUCTIONS, "POOL": POOLINGS, "REDUCE": REDUCTIONS, "PIXELS": PIXELS}
+NUMBERS = {
+    "DO": INSTRUCTIONS,
+    "CURVE": {name: INSTRUCTIONS[name] for name in CURVES},
+    "POOL": POOLINGS,
+    "REDUCE": REDUCTIONS,
+    "PIXELS": PIXELS,
+}
 
 # By name in C, one enumeration each.
 ENUMERATIONS = (

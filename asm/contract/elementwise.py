@@ -24,9 +24,9 @@ ELEMENTWISE = Contract(
 # The same arguments: programs that follow the store of a tile are of this kind, nearly all.
 CURVE = Contract(
     "curve",
-    "an elementwise program of one instruction in place: SLOPE, HARDSWISH, SIGMOID or SILU of the "
-    "first input, which is the output. The second is SLOPE's b: one element for all, or one for "
-    "each row or each column, one behind the other",
+    "an elementwise program of one instruction in place, one of PPLCONV_CURVE_*, of the first "
+    "input, which is the output. The second is SLOPE's b: one element for all, or one for each row "
+    "or each column, one behind the other",
     ELEMENTWISE.fields,
 )
 

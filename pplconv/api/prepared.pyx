@@ -102,10 +102,12 @@ cdef class Activation:
         self.clip = NULL
         memset(&self.follow, 0, sizeof(Follow))
         self.follow.code = &self.code
-        self.code.op = KINDS[description.kind].code
+        kind = KINDS[description.kind]
+        self.code.op = kind.code
         self.code.to = self.code.a = self.code.c = ELEMENT
         self.code.b = ELEMENT if description.slope is None else SLOPE
-        self.follow.alone = self.follow.count = self.code.op != 0
+        self.follow.count = self.code.op != 0
+        self.follow.is_curve = kind.is_curve
         self.follow.slope_of_channel = np.ndim(description.slope) > 0
         if description.bounds is not None:
             with np.errstate(all="ignore"):  # what the type cannot hold becomes inf or zero

@@ -131,7 +131,7 @@ cdef inline void complete(const Shape *s, const Tensors *t, void *data, int64_t 
     e.code, e.code_count = f.code, f.count
     e.outputs, e.output_count = last, 1
     e.rows, e.columns = rows, columns
-    if f.alone:
+    if f.is_curve:
         s.curve(&e)
     else:
         s.elementwise(&e)

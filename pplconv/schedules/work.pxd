@@ -19,10 +19,10 @@ cdef struct Follow:
     # activation first, if there is one. Registers have the element, for its channel a number of
     # `scale` and one of `offset`, the element of `Tensors.after` in its place, and a number of
     # `slope`, for its channel or one for all. More than an activation is only where nothing is
-    # converted. `alone` says that it is no more than that.
+    # converted. `is_curve` says that it is no more, and that `curve` computes it.
     const pplconv_instruction *code
     int count
-    bint alone, slope_of_channel
+    bint is_curve, slope_of_channel
     const char *slope
     const char *scale
     const char *offset
