@@ -44,6 +44,8 @@ cdef extern from "pplconv_kernels.h" nogil:
         PPLCONV_DO_AND
         PPLCONV_DO_OR
         PPLCONV_DO_WHERE
+        PPLCONV_DO_SOFTPLUS
+        PPLCONV_DO_MISH
 
     enum:
         PPLCONV_CURVE_SIGMOID

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias, get_args
 from ._kernels import CURVES as OF_CURVE
 from ._kernels import INSTRUCTIONS
 
-Word: TypeAlias = Literal["relu", "relu6", "hardswish", "sigmoid", "silu"]
+Word: TypeAlias = Literal["relu", "relu6", "hardswish", "sigmoid", "silu", "softplus", "mish"]
 """Activations without parameters, as callers name them."""
 
 COST_CLASSES = ("none", "slope", "exp")
@@ -85,6 +85,11 @@ KINDS: Mapping[str, Kind] = {
     ),
     "sigmoid": Kind("exp", "SIGMOID", (), "1 / (1 + exp(-x))", "Sigmoid", torch="Sigmoid"),
     "silu": Kind("exp", "SILU", (), "x * sigmoid(x)", "Swish", {"alpha": 1.0}, torch="SiLU"),
+    "softplus": Kind(
+        "exp", "SOFTPLUS", (), "log(1 + exp(x))", "Softplus",
+        torch="Softplus", torch_attributes={"beta": 1.0, "threshold": 20.0},
+    ),
+    "mish": Kind("exp", "MISH", (), "x * tanh(softplus(x))", "Mish", torch="Mish"),
 }  # fmt: skip
 """All kinds, by the name that an argument has for them."""
 

@@ -1,4 +1,4 @@
-"""One table says what each activation costs and what kernels call it."""
+"""One table says what each activation is called, what it costs and what kernels call it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,22 @@ from collections import Counter
 
 import pytest
 
+import pplconv
 from asm import contract
 from pplconv._kernels import INSTRUCTIONS
+from pplconv.activations import (
+    CLIPS,
+    COST_CLASSES,
+    CURVES,
+    IN_STORE,
+    KINDS,
+    TRIED,
+    WORDS,
+    documentation,
+    forms,
+    passes,
+)
 from pplconv.api.activation import activation_of
-from pplconv.activations import COST_CLASSES, IN_STORE, KINDS, TRIED
 
 
 def test_the_table_has_the_values_of_the_contract():
@@ -21,7 +33,7 @@ def test_each_activation_of_the_contract_is_a_kind():
     codes = Counter(kind.code for kind in KINDS.values() if kind.code != IN_STORE)
     # One slope for all, or one for each channel.
     assert codes[INSTRUCTIONS["SLOPE"]] == 2
-    assert set(codes) == {INSTRUCTIONS[name] for name in ("SLOPE", "HARDSWISH", "SIGMOID", "SILU")}
+    assert set(codes) >= {INSTRUCTIONS[name] for name in contract.CURVES}
 
 
 def test_only_what_the_store_does_is_free():
@@ -37,7 +49,31 @@ def test_a_class_is_tried_with_one_of_its_own(cost):
 
 def test_every_form_of_the_argument_has_a_row():
     forms = [
-        None, "relu", "relu6", ("clip", -1, 1), ("leaky_relu", 0.1), ("prelu", [0.1, 0.2]),
-        ("prelu", 0.1), "hardswish", "sigmoid", "silu",
+        None, *CLIPS, ("clip", -1, 1), ("leaky_relu", 0.1), ("prelu", [0.1, 0.2]), ("prelu", 0.1),
+        *CURVES,
     ]  # fmt: skip
     assert {activation_of(form, 2).kind for form in forms} == set(KINDS)
+    assert activation_of("relu6", 2).bounds == (0, 6)
+
+
+def test_the_words_of_stubs_are_those_of_the_table():
+    assert (*CLIPS, *CURVES) == WORDS
+
+
+def test_documents_name_every_form():
+    for text in (pplconv.conv2d.__doc__, documentation(""), forms()):
+        assert "{" not in text.partition("activation")[2].partition("residual")[0]
+        for name in (*CLIPS, *KINDS):
+            assert f'"{name}"' in text or name == "none"
+    assert all(len(line) <= 100 for line in pplconv.conv2d.__doc__.splitlines())
+
+
+def test_onnx_and_torch_have_one_name_each():
+    for kind in (KINDS[name] for name in CURVES):
+        assert kind.onnx and kind.torch and kind.formula
+    assert len({KINDS[name].onnx for name in CURVES}) == len(CURVES)
+
+
+def test_a_pass_is_listed_by_what_it_costs():
+    assert passes() == {"slope": ["leaky_relu", "prelu", "hardswish"], "exp": passes()["exp"]}
+    assert {"sigmoid", "silu"} <= set(passes()["exp"])

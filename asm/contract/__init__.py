@@ -19,7 +19,7 @@ pointers of four as well, so that an offset is an index.
 ``declarations`` the same for Cython, which is kept as ``pplconv/_contracts.pxd``
 """
 
-from asm.contract.constants import FLAGS, HALF_CHAIN, INSTRUCTIONS, POOLINGS, REDUCTIONS
+from asm.contract.constants import CURVES, FLAGS, HALF_CHAIN, INSTRUCTIONS, POOLINGS, REDUCTIONS
 from asm.contract.declarations import declarations_text
 from asm.contract.elementwise import CURVE
 from asm.contract.fields import INT, Contract, Field
@@ -32,6 +32,7 @@ from asm.contract.sparse import SPARSE_CHANNELS, SPARSE_PIXELS
 __all__ = [
     "CONTRACTS",
     "CURVE",
+    "CURVES",
     "FLAGS",
     "FMA_PEAK",
     "GEMM",

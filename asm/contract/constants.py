@@ -57,6 +57,8 @@ INSTRUCTIONS = {
     "AND": 28,  # a != 0 and b != 0
     "OR": 29,
     "WHERE": 30,  # a != 0 ? b : c
+    "SOFTPLUS": 31,  # log(1 + exp(a))
+    "MISH": 32,  # a * tanh(log(1 + exp(a)))
 }
 MOST_REGISTERS = 32
 # Instructions that `curve` computes.

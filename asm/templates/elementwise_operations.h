@@ -75,6 +75,42 @@ static inline vector error_function(vector x) {
 #endif
 }
 
+/* log(1 + u) for 0 <= u <= 1. Above sqrt(2) - 1 it is log(2) + log((1 + u) / 2). With
+ * s = f / (2 + f), log(1 + f) = 2 atanh(s) = f - f * f / 2 + s * (f * f / 2 + r), where r is the
+ * rest of the series: what is rounded most is added to f last. */
+static inline vector logarithm_of_sum(vector u) {
+#if PPLCONV_F64
+    for (int64_t j = 0; j < LANES; j++) u[j] = log1p(u[j]);
+    return u;
+#else
+    const vector zero = {0}, half = zero + (element)0.5, bend = zero + (element)0.41421356;
+    const vector f = if_less(bend, u, (u - (element)1) * half, u);
+    const vector s = f / (f + (element)2), z = s * s, square = f * f * half;
+    vector r = multiply_add(z, zero + (element)(2.0 / 9), zero + (element)(2.0 / 7));
+    r = multiply_add(z, r, zero + (element)(2.0 / 5));
+    r = multiply_add(z, r, zero + (element)(2.0 / 3)) * z;
+    const vector rest = multiply_add(s, square + r, -square);
+    return f + if_less(bend, u, rest + (element)0.69314718, rest);
+#endif
+}
+
+static inline vector softplus(vector x) {
+    const vector zero = {0};
+    const vector magnitude = if_negative(x, x, -x); /* minus that; NaN stays */
+    return at_least(x, zero) + logarithm_of_sum(exponential(magnitude));
+}
+
+/* With e = exp(x), tanh(log(1 + e)) = (e * e + 2 * e) / (e * e + 2 * e + 2); above zero both are
+ * divided by e * e, which may be infinite. */
+static inline vector mish(vector x) {
+    const vector zero = {0}, one = zero + (element)1, two = one + one;
+    const vector e = exponential(if_negative(x, x, -x));
+    const vector below = multiply_add(e, e, e + e), above = e + e + one;
+    const vector numerator = if_negative(x, below, above);
+    const vector rest = if_negative(x, two, two * e * e);
+    return at_least(x, zero - EXP_LIMIT) * (numerator / (numerator + rest));
+}
+
 static inline vector square_root(vector x) {
 #if PPLCONV_VECTOR_BYTES == 64 && PPLCONV_F64
     return (vector)_mm512_sqrt_pd((__m512d)x);
@@ -100,7 +136,9 @@ static inline vector square_root(vector x) {
     X(SIGMOID, logistic(x, 0))                                                                     \
     X(SILU, logistic(x, 1))                                                                        \
     X(HARDSWISH, hardswish(x))                                                                     \
-    X(SLOPE, piecewise(x, y))
+    X(SLOPE, piecewise(x, y))                                                                      \
+    X(SOFTPLUS, softplus(x))                                                                       \
+    X(MISH, mish(x))
 
 #define OTHER_OPERATIONS(X)                                                                        \
     X(COPY, x)                                                                                     \

@@ -119,8 +119,7 @@ def activation_of(activation: object, oc: int) -> Activation:
         if name == "prelu" and len(rest) == 1:
             return _prelu(rest[0], oc)
     raise ValueError(
-        f"activation must be {_FORMS}, got {activation_text(activation)}"
-        f"{meant(activation, WORDS)}"
+        f"activation must be {_FORMS}, got {activation_text(activation)}{meant(activation, WORDS)}"
     )
 
 

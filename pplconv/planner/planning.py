@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import wisdom
 from .._checks import one_of
-from ..algorithms.gemm import packing_cycles
 from ..activations import COST_CLASSES
+from ..algorithms.gemm import packing_cycles
 from ..matrix_problem import MatrixProblem
 from ..problem import Problem
 from ..schedules.team import largest_team

@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import pplconv
+from pplconv import activations
 from reference import explicit_padding, output_size, pair
 
 # Multiplications of the largest problem; the reference needs a few milliseconds for it.
@@ -30,7 +31,7 @@ KERNELS = st.one_of(
 )
 CLIPS = [None, "relu", "relu6", ("clip", -0.5, 0.75), ("clip", 0.25, 0.25), ("clip", -3, 2)]
 # A slope of PReLU for each channel follows from the seed.
-CURVES = ["hardswish", "sigmoid", "silu", ("leaky_relu", 0.01), ("leaky_relu", -1.5), "prelu"]
+CURVES = [*activations.CURVES, ("leaky_relu", 0.01), ("leaky_relu", -1.5), "prelu"]
 _SIDES = st.tuples(st.integers(0, 4), st.integers(0, 4))
 PADDINGS = st.one_of(
     st.sampled_from(["valid", "same", "same_upper", "same_lower"]),

@@ -20,6 +20,8 @@ MAKE = {
     nn.Hardswish: nn.Hardswish,
     nn.Sigmoid: nn.Sigmoid,
     nn.SiLU: nn.SiLU,
+    nn.Softplus: nn.Softplus,
+    nn.Mish: nn.Mish,
 }
 
 

@@ -27,10 +27,13 @@ ALLOWED = {
     "SIGMOID": 2.0,
     "SILU": 2.0,
     "HARDSWISH": 2.0,
+    "SOFTPLUS": 2.0,
+    "MISH": 2.0,
 }
 UNARY = {
     "COPY", "NEGATE", "ABSOLUTE", "SQUARE_ROOT", "FLOOR", "CEIL", "ROUND", "EXPONENTIAL",
     "LOGARITHM", "HYPERBOLIC_TANGENT", "ERROR_FUNCTION", "SIGMOID", "SILU", "HARDSWISH", "NOT",
+    "SOFTPLUS", "MISH",
 }  # fmt: skip
 TERNARY = {"MULTIPLY_ADD", "CLIP", "WHERE"}
 _erf = np.vectorize(math.erf, otypes=[np.float64])
@@ -53,6 +56,16 @@ def hardswish(x: np.ndarray) -> np.ndarray:
     """Its limits at both infinities."""
     clipped = np.maximum(x, -3)
     return clipped * np.minimum(clipped + 3, 6) / 6
+
+
+def softplus(x: np.ndarray) -> np.ndarray:
+    """Without an infinite exponential."""
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+def mish(x: np.ndarray) -> np.ndarray:
+    """Its limits at both infinities."""
+    return np.where(np.isneginf(x), x.dtype.type(-1e5), x) * np.tanh(softplus(x))
 
 
 EXACT: dict[str, Callable[..., np.ndarray]] = {
@@ -79,6 +92,8 @@ EXACT: dict[str, Callable[..., np.ndarray]] = {
     "SIGMOID": sigmoid,
     "SILU": silu,
     "HARDSWISH": hardswish,
+    "SOFTPLUS": softplus,
+    "MISH": mish,
     "SLOPE": lambda a, b: np.where(a < 0, np.where(b == 0, 0, b * a), a),
     "LESS": np.less,
     "LESS_OR_EQUAL": np.less_equal,

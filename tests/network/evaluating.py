@@ -138,4 +138,4 @@ def _activated(
         return emit("LeakyRelu", x, alpha=numbers[0])
     if name == "hardsigmoid":
         return emit("HardSigmoid", x, alpha=numbers[0], beta=numbers[1])
-    return emit({"relu": "Relu", "sigmoid": "Sigmoid", "hardswish": "HardSwish"}[name], x)
+    return emit({"relu": "Relu", "hardswish": "HardSwish"}.get(name, name.capitalize()), x)

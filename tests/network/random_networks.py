@@ -44,7 +44,10 @@ class Size:
 
 # Batch, channels, height and width.
 Shape = tuple[Size, int, Size, Size]
-ACTIVATIONS = ("Relu", "Sigmoid", "HardSwish", "LeakyRelu", "Clip", "PRelu", "silu", "HardSigmoid")
+ACTIVATIONS = (
+    "Relu", "Sigmoid", "HardSwish", "LeakyRelu", "Clip", "PRelu", "silu", "HardSigmoid", "Mish",
+    "Softplus",
+)  # fmt: skip
 _OURS = {"silu"}
 CURVES = ("Tanh", "Abs", "Neg", "Erf", "Sqrt", "Pow", "Gelu", "Exp")
 

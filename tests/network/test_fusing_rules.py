@@ -24,6 +24,8 @@ CALLS = {
     "sigmoid": lambda g, y: g.Sigmoid(y),
     "silu": lambda g, y: g.Mul(g.Sigmoid(y), y),
     "swish": lambda g, y: g.Swish(y),
+    "softplus": lambda g, y: g.Softplus(y),
+    "mish": lambda g, y: g.Mish(y),
 }
 PARAMETERS = {
     "clip": (-0.5, 1.5),

@@ -12,8 +12,8 @@ import pplconv
 from patience import eventually
 from planner_case import LAYER, Bench, request
 from pplconv._trial import Trial
-from pplconv.algorithms import ALGORITHMS
 from pplconv.activations import COST_CLASSES
+from pplconv.algorithms import ALGORITHMS
 from pplconv.planner import searching
 from pplconv.planner.estimating import estimate_plan
 from pplconv.planner.racing import MOST_RUNS
