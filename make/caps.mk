@@ -6,4 +6,5 @@
 FIXED_SEEDS := --tier-seed=1 --randomly-seed=1 --hypothesis-seed=1 --hypothesis-profile=quick
 
 test-caps: $(STAMPS)/extra-test ## the fast tier under each lower PPLCONV_MAX_ISA that this machine has
-	$(BIN)/pytest -q -p no:cacheprovider --caps --tier=fast --unnamed $(FIXED_SEEDS) $(TESTS) $(ARGS)
+	@# No tests: a machine with one level has no lower cap.
+	$(BIN)/pytest -q -p no:cacheprovider --caps --tier=fast --unnamed $(FIXED_SEEDS) $(TESTS) $(ARGS) || [ $$? = 5 ]

@@ -38,7 +38,8 @@ cdef dict _numbers(bytes kind):
 
 
 # What kernels know by a number: instructions of element-wise programs, how many registers these
-# have, and which instructions `curve` computes; kinds of pooling and of reduction; types of an image's pixels.
+# have, and which instructions `curve` computes; kinds of pooling and of reduction; types of an
+# image's pixels.
 INSTRUCTIONS = _numbers(b"DO")
 MOST_REGISTERS = PPLCONV_MOST_REGISTERS
 CURVES = frozenset(_numbers(b"CURVE"))

@@ -53,7 +53,7 @@ cdef class Trial:
     weight : ndarray
         Contiguous weights (oc, ic / groups, kh, kw).
     epilogue : str
-        Class of what follows the sums, one of `epilogue.COST_CLASSES`.
+        Class of what follows the sums, one of `activations.COST_CLASSES`.
     packed : Trial, optional
         Another trial whose packing is the same, to share its packed weights.
     """

@@ -27,6 +27,8 @@ __all__ = ["ROOMS", "add_options", "ignore", "lower", "report", "run"]
 
 _VARIABLE = "PPLCONV_MAX_ISA"
 _OWN = "cap"
+# What a process sends besides reports.
+_BEGINS, _ENDS = "a test begins", "all tests have run"
 # Rooms and files that would run as they do without a cap. Random calls are only too slow under
 # emulation.
 ROOMS = {name: reason for name, reason in emulation.ROOMS.items() if name != "fuzz"} | {
@@ -120,6 +122,8 @@ def run(session: pytest.Session) -> bool | None:
                 rest = process.finish()
                 if rest.items:
                     waiting.append(rest)
+            if session.shouldfail:  # by --maxfail
+                raise session.Failed(session.shouldfail)
     finally:
         for process in running:
             process.kill()
@@ -148,7 +152,7 @@ class _Process:
 
     def __init__(self, config: pytest.Config, job: _Job) -> None:
         context = multiprocessing.get_context("fork")
-        self._config, self._job, self._begun = config, job, 0
+        self._config, self._job, self._begun, self._done = config, job, 0, False
         self._reports, theirs = context.Pipe(duplex=False)
         self._process = context.Process(target=_run_job, args=(config, job, theirs))
         self._process.start()
@@ -171,13 +175,15 @@ class _Process:
         try:
             while self._reports.poll():
                 self._took(self._reports.recv())
-        except EOFError:
+        except (EOFError, OSError):  # the end, or half a report
             return False
         return not ended
 
-    def _took(self, data: dict[str, Any] | None) -> None:
-        if data is None:
+    def _took(self, data: dict[str, Any] | str) -> None:
+        if data == _BEGINS:
             self._begun += 1
+        elif data == _ENDS:
+            self._done = True
         else:
             hook = self._config.hook.pytest_report_from_serializable
             self._log(hook(config=self._config, data=data))
@@ -185,13 +191,13 @@ class _Process:
     def finish(self) -> _Job:
         """Wait for the end; give the tests that a crash has left over."""
         self._process.join()
-        rest = self._job.items[self._begun :]
-        if self._process.exitcode:
-            item = self._job.items[max(self._begun, 1) - 1]
-            text = f"the process ended with status {self._process.exitcode} in this test"
-            self._log(pytest.TestReport(item.nodeid, item.location, {}, "failed", text, "call"))
-            rest = rest if self._begun else rest[1:]
-        return _Job(self._job.cap, rest)
+        if self._done:
+            return _Job(self._job.cap, ())
+        begun = max(self._begun, 1)
+        item = self._job.items[begun - 1]
+        text = f"the process ended with status {self._process.exitcode} in this test"
+        self._log(pytest.TestReport(item.nodeid, item.location, {}, "failed", text, "call"))
+        return _Job(self._job.cap, self._job.items[begun:])
 
     def _log(self, found: pytest.TestReport) -> None:
         cap = f"{_VARIABLE}={self._job.cap}"
@@ -210,7 +216,7 @@ class _Sender:
 
     def pytest_runtest_logstart(self) -> None:
         """Say that a test begins."""
-        self.reports.send(None)
+        self.reports.send(_BEGINS)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Send a report."""
@@ -222,10 +228,16 @@ def _run_job(config: pytest.Config, job: _Job, reports: Connection) -> None:
     # What tests read of the cap, the package, and the tests' own helpers.
     os.environ[_VARIABLE] = levels.CAP = job.cap
     levels.why_not.cache_clear()
+    # A file of its own for what tests print: that of the run would be all processes'.
+    capture = config.pluginmanager.getplugin("capturemanager")
+    capture.stop_global_capturing()
+    capture.start_global_capturing()
+    capture.suspend_global_capture()
     config.pluginmanager.unregister(name="terminalreporter")
     config.pluginmanager.register(_Sender(config, reports))
     for item, following in zip(job.items, [*job.items[1:], None], strict=True):
         config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+    reports.send(_ENDS)
 
 
 def report(config: pytest.Config, reporter: Any) -> list[str]:

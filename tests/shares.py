@@ -160,11 +160,9 @@ def thin(metafunc: pytest.Metafunc) -> None:
     config, calls = metafunc.config, metafunc._calls
     if config.getoption("one_in") == 1 or len(calls) < 2:
         return
-    one_in, share = _share_of(metafunc.definition.path, config)
-    if one_in == 1:
-        return
     cases = config.stash.setdefault(_CASES, {})
     cases[metafunc.definition.nodeid] = len(calls)
+    one_in, share = _share_of(metafunc.definition.path, config)
     chosen = drawn((call.id for call in calls), one_in, share)
     calls[:] = [call for call in calls if call.id in chosen]
 

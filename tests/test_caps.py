@@ -78,6 +78,7 @@ def test_each_test_runs_under_each_cap(tmp_path):
     [
         ("assert not 'so'", "assert not 'so'"),
         ("os.kill(os.getpid(), signal.SIGSEGV)", "the process ended with status -11 in this test"),
+        ("os._exit(0)", "the process ended with status 0 in this test"),
     ],
 )
 def test_what_fails_is_named_with_its_cap(tmp_path, wrong, said):
@@ -90,3 +91,8 @@ def test_what_fails_is_named_with_its_cap(tmp_path, wrong, said):
     assert f"{name} under PPLCONV_MAX_ISA=portable" in done.stdout
     assert re.search(f"alone: PPLCONV_MAX_ISA=portable pytest '.*{re.escape(name)}'", done.stdout)
     assert said in done.stdout
+
+
+def test_the_first_failure_can_end_the_run(tmp_path):
+    done = run_caps(tmp_path, FILE.replace("WRONG", "assert 0"), "--maxfail=1")
+    assert done.returncode == 1 and "stopping after 1 failures" in done.stdout

@@ -250,9 +250,12 @@ class _Curve(Block):
                 w(f"bif v{y}.16b, v{x}.16b, v{negative}.16b")
             else:
                 w(f"bsl v{y}.16b, v{p}.16b, v{one}.16b")
-        for _, y, n, r, _ in vectors:
+        for _, y, n, r, p in vectors:
             w(f"fdiv {v.all(y)}, {v.all(y)}, {v.all(r)}")
             w(f"fmul {v.all(y)}, {v.all(y)}, {v.all(n)}")
+            if silu:  # a zero has lost its sign
+                w(f"shl {v.all(p)}, {v.all(p)}, #{8 * v.size - 1}")
+                w(f"orr v{y}.16b, v{y}.16b, v{p}.16b")
         return [y for _, y, *_ in vectors]
 
 

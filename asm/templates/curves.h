@@ -20,6 +20,12 @@ static inline vector hardswish(vector x) {
 }
 
 #if FUSES
+/* SiLU has the sign of x, which a zero's product and sum lose. */
+static inline vector with_sign(vector x, vector sign, int silu) {
+    const vector minus_zero = (vector){0} * (element)-1;
+    return silu ? (vector)((vector_bits)x | ((vector_bits)sign & (vector_bits)minus_zero)) : x;
+}
+
 /* sigmoid(x), or x * sigmoid(x): 1 / (1 + e) or x / (1 + e) with e = exp(-x), which is at most 1
  * for x >= 0; below zero e / (1 + e) or x * e / (1 + e) with e = exp(x). There 2**n of e = 2**n * p
  * is applied to the quotient, last: e itself may be subnormal or zero where x * e is not.
@@ -51,14 +57,14 @@ static inline vector logistic(vector x, int silu) {
 #if PPLCONV_VECTOR_BYTES == 64
     const vector numerator = silu ? if_negative(x, y, x) : if_negative(x, p, one);
     const vector quotient = numerator / (scaled(p, n, sum) + one);
-    return scaled_if_negative(x, quotient, n);
+    return with_sign(scaled_if_negative(x, quotient, n), x, silu);
 #else
     /* 2**n in two factors: it may lie below all exponents. */
     const vector_unsigned half = (vector_unsigned)sum >> 1;
     const vector rest = power_of_two((vector_unsigned)sum - half), scale = power_of_two(half);
     p *= scale;
     const vector numerator = silu ? if_negative(x, y * scale, x) : if_negative(x, p, one);
-    return numerator / (p * rest + one) * if_negative(x, rest, one);
+    return with_sign(numerator / (p * rest + one) * if_negative(x, rest, one), x, silu);
 #endif
 }
 #else

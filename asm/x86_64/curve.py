@@ -74,6 +74,11 @@ class _Curve(Block):
             self.logistic(name)
         return frame(self.kernel, self.contract(), w.lines, self.rodata())
 
+    @property
+    def sign(self) -> str:
+        """Memory operand of the sign bit in every lane."""
+        return self.constant(1 << (8 * self.v.size - 1))
+
     def contract(self) -> list[str]:
         v = self.v
         return [
@@ -209,7 +214,7 @@ class _Curve(Block):
         w, s, e = self.w, self.v.suffix, self.e
         lowest, magic, one = self.held
         for x, y, *_ in vectors:
-            w(f"vor{s} {y}, {x}, {self.constant(1 << (8 * self.v.size - 1))}")
+            w(f"vor{s} {y}, {x}, {self.sign}")
         for _, y, *_ in vectors:
             w(f"vmax{s} {y}, {lowest}, {y}")  # the second source again: NaN stays
         for _, y, n, *_ in vectors:
@@ -253,6 +258,8 @@ class _Curve(Block):
         for i, (x, _, n, r, _) in enumerate(vectors):
             w(f"vdiv{s} {x}, {x}, {r}")
             w(f"vscalef{s} {x}{{k{i + 2}}}, {x}, {n}")
+            if silu:  # a zero has lost its sign
+                w(f"vor{s} {x}{{k{i + 2}}}, {x}, {self.sign}")
         return [x for x, *_ in vectors]
 
     def quotient_by_bits(self, vectors: list[list[str]], *, silu: bool) -> list[str]:
@@ -274,9 +281,12 @@ class _Curve(Block):
             w(f"vadd{s} {r}, {r}, {one}")
             w(f"vblendv{s} {y}, {x if silu else one}, {y if silu else p}, {x}")
             w(f"vblendv{s} {n}, {one}, {n}, {x}")
-        for _, y, n, r, _ in vectors:
+        for x, y, n, r, p in vectors:
             w(f"vdiv{s} {y}, {y}, {r}")
             w(f"vmul{s} {y}, {y}, {n}")
+            if silu:  # a zero has lost its sign
+                w(f"vand{s} {p}, {x}, {self.sign}")
+                w(f"vor{s} {y}, {y}, {p}")
         return [y for _, y, *_ in vectors]
 
 

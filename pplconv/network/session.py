@@ -354,14 +354,12 @@ class InferenceSession:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The prepared model travels; programs are made again.
-        return self._reduced([], self._settings, {}, [])
+        return self._reduced([], {}, [])
 
-    def _reduced(
-        self, programs: list[Any], settings: Settings, planned: dict[Any, Any], packs: list[Packs]
-    ) -> tuple[Any, ...]:
+    def _reduced(self, *kept: Any) -> tuple[Any, ...]:
+        model = taken_apart(self._model)
         return _rebuild, (
-            type(self), self._settings, self._fallback, taken_apart(self._model), self._fired,
-            programs, settings, planned, packs,
+            type(self), self._settings, self._fallback, model, self._fired, *kept
         )  # fmt: skip
 
     def __reduce_prepared__(self, threads: int) -> tuple[Any, ...]:
@@ -393,7 +391,7 @@ class InferenceSession:
             packs = packs_of({key: self._packed[key] for key in used})
             programs = [(key, taken_apart(c.model), fired) for key, (c, fired) in kept.items()]
             self._forget()
-        return self._reduced(programs, settings, planned, packs)
+        return self._reduced(programs, planned, packs, settings)
 
 
 def _rebuild(
@@ -403,9 +401,9 @@ def _rebuild(
     model: Sent,
     fired: dict[str, list[str]],
     programs: list[tuple[Any, Sent, dict[str, list[str]]]],
-    made_with: Settings,
     planned: dict[Any, Any],
     packs: list[Packs],
+    made_with: Settings | None = None,
 ) -> InferenceSession:
     """Rebuild a session on read-only arrays; its plans are found by the settings that made them."""
     session = kind.__new__(kind)
@@ -413,7 +411,9 @@ def _rebuild(
     session._begin(Prepared(put_together(model), fired))
     session._packed, planned = kept_of(packs), plans_that_run_here(planned)
     for key, sent, rules in programs:
-        compiled = compile_model(put_together(sent), made_with, session._packed, planned)
+        compiled = compile_model(
+            put_together(sent), made_with or settings, session._packed, planned
+        )
         session._programs.add((*key, session._team()), (compiled, rules))
     session._forget()
     return session

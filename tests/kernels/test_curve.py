@@ -179,6 +179,9 @@ def test_special_values(checker, row, rng):
         expected = np.array([[np.nan, above, below, zero, zero, np.nan]], dtype).repeat(9, axis=1)
         got = activate(checker, row, rng, x, kind, slopes)
         np.testing.assert_array_max_ulp(got, expected, 2 if kind == "SOFTPLUS" else 0)
+        if kind not in ("SIGMOID", "SOFTPLUS"):  # a zero keeps its sign
+            zeros = x == 0
+            np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(x[zeros]))
 
 
 @every_kernel
