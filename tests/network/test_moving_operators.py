@@ -33,7 +33,8 @@ UNARY = [
     ("HardSigmoid", {"alpha": 0.1, "beta": 0.7}), ("HardSwish", {}), ("LeakyRelu", {}),
     ("LeakyRelu", {"alpha": 0.3}), ("LeakyRelu", {"alpha": -1.5}), ("Log", {}), ("Neg", {}),
     ("Reciprocal", {}), ("Relu", {}), ("Round", {}), ("Sigmoid", {}), ("Sqrt", {}), ("Swish", {}),
-    ("Swish", {"alpha": 1.7}), ("Softplus", {}), ("Mish", {}), ("Tanh", {}), ("Max", {}), ("Min", {}), ("Sum", {}), ("Mean", {}),
+    ("Swish", {"alpha": 1.7}), ("Softplus", {}), ("Mish", {}), ("Tanh", {}), ("Max", {}),
+    ("Min", {}), ("Sum", {}), ("Mean", {}),
 ]  # fmt: skip
 BINARY = ["Add", "Sub", "Mul", "Div", "Max", "Min", "Sum", "Mean", "PRelu"]
 POSITIVE = {"Log", "Sqrt"}
