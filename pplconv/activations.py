@@ -49,6 +49,9 @@ class Kind:
         The class in ``torch.nn``.
     torch_attributes : mapping of str to float
         What its modules must be made with.
+    error : float
+        Bound of the error that a pass adds, in eps of the exact value, or of the smallest normal
+        number where that is larger.
     """
 
     cost: str
@@ -59,6 +62,7 @@ class Kind:
     onnx_attributes: Mapping[str, float] = field(default_factory=dict)
     torch: str = ""
     torch_attributes: Mapping[str, float] = field(default_factory=dict)
+    error: float = 2.0
 
     @property
     def code(self) -> int:
@@ -89,7 +93,7 @@ KINDS: Mapping[str, Kind] = {
         "exp", "SOFTPLUS", (), "log(1 + exp(x))", "Softplus",
         torch="Softplus", torch_attributes={"beta": 1.0, "threshold": 20.0},
     ),
-    "mish": Kind("exp", "MISH", (), "x * tanh(softplus(x))", "Mish", torch="Mish"),
+    "mish": Kind("exp", "MISH", (), "x * tanh(softplus(x))", "Mish", torch="Mish", error=2.5),
 }  # fmt: skip
 """All kinds, by the name that an argument has for them."""
 
@@ -137,10 +141,16 @@ def documentation(indent: str) -> str:
         Before each line but the first.
     """
     *many, last = ["None", *(_described(name) for name in _FORMS)]
+    usual = Kind("none").error
     text = (
         f"{', '.join(many)} or {last}. {', '.join(f'``{_form(name)}``' for name in CURVES)} add an "
-        "error of at most 2 eps, relative to the exact value or to the smallest normal number, "
-        "whichever is larger."
+        f"error of at most {usual:g} eps"
+        + "".join(
+            f", ``{_form(name)}`` {KINDS[name].error:g}"
+            for name in CURVES
+            if KINDS[name].error != usual
+        )
+        + ", relative to the exact value or to the smallest normal number, whichever is larger."
     )
     return fill(text, 92, subsequent_indent=indent, break_on_hyphens=False)
 

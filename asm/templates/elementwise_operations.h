@@ -100,15 +100,28 @@ static inline vector softplus(vector x) {
     return at_least(x, zero) + logarithm_of_sum(exponential(magnitude));
 }
 
-/* With e = exp(x), tanh(log(1 + e)) = (e * e + 2 * e) / (e * e + 2 * e + 2); above zero both are
- * divided by e * e, which may be infinite. */
+/* With e = exp(x), tanh(log(1 + e)) = (e * e + 2 * e) / (e * e + 2 * e + 2). Above zero both are
+ * divided by e * e, which may be infinite. Far below zero e is subnormal where x * e is not, so
+ * that it is computed of x + FAR, which is exact between -2 * FAR and -FAR / 2, and x * e is
+ * scaled. */
 static inline vector mish(vector x) {
+#if PPLCONV_F64
+    const element far = 512, scale = 4.377491037053051e-223; /* exp(-far) */
+#else
+    const element far = 64, scale = (element)1.603810890548638e-28; /* exp(-far) */
+#endif
     const vector zero = {0}, one = zero + (element)1, two = one + one;
-    const vector e = exponential(if_negative(x, x, -x));
-    const vector below = multiply_add(e, e, e + e), above = e + e + one;
-    const vector numerator = if_negative(x, below, above);
-    const vector rest = if_negative(x, two, two * e * e);
-    return at_least(x, zero - EXP_LIMIT) * (numerator / (numerator + rest));
+    x = at_least(x, zero - 2 * far); /* NaN stays */
+    const vector y = if_negative(x, x, -x);
+    const vector_bits is_far = (vector_bits)(x < zero - far);
+    const vector shifted = exponential(y + select_lanes(is_far, zero + far, zero));
+    const vector factor = select_lanes(is_far, zero + scale, one), e = shifted * factor;
+    const vector product = x * shifted * factor, above = e + e + one;
+    const vector numerator = if_negative(x, multiply_add(product, e, product + product), above);
+    const vector divisor =
+        if_negative(x, multiply_add(e, e + two, two), multiply_add(two * e, e, above));
+    const vector quotient = numerator / divisor;
+    return if_negative(x, quotient, x * quotient);
 }
 
 static inline vector square_root(vector x) {

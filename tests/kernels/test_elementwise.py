@@ -28,7 +28,7 @@ ALLOWED = {
     "SILU": 2.0,
     "HARDSWISH": 2.0,
     "SOFTPLUS": 2.0,
-    "MISH": 2.0,
+    "MISH": 2.5,
 }
 UNARY = {
     "COPY", "NEGATE", "ABSOLUTE", "SQUARE_ROOT", "FLOOR", "CEIL", "ROUND", "EXPONENTIAL",
