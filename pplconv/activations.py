@@ -71,7 +71,7 @@ class Kind:
 
     @property
     def is_curve(self) -> bool:
-        """Whether the kernel `curve` computes it, where nothing else follows the store."""
+        """Whether the kernel `curve` computes it."""
         return self.instruction in OF_CURVE
 
 

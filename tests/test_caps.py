@@ -18,7 +18,6 @@ pytestmark = [
 FILE = """
 import os
 import signal
-import time
 import pytest
 from levels import allowed_isas
 from pplconv import config

@@ -222,7 +222,6 @@ cdef class Program:
             for i in range(size):
                 b.code[b.follow.count + i] = finish.code[i]
             b.follow.code, b.follow.count = b.code, b.follow.count + <int> size
-            b.follow.is_curve = b.follow.is_curve and size == 0
             b.follow.scale, b.follow.offset = finish.scale, finish.offset
             self.kept.append(finish)
         return 0

@@ -101,11 +101,14 @@ cdef inline void complete(const Shape *s, const Tensors *t, void *data, int64_t 
     # All that follows the store of a block, which lies in L1; `channel` is its first.
     cdef const Follow *f = &t.follow
     cdef pplconv_elementwise_args e
-    cdef pplconv_stream[6] streams
+    cdef pplconv_stream[5] streams
     cdef pplconv_stream *last = streams
     if f.count == 0:
         return
+    e.code, e.code_count = f.code, f.count
+    e.rows, e.columns = rows, columns
     last.data, last.rs, last.step, last.reg = data, row_stride, True, ELEMENT
+    e.inputs, e.outputs, e.output_count = streams, last, 1
     last += 1
     if f.slope != NULL:  # the second, as `curve` has it
         last.data, last.rs, last.step = <void *> f.slope, 0, False
@@ -113,6 +116,14 @@ cdef inline void complete(const Shape *s, const Tensors *t, void *data, int64_t 
             last[0] = of_channels(s, f.slope, channel, channels_in_rows)
         last.reg = SLOPE
         last += 1
+    if f.is_curve:
+        # One instruction a call costs less than a longer program, which is interpreted.
+        e.code_count, e.input_count = 1, last - streams
+        s.curve(&e)
+        if f.count == 1:
+            return
+        e.code, e.code_count = f.code + 1, f.count - 1
+        last = streams + 1
     if f.scale != NULL:
         last[0] = of_channels(s, f.scale, channel, channels_in_rows)
         last.reg = SCALE
@@ -126,15 +137,8 @@ cdef inline void complete(const Shape *s, const Tensors *t, void *data, int64_t 
         last.data = <char *> t.after + (<char *> data - t.y)
         last.reg = AFTER
         last += 1
-    last[0] = streams[0]
-    e.inputs, e.input_count = streams, last - streams
-    e.code, e.code_count = f.code, f.count
-    e.outputs, e.output_count = last, 1
-    e.rows, e.columns = rows, columns
-    if f.is_curve:
-        s.curve(&e)
-    else:
-        s.elementwise(&e)
+    e.input_count = last - streams
+    s.elementwise(&e)
 
 
 cdef inline int64_t epilogue_flags(const Shape *s, const Tensors *t, int64_t bias) noexcept nogil:

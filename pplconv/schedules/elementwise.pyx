@@ -11,7 +11,6 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 
 from pplconv._kernels cimport (
-    PPLCONV_DO_WHERE,
     PPLCONV_MOST_REGISTERS,
     find,
     pplconv_dequantize_args,
@@ -23,9 +22,11 @@ from pplconv._kernels cimport (
 from pplconv.schedules.base cimport ceil_div, least
 from pplconv.schedules.work cimport Tensors, Work
 
+from pplconv._kernels import INSTRUCTIONS
 from pplconv.memory.dtypes import DTYPES
 from pplconv.schedules.work import check_numbers, extent_of
 
+_OPERATIONS = frozenset(INSTRUCTIONS.values())
 # The names that `__cinit__` reads lengths from.
 globals().update(MOST_DIMS=MOST_DIMS, MOST_STREAMS=MOST_STREAMS, MOST_CODE=MOST_CODE,
                  TILE_ELEMENTS=TILE_ELEMENTS)
@@ -206,7 +207,7 @@ cdef class Elementwise(Work):
             self.extents[array] = max(self.extents[array], extent)
         for i, line in enumerate(fields["code"]):
             op, to, a, b, c = line
-            if not (0 <= op <= PPLCONV_DO_WHERE and 0 <= to < PPLCONV_MOST_REGISTERS):
+            if op not in _OPERATIONS or not 0 <= to < PPLCONV_MOST_REGISTERS:
                 raise ValueError(f"no such instruction: {line}")
             if not {a, b, c} <= written:
                 raise ValueError(f"an instruction reads what nothing wrote: {line}")

@@ -19,7 +19,7 @@ cdef struct Follow:
     # activation first, if there is one. Registers have the element, for its channel a number of
     # `scale` and one of `offset`, the element of `Tensors.after` in its place, and a number of
     # `slope`, for its channel or one for all. More than an activation is only where nothing is
-    # converted. `is_curve` says that it is no more, and that `curve` computes it.
+    # converted. `is_curve` says that `curve` computes the first instruction.
     const pplconv_instruction *code
     int count
     bint is_curve, slope_of_channel
