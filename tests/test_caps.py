@@ -93,5 +93,9 @@ def test_what_fails_is_named_with_its_cap(tmp_path, wrong, said):
 
 
 def test_the_first_failure_can_end_the_run(tmp_path):
-    done = run_caps(tmp_path, FILE.replace("WRONG", "assert 0"), "--maxfail=1")
+    done = run_caps(
+        tmp_path,
+        FILE.replace("WRONG", "assert 0").replace('"torn_down"', "os.devnull"),
+        "--maxfail=1",
+    )
     assert done.returncode == 1 and "stopping after 1 failures" in done.stdout
