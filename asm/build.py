@@ -52,6 +52,8 @@ TEMPLATES = ROOT / "templates"
 # No kernel calls back, and those in assembly have no tables to unwind by either.
 C_FLAGS = (
     *("-std=gnu11", "-Wall", "-Wextra", "-ffp-contract=off", "-fno-math-errno"),
+    # Python's own flags may have -fwrapv, with which gcc 12 crashes in `elementwise`.
+    "-fno-wrapv",
     "-fno-asynchronous-unwind-tables",
 )
 HIDDEN = ("-fvisibility=hidden",)
