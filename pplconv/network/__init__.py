@@ -16,11 +16,14 @@ module              what lives there
 `padding`           ``auto_pad`` and ``output_shape`` in numbers
 `values`            what is known of a graph's values: constants, shapes, channels
 `rules`             the rules of rewriting, one module for each family
+`fused_nodes`       what nodes of ours mean: a convolution or product, and what follows it
+`integer_nodes`     the same of integers
+`channel_affine`    scales and offsets of channels, and weights that take them in
 `session`           `InferenceSession`: what users see
 `refusals`          operators that cannot run, said all at once
 `nodes`             the nodes of a specialised graph as operators see them
 `fusion`            which element-wise nodes run as one pass
-`operators`         what each operator becomes: steps, or views of what is there
+`operators`         what is known of each operator, and what its nodes become
 `collapse`          dimensions that arrays run through in one step become one
 `copying`           copies between values that lie differently
 `host`              steps that run in Python

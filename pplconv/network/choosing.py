@@ -7,18 +7,15 @@ Values that only move share a scale with what they are moved from, so that nothi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 import onnx_ir as ir
 
-from .values import FLOATS, attribute_int, attribute_string, constant, is_constant, scalar
+from .operators.table import ROWS
+from .operators.table_row import Moves
+from .values import FLOATS, attribute_int, constant, is_constant
 
 __all__ = ["Choice", "choose"]
-
-MOVES = frozenset({
-    "Concat", "Flatten", "Identity", "MaxPool", "Pad", "Reshape", "Resize", "Slice", "Squeeze",
-    "Transpose", "Unsqueeze",
-})  # fmt: skip
 
 
 class Choice:
@@ -62,7 +59,7 @@ class Choice:
         What is computed in float32 for others stays there for readers that compute in float32.
         """
         if node in self.products or not _is_stored(value, self):
-            return node in self.products or node.op_type in MOVES or _is_sum(node, self)
+            return node in self.products or bool(_moved(node)) or _is_sum(node, self)
         return True
 
 
@@ -122,7 +119,7 @@ def _extended(value: ir.Value, choice: Choice) -> bool:
     if node is None:
         return False
     if _moves(node):
-        sources = [v for v in node.inputs[: None if node.op_type == "Concat" else 1] if v]
+        sources = [value for value in _moved(node) if value]
         new = [choice.add(source) for source in sources]
         return any([*new, *(choice.join(source, value) for source in sources)])
     summed = _clamped(node)
@@ -134,21 +131,24 @@ def _extended(value: ir.Value, choice: Choice) -> bool:
 
 def _moves(node: ir.Node) -> bool:
     """Whether a node moves elements, or chooses among them, and adds none but zeros."""
-    if node.domain or node.op_type not in MOVES or node.inputs[0] is None:
-        return False
-    if node.inputs[0].dtype not in FLOATS:
-        return False
-    if node.op_type == "Resize":
-        crops = attribute_string(node, "coordinate_transformation_mode", "half_pixel")
-        nearest = attribute_string(node, "mode", "nearest") == "nearest"
-        return nearest and crops != "tf_crop_and_resize"
-    if node.op_type == "Pad":
-        value = node.inputs[2] if len(node.inputs) > 2 else None
-        filled = attribute_string(node, "mode", "constant") == "constant"
-        return not filled or value is None or scalar(value) == 0
-    operands = node.inputs if node.op_type == "Concat" else node.inputs[:1]
-    others = node.outputs[1:]
-    return not any(map(is_constant, operands)) and not any(value.uses() for value in others)
+    operands, others = _moved(node), node.outputs[1:]
+    return (
+        bool(operands)
+        and operands[0] is not None
+        and operands[0].dtype in FLOATS
+        and ROWS[node.op_type].moves_if(node)
+        and not any(map(is_constant, operands))
+        and not any(value.uses() for value in others)
+    )
+
+
+def _moved(node: ir.Node) -> Sequence[ir.Value | None]:
+    """Operands of a node that it only moves."""
+    row = None if node.domain else ROWS.get(node.op_type)
+    if row is None or row.moves is Moves.NOTHING:
+        return ()
+    operands: Sequence[ir.Value | None] = node.inputs
+    return operands if row.moves is Moves.ALL else operands[:1]
 
 
 def _clamped(node: ir.Node) -> ir.Node | None:

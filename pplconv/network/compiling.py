@@ -24,11 +24,13 @@ from .fusion import Chain, chains, written
 from .host import host_step, run_host
 from .layouts import in_planes
 from .nodes import Graph, Node, graph_of
-from .numpy_operators import COMPUTED, IN_PIECES
-from .operators import OPERATORS
+from .numpy_operators.transposed import ConvTranspose
+from .numpy_operators.types import Compute
 from .operators.convolution import prices
 from .operators.elementwise import Stream, emit_outputs, emit_program
-from .operators.movement import plan_concats, plan_views
+from .operators.placement import plan_concats, plan_views
+from .operators.table import ROWS
+from .operators.table_row import Python
 from .operators.unfused import unfused
 from .opsets import OPSET
 from .progress import in_parts
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
 
 # Times that a copy takes in Python of what it takes in loops.
 _IN_PYTHON = 32
+# Pieces of fused nodes that a `ReferenceEvaluator` of ONNX errs in.
+_NEW_OPERATORS = [ConvTranspose]
 
 
 @dataclass(eq=False)
@@ -221,9 +225,9 @@ def _external(graph: Graph, name: str, number: int) -> Value:
 
 
 def _lower(node: Node, builder: Builder, graph: Graph) -> None:
-    operator = OPERATORS.get(node.op)
-    if operator is not None and operator.serves(node, graph):
-        operator.lower(node, builder, graph)
+    row = ROWS.get(node.op)
+    if row is not None and row.loops is not None and row.loops.serves(node, graph):
+        row.loops.lower(node, builder, graph)
         return
     names = list(dict.fromkeys(name for name in node.inputs if name))
     written = [name for name in node.outputs if name]
@@ -231,7 +235,9 @@ def _lower(node: Node, builder: Builder, graph: Graph) -> None:
         for name in written:
             builder.deliver(name, builder.new(graph.shapes[name], graph.dtypes[name]))
         return
-    call = _in_numpy(node, graph) or _in_reference(node)
+    python = Python.REFERENCE if row is None else row.python
+    assert python is not Python.NOBODY, f"{node.op} was made where no loop serves it"
+    call = _in_reference(node) if isinstance(python, Python) else _in_numpy(python, node, graph)
     values = [builder.new(graph.shapes[name], graph.dtypes[name]) for name in written]
     reads = [builder.values[name] for name in names]
     builder.emit(host_step(node.op, call, reads, values, written))
@@ -239,11 +245,8 @@ def _lower(node: Node, builder: Builder, graph: Graph) -> None:
         builder.deliver(name, value)
 
 
-def _in_numpy(node: Node, graph: Graph) -> Callable[..., Sequence[Any]] | None:
-    """Give the function of a node's arrays that computes it here; None if there is none."""
-    compute = COMPUTED.get(node.op)
-    if compute is None:
-        return None
+def _in_numpy(compute: Compute, node: Node, graph: Graph) -> Callable[..., Sequence[Any]]:
+    """Give the function of a node's arrays that computes it here."""
     names = list(dict.fromkeys(name for name in node.inputs if name))
     shapes = [graph.shapes[name] for name in node.outputs if name]
 
@@ -259,7 +262,7 @@ def _in_reference(node: Node) -> Callable[..., Sequence[Any]]:
     names = list(dict.fromkeys(name for name in node.inputs if name))
     written = [name for name in node.outputs if name]
     try:
-        evaluator = ReferenceEvaluator(_proto(node), new_ops=IN_PIECES)
+        evaluator = ReferenceEvaluator(_proto(node), new_ops=_NEW_OPERATORS)
     except MemoryError:
         raise
     except Exception as error:
@@ -278,7 +281,7 @@ def _in_reference(node: Node) -> Callable[..., Sequence[Any]]:
 
 def _proto(node: Node) -> onnx.ModelProto:
     """A model of one node, for ONNX's reference."""
-    assert node.source is not None, "nodes of ours alone always have loops"
+    assert node.source is not None
     protos = unfused(node) if node.op.startswith("pplconv.") else [ir.to_proto(node.source)]
     inputs = [onnx.ValueInfoProto(name=name) for name in dict.fromkeys(node.inputs) if name]
     outputs = [onnx.ValueInfoProto(name=name) for name in node.outputs if name]

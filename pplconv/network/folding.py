@@ -12,9 +12,9 @@ from onnxscript.optimizer._constant_folding import FoldConstantsPass
 
 from .contradictions import ContradictionError, check_node
 from .nodes import attributes_of
-from .numpy_operators import COMPUTED
 from .numpy_operators.reductions import REDUCTIONS, fits
 from .operands import end_before_the_first, reduce_once
+from .operators.table import COMPUTED
 from .padding import POOLS, infer_pool, resolve_node, settle_pool
 from .resizing import infer_resize
 from .texts import printable

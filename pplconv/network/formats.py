@@ -22,26 +22,22 @@ from ..numerics import numerics_of
 from .builder import Settings
 from .fusion import is_elementwise
 from .nodes import Constants, Graph, Node, as_type, stored_name
-from .operators import OPERATORS
-from .operators.movement import VIEWS
-from .operators.rows import KINDS
+from .operators.table import ROWS
+from .operators.table_row import Format
 
 HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
 _BOTH = (HALF, SINGLE)
-# What decides where half precision begins: the loops that compute in it.
-_COMPUTED = frozenset({
-    "Conv", "ConvTranspose", "Gemm", "MatMul", "pplconv.Conv", "pplconv.ConvTranspose",
-    "pplconv.Linear",
-})  # fmt: skip
-_MOVED = frozenset({*VIEWS, "Concat", "Pad"})
-# Their loops load and store float16 and compute in float32. Sums may be beyond float16 before they
-# are divided, so that of the reductions only those that compare are here.
-_LOADED = frozenset({
-    "AveragePool", "LayerNormalization", "LogSoftmax", "MaxPool", "Resize", "Softmax",
-    *(op for op, kind in KINDS.items() if kind in ("MAX", "MIN")),
-})  # fmt: skip
-# Operators whose later inputs are numbers of their own, in the type that the model has them in.
-_ARRAYS = {"Resize": 1}
+
+
+def _format(node: Node) -> Format:
+    row = ROWS.get(node.op)
+    return Format.SINGLE if row is None else row.format
+
+
+def _arrays(node: Node) -> int | None:
+    """How many inputs of a node are stored in its own type; None: all."""
+    row = ROWS.get(node.op)
+    return None if row is None else row.arrays
 
 
 def half_level() -> str | None:
@@ -121,21 +117,19 @@ class _Formats:
         given = [*self.floats(node.outputs), *self.floats(self.arrays(node))]
         if not all(may_be_half(self.graph.dtypes[name], self.precision) for name in given):
             return SINGLE
-        if node.op in _COMPUTED and node.inputs[1] in self.graph.constants:
+        format = _format(node)
+        if format is Format.LEADS and node.inputs[1] in self.graph.constants:
             # Weights are as `Conv2d` takes them.
             return HALF if self.survives(node.inputs[2:]) else SINGLE
-        flexible = node.op in _MOVED or node.op in _LOADED
-        if not flexible and not is_elementwise(node, self.seen_as[HALF]):
+        if format is not Format.FOLLOWS and not is_elementwise(node, self.seen_as[HALF]):
             return SINGLE
         return HALF if self.mostly_half(node) and self.survives(self.arrays(node)) else SINGLE
 
     def is_served(self, node: Node, dtype: np.dtype[Any]) -> bool:
         """Whether loops of ours compute a node of a type."""
         graph = self.seen_as[dtype]
-        operator = OPERATORS.get(node.op)
-        return is_elementwise(node, graph) or (
-            operator is not None and operator.serves(node, graph)
-        )
+        row = ROWS.get(node.op)
+        return is_elementwise(node, graph) or (row is not None and row.is_served(node, graph))
 
     def survives(self, names: list[str]) -> bool:
         """Whether no number that is known beforehand is lost in float16."""
@@ -147,7 +141,7 @@ class _Formats:
 
     def arrays(self, node: Node) -> list[str]:
         """Inputs that are stored as the node wants them."""
-        return node.inputs[: _ARRAYS.get(node.op)]
+        return node.inputs[: _arrays(node)]
 
     def mostly_half(self, node: Node) -> bool:
         """Whether most of what a node reads is there as float16, where it was computed."""
@@ -215,8 +209,8 @@ class _Formats:
 def _seen_as(graph: Graph, dtype: np.dtype[Any]) -> Graph:
     """The same graph, float16 and float32 being one type, of which numbers for Resize are not."""
     apart = {
-        name for node in graph.nodes if node.op in _ARRAYS
-        for name in node.inputs[_ARRAYS[node.op] :]
+        name for node in graph.nodes if _arrays(node) is not None
+        for name in node.inputs[_arrays(node) :]
     }  # fmt: skip
     dtypes = {
         name: dtype if own in _BOTH and name not in apart else own

@@ -11,7 +11,8 @@ from .._kernels import MOST_REGISTERS
 from ..schedules.elementwise import MOST_CODE, MOST_STREAMS
 from .nodes import Graph, Node
 from .operators.elementwise import INTEGERS, NATIVE, SINGLE, numbers_of
-from .operators.expressions import EXPRESSIONS, Code, assign
+from .operators.expressions import Code, assign
+from .operators.table import EXPRESSIONS
 from .storage import Value
 
 MOST_NODES = 16

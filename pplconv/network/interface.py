@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx_ir as ir
 
+from .operators.table import ROWS
 from .storage import Array
 
 _TYPES = {
@@ -15,13 +16,6 @@ _TYPES = {
     "float64": "tensor(double)", "int8": "tensor(int8)", "int16": "tensor(int16)",
     "int32": "tensor(int32)", "int64": "tensor(int64)", "uint8": "tensor(uint8)",
     "uint16": "tensor(uint16)", "uint32": "tensor(uint32)", "uint64": "tensor(uint64)",
-}  # fmt: skip
-
-# Operands that shapes follow from, or which nodes there are.
-_SHAPE_OPERANDS = {
-    "ConstantOfShape": (0,), "Expand": (1,), "If": (0,), "OneHot": (1,), "Pad": (1, 3),
-    "Range": (0, 1, 2), "Reshape": (1,), "Resize": (1, 2, 3), "Slice": (1, 2, 3, 4), "Split": (1,),
-    "Squeeze": (1,), "Tile": (1,), "TopK": (1,), "Unsqueeze": (1,),
 }  # fmt: skip
 
 
@@ -122,6 +116,13 @@ def shape_inputs(graph: ir.Graph) -> frozenset[str]:
         value.name or ""
         for value in graph.inputs
         for node, operand in value.uses()
-        if operand
-        in _SHAPE_OPERANDS.get(node.op_type, (1,) if node.op_type.startswith("Reduce") else ())
+        if operand in _shape_operands(node)
     )
+
+
+def _shape_operands(node: ir.Node) -> tuple[int, ...]:
+    """Operands of a node that shapes follow from, or which nodes there are."""
+    if node.op_type == "If":
+        return (0,)
+    row = ROWS.get(node.op_type)
+    return () if row is None else row.shapes

@@ -19,19 +19,13 @@ from dataclasses import dataclass, field
 from .fusion import Chain
 from .min_cut import source_side
 from .nodes import Graph, Node
-from .operators import OPERATORS
-from .operators.movement import RESHAPED
-from .operators.rows import KINDS
+from .operators.table import ROWS
+from .operators.table_row import Layout
 
 __all__ = ["in_planes"]
 
 # The model errs by some percent; a layout that wins by less is not worth a change.
 CLEAR = 1.15
-CONVOLUTIONS = ("Conv", "pplconv.Conv")
-# Parts of images, and images in another type, which lie as the whole does.
-PARTS = ("Identity", "Slice", "Split", "pplconv.Reformat")
-# What reads images however they lie.
-INDIFFERENT = {*KINDS, "DepthToSpace", "Expand", "Gather", "SpaceToDepth", "Transpose"}
 
 Prices = tuple[float, float]
 # Nodes of the cut that stand for the layouts themselves.
@@ -121,30 +115,25 @@ def _add(
         # What is repeated is small, or changes nothing.
         network.read([name for name in item.inputs() if graph.shapes[name] == whole], own)
         return
-    served = item.op in OPERATORS and OPERATORS[item.op].serves(item, graph)
+    row = ROWS.get(item.op)
+    # In Python images lie as they may; what it gives is plain.
+    layout = row.layout if row is not None and row.is_served(item, graph) else Layout.PYTHON
     images = [name for name in item.inputs if name and name not in graph.constants]
-    if served and item.op in CONVOLUTIONS:
-        chosen[item.outputs[0]] = network.maker[item.outputs[0]] = own = network.node()
+    outputs = [name for name in item.outputs if name]
+    if layout in (Layout.PRICED, Layout.FREE):
+        chosen[outputs[0]] = network.maker[outputs[0]] = own = network.node()
         network.read(images, own)
-        pixels, planes = prices(item)
-        planes *= CLEAR
-        least = min(pixels, planes)
-        network.edges += [(_PLANES, own, pixels - least), (own, _PIXELS, planes - least)]
-    elif served and item.op == "Concat":
-        chosen[item.outputs[0]] = network.maker[item.outputs[0]] = own = network.node()
-        network.read(images, own)
-    elif served and item.op in PARTS:
-        for name in item.outputs:
-            if name and images and images[0] in network.maker:
-                network.maker[name] = network.maker[images[0]]
-    elif served and item.op in RESHAPED:
-        network.read(images, _PLANES)
-        network.maker[item.outputs[0]] = _PLANES
-    elif served and item.op in INDIFFERENT:
-        pass
-    elif served:
-        network.read(images, _PIXELS)
-        network.maker.update((name, _PIXELS) for name in item.outputs if name)
-    else:
-        # In Python they lie as they may; what it gives is plain.
-        network.maker.update((name, _PLANES) for name in item.outputs if name)
+        if layout is Layout.PRICED:
+            pixels, planes = prices(item)
+            planes *= CLEAR
+            least = min(pixels, planes)
+            network.edges += [(_PLANES, own, pixels - least), (own, _PIXELS, planes - least)]
+    elif layout is Layout.KEPT:
+        if images and images[0] in network.maker:
+            network.maker.update(dict.fromkeys(outputs, network.maker[images[0]]))
+    elif layout in (Layout.PLANES, Layout.PIXELS):
+        side = _PLANES if layout is Layout.PLANES else _PIXELS
+        network.read(images, side)
+        network.maker.update(dict.fromkeys(outputs, side))
+    elif layout is Layout.PYTHON:
+        network.maker.update(dict.fromkeys(outputs, _PLANES))

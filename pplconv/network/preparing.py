@@ -107,7 +107,7 @@ def specialize(
     -------
     Prepared
         A model in which each value has a fixed shape and a type, with fused nodes of the domain
-        ``pplconv`` (see `rules.fused`).  Weights that did not change are shared.
+        ``pplconv`` (see `fused_nodes`).  Weights that did not change are shared.
 
     Raises
     ------

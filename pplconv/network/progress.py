@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .nodes import Graph
+from .nodes import Graph, Node
+from .operators.table import ROWS
 
 if TYPE_CHECKING:
     from ..planner.racing import Progress
 
 __all__ = ["in_parts"]
-
-# Those that ask for plans.
-_PLANNED = {"Conv", "ConvTranspose", "GRU", "Gemm", "LSTM", "Linear", "MatMul"}
 
 
 def in_parts(progress: Progress, graph: Graph) -> Callable[[str], Progress]:
@@ -31,7 +29,7 @@ def in_parts(progress: Progress, graph: Graph) -> Callable[[str], Progress]:
     callable
         Gives, for the text of a plan, what its search reports to.
     """
-    total = max(sum(n.op.removeprefix("pplconv.") in _PLANNED for n in graph.nodes), 1)
+    total = max(sum(map(_is_planned, graph.nodes)), 1)
     begun = 0
 
     def part(text: str) -> Progress:
@@ -45,3 +43,8 @@ def in_parts(progress: Progress, graph: Graph) -> Callable[[str], Progress]:
         return tell
 
     return part
+
+
+def _is_planned(node: Node) -> bool:
+    row = ROWS.get(node.op)
+    return row is not None and row.planned

@@ -8,26 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from .fused_nodes import DOMAIN
 from .nodes import Node
-from .numpy_operators import COMPUTED
-from .operators import OPERATORS
-from .operators.expressions import EXPRESSIONS
-from .rules.fused import DOMAIN
+from .operators.table import ROWS
 from .storage import Array
 from .texts import printable
 from .values import attribute_int, attribute_string
 
-# Operators that no loop of ours computes, or not for all types and attributes: ONNX's reference
-# does, in Python. Most of them stand where shapes are computed, and are gone when shapes are known.
-BY_REFERENCE = frozenset({
-    "And", "ArgMax", "ArgMin", "BatchNormalization", "Cast", "CastLike", "Constant",
-    "ConstantOfShape", "DepthToSpace", "Dropout", "Einsum", "Elu", "Equal", "EyeLike",
-    "GRU", "GatherND", "Greater", "GreaterOrEqual", "GroupNormalization", "InstanceNormalization",
-    "IsInf", "IsNaN", "LSTM", "Less", "LessOrEqual", "Mod", "NonMaxSuppression", "NonZero", "Not",
-    "Or", "RNN", "Range", "ScatterElements", "ScatterND", "Selu", "Shape", "Sign", "Size",
-    "Softplus", "Softsign", "SpaceToDepth", "Tile", "TopK", "Trilu", "Where", "Xor",
-})  # fmt: skip
-IN_PYTHON = BY_REFERENCE | COMPUTED.keys()
 # What each gate of a recurrent operator is followed by, for one direction. ONNX's reference takes
 # no other ones, no bound and no lengths, and does not say so.
 ACTIVATIONS = {"GRU": ("sigmoid", "tanh"), "LSTM": ("sigmoid", "tanh", "tanh"), "RNN": ("tanh",)}
@@ -45,7 +32,7 @@ def check_operators(graph: ir.Graph, fallback: bool) -> None:
     graph : ir.Graph
         A prepared graph.
     fallback : bool
-        Whether ONNX's reference may run what is not listed here.
+        Whether ONNX's reference may run what has no row.
 
     Raises
     ------
@@ -61,9 +48,7 @@ def check_operators(graph: ir.Graph, fallback: bool) -> None:
         if unserved:
             found[f"{node.op_type} with {unserved}"].append(node.name or "?")
             continue
-        if node.domain == "" and (
-            node.op_type in OPERATORS or node.op_type in EXPRESSIONS or node.op_type in IN_PYTHON
-        ):
+        if node.domain == "" and node.op_type in ROWS:
             continue
         if node.domain == "" and node.op_type not in CONTROL_FLOW:
             if fallback:

@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from .. import planner
 from .builder import Settings
 from .nodes import Graph, Node
-
-# What moving one element costs, in floating-point operations at the peak of a core.
-FLOPS_OF_AN_ELEMENT = 8
+from .operators import costs
+from .operators.table import ROWS
 
 
 def flops_of(node: Node, graph: Graph) -> int:
     """Estimate the floating-point operations of a node; an element that is moved counts as some."""
-    shapes = graph.shapes
-    written = sum(math.prod(shapes[name]) for name in node.outputs if name)
-    kind = node.op.removeprefix("pplconv.")
-    if kind in ("Conv", "ConvTranspose"):
-        weight = shapes[node.inputs[1]]
-        pixels = written if kind == "Conv" else math.prod(shapes[node.inputs[0]])
-        return 2 * pixels * math.prod(weight[1:])
-    if kind in ("Gemm", "Linear", "MatMul"):
-        columns = max(shapes[node.outputs[0]][-1:], default=1)
-        return 2 * written * (math.prod(shapes[node.inputs[1]][-2:]) // max(columns, 1))
-    if kind in ("GRU", "LSTM"):
-        times = math.prod(shapes[node.inputs[0]][:2])
-        return 2 * times * sum(math.prod(shapes[name]) for name in node.inputs[1:3])
-    return FLOPS_OF_AN_ELEMENT * written
+    row = ROWS.get(node.op)
+    return (costs.moved if row is None else row.flops)(node, graph)
 
 
 def with_team(settings: Settings, graph: Graph) -> Settings:

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 
-from pplconv.network.rules.fused import DOMAIN, LINEAR, Port, activation_of, inputs_of
+from pplconv.network.fused_nodes import DOMAIN, LINEAR, Port, activation_of, inputs_of
 
 Arrays = Mapping[str, np.ndarray]
 

@@ -130,7 +130,7 @@ def fused(prepared: Prepared) -> list[Any]:
 
 def has(node: Any, *ports: Any) -> bool:
     """Whether a fused convolution takes exactly these inputs beside X, W and B."""
-    from pplconv.network.rules.fused import Port, inputs_of
+    from pplconv.network.fused_nodes import Port, inputs_of
 
     found = {Port(i) for i, value in enumerate(inputs_of(node)) if value is not None and i > 2}
     return found == set(ports)

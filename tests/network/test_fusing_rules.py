@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphs import Graph, fused, has, operators, rewritten
-from pplconv.network.rules.fused import Port, activation_of, inputs_of
+from pplconv.network.fused_nodes import Port, activation_of, inputs_of
 
 pytestmark = pytest.mark.unemulated("reads and rewrites graphs, which no machine changes")
 

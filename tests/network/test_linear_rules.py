@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from graphs import Graph, fused, operators, rewritten
-from pplconv.network.rules.fused import activation_of, inputs_of
+from pplconv.network.fused_nodes import activation_of, inputs_of
 
 pytestmark = pytest.mark.unemulated("reads and rewrites graphs, which no machine changes")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pplconv.network.rules.integer_nodes import RESIDUAL
+from pplconv.network.integer_nodes import RESIDUAL
 from quantizing import S8, U8, Quantized, compared, folded, kinds
 
 pytestmark = pytest.mark.unemulated("reads and rewrites graphs; onnxruntime crashes there")

@@ -10,7 +10,7 @@ import onnx_ir as ir
 import pytest
 
 from graphs import Graph
-from pplconv.network.rules.channel_affine import Affine, Weights, after, before
+from pplconv.network.channel_affine import Affine, Weights, after, before
 from pplconv.network.scaling import ScaledTensor, scaled, stays_finite
 from pplconv.network.session import InferenceSession
 

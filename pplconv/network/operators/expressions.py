@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ..._kernels import INSTRUCTIONS
-from ...activations import CURVES, KINDS
 
 
 class Code:
@@ -46,11 +45,14 @@ class Code:
 Write = Callable[[Code, Sequence[int], dict[str, Any], Sequence[Any]], int]
 
 
-def _plain(op: str) -> Write:
+def plain(op: str) -> Write:
+    """One instruction, on all operands."""
     return lambda code, x, attributes, known: code.do(op, *x)
 
 
-def _chain(op: str) -> Write:
+def chain(op: str) -> Write:
+    """One instruction of two operands, along any number of them."""
+
     def write(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
         total = x[0]
         for other in x[1:]:
@@ -60,34 +62,40 @@ def _chain(op: str) -> Write:
     return write
 
 
-def _mean(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+def mean(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+    """Mean: a sum, divided by the number of operands."""
     total = x[0]
     for other in x[1:]:
         total = code.do("ADD", total, other)
     return code.do("DIVIDE", total, code.scalar(len(x)))
 
 
-def _clip(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+def clip(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+    """Clip, whose bounds are operands; infinite where they are left out."""
     low = x[1] if len(x) > 1 and x[1] >= 0 else code.scalar(-math.inf)
     high = x[2] if len(x) > 2 and x[2] >= 0 else code.scalar(math.inf)
     return code.do("CLIP", x[0], low, high)
 
 
-def _relu(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+def relu(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+    """Relu."""
     return code.do("CLIP", x[0], code.scalar(0.0), code.scalar(math.inf))
 
 
-def _leaky_relu(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+def leaky_relu(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+    """LeakyRelu."""
     return code.do("SLOPE", x[0], code.scalar(attributes.get("alpha", 0.01)))
 
 
-def _hard_sigmoid(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+def hard_sigmoid(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+    """HardSigmoid: a line between two bounds."""
     alpha, beta = attributes.get("alpha", 0.2), attributes.get("beta", 0.5)
     line = code.do("MULTIPLY_ADD", x[0], code.scalar(alpha), code.scalar(beta))
     return code.do("CLIP", line, code.scalar(0.0), code.scalar(1.0))
 
 
-def _swish(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+def swish(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+    """Swish, of which SiLU is the one with a factor of 1."""
     alpha = attributes.get("alpha", 1.0)
     if alpha == 1.0:
         return code.do("SILU", x[0])
@@ -95,7 +103,8 @@ def _swish(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
     return code.do("MULTIPLY", x[0], gate)
 
 
-def _gelu(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+def gelu(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+    """Gelu, by the error function or by the hyperbolic tangent."""
     half = code.do("MULTIPLY", x[0], code.scalar(0.5))
     if attributes.get("approximate", "none") == "tanh":
         cube = code.do("MULTIPLY", code.do("MULTIPLY", x[0], x[0]), x[0])
@@ -107,7 +116,8 @@ def _gelu(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
     return code.do("MULTIPLY_ADD", half, curve, half)
 
 
-def _power(code: Code, x: Sequence[int], attributes: Any, known: Sequence[Any]) -> int:
+def power(code: Code, x: Sequence[int], attributes: Any, known: Sequence[Any]) -> int:
+    """Pow; exponents that are common have instructions of their own."""
     exponent = known[1]
     if exponent is not None and exponent.size and (exponent == exponent.flat[0]).all():
         number = float(exponent.flat[0])
@@ -120,43 +130,9 @@ def _power(code: Code, x: Sequence[int], attributes: Any, known: Sequence[Any]) 
     return code.do("POWER", x[0], x[1])
 
 
-def _reciprocal(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+def reciprocal(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+    """Reciprocal."""
     return code.do("DIVIDE", code.scalar(1.0), x[0])
-
-
-EXPRESSIONS: dict[str, Write] = {
-    "Abs": _plain("ABSOLUTE"),
-    "Add": _plain("ADD"),
-    "Ceil": _plain("CEIL"),
-    "Clip": _clip,
-    "Div": _plain("DIVIDE"),
-    "Erf": _plain("ERROR_FUNCTION"),
-    "Exp": _plain("EXPONENTIAL"),
-    "Floor": _plain("FLOOR"),
-    "Gelu": _gelu,
-    "HardSigmoid": _hard_sigmoid,
-    "LeakyRelu": _leaky_relu,
-    "Log": _plain("LOGARITHM"),
-    "Max": _chain("MAXIMUM"),
-    "Mean": _mean,
-    "Min": _chain("MINIMUM"),
-    "Mul": _plain("MULTIPLY"),
-    "Neg": _plain("NEGATE"),
-    "PRelu": _plain("SLOPE"),
-    "Pow": _power,
-    "Reciprocal": _reciprocal,
-    "Relu": _relu,
-    "Round": _plain("ROUND"),
-    "Sqrt": _plain("SQUARE_ROOT"),
-    "Sub": _plain("SUBTRACT"),
-    "Sum": _chain("ADD"),
-    "Swish": _swish,
-    "Tanh": _plain("HYPERBOLIC_TANGENT"),
-} | {
-    kind.onnx: _plain(kind.instruction)
-    for name, kind in KINDS.items()
-    if name in CURVES and not kind.onnx_attributes
-}
 
 
 def assign(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -18,11 +17,11 @@ from .convolution import explicit_pads, lies_in_pixels
 from .elementwise import SINGLE, Stream, emit_outputs, numbers_of
 from .expressions import Code
 from .quantized import emit, taps
+from .table_row import Lower
 
 BYTES = tuple(integers.RANGES)
 # Integers up to this are all numbers of float32.
 _EXACT = 1 << 24
-Lower = Callable[[Node, Builder, Graph], None]
 
 
 def _among_numbers(
@@ -99,7 +98,7 @@ def lower_average(node: Node, builder: Builder, graph: Graph) -> None:
     if whole and count * 255 < _EXACT:
         summed = replace(node, op="ReduceSum", attributes={"axes": [2, 3], "keepdims": 1})
         _among_numbers(
-            summed, builder, graph, rows.lower_reduction, zero, float(factor), own["y_zero"]
+            summed, builder, graph, rows.reduction("SUM"), zero, float(factor), own["y_zero"]
         )
         return
     dtype = graph.dtypes[node.outputs[0]]

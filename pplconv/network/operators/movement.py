@@ -86,6 +86,11 @@ def slices(node: Node, graph: Graph) -> list[tuple[int, int]] | None:
     return found
 
 
+def serves_slice(node: Node, graph: Graph) -> bool:
+    """Whether a Slice is a view: known, and forwards."""
+    return slices(node, graph) is not None
+
+
 def lower_slice(node: Node, builder: Builder, graph: Graph) -> None:
     """Slice with steps that are not negative: a view."""
     name = node.outputs[0]
@@ -177,41 +182,6 @@ def parts(node: Node, graph: Graph, whole: Value) -> list[tuple[str, Value]]:
     return found
 
 
-def plan_views(graph: Graph, builder: Builder) -> None:
-    """Have what is only reshaped on its way to an output written there."""
-    made = {name for node in graph.nodes for name in node.outputs}
-    for node in reversed(graph.nodes):
-        if node.op not in RESHAPED:
-            continue
-        wanted, source = builder.wanted.get(node.outputs[0]), node.inputs[0]
-        if wanted is None or source not in made or source in builder.wanted:
-            continue
-        if wanted.is_plain:
-            shape = graph.shapes[source]
-            strides = strides_of(shape, wanted.dtype.itemsize)
-            builder.wanted[source] = wanted.viewed(shape, strides)
-
-
-def plan_concats(graph: Graph, builder: Builder) -> None:
-    """Have results written straight to where a Concat joins them.
-
-    An input can be written there if it is computed, is a part of one Concat, and is no view.
-    """
-    made = {name: node for node in graph.nodes for name in node.outputs}
-    for node in reversed(graph.nodes):
-        if node.op != "Concat":
-            continue
-        name = node.outputs[0]
-        shape, dtype = graph.shapes[name], graph.dtypes[name]
-        if name not in builder.wanted:
-            builder.wanted[name] = builder.new(shape, dtype, builder.order(name, len(shape)))
-        for part, place in parts(node, graph, builder.wanted[name]):
-            maker = made.get(part)
-            if maker is None or part in builder.wanted or maker.op in VIEWS:
-                continue
-            builder.wanted[part] = place
-
-
 def lower_concat(node: Node, builder: Builder, graph: Graph) -> None:
     """Concat: a copy of what does not lie there yet."""
     name = node.outputs[0]
@@ -267,11 +237,3 @@ def serves_pad(node: Node, graph: Graph) -> bool:
     known = all(not name or name in graph.constants for name in node.inputs[1:])
     mode = node.attributes.get("mode", "constant")
     return known and mode == "constant" and math.prod(graph.shapes[node.outputs[0]]) > 0
-
-
-# Of these, the elements stay in their order.
-RESHAPED = {"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"}
-VIEWS = {
-    "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose",
-    "Unsqueeze",
-}  # fmt: skip

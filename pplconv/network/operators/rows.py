@@ -18,15 +18,11 @@ from ..storage import Step, Value, constant_value, strides_of
 from .elementwise import NATIVE, emit_code
 from .expressions import Code
 from .movement import integers
+from .table_row import Lower
 
 MOST_AROUND = 4
 # Kept dimensions, their strides, and how many elements are reduced, how far apart.
 Walk = tuple[list[int], list[int], int, int]
-# What each operator adds up or compares.
-KINDS = {
-    "GlobalAveragePool": "SUM", "GlobalMaxPool": "MAX", "ReduceL2": "SQUARES", "ReduceMax": "MAX",
-    "ReduceMean": "SUM", "ReduceMin": "MIN", "ReduceSum": "SUM", "ReduceSumSquare": "SQUARES",
-}  # fmt: skip
 # Columns of a task that adds up rows: whole lines of cache.
 LEAST_COLUMNS = 16
 
@@ -56,38 +52,47 @@ def serves_reduction(node: Node, graph: Graph) -> bool:
     )
 
 
-def lower_reduction(node: Node, builder: Builder, graph: Graph) -> None:
-    """Add up, or compare, the elements of some dimensions."""
-    name = node.outputs[0]
-    dtype, value = graph.dtypes[name], builder.values[node.inputs[0]]
-    axes = axes_of(node, graph)
-    assert axes is not None
-    kept = [d for d in range(len(value.shape)) if d not in axes]
-    walk = _walk(value, kept, axes)
-    if walk is None:
-        value = builder.contiguous(value, (*kept, *axes))
+def reduction(kind: str, finish: str | None = None) -> Lower:
+    """Give what lowers a reduction over some dimensions.
+
+    Parameters
+    ----------
+    kind : str
+        What is done with the elements: a key of `_kernels.REDUCTIONS`.
+    finish : str, optional
+        What is done with the result: ``"DIVIDE"`` by the number of elements, ``"SQUARE_ROOT"``.
+    """
+
+    def lower(node: Node, builder: Builder, graph: Graph) -> None:
+        name = node.outputs[0]
+        dtype, value = graph.dtypes[name], builder.values[node.inputs[0]]
+        axes = axes_of(node, graph)
+        assert axes is not None
+        kept = [d for d in range(len(value.shape)) if d not in axes]
         walk = _walk(value, kept, axes)
-    assert walk is not None
-    # The result lies as the kept dimensions did, from the outermost to the innermost.
-    order = [d for d in value.order if d in kept]
-    whole = tuple(1 if d in axes else n for d, n in enumerate(value.shape))
-    strides = strides_of(whole, dtype.itemsize, [*axes, *order])
-    result = builder.new(whole, dtype, [*axes, *order])
-    _emit_reduction(builder, node, value, result, walk)
-    kind = node.op
-    if kind in ("GlobalAveragePool", "ReduceMean", "ReduceL2"):
-        code = Code()
-        number = code.fresh()
-        count = math.prod(value.shape[d] for d in axes)
-        scaled = (
-            code.do("SQUARE_ROOT", number) if kind == "ReduceL2"
-            else code.do("DIVIDE", number, code.scalar(count))
-        )  # fmt: skip
-        emit_code(builder, result, code, [(result, number)], scaled, kind, [name])
-    shape = graph.shapes[name]
-    if shape != whole:
-        result = result.viewed(shape, tuple(strides[d] for d in kept))
-    builder.deliver(name, result)
+        if walk is None:
+            value = builder.contiguous(value, (*kept, *axes))
+            walk = _walk(value, kept, axes)
+        assert walk is not None
+        # The result lies as the kept dimensions did, from the outermost to the innermost.
+        order = [d for d in value.order if d in kept]
+        whole = tuple(1 if d in axes else n for d, n in enumerate(value.shape))
+        strides = strides_of(whole, dtype.itemsize, [*axes, *order])
+        result = builder.new(whole, dtype, [*axes, *order])
+        _emit_reduction(builder, node, kind, value, result, walk)
+        if finish is not None:
+            code = Code()
+            number = code.fresh()
+            count = math.prod(value.shape[d] for d in axes)
+            operands = [code.scalar(count)] if finish == "DIVIDE" else []
+            scaled = code.do(finish, number, *operands)
+            emit_code(builder, result, code, [(result, number)], scaled, node.op, [name])
+        shape = graph.shapes[name]
+        if shape != whole:
+            result = result.viewed(shape, tuple(strides[d] for d in kept))
+        builder.deliver(name, result)
+
+    return lower
 
 
 def _walk(value: Value, kept: list[int], axes: list[int]) -> Walk | None:
@@ -115,6 +120,7 @@ def _walk(value: Value, kept: list[int], axes: list[int]) -> Walk | None:
 def _emit_reduction(
     builder: Builder,
     node: Node,
+    kind: str,
     value: Value,
     result: Value,
     walk: Walk,
@@ -124,7 +130,7 @@ def _emit_reduction(
     out = list(strides_of(dims, e))
     threads = builder.settings.threads or 0
     fields: dict[str, Any] = {
-        "dtype": NAMES[value.dtype], "kind": REDUCTIONS[KINDS[node.op]],
+        "dtype": NAMES[value.dtype], "kind": REDUCTIONS[kind],
         "scale": False, "offset": False, "src_rs": 0, "dst_rs": 0,
     }  # fmt: skip
     if source[-1] == e and (step != e or count == 1):

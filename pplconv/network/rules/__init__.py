@@ -6,13 +6,13 @@ module                    what its rules do
 `affine`                  scales, offsets and BatchNormalization into the convolution beside
 `clamps`                  Clip, HardSigmoid and HardSwish from their pieces
 `constants`               constant operands in a row made one
+`decompositions`          operators in terms of others, as their rows say
 `fusing`                  activation, scale, offset and residuals into ``pplconv``'s convolutions
 `gates`                   ``x + x * g`` as ``x * (g + 1)``
 `gelu`                    ``x * (1 + Erf(x / sqrt(2))) / 2`` to Gelu
 `linear`                  MatMul and Gemm with constant weights as ``pplconv::Linear``
-`means`                   GroupNormalization and its like in pieces: means and sums
-`no_ops`                  operators that change nothing; sums of many as sums of two
-`normalization`           LayerNormalization from its pieces; InstanceNormalization as one
+`no_ops`                  operators that change nothing
+`normalization`           LayerNormalization from its pieces
 `pads`                    Pad into the convolution or pool that follows
 `qoperators`              QLinearConv and its like in pieces; ConvInteger as ``pplconv``'s
 `quantized`               dequantized products, what follows and QuantizeLinear as one of integers
@@ -22,19 +22,18 @@ module                    what its rules do
 `swish`                   ``x * sigmoid(x)`` to Swish
 ========================  ======================================================================
 
-`driver` applies them, `fused` and `integer_nodes` say what the fused nodes mean, `channel_affine`
-has the arithmetic of `affine`, and `activations` tells which activation an operator is.
+`driver` applies them, and `activations` tells which activation an operator is.
 """
 
 from . import (
     affine,
     clamps,
     constants,
+    decompositions,
     fusing,
     gates,
     gelu,
     linear,
-    means,
     no_ops,
     normalization,
     pads,
@@ -49,7 +48,7 @@ from .driver import Rules
 
 __all__ = ["FUSING_RULES", "PIECES_RULES", "QUANTIZING_RULES", "SIMPLIFYING_RULES"]
 
-PIECES_RULES = Rules((*qoperators.RULES, *means.RULES))
+PIECES_RULES = Rules((*qoperators.RULES, *decompositions.EARLY_RULES))
 """Rules that take operators apart; applied once, before all others."""
 
 SIMPLIFYING_RULES = Rules(
@@ -64,6 +63,7 @@ SIMPLIFYING_RULES = Rules(
         *affine.RULES,
         *constants.RULES,
         *gates.RULES,
+        *decompositions.RULES,
     )
 )
 """Rules between ONNX's own operators; applied before shapes are known, and again after."""

@@ -10,16 +10,15 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..values import FLOATS, attribute_ints, attribute_string, per_channel, rank
-from .channel_affine import (
+from ..channel_affine import (
     affine_of,
     after,
     batch_normalization,
     before,
-    finite,
     rebuilt,
     weights_of,
 )
+from ..values import attribute_ints, attribute_string, per_channel, rank
 from .driver import Rule
 
 __all__ = ["RULES"]
@@ -87,38 +86,6 @@ class BatchNormalizationAfterConvolution(Rule):
         return rebuilt(op, node, node.inputs[0], self.new)
 
 
-class BatchNormalizationAlone(Rule):
-    """BatchNormalization, in inference, of anything else: a product and a sum."""
-
-    def __init__(self) -> None:
-        super().__init__("BatchNormalization to Mul, Add", "BatchNormalization")
-
-    def pattern(self, op: Any, x: Any) -> Any:
-        """See `Rule`."""
-        return op.BatchNormalization(x, _allow_other_inputs=True, _outputs=["z"])
-
-    def check(self, context: Any, x: ir.Value, z: ir.Value) -> bool:
-        """See `Rule`."""
-        axes = rank(x)
-        affine = batch_normalization(z.producer())
-        if axes is None or axes < 2 or affine is None or x.dtype not in FLOATS:
-            return False
-        shape = (affine.scale.size, *(1,) * (axes - 2))
-        dtype = x.dtype.numpy()
-        with np.errstate(all="ignore"):
-            self.scale = affine.scale.astype(dtype).reshape(shape)
-            self.offset = affine.offset.astype(dtype).reshape(shape)
-        return finite(self.scale, self.offset)
-
-    def rewrite(self, op: Any, x: ir.Value, z: ir.Value) -> Any:
-        """See `Rule`."""
-        a = op.initializer(ir.tensor(self.scale), name=f"{z.name}_scale")
-        b = op.initializer(ir.tensor(self.offset), name=f"{z.name}_offset")
-        product = op.Mul(x, a)
-        product.type, product.shape = x.type, x.shape
-        return op.Add(product, b)
-
-
 class BeforeConvolution(Rule):
     """``conv(x * a)`` and ``conv(x + b)``, the latter where no zeros are put around."""
 
@@ -174,7 +141,6 @@ _FORMS = (
 
 RULES: tuple[Rule, ...] = (
     *(BatchNormalizationAfterConvolution(convolution) for convolution in CONVOLUTIONS),
-    BatchNormalizationAlone(),
     *(
         kind(operator, convolution, first=first)
         for kind in (AfterConvolution, BeforeConvolution)

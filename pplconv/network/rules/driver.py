@@ -153,12 +153,14 @@ def _apply(model: ir.Model, rules: Rules, fired: dict[str, list[str]]) -> None:
 
 def _try(rule: RewriteRule, model: ir.Model, node: ir.Node) -> Any:
     try:
-        return rule.try_rewrite(model, model.graph, node, verbose=0)
+        delta = rule.try_rewrite(model, model.graph, node, verbose=0)
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         # Before shapes are known to fit together, a wrong file may say anything of a node.
         raise ValueError(
             f"model is wrong at {describe(node)}, where the rule {rule.name!r} failed: {error}"
         ) from error
+    # A rule that finds nothing to write leaves the node as it is.
+    return delta if delta is not None and delta.new_outputs[0] is not None else None
 
 
 def _replace(graph: ir.Graph, node: ir.Node, delta: Any, names: set[str | None], rule: str) -> bool:

@@ -7,11 +7,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..values import FLOATS, constant, is_constant, per_channel, rank, static_shape, wide
-from .activations import OPERATORS, found_activation
-from .channel_affine import affine_of, weights_of
-from .driver import Rule
-from .fused import (
+from ..channel_affine import affine_of, weights_of
+from ..fused_nodes import (
     DOMAIN,
     FUSED_CONVOLUTIONS,
     LINEAR,
@@ -21,6 +18,9 @@ from .fused import (
     inputs_of,
     with_changes,
 )
+from ..values import FLOATS, constant, is_constant, per_channel, rank, static_shape, wide
+from .activations import OPERATORS, found_activation
+from .driver import Rule
 
 __all__ = ["RULES"]
 

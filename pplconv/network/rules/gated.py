@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from ..fused_nodes import DOMAIN
+from ..integer_nodes import PRODUCTS, RESIDUAL, is_normal, with_numbers
 from ..quantization import numbers_of
 from ..values import attribute_int, rank, scalar
 from .driver import Rule
-from .fused import DOMAIN
-from .integer_nodes import PRODUCTS, RESIDUAL, is_normal, with_numbers
 
 __all__ = ["GATES", "is_open"]
 

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from ..fused_nodes import DOMAIN, LINEAR, activation_of, build, inputs_of, with_changes
 from ..values import FLOATS, attribute_int, constant, per_channel, rank, wide
 from .driver import Rule
-from .fused import DOMAIN, LINEAR, activation_of, build, inputs_of, with_changes
 
 __all__ = ["RULES"]
 

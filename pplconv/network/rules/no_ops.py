@@ -1,4 +1,4 @@
-"""Operators that change nothing, and sums of many operands as sums of two."""
+"""Operators that change nothing."""
 
 from __future__ import annotations
 
@@ -74,47 +74,6 @@ class NeutralOperand(Rule):
         return x
 
 
-class ManyOperands(Rule):
-    """Sum, Mean, Min and Max of one, or of more than two."""
-
-    def __init__(self, operator: str) -> None:
-        super().__init__(f"{operator} of many operands", operator)
-        self.operator = operator
-
-    def pattern(self, op: Any, x: Any) -> Any:
-        """See `Rule`."""
-        return getattr(op, self.operator)(x, _allow_other_inputs=True, _outputs=["y"])
-
-    def check(self, context: Any, x: ir.Value, y: ir.Value) -> bool:
-        """See `Rule`."""
-        count = len(y.producer().inputs)
-        if self.operator in ("Min", "Max"):
-            return count != 2
-        return self.operator == "Sum" or (x.dtype is not None and x.dtype.is_floating_point())
-
-    def rewrite(self, op: Any, x: ir.Value, y: ir.Value) -> Any:
-        """See `Rule`."""
-        inputs = y.producer().inputs
-        step = "Add" if self.operator in ("Sum", "Mean") else self.operator
-        total: Any = inputs[0]
-        for index, value in enumerate(inputs[1:], 2):
-            left = total
-            total = getattr(op, step)(left, value)
-            if index < len(inputs) or self.operator == "Mean":
-                total.type, total.shape = x.type, _broadcast(left, value)
-        if self.operator == "Mean" and len(inputs) > 1:
-            part = np.asarray(1 / len(inputs), dtype=x.dtype.numpy())
-            total = op.Mul(total, op.initializer(ir.tensor(part), name=f"{y.name}_part"))
-        return total
-
-
-def _broadcast(left: ir.Value, right: ir.Value) -> ir.Shape | None:
-    first, second = static_shape(left), static_shape(right)
-    if first is None or second is None:
-        return None
-    return ir.Shape(np.broadcast_shapes(first, second))
-
-
 RULES: tuple[Rule, ...] = (
     *(Nothing(operator) for operator in ("Identity", "Dropout", "Cast", "Concat", "Pad")),
     *(
@@ -128,6 +87,5 @@ RULES: tuple[Rule, ...] = (
             ("Div", 1, False),
         )
     ),
-    *(ManyOperands(operator) for operator in ("Sum", "Mean", "Min", "Max")),
 )
 """Rules of this module, in the order in which they are tried."""

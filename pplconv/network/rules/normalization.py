@@ -1,4 +1,4 @@
-"""LayerNormalization from its pieces, over the last axis; InstanceNormalization as one."""
+"""LayerNormalization from its pieces, over the last axis."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..values import FLOATS, attribute_int, constant, rank, scalar
+from ..values import attribute_int, constant, rank, scalar
 from .driver import Rule
 
 __all__ = ["RULES"]
@@ -96,46 +96,6 @@ class WithOffset(Rule):
         return op.LayerNormalization(x, scale, offset, **y.producer().attributes)
 
 
-class OfInstances(Rule):
-    """InstanceNormalization: a LayerNormalization of each channel's pixels, a scale, an offset."""
-
-    def __init__(self) -> None:
-        super().__init__("InstanceNormalization as LayerNormalization", "InstanceNormalization")
-
-    def pattern(self, op: Any, x: Any, scale: Any, offset: Any) -> Any:
-        """See `Rule`."""
-        return op.InstanceNormalization(x, scale, offset, _outputs=["y"])
-
-    def check(
-        self, context: Any, x: ir.Value, scale: ir.Value, offset: ir.Value, y: ir.Value
-    ) -> bool:
-        """See `Rule`."""
-        axes, numbers = rank(x), (constant(scale), constant(offset))
-        return (
-            axes is not None
-            and axes > 2
-            and x.dtype in FLOATS
-            and scale.dtype == offset.dtype == x.dtype
-            and all(array is not None and array.ndim == 1 for array in numbers)
-        )
-
-    def rewrite(self, op: Any, x: ir.Value, scale: ir.Value, offset: ir.Value, y: ir.Value) -> Any:
-        """See `Rule`."""
-        one = op.initializer(ir.tensor(np.ones((), x.dtype.numpy())), name=f"{y.name}_one")
-        small = y.producer().attributes.get_float("epsilon", 1e-5)
-        normal = op.LayerNormalization(x, one, axis=2, epsilon=small, stash_type=1)
-        return op.Add(op.Mul(normal, _per_channel(op, scale, x)), _per_channel(op, offset, x))
-
-
-def _per_channel(op: Any, numbers: ir.Value, x: ir.Value) -> ir.Value:
-    """Numbers of channels, with a dimension of 1 for each spatial one of `x`."""
-    array = constant(numbers)
-    assert array is not None
-    shaped = array.reshape(-1, *(1,) * ((rank(x) or 0) - 2))
-    found: ir.Value = op.initializer(ir.tensor(shaped), name=f"{numbers.name}_of_{x.name}")
-    return found
-
-
 def _over_last_axis(node: ir.Node, axes: int) -> bool:
     if attribute_int(node, "keepdims", 1) != 1 or len(node.inputs) < 2:
         return False
@@ -154,6 +114,5 @@ RULES: tuple[Rule, ...] = (
     ),
     WithOffset(first=False),
     WithOffset(first=True),
-    OfInstances(),
 )
 """Rules of this module, in the order in which they are tried."""

@@ -12,11 +12,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..integers import RANGES
-from ..quantization import MICROSOFT, Quantization
-from ..values import attribute_int, constant, rank
-from .driver import Rule
-from .integer_nodes import (
+from ..integer_nodes import (
     QUANTIZED_CONV,
     QUANTIZED_LINEAR,
     Sums,
@@ -24,6 +20,10 @@ from .integer_nodes import (
     centered,
     offset_of,
 )
+from ..integers import RANGES
+from ..quantization import MICROSOFT, Quantization
+from ..values import attribute_int, constant, rank
+from .driver import Rule
 
 __all__ = ["INTEGER_RULES", "RULES"]
 

@@ -12,13 +12,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..quantization import Quantization, numbers_of, quantization_of
-from ..values import attribute_int, constant, rank, static_shape
-from .activations import found_activation
-from .driver import Rule
-from .fused import DOMAIN
-from .gated import GATES, is_open
-from .integer_nodes import (
+from ..fused_nodes import DOMAIN
+from ..integer_nodes import (
     LEAST_WEIGHT,
     PRODUCTS,
     QUANTIZED_CONV,
@@ -31,6 +26,11 @@ from .integer_nodes import (
     sums_of,
     with_numbers,
 )
+from ..quantization import Quantization, numbers_of, quantization_of
+from ..values import attribute_int, constant, rank, static_shape
+from .activations import found_activation
+from .driver import Rule
+from .gated import GATES, is_open
 
 __all__ = ["RULES", "stored_as"]
 

@@ -11,18 +11,15 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from ..integer_nodes import dequantized
+from ..operators.table import ROWS
+from ..operators.table_row import Moves
 from ..quantization import Quantization, quantization_of
-from ..values import attribute_string, is_constant, scalar
+from ..values import is_constant
 from .driver import Rule
-from .integer_nodes import dequantized
 from .quantized import stored_as
 
 __all__ = ["RULES"]
-
-_MOVES = (
-    "Flatten", "Gather", "Identity", "MaxPool", "Pad", "Reshape", "Resize", "Slice", "Squeeze",
-    "Transpose", "Unsqueeze",
-)  # fmt: skip
 
 
 class Behind(Rule):
@@ -43,18 +40,7 @@ class Behind(Rule):
             return False
         if any(value.uses() or value.is_graph_output() for value in node.outputs[1:]):
             return False
-        if self.operator == "Resize":
-            # All others compute new numbers, or cut out parts with numbers around them.
-            cuts = attribute_string(node, "coordinate_transformation_mode", "half_pixel")
-            return (
-                attribute_string(node, "mode", "nearest") == "nearest"
-                and cuts != "tf_crop_and_resize"
-            )
-        if self.operator == "Pad":
-            value = node.inputs[2] if len(node.inputs) > 2 else None
-            constant_mode = attribute_string(node, "mode", "constant") == "constant"
-            return not constant_mode or value is None or scalar(value) == 0
-        return True
+        return ROWS[self.operator].moves_if(node)
 
     def rewrite(self, op: Any, x: ir.Value, y: ir.Value) -> Any:
         """See `Rule`."""
@@ -189,7 +175,7 @@ RULES: tuple[Rule, ...] = (
     Shared("QuantizeLinear"),
     Shared("DequantizeLinear"),
     Pair(),
-    *(Behind(operator) for operator in _MOVES),
+    *(Behind(operator) for operator, row in ROWS.items() if row.moves is Moves.FIRST),
     BehindConcat(),
     BeforeConcat(),
 )

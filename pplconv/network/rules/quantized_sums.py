@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from ..fused_nodes import DOMAIN
+from ..integer_nodes import QUANTIZED_ADD, QUANTIZED_AVERAGE, dequantized, is_normal, numbers
 from ..quantization import Quantization
 from ..values import attribute_int, attribute_ints, constant, static_shape
 from .driver import Rule
-from .fused import DOMAIN
-from .integer_nodes import QUANTIZED_ADD, QUANTIZED_AVERAGE, dequantized, is_normal, numbers
 from .quantized import bounds_of, stored_as
 
 __all__ = ["RULES"]

@@ -41,10 +41,10 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from ..integers import RANGES
-from ..quantization import Quantization, quantization_of
-from ..values import constant
-from .fused import DOMAIN
+from .fused_nodes import DOMAIN
+from .integers import RANGES
+from .quantization import Quantization, quantization_of
+from .values import constant
 
 __all__ = [
     "LEAST_WEIGHT",

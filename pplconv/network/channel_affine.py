@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from ...memory.mapping import blocks, release
-from ..scaling import scaled, stays_finite
-from ..values import FLOATS, all_finite, attribute_int, constant, is_constant, wide
+from ..memory.mapping import blocks, release
+from .scaling import scaled, stays_finite
+from .values import FLOATS, all_finite, attribute_int, constant, is_constant, wide
 
 __all__ = [
     "Affine",

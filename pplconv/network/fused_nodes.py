@@ -31,8 +31,8 @@ from typing import Any
 
 import onnx_ir as ir
 
-from ...activations import KINDS
-from ..values import attribute_floats, attribute_string
+from ..activations import KINDS
+from .values import attribute_floats, attribute_string
 
 __all__ = [
     "ACTIVATIONS",

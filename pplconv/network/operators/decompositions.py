@@ -1,0 +1,253 @@
+"""Operators in terms of others: functions of onnxscript's builder and a node, for rows of `table`.
+
+They give the value that replaces the node's output, or None where the node stays as it is. Shapes
+and types of what is between are inferred afterwards.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ..channel_affine import batch_normalization, finite
+from ..opsets import PER_GROUP
+from ..values import (
+    FLOATS,
+    attribute_int,
+    attribute_ints,
+    attribute_string,
+    constant,
+    rank,
+    static_shape,
+)
+
+__all__ = [
+    "batch_norm", "depth_to_space", "group_norm", "in_pairs", "instance_norm",
+    "local_response_norm", "mean_variance", "space_to_depth",
+]  # fmt: skip
+
+_HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+
+
+class _Numbers:
+    """Constants of a node that is taken apart."""
+
+    def __init__(self, op: Any, node: ir.Node, dtype: ir.DataType | None) -> None:
+        self._op, self._name, self._dtype = op, node.outputs[0].name or "y", dtype
+        self._count = 0
+
+    def _made(self, array: Any) -> Any:
+        self._count += 1
+        return self._op.initializer(ir.tensor(array), name=f"{self._name}_piece_{self._count}")
+
+    def integer(self, number: int) -> Any:
+        """One integer, without dimensions."""
+        return self._made(np.array(number, np.int64))
+
+    def integers(self, *numbers: int) -> Any:
+        """A row of integers."""
+        return self._made(np.array(numbers, np.int64))
+
+    def number(self, number: float) -> Any:
+        """One number of the type that is computed in."""
+        return self.array(np.array(number))
+
+    def array(self, array: Any) -> Any:
+        """Numbers of the type that is computed in."""
+        assert self._dtype is not None
+        return self._made(array.astype(self._dtype.numpy()))
+
+
+def _computed(x: ir.Value) -> ir.DataType | None:
+    """Type that squares of a value are computed in, if it is known: half precision overflows."""
+    return ir.DataType.FLOAT if x.dtype in _HALVES else x.dtype
+
+
+def group_norm(op: Any, node: ir.Node) -> Any:
+    """GroupNormalization: means of channels, and means of theirs.
+
+    Images may lie as they do, and what surrounds the means is one pass over memory.
+    """
+    x, scale, offset = node.inputs
+    epsilon = node.attributes.get_float("epsilon", 1e-5)
+    groups = attribute_int(node, "num_groups", 0)
+    inner = _computed(x)
+    if groups < 1 or inner is None:
+        return None
+    numbers = _Numbers(op, node, inner)
+    if inner != node.inputs[0].dtype:
+        x, scale, offset = (op.Cast(value, to=inner) for value in (x, scale, offset))
+    # Means of images whose rank is not known yet: dimensions from the third one on.
+    pixels = op.Range(numbers.integer(2), op.Size(op.Shape(x)), numbers.integer(1))
+
+    means = op.ReduceMean(x, pixels, keepdims=1, noop_with_empty_axes=1)
+    parted = op.Reshape(means, numbers.integers(0, groups, -1))
+
+    def of_channels(of_groups: Any) -> Any:
+        return op.Reshape(op.Expand(of_groups, op.Shape(parted)), op.Shape(means))
+
+    def mean(each: Any) -> Any:
+        parts = op.Reshape(each, numbers.integers(0, groups, -1))
+        return of_channels(op.ReduceMean(parts, numbers.integers(-1), keepdims=1))
+
+    def beside(weights: Any) -> Any:
+        if attribute_int(node, PER_GROUP, 0):
+            return of_channels(op.Reshape(weights, numbers.integers(1, groups, 1)))
+        ones = op.Expand(numbers.integers(1), op.Shape(pixels))
+        return op.Reshape(weights, op.Concat(numbers.integers(-1), ones, axis=0))
+
+    centred = op.Sub(x, mean(means))
+    squares = op.Mul(centred, centred)
+    variance = mean(op.ReduceMean(squares, pixels, keepdims=1, noop_with_empty_axes=1))
+    root = op.Sqrt(op.Add(variance, numbers.number(epsilon)))
+    factor = op.Div(beside(scale), root)
+    result = op.Add(op.Mul(centred, factor), beside(offset))
+    return _as_before(op, result, node)
+
+
+def _as_before(op: Any, result: Any, node: ir.Node) -> Any:
+    """Give a result in the type of a node's input."""
+    (x, *_) = node.inputs
+    return result if x.dtype not in _HALVES else op.Cast(result, to=x.dtype)
+
+
+def mean_variance(op: Any, node: ir.Node) -> Any:
+    """MeanVarianceNormalization: ``(x - mean) / (deviation + 1e-9)``."""
+    (x,) = node.inputs
+    inner = _computed(x)
+    if inner is None:
+        return None
+    numbers = _Numbers(op, node, inner)
+    if inner != x.dtype:
+        x = op.Cast(x, to=inner)
+    axes = numbers.integers(*attribute_ints(node, "axes", (0, 2, 3)))
+    centred = op.Sub(x, op.ReduceMean(x, axes, keepdims=1))
+    root = op.Sqrt(op.ReduceMean(op.Mul(centred, centred), axes, keepdims=1))
+    return _as_before(op, op.Div(centred, op.Add(root, numbers.number(1e-9))), node)
+
+
+def instance_norm(op: Any, node: ir.Node) -> Any:
+    """InstanceNormalization: LayerNormalization of each channel's pixels, a scale, an offset."""
+    x, scale, offset = node.inputs
+    axes, a, b = rank(x), constant(scale), constant(offset)
+    if axes is None or axes < 3 or x.dtype not in FLOATS:
+        return None
+    if not scale.dtype == offset.dtype == x.dtype:
+        return None
+    if a is None or b is None or not a.ndim == b.ndim == 1:
+        return None
+    numbers = _Numbers(op, node, x.dtype)
+    small = node.attributes.get_float("epsilon", 1e-5)
+    normal = op.LayerNormalization(x, numbers.number(1), axis=2, epsilon=small, stash_type=1)
+    shape = -1, *(1,) * (axes - 2)
+    product = op.Mul(normal, numbers.array(a.reshape(shape)))
+    return op.Add(product, numbers.array(b.reshape(shape)))
+
+
+def batch_norm(op: Any, node: ir.Node) -> Any:
+    """BatchNormalization in inference: a product and a sum."""
+    (x, *_) = node.inputs
+    axes, affine = rank(x), batch_normalization(node)
+    if axes is None or axes < 2 or affine is None or x.dtype not in FLOATS:
+        return None
+    shape = (affine.scale.size, *(1,) * (axes - 2))
+    with np.errstate(all="ignore"):
+        scale, offset = (part.astype(x.dtype.numpy()).reshape(shape) for part in affine)
+    if not finite(scale, offset):
+        return None
+    numbers = _Numbers(op, node, x.dtype)
+    product = op.Mul(x, numbers.array(scale))
+    product.type, product.shape = x.type, x.shape
+    return op.Add(product, numbers.array(offset))
+
+
+def in_pairs(op: Any, node: ir.Node) -> Any:
+    """Sum, Mean, Min and Max of one operand, or of more than two, as those of two."""
+    inputs, mean = node.inputs, node.op_type == "Mean"
+    if node.op_type in ("Min", "Max") and len(inputs) == 2:
+        return None
+    if mean and (inputs[0].dtype is None or not inputs[0].dtype.is_floating_point()):
+        return None
+    step = "Add" if node.op_type in ("Sum", "Mean") else node.op_type
+    total: Any = inputs[0]
+    for index, value in enumerate(inputs[1:], 2):
+        left = total
+        total = getattr(op, step)(left, value)
+        if index < len(inputs) or mean:
+            total.type, total.shape = inputs[0].type, _broadcast(left, value)
+    if mean and len(inputs) > 1:
+        total = op.Mul(total, _Numbers(op, node, inputs[0].dtype).number(1 / len(inputs)))
+    return total
+
+
+def _broadcast(left: ir.Value, right: ir.Value) -> ir.Shape | None:
+    first, second = static_shape(left), static_shape(right)
+    if first is None or second is None:
+        return None
+    return ir.Shape(np.broadcast_shapes(first, second))
+
+
+def local_response_norm(op: Any, node: ir.Node) -> Any:
+    """LRN: channels are pixels of a column, over which an average of squares is taken.
+
+    Krizhevsky, Sutskever and Hinton, "ImageNet Classification with Deep Convolutional Neural
+    Networks" (2012), section 3.3.
+    """
+    (x,) = node.inputs
+    shape, inner = static_shape(x), _computed(x)
+    if shape is None or not math.prod(shape) or inner not in FLOATS:
+        return None
+    numbers = _Numbers(op, node, inner)
+    if inner != x.dtype:
+        x = op.Cast(x, to=inner)
+    n, channels, *pixels = shape
+    size = attribute_int(node, "size", 1)
+    column = numbers.integers(n, 1, channels, math.prod(pixels))
+    means = op.AveragePool(
+        op.Reshape(op.Mul(x, x), column), kernel_shape=[size, 1], strides=[1, 1],
+        pads=[(size - 1) // 2, 0, size // 2, 0], count_include_pad=1,
+    )  # fmt: skip
+    alpha, beta, bias = (
+        numbers.number(node.attributes.get_float(name, default))
+        for name, default in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0))
+    )
+    base = op.Add(op.Mul(op.Reshape(means, numbers.integers(*shape)), alpha), bias)
+    return _as_before(op, op.Div(x, op.Pow(base, beta)), node)
+
+
+def depth_to_space(op: Any, node: ir.Node) -> Any:
+    """DepthToSpace of integers: Reshape, Transpose, Reshape; loops copy floating point at once."""
+    (x,) = node.inputs
+    shape, size = static_shape(x), attribute_int(node, "blocksize", 1)
+    if shape is None or x.dtype is None or x.dtype in FLOATS:
+        return None
+    n, channels, h, w = shape
+    numbers = _Numbers(op, node, x.dtype)
+    if attribute_string(node, "mode", "DCR") == "DCR":
+        parts, order = (n, size, size, channels // size**2, h, w), (0, 3, 4, 1, 5, 2)
+    else:
+        parts, order = (n, channels // size**2, size, size, h, w), (0, 1, 4, 2, 5, 3)
+    blocks = op.Transpose(op.Reshape(x, numbers.integers(*parts), allowzero=1), perm=order)
+    whole = numbers.integers(n, channels // size**2, h * size, w * size)
+    return op.Reshape(blocks, whole, allowzero=1)
+
+
+def space_to_depth(op: Any, node: ir.Node) -> Any:
+    """SpaceToDepth of integers: the same backwards."""
+    (x,) = node.inputs
+    shape, size = static_shape(x), attribute_int(node, "blocksize", 1)
+    if shape is None or x.dtype is None or x.dtype in FLOATS:
+        return None
+    n, channels, h, w = shape
+    numbers = _Numbers(op, node, x.dtype)
+    if attribute_string(node, "mode", "DCR") == "DCR":
+        order = (0, 3, 5, 1, 2, 4)
+    else:
+        order = (0, 1, 3, 5, 2, 4)
+    parts = numbers.integers(n, channels, h // size, size, w // size, size)
+    blocks = op.Transpose(op.Reshape(x, parts, allowzero=1), perm=order)
+    whole = numbers.integers(n, channels * size**2, h // size, w // size)
+    return op.Reshape(blocks, whole, allowzero=1)

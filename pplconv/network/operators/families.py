@@ -1,0 +1,190 @@
+"""Families of operators: what those of a kind have in common, so that a row says what is its own.
+
+A family takes for granted what all of it does alike. What has been forgotten before, as nothing
+fails without it, is asked for: rules for batches, formats, layouts, what is moved, and shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..nodes import Graph, Node
+from ..numpy_operators.types import Compute
+from . import batching, costs, decompositions, movement, quantized, recurrent, rows
+from .elementwise import NATIVE
+from .expressions import Write
+from .table_row import (
+    Batches,
+    Decompose,
+    Decomposition,
+    Flops,
+    Format,
+    Layout,
+    Loops,
+    Lower,
+    Moves,
+    Python,
+    Row,
+    Serves,
+    View,
+    always,
+)
+
+__all__ = [
+    "along_rows", "blocks", "convolved", "decomposed", "images", "in_pairs", "in_python",
+    "integers", "looped", "ours", "product", "program", "recurrence", "reduction", "reshaped",
+    "strided",
+]  # fmt: skip
+
+
+def _row(said: Mapping[str, Any], **usual: Any) -> Row:
+    """Make a row of what its operator says, and else of what is usual for its family."""
+    return Row(**{**usual, **said})
+
+
+def in_python(
+    python: Compute | Python = Python.REFERENCE, *, shapes: tuple[int, ...], **said: Any
+) -> Row:
+    """An operator that no loop computes: images may lie in any way, and nothing is moved."""
+    return _row(
+        said, python=python, shapes=shapes, loops=None, expression=None, decomposition=None,
+        batches=batching.mixed, format=Format.SINGLE, arrays=None, layout=Layout.PYTHON,
+        view=View.NO, moves=Moves.NOTHING, moves_if=always, flops=costs.moved, planned=False,
+    )  # fmt: skip
+
+
+def decomposed(name: str, write: Decompose, *, early: bool, **said: Any) -> Row:
+    """An operator that is written in terms of others, where it is known how."""
+    return in_python(shapes=(), decomposition=Decomposition(name, early, write), **said)
+
+
+def program(write: Write, **said: Any) -> Row:
+    """An element-wise operator: instructions for floating point, else ONNX's reference."""
+    return in_python(
+        shapes=(), expression=write, batches=batching.broadcast, format=Format.FOLLOWS, **said
+    )
+
+
+def in_pairs(op: str, write: Write) -> Row:
+    """An element-wise operator of any number of operands."""
+    decomposition = Decomposition(f"{op} of many operands", False, decompositions.in_pairs)
+    return program(write, decomposition=decomposition)
+
+
+def looped(
+    loops: Loops,
+    *,
+    batches: Batches,
+    format: Format,
+    layout: Layout,
+    moves: Moves,
+    shapes: tuple[int, ...],
+    **said: Any,
+) -> Row:
+    """An operator that loops compute, and else ONNX's reference: nothing is taken for granted."""
+    return _row(
+        said, loops=loops, batches=batches, format=format, layout=layout, moves=moves,
+        shapes=shapes, expression=None, python=Python.REFERENCE, decomposition=None, arrays=None,
+        view=View.NO, moves_if=always, flops=costs.moved, planned=False,
+    )  # fmt: skip
+
+
+def reshaped(*shapes: int, layout: Layout = Layout.PLANES) -> Row:
+    """Another shape of the same elements in the same order."""
+    return looped(
+        Loops(movement.lower_view, always), batches=batching.reshaped, format=Format.FOLLOWS,
+        layout=layout, moves=Moves.FIRST, shapes=shapes, view=View.RESHAPED,
+    )  # fmt: skip
+
+
+def strided(
+    loops: Loops, *, batches: Batches, layout: Layout, moves: Moves, shapes: tuple[int, ...],
+    **said: Any,
+) -> Row:  # fmt: skip
+    """Elements of the input with other strides."""
+    return looped(
+        loops, batches=batches, format=Format.FOLLOWS, layout=layout, moves=moves, shapes=shapes,
+        view=View.STRIDED, **said,
+    )  # fmt: skip
+
+
+def images(loops: Loops, *, format: Format, moves: Moves, **said: Any) -> Row:
+    """An operator on images as pixels, each by itself."""
+    said = {"layout": Layout.PIXELS, "shapes": (), **said}
+    return looped(loops, batches=batching.images(), format=format, moves=moves, **said)
+
+
+def convolved(loops: Loops, *added: int, layout: Layout, flops: Flops, **said: Any) -> Row:
+    """A convolution, which the planner knows; `added` are inputs that are images, too."""
+    return looped(
+        loops, batches=batching.images(*added), format=Format.LEADS, layout=layout,
+        moves=Moves.NOTHING, shapes=(), flops=flops, planned=True, **said,
+    )  # fmt: skip
+
+
+def product(loops: Loops, *, batches: Batches) -> Row:
+    """A product of matrices, which the planner knows."""
+    return looped(
+        loops, batches=batches, format=Format.LEADS, layout=Layout.PIXELS, moves=Moves.NOTHING,
+        shapes=(), flops=costs.product, planned=True,
+    )  # fmt: skip
+
+
+def recurrence() -> Row:
+    """LSTM and GRU, whose products the planner knows: batches are no first dimensions."""
+    return looped(
+        Loops(recurrent.lower_recurrent, recurrent.serves_recurrent), batches=batching.mixed,
+        format=Format.SINGLE, layout=Layout.PIXELS, moves=Moves.NOTHING, shapes=(),
+        flops=costs.recurrent, planned=True,
+    )  # fmt: skip
+
+
+def along_rows(lower: Lower, serves: Serves, batches: Batches) -> Row:
+    """Softmax and normalization along rows."""
+    return looped(
+        Loops(lower, serves), batches=batches, format=Format.FOLLOWS, layout=Layout.PIXELS,
+        moves=Moves.NOTHING, shapes=(),
+    )  # fmt: skip
+
+
+def reduction(
+    kind: str, finish: str | None = None, *, shapes: tuple[int, ...] = (1,), **said: Any
+) -> Row:
+    """A reduction over some dimensions.
+
+    Sums may be beyond float16 before they are divided: comparisons alone follow its format.
+    """
+    return looped(
+        Loops(rows.reduction(kind, finish), rows.serves_reduction), batches=batching.reduction,
+        format=Format.FOLLOWS if kind in ("MAX", "MIN") else Format.SINGLE, layout=Layout.ANY,
+        moves=Moves.NOTHING, shapes=shapes, **said,
+    )  # fmt: skip
+
+
+def integers(
+    lower: Lower, serves: Serves = quantized.serves_always, *, batches: Batches, **said: Any
+) -> Row:
+    """Products of integers, and conversions from and to them."""
+    said = {"layout": Layout.PIXELS, **said}
+    return looped(
+        Loops(lower, serves), batches=batches, format=Format.SINGLE, moves=Moves.NOTHING,
+        shapes=(), **said,
+    )  # fmt: skip
+
+
+def ours(lower: Lower, serves: Serves = quantized.serves_always, **said: Any) -> Row:
+    """A node that was made because loops serve it."""
+    return integers(lower, serves, python=Python.NOBODY, **said)
+
+
+def blocks(op: str, lower: Lower, write: Decompose) -> Row:
+    """Channels for pixels of a block, or back: one copy of floating point."""
+    return images(
+        Loops(lower, _plain_type), format=Format.SINGLE, moves=Moves.NOTHING, layout=Layout.ANY,
+        decomposition=Decomposition(f"{op} of integers to Reshape, Transpose", False, write),
+    )  # fmt: skip
+
+
+def _plain_type(node: Node, graph: Graph) -> bool:
+    return graph.dtypes[node.outputs[0]] in NATIVE

@@ -1,0 +1,53 @@
+"""Results written where they are wanted: in an output, or in a part of what a Concat joins."""
+
+from __future__ import annotations
+
+from ..builder import Builder
+from ..nodes import Graph
+from ..storage import strides_of
+from .movement import parts
+from .table import ROWS
+from .table_row import View
+
+__all__ = ["plan_concats", "plan_views"]
+
+
+def plan_views(graph: Graph, builder: Builder) -> None:
+    """Have what is only reshaped on its way to an output written there."""
+    made = {name for node in graph.nodes for name in node.outputs}
+    for node in reversed(graph.nodes):
+        if _view(node.op) is not View.RESHAPED:
+            continue
+        wanted, source = builder.wanted.get(node.outputs[0]), node.inputs[0]
+        if wanted is None or source not in made or source in builder.wanted:
+            continue
+        if wanted.is_plain:
+            shape = graph.shapes[source]
+            strides = strides_of(shape, wanted.dtype.itemsize)
+            builder.wanted[source] = wanted.viewed(shape, strides)
+
+
+def plan_concats(graph: Graph, builder: Builder) -> None:
+    """Have results written straight to where a Concat joins them.
+
+    An input can be written there if it is computed, is a part of one Concat, and is no view.
+    """
+    made = {name: node for node in graph.nodes for name in node.outputs}
+    for node in reversed(graph.nodes):
+        if node.op != "Concat":
+            continue
+        name = node.outputs[0]
+        shape, dtype = graph.shapes[name], graph.dtypes[name]
+        if name not in builder.wanted:
+            builder.wanted[name] = builder.new(shape, dtype, builder.order(name, len(shape)))
+        for part, place in parts(node, graph, builder.wanted[name]):
+            maker = made.get(part)
+            if maker is None or part in builder.wanted or _view(maker.op) is not View.NO:
+                continue
+            builder.wanted[part] = place
+
+
+def _view(op: str) -> View:
+    """Whether results of an operator are views of its first input."""
+    row = ROWS.get(op)
+    return View.NO if row is None else row.view

@@ -1,0 +1,297 @@
+"""The table of operators: one row each, of all that the network's passes know of it.
+
+To add an operator, write its function, and a row here of the family that it belongs to
+(`families`). `docs/networks.md`, "Operators", has an example of each kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...activations import CURVES
+from ...activations import KINDS as ACTIVATIONS
+from ..integer_nodes import RESIDUAL
+from ..numpy_operators import moves, normalization, reductions, sampling, transposed, windows
+from ..numpy_operators.types import Compute
+from . import (
+    batching,
+    borders,
+    convolution,
+    costs,
+    decompositions,
+    expressions,
+    integer_windows,
+    linear,
+    movement,
+    moving,
+    products,
+    quantized,
+    resampling,
+    rows,
+)
+from . import transposed as transposed_convolution
+from . import windows as loops_of_windows
+from .expressions import Write
+from .families import (
+    along_rows,
+    blocks,
+    convolved,
+    decomposed,
+    images,
+    in_pairs,
+    in_python,
+    integers,
+    looped,
+    ours,
+    product,
+    program,
+    recurrence,
+    reduction,
+    reshaped,
+    strided,
+)
+from .table_row import Format, Layout, Loops, Moves, Python, Row, always, either
+
+__all__ = ["COMPUTED", "EXPRESSIONS", "ROWS"]
+
+_CONV = Loops(convolution.lower_conv, convolution.serves_conv)
+_CONV_TRANSPOSE = Loops(
+    transposed_convolution.lower_conv_transpose, transposed_convolution.serves_conv_transpose
+)
+_POOL = Loops(loops_of_windows.lower_pool, loops_of_windows.serves_pool)
+_INTEGER_POOL = Loops(integer_windows.lower_pool, integer_windows.serves_pool)
+_PADS = either(
+    Loops(movement.lower_pad, movement.serves_pad), Loops(borders.lower_pad, borders.serves_pad)
+)
+_RESIZES = either(
+    either(
+        Loops(loops_of_windows.lower_resize, loops_of_windows.serves_resize),
+        Loops(integer_windows.lower_resize, integer_windows.serves_resize),
+    ),
+    Loops(resampling.lower_resize, resampling.serves_resize),
+)
+_MATRICES = either(
+    Loops(linear.lower_matmul, linear.serves_matmul),
+    Loops(products.lower_product, products.serves_product),
+)
+# Inputs that a fused node adds to images: residual, and the second one of a gate.
+_ADDED = (3, 6)
+
+ROWS: Mapping[str, Row] = {
+    "Abs": program(expressions.plain("ABSOLUTE")),
+    "Add": program(expressions.plain("ADD")),
+    "And": in_python(shapes=()),
+    "ArgMax": in_python(shapes=()),
+    "ArgMin": in_python(shapes=()),
+    "AveragePool": images(
+        _POOL, format=Format.FOLLOWS, moves=Moves.NOTHING, python=windows.average_pool
+    ),
+    "BatchNormalization": decomposed(
+        "BatchNormalization to Mul, Add", decompositions.batch_norm, early=False
+    ),
+    "Cast": in_python(shapes=()),
+    "CastLike": in_python(shapes=()),
+    "Ceil": program(expressions.plain("CEIL")),
+    "Clip": program(expressions.clip),
+    "Concat": looped(
+        Loops(movement.lower_concat, always), batches=batching.concatenation,
+        format=Format.FOLLOWS, layout=Layout.FREE, moves=Moves.ALL, shapes=(),
+    ),
+    "Constant": in_python(shapes=()),
+    "ConstantOfShape": in_python(shapes=(0,)),
+    "Conv": convolved(_CONV, layout=Layout.PRICED, flops=costs.convolution),
+    "ConvInteger": integers(
+        quantized.lower_conv_integer, quantized.serves_conv_integer, batches=batching.mixed
+    ),
+    "ConvTranspose": convolved(
+        _CONV_TRANSPOSE, layout=Layout.PIXELS, flops=costs.transposed_convolution,
+        python=transposed.conv_transpose,
+    ),
+    "CumSum": in_python(reductions.cumulative_sum, shapes=()),
+    "DepthToSpace": blocks(
+        "DepthToSpace", movement.lower_depth_to_space, decompositions.depth_to_space
+    ),
+    "DequantizeLinear": integers(
+        quantized.lower_dequantize, quantized.serves_dequantize, batches=batching.scales
+    ),
+    "Div": program(expressions.plain("DIVIDE")),
+    "Dropout": in_python(shapes=()),
+    "DynamicQuantizeLinear": integers(
+        quantized.lower_dynamic, quantized.serves_dynamic, batches=batching.mixed
+    ),
+    "Einsum": in_python(shapes=()),
+    "Elu": in_python(shapes=()),
+    "Equal": in_python(shapes=()),
+    "Erf": program(expressions.plain("ERROR_FUNCTION")),
+    "Exp": program(expressions.plain("EXPONENTIAL")),
+    "Expand": strided(
+        Loops(movement.lower_expand, always), batches=batching.expansion, layout=Layout.ANY,
+        moves=Moves.NOTHING, shapes=(1,),
+    ),
+    "EyeLike": in_python(shapes=()),
+    "Flatten": reshaped(),
+    "Floor": program(expressions.plain("FLOOR")),
+    "GRU": recurrence(),
+    "Gather": strided(
+        Loops(movement.lower_gather, movement.serves_gather), batches=batching.along(0),
+        layout=Layout.ANY, moves=Moves.FIRST, shapes=(),
+    ),
+    "GatherElements": in_python(moves.gather_elements, shapes=()),
+    "GatherND": in_python(shapes=()),
+    "Gelu": program(expressions.gelu),
+    "Gemm": product(Loops(linear.lower_gemm, linear.serves_gemm), batches=batching.gemm),
+    "GlobalAveragePool": reduction("SUM", "DIVIDE", shapes=()),
+    "GlobalLpPool": in_python(windows.global_lp_pool, shapes=()),
+    "GlobalMaxPool": reduction("MAX", shapes=(), python=windows.global_max_pool),
+    "Greater": in_python(shapes=()),
+    "GreaterOrEqual": in_python(shapes=()),
+    "GridSample": in_python(sampling.grid_sample, shapes=()),
+    "GroupNormalization": decomposed(
+        "GroupNormalization in pieces", decompositions.group_norm, early=True
+    ),
+    "HardSigmoid": program(expressions.hard_sigmoid),
+    "Identity": reshaped(layout=Layout.KEPT),
+    "InstanceNormalization": decomposed(
+        "InstanceNormalization as LayerNormalization", decompositions.instance_norm, early=False
+    ),
+    "IsInf": in_python(shapes=()),
+    "IsNaN": in_python(shapes=()),
+    "LRN": decomposed(
+        "LRN as AveragePool of squares", decompositions.local_response_norm, early=False,
+        python=normalization.local_response,
+    ),
+    "LSTM": recurrence(),
+    "LayerNormalization": along_rows(
+        rows.lower_layer_norm, rows.serves_layer_norm, batching.layer_norm
+    ),
+    "LeakyRelu": program(expressions.leaky_relu),
+    "Less": in_python(shapes=()),
+    "LessOrEqual": in_python(shapes=()),
+    "Log": program(expressions.plain("LOGARITHM")),
+    "LogSoftmax": along_rows(rows.lower_softmax, rows.serves_rows, batching.along(-1)),
+    "LpNormalization": in_python(normalization.by_length, shapes=()),
+    "LpPool": in_python(windows.lp_pool, shapes=()),
+    "MatMul": product(
+        Loops(_MATRICES.lower, products.serves_product), batches=batching.product
+    ),
+    "MatMulInteger": integers(quantized.lower_matmul_integer, batches=batching.mixed),
+    "Max": in_pairs("Max", expressions.chain("MAXIMUM")),
+    "MaxPool": images(
+        either(_POOL, _INTEGER_POOL), format=Format.FOLLOWS, moves=Moves.FIRST,
+        python=windows.max_pool,
+    ),
+    "Mean": in_pairs("Mean", expressions.mean),
+    "MeanVarianceNormalization": decomposed(
+        "MeanVarianceNormalization in pieces", decompositions.mean_variance, early=True
+    ),
+    "Min": in_pairs("Min", expressions.chain("MINIMUM")),
+    "Mod": in_python(shapes=()),
+    "Mul": program(expressions.plain("MULTIPLY")),
+    "Neg": program(expressions.plain("NEGATE")),
+    "NonMaxSuppression": in_python(shapes=()),
+    "NonZero": in_python(shapes=()),
+    "Not": in_python(shapes=()),
+    "OneHot": in_python(moves.one_hot, shapes=(1,)),
+    "Or": in_python(shapes=()),
+    "PRelu": program(expressions.plain("SLOPE")),
+    "Pad": looped(
+        _PADS, batches=batching.padding, format=Format.FOLLOWS, layout=Layout.PIXELS,
+        moves=Moves.FIRST, moves_if=moving.pads_with_zeros, shapes=(1, 3), python=moves.pad,
+    ),
+    "Pow": program(expressions.power),
+    "QLinearMatMul": integers(
+        quantized.lower_qlinear_matmul, quantized.serves_qlinear_matmul, batches=batching.mixed
+    ),
+    "QuantizeLinear": integers(
+        quantized.lower_quantize, quantized.serves_quantize, batches=batching.scales
+    ),
+    "RNN": in_python(shapes=()),
+    "Range": in_python(shapes=(0, 1, 2)),
+    "Reciprocal": program(expressions.reciprocal),
+    "ReduceL1": in_python(reductions.REDUCTIONS["ReduceL1"], shapes=(1,)),
+    "ReduceL2": reduction("SQUARES", "SQUARE_ROOT", python=reductions.REDUCTIONS["ReduceL2"]),
+    "ReduceLogSum": in_python(reductions.log_sum, shapes=(1,)),
+    "ReduceLogSumExp": in_python(reductions.log_sum_exp, shapes=(1,)),
+    "ReduceMax": reduction("MAX"),
+    "ReduceMean": reduction("SUM", "DIVIDE", python=reductions.REDUCTIONS["ReduceMean"]),
+    "ReduceMin": reduction("MIN"),
+    "ReduceProd": in_python(reductions.REDUCTIONS["ReduceProd"], shapes=(1,)),
+    "ReduceSum": reduction("SUM", python=reductions.REDUCTIONS["ReduceSum"]),
+    "ReduceSumSquare": reduction(
+        "SQUARES", python=reductions.REDUCTIONS["ReduceSumSquare"]
+    ),
+    "Relu": program(expressions.relu),
+    "Reshape": reshaped(1),
+    "Resize": images(
+        _RESIZES, format=Format.FOLLOWS, moves=Moves.FIRST, moves_if=moving.repeats_pixels,
+        arrays=1, shapes=(1, 2, 3),
+    ),
+    "Round": program(expressions.plain("ROUND")),
+    "ScatterElements": in_python(shapes=()),
+    "ScatterND": in_python(shapes=()),
+    "Selu": in_python(shapes=()),
+    "Shape": in_python(shapes=()),
+    "Sign": in_python(shapes=()),
+    "Size": in_python(shapes=()),
+    "Slice": strided(
+        Loops(movement.lower_slice, movement.serves_slice), batches=batching.slicing,
+        layout=Layout.KEPT, moves=Moves.FIRST, shapes=(1, 2, 3, 4), python=moves.slices,
+    ),
+    "Softmax": along_rows(rows.lower_softmax, rows.serves_rows, batching.along(-1)),
+    "Softsign": in_python(shapes=()),
+    "SpaceToDepth": blocks(
+        "SpaceToDepth", movement.lower_space_to_depth, decompositions.space_to_depth
+    ),
+    "Split": strided(
+        Loops(movement.lower_split, always), batches=batching.along(0), layout=Layout.KEPT,
+        moves=Moves.NOTHING, shapes=(1,),
+    ),
+    "Sqrt": program(expressions.plain("SQUARE_ROOT")),
+    "Squeeze": reshaped(1),
+    "Sub": program(expressions.plain("SUBTRACT")),
+    "Sum": in_pairs("Sum", expressions.chain("ADD")),
+    "Swish": program(expressions.swish),
+    "Tanh": program(expressions.plain("HYPERBOLIC_TANGENT")),
+    "Tile": in_python(shapes=(1,)),
+    "TopK": in_python(shapes=(1,)),
+    "Transpose": strided(
+        Loops(movement.lower_transpose, always), batches=batching.transposition,
+        layout=Layout.ANY, moves=Moves.FIRST, shapes=(),
+    ),
+    "Trilu": in_python(shapes=()),
+    "Unsqueeze": reshaped(1),
+    "Where": in_python(shapes=()),
+    "Xor": in_python(shapes=()),
+    **{
+        kind.onnx: program(expressions.plain(kind.instruction))
+        for name, kind in ACTIVATIONS.items()
+        if name in CURVES and not kind.onnx_attributes
+    },
+    "pplconv.Conv": convolved(
+        _CONV, *_ADDED, layout=Layout.PRICED, flops=costs.convolution
+    ),
+    "pplconv.ConvTranspose": convolved(
+        _CONV_TRANSPOSE, *_ADDED, layout=Layout.PIXELS, flops=costs.transposed_convolution
+    ),
+    "pplconv.Linear": product(
+        Loops(linear.lower_linear, linear.serves_matmul), batches=batching.with_residual
+    ),
+    "pplconv.QuantizedAdd": ours(quantized.lower_add, batches=batching.images(0, 1)),
+    "pplconv.QuantizedAverage": ours(integer_windows.lower_average, batches=batching.images()),
+    "pplconv.QuantizedConv": ours(quantized.lower_conv, batches=batching.images(RESIDUAL)),
+    "pplconv.QuantizedLinear": ours(quantized.lower_linear, batches=batching.images(RESIDUAL)),
+    "pplconv.Reformat": ours(
+        movement.lower_reformat, always, batches=batching.images(), layout=Layout.KEPT
+    ),
+}  # fmt: skip
+"""Of ONNX's operators, as opset `opsets.OPSET` has them, and those of ours, with their domain."""
+
+EXPRESSIONS: Mapping[str, Write] = {
+    op: row.expression for op, row in ROWS.items() if row.expression is not None
+}
+"""Element-wise operators, and what writes them as instructions."""
+
+COMPUTED: Mapping[str, Compute] = {
+    op: row.python for op, row in ROWS.items() if not isinstance(row.python, Python)
+}
+"""Operators that functions of NumPy compute, where no loop serves them."""
