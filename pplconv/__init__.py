@@ -37,7 +37,6 @@ from typing import TYPE_CHECKING
 
 from . import quant, runtime, wisdom
 from ._version import __version__
-from .api.blocked import from_blocked, to_blocked
 from .api.conv import Conv2d
 from .api.conv1d import conv1d
 from .api.function import conv2d
@@ -49,6 +48,7 @@ from .api.quantized_matmul import matmul_integer, qmatmul
 from .api.transposed_function import conv_transpose2d
 from .api.transposed_layer import ConvTranspose2d
 from .memory.arrays import empty_aligned
+from .ops.blocked import from_blocked, to_blocked
 from .planner import Plan
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ RECORD = Path(__file__).resolve().with_name("tested.json")
 
 # What a room of tests is about, beside the folder of `pplconv` that has its name.
 _PLANS = ("pplconv/algorithms", "pplconv/planner", "pplconv/machine", "pplconv/wisdom")
-_CALLS = ("pplconv/api", "pplconv/schedules", "pplconv/memory", "pplconv/runtime", "asm", *_PLANS)
+_FACE = ("pplconv/api", "pplconv/arguments", "pplconv/ops")
+_CALLS = (*_FACE, "pplconv/schedules", "pplconv/memory", "pplconv/runtime", "asm", *_PLANS)
 ABOUT = {
     "algorithms": _PLANS,
     "analysis": ("benchmarks/analysis", "asm"),
@@ -32,13 +33,13 @@ ABOUT = {
     "fuzz": _CALLS,
     "imaging": _CALLS,
     "instances": ("pplconv/runtime", "pplconv/machine"),
-    "integrations": ("pplconv/api", "pplconv/network"),
+    "integrations": (*_FACE, "pplconv/network"),
     "kernels": ("asm",),
     "memory": ("pplconv/schedules",),
     "network": _CALLS,
     "packaging": ("asm", "tools/wheels", "setup.py", "pyproject.toml", "MANIFEST.in", "Makefile"),
     "planner": _PLANS,
-    "quant": ("pplconv/api",),
+    "quant": _FACE,
     "runtime": ("pplconv/schedules", "pplconv/machine"),
     "sanitizers": ("pplconv/schedules", "pplconv/runtime"),
     "serving": ("pplconv/integrations", "pplconv/network"),

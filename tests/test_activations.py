@@ -21,7 +21,7 @@ from pplconv.activations import (
     forms,
     passes,
 )
-from pplconv.api.activation import activation_of
+from pplconv.arguments.activation import activation_of
 
 
 def test_the_table_has_the_values_of_the_contract():

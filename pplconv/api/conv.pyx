@@ -8,20 +8,20 @@ One call goes like this: the plan and packed weights of the input's shape are fo
 from libc.stdint cimport int64_t
 
 from pplconv.memory.arrays cimport as_given, batched_shape, float_name, has_dims, hold_plain
-from pplconv.api.prepared cimport Operands, hold_nothing, release_all
+from pplconv.ops.prepared cimport Operands, hold_nothing, release_all
 from pplconv.api.layer cimport Layer, own_copy
-from pplconv.api.ready cimport Ready, ReadyPlans, plain_bias
+from pplconv.ops.ready cimport Ready, ReadyPlans, plain_bias
 
 from functools import partial
 
-from pplconv.api import arguments, shapes
-from pplconv.api.activation import activation_of, activation_text, kept_activation
+from pplconv.arguments import checks, input_shapes
+from pplconv.arguments.activation import activation_of, activation_text, kept_activation
 from pplconv.api.call_signature import CallSignature
-from pplconv.api.extension import check_padding_mode
+from pplconv.ops.extension import check_padding_mode
 from pplconv.api.layer import rebuild
-from pplconv.api.settings import PICKLED, checked
-from pplconv.api.sparse_matrices import weight_array
-from pplconv.api.sparse_weights import SparseWeights, checked_sparse
+from pplconv.arguments.settings import PICKLED, checked
+from pplconv.ops.sparse.sparse_matrices import weight_array
+from pplconv.ops.sparse.sparse_weights import SparseWeights, checked_sparse
 from pplconv.memory.array_like import renewed
 from pplconv.memory.dtypes import array_dtype
 from pplconv.problem import dimensions
@@ -176,7 +176,7 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
                       })
         self.keep_copies()
         if input_shape is not None:
-            self.shown_plan(shapes.full_shape(input_shape, self.layout, self.in_channels))
+            self.shown_plan(input_shapes.full_shape(input_shape, self.layout, self.in_channels))
 
     cdef int describe(self, object array, object bias, object stride, object padding,
                       object dilation, object groups, object activation, object layout,
@@ -185,17 +185,17 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
         self.dtype_name = float_name(array, "weight")
         self.dtype = array_dtype(self.dtype_name)
         self.precision = settings.get("precision")
-        permitted = arguments.check_precision(self.precision, self.dtype_name)
-        self.groups = arguments.integer("groups", groups, 1)
-        arguments.check_weight_shape(array.shape, self.groups)
-        self.stride = arguments.pair("stride", stride, 1)
-        self.dilation = arguments.pair("dilation", dilation, 1)
+        permitted = checks.check_precision(self.precision, self.dtype_name)
+        self.groups = checks.integer("groups", groups, 1)
+        checks.check_weight_shape(array.shape, self.groups)
+        self.stride = checks.pair("stride", stride, 1)
+        self.dilation = checks.pair("dilation", dilation, 1)
         # What a word such as "same" means depends on the input; wrong words are refused here.
-        explicit = arguments.explicit_padding(padding, (1, 1), (1, 1), self.stride, self.dilation)
+        explicit = checks.explicit_padding(padding, (1, 1), (1, 1), self.stride, self.dilation)
         self.padding = padding if isinstance(padding, str) else explicit
         self.activation = kept_activation(activation, array.shape[0])
         described = activation_of(self.activation, array.shape[0])
-        self.layout = arguments.check_layout(layout)
+        self.layout = checks.check_layout(layout)
         self.blocked = self.layout == "NCHWc"
         self.padding_mode = check_padding_mode(settings.get("padding_mode", "zeros"))
         sparse, block, algorithm = checked_sparse(
@@ -206,7 +206,7 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
         self.bias = None if bias is None else plain_bias(bias, array.shape[0], self.dtype)
         self.weight = array
         self.plans = ReadyPlans(described, partial(self.zeros.problem, partial(
-            arguments.make_problem, weight_shape=array.shape, dtype=self.dtype_name,
+            checks.make_problem, weight_shape=array.shape, dtype=self.dtype_name,
             stride=self.stride, padding=self.padding, dilation=self.dilation, groups=self.groups,
             layout=self.layout, permitted=permitted)), self.settings)
         if self.padding_mode != "zeros":
@@ -233,7 +233,7 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
         TypeError, ValueError
             If an input of this shape could not be computed.
         """
-        shape = shapes.full_shape(input_shape, self.layout, self.in_channels)
+        shape = input_shapes.full_shape(input_shape, self.layout, self.in_channels)
         return self.shown_plan(shape)
 
     def quantize(self, samples, *, method="minmax", percentile=99.99, per_channel=True,
@@ -370,7 +370,7 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
                 extra = renewed(residual, extra)
             x = input if o.x.held else None
             if self.blocked and input.ndim == 4:
-                shapes.check_is_blocked("input", input.shape, self.in_channels)
+                input_shapes.check_is_blocked("input", input.shape, self.in_channels)
             # A plan for images with their padding is not one for images of that size.
             if (x is None or ready is None or ready.extension is not None
                     or not has_dims(&o.x, ready.prepared.input_dims, ready.prepared.ndim)):

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from .._checks import one_of, shown
 from .._literals import Algorithm, Layout, PaddingMode, PaddingWord, Precision, SignalLayout
+from ..arguments import checks
+from ..arguments.activation import settled
 from ..memory.array_like import array_of, renewed
 from ..memory.namespaces import as_given
-from . import arguments
-from .activation import settled
 from .function import conv2d
 
 __all__ = ["LAYOUTS", "conv1d"]
@@ -93,10 +93,10 @@ def conv1d(
     rows, samples, row = _row_of(layout)
     # What may run code of the caller's is read before there are views of arrays.
     across, apart = _one("stride", stride), _one("dilation", dilation)
-    around, groups = _padding(padding), arguments.integer("groups", groups, 1)
-    threads, activation = arguments.check_threads(threads), settled(activation)
-    tolerance = arguments.check_tolerance(tolerance)
-    max_workspace = arguments.check_max_workspace(max_workspace)
+    around, groups = _padding(padding), checks.integer("groups", groups, 1)
+    threads, activation = checks.check_threads(threads), settled(activation)
+    tolerance = checks.check_tolerance(tolerance)
+    max_workspace = checks.check_max_workspace(max_workspace)
     if isinstance(input, (list, tuple)):  # Python numbers have the type of the other array
         taps = array_of(weight, "weight")
         x = array_of(input, "input", taps.dtype)
@@ -126,7 +126,7 @@ def conv1d(
         )
     if not x.shape[samples]:
         raise ValueError(f"input must not be empty, got shape {x.shape} with layout {layout}")
-    sides = arguments.explicit_padding(
+    sides = checks.explicit_padding(
         around, (1, x.shape[samples]), (1, taps.shape[2]), (1, across), (1, apart)
     )
     shape = list(x.shape)
@@ -162,7 +162,7 @@ def _row_of(layout: object) -> tuple[Layout, int, int]:
 def _one(name: str, value: Any) -> int:
     if isinstance(value, (tuple, list)) and len(value) == 1:
         value = value[0]
-    return arguments.integer(name, value, 1)
+    return checks.integer(name, value, 1)
 
 
 def _padding(value: Any) -> Any:
@@ -174,5 +174,5 @@ def _padding(value: Any) -> Any:
         raise ValueError(
             f"padding must be an int, (int,), (left, right) or a word, got {shown(value)}"
         )
-    left, right = (arguments.integer("padding", side, 0) for side in (sides[0], sides[-1]))
+    left, right = (checks.integer("padding", side, 0) for side in (sides[0], sides[-1]))
     return (0, 0), (left, right)

@@ -16,9 +16,9 @@ from pplconv.memory.arrays cimport (
     hold_plain,
     refuse_change,
 )
-from pplconv.api.border cimport compute_border, stay_finite
-from pplconv.api.keys cimport PLANS, is_plain, is_plain_activation, is_prelu, keep_plan
-from pplconv.api.prepared cimport (
+from pplconv.ops.border cimport compute_border, stay_finite
+from pplconv.ops.keys cimport PLANS, is_plain, is_plain_activation, is_prelu, keep_plan
+from pplconv.ops.prepared cimport (
     Activation,
     Operands,
     Prepared,
@@ -27,7 +27,7 @@ from pplconv.api.prepared cimport (
     release_all,
     run,
 )
-from pplconv.api.ready cimport (
+from pplconv.ops.ready cimport (
     compute_strips,
     computed_bias,
     extended,
@@ -39,10 +39,10 @@ from pplconv.schedules.team cimport leave_team, take_team
 from pplconv.memory.workspace cimport Buffer, borrow, give_back
 
 from pplconv.activations import documentation
-from pplconv.api import arguments, shapes
-from pplconv.api.activation import activation_of
-from pplconv.api.extension import Strips, check_padding_mode, extension_of
-from pplconv.api.settings import checked
+from pplconv.arguments import checks, input_shapes
+from pplconv.arguments.activation import activation_of
+from pplconv.ops.extension import Strips, check_padding_mode, extension_of
+from pplconv.arguments.settings import checked
 from pplconv.memory.array_like import renewed
 from pplconv.memory.dtypes import DTYPES
 from pplconv.problem import dimensions
@@ -91,12 +91,12 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
                     (<Prepared> found[0]).bias_type), found[2]
             return <tuple> found
     cdef str dtype = float_name(x, "input")
-    cdef tuple batched = batched_shape(x, "input", dimensions(arguments.check_layout(layout)))
-    problem = arguments.make_problem(
+    cdef tuple batched = batched_shape(x, "input", dimensions(checks.check_layout(layout)))
+    problem = checks.make_problem(
         batched, w.shape, dtype, stride=stride, padding=padding, dilation=dilation,
-        groups=groups, layout=layout, permitted=arguments.check_precision(precision, dtype))
+        groups=groups, layout=layout, permitted=checks.check_precision(precision, dtype))
     if len(batched) == 5 and len(x.shape) == 4:
-        shapes.check_is_blocked("input", x.shape, problem.ic)
+        input_shapes.check_is_blocked("input", x.shape, problem.ic)
     described = activation_of(activation, w.shape[0])
     settings = checked({
         "algorithm": algorithm, "tolerance": tolerance, "threads": threads,

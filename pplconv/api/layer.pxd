@@ -1,6 +1,6 @@
 """What prepared operators have in common; see ``layer.pyx``."""
 
-from pplconv.api.ready cimport ReadyPlans
+from pplconv.ops.ready cimport ReadyPlans
 from pplconv.memory.arrays cimport View, as_array, lies_plain
 
 

@@ -5,9 +5,9 @@ from pplconv.memory.arrays cimport as_array, conversion, float_name, is_brain
 
 import numpy as np
 
-from pplconv.api.ready cimport read_only
-from pplconv.api.argument_names import named
-from pplconv.api.settings import SETTINGS, state_of
+from pplconv.ops.ready cimport read_only
+from pplconv.arguments.argument_names import named
+from pplconv.arguments.settings import SETTINGS, state_of
 from pplconv.planner import as_run_here
 
 

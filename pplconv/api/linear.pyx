@@ -10,18 +10,19 @@ from pplconv.memory.arrays cimport (
     refuse_out,
 )
 from pplconv.api.layer cimport Layer, own_copy
-from pplconv.api.prepared cimport Operands, hold_nothing, release_all
-from pplconv.api.ready cimport Ready, ReadyPlans, plain_bias
+from pplconv.ops.prepared cimport Operands, hold_nothing, release_all
+from pplconv.ops.ready cimport Ready, ReadyPlans, plain_bias
 
 from functools import partial
 import math
 
-from pplconv.api import arguments, matrices, shapes
-from pplconv.api.activation import activation_of, activation_text, kept_activation
+from pplconv.arguments import checks, input_shapes
+from pplconv.ops import matrices
+from pplconv.arguments.activation import activation_of, activation_text, kept_activation
 from pplconv.api.call_signature import CallSignature
-from pplconv.api.settings import checked
-from pplconv.api.sparse_matrices import weight_array
-from pplconv.api.sparse_weights import SparseWeights, checked_sparse
+from pplconv.arguments.settings import checked
+from pplconv.ops.sparse.sparse_matrices import weight_array
+from pplconv.ops.sparse.sparse_weights import SparseWeights, checked_sparse
 from pplconv.memory.array_like import renewed
 from pplconv.memory.dtypes import array_dtype
 
@@ -127,7 +128,7 @@ sparse, block
         self.dtype_name = float_name(array, "weight")
         self.dtype = array_dtype(self.dtype_name)
         self.precision = precision
-        permitted = arguments.check_precision(precision, self.dtype_name)
+        permitted = checks.check_precision(precision, self.dtype_name)
         matrices.check_weight_shape(array.shape)
         self.activation = kept_activation(activation, array.shape[0])
         described = activation_of(self.activation, array.shape[0])
@@ -170,7 +171,7 @@ sparse, block
         TypeError, ValueError
             If an input of this shape could not be computed.
         """
-        shape = self.matrix_shape(shapes.dimensions_of(input_shape), "input_shape")
+        shape = self.matrix_shape(input_shapes.dimensions_of(input_shape), "input_shape")
         return self.shown_plan(shape)
 
     @property

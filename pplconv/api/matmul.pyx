@@ -14,8 +14,8 @@ from pplconv.memory.arrays cimport (
     hold_plain,
     release,
 )
-from pplconv.api.keys cimport PLANS, is_plain, is_plain_activation, is_prelu, keep_plan
-from pplconv.api.prepared cimport (
+from pplconv.ops.keys cimport PLANS, is_plain, is_plain_activation, is_prelu, keep_plan
+from pplconv.ops.prepared cimport (
     Activation,
     Operands,
     Prepared,
@@ -23,7 +23,7 @@ from pplconv.api.prepared cimport (
     hold_results,
     release_all,
 )
-from pplconv.api.ready cimport computed_bias, plain_bias, scope_around
+from pplconv.ops.ready cimport computed_bias, plain_bias, scope_around
 from pplconv.memory.workspace cimport Buffer, borrow, give_back
 from pplconv.schedules.base cimport Schedule, Tensors
 from pplconv.schedules.execute cimport execute
@@ -32,8 +32,9 @@ from pplconv.schedules.team cimport leave_team, take_team
 import numpy as np
 
 from pplconv import planner
-from pplconv.api import arguments, matrices
-from pplconv.api.activation import activation_of, settled
+from pplconv.arguments import checks
+from pplconv.ops import matrices
+from pplconv.arguments.activation import activation_of, settled
 from pplconv.memory.array_like import renewed
 from pplconv.memory.arrays import refuse_overlap
 from pplconv.memory.dtypes import DTYPES, array_dtype
@@ -149,7 +150,7 @@ cdef Multiplication make(object a, object b, str dtype, object activation, bint 
     for name, operand in (("a", a), ("b", b)):
         if operand.dtype is not native or not is_whole(operand):
             return copied_first(a, b, name, dtype, activation, with_bias, threads)
-    permitted = arguments.check_precision(None, dtype)
+    permitted = checks.check_precision(None, dtype)
     matrices.matrix_shapes(a.shape, b.shape)  # else slopes might be blamed for the shape of b
     # Bias and slopes follow the columns of the result; packed a has them along its vectors' rows.
     # One plan serves all PReLUs, those with one slope for all columns too.
@@ -268,7 +269,7 @@ cdef object multiply(Operands *o, object a, object b, object bias, object residu
     kept = is_plain(threads)  # calls with another kind of number are planned each time
     if activation is not None and not is_plain_activation(activation) or not kept:
         # Their objects may change arrays, which are not held yet.
-        threads, activation = arguments.check_threads(threads), settled(activation)
+        threads, activation = checks.check_threads(threads), settled(activation)
     if x is not a or y is not b or added is not bias or extra is not residual:
         x, y = renewed(a, x), renewed(b, y)
         bias, residual = renewed(bias, added), renewed(residual, extra)
@@ -294,7 +295,7 @@ cdef object multiply(Operands *o, object a, object b, object bias, object residu
         if x_dtype is not y_dtype:
             float_name(y, "b")
             dtype = common_name(x_dtype, y_dtype)
-        found = make(x, y, dtype, activation, bias is not None, arguments.check_threads(threads))
+        found = make(x, y, dtype, activation, bias is not None, checks.check_threads(threads))
         if key is not None:
             with lock:
                 keep_plan(known, key, found, PLANS)

@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
+from ..arguments import checks
+from ..arguments.argument_names import named
+from ..arguments.settings import checked
 from ..memory.array_like import array_of, run_no_code
 from ..memory.arrays import refuse_overlap
 from ..memory.namespaces import as_given
-from . import arguments, quantization
-from .argument_names import named
-from .quantization import DTYPES, Array
-from .quantized_description import QuantizedConv, Scales, check_conv_layout
+from ..ops.quantized import quantization
+from ..ops.quantized.quantization import DTYPES, Array
+from ..ops.quantized.quantized_description import QuantizedConv, Scales, check_conv_layout
+from ..ops.quantized.quantized_run import QuantizedKernel
 from .quantized_layer import refuse_residual
-from .quantized_run import QuantizedKernel
-from .settings import checked
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -236,7 +237,7 @@ def _convolved(
     # Other objects may change it while they are read, and a view does not see that.
     if not run_no_code(bias, *vars(scales).values(), *geometry.values(), *settings.values()):
         w = w.copy()
-    groups = arguments.integer("groups", geometry["groups"], 1)
+    groups = checks.integer("groups", geometry["groups"], 1)
     layout = check_conv_layout(layout)
     with named(input="x", weight="w"):
         described = QuantizedConv.of(w, bias, groups, scales)

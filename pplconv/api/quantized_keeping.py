@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from . import quantization
-from .quantization import Array
+from ..ops.quantized import quantization
+from ..ops.quantized.quantization import Array
 
 __all__ = ["array_text", "kept_scale", "kept_zeros", "number_text", "plain_copy", "read_only"]
 

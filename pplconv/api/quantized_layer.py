@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 
 import numpy as np
 
+from ..arguments import checks, input_shapes
+from ..arguments.activation import activation_text, kept_activation
+from ..arguments.settings import checked
 from ..memory.namespaces import as_given
+from ..ops.quantized.quantization import DTYPES, Array
+from ..ops.quantized.quantized_description import QuantizedConv, Scales, check_conv_layout
+from ..ops.quantized.quantized_run import QuantizedKernel
+from ..ops.sparse.sparse_matrices import weight_array
+from ..ops.sparse.sparse_weights import checked_sparse
 from ..planner import Plan
-from . import arguments, shapes
-from .activation import activation_text, kept_activation
-from .quantization import DTYPES, Array
-from .quantized_description import QuantizedConv, Scales, check_conv_layout
 from .quantized_keeping import (
     array_text,
     kept_scale,
@@ -23,10 +27,6 @@ from .quantized_keeping import (
     plain_copy,
     read_only,
 )
-from .quantized_run import QuantizedKernel
-from .settings import checked
-from .sparse_matrices import weight_array
-from .sparse_weights import checked_sparse
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -192,12 +192,12 @@ search_seconds, max_workspace, threads, search_context, sparse, block
         weight_shape: Sequence[SupportsIndex] | None = None,
     ) -> None:
         array = plain_copy(weight_array(weight, weight_shape))
-        groups = arguments.integer("groups", groups, 1)
+        groups = checks.integer("groups", groups, 1)
         stride, dilation = (
-            arguments.pair("stride", stride, 1),
-            arguments.pair("dilation", dilation, 1),
+            checks.pair("stride", stride, 1),
+            checks.pair("dilation", dilation, 1),
         )
-        explicit = arguments.explicit_padding(padding, (1, 1), (1, 1), stride, dilation)
+        explicit = checks.explicit_padding(padding, (1, 1), (1, 1), stride, dilation)
         scales = Scales(
             x_scale, x_zero_point, w_scale, w_zero_point, y_scale, y_zero_point, residual_scale,
             residual_zero_point, x_dtype, out_dtype, activation,
@@ -307,7 +307,7 @@ search_seconds, max_workspace, threads, search_context, sparse, block
         TypeError, ValueError
             If an input of this shape could not be computed.
         """
-        full = shapes.full_shape(input_shape, self._arguments.layout, self.in_channels)
+        full = input_shapes.full_shape(input_shape, self._arguments.layout, self.in_channels)
         plan: Plan = self._run.plan_for(full)
         return plan
 

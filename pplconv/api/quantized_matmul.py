@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
+from ..arguments import checks
+from ..arguments.argument_names import named
 from ..memory.array_like import array_of, renewed, run_no_code
 from ..memory.arrays import check_out, empty_aligned
 from ..memory.namespaces import as_given
-from . import arguments, matrices, quantization, quantized_matrices, quantized_output
-from .argument_names import named
-from .quantization import DTYPES, OUTPUTS, Array
-from .quantized_matrices import Shape, Side
-from .quantized_run import QuantizedMatrix
+from ..ops import matrices
+from ..ops.quantized import quantization, quantized_matrices, quantized_output
+from ..ops.quantized.quantization import DTYPES, OUTPUTS, Array
+from ..ops.quantized.quantized_matrices import Shape, Side
+from ..ops.quantized.quantized_run import QuantizedMatrix
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -273,7 +275,7 @@ class _Product:
         zeros = np.zeros((), np.int64) if y is None else y.zeros
         low, high = quantized_output.clamp(activation, columns, y_scale, kind, zeros)
         quantized_matrices.check_sums(self.a_kind, self.a_side.zeros, self.b, offset)
-        threads = arguments.check_threads(threads)
+        threads = checks.check_threads(threads)
         if out is None:
             result = empty_aligned(self.shape, DTYPES[kind])
         else:

@@ -11,18 +11,18 @@ import numpy as np
 from .. import quant
 from .._checks import flag
 from .._literals import Method
+from ..arguments.activation import activation_of
+from ..arguments.argument_names import named
+from ..arguments.settings import checked
 from ..memory.array_like import array_of
+from ..ops.quantized import quantization
+from ..ops.quantized.quantization import DTYPES, INT32, NAMES, Array
+from ..ops.quantized.quantized_description import check_conv_layout
+from ..ops.quantized.quantized_output import refuse_curve
 from ..quant.numbers import decibels
 from ..quant.observing import Observer, arrays_of
 from ..quant.weights import weights_beside
-from . import quantization
-from .activation import activation_of
-from .argument_names import named
-from .quantization import DTYPES, INT32, NAMES, Array
-from .quantized_description import check_conv_layout
 from .quantized_layer import QConv2d
-from .quantized_output import refuse_curve
-from .settings import checked
 
 if TYPE_CHECKING:
     from .layer import Layer

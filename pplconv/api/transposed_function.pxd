@@ -1,6 +1,6 @@
 """Calls of transposed convolutions; see ``transposed_function.pyx``."""
 
-from pplconv.api.prepared cimport Operands
+from pplconv.ops.prepared cimport Operands
 
 
 cdef object computed(object transposed, Operands *o, object input, object x, object weight,

@@ -8,10 +8,10 @@ weights and runs these as one program of a team.
 
 from libc.stdint cimport int64_t
 
-from pplconv.api.border cimport are_finite
-from pplconv.api.keys cimport PLANS, is_plain, is_plain_activation, keep_plan
-from pplconv.api.prepared cimport Operands, hold_nothing, hold_results, release_all
-from pplconv.api.ready cimport plain_bias, scope_around
+from pplconv.ops.border cimport are_finite
+from pplconv.ops.keys cimport PLANS, is_plain, is_plain_activation, keep_plan
+from pplconv.ops.prepared cimport Operands, hold_nothing, hold_results, release_all
+from pplconv.ops.ready cimport plain_bias, scope_around
 from pplconv.memory.arrays cimport (
     as_array,
     as_given,
@@ -22,12 +22,12 @@ from pplconv.memory.arrays cimport (
     refuse_change,
 )
 
-from pplconv.api import arguments, shapes
-from pplconv.api.activation import activation_of
-from pplconv.api.settings import checked
-from pplconv.api.transposed import Transposed
-from pplconv.api.transposed_problem import make_transposed
-from pplconv.api.transposing import decompose
+from pplconv.arguments import checks, input_shapes
+from pplconv.arguments.activation import activation_of
+from pplconv.arguments.settings import checked
+from pplconv.ops.transposed.transposed import Transposed
+from pplconv.ops.transposed.transposed_problem import make_transposed
+from pplconv.ops.transposed.transposing import decompose
 from pplconv.memory.array_like import renewed
 from pplconv.memory.dtypes import DTYPES
 from pplconv.problem import dimensions
@@ -210,14 +210,14 @@ def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_paddi
     decomposed, described = (None, None) if key is None else transposed_plans.get(
         key, (None, None))
     if decomposed is None:
-        permitted = arguments.check_precision(precision, dtype)
-        batched = batched_shape(x, "input", dimensions(arguments.check_layout(layout)))
+        permitted = checks.check_precision(precision, dtype)
+        batched = batched_shape(x, "input", dimensions(checks.check_layout(layout)))
         problem = make_transposed(
             batched, w.shape, dtype, stride=stride, padding=padding,
             output_padding=output_padding, output_size=output_size, dilation=dilation,
             groups=groups, layout=layout, permitted=permitted)
         if len(batched) == 5 and len(x.shape) == 4:
-            shapes.check_is_blocked("input", x.shape, problem.ic)
+            input_shapes.check_is_blocked("input", x.shape, problem.ic)
         described = activation_of(activation, problem.oc)
         settings = checked({
             "algorithm": algorithm, "tolerance": tolerance, "threads": threads,

@@ -6,6 +6,7 @@ from typing import SupportsFloat, SupportsIndex, TypeAlias
 from numpy.typing import NDArray
 
 from .._literals import TransposedPaddingWord
+from ..ops.transposed.transposed_plan import TransposedPlan
 from .layer import (
     Layer,
     _Activation,
@@ -19,7 +20,6 @@ from .layer import (
     _Search,
     _SearchContext,
 )
-from .transposed_plan import TransposedPlan
 
 _TransposedPadding: TypeAlias = (
     SupportsIndex

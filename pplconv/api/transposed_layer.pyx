@@ -3,22 +3,23 @@
 
 from libc.stdint cimport int64_t
 
-from pplconv.api.keys cimport keep_plan
+from pplconv.ops.keys cimport keep_plan
 from pplconv.api.layer cimport Layer, own_copy
-from pplconv.api.prepared cimport Operands, hold_nothing, release_all
-from pplconv.api.ready cimport plain_bias, scope_around
+from pplconv.ops.prepared cimport Operands, hold_nothing, release_all
+from pplconv.ops.ready cimport plain_bias, scope_around
 from pplconv.api.transposed_function cimport all_finite, computed
 from pplconv.memory.arrays cimport as_array, as_given, batched_shape, dtype_name, hold_plain
 
-from pplconv.api import arguments, shapes, transposed_problem
-from pplconv.api.activation import activation_of, activation_text, kept_activation
-from pplconv.api.argument_names import named
+from pplconv.arguments import checks, input_shapes
+from pplconv.ops.transposed import transposed_problem
+from pplconv.arguments.activation import activation_of, activation_text, kept_activation
+from pplconv.arguments.argument_names import named
 from pplconv.api.call_signature import CallSignature
-from pplconv.api.settings import PICKLED, checked
-from pplconv.api.transposed import Transposed
-from pplconv.api.transposed_plan import as_run_here
-from pplconv.api.transposed_problem import make_transposed
-from pplconv.api.transposing import decompose
+from pplconv.arguments.settings import PICKLED, checked
+from pplconv.ops.transposed.transposed import Transposed
+from pplconv.ops.transposed.transposed_plan import as_run_here
+from pplconv.ops.transposed.transposed_problem import make_transposed
+from pplconv.ops.transposed.transposing import decompose
 from pplconv.memory.array_like import renewed
 from pplconv.memory.dtypes import DTYPES
 from pplconv.problem import dimensions
@@ -115,7 +116,7 @@ precision, search, search_seconds, search_context, max_workspace, threads
                  dilation=1, *, activation=None, layout="NCHW", algorithm="auto", tolerance=None,
                  precision=None, input_shape=None, search="estimate", search_seconds=0.5,
                  max_workspace=None, threads=None, search_context="hot"):
-        shapes.check_weight_is_no_size(
+        input_shapes.check_weight_is_no_size(
             weight, "(ic, oc / groups, kh, kw)", "ConvTranspose2d", "numbers of channels")
         self.describe(own_copy(as_array(weight, "weight")), bias, stride, padding,
                       output_padding, groups, dilation, activation, layout, {
@@ -136,18 +137,18 @@ precision, search, search_seconds, search_context, max_workspace, threads
         self.dtype_name = dtype_name(array, "weight")
         self.dtype = DTYPES[self.dtype_name]
         self.precision = settings.get("precision")
-        self.permitted = arguments.check_precision(self.precision, self.dtype_name)
-        self.groups = arguments.integer("groups", groups, 1)
+        self.permitted = checks.check_precision(self.precision, self.dtype_name)
+        self.groups = checks.integer("groups", groups, 1)
         transposed_problem.check_weight_shape(array.shape, self.groups)
-        self.stride = arguments.pair("stride", stride, 1)
-        self.dilation = arguments.pair("dilation", dilation, 1)
+        self.stride = checks.pair("stride", stride, 1)
+        self.dilation = checks.pair("dilation", dilation, 1)
         self.padding = transposed_problem.check_padding(padding)
         self.output_padding = transposed_problem.check_output_padding(
             output_padding, self.stride, self.dilation)
         oc = array.shape[1] * self.groups
         self.activation = kept_activation(activation, oc)
         self.described = activation_of(self.activation, oc)
-        self.layout = arguments.check_layout(layout)
+        self.layout = checks.check_layout(layout)
         self.settings = {**checked(settings), "epilogue": self.described.epilogue}
         self.bias = None if bias is None else plain_bias(bias, oc, self.dtype)
         self.weight = array
@@ -161,7 +162,7 @@ precision, search, search_seconds, search_context, max_workspace, threads
             raise TypeError(f"{type(self).__name__} was made without its __init__")
         scope = scope_around(self.settings["threads"] is None, self.settings["tolerance"] is None)
         if output_size is not None:
-            output_size = arguments.pair("output_size", output_size, 1)
+            output_size = checks.pair("output_size", output_size, 1)
         cdef tuple key = (shape, output_size, scope)
         cdef object found = self.ready.get(key)
         if found is not None:
@@ -204,7 +205,7 @@ precision, search, search_seconds, search_context, max_workspace, threads
         TypeError, ValueError
             If an input of this shape could not be computed.
         """
-        shape = shapes.full_shape(input_shape, self.layout, self.in_channels)
+        shape = input_shapes.full_shape(input_shape, self.layout, self.in_channels)
         with named(input="input_shape"):
             return as_run_here(self.find(shape, output_size).plan)
 
@@ -270,7 +271,7 @@ precision, search, search_seconds, search_context, max_workspace, threads
             raise TypeError(f"{type(self).__name__} was made without its __init__")
         cdef object extra = self.added(residual)
         if output_size is not None:
-            output_size = arguments.pair("output_size", output_size, 1)
+            output_size = checks.pair("output_size", output_size, 1)
         hold_nothing(&o)
         try:
             input = self.taken(input, &o.x)
@@ -278,7 +279,7 @@ precision, search, search_seconds, search_context, max_workspace, threads
                 extra = renewed(residual, extra)
             x = input if o.x.held else None
             if self.layout == "NCHWc" and input.ndim == 4:
-                shapes.check_is_blocked("input", input.shape, self.in_channels)
+                input_shapes.check_is_blocked("input", input.shape, self.in_channels)
             shape = batched_shape(input, "input", dimensions(self.layout))
             transposed = self.find(shape, output_size)
             if x is None:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from .. import planner, wisdom
 from ..activations import COST_CLASSES, passes
-from ..api import arguments
+from ..arguments import checks
 from ..memory.dtypes import NAMES
 from ..problem import LAYOUTS, ConvProblem, Problem
 from .ending import complain
@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--tolerance",
-        type=_checked(arguments.check_tolerance),
+        type=_checked(checks.check_tolerance),
         metavar="T",
         help="largest error that may be spent on speed, as in Conv2d "
         "(default: what a call without tolerance= may spend)",
@@ -96,7 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seconds",
-        type=_checked(arguments.check_search_seconds),
+        type=_checked(checks.check_search_seconds),
         default=planner.SEARCH_SECONDS,
         metavar="S",
         help=f"for each search (default {planner.SEARCH_SECONDS})",
@@ -272,7 +272,7 @@ def _in_layouts(problem: Problem, layouts: list[str], lanes: int) -> Iterator[Pr
         return
     for layout in layouts:
         full = replace(problem, layout=layout, block=lanes if layout == "NCHWc" else 0)
-        arguments.check_sizes(full)
+        checks.check_sizes(full)
         yield full
 
 

@@ -2,7 +2,7 @@
 
 The rows of a band are read, with the pixels that stand beyond the border, as numbers of the type
 that sums have; so no padded copy of the image is made, and integers are converted on the way. A
-band, and its sums, stay in a core's cache: see `api.banded`. Sums that are not results, and that no
+band, and its sums, stay in a core's cache: see `banded`. Sums that are not results, and that no
 loop rounds, are made of a part of the image at a time, and stored from there.
 
 A small image that has zeros around it, and needs no conversion, is convolved where it lies.
@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..api.banded import READ, Rounding, has_rows, run_bands
-from ..api.edges import runs_of, source_index
+from ..ops.edges import runs_of, source_index
+from .banded import READ, Rounding, has_rows, run_bands
 from .operators import Bank, Operator
 
 __all__ = ["Region", "Store", "run"]

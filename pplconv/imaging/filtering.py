@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from .. import planner
 from .._literals import Border
-from ..api.argument_names import renamed
-from ..api.banded import Rounding
+from ..arguments.argument_names import renamed
 from ..memory.array_like import renewed
 from ..memory.arrays import check_out, empty_aligned
 from ..memory.namespaces import as_given
@@ -25,6 +24,7 @@ from .arguments import (
     check_value,
     pixel_limit,
 )
+from .banded import Rounding
 from .bands import Region, run
 from .borders import check_border
 from .operators import Bank, Operator, Separable

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..api.banded import Rounding
+from .banded import Rounding
 from .digits import digits_of, unit_of
 from .ratios import MOST_AGAIN, Ratio, ratios_of
 
@@ -66,7 +66,7 @@ class Again(NamedTuple):
 
 @dataclass(frozen=True)
 class Way:
-    """How sums of one kernel are made and rounded, as `pplconv.api.banded.Rounding` has it.
+    """How sums of one kernel are made and rounded, as `pplconv.imaging.banded.Rounding` has it.
 
     Parameters
     ----------

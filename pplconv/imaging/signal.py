@@ -11,7 +11,7 @@ import numpy.typing as npt
 from .. import planner
 from .._checks import one_of, shown
 from .._literals import SignalBoundary, SignalMode
-from ..api.argument_names import renamed
+from ..arguments.argument_names import renamed
 from ..memory.array_like import numbers_of, refuse_mask, renewed
 from ..memory.arrays import empty_aligned
 from ..memory.namespaces import as_given

@@ -10,11 +10,11 @@ import numpy as np
 
 from .. import planner
 from .._checks import one_of
-from ..api import arguments
-from ..api.prepared import PackedWeights, Prepared
-from ..api.sparse_weights import checked_sparse, sparsity_of
+from ..arguments import checks
 from ..memory.dtypes import DTYPES
 from ..memory.mapping import plain, release
+from ..ops.prepared import PackedWeights, Prepared
+from ..ops.sparse.sparse_weights import checked_sparse, sparsity_of
 from ..sparsity import Sparsity
 from .copying import convert_step, copy_step
 from .nodes import as_type, plain_name
@@ -84,17 +84,17 @@ class Settings:
         TypeError, ValueError
             If an argument is not as described; the message names it.
         """
-        words = [word for word in arguments.PRECISIONS if word is not None]
+        words = [word for word in checks.PRECISIONS if word is not None]
         one_of("precision", precision, words)
-        error = arguments.check_tolerance(tolerance)
+        error = checks.check_tolerance(tolerance)
         if sparse is True:
             raise ValueError('sparse must be "auto" or False for a network, got True')
         chosen, _, _ = checked_sparse(sparse, None)
         return cls(
-            arguments.check_threads(threads),
+            checks.check_threads(threads),
             planner.default_tolerance() if error is None else error,
-            precision, planner.check_search(search), arguments.check_max_workspace(max_workspace),
-            chosen, None if max_memory is None else arguments.integer("max_memory", max_memory, 1),
+            precision, planner.check_search(search), checks.check_max_workspace(max_workspace),
+            chosen, None if max_memory is None else checks.integer("max_memory", max_memory, 1),
         )  # fmt: skip
 
 

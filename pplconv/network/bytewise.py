@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..api.program import Program
+from ..ops.program import Program
 from . import arena
 from .builder import Builder, Settings
 from .fusion import Chain, Written, written

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 
 from .. import planner
-from ..api.program import Frame, Program
+from ..ops.program import Frame, Program
 from . import arena
 from .batches import batched_names, for_images, images_at_once
 from .builder import Builder, Settings

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from .._kernels import serving
-from ..api.copying import BY_SIZE, convert_fields, copy_fields
 from ..memory.dtypes import NAMES
+from ..ops.copying import BY_SIZE, convert_fields, copy_fields
 from ..schedules.copying import Copy
 from .collapse import broadcast_strides
 from .host import host_step

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import onnx
 from onnx import numpy_helper
 
-from ..api.sparse_weights import is_depthwise, stored_weights
+from ..ops.sparse.sparse_weights import is_depthwise, stored_weights
 from ..problem import ConvProblem
 from ..prune import magnitude
 from ..sparsity import Sparsity

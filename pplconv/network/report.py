@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 from .. import planner
-from ..api import arguments
-from ..api.prepared import PackedWeights, Prepared
-from ..api.sparse_weights import ALGORITHM
+from ..arguments import checks
 from ..drawing.bars import Row, draw, write
 from ..drawing.figures import milliseconds
+from ..ops.prepared import PackedWeights, Prepared
+from ..ops.sparse.sparse_weights import ALGORITHM
 from ..planner.roofs import NOMINAL_HERTZ
 from .arena import lives
 from .compiling import Compiled
@@ -135,7 +135,7 @@ class NetworkPlan:
         Steps without a time have the estimate's, at a nominal clock. It knows convolutions and
         products only: other steps without a time are left out.
         """
-        most = arguments.integer("most", most, 1)
+        most = checks.integer("most", most, 1)
         write(self._picture(most, width), sys.stdout if file is None else file)
 
     def _picture(self, most: int, width: int | None) -> str:

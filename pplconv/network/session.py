@@ -20,7 +20,7 @@ except ImportError as error:  # pragma: no cover - tests have both
 
 from .. import planner
 from .._literals import Precision, Search, Sparse
-from ..api import arguments
+from ..arguments import checks
 from ..memory.array_like import array_of
 from ..memory.arrays import empty_aligned
 from ..runtime import scoped_team
@@ -336,7 +336,7 @@ class InferenceSession:
         TypeError, ValueError
             If an argument does not fit the network.
         """
-        repeats = arguments.integer("repeats", repeats, 1)
+        repeats = checks.integer("repeats", repeats, 1)
         inputs = self._inputs(feed)
         compiled, fired, inputs = self._compiled(inputs)
         outputs = [empty_aligned(shape, dtype) for _, shape, dtype in compiled.outputs]

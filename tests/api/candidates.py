@@ -8,7 +8,7 @@ from typing import Any
 
 from pplconv import config, machine, planner
 from pplconv.algorithms import ALGORITHMS, Candidate, PlanContext
-from pplconv.api.arguments import make_problem
+from pplconv.arguments.checks import make_problem
 from pplconv.numerics import Numerics
 from pplconv.planner import Plan, target
 from pplconv.planner.describing import plan_of

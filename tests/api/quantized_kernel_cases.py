@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pplconv.api.quantized_run import QuantizedKernel
+from pplconv.ops.quantized.quantized_run import QuantizedKernel
 
 RANGES = {"u8": (0, 255, np.uint8), "s8": (-128, 127, np.int8)}
 LIMITS = {"s32": np.int32, "f32": np.float32}

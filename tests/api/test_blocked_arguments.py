@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pplconv
-from pplconv.api.arguments import make_problem
+from pplconv.arguments.checks import make_problem
 
 GEOMETRY = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "layout": "NCHWc"}
 

@@ -11,8 +11,8 @@ import pplconv
 from emulation import few
 from levels import allowed_isas
 from pplconv.algorithms import PlanContext, depthwise_bytes
-from pplconv.api.quantized_run import QuantizedKernel
 from pplconv.numerics import numerics_of
+from pplconv.ops.quantized.quantized_run import QuantizedKernel
 from pplconv.planner.target import here
 from pplconv.problem import ConvProblem
 from pplconv.schedules import compile_plan

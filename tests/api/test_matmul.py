@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import pplconv
 from pplconv import planner
-from pplconv.api.matrices import product_of
+from pplconv.ops.matrices import product_of
 
 DTYPES = ["float16", "float32", "float64"]
 Pair = namedtuple("Pair", ["name", "slope"])

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pplconv
-from pplconv.api import extension
+from pplconv.ops import extension
 from pplconv.sharing import prepared
 from reference import assert_convolution, explicit_padding
 

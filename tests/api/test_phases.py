@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from pplconv.api.phases import (
+from pplconv.ops.transposed.phases import (
     Axis,
     block_phases,
     joined,

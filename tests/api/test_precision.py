@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pplconv.api.arguments import check_precision
+from pplconv.arguments.checks import check_precision
 from pplconv.numerics import BRAIN_KINDS as BF16
 
 PERMITTED = {

@@ -88,7 +88,8 @@ def test_every_candidate(shape, product, layout, rng, monkeypatch):
                 for candidate in few(found, 3):
                     plan = force_plan(monkeypatch, request, candidate, around.isa)
                     monkeypatch.setattr(
-                        "pplconv.api.quantized_run.product_permission", lambda *_: (product,)
+                        "pplconv.ops.quantized.quantized_run.product_permission",
+                        lambda *_: (product,),
                     )
                     kernel = case.kernel(
                         layout,

@@ -10,8 +10,8 @@ import pytest
 
 import pplconv
 from brain_exporter import Exporter
-from pplconv.api.sparse_matrices import weight_array
 from pplconv.memory.array_like import bfloat16_dtype
+from pplconv.ops.sparse.sparse_matrices import weight_array
 
 scipy_sparse = pytest.importorskip("scipy.sparse")
 HAS_TORCH = importlib.util.find_spec("torch") is not None

@@ -9,7 +9,7 @@ import pytest
 
 import pplconv
 from pplconv import planner
-from pplconv.api.prepared import PackedWeights, Prepared
+from pplconv.ops.prepared import PackedWeights, Prepared
 from pplconv.problem import ConvProblem
 from pplconv.sparsity import Sparsity
 from pruned import prune, sparsity_of

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import pplconv
-from pplconv.api import sparse_weights
-from pplconv.api.sparse_weights import sparsity_of, stored_weights
 from pplconv.memory.array_like import bfloat16_dtype
+from pplconv.ops.sparse import sparse_weights
+from pplconv.ops.sparse.sparse_weights import sparsity_of, stored_weights
 from pplconv.sparsity import BLOCKS, Sparsity, checked_block
 from pruned import prune, stored
 

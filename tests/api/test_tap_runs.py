@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import pplconv
-from pplconv.api.phases import Axis
-from pplconv.api.tap_runs import covers, run_kernel, tap_runs
+from pplconv.ops.transposed.phases import Axis
+from pplconv.ops.transposed.tap_runs import covers, run_kernel, tap_runs
 from test_phases import AXES, terms_of
 from transposed_reference import from_layout, scatter, to_layout
 

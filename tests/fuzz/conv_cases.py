@@ -20,7 +20,7 @@ from fuzz.draws import SPOILED_OUT
 from fuzz.exact import Expected, sums_of_convolution
 from fuzz.special import specialize
 from fuzz.zeros import draw_zeros
-from pplconv.api.activation import activation_of
+from pplconv.arguments.activation import activation_of
 from pplconv.planner.estimating import Request
 from problems import CLIPS, CURVES, Problem
 from reference import explicit_padding, pair

@@ -20,10 +20,10 @@ from fuzz.exact import Expected, sums_of_product
 from fuzz.special import specialize
 from fuzz.zeros import draw_zeros
 from pplconv import planner
-from pplconv.api.activation import activation_of
-from pplconv.api.arguments import check_precision
-from pplconv.api.matrices import linear_problem
+from pplconv.arguments.activation import activation_of
+from pplconv.arguments.checks import check_precision
 from pplconv.memory.dtypes import DTYPES
+from pplconv.ops.matrices import linear_problem
 from pplconv.planner.describing import plan_of
 from pplconv.planner.estimating import Request
 from problems import CLIPS, CURVES

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pplconv.api.sparse_weights import sparsity_of
+from pplconv.ops.sparse.sparse_weights import sparsity_of
 from pplconv.sparsity import BLOCKS, Sparsity
 from pruned import prune
 

@@ -8,10 +8,10 @@ import scipy.signal
 
 from image_reference import BORDERS, exactly, padded
 from pplconv import imaging, runtime
-from pplconv.api.banded import READ, Rounding, run_bands
 from pplconv.api.conv import Conv2d
-from pplconv.api.edges import runs_of, source_index
 from pplconv.imaging import bands
+from pplconv.imaging.banded import READ, Rounding, run_bands
+from pplconv.ops.edges import runs_of, source_index
 
 
 @pytest.fixture(params=[1, 3000, 1 << 19])

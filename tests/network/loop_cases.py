@@ -11,8 +11,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from pplconv._kernels import INSTRUCTIONS, POOLINGS, REDUCTIONS
-from pplconv.api.program import Program
 from pplconv.network.operators.windows import joined, listed, sights
+from pplconv.ops.program import Program
 from pplconv.schedules.copying import Copy
 from pplconv.schedules.elementwise import Elementwise
 from pplconv.schedules.rows import Rows

@@ -10,14 +10,14 @@ import pytest
 from levels import allowed_isas
 from pplconv import planner
 from pplconv._kernels import INSTRUCTIONS
-from pplconv.api import arguments
-from pplconv.api.prepared import PackedWeights, Prepared
-from pplconv.api.program import Program
-from pplconv.api.rescaling import Rescaling
+from pplconv.arguments import checks
 from pplconv.memory.dtypes import DTYPES
 from pplconv.network import integers
 from pplconv.network.operators.elementwise import numbers_of
 from pplconv.numerics import default_permission
+from pplconv.ops.prepared import PackedWeights, Prepared
+from pplconv.ops.program import Program
+from pplconv.ops.quantized.rescaling import Rescaling
 from pplconv.schedules.elementwise import TILE_ELEMENTS, Elementwise
 
 INTEGERS = {"u8": np.uint8, "s8": np.int8, "s32": np.int32}
@@ -124,7 +124,7 @@ def test_numbers_that_are_too_small_are_refused():
 
 def convolution() -> tuple[Prepared, np.ndarray]:
     weight = np.arange(-36, 36, dtype=np.int8).reshape(2, 4, 3, 3)
-    problem = arguments.make_problem(
+    problem = checks.make_problem(
         (1, 6, 5, 4), weight.shape, "u8", stride=1, padding=1, dilation=1, groups=1,
         layout="NHWC", permitted=default_permission("u8"),
     )  # fmt: skip

@@ -16,7 +16,7 @@ from emulation import is_emulated
 from levels import allowed_isas
 from loop_cases import KINDS
 from patience import PATIENCE
-from pplconv.api.program import Program
+from pplconv.ops.program import Program
 from pplconv.schedules.elementwise import Elementwise
 from pplconv.schedules.windows import Resample
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from graphs import Graph
-from pplconv.api.program import Program
 from pplconv.network.compiling import Compiled
 from pplconv.network.session import InferenceSession
+from pplconv.ops.program import Program
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64], ids=str)

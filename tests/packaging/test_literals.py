@@ -13,8 +13,11 @@ from mypy import api as checker
 import pplconv
 from pplconv import _literals, planner
 from pplconv.algorithms import ALGORITHMS
-from pplconv.api import arguments, conv1d, extension, transposed_problem
+from pplconv.api import conv1d
+from pplconv.arguments import checks
 from pplconv.imaging import borders, signal
+from pplconv.ops import extension
+from pplconv.ops.transposed import transposed_problem
 from pplconv.problem import LAYOUTS
 from pplconv.quant import observing
 
@@ -26,8 +29,8 @@ TABLES = {
     "SearchContext": planner.SEARCH_CONTEXTS,
     "Layout": LAYOUTS,
     "PlainLayout": [layout for layout in LAYOUTS if layout != "NCHWc"],
-    "Precision": [word for word in arguments.PRECISIONS if word is not None],
-    "PaddingWord": arguments._PADDING_WORDS,
+    "Precision": [word for word in checks.PRECISIONS if word is not None],
+    "PaddingWord": checks._PADDING_WORDS,
     "TransposedPaddingWord": transposed_problem._WORDS,
     "PaddingMode": extension.PADDING_MODES,
     "SignalLayout": conv1d.LAYOUTS,

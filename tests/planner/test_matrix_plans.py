@@ -11,7 +11,7 @@ import pytest
 from pplconv import planner
 from pplconv.algorithms.core_model import CoreModel
 from pplconv.algorithms.gemm import packing_cycles
-from pplconv.api.matrices import product_of
+from pplconv.ops.matrices import product_of
 from pplconv.planner import Request
 from targets import TARGETS, target_of
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pplconv.api.arguments import make_problem
+from pplconv.arguments.checks import make_problem
 from pplconv.problem import ConvProblem, split_name
 
 SHAPES = sorted(Path(__file__).parents[2].glob("benchmarks/shapes/*.txt"))

@@ -9,8 +9,8 @@ import pytest
 
 import pplconv
 from pplconv.activations import COST_CLASSES
-from pplconv.api.activation import activation_of
 from pplconv.api.conv import _unpickle
+from pplconv.arguments.activation import activation_of
 
 W = np.ones((16, 16, 3, 3), np.float32)
 X = np.ones((1, 16, 12, 12), np.float32)

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ... import planner
-from ...api import arguments
-from ...api.activation import Activation
-from ...api.placing import with_places
-from ...api.prepared import Activation as PlannedActivation
-from ...api.prepared import Prepared
+from ...arguments import checks
+from ...arguments.activation import Activation
 from ...memory.dtypes import DTYPES, NAMES
+from ...ops.placing import with_places
+from ...ops.prepared import Activation as PlannedActivation
+from ...ops.prepared import Prepared
 from ...problem import ConvProblem
 from ...sparsity import Sparsity
 from ..builder import Builder
@@ -53,9 +53,9 @@ def problem_of(
     """
     n, ic, h, w = x
     name = NAMES[dtype]
-    return arguments.make_problem(
+    return checks.make_problem(
         (n, h, w, ic) if layout == "NHWC" else (n, ic, h, w), weight, name, **geometry,
-        layout=layout, permitted=arguments.check_precision(_precision(builder, name), name),
+        layout=layout, permitted=checks.check_precision(_precision(builder, name), name),
         sparsity=sparsity,
     )  # fmt: skip
 
@@ -177,7 +177,7 @@ def scaled(
 def _precision(builder: Builder, dtype: str) -> str | None:
     """The session's precision, for arrays of a type that it says something of."""
     precision = builder.settings.precision
-    return precision if dtype in arguments.PRECISIONS[precision] else None
+    return precision if dtype in checks.PRECISIONS[precision] else None
 
 
 def explicit_pads(node: Node, spatial: int = 2) -> Shape:

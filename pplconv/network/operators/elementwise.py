@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._kernels import MOST_REGISTERS
-from ...api.copying import TASK_BYTES
 from ...memory.dtypes import NAMES
+from ...ops.copying import TASK_BYTES
 from ...schedules.elementwise import MOST_DIMS, TILE_ELEMENTS, Elementwise
 from ..builder import Builder
 from ..collapse import Collapsed, broadcast_strides, collapse

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...activations import KINDS
-from ...api.activation import Activation, activation_of
+from ...arguments.activation import Activation, activation_of
 from ...memory.dtypes import NAMES
 from ...schedules.finish import Finish
 from ..builder import Builder

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ... import planner
-from ...api import arguments
-from ...api.activation import Activation
-from ...api.pairs import product_permission
-from ...api.placing import with_places
-from ...api.prepared import Prepared
-from ...api.rescaling import Rescaling
+from ...arguments import checks
+from ...arguments.activation import Activation
+from ...ops.placing import with_places
+from ...ops.prepared import Prepared
+from ...ops.quantized.pairs import product_permission
+from ...ops.quantized.rescaling import Rescaling
 from ...problem import ConvProblem
 from ..builder import Builder
 from ..integers import Store
@@ -64,7 +64,7 @@ def problem_of(builder: Builder, product: Product, x: Shape, dtype: np.dtype[Any
     name = NAMES[dtype]
     groups = product.geometry["groups"]
     permitted = product_permission(name, product.weight, groups)
-    problem = arguments.make_problem(
+    problem = checks.make_problem(
         (n, h, w, ic), product.weight.shape, name, **product.geometry, layout="NHWC",
         permitted=permitted, sparsity=builder.sparsity(product.key, product.weight, groups),
     )  # fmt: skip

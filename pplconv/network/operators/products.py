@@ -7,11 +7,11 @@ import math
 import numpy as np
 
 from ... import planner
-from ...api import matrices
-from ...api.activation import Activation
-from ...api.prepared import Activation as PlannedActivation
-from ...api.prepared import Prepared
+from ...arguments.activation import Activation
 from ...memory.dtypes import NAMES
+from ...ops import matrices
+from ...ops.prepared import Activation as PlannedActivation
+from ...ops.prepared import Prepared
 from ..builder import Builder
 from ..nodes import Graph, Node
 from ..storage import Step, Value

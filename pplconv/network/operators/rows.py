@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..._kernels import REDUCTIONS
-from ...api.copying import TASK_BYTES
 from ...geometry import walk_dims
 from ...memory.dtypes import NAMES
+from ...ops.copying import TASK_BYTES
 from ...schedules.rows import Rows
 from ..builder import Builder
 from ..nodes import Graph, Node

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ...api.phases import Axis, joined_kernel, phase_kernel, phases
-from ...api.tap_runs import covers, has_many_phases, run_kernel, tap_runs
+from ...ops.transposed.phases import Axis, joined_kernel, phase_kernel, phases
+from ...ops.transposed.tap_runs import covers, has_many_phases, run_kernel, tap_runs
 from ..builder import Builder
 from ..nodes import Graph, Node
 from ..storage import Array, Value, channels_last, constant_value
@@ -27,7 +27,7 @@ PLAIN: dict[str, Any] = {
 
 
 def lower_conv_transpose(node: Node, builder: Builder, graph: Graph) -> None:
-    """ConvTranspose: a convolution for each phase (`pplconv.api.phases`), or one for all."""
+    """ConvTranspose: a convolution for each phase (`ops.transposed.phases`), or one for all."""
     origin = graph.constants.origin(node.inputs[1])
     weight = graph.constants.weights(node.inputs[1])  # (ic, oc / groups, kh, kw)
     groups = int(node.attributes.get("group", 1))
@@ -107,7 +107,7 @@ def _by_taps(
     origin: Any,
     name: str,
 ) -> None:
-    """Products by runs of taps (`pplconv.api.tap_runs`), and copies of them to their places."""
+    """Products by runs of taps (`ops.transposed.tap_runs`), and copies of them to their places."""
     downs, acrosses = (tap_runs(axis) for axis in dimensions)
     if not all(map(covers, dimensions, (downs, acrosses))):
         _nothing(builder, y, epilogue, origin, name)

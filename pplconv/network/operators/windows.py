@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..._kernels import POOLINGS
-from ...api.copying import TASK_BYTES
-from ...api.placing import pixel_bytes
 from ...memory.dtypes import NAMES
+from ...ops.copying import TASK_BYTES
+from ...ops.placing import pixel_bytes
 from ...schedules.windows import Pool, Resample
 from ..builder import Builder
 from ..nodes import Graph, Node

@@ -1,0 +1,28 @@
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..api.conv import Conv2d
+
+READ: dict[np.dtype[Any], frozenset[np.dtype[Any]]]
+
+class Rounding(NamedTuple):
+    limits: NDArray[Any]
+    taps: NDArray[np.float64]
+    again: NDArray[np.float64] | None
+    separable: bool
+
+def has_rows(array: NDArray[Any]) -> bool: ...
+def run_bands(
+    image: NDArray[Any],
+    convs: tuple[Conv2d, ...],
+    rows: NDArray[np.int64],
+    runs: NDArray[np.int64],
+    value: NDArray[Any],
+    results: NDArray[Any],
+    rounding: Rounding | None,
+    extent: tuple[int, int],
+    band: int,
+    threads: int,
+) -> None: ...

@@ -1,0 +1,215 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
+"""Convolutions of an image in bands: from arrays and `Conv2d` objects to the loops."""
+
+from libc.stdint cimport int64_t
+
+from pplconv.ops.keys cimport keep_plan
+from pplconv.api.layer cimport Layer
+from pplconv.ops.prepared cimport Prepared
+from pplconv.ops.ready cimport Ready, ReadyPlans
+from pplconv.memory.arrays cimport address_of
+from pplconv.schedules.bands cimport Bands
+from pplconv.schedules.execute cimport execute
+from pplconv.schedules.work cimport Tensors
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pplconv import planner
+from pplconv.memory.dtypes import NAMES
+from pplconv.numerics import numerics_of
+from pplconv.runtime import ForkableLock
+from pplconv.schedules.bands import PIXELS
+from pplconv.schedules.bands import READ as NAMES_READ
+
+# Types of images that need not be converted before, for each type of sums.
+READ = {PIXELS[computed]: frozenset([PIXELS[pixel] for pixel in names])
+        for computed, names in NAMES_READ.items()}
+PIXEL_NAMES = {dtype: name for name, dtype in PIXELS.items()}
+
+
+# Plans are kept for other weights: a filter with a new kernel need not be planned again.
+cdef dict plans_of_bands = {}
+cdef object bands_lock = ForkableLock()
+cdef enum:
+    PLANS_OF_BANDS = 64
+
+
+cdef Ready ready_of(ReadyPlans plans, tuple shape, str isa):
+    """Find or make what convolves one plane of some size without padding."""
+    cdef object scope = plans.scope(), found
+    cdef Ready ready = plans.plans.get(shape if scope is None else (scope, shape))
+    if ready is not None:
+        return ready
+    key = (plans.problem_of(shape), tuple(plans.settings.items()), scope, isa)
+    found = plans_of_bands.get(key)
+    if found is not None:
+        return plans.of_plan(shape, scope, <Prepared> found)
+    ready = plans.of_shape(shape, scope)
+    with bands_lock:
+        keep_plan(plans_of_bands, key, ready.prepared, PLANS_OF_BANDS)
+    return ready
+
+
+cdef list passes_of(tuple convs, int64_t height, int64_t width, str isa, list kept):
+    """Find or make what convolves one plane of some size, one convolution after the other."""
+    cdef Ready ready
+    cdef Layer conv
+    cdef list made = []
+    cdef tuple shape = (1, 1, height, width)
+    for conv in convs:
+        ready = ready_of(conv.made(), shape, isa)
+        kept.append(ready)
+        made.append((ready.prepared.schedule,
+                     <int64_t> ready.packed.data_for(ready.prepared),
+                     <int64_t> ready.packed.filters))
+        shape = ready.prepared.output_shape
+    return made
+
+
+cdef const char *place_of(object array) except NULL:
+    """Where an array begins, whatever its strides; it is not empty."""
+    return <const char *> <size_t> array.ctypes.data
+
+
+class Rounding(NamedTuple):
+    """How sums become integers, half to even and saturated.
+
+    Parameters
+    ----------
+    limits : ndarray, shape (n, 5)
+        Of the type of the sums, for each output channel: how far a sum may be from what it stands
+        for, the least result and the largest one, and a divisor and a direction, as the contract of
+        ``round_sums`` has them.
+    taps : ndarray of float64, shape (n, kh * kw) or (n, kh + kw)
+        The kernels; with `separable`, a column and a row of each.
+    again : ndarray of float64, shape (n, 2 + kh * kw + m * (1 + kh * kw)), optional
+        For sums that are made once more in double: their error, a number of digits up to m, and the
+        taps that they are made of; then for each digit its modulus and its taps.
+    separable : bool
+        Whether `taps` are factors.
+    """
+
+    limits: np.ndarray
+    taps: np.ndarray
+    again: np.ndarray | None
+    separable: bool
+
+
+def has_rows(array):
+    """Whether pixels of a row are neighbours, and elements lie as the loops read them.
+
+    Parameters
+    ----------
+    array : ndarray, shape (..., W, C)
+        Images, or results.
+    """
+    *_, width, channels = array.shape
+    *_, step, one = array.strides
+    neighbours = (channels == 1 or one == array.itemsize) and (
+        width == 1 or step == channels * array.itemsize)
+    return neighbours and array.dtype.isnative and array.flags.aligned
+
+
+def run_bands(image, tuple convs, rows, runs, value, results, rounding, tuple extent, int64_t band,
+              int threads):
+    """Convolve an image, channel by channel.
+
+    Parameters
+    ----------
+    image : ndarray, shape (H, W, C)
+        Of a type in `READ`; the pixels of a row are neighbours. Not empty.
+    convs : tuple of Conv2d
+        One or two of one input channel, applied one after the other to a plane whose rows are
+        those of all channels, without padding. Only the last one may have more than one output
+        channel.
+    rows : ndarray of int64, shape (height + kh - 1,)
+        Which rows of the image the results see, -1 for rows of `value`.
+    runs : ndarray of int64, shape (m, 3)
+        Which pixels of these rows: for each run of neighbours, where it goes, where it begins in
+        the image or -1, and how long it is.
+    value : ndarray, shape (1,)
+        What stands beyond the image, of the type of the convolutions.
+    results : ndarray, shape (n, height, width, C)
+        Written; the pixels of a row are neighbours. Of the type of the convolutions, or integers of
+        8, 16 or, for convolutions in float64, 32 bits.
+    rounding : Rounding, optional
+        How sums become integers.
+    extent : (int, int)
+        Rows and columns of the kernels.
+    band : int
+        Rows of results that are computed at a time.
+    threads : int
+        How many compute, at most.
+
+    Raises
+    ------
+    ValueError
+        If the arrays do not go together.
+    MemoryError
+        If memory cannot be had.
+    """
+    cdef char *arrays[8]
+    cdef Tensors t
+    cdef Bands bands
+    cdef int64_t size
+    cdef str computed = NAMES[value.dtype]
+    cdef str isa = planner.best_isa(numerics_of(computed, computed))
+    cdef list kept = []
+    count, height, width, channels = results.shape
+    columns, halo = int(runs[:, 2].sum()), len(rows) - height
+    for array in (image, results):
+        if not has_rows(array):
+            raise ValueError("pixels of a row are neighbours")
+    for array, dtype in ((rows, np.int64), (runs, np.int64), (value, value.dtype)):
+        if array.dtype != dtype or not array.flags.c_contiguous or not array.size:
+            raise ValueError("rows, runs and value are contiguous")
+    taps, separable, again, low, high, again_numbers = (0, 0), False, None, 0, 0, 0
+    if rounding is None:
+        whole = 0
+        if results.dtype != value.dtype:
+            raise ValueError("results are of the type of the sums")
+    else:
+        whole, taps, separable, again = results.itemsize, extent, rounding.separable, rounding.again
+        most = 4 if value.dtype == np.float64 else 2
+        if results.dtype.kind not in "iu" or whole > most or results.dtype == np.uint32:
+            raise ValueError("results are integers that sums can be")
+        low, high = np.iinfo(results.dtype).min, np.iinfo(results.dtype).max
+        area = extent[0] * extent[1]
+        exact = sum(extent) if separable else area
+        arrays_of = [(rounding.limits, value.dtype, 5), (rounding.taps, np.float64, exact)]
+        if again is not None:
+            digits = 0
+            if again.ndim == 2 and again.size and again.shape[1] > 1:
+                digits = int(np.clip(again[:, 1], 0, again.shape[1]).max())
+            again_numbers = 2 + area + digits * (1 + area)
+            arrays_of.append((again, np.float64, again_numbers))
+        for array, dtype, numbers in arrays_of:
+            if (array.dtype != dtype or array.shape != (count, numbers)
+                    or not array.flags.c_contiguous):
+                raise ValueError("each output channel has its limits and taps")
+    band = min(max(band, 1), height)
+    last = height - (height - 1) // band * band
+    passes = [passes_of(convs, some + halo, columns * channels, isa, kept) for some in (band, last)]
+    bands = Bands({
+        "pixel": PIXEL_NAMES[image.dtype], "computed": computed, "result": whole,
+        "image_rows": image.shape[0], "image_columns": image.shape[1], "channels": channels,
+        "height": height, "width": width, "columns": columns, "rows": band, "halo": halo,
+        "count": count, "runs": len(runs), "taps": taps, "separable": separable,
+        "again": again_numbers, "low": low, "high": high, "image_rs": image.strides[0],
+        "result_rs": results.strides[1], "result_ps": results.strides[0],
+    }, passes, isa)
+    if image.shape[2] != channels:
+        raise ValueError("image and results have the same channels")
+    arrays[0], arrays[1] = <char *> place_of(results), <char *> place_of(image)
+    arrays[2], arrays[3] = <char *> address_of(rows, &size), <char *> address_of(runs, &size)
+    bands.check_input(<const int64_t *> arrays[2], <const int64_t *> arrays[3])
+    arrays[4] = <char *> address_of(value, &size)
+    arrays[5] = NULL if rounding is None else <char *> address_of(rounding.limits, &size)
+    arrays[6] = NULL if rounding is None else <char *> address_of(rounding.taps, &size)
+    arrays[7] = NULL if again is None else <char *> address_of(again, &size)
+    t.arrays = arrays
+    # Scratch is for as many.
+    bands.threads = max(min(threads, bands.tasks), 1)
+    execute(bands, &t, bands.threads, planner.share(threads), 1, NULL)

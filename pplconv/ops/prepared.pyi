@@ -1,0 +1,37 @@
+"""Types of what the modules of networks see of a plan made ready."""
+
+from typing import Any
+
+from ..arguments.activation import Activation as Description
+from ..planner import Plan
+from ..problem import Problem
+from ..schedules.packing import Pack
+
+class Prepared:
+    problem: Problem
+    plan: Plan
+    fields: dict[str, Any]
+
+    def __new__(
+        cls, problem: Problem, plan: Plan, fields: dict[str, Any], most: int
+    ) -> Prepared: ...
+    @property
+    def packed_bytes(self) -> int: ...
+    def pack_work(self) -> Pack: ...
+
+class Activation:
+    def __new__(cls, description: Description, dtype: str) -> Activation: ...
+
+class PackedWeights:
+    packing: str
+
+    weight: Any
+
+    def __new__(
+        cls,
+        prepared: Prepared,
+        weight: Any,
+        packed: Any = None,
+        keep: Any = None,
+        consume: bool = False,
+    ) -> PackedWeights: ...

@@ -1,0 +1,28 @@
+"""Types of ``rescaling.pyx``."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..prepared import Prepared
+
+class Rescaling:
+    """Numbers that finish sums of integers."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        weight: npt.NDArray[Any],
+        offset: npt.NDArray[Any],
+        x_zero: int,
+        multiplier: npt.NDArray[np.float32] | None = None,
+        y_zero: int = 0,
+        low: float = ...,
+        high: float = ...,
+        residual_scale: float = 0.0,
+        residual_zero: int = 0,
+        sums: npt.NDArray[np.int64] | None = None,
+        gate: tuple[float, float, float] | None = None,
+        table: npt.NDArray[Any] | None = None,
+    ) -> None: ...

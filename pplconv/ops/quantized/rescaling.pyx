@@ -1,0 +1,110 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
+"""`Rescaling`: what becomes of the sums of a convolution of integers, in calls and in programs."""
+
+from libc.stdint cimport int64_t
+from libc.string cimport memset
+
+from pplconv._kernels cimport pplconv_quantization
+from pplconv.memory.arrays cimport address_of
+from pplconv.schedules.base cimport Schedule
+
+import numpy as np
+
+cdef enum:
+    TABLE_BYTES = 256
+
+# What is added to an input that kernels read as the other type of bytes.
+SHIFTS = {("u8", "s8"): -128, ("s8", "u8"): 128}
+
+
+cdef class Rescaling:
+    """Numbers that finish sums of integers, in memory that lives as long as this object.
+
+    Parameters
+    ----------
+    prepared : pplconv.ops.prepared.Prepared
+        The plan whose sums they are.
+    weight : ndarray of int8 or int16, shape (oc, ic / groups, kh, kw)
+        Weights, zero points taken away.
+    offset : ndarray of int32, shape (oc,)
+        Added to sums of inputs as they are stored, of windows that lie in the image.
+    x_zero : int
+        Zero point of inputs.
+    multiplier : ndarray of float32, shape (oc,), or None
+        None: the sums are the outputs.
+    y_zero, low, high, residual_scale, residual_zero
+        As of `pplconv.ops.quantized.quantized_run.QuantizedKernel`.
+    sums : ndarray of int64, shape (oc, kh, kw), optional
+        Sums of the weights over input channels, where they are known.
+    gate : (float, float, float), optional
+        Slope, middle and shift: a number x becomes ``x * clip(x * slope + middle, 0, 1) + shift``
+        before it is clamped. There is no residual then.
+    table : ndarray of 256 bytes, optional
+        What is stored for each byte; of outputs of one byte alone.
+
+    Raises
+    ------
+    ValueError
+        If there is no multiplier or offset for each output channel, or a table is no such array.
+    """
+
+    def __cinit__(self, prepared, weight, offset, int x_zero, multiplier=None, int y_zero=0,
+                  float low=-np.inf, float high=np.inf, float residual_scale=0.0,
+                  int residual_zero=0, sums=None, gate=None, table=None):
+        cdef int64_t size
+        memset(&self.quantization, 0, sizeof(pplconv_quantization))
+        numerics, fields = prepared.plan.numerics, prepared.fields
+        shift = SHIFTS.get((numerics.source, numerics.operand), 0)
+        if multiplier is None:
+            multiplier = np.ones(len(weight))
+        multipliers = np.require(multiplier, np.float32, ("A", "C"))
+        offset = np.asarray(offset).astype(np.int64)
+        if not multipliers.shape == offset.shape == weight.shape[:1]:
+            raise ValueError("there is a multiplier and an offset for each output channel")
+        if sums is None:
+            sums = weight.sum(1, dtype=np.int64)
+        # These wrap around, as sums do: only what they add up to has to fit.
+        whole = wrapped(offset - shift * sums.sum((1, 2)))
+        offsets = None
+        zero = x_zero + shift
+        if fields["loops"] == "direct" and zero:
+            # Without the zero point of taps that are not there.
+            bare = offset + x_zero * sums.sum((1, 2))
+            offsets = wrapped(np.array([
+                bare - zero * sums[:, top:bottom, left:right].sum((1, 2))
+                for _, _, top, bottom in fields["rows"]
+                for _, _, left, right in fields["columns"]
+            ], np.int64))  # a batch of no images has none
+        if table is not None:
+            table = np.array(table, order="C").view(np.uint8)
+            if table.shape != (TABLE_BYTES,):
+                raise ValueError("a table has a byte for each byte")
+            self.quantization.table = address_of(table, &size)
+        if gate is not None:
+            self.quantization.gate = 1
+            (self.quantization.slope, self.quantization.middle,
+             self.quantization.shift) = gate
+        self.kept = whole, offsets, multipliers, table
+        self.channels = len(weight)
+        self.whole = address_of(whole, &size)
+        self.offsets = NULL
+        if offsets is not None:
+            self.offsets = address_of(offsets, &size)
+        self.multipliers = address_of(multipliers, &size)
+        # As kernels read it: what padding counts as.
+        self.x_zero = zero
+        self.quantization.low, self.quantization.high = low, high
+        self.quantization.zero = y_zero
+        self.quantization.residual_scale = residual_scale
+        self.quantization.residual_zero = residual_zero
+
+    cdef int check(self, Schedule schedule) except -1:
+        """Refuse a plan of other weights."""
+        if schedule.shape.groups * schedule.shape.oc != self.channels:
+            raise ValueError("sums are rescaled by numbers of other weights")
+        return 0
+
+
+def wrapped(array):
+    """Give int64 as int32, modulo 2**32."""
+    return np.ascontiguousarray((array & 0xFFFFFFFF).astype(np.uint32)).view(np.int32)
