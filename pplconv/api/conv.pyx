@@ -10,21 +10,22 @@ from libc.stdint cimport int64_t
 from pplconv.memory.arrays cimport as_given, batched_shape, float_name, has_dims, hold_plain
 from pplconv.ops.prepared cimport Operands, hold_nothing, release_all
 from pplconv.api.layer cimport Layer, own_copy
-from pplconv.ops.ready cimport Ready, ReadyPlans, plain_bias
+from pplconv.ops.ready cimport Ready, ReadyPlans
 
 from functools import partial
 
 from pplconv.arguments import checks, input_shapes
-from pplconv.arguments.activation import activation_of, activation_text, kept_activation
-from pplconv.api.call_signature import CallSignature
 from pplconv.ops.extension import check_padding_mode
+from pplconv.api.call_signature import CallSignature
 from pplconv.api.layer import rebuild
-from pplconv.arguments.settings import PICKLED, checked
+from pplconv.arguments.signatures import SIGNATURES
 from pplconv.ops.sparse.sparse_matrices import weight_array
 from pplconv.ops.sparse.sparse_weights import SparseWeights, checked_sparse
 from pplconv.memory.array_like import renewed
-from pplconv.memory.dtypes import array_dtype
 from pplconv.problem import dimensions
+
+
+cdef tuple KEPT = tuple(SIGNATURES["Conv2d"].kept.split())
 
 
 cdef class Conv2d(Layer):
@@ -166,45 +167,30 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
                  precision=None, input_shape=None, search="estimate", search_seconds=0.5,
                  max_workspace=None, threads=None, search_context="hot", sparse="auto", block=None,
                  weight_shape=None, padding_mode="zeros"):
-        self.describe(own_copy(weight_array(weight, weight_shape)), bias, stride, padding,
-                      dilation, groups, activation, layout, {
-                          "algorithm": algorithm, "tolerance": tolerance, "search": search,
-                          "search_seconds": search_seconds, "max_workspace": max_workspace,
-                          "threads": threads, "precision": precision,
-                          "search_context": search_context, "sparse": sparse, "block": block,
-                          "padding_mode": padding_mode,
-                      })
+        given = locals()
+        given["weight"] = own_copy(weight_array(weight, weight_shape))
+        self.describe(given)
         self.keep_copies()
         if input_shape is not None:
             self.shown_plan(input_shapes.full_shape(input_shape, self.layout, self.in_channels))
 
-    cdef int describe(self, object array, object bias, object stride, object padding,
-                      object dilation, object groups, object activation, object layout,
-                      dict settings) except -1:
-        """Check and keep every argument; the arrays are kept as they are."""
-        self.dtype_name = float_name(array, "weight")
-        self.dtype = array_dtype(self.dtype_name)
-        self.precision = settings.get("precision")
-        permitted = checks.check_precision(self.precision, self.dtype_name)
-        self.groups = checks.integer("groups", groups, 1)
+    cdef int describe(self, dict given) except -1:
+        array, padding = given["weight"], given["padding"]
+        permitted = self.describe_type(float_name(array, "weight"), given)
+        self.groups = checks.integer("groups", given["groups"], 1)
         checks.check_weight_shape(array.shape, self.groups)
-        self.stride = checks.pair("stride", stride, 1)
-        self.dilation = checks.pair("dilation", dilation, 1)
+        self.stride = checks.pair("stride", given["stride"], 1)
+        self.dilation = checks.pair("dilation", given["dilation"], 1)
         # What a word such as "same" means depends on the input; wrong words are refused here.
         explicit = checks.explicit_padding(padding, (1, 1), (1, 1), self.stride, self.dilation)
         self.padding = padding if isinstance(padding, str) else explicit
-        self.activation = kept_activation(activation, array.shape[0])
-        described = activation_of(self.activation, array.shape[0])
-        self.layout = checks.check_layout(layout)
+        self.layout = checks.check_layout(given["layout"])
         self.blocked = self.layout == "NCHWc"
-        self.padding_mode = check_padding_mode(settings.get("padding_mode", "zeros"))
+        self.padding_mode = check_padding_mode(given.get("padding_mode", "zeros"))
         sparse, block, algorithm = checked_sparse(
-            settings.get("sparse", "auto"), settings.get("block"), settings["algorithm"])
+            given.get("sparse", "auto"), given.get("block"), given["algorithm"])
         self.zeros = SparseWeights(array, self.groups, sparse, block)
-        self.settings = {**checked({**settings, "algorithm": algorithm}),
-                         "epilogue": described.epilogue}
-        self.bias = None if bias is None else plain_bias(bias, array.shape[0], self.dtype)
-        self.weight = array
+        described = self.describe_rest({**given, "algorithm": algorithm}, array, array.shape[0])
         self.plans = ReadyPlans(described, partial(self.zeros.problem, partial(
             checks.make_problem, weight_shape=array.shape, dtype=self.dtype_name,
             stride=self.stride, padding=self.padding, dilation=self.dilation, groups=self.groups,
@@ -383,35 +369,11 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
         finally:
             release_all(&o)
 
-    def __repr__(self):
-        return (
-            f"{type(self).__name__}({self.arrays_text()}, stride={self.stride}, "
-            f"padding={self.padding!r}, dilation={self.dilation}, groups={self.groups}, "
-            f"activation={activation_text(self.activation)}, layout={self.layout!r}, "
-            f"{self.settings_text()}, precision={self.precision!r}, "
-            f"search_context={self.search_context!r}, "
-            f"sparse={self.sparse!r}, block={self.block}, padding_mode={self.padding_mode!r})"
-        )
-
-    cdef tuple pickled(self):
-        return (self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups,
-                self.activation, self.layout, *self.settings_values(),
-                self.precision, self.settings["search_context"], self.sparse, self.block,
-                self.padding_mode)
+    cdef tuple kept(self):
+        return KEPT
 
     cdef object base(self):
         return Conv2d
-
-    cdef int construct(self, tuple pickled) except -1:
-        weight, bias, stride, padding, dilation, groups, activation, layout, *settings = pickled
-        Conv2d.__init__(self, weight, bias, stride, padding, dilation, groups,
-                        activation=activation, layout=layout, **dict(zip(PICKLED, settings)))
-        return 0
-
-    cdef int describe_pickled(self, tuple pickled) except -1:
-        weight, bias, stride, padding, dilation, groups, activation, layout, *settings = pickled
-        return self.describe(weight, bias, stride, padding, dilation, groups, activation, layout,
-                             dict(zip(PICKLED, settings)))
 
 
 def _unpickle(*pickled):

@@ -30,13 +30,10 @@ cdef class Layer:
         return self.converted(input)
 
     cdef object converted(self, object input)
+    cdef tuple describe_type(self, str name, dict given)
+    cdef object describe_rest(self, dict given, object array, object channels)
     cdef int keep_copies(self) except -1
     cdef object shown_plan(self, tuple shape)
-    cdef str arrays_text(self)
-    cdef str settings_text(self)
-    cdef list settings_values(self)
-    cdef tuple shown_settings(self)
-    cdef tuple pickled(self)
+    cdef tuple kept(self)
     cdef object base(self)
-    cdef int construct(self, tuple pickled) except -1
-    cdef int describe_pickled(self, tuple pickled) except -1
+    cdef int describe(self, dict given) except -1

@@ -2,12 +2,15 @@
 """What `Conv2d`, `ConvTranspose2d` and `Linear` share: weights packed once, settings, pickles."""
 
 from pplconv.memory.arrays cimport as_array, conversion, float_name, is_brain
+from pplconv.ops.ready cimport plain_bias, read_only
 
 import numpy as np
 
-from pplconv.ops.ready cimport read_only
+from pplconv.arguments import checks
+from pplconv.arguments.activation import activation_of, activation_text, kept_activation
 from pplconv.arguments.argument_names import named
-from pplconv.arguments.settings import SETTINGS, state_of
+from pplconv.arguments.settings import checked, state_of
+from pplconv.memory.dtypes import array_dtype
 from pplconv.planner import as_run_here
 
 
@@ -33,6 +36,23 @@ cdef class Layer:
                             f"{conversion(input.dtype, self.dtype)}")
         return input
 
+    cdef tuple describe_type(self, str name, dict given):
+        """Keep the type of the weights; gives the types that may be computed in."""
+        self.dtype_name = name
+        self.dtype = array_dtype(name)
+        self.precision = given.get("precision")
+        return checks.check_precision(self.precision, self.dtype_name)
+
+    cdef object describe_rest(self, dict given, object array, object channels):
+        """Check and keep activation, settings, bias and weights; gives the activation described."""
+        self.activation = kept_activation(given["activation"], channels)
+        described = activation_of(self.activation, channels)
+        self.settings = {**checked(given), "epilogue": described.epilogue}
+        bias = given.get("bias")
+        self.bias = None if bias is None else plain_bias(bias, channels, self.dtype)
+        self.weight = array
+        return described
+
     cdef int keep_copies(self) except -1:
         """Copy the bias before the first plan is made; the weights are of `own_copy`."""
         if self.bias is not None:
@@ -49,11 +69,6 @@ cdef class Layer:
         """The plan for one shape of the problem, with the team that a call would have."""
         with named(input="input_shape"):
             return as_run_here(self.made().make(shape).prepared.plan)
-
-    cdef str arrays_text(self):
-        """Weights and bias as `repr` shows them."""
-        bias = None if self.bias is None else f"<{self.dtype} array of shape {self.bias.shape}>"
-        return f"<{self.dtype} array of shape {self.weight.shape}>, bias={bias}"
 
     @property
     def weight_shape(self):
@@ -85,36 +100,32 @@ cdef class Layer:
         """The requested team; `plan_for` tells how many threads run."""
         return self.settings["threads"]
 
-    cdef str settings_text(self):
-        """Settings as `repr` shows them."""
-        return ", ".join([f"{name}={self.settings[name]!r}" for name in self.shown_settings()])
+    def __repr__(self):
+        shown = [f"<{self.dtype} array of shape {self.weight.shape}>"]
+        for name in self.kept()[1:]:
+            value = getattr(self, name)
+            if name == "bias" and value is not None:
+                shown.append(f"bias=<{self.dtype} array of shape {value.shape}>")
+            elif name == "activation":
+                shown.append(f"activation={activation_text(value)}")
+            else:
+                shown.append(f"{name}={value!r}")
+        return f"{type(self).__name__}({', '.join(shown)})"
 
-    cdef list settings_values(self):
-        """The same settings, for `pickled`."""
-        return [self.settings[name] for name in self.shown_settings()]
-
-    cdef tuple shown_settings(self):
-        """Names of the settings that `repr` shows."""
-        return SETTINGS
-
-    cdef tuple pickled(self):
-        """The arguments of `construct` and `describe_pickled`."""
+    cdef tuple kept(self):
+        """Names of the arguments that `repr` shows and pickles hold, in their order."""
         raise NotImplementedError
 
     cdef object base(self):
         """The class that pickles itself in this way; objects may be of a subclass."""
         raise NotImplementedError
 
-    cdef int construct(self, tuple pickled) except -1:
-        """Call the constructor of `base`, with what `pickled` gave."""
-        raise NotImplementedError
-
-    cdef int describe_pickled(self, tuple pickled) except -1:
-        """Keep what `pickled` gave, the arrays as they are."""
+    cdef int describe(self, dict given) except -1:
+        """Check and keep every argument; the arrays are kept as they are."""
         raise NotImplementedError
 
     def __reduce__(self):
-        return rebuild, (self.base(), type(self), *self.pickled()), state_of(self)
+        return rebuild, (self.base(), type(self), *values_of(self)), state_of(self)
 
     def __reduce_prepared__(self, threads):
         """Reduce for a process of this machine and version that shares memory with this one.
@@ -139,7 +150,7 @@ cdef class Layer:
         if (type(self).__reduce__ is not base.__reduce__
                 or type(self).__reduce_ex__ is not base.__reduce_ex__):
             return self.__reduce_ex__(5)
-        pickled = tuple([out_of_band(value) for value in self.pickled()])
+        pickled = tuple([out_of_band(value) for value in values_of(self)])
         values = (base, type(self), pickled, *self.made().for_other_process(threads))
         return rebuild_prepared, values, state_of(self)
 
@@ -170,16 +181,26 @@ cdef object out_of_band(object value):
     return Bits(value) if isinstance(value, np.ndarray) and is_brain(value.dtype) else value
 
 
+cdef tuple values_of(Layer layer):
+    """The arguments of a layer that a pickle holds, in their order."""
+    return tuple([getattr(layer, name) for name in layer.kept()])
+
+
+cdef dict arguments_of(Layer layer, tuple pickled):
+    """The same by name; old pickles end before the newest."""
+    return dict(zip(layer.kept(), pickled))
+
+
 def rebuild(base, kind, *pickled):
     """Rebuild an object of `kind`: `base`, or a subclass, whose constructor may take anything."""
     cdef Layer layer = base.__new__(kind)
-    layer.construct(pickled)
+    base.__init__(layer, **arguments_of(layer, pickled))
     return layer
 
 
 def rebuild_prepared(base, kind, tuple pickled, list plans, dict packed, double tolerance):
     """Rebuild the same on read-only arrays, with plans and packed weights."""
     cdef Layer layer = base.__new__(kind)
-    layer.describe_pickled(pickled)
+    layer.describe(arguments_of(layer, pickled))
     layer.plans.take_over(plans, packed, tolerance)
     return layer

@@ -11,24 +11,20 @@ from pplconv.memory.arrays cimport (
 )
 from pplconv.api.layer cimport Layer, own_copy
 from pplconv.ops.prepared cimport Operands, hold_nothing, release_all
-from pplconv.ops.ready cimport Ready, ReadyPlans, plain_bias
+from pplconv.ops.ready cimport Ready, ReadyPlans
 
 from functools import partial
 import math
 
-from pplconv.arguments import checks, input_shapes
-from pplconv.ops import matrices
-from pplconv.arguments.activation import activation_of, activation_text, kept_activation
 from pplconv.api.call_signature import CallSignature
-from pplconv.arguments.settings import checked
+from pplconv.arguments import input_shapes
+from pplconv.ops import matrices
+from pplconv.arguments.signatures import SIGNATURES
 from pplconv.ops.sparse.sparse_matrices import weight_array
 from pplconv.ops.sparse.sparse_weights import SparseWeights, checked_sparse
 from pplconv.memory.array_like import renewed
-from pplconv.memory.dtypes import array_dtype
 
-# Order of the pickles.
-SETTINGS = ("search", "search_seconds", "max_workspace", "threads", "search_context")
-PICKLED = (*SETTINGS, "sparse", "block")
+cdef tuple KEPT = tuple(SIGNATURES["Linear"].kept.split())
 
 
 cdef class Linear(Layer):
@@ -114,32 +110,22 @@ sparse, block
     def __init__(self, weight, bias=None, *, activation=None, precision=None, input_shape=None,
                  search="estimate", search_seconds=0.5, max_workspace=None, threads=None,
                  search_context="hot", sparse="auto", block=None):
-        self.describe(own_copy(weight_array(weight, dimensions=2)), bias, activation, precision, {
-            "search": search, "search_seconds": search_seconds, "max_workspace": max_workspace,
-            "threads": threads, "search_context": search_context, "sparse": sparse,
-            "block": block})
+        given = locals()
+        given["weight"] = own_copy(weight_array(weight, dimensions=2))
+        self.describe(given)
         self.keep_copies()
         if input_shape is not None:
             self.plan_for(input_shape)
 
-    cdef int describe(self, object array, object bias, object activation, object precision,
-                      dict settings) except -1:
-        """Check and keep every argument; the arrays are kept as they are."""
-        self.dtype_name = float_name(array, "weight")
-        self.dtype = array_dtype(self.dtype_name)
-        self.precision = precision
-        permitted = checks.check_precision(precision, self.dtype_name)
+    cdef int describe(self, dict given) except -1:
+        array = given["weight"]
+        permitted = self.describe_type(float_name(array, "weight"), given)
         matrices.check_weight_shape(array.shape)
-        self.activation = kept_activation(activation, array.shape[0])
-        described = activation_of(self.activation, array.shape[0])
-        sparse, block, algorithm = checked_sparse(
-            settings.get("sparse", "auto"), settings.get("block"))
+        sparse, block, algorithm = checked_sparse(given.get("sparse", "auto"), given.get("block"))
         self.zeros = SparseWeights(array, 1, sparse, block)
         # All plans are direct sums, which any tolerance allows.
-        self.settings = {"algorithm": algorithm, "tolerance": 0.0, **checked(settings),
-                         "epilogue": described.epilogue}
-        self.bias = None if bias is None else plain_bias(bias, array.shape[0], self.dtype)
-        self.weight = array
+        described = self.describe_rest({**given, "algorithm": algorithm, "tolerance": 0.0}, array,
+                                       array.shape[0])
         self.plans = ReadyPlans(described, partial(self.zeros.problem, partial(
             matrices.linear_problem, weight_shape=array.shape, dtype=self.dtype_name,
             permitted=permitted)), self.settings)
@@ -259,30 +245,8 @@ sparse, block
         finally:
             release_all(&o)
 
-    def __repr__(self):
-        return (
-            f"{type(self).__name__}({self.arrays_text()}, "
-            f"activation={activation_text(self.activation)}, "
-            f"precision={self.precision!r}, {self.settings_text()}, "
-            f"sparse={self.sparse!r}, block={self.block})"
-        )
-
-    cdef tuple shown_settings(self):
-        return SETTINGS
-
-    cdef tuple pickled(self):
-        return (self.weight, self.bias, self.activation, self.precision,
-                *self.settings_values(), self.sparse, self.block)
+    cdef tuple kept(self):
+        return KEPT
 
     cdef object base(self):
         return Linear
-
-    cdef int construct(self, tuple pickled) except -1:
-        weight, bias, activation, precision, *settings = pickled
-        Linear.__init__(self, weight, bias, activation=activation, precision=precision,
-                        **dict(zip(PICKLED, settings)))
-        return 0
-
-    cdef int describe_pickled(self, tuple pickled) except -1:
-        weight, bias, activation, precision, *settings = pickled
-        return self.describe(weight, bias, activation, precision, dict(zip(PICKLED, settings)))

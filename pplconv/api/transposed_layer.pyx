@@ -6,28 +6,29 @@ from libc.stdint cimport int64_t
 from pplconv.ops.keys cimport keep_plan
 from pplconv.api.layer cimport Layer, own_copy
 from pplconv.ops.prepared cimport Operands, hold_nothing, release_all
-from pplconv.ops.ready cimport plain_bias, scope_around
+from pplconv.ops.ready cimport scope_around
 from pplconv.api.transposed_function cimport all_finite, computed
 from pplconv.memory.arrays cimport as_array, as_given, batched_shape, dtype_name, hold_plain
 
 from pplconv.arguments import checks, input_shapes
 from pplconv.ops.transposed import transposed_problem
-from pplconv.arguments.activation import activation_of, activation_text, kept_activation
 from pplconv.arguments.argument_names import named
 from pplconv.api.call_signature import CallSignature
-from pplconv.arguments.settings import PICKLED, checked
+from pplconv.arguments.signatures import SIGNATURES
 from pplconv.ops.transposed.transposed import Transposed
 from pplconv.ops.transposed.transposed_plan import as_run_here
 from pplconv.ops.transposed.transposed_problem import make_transposed
 from pplconv.ops.transposed.transposing import decompose
 from pplconv.memory.array_like import renewed
-from pplconv.memory.dtypes import DTYPES
 from pplconv.problem import dimensions
 from pplconv.runtime import ForkableLock
 
 # Bound of a cache.
 cdef enum:
     PLANS_PER_LAYER = 16
+
+
+cdef tuple KEPT = tuple(SIGNATURES["ConvTranspose2d"].kept.split())
 
 
 cdef class ConvTranspose2d(Layer):
@@ -118,40 +119,26 @@ precision, search, search_seconds, search_context, max_workspace, threads
                  max_workspace=None, threads=None, search_context="hot"):
         input_shapes.check_weight_is_no_size(
             weight, "(ic, oc / groups, kh, kw)", "ConvTranspose2d", "numbers of channels")
-        self.describe(own_copy(as_array(weight, "weight")), bias, stride, padding,
-                      output_padding, groups, dilation, activation, layout, {
-                          "algorithm": algorithm, "tolerance": tolerance, "search": search,
-                          "search_seconds": search_seconds, "max_workspace": max_workspace,
-                          "threads": threads, "precision": precision,
-                          "search_context": search_context,
-                      })
+        given = locals()
+        given["weight"] = own_copy(as_array(weight, "weight"))
+        self.describe(given)
         self.keep_copies()
         self.finite = all_finite(self.weight, self.dtype)
         if input_shape is not None:
             self.plan_for(input_shape)
 
-    cdef int describe(self, object array, object bias, object stride, object padding,
-                      object output_padding, object groups, object dilation, object activation,
-                      object layout, dict settings) except -1:
-        """Check and keep every argument; the arrays are kept as they are."""
-        self.dtype_name = dtype_name(array, "weight")
-        self.dtype = DTYPES[self.dtype_name]
-        self.precision = settings.get("precision")
-        self.permitted = checks.check_precision(self.precision, self.dtype_name)
-        self.groups = checks.integer("groups", groups, 1)
+    cdef int describe(self, dict given) except -1:
+        array = given["weight"]
+        self.permitted = self.describe_type(dtype_name(array, "weight"), given)
+        self.groups = checks.integer("groups", given["groups"], 1)
         transposed_problem.check_weight_shape(array.shape, self.groups)
-        self.stride = checks.pair("stride", stride, 1)
-        self.dilation = checks.pair("dilation", dilation, 1)
-        self.padding = transposed_problem.check_padding(padding)
+        self.stride = checks.pair("stride", given["stride"], 1)
+        self.dilation = checks.pair("dilation", given["dilation"], 1)
+        self.padding = transposed_problem.check_padding(given["padding"])
         self.output_padding = transposed_problem.check_output_padding(
-            output_padding, self.stride, self.dilation)
-        oc = array.shape[1] * self.groups
-        self.activation = kept_activation(activation, oc)
-        self.described = activation_of(self.activation, oc)
-        self.layout = checks.check_layout(layout)
-        self.settings = {**checked(settings), "epilogue": self.described.epilogue}
-        self.bias = None if bias is None else plain_bias(bias, oc, self.dtype)
-        self.weight = array
+            given["output_padding"], self.stride, self.dilation)
+        self.layout = checks.check_layout(given["layout"])
+        self.described = self.describe_rest(given, array, array.shape[1] * self.groups)
         self.lock = ForkableLock()
         self.ready, self.packed = {}, {}
         return 0
@@ -290,31 +277,12 @@ precision, search, search_seconds, search_context, max_workspace, threads
         finally:
             release_all(&o)
 
-    def __repr__(self):
-        return (
-            f"{type(self).__name__}({self.arrays_text()}, stride={self.stride}, "
-            f"padding={self.padding!r}, output_padding={self.output_padding}, "
-            f"groups={self.groups}, dilation={self.dilation}, "
-            f"activation={activation_text(self.activation)}, layout={self.layout!r}, "
-            f"{self.settings_text()}, precision={self.precision!r}, "
-            f"search_context={self.search_context!r})"
-        )
-
     def __reduce_prepared__(self, threads):
         """Reduce as for any process: plans and packed weights are made again there."""
         return self.__reduce_ex__(5)
 
-    cdef tuple pickled(self):
-        return (self.weight, self.bias, self.stride, self.padding, self.output_padding,
-                self.groups, self.dilation, self.activation, self.layout,
-                *self.settings_values(), self.precision,
-                self.settings["search_context"])
+    cdef tuple kept(self):
+        return KEPT
 
     cdef object base(self):
         return ConvTranspose2d
-
-    cdef int construct(self, tuple pickled) except -1:
-        *values, activation, layout = pickled[:9]
-        ConvTranspose2d.__init__(self, *values, activation=activation, layout=layout,
-                                 **dict(zip(PICKLED, pickled[9:])))
-        return 0

@@ -1,26 +1,15 @@
-"""What may be asked of the planner beside a problem, and how pickles of a `Conv2d` hold it."""
+"""What may be asked of the planner beside a problem, and the state of subclasses in pickles."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from .. import planner
-from . import checks
+from .signatures import ARGUMENTS
 
-_CHECKS: dict[str, Callable[[Any], Any]] = {
-    "algorithm": planner.check_algorithm,
-    "tolerance": checks.check_tolerance,
-    "search": planner.check_search,
-    "search_seconds": checks.check_search_seconds,
-    "search_context": planner.check_search_context,
-    "max_workspace": checks.check_max_workspace,
-    "threads": checks.check_threads,
-}
-
-# The order is that of version 0.1.0, whose pickles end with the fourth setting.
-SETTINGS = ("algorithm", "tolerance", "search", "threads", "search_seconds", "max_workspace")
-PICKLED = (*SETTINGS, "precision", "search_context", "sparse", "block", "padding_mode")
+_NAMES = (
+    "algorithm", "tolerance", "search", "search_seconds", "search_context", "max_workspace",
+    "threads",
+)  # fmt: skip
 
 
 def checked(given: dict[str, Any]) -> dict[str, Any]:
@@ -33,7 +22,12 @@ def checked(given: dict[str, Any]) -> dict[str, Any]:
     TypeError, ValueError
         If one is not as described; the message names it.
     """
-    return {name: _CHECKS[name](value) for name, value in given.items() if name in _CHECKS}
+    found = {}
+    for name, value in given.items():
+        check = ARGUMENTS[name].check if name in _NAMES else None
+        if check is not None:
+            found[name] = check(value)
+    return found
 
 
 def state_of(conv: object) -> object:
