@@ -50,17 +50,6 @@ class Conv2d(Layer):
         weight_shape: Sequence[SupportsIndex] | None = None,
         padding_mode: _PaddingMode = "zeros",
     ) -> None: ...
-    def quantize(
-        self,
-        samples: _Input | Iterable[_Input | tuple[_Input, _Input]],
-        *,
-        method: Method = "minmax",
-        percentile: float = 99.99,
-        per_channel: bool = True,
-        symmetric: bool = True,
-        x_dtype: DTypeLike = "uint8",
-        out_dtype: DTypeLike | None = None,
-    ) -> QConv2d: ...
     @property
     def weight_shape(self) -> tuple[int, int, int, int]: ...
     @property
@@ -73,8 +62,6 @@ class Conv2d(Layer):
     def stride(self) -> tuple[int, int]: ...
     @property
     def padding(self) -> tuple[tuple[int, int], tuple[int, int]] | str: ...
-    @property
-    def padding_mode(self) -> _PaddingMode: ...
     @property
     def dilation(self) -> tuple[int, int]: ...
     @property
@@ -89,5 +76,18 @@ class Conv2d(Layer):
     def sparse(self) -> _Sparse: ...
     @property
     def block(self) -> tuple[int, int] | None: ...
+    @property
+    def padding_mode(self) -> _PaddingMode: ...
+    def quantize(
+        self,
+        samples: _Input | Iterable[_Input | tuple[_Input, _Input]],
+        *,
+        method: Method = "minmax",
+        percentile: float = 99.99,
+        per_channel: bool = True,
+        symmetric: bool = True,
+        x_dtype: DTypeLike = "uint8",
+        out_dtype: DTypeLike | None = None,
+    ) -> QConv2d: ...
 
 def _unpickle(*values: Any) -> Conv2d: ...
