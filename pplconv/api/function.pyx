@@ -7,15 +7,14 @@ loops.
 """
 
 from pplconv.memory.arrays cimport (
-    as_array,
     as_given,
     batched_shape,
-    conversion,
     float_name,
     has_dims,
     hold_plain,
     refuse_change,
 )
+from pplconv.api.operands cimport asked, both, like, refuse_another_type
 from pplconv.ops.border cimport compute_border, stay_finite
 from pplconv.ops.keys cimport PLANS, is_plain, is_plain_activation, is_prelu, keep_plan
 from pplconv.ops.prepared cimport (
@@ -32,7 +31,6 @@ from pplconv.ops.ready cimport (
     computed_bias,
     extended,
     plain_bias,
-    scope_around,
 )
 from pplconv.schedules.base cimport Schedule
 from pplconv.schedules.team cimport leave_team, take_team
@@ -64,10 +62,7 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
     """
     cdef object key = None, found, form = activation
     cdef Prepared prepared
-    cdef object scope = scope_around(True, True)
-    if scope is not None:
-        threads = (<tuple> scope)[0] if threads is None else threads
-        tolerance = (<tuple> scope)[1] if tolerance is None else tolerance
+    threads, tolerance = asked(threads, tolerance)
     # No key holds slopes: each call reads them anew, and plans do not depend on them.
     cdef bint prelu = is_prelu(activation)
     if prelu:
@@ -264,22 +259,12 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     cdef Schedule schedule
     cdef int team
     cdef bint batched
-    cdef object x, w, b = None, r = None, plain_x, plain_w, plain_b = None, y
+    cdef object x, w, b, r, plain_x, plain_w, plain_b = None, y
     cdef object extended_by, seen, described = None, strips = None
-    if type(input) is list or type(input) is tuple:
-        w = as_array(weight, "weight")
-        x = as_array(input, "input", w.dtype)
-    else:
-        x = as_array(input, "input")
-        w = as_array(weight, "weight", x.dtype)
-    if bias is not None:
-        b = as_array(bias, "bias", x.dtype)
-    if residual is not None:
-        r = as_array(residual, "residual", x.dtype)
+    x, w = both(input, "input", weight, "weight")
+    b, r = like(bias, "bias", x), like(residual, "residual", x)
     float_name(x, "input")
-    if w.dtype is not x.dtype and w.dtype.newbyteorder("=") != x.dtype.newbyteorder("="):
-        raise TypeError(f"weight must be {x.dtype} like input, got {w.dtype}"
-                        f"{conversion(w.dtype, x.dtype)}")
+    refuse_another_type(w, x)
     prepared, activated, extended_by = conv2d_prepared(
         x, w, stride, padding, dilation, groups, activation, layout, algorithm, tolerance, threads,
         max_workspace, precision, padding_mode)

@@ -14,6 +14,7 @@ from pplconv.memory.arrays cimport (
     hold_plain,
     release,
 )
+from pplconv.api.operands cimport both
 from pplconv.ops.keys cimport PLANS, is_plain, is_plain_activation, is_prelu, keep_plan
 from pplconv.ops.prepared cimport (
     Activation,
@@ -253,12 +254,7 @@ cdef object multiply(Operands *o, object a, object b, object bias, object residu
     cdef object added = None, extra = None
     cdef str dtype
     cdef bint kept
-    if type(a) is list or type(a) is tuple:
-        y = as_array(b, "b")
-        x = as_array(a, "a", y.dtype)
-    else:
-        x = as_array(a, "a")
-        y = as_array(b, "b", x.dtype)
+    x, y = both(a, "a", b, "b")
     if bias is not None:
         added = taken(bias, "bias", x, y)
     if residual is not None:

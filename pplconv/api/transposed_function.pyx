@@ -8,15 +8,14 @@ weights and runs these as one program of a team.
 
 from libc.stdint cimport int64_t
 
+from pplconv.api.operands cimport asked, both, like, refuse_another_type
 from pplconv.ops.border cimport are_finite
 from pplconv.ops.keys cimport PLANS, is_plain, is_plain_activation, keep_plan
 from pplconv.ops.prepared cimport Operands, hold_nothing, hold_results, release_all
-from pplconv.ops.ready cimport plain_bias, scope_around
+from pplconv.ops.ready cimport plain_bias
 from pplconv.memory.arrays cimport (
-    as_array,
     as_given,
     batched_shape,
-    conversion,
     dtype_name,
     hold_plain,
     refuse_change,
@@ -178,29 +177,16 @@ def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_paddi
     (1, 4, 16, 16)
     """
     cdef Operands o
-    cdef object x, w, b = None, r = None, plain_x, plain_w, decomposed, key = None, y
+    cdef object x, w, b, r, plain_x, plain_w, decomposed, key = None, y
     cdef bint finite
-    if type(input) is list or type(input) is tuple:
-        w = as_array(weight, "weight")
-        x = as_array(input, "input", w.dtype)
-    else:
-        x = as_array(input, "input")
-        w = as_array(weight, "weight", x.dtype)
-    if bias is not None:
-        b = as_array(bias, "bias", x.dtype)
-    if residual is not None:
-        r = as_array(residual, "residual", x.dtype)
+    x, w = both(input, "input", weight, "weight")
+    b, r = like(bias, "bias", x), like(residual, "residual", x)
     cdef tuple x_shape = x.shape, w_shape = w.shape
     cdef str dtype = dtype_name(x, "input")
-    if w.dtype is not x.dtype and w.dtype.newbyteorder("=") != x.dtype.newbyteorder("="):
-        raise TypeError(f"weight must be {x.dtype} like input, got {w.dtype}"
-                        f"{conversion(w.dtype, x.dtype)}")
+    refuse_another_type(w, x)
     plain_w = plain_array(w, DTYPES[dtype])
     finite = all_finite(plain_w, DTYPES[dtype])
-    scope = scope_around(True, True)
-    if scope is not None:
-        threads = (<tuple> scope)[0] if threads is None else threads
-        tolerance = (<tuple> scope)[1] if tolerance is None else tolerance
+    threads, tolerance = asked(threads, tolerance)
     plain = (stride, padding, output_padding, groups, dilation, output_size, layout, algorithm,
              threads, max_workspace, precision)
     described = None

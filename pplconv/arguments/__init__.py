@@ -1,9 +1,10 @@
 """Arguments of layers and functions: their forms, checked, named in every message.
 
 ====================  ============================================================================
+``signatures``        the table: defaults, types, checks and texts of arguments, and who takes them
 ``checks``            integers, pairs, padding, layouts, precision; the problem of a convolution
 ``activation``        the forms of ``activation=``
-``settings``          what may be asked of the planner, and its place in pickles
+``settings``          what may be asked of the planner, checked
 ``input_shapes``      ``input_shape=``, and hints where a shape is taken for something else
 ``argument_names``    messages with the names that a function has for its arguments
 ====================  ============================================================================
