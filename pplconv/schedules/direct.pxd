@@ -1,8 +1,86 @@
 """Direct convolution's loops compiled: see ``direct.pyx``."""
 
+from libc.stdint cimport int64_t
+
+from pplconv._kernels cimport GemmFamily, pplconv_kernel
 from pplconv.memory.workspace cimport Buffer
-from pplconv.schedules.base cimport Schedule
-from pplconv.schedules.direct_job cimport DirectJob
+from pplconv.schedules.base cimport Schedule, Memory, Shape
+from pplconv.schedules.panels cimport Panels
+
+
+# What direct convolution's loops know of a plan.
+
+
+cdef struct DirectFields:
+    # The candidate's decisions: members have the names of its `own_fields`, from which Cython fills
+    # them by name. `slab` says that channels lie apart, so that pixels pass through a slab, and
+    # outputs are stored transposed. `gathered` says that pixels pass through a slab at all: because
+    # of that, to be converted, or for whole groups of channels.
+    bint slab, gathered, taps_touch, pixels_inner
+    # Input channels that are neighbours, in one segment of the sum.
+    int64_t channels
+    # The tile, and the output channels of a panel of weights: fewer than `nr` if a block has fewer.
+    int64_t mr, nr, panel_width, kr, b_ahead
+    # Task = (image, group, row segment, oc segment).
+    int64_t row_segment, oc_segment
+    # The slab's pixels and rows in bytes, and its rows; outputs of the longest run; channels of a
+    # row that are converted at a time on their way into the slab.
+    int64_t slab_pixel, slab_row, slab_rows, run_pixels, stage_channels
+    # Panels of output channels whose tiles wait in the scratch to be finished together.
+    int64_t finish_panels
+
+
+cdef struct DirectOffsets:
+    # The same for its places in the scratch of a thread, which are whole elements: behind the list
+    # of segments the slab, a run of the output, and the stage, where planes are converted: it holds
+    # some channels of a row on their way into the slab, or those of a run of the output on their
+    # way out.
+    int64_t slab_offset, run_offset, stage_offset
+
+
+cdef struct Range:
+    # Output rows or columns `begin` to `end` see the taps `low` to `high` of the kernel.
+    int64_t begin, end, low, high
+
+
+cdef struct DirectJob:
+    Shape shape
+    DirectFields plan
+    DirectOffsets at
+    # How the weights of a group are packed.
+    Panels panels
+    # How pixels lie as the kernels read them, in the user's array or the slab.
+    Memory x
+    # Blocks of `plan.channels`.
+    int64_t channel_blocks
+    int64_t row_count, column_count
+    const Range *rows
+    const Range *columns
+    int64_t lanes
+    int64_t row_segments, oc_segments
+    # Panels in a block of output channels, and bytes from its end to the next; 0 if unblocked.
+    int64_t block_panels, block_step
+    GemmFamily gemm
+    pplconv_kernel pack_channels, pad_channels, pack_weights, store_transposed
+    # Gives tile registers back; NULL where kernels use none.
+    pplconv_kernel release
+
+
+cdef struct Part:
+    # What a task works on; `x` is where pixel (0, 0) of the image would lie.
+    int64_t image, group, row, row_end, oc, oc_end
+    const char *x
+    char *scratch
+    # What the kernels of this thread keep of their tile registers.
+    int64_t *tiles
+
+
+cdef struct Rectangle:
+    # Outputs that see the same taps.
+    int64_t row, row_end, column, column_end
+    int64_t k, segments
+    # What is added to integer sums, from the first output channel of all on.
+    const char *offsets
 
 
 cdef class DirectSchedule(Schedule):

@@ -26,6 +26,9 @@ from pplconv._kernels cimport (
     pplconv_pack_weights_args,
     pplconv_release_tiles_args,
     pplconv_segment,
+    pplconv_store_transposed_args,
+    pplconv_pack_channels_args,
+    pplconv_pad_channels_args,
 )
 from pplconv.memory.workspace cimport Buffer
 from pplconv.schedules.base cimport (
@@ -42,18 +45,12 @@ from pplconv.schedules.base cimport (
     most,
     mover_of,
     zero_tail,
+    complete,
+    finish_converted,
+    scale_block,
+    convert_in,
 )
 from pplconv.schedules.direct_checks cimport check_plan
-from pplconv.schedules.direct_finish cimport convert_tiles, finish, store_run
-from pplconv.schedules.direct_job cimport (
-    DirectFields,
-    DirectJob,
-    DirectOffsets,
-    Part,
-    Range,
-    Rectangle,
-)
-from pplconv.schedules.direct_slab cimport make_slab
 from pplconv.schedules.panels cimport (
     Share,
     bytes_of,
@@ -63,6 +60,176 @@ from pplconv.schedules.panels cimport (
     panels_of,
     share_of,
 )
+
+
+# What direct convolution's loops do with a tile or a run of sums on its way to the output.
+
+
+cdef inline void finish(const DirectJob *j, const Tensors *t, const pplconv_gemm_args *g,
+                        int64_t rows, int64_t channel) noexcept nogil:
+    """Activate a tile that was just stored, vector by vector where blocks lie apart."""
+    cdef int64_t v, step = g.n if g.c_vs == j.lanes * j.shape.size.destination else j.lanes
+    for v in range(ceil_div(g.n, step)):
+        complete(&j.shape, t, <char *> g.c + v * g.c_vs, g.c_rs, rows, least(step, g.n - v * step),
+                 channel + v * step, False)
+
+
+cdef inline void convert_tiles(const DirectJob *j, const Tensors *t, const Rectangle *r,
+                               const pplconv_gemm_args *g, int64_t rows, int64_t channel,
+                               int64_t offset, int64_t before) noexcept nogil:
+    """Finish a tile in the scratch on its way to the output, where blocks may lie apart.
+
+    Integer sums of so many panels `before` it have waited for it.
+    """
+    cdef int64_t v = 0, at = 0, step = g.n, width = before * j.panels.width
+    if j.shape.exact:
+        scale_block(&j.shape, t, <const char *> g.c - width * j.shape.size.sum, g.c_rs,
+                    offset - width * j.shape.size.destination, g.residual_rs, rows,
+                    width + g.n, channel - width, r.offsets, False)
+        return
+    if g.residual_vs != j.lanes * j.shape.size.destination:
+        step = j.lanes
+    while at < g.n:
+        finish_converted(&j.shape, t, <char *> g.c + at * j.shape.size.sum, g.c_rs,
+                         offset + v * g.residual_vs, g.residual_rs, rows, least(step, g.n - at),
+                         channel + at, False)
+        at += step
+        v += 1
+
+
+cdef inline void store_run(const DirectJob *j, const Tensors *t, const Part *part,
+                           const Rectangle *r, int64_t line, int64_t oc_begin, int64_t oc_end,
+                           int64_t flags) noexcept nogil:
+    """Store a run of finished pixels into channel planes, with the epilogue."""
+    cdef pplconv_store_transposed_args s
+    cdef int64_t channel = part.group * j.shape.oc + oc_begin
+    cdef int64_t offset = (part.image * j.shape.y.image + (r.row + line) * j.shape.y.row
+                           + r.column * j.shape.y.pixel + channel * j.shape.y.block)
+    s.src = part.scratch + j.at.run_offset
+    s.src_rs = j.plan.nr * j.shape.size.sum
+    s.dst = t.y + offset
+    s.dst_rs = j.shape.y.block
+    s.rows = r.column_end - r.column
+    s.columns = oc_end - oc_begin
+    s.bias = t.bias + channel * j.shape.size.bias
+    s.residual = t.residual + offset
+    s.residual_rs = s.dst_rs
+    s.clip = t.clip
+    s.flags = flags
+    if j.shape.converts_out:
+        s.dst = part.scratch + j.at.stage_offset
+        s.dst_rs = j.plan.run_pixels * j.shape.size.sum
+    j.store_transposed(&s)
+    if j.shape.exact:
+        scale_block(&j.shape, t, <const char *> s.dst, s.dst_rs, offset, s.residual_rs, s.columns,
+                    s.rows, channel, r.offsets, True)
+    elif j.shape.converts_out:
+        finish_converted(&j.shape, t, <char *> s.dst, s.dst_rs, offset, s.residual_rs, s.columns,
+                         s.rows, channel, True)
+    elif follows(t):
+        complete(&j.shape, t, s.dst, s.dst_rs, s.columns, s.rows, channel, True)
+
+
+# The slab of direct convolution's loops: rows of the input with neighbouring channels.
+
+
+cdef inline void convert_planes(const DirectJob *j, const Tensors *t, const Part *part, int64_t top,
+                                pplconv_pack_channels_args *c) noexcept nogil:
+    # Lay rows of an array of another type into the slab, a few channels of a row at a time.
+    cdef int64_t rows = c.rows, row, channel
+    cdef char *slab = <char *> c.dst
+    cdef char *stage = part.scratch + j.at.stage_offset
+    cdef const char *x = (t.x + part.image * j.shape.x.image + top * j.shape.x.row
+                          + part.group * j.shape.ic * j.shape.x.block)
+    c.src = stage
+    c.src_cs = c.src_rs = j.shape.geometry.iw * j.shape.size.operand
+    c.rows = 1
+    for row in range(rows):
+        channel = 0
+        while channel < j.shape.ic:
+            c.channels = c.fill = least(j.plan.stage_channels, j.shape.ic - channel)
+            convert_in(&j.shape, x + row * j.shape.x.row + channel * j.shape.x.block,
+                       j.shape.x.block, stage, c.src_cs, c.channels, j.shape.geometry.iw)
+            c.dst = slab + row * j.x.row + channel * j.shape.size.operand
+            j.pack_channels(c)
+            channel += c.channels
+    c.dst = slab
+
+
+cdef inline void convert_rows(const DirectJob *j, const Tensors *t, const Part *part, int64_t top,
+                              int64_t rows, char *slab) noexcept nogil:
+    # The same where channels are neighbours in the image already, all of them or in blocks.
+    cdef int64_t _block, row, columns = j.x.pixel // j.shape.size.operand
+    if j.shape.x.block == 0:  # without what whole groups of channels need besides
+        columns = j.shape.ic
+    cdef const char *x = (t.x + part.image * j.shape.x.image + top * j.shape.x.row
+                          + channel_offset(&j.shape.x, j.shape.size.source,
+                                           part.group * j.shape.ic))
+    for _block in range(j.channel_blocks):
+        if (j.shape.x.pixel == columns * j.shape.size.source
+                and j.x.pixel == columns * j.shape.size.operand):
+            convert_in(&j.shape, x, j.shape.x.row, slab, j.x.row, rows,
+                       columns * j.shape.geometry.iw)
+        else:
+            for row in range(rows):
+                convert_in(&j.shape, x + row * j.shape.x.row, j.shape.x.pixel, slab + row * j.x.row,
+                           j.x.pixel, j.shape.geometry.iw, columns)
+        x += j.shape.x.block
+        slab += j.x.block
+
+
+cdef inline void pad_rows(const DirectJob *j, const Tensors *t, const Part *part, int64_t top,
+                          const pplconv_pack_channels_args *c) noexcept nogil:
+    # Lay rows whose channels are neighbours into the slab, in whole groups of channels.
+    cdef pplconv_pad_channels_args p
+    p.src = (t.x + part.image * j.shape.x.image + top * j.shape.x.row
+             + part.group * j.shape.ic * j.shape.size.source)
+    p.src_rs, p.src_ps = j.shape.x.row, j.shape.x.pixel
+    p.dst, p.dst_rs, p.dst_ps = c.dst, c.dst_rs, c.dst_ps
+    p.rows, p.columns, p.channels, p.fill = c.rows, c.columns, c.channels, c.fill
+    j.pad_channels(&p)
+
+
+cdef inline const char *make_slab(const DirectJob *j, const Tensors *t,
+                                  const Part *part) noexcept nogil:
+    # Lay the rows that a task needs into the slab, channels side by side.
+    cdef pplconv_pack_channels_args c
+    cdef int64_t step = j.shape.geometry.stride_h, top, bottom
+    top = part.row * step - j.shape.geometry.pad_top
+    bottom = ((part.row_end - 1) * step - j.shape.geometry.pad_top
+              + (j.shape.geometry.kh - 1) * j.shape.geometry.dilation_h + 1)
+    top = most(top, 0)
+    bottom = least(bottom, j.shape.geometry.ih)
+    c.dst = part.scratch + j.at.slab_offset
+    if top < bottom:
+        c.src = (t.x + part.image * j.shape.x.image + top * j.shape.x.row
+                 + part.group * j.shape.ic * j.shape.x.block)
+        c.src_cs = j.shape.x.block
+        c.src_rs = j.shape.x.row
+        c.dst_rs = j.x.row
+        c.dst_ps = j.x.pixel
+        c.rows = bottom - top
+        c.columns = j.shape.geometry.iw
+        c.channels = j.shape.ic
+        c.fill = depth(j.shape.ic, j.plan.kr)
+        if not j.shape.converts_in or j.shape.size.source == j.shape.size.operand:
+            if j.plan.slab:
+                j.pack_channels(&c)
+            else:
+                pad_rows(j, t, part, top, &c)
+            if j.shape.converts_in:
+                # In its place. What becomes of the zeros meets weights of zero.
+                convert_in(&j.shape, <const char *> c.dst, j.x.row, <char *> c.dst, j.x.row,
+                           c.rows, c.columns * j.x.pixel // j.shape.size.operand)
+            return <const char *> c.dst - top * j.x.row
+        if c.fill != j.shape.ic:
+            # What groups of channels lack is zero.
+            memset(c.dst, 0, c.rows * j.x.row)
+        if j.plan.slab:
+            convert_planes(j, t, part, top, &c)
+        else:
+            convert_rows(j, t, part, top, bottom - top, <char *> c.dst)
+    return <const char *> c.dst - top * j.x.row
 
 
 cdef struct Place:

@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport pplconv_segment
 from pplconv.schedules.base cimport Schedule, ceil_div, least, most
-from pplconv.schedules.direct_job cimport DirectFields, DirectJob, DirectOffsets, Range
+from pplconv.schedules.direct cimport DirectFields, DirectJob, DirectOffsets, Range
 from pplconv.schedules.panels cimport depth
 
 

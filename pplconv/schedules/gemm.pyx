@@ -16,7 +16,7 @@ and is stored transposed, which pays where an image has too few pixels to fill v
 """
 
 from libc.stdint cimport int64_t
-from libc.string cimport memset
+from libc.string cimport memset, memcpy
 
 from pplconv._kernels cimport (
     PPLCONV_ACCUMULATE,
@@ -27,6 +27,11 @@ from pplconv._kernels cimport (
     find_gemm_family,
     pplconv_gemm_args,
     pplconv_release_tiles_args,
+    pplconv_pack_weights_args,
+    make_pixel_runs,
+    pplconv_pad_channels_args,
+    pplconv_run,
+    pplconv_store_transposed_args,
 )
 from pplconv.schedules.base cimport (
     Memory,
@@ -42,14 +47,193 @@ from pplconv.schedules.base cimport (
     least,
     mover_of,
     zero_tail,
+    convert_in,
 )
 from pplconv.schedules.gemm_checks cimport check_plan, pixel_tasks
-from pplconv.schedules.gemm_job cimport GemmJob, GemmOffsets, Product, weights_at
-from pplconv.schedules.gemm_panel cimport store_panel
-from pplconv.schedules.gemm_pixels cimport begin_pixels, bring_pixels, move_rows
-from pplconv.schedules.gemm_weights cimport find_weights, pack_own, pack_range
-from pplconv.schedules.nest_job cimport NestOffsets, Tile, input_at, y_offset
-from pplconv.schedules.panels cimport depth, fetch_panel, panels_of
+from pplconv.schedules.nest_job cimport (
+    NestOffsets,
+    Tile,
+    input_at,
+    y_offset,
+    gather_block,
+    pack_block,
+)
+from pplconv.schedules.panels cimport depth, fetch_panel, panels_of, Share, bytes_of, share_of
+
+
+# How the GEMM nest packs weights: the panels that its tiles read.
+
+
+cdef inline void pack_panels(const GemmJob *j, pplconv_pack_weights_args *p,
+                             Share share) noexcept nogil:
+    """Pack panels of a group, with zeros behind K where steps are longer than groups of k."""
+    cdef int64_t used = bytes_of(&j.panels, j.nest.k), left = j.panels.panel_bytes - used, panel
+    cdef char *packed = <char *> p.dst
+    if left == 0:
+        j.nest.pack_weights(p)
+        return
+    for panel in range(share.begin // j.panels.width, ceil_div(share.end, j.panels.width)):
+        p.oc_begin = panel * j.panels.width
+        p.oc_end = least(p.oc_begin + j.panels.width, share.end)
+        # The kernel counts panels without the zeros.
+        p.dst = packed + panel * left
+        j.nest.pack_weights(p)
+        memset(packed + panel * j.panels.panel_bytes + used, 0, left)
+
+
+cdef inline void pack_range(const void *job, const char *weights, char *packed, int64_t index,
+                            int64_t pieces) noexcept nogil:
+    """Pack piece `index` of `pieces` of every group's panels."""
+    cdef const GemmJob *j = <const GemmJob *> job
+    cdef pplconv_pack_weights_args p
+    cdef Share share = share_of(&j.panels, index, pieces)
+    cdef int64_t group
+    p.oc_begin, p.oc_end = share.begin, share.end
+    p.ic = j.nest.shape.ic
+    p.taps = j.nest.shape.taps
+    p.panel_width, p.kr = j.panels.width, j.panels.kr
+    p.channel_block = j.nest.shape.ic if j.plan.x_in_rows else 1
+    p.src_os, p.src_ks = j.weights_column, j.weights_row
+    if j.nest.shape.converts_weights:  # what was converted is dense
+        p.src_os, p.src_ks = j.nest.k * j.nest.shape.size.weight, j.nest.shape.size.weight
+    for group in range(j.nest.shape.groups):
+        p.src = weights + group * (j.nest.shape.oc * p.src_os if j.nest.shape.converts_weights
+                                   else j.weights_group)
+        p.dst = packed + group * j.panels.bytes
+        pack_panels(j, &p, share)
+
+
+cdef inline void pack_own(const GemmJob *j, const Tensors *t, const Tile *tile,
+                          char *packed) noexcept nogil:
+    """Pack the task's part of a matrix (k, oc) or (oc, k): its output channels, a block of K."""
+    cdef pplconv_pack_weights_args p
+    p.src = source_at(j, t, tile)
+    p.dst = packed
+    p.oc_begin, p.oc_end = 0, tile.channels
+    p.ic = tile.k_end - tile.k_begin
+    p.taps = p.channel_block = 1
+    p.panel_width, p.kr = j.panels.width, j.panels.kr
+    p.src_os, p.src_ks = j.weights_column, j.weights_row
+    j.nest.pack_weights(&p)
+
+
+cdef inline void find_weights(const GemmJob *j, const Tensors *t, const Tile *tile, Product *p,
+                              pplconv_gemm_args *g, char *scratch) noexcept nogil:
+    """Point to the tile's weights, where they run in vectors."""
+    if j.plan.weights_in_place:
+        p.b = source_at(j, t, tile)
+        p.b_across = j.plan.nr * j.nest.shape.size.weight
+        g.b_ks = j.weights_row
+    else:
+        p.b = weights_at(j, t, tile)
+        p.b_across = j.panels.panel_bytes
+        g.b_ks = j.panels.down
+        if j.panels.width == j.plan.nr and tile.channel % j.panels.width == 0:
+            g.flags |= PPLCONV_B_PADDED
+    if j.plan.weights_by_task:
+        p.b = scratch + j.at.weights_offset
+        p.b_across = bytes_of(&j.panels, p.k)
+
+
+# Rows of pixels as the tiles of the GEMM nest read them: in whole groups of K, copied, moved.
+
+
+cdef inline void fill_groups(const GemmJob *j, const Tile *tile, char *scratch) noexcept nogil:
+    """Zero what rows of the scratch lack of their last group of K."""
+    cdef int64_t e = j.nest.shape.size.operand, k = tile.k_end - tile.k_begin, row
+    cdef int64_t more = depth(k, j.plan.kr) - k
+    if more == 0:
+        return
+    for row in range(tile.pixels):
+        memset(scratch + row * j.nest.plan.packed_row + k * e, 0, more * e)
+
+
+cdef inline void copy_block(const GemmJob *j, const Tensors *t, const Tile *tile,
+                            char *scratch) noexcept nogil:
+    """Copy the tile's pixels for its block of K, converted and with K in whole groups."""
+    cdef int64_t e = j.nest.shape.size.source, k = tile.k_end - tile.k_begin
+    cdef const char *src = input_at(&j.nest, t, tile) + tile.pixel * j.nest.shape.x.pixel
+    cdef pplconv_pad_channels_args a
+    if not j.nest.shape.converts_in:
+        a.src, a.src_rs, a.src_ps = src + tile.k_begin * e, 0, j.nest.shape.x.pixel
+        a.dst, a.dst_rs, a.dst_ps = scratch, 0, j.nest.plan.packed_row
+        a.rows, a.columns, a.channels = 1, tile.pixels, k
+        a.fill = depth(k, j.plan.kr)
+        j.nest.pad_channels(&a)
+        return
+    fill_groups(j, tile, scratch)
+    if j.plan.x_in_rows:
+        convert_in(&j.nest.shape, src + tile.k_begin * e, j.nest.shape.x.pixel, scratch,
+                   j.nest.plan.packed_row, tile.pixels, k)
+    else:
+        convert_in(&j.nest.shape, src + tile.k_begin * j.nest.shape.x.block,
+                   j.nest.shape.x.block, scratch, j.nest.plan.packed_row, k, tile.pixels)
+
+
+cdef inline void move_rows(const GemmJob *j, const char *a, int64_t rows, int64_t k,
+                           char *scratch) noexcept nogil:
+    """Move rows of A to where each begins with a line: tile registers load lines."""
+    cdef int64_t row
+    for row in range(rows):
+        memcpy(scratch + j.at.moved_offset + row * j.plan.moved_row,
+               a + row * j.nest.shape.x.pixel, k)
+
+
+cdef inline void begin_pixels(const GemmJob *j, Tile *tile, int64_t pixel,
+                              char *scratch) noexcept nogil:
+    """Go on to the segment of pixels that begins with `pixel`."""
+    tile.pixel = pixel
+    tile.pixels = least(j.plan.hw_segment, j.plan.pixels - pixel)
+    if j.plan.packed and not j.plan.x_in_rows:
+        # All channels and groups of the segment share the table.
+        tile.run_count = make_pixel_runs(
+            &j.nest.shape.geometry, tile.pixel, tile.pixels, j.nest.lanes, j.nest.pixels.width,
+            j.nest.pixels.panel_bytes // j.nest.shape.size.operand,
+            <pplconv_run *> (scratch + j.nest.at.runs_offset))
+
+
+cdef inline void bring_pixels(const GemmJob *j, const Tensors *t, const Tile *tile,
+                              char *scratch) noexcept nogil:
+    """Pack or copy a block of K of the segment's pixels, if tiles do not read them in place."""
+    if j.plan.packed and j.plan.x_in_rows:
+        fill_groups(j, tile, scratch)
+        gather_block(&j.nest, t, tile, scratch)
+    elif j.plan.packed:
+        pack_block(&j.nest, t, tile, scratch)
+    elif j.plan.copied:
+        copy_block(j, t, tile, scratch)
+
+
+# A finished panel of the GEMM nest on its way into channel planes.
+
+
+cdef inline void store_panel(const GemmJob *j, const Tensors *t, const Tile *tile,
+                             int64_t channel, int64_t channels, const char *c_tile, int64_t c_rs,
+                             char *scratch) noexcept nogil:
+    """Store a finished panel of (pixels, channels) into NCHW, with the epilogue."""
+    cdef pplconv_store_transposed_args s
+    cdef int64_t offset = y_offset(&j.nest, tile, channel, tile.pixel)
+    s.src = c_tile
+    s.src_rs = c_rs
+    s.dst = t.y + offset
+    s.dst_rs = j.nest.shape.y.block
+    s.rows = tile.pixels
+    s.columns = channels
+    s.bias = t.bias + (tile.group * j.nest.bias_group + channel) * j.nest.shape.size.bias
+    s.residual = t.residual + offset
+    s.residual_rs = s.dst_rs
+    s.clip = t.clip
+    s.flags = epilogue_flags(&j.nest.shape, t, PPLCONV_BIAS_COLUMN)
+    if j.nest.shape.converts_out:
+        s.dst = scratch + j.at.plane_offset
+        s.dst_rs = j.plan.plane_row
+    j.nest.store_transposed(&s)
+    if j.nest.shape.converts_out:
+        finish_converted(&j.nest.shape, t, <char *> s.dst, s.dst_rs, offset, s.residual_rs,
+                         channels, tile.pixels, tile.group * j.nest.bias_group + channel, True)
+    elif follows(t):
+        complete(&j.nest.shape, t, t.y + offset, s.dst_rs, channels, tile.pixels,
+                 tile.group * j.nest.bias_group + channel, True)
 
 
 cdef enum:

@@ -34,6 +34,9 @@ from pplconv._kernels cimport (
     pplconv_panel,
     pplconv_sparse_channels_args,
     pplconv_sparse_pixels_args,
+    pplconv_convert_out_args,
+    pplconv_store_transposed_args,
+    pplconv_pack_sparse_args,
 )
 from pplconv.schedules.base cimport (
     Schedule,
@@ -46,39 +49,255 @@ from pplconv.schedules.base cimport (
     least,
     mover_of,
     zero_tail,
+    most,
 )
 from pplconv.schedules.nest_job cimport Tile, y_offset
 from pplconv.schedules.panels cimport panels_of
 from pplconv.schedules.sparse_checks cimport check_plan, weight_places
-from pplconv.schedules.sparse_job cimport (
-    Range,
-    SparseJob,
-    SparseOffsets,
-    SparseRoom,
-    border,
-    panel_channel,
-    panel_width,
-    table_index,
-    table_of,
-)
-from pplconv.schedules.sparse_laid cimport lay_rows
-from pplconv.schedules.sparse_pixels cimport Pixels, panel_of, rows_of
-from pplconv.schedules.sparse_store cimport Sums, store_laid, store_rows
-from pplconv.schedules.sparse_weights cimport (
-    count_range,
-    has_room,
-    is_sound,
-    pack_range,
-    place_panels,
-)
+from pplconv.schedules.sparse_pixels cimport lay_rows, Pixels, panel_of, rows_of
+
+
+# Sums that wait in the scratch, a row of pixels for each channel, stored into the output.
+
+
+cdef struct Sums:
+    # Sums of a tile that have their bias, and are clipped unless there is a residual: of channels
+    # `channel` up to `end`, and `pixels` from `pixel` on. Their rows are a tile's pixels long.
+    char *at
+    int64_t channel, end, pixel, pixels
+
+
+cdef inline void store_planes(const SparseJob *j, const Tensors *t, const Tile *tile,
+                              const Sums *sums) noexcept nogil:
+    """Store sums into planes."""
+    cdef pplconv_convert_out_args s
+    cdef int64_t offset = y_offset(&j.nest, tile, sums.channel, sums.pixel)
+    cdef int64_t own = tile.group * j.nest.bias_group + sums.channel
+    s.src, s.src_rs = sums.at, j.plan.width * j.nest.shape.size.sum
+    s.rows, s.columns, s.fill = sums.end - sums.channel, sums.pixels, 0
+    if j.nest.shape.converts_out:
+        finish_converted(&j.nest.shape, t, sums.at, s.src_rs, offset, j.nest.shape.y.block, s.rows,
+                         s.columns, own, True)
+        return
+    s.dst, s.dst_rs = t.y + offset, j.nest.shape.y.block
+    s.residual, s.residual_rs = t.residual + offset, s.dst_rs
+    s.clip, s.flags = t.clip, 0
+    if t.residual != NULL:
+        s.flags = PPLCONV_RESIDUAL
+        if t.clip != NULL:
+            s.flags |= PPLCONV_CLIP
+    j.store_sums(&s)
+    if follows(t):
+        complete(&j.nest.shape, t, t.y + offset, s.dst_rs, s.rows, s.columns, own, True)
+
+
+cdef inline void store_rows(const SparseJob *j, const Tensors *t, const Tile *tile,
+                            const Sums *sums, char *scratch) noexcept nogil:
+    """Store sums as rows of channels.
+
+    In blocked arrays each block has the part of them that belongs to it.
+    """
+    cdef pplconv_store_transposed_args s
+    cdef int64_t row = j.plan.width * j.nest.shape.size.sum, channel = sums.channel, left, offset
+    cdef int64_t width = j.nest.shape.y.width, own
+    s.src_rs = row
+    s.columns = sums.pixels
+    s.bias = NULL
+    s.clip = t.clip
+    s.flags = 0
+    if t.residual != NULL and not j.nest.shape.converts_out:
+        s.flags = PPLCONV_RESIDUAL
+        if t.clip != NULL:
+            s.flags |= PPLCONV_CLIP
+    while channel < sums.end:
+        own = tile.group * j.nest.shape.oc + channel
+        left = sums.end - channel
+        if j.plan.in_blocks:
+            left = least(left, width - own % width)
+        offset = y_offset(&j.nest, tile, channel, sums.pixel)
+        s.src = sums.at + (channel - sums.channel) * row
+        s.rows = left
+        s.dst, s.dst_rs = t.y + offset, j.nest.shape.y.pixel
+        s.residual, s.residual_rs = t.residual + offset, s.dst_rs
+        if j.nest.shape.converts_out:
+            s.dst, s.dst_rs = scratch + j.at.plane_offset, j.plan.chunk * j.nest.shape.size.sum
+        j.nest.store_transposed(&s)
+        if j.nest.shape.converts_out:
+            finish_converted(&j.nest.shape, t, <char *> s.dst, s.dst_rs, offset,
+                             j.nest.shape.y.pixel, sums.pixels, left, own, False)
+        elif follows(t):
+            complete(&j.nest.shape, t, t.y + offset, s.dst_rs, sums.pixels, left, own, False)
+        channel += left
+
+
+cdef inline void store_sums(const SparseJob *j, const Tensors *t, const Tile *tile, Sums *sums,
+                            char *scratch) noexcept nogil:
+    """Store sums of pixels that follow one another in the output."""
+    if j.plan.x_in_rows:
+        store_rows(j, t, tile, sums, scratch)
+    else:
+        store_planes(j, t, tile, sums)
+
+
+cdef inline void store_laid(const SparseJob *j, const Tensors *t, const Tile *tile, char *at,
+                            int64_t channel, int64_t end, char *scratch) noexcept nogil:
+    """Store what a tile has of each row of outputs, of some channels.
+
+    The tile's pixels count laid pixels from row `tile.first_row` of the outputs on.
+    """
+    cdef int64_t row = tile.pixel // j.plan.laid_row, last = tile.pixel + tile.pixels
+    cdef int64_t begin, ow = j.nest.shape.geometry.ow
+    cdef Sums sums
+    sums.channel, sums.end = channel, end
+    while row * j.plan.laid_row < last:
+        begin = most(row * j.plan.laid_row, tile.pixel)
+        sums.pixels = least(row * j.plan.laid_row + ow, last) - begin
+        if sums.pixels > 0:
+            sums.at = at + (begin - tile.pixel) * j.nest.shape.size.sum
+            sums.pixel = (tile.first_row + row) * ow + begin - row * j.plan.laid_row
+            store_sums(j, t, tile, &sums, scratch)
+        row += 1
+
+
+# How sparse weights are packed: counted, placed, and filled in.
+#
+# Packed weights are a table of panels, the steps of all terms, and their values. Each panel has its
+# place in the table, for each group and block of K; so panels are counted first, all at once, and
+# filled in when it is known where each begins.
+
+
+cdef inline void describe_panel(const SparseJob *j, const char *weights, int64_t group,
+                                int64_t block, int64_t panel,
+                                pplconv_pack_sparse_args *p) noexcept nogil:
+    """Describe one block of K of a panel to the kernel that packs it."""
+    cdef int64_t size = j.nest.shape.size.weight, channel = panel_channel(j, panel)
+    p.src_ks = size
+    p.src_os = j.nest.k * size
+    p.src = weights + (group * j.nest.shape.oc + channel) * p.src_os
+    p.ic = j.nest.shape.ic
+    p.taps = j.nest.shape.taps
+    p.channel_block = j.channel_block
+    p.kw = j.nest.shape.geometry.kw
+    p.channel_step = j.channel_step
+    p.row_dilation, p.row_stride = j.rows.dilation, j.rows.stride
+    p.row_step, p.row_phase = j.rows.step, j.rows.phase
+    p.column_dilation, p.column_stride = j.columns.dilation, j.columns.stride
+    p.column_step, p.column_phase = j.columns.step, j.columns.phase
+    p.width = panel_width(j, panel)
+    p.rows = least(p.width, j.nest.shape.oc - channel)
+    p.kr = j.plan.kr
+    p.k_begin = block * j.plan.k_block
+    p.k_end = least(p.k_begin + j.plan.k_block, j.nest.k)
+
+
+cdef inline void count_range(const void *job, const char *weights, char *packed, int64_t index,
+                             int64_t pieces) noexcept nogil:
+    """Count the terms of piece `index` of `pieces` of every group's panels, into the table."""
+    cdef const SparseJob *j = <const SparseJob *> job
+    cdef pplconv_panel *table = <pplconv_panel *> packed
+    cdef pplconv_pack_sparse_args p
+    cdef int64_t group, block, panel, at
+    p.steps = p.values = NULL
+    p.room = 0
+    for group in range(j.nest.shape.groups):
+        for block in range(j.k_blocks):
+            for panel in range(j.panels * index // pieces, j.panels * (index + 1) // pieces):
+                at = table_index(j, group, block, panel)
+                describe_panel(j, weights, group, block, panel, &p)
+                p.count = &table[at].term
+                j.pack_sparse(&p)
+                table[at].value = table[at].term * p.width
+
+
+cdef inline void place_panels(const void *job, const char *weights, char *packed, int64_t index,
+                              int64_t pieces) noexcept nogil:
+    """Turn what was counted into where each panel begins."""
+    cdef const SparseJob *j = <const SparseJob *> job
+    cdef pplconv_panel *table = <pplconv_panel *> packed
+    cdef pplconv_panel sum, own
+    cdef int64_t at, entries = table_entries(j)
+    sum.term = sum.value = 0
+    for at in range(entries):
+        own = table[at]
+        table[at] = sum
+        sum.term += own.term
+        sum.value += own.value
+    table[entries] = sum
+
+
+cdef inline bint has_room(const SparseJob *j, const char *packed) noexcept nogil:
+    """Whether all terms that were counted fit what the plan has for them."""
+    cdef const pplconv_panel *last = table_of(packed) + table_entries(j)
+    return last.term <= j.room.terms and last.value <= j.room.values
+
+
+cdef inline void pack_range(const void *job, const char *weights, char *packed, int64_t index,
+                            int64_t pieces) noexcept nogil:
+    """Fill in the terms of piece `index` of `pieces` of every group's panels."""
+    cdef const SparseJob *j = <const SparseJob *> job
+    cdef const pplconv_panel *table = table_of(packed)
+    cdef pplconv_pack_sparse_args p
+    cdef int64_t group, block, panel, at, count
+    if not has_room(j, packed):
+        return
+    p.count = &count
+    for group in range(j.nest.shape.groups):
+        for block in range(j.k_blocks):
+            for panel in range(j.panels * index // pieces, j.panels * (index + 1) // pieces):
+                at = table_index(j, group, block, panel)
+                describe_panel(j, weights, group, block, panel, &p)
+                p.steps = packed + j.steps_at + table[at].term * <int64_t> sizeof(int32_t)
+                p.values = packed + j.values_at + table[at].value * j.nest.shape.size.weight
+                p.room = table[at + 1].term - table[at].term
+                j.pack_sparse(&p)
+
+
+cdef inline int64_t last_place(const TapPlaces *taps, int64_t count) noexcept nogil:
+    """The furthest place of `count` rows of taps, or columns."""
+    cdef int64_t seen = (count - 1) * taps.dilation
+    return seen // taps.stride * taps.step + least(seen, taps.stride - 1) * taps.phase
+
+
+cdef inline int64_t places_of(const SparseJob *j, int64_t k) noexcept nogil:
+    """How many places of the input the terms of a block of `k` may have."""
+    g = &j.nest.shape.geometry
+    if k == 0:
+        return 0
+    if not j.plan.laid:
+        return k
+    return ((k // j.nest.shape.taps - 1) * j.channel_step + last_place(&j.rows, g.kh)
+            + last_place(&j.columns, g.kw) + 1)
+
+
+cdef inline bint is_sound(const SparseJob *j, const char *packed) noexcept nogil:
+    """Whether terms from elsewhere lead the loops nowhere but to weights and pixels."""
+    cdef const pplconv_panel *table = table_of(packed)
+    cdef const int32_t *steps = <const int32_t *> (packed + j.steps_at)
+    cdef int64_t at, term, k, left, count, entries = table_entries(j)
+    if table[0].term != 0 or table[0].value != 0:
+        return False
+    for at in range(entries):
+        count = table[at + 1].term - table[at].term
+        if count < 0 or count % j.plan.kr or table[at + 1].term > j.room.terms:
+            return False
+        if table[at + 1].value - table[at].value != count * panel_width(j, at % j.panels):
+            return False
+        left = at // j.panels % j.k_blocks * j.plan.k_block
+        left = places_of(j, least(j.plan.k_block, j.nest.k - left))
+        k = 0
+        for term in range(table[at].term, table[at + 1].term):
+            k += steps[term]
+            if k < 0 or k >= left:
+                return False
+    return has_room(j, packed)
 
 
 cdef inline int64_t run_of(const SparseJob *j, int64_t panel, int64_t end) noexcept nogil:
     """Panels from `panel` on that one call takes: of one width, and no more than a chunk."""
-    cdef int64_t most = j.plan.chunk // panel_width(j, panel)
+    cdef int64_t largest = j.plan.chunk // panel_width(j, panel)
     if panel < j.whole_panels:
         end = least(end, j.whole_panels)
-    return least(end - panel, most)
+    return least(end - panel, largest)
 
 
 cdef void panels_by_pixels(const SparseJob *j, const Tensors *t, const Tile *tile, const Pixels *x,

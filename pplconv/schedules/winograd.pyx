@@ -34,6 +34,12 @@ from pplconv._kernels cimport (
     find_gemm_family,
     pplconv_gemm_args,
     pplconv_winograd_weights_args,
+    pplconv_pack_channels_args,
+    pplconv_winograd_input_args,
+    pplconv_direct_sums_args,
+    pplconv_winograd_output_args,
+    PPLCONV_BIAS_COLUMN,
+    pplconv_store_transposed_args,
 )
 from pplconv.schedules.base cimport (
     Schedule,
@@ -44,6 +50,14 @@ from pplconv.schedules.base cimport (
     least,
     most,
     mover_of,
+    channel_offset,
+    convert_in,
+    Memory,
+    complete,
+    follows,
+    epilogue_flags,
+    finish_converted,
+    zero_tail,
 )
 from pplconv.schedules.panels cimport (
     Share,
@@ -54,15 +68,272 @@ from pplconv.schedules.panels cimport (
     panels_of,
     share_of,
 )
-from pplconv.schedules.winograd_job cimport (
-    Place,
-    WinogradFields,
-    WinogradJob,
-    WinogradOffsets,
-    place_of,
-)
-from pplconv.schedules.winograd_post cimport post
-from pplconv.schedules.winograd_pre cimport pre
+
+
+# The first step of Winograd's loops: patches of the input become V.
+
+
+cdef inline void stage_planes(const WinogradJob *j, pplconv_pack_channels_args *c,
+                              char *stage) noexcept nogil:
+    # Convert planes of halves, so that they can be packed.
+    cdef int64_t channel, row_bytes = c.columns * j.shape.size.operand
+    for channel in range(c.channels):
+        convert_in(&j.shape, <const char *> c.src + channel * c.src_cs, c.src_rs,
+                   stage + channel * c.rows * row_bytes, row_bytes, c.rows, c.columns)
+    c.src = stage
+    c.src_rs = row_bytes
+    c.src_cs = c.rows * row_bytes
+
+
+cdef inline void convert_pixels(const WinogradJob *j, pplconv_winograd_input_args *a,
+                                int64_t channels, char *slab) noexcept nogil:
+    # Convert the pixels of a vector's channels into the slab.
+    cdef int64_t row, columns = a.column_end - a.column_begin
+    cdef int64_t pixel = j.plan.slab_channels * j.pixel
+    for row in range(a.row_begin, a.row_end):
+        convert_in(&j.shape, <const char *> a.src + row * a.src_rs + a.column_begin * a.src_ps,
+                   a.src_ps, slab + (row - a.row_begin) * j.plan.slab_row, pixel, columns, channels)
+    a.src_rs = j.plan.slab_row
+    a.src_ps = pixel
+    a.src = slab - a.row_begin * a.src_rs - a.column_begin * a.src_ps
+
+
+cdef inline void pre(const WinogradJob *j, const Tensors *t, int64_t group, int64_t tile_begin,
+                     int64_t tile_end, int64_t ic_begin, int64_t ic_end,
+                     const Place *at) noexcept nogil:
+    # V of a block of tiles and a segment of input channels.
+    cdef pplconv_winograd_input_args a
+    cdef pplconv_pack_channels_args c
+    cdef int64_t e = j.shape.size.operand, tile = tile_begin, channel, count, top, left
+    cdef int64_t width = j.shape.x.width
+    cdef const char *image
+    cdef Piece p
+    a.dst_ts = j.plan.v_row
+    a.dst_ps = j.at.v_position
+    a.outside = t.x_zero if j.shape.exact else 0
+    while tile < tile_end:
+        p = piece_at(j, tile, tile_end)
+        top = p.y - j.shape.geometry.pad_top
+        left = p.x - j.shape.geometry.pad_left
+        a.row_begin = least(most(0, -top), j.t)
+        a.row_end = most(least(j.t, j.shape.geometry.ih - top), a.row_begin)
+        a.column_begin = most(0, -left)
+        a.column_end = least(j.shape.geometry.iw - left, p.tiles * j.plan.n + j.plan.r - 1)
+        a.column_end = most(a.column_end, a.column_begin)
+        a.tiles = p.tiles
+        image = t.x + p.image * j.shape.x.image + top * j.shape.x.row + left * j.shape.x.pixel
+        channel = ic_begin
+        while channel < ic_end:
+            count = ic_end - channel
+            a.dst = at.v + (tile - at.tile) * j.plan.v_row + (channel - ic_begin) * e
+            a.src = image + channel_offset(&j.shape.x, j.shape.size.source,
+                                           group * j.shape.ic + channel)
+            a.src_rs = j.shape.x.row
+            a.src_ps = j.shape.x.pixel
+            if width == 1:
+                count = least(count, j.plan.slab_channels)
+                c.rows = a.row_end - a.row_begin
+                c.columns = a.column_end - a.column_begin
+                c.src = (<const char *> a.src + a.row_begin * a.src_rs
+                         + a.column_begin * a.src_ps)
+                c.src_cs = j.shape.x.block
+                c.src_rs = a.src_rs
+                c.dst = at.slab
+                c.dst_rs = j.plan.slab_row
+                c.dst_ps = j.plan.slab_channels * j.pixel
+                c.channels = count
+                c.fill = count
+                if c.rows > 0 and c.columns > 0:
+                    if j.converts_in:
+                        stage_planes(j, &c, at.stage)
+                    j.pack_channels(&c)
+                a.src_rs = c.dst_rs
+                a.src_ps = c.dst_ps
+                a.src = (<const char *> c.dst - a.row_begin * a.src_rs
+                         - a.column_begin * a.src_ps)
+            else:
+                # Up to the end of this block of channels.
+                count = least(count, width - (group * j.shape.ic + channel) % width)
+                if j.converts_in:
+                    count = least(count, j.plan.slab_channels)
+                    convert_pixels(j, &a, count, at.slab)
+            a.channels = count
+            j.input(&a)
+            channel += count
+        tile += p.tiles
+
+
+# The last step of Winograd's loops: tiles are transformed back, and spoiled sums repaired.
+
+
+cdef inline void sum_directly(const WinogradJob *j, const Tensors *t, int64_t group,
+                              int64_t channel, const Piece *p,
+                              const pplconv_winograd_output_args *a,
+                              const pplconv_winograd_output_args *sums,
+                              int64_t index) noexcept nogil:
+    # Replace the outputs of tile `index` of a piece where their sums are infinite or NaN.
+    cdef pplconv_direct_sums_args d
+    cdef const Memory *x = &j.shape.x
+    cdef int64_t top = p.y - j.shape.geometry.pad_top
+    cdef int64_t left = p.x + index * j.plan.n - j.shape.geometry.pad_left
+    d.sums = sums.dst
+    d.sums_rs = sums.dst_rs
+    d.sums_ps = sums.dst_ps
+    d.src = (t.x + p.image * x.image + top * x.row + left * x.pixel
+             + channel_offset(x, j.shape.size.source, group * j.shape.ic))
+    d.src_bs = x.block
+    d.src_rs = x.row
+    d.src_ps = x.pixel
+    d.block = x.width
+    d.row_begin = -top
+    d.row_end = j.shape.geometry.ih - top
+    d.column_begin = -left
+    d.column_end = j.shape.geometry.iw - left
+    # The caller's weights are of the type of the input.
+    d.weights = (t.filters + (group * j.shape.oc + channel) * j.shape.ic * j.shape.taps
+                 * j.shape.size.source)
+    d.ic = j.shape.ic
+    d.side = j.plan.r
+    d.halves = j.shape.converts_in
+    d.dst = <char *> a.dst + index * j.plan.n * a.dst_ps
+    d.dst_rs = a.dst_rs
+    d.dst_ps = a.dst_ps
+    d.rows = sums.rows
+    d.columns = sums.columns
+    d.channels = a.channels
+    d.bias = a.bias
+    d.residual = <const char *> a.residual + index * j.plan.n * a.residual_ps
+    d.residual_rs = a.residual_rs
+    d.residual_ps = a.residual_ps
+    d.clip = a.clip
+    d.flags = a.flags
+    j.direct_sums(&d)
+
+
+cdef inline void finish_tiles(const WinogradJob *j, const Tensors *t, int64_t group,
+                              int64_t channel, const Piece *p,
+                              pplconv_winograd_output_args *a) noexcept nogil:
+    # Transform M back; outputs that become infinite or NaN are computed again as direct sums.
+    cdef int64_t spoiled = 0, i
+    cdef pplconv_winograd_output_args tile
+    a.spoiled = &spoiled
+    j.output(a)
+    if not spoiled:
+        return
+    # This is rare, so it goes tile by tile, from M once more and into M: a tile is read whole
+    # before its first sum is stored.
+    tile = a[0]
+    tile.dst_rs = j.plan.n * j.at.m_position
+    tile.dst_ps = j.at.m_position
+    tile.tiles = 1
+    tile.flags = 0
+    for i in range(a.tiles):
+        tile.src = <const char *> a.src + i * a.src_ts
+        tile.dst = <void *> tile.src
+        tile.columns = least(a.columns - i * j.plan.n, j.plan.n)
+        spoiled = 0
+        j.output(&tile)
+        if spoiled:
+            sum_directly(j, t, group, channel, p, a, &tile, i)
+
+
+# The last step of Winograd's loops: M becomes outputs, epilogue included.
+
+
+cdef inline void store_slab(const WinogradJob *j, const Tensors *t, int64_t group, int64_t channel,
+                            int64_t offset, const pplconv_winograd_output_args *a, int64_t flags,
+                            char *stage) noexcept nogil:
+    # Store a slab of outputs into channel planes, with the epilogue.
+    cdef pplconv_store_transposed_args s
+    cdef int64_t row
+    s.src_rs = a.dst_ps
+    s.dst_rs = j.shape.y.block
+    s.rows = a.columns
+    s.columns = a.channels
+    s.bias = t.bias + (group * j.shape.oc + channel) * j.shape.size.bias
+    s.residual_rs = s.dst_rs
+    s.clip = t.clip
+    s.flags = flags
+    for row in range(a.rows):
+        s.src = <const char *> a.dst + row * a.dst_rs
+        s.dst = t.y + offset + row * j.shape.y.row
+        s.residual = t.residual + offset + row * j.shape.y.row
+        if j.shape.converts_out:
+            s.dst = stage
+            s.dst_rs = a.columns * j.shape.size.sum
+        j.store_transposed(&s)
+        if j.shape.converts_out:
+            finish_converted(&j.shape, t, stage, s.dst_rs, offset + row * j.shape.y.row,
+                             s.residual_rs, s.columns, s.rows, group * j.shape.oc + channel, True)
+        elif follows(t):
+            complete(&j.shape, t, s.dst, s.dst_rs, s.columns, s.rows,
+                     group * j.shape.oc + channel, True)
+
+
+cdef inline void post(const WinogradJob *j, const Tensors *t, int64_t group, int64_t tile_begin,
+                      int64_t tile_end, int64_t oc_begin, int64_t oc_end,
+                      const Place *at) noexcept nogil:
+    # The outputs of a block of tiles and of output channels, epilogue included.
+    cdef pplconv_winograd_output_args a
+    cdef int64_t e = j.shape.size.sum, tile = tile_begin, channel, count, offset, image, row
+    cdef int64_t width = j.shape.y.width
+    cdef int64_t flags = epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN)
+    cdef Piece p
+    memset(&a, 0, sizeof(a))
+    a.src_ts = j.plan.m_row
+    a.src_ps = j.at.m_position
+    a.clip = t.clip
+    while tile < tile_end:
+        p = piece_at(j, tile, tile_end)
+        a.tiles = p.tiles
+        a.rows = least(j.plan.n, j.shape.geometry.oh - p.y)
+        a.columns = least(p.tiles * j.plan.n, j.shape.geometry.ow - p.x)
+        image = p.image * j.shape.y.image + p.y * j.shape.y.row + p.x * j.shape.y.pixel
+        channel = oc_begin
+        while channel < oc_end:
+            count = oc_end - channel
+            offset = image + channel_offset(&j.shape.y, j.shape.size.destination,
+                                            group * j.shape.oc + channel)
+            a.src = at.m + (tile - at.tile) * j.plan.m_row + (channel - oc_begin) * e
+            if width == 1:
+                count = least(count, j.plan.slab_channels)
+                a.dst = at.slab
+                a.dst_rs = j.plan.slab_row
+                a.dst_ps = j.plan.slab_channels * e
+                a.flags = 0
+                a.channels = count
+                finish_tiles(j, t, group, channel, &p, &a)
+                store_slab(j, t, group, channel, offset, &a, flags, at.stage)
+            else:
+                count = least(count, width - (group * j.shape.oc + channel) % width)
+                a.dst = t.y + offset
+                a.dst_rs = j.shape.y.row
+                a.dst_ps = j.shape.y.pixel
+                a.residual = t.residual + offset
+                a.residual_rs = a.dst_rs
+                a.residual_ps = a.dst_ps
+                a.bias = t.bias + (group * j.shape.oc + channel) * j.shape.size.bias
+                a.flags = flags
+                if j.shape.converts_out:
+                    count = least(count, j.plan.slab_channels)
+                    a.dst = at.slab
+                    a.dst_rs = j.plan.slab_row
+                    a.dst_ps = j.plan.slab_channels * e
+                a.channels = count
+                finish_tiles(j, t, group, channel, &p, &a)
+                if j.shape.converts_out:
+                    for row in range(a.rows):
+                        finish_converted(&j.shape, t, <char *> a.dst + row * a.dst_rs, a.dst_ps,
+                                         offset + row * j.shape.y.row, j.shape.y.pixel, a.columns,
+                                         count, group * j.shape.oc + channel, False)
+                elif follows(t):
+                    for row in range(a.rows):
+                        complete(&j.shape, t, <char *> a.dst + row * a.dst_rs, a.dst_ps, a.columns,
+                                 count, group * j.shape.oc + channel, False)
+                zero_tail(&j.shape, group * j.shape.oc + channel + count,
+                          t.y + image, a.rows, a.columns)
+            channel += count
+        tile += p.tiles
 
 
 cdef struct Round:
