@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from .commands import bench_instances, doctor, profile, prune, search
+from .commands import bench_instances, doctor, profile_command, prune_command, search
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,9 +49,9 @@ def _command(arguments: list[str]) -> int:
     if options.command == "search":
         return search.run(options)
     if options.command == "profile":
-        return profile.run(options)
+        return profile_command.run(options)
     if options.command == "prune":
-        return prune.run(options)
+        return prune_command.run(options)
     if options.command == "bench-instances":
         return bench_instances.run(options)
     if options.command == "doctor":
@@ -77,10 +77,10 @@ def _parser() -> argparse.ArgumentParser:
     search.add_arguments(
         commands.add_parser("search", help="measure the plans of layers, and remember them")
     )
-    profile.add_arguments(
+    profile_command.add_arguments(
         commands.add_parser("profile", help="time the steps of a network, and draw a page of them")
     )
-    prune.add_arguments(
+    prune_command.add_arguments(
         commands.add_parser("prune", help="prune a network, and tell what its layers would gain")
     )
     bench_instances.add_arguments(

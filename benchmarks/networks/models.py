@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.networks import built, convnext, regnet, swin, weights
-from pplconv.demo.files import write_whole
+from pplconv.demo.demo_progress import Progress
 from pplconv.demo.model import CLASSIFIER, DETECTOR, RECOGNISER
-from pplconv.demo.progress import Progress
 from pplconv.demo.published import Published, ensure
+from pplconv.demo.whole_files import write_whole
 
 if TYPE_CHECKING:
     import onnx
@@ -196,7 +196,7 @@ def obtain(networks: Sequence[Network], cache: Path, progress: Progress) -> list
 
     Raises
     ------
-    pplconv.demo.errors.DemoError
+    pplconv.demo.demo_errors.DemoError
         If a model cannot be downloaded or is not the expected one.
     OSError
         If the folder cannot be written.

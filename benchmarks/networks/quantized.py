@@ -34,9 +34,9 @@ from benchmarks.networks.process import choose_cpus
 from benchmarks.networks.tables import remarks, tables
 from benchmarks.report import Head, publish
 from benchmarks.timing import Settings
-from pplconv.demo.errors import DemoError
+from pplconv.demo.demo_errors import DemoError
+from pplconv.demo.demo_progress import Progress as Steps
 from pplconv.demo.model import DETECTOR
-from pplconv.demo.progress import Progress as Steps
 from pplconv.demo.published import digest
 
 if TYPE_CHECKING:

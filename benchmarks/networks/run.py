@@ -21,8 +21,8 @@ from benchmarks.networks.tables import remarks, tables
 from benchmarks.report import Head, conditions, publish
 from benchmarks.runner import Progress
 from benchmarks.timing import Settings
-from pplconv.demo.errors import DemoError
-from pplconv.demo.progress import Progress as Steps
+from pplconv.demo.demo_errors import DemoError
+from pplconv.demo.demo_progress import Progress as Steps
 from pplconv.demo.published import digest
 
 # What a shell reports of a command that Ctrl-C ended.

@@ -1,7 +1,7 @@
 """One candidate of direct convolution: its tile and segments, and the memory that they need.
 
 Vectors run over output channels, pixels are broadcast, and a sum is a list of stretches of
-input that the batch-reduce GEMM walks; see ``schedules/direct.pyx``.
+input that the batch-reduce GEMM walks; see ``schedules/direct_loops.pyx``.
 """
 
 from __future__ import annotations

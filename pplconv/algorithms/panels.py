@@ -1,7 +1,7 @@
 """How packed operands lie: in panels, as the kernel that reads them wants them.
 
 The kernel's row says it, and `Panels` is what follows from it: what plans count, name and cut is
-what ``schedules/panels.pxd`` packs and reads.
+what ``schedules/panel_offsets.pxd`` packs and reads.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """im2col of few channels in NCHW without its copies: the candidates and their cost.
 
 Vectors run along rows of outputs; the rows of the image lie in a slab with zeros around them, where
-each tap reads them a pixel further on; see ``schedules/planes.pyx``.
+each tap reads them a pixel further on; see ``schedules/plane_loops.pyx``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Convolution and products with sparse weights: the candidates.
 
-Weights of a panel of output channels are a list of terms; see ``schedules/sparse.pyx`` for the
-loops, and ``sparse_blocking.py`` for one candidate. Blocks of 1xN along output channels are those
+Weights of a panel of output channels are a list of terms; ``schedules/sparse_loops.pyx`` has the
+loops, ``sparse_blocking.py`` one candidate. Blocks of 1xN along output channels are those
 of MNN's document on sparse convolution.
 """
 

@@ -8,7 +8,7 @@
 ``transposed_function``  `conv_transpose2d`, with its cache of plans; what its calls and those
                          of `ConvTranspose2d` have in common
 ``transposed_layer``     `ConvTranspose2d`
-``operands``             how functions read arrays, and what the code around a call says
+``function_operands``    how functions read arrays, and what the code around a call says
 ``layer``                what `Conv2d`, `ConvTranspose2d` and `Linear` have in common
 ``quantized_function``   `qconv2d`, `conv2d_integer`
 ``quantized_layer``      `QConv2d`; ``quantizing`` makes one of a `Conv2d` and samples

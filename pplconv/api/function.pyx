@@ -14,7 +14,7 @@ from pplconv.memory.arrays cimport (
     hold_plain,
     refuse_change,
 )
-from pplconv.api.operands cimport asked, both, like, refuse_another_type
+from pplconv.api.function_operands cimport asked, both, like, refuse_another_type
 from pplconv.ops.border cimport compute_border, stay_finite
 from pplconv.ops.keys cimport PLANS, is_plain, is_plain_activation, is_prelu, keep_plan
 from pplconv.ops.prepared cimport (

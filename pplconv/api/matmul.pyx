@@ -14,7 +14,7 @@ from pplconv.memory.arrays cimport (
     hold_plain,
     release,
 )
-from pplconv.api.operands cimport both
+from pplconv.api.function_operands cimport both
 from pplconv.ops.keys cimport PLANS, is_plain, is_plain_activation, is_prelu, keep_plan
 from pplconv.ops.prepared cimport (
     Activation,

@@ -8,7 +8,7 @@ weights and runs these as one program of a team.
 
 from libc.stdint cimport int64_t
 
-from pplconv.api.operands cimport asked, both, like, refuse_another_type
+from pplconv.api.function_operands cimport asked, both, like, refuse_another_type
 from pplconv.ops.border cimport are_finite
 from pplconv.ops.keys cimport PLANS, is_plain, is_plain_activation, keep_plan
 from pplconv.ops.prepared cimport Operands, hold_nothing, hold_results, release_all

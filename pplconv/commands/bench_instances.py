@@ -24,8 +24,8 @@ from ..memory.dtypes import DTYPES, NAMES
 from ..problem import ConvProblem
 from ..prune import magnitude
 from .ending import complain
-from .layers import read_convolutions
-from .progress import Progress
+from .layer_texts import read_convolutions
+from .progress_bar import Progress
 
 DESCRIPTION = """\
 Measure how many requests a second instances of a model answer, and how long one takes: as one

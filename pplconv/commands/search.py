@@ -17,8 +17,8 @@ from ..memory.dtypes import NAMES
 from ..problem import LAYOUTS, ConvProblem, Problem
 from .ending import complain
 from .inputs import add_shapes, random_feed
-from .layers import read_layers
-from .progress import Progress
+from .layer_texts import read_layers
+from .progress_bar import Progress
 
 _T = TypeVar("_T")
 

@@ -14,7 +14,7 @@ module         what it does
 `drawing`      draws boxes and text
 `measure`      runs the detector in `onnx.reference`, with the evaluator's own ``Conv`` and with
                `pplconv.conv2d`, and times the convolutions alone
-`report`       tables: what was read, how long it took
+`demo_report`  tables: what was read, how long it took
 =============  ===================================================================================
 
 The packages that this needs come with the extra ``demo``; importing this package needs none of

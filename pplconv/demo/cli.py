@@ -22,15 +22,15 @@ from onnx.reference.ops.op_conv import Conv as OwnConv
 import pplconv
 from pplconv.demo.comparison import differences, largest_shift
 from pplconv.demo.decoding import alphabet_of
+from pplconv.demo.demo_errors import DemoError
+from pplconv.demo.demo_progress import Progress
+from pplconv.demo.demo_report import layers_of, page_table, table, text_table
 from pplconv.demo.drawing import draw, find_font
 from pplconv.demo.engines import open_onnxruntime, open_pplconv
-from pplconv.demo.errors import DemoError
 from pplconv.demo.measure import ROUNDS, Run, count_convolutions, plan_of, run_network
 from pplconv.demo.model import ensure_models, load_model
 from pplconv.demo.picture import MULTIPLE, input_size, load, network_input
-from pplconv.demo.progress import Progress
 from pplconv.demo.reading import read_best, read_page
-from pplconv.demo.report import layers_of, page_table, table, text_table
 from pplconv.integrations.onnx_reference import make_conv
 
 if TYPE_CHECKING:

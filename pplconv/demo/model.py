@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pplconv.demo.progress import Progress
+from pplconv.demo.demo_progress import Progress
 from pplconv.demo.published import Published, ensure
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pplconv.demo.errors import DemoError
-from pplconv.demo.files import write_whole
-from pplconv.demo.progress import Progress
+from pplconv.demo.demo_errors import DemoError
+from pplconv.demo.demo_progress import Progress
+from pplconv.demo.whole_files import write_whole
 
 __all__ = ["Published", "digest", "ensure", "extract", "matches"]
 

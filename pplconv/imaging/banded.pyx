@@ -8,7 +8,7 @@ from pplconv.api.layer cimport Layer
 from pplconv.ops.prepared cimport Prepared
 from pplconv.ops.ready cimport Ready, ReadyPlans
 from pplconv.memory.arrays cimport address_of
-from pplconv.schedules.bands cimport Bands
+from pplconv.schedules.band_loops cimport Bands
 from pplconv.schedules.execute cimport execute
 from pplconv.schedules.work cimport Tensors
 
@@ -20,8 +20,8 @@ from pplconv import planner
 from pplconv.memory.dtypes import NAMES
 from pplconv.numerics import numerics_of
 from pplconv.runtime import ForkableLock
-from pplconv.schedules.bands import PIXELS
-from pplconv.schedules.bands import READ as NAMES_READ
+from pplconv.schedules.band_loops import PIXELS
+from pplconv.schedules.band_loops import READ as NAMES_READ
 
 # Types of images that need not be converted before, for each type of sums.
 READ = {PIXELS[computed]: frozenset([PIXELS[pixel] for pixel in names])

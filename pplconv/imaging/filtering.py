@@ -13,7 +13,10 @@ from ..arguments.argument_names import renamed
 from ..memory.array_like import renewed
 from ..memory.arrays import check_out, empty_aligned
 from ..memory.namespaces import as_given
-from .arguments import (
+from .banded import Rounding
+from .bands import Region, run
+from .borders import check_border
+from .filter_arguments import (
     INTEGERS,
     check_anchor,
     check_dtype,
@@ -24,9 +27,6 @@ from .arguments import (
     check_value,
     pixel_limit,
 )
-from .banded import Rounding
-from .bands import Region, run
-from .borders import check_border
 from .operators import Bank, Operator, Separable
 from .rounding import Exact, saturated
 

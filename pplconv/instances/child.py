@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from .. import config
 from ..runtime import spread
-from .arguments import make_model
+from .pool_arguments import make_model
 from .shared import Bytes, Laid, map_segment, unpack
 from .transport import MAILBOXES, Channel, Gone
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from typing import Any
 
-from .batching import Batching, gather, join, split
+from .joined_requests import Batching, gather, join, split
 from .requests import Request, RequestQueue
 from .statistics import InstanceStatistics, Record
 from .worker import Worker, WorkerDied

@@ -16,14 +16,14 @@ from types import TracebackType
 from typing import Any, Generic, Literal, TypeVar
 
 from .._checks import one_of
-from . import batching, lifetime
-from .arguments import check_factory, integer, number_or_auto, seconds
+from . import joined_requests, lifetime
 from .claims import divide
 from .dispatcher import Closing, Dispatcher, answer
-from .placement import Placement
+from .pool_arguments import check_factory, integer, number_or_auto, seconds
 from .requests import PoolClosed, Request, RequestQueue, cancel
 from .statistics import InstanceStatistics
 from .worker import Worker
+from .worker_placement import Placement
 
 _Result = TypeVar("_Result")
 
@@ -151,10 +151,10 @@ class InstancePool(Generic[_Result]):
         self._patience = math.inf if one_of("full", full, ("block", "raise")) == "block" else 0.0
         self._timeout = seconds("shutdown_timeout", shutdown_timeout)
         retries = integer("retries", retries, least=0)
-        joining = batching.Batching(
+        joining = joined_requests.Batching(
             integer("max_batch", max_batch), seconds("max_delay", max_delay)
         )
-        check = batching.check_model if joining.most > 1 else None
+        check = joined_requests.check_model if joining.most > 1 else None
         self._closing = Closing(self._timeout)
         self._forked = False
         divided, hold = divide(*asked, bool(pin))

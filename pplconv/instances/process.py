@@ -30,17 +30,17 @@ from .. import config
 from ..machine import current as current_machine
 from ..runtime import process_threads, scoped_tolerance, spread_children
 from . import lifetime
-from .arguments import make_model
 from .child import Failure, Handle, Order, Ready, serve
-from .errors import raised
 from .forking import CAN_FORK, Forked, ForkServer, NotForked
-from .placement import Placement
+from .pool_arguments import make_model
+from .pool_errors import raised
 from .process_worker import ProcessWorker
 from .shared import Parcel, create, map_segment, seal
 from .spare import SpareCores
 from .splitting import usable_cores
 from .transport import MAILBOXES
 from .worker import WorkerDied
+from .worker_placement import Placement
 
 __all__ = ["ProcessWorkers", "make_process_workers"]
 

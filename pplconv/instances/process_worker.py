@@ -10,8 +10,8 @@ from contextlib import suppress
 from multiprocessing.context import SpawnProcess
 
 from .child import Failure
-from .errors import raised
 from .forking import Forked
+from .pool_errors import raised
 from .shared import Bytes
 from .spare import SpareCores
 from .transport import Channel, Gone

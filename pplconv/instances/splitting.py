@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..config import Settings
 from ..machine import Machine
 from ..runtime import process_threads
-from .placement import Placement
+from .worker_placement import Placement
 
 _Nodes = list[tuple[int, list[int]]]
 """Number of each NUMA node, and CPUs of it."""

@@ -8,10 +8,10 @@ from contextlib import ExitStack
 from typing import Any
 
 from ..runtime import scoped_tolerance, team, tolerance
-from .arguments import make_model
-from .pinning import bound, bound_cores
-from .placement import Placement
+from .pool_arguments import make_model
 from .worker import Worker
+from .worker_pinning import bound, bound_cores
+from .worker_placement import Placement
 
 Model = Callable[..., Any]
 

@@ -13,7 +13,7 @@ import os
 
 from . import host
 from .cgroups import chains
-from .files import parse_list, read_list, read_text, under
+from .kernel_files import parse_list, read_list, read_text, under
 from .openmp_places import widened
 
 # The CPUs that a group really has, then those that were asked for it.

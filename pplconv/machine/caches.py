@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from .arm_cores import ArmCore
 from .cpu import Cpuid, leaf
-from .files import read_int, read_list, read_text, to_int, under
+from .kernel_files import read_int, read_list, read_text, to_int, under
 from .machine import CacheLevel
 from .sysctl import Sysctl, number, sysctl
 

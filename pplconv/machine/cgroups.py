@@ -10,7 +10,7 @@ import os
 import re
 from typing import NamedTuple
 
-from .files import read_text, under
+from .kernel_files import read_text, under
 
 
 class Chain(NamedTuple):

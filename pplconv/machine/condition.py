@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .cgroups import chains
-from .files import parse_list, read_int, read_text, to_int, under
+from .kernel_files import parse_list, read_int, read_text, to_int, under
 
 # Fields of the line "cpu" in /proc/stat, behind its name. What guests take is part of "user".
 _IDLE, _IOWAIT, _STEAL, _COUNTED = 3, 4, 7, 8

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from . import host
-from .files import read_list, read_text, to_int, under
+from .kernel_files import read_list, read_text, to_int, under
 from .sysctl import Sysctl, number
 
 _CPU_DIR = "/sys/devices/system/cpu"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from .amx import Permit, has_tiles, never
 from .arm_cores import IMPLEMENTERS
-from .files import read_text, to_int, under
+from .kernel_files import read_text, to_int, under
 
 Registers = tuple[int, int, int, int]
 Cpuid = Callable[[int, int], "Registers | None"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .files import read_int, read_list, under
+from .kernel_files import read_int, read_list, under
 from .sysctl import Sysctl, number
 
 _CPU_DIR = "/sys/devices/system/cpu"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .files import read_text, to_int, under
+from .kernel_files import read_text, to_int, under
 
 Midr = Callable[[], int]
 

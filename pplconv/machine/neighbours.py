@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 
-from .files import read_text, under
+from .kernel_files import read_text, under
 
 _KERNEL_THREAD = 0x00200000
 # Fields of /proc/PID/stat after the name, which is in parentheses and may hold anything.

@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from .files import read_text, under
+from .kernel_files import read_text, under
 
 __all__ = ["openmp_binds", "places", "widened"]
 

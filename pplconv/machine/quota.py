@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 
 from .cgroups import chains
-from .files import read_int, read_text, to_int
+from .kernel_files import read_int, read_text, to_int
 
 
 def read(root: str) -> float | None:

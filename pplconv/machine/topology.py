@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from . import affinity as affinities
 from . import cores as core_lists
-from . import hybrid, nodes
+from . import hybrid, numa_nodes
 from .sysctl import Sysctl, sysctl
 
 
@@ -63,8 +63,8 @@ def read(
     mask = _within(mask, listed) or (0,)
     online = listed or _numbered(mask)
     groups = core_lists.read(root, online, ask, threads_per_core)
-    memory = nodes.memory(root, ask)
-    found = nodes.read(root, online, memory)
+    memory = numa_nodes.memory(root, ask)
+    found = numa_nodes.read(root, online, memory)
     return Topology(
         affinity=mask,
         online=online,

@@ -12,7 +12,7 @@ module              what lives there
 `opsets`            models of older opsets brought to one
 `folding`           what depends on constants alone is computed, within bounds
 `shapes`            shapes that a file claims, and those that are inferred
-`contradictions`    shapes that contradict one another, where ONNX's inference lets them pass
+`node_checks`   shapes that contradict one another, where ONNX's inference lets them pass
 `padding`           ``auto_pad`` and ``output_shape`` in numbers
 `values`            what is known of a graph's values: constants, shapes, channels
 `rules`             the rules of rewriting, one module for each family
@@ -25,8 +25,8 @@ module              what lives there
 `fusion`            which element-wise nodes run as one pass
 `operators`         what is known of each operator, and what its nodes become
 `collapse`          dimensions that arrays run through in one step become one
-`copying`           copies between values that lie differently
-`host`              steps that run in Python
+`value_copies`      copies between values that lie differently
+`host_steps`        steps that run in Python
 `builder`           a program while it is made: values, steps, where results are wanted
 `storage`           arrays before they have memory: shapes, strides, buffers
 `arena`             buffers that do not live at the same time share memory

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..schedules.elementwise import Elementwise
+from ..schedules.elementwise_loops import Elementwise
 from .storage import Buffer, Step, Value
 
 LINE = 64

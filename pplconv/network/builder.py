@@ -16,10 +16,10 @@ from ..memory.mapping import plain, release
 from ..ops.prepared import PackedWeights, Prepared
 from ..ops.sparse.sparse_weights import checked_sparse, sparsity_of
 from ..sparsity import Sparsity
-from .copying import convert_step, copy_step
 from .nodes import as_type, plain_name
 from .scaling import ScaledTensor
 from .storage import Array, Buffer, Shape, Step, Value, channels_last, constant_value, strides_of
+from .value_copies import convert_step, copy_step
 from .values import all_finite
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from .builder import Builder, Settings
 from .fusion import Chain, Written, written
 from .integers import RANGES
 from .nodes import Graph, Node
-from .operators.elementwise import Stream, emit_outputs
+from .operators.elementwise_steps import Stream, emit_outputs
 from .storage import Array, Buffer, Value, constant_value, place_of
 
 __all__ = ["table_of", "with_tables"]

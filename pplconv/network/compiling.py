@@ -21,22 +21,22 @@ from .builder import Builder, Settings
 from .bytewise import table_of, with_tables
 from .formats import half_level, with_formats
 from .fusion import Chain, chains, written
-from .host import host_step, run_host
+from .host_steps import host_step, run_host
 from .layouts import in_planes
 from .nodes import Graph, Node, graph_of
-from .numpy_operators.transposed import ConvTranspose
+from .numpy_operators.transposed_sums import ConvTranspose
 from .numpy_operators.types import Compute
 from .operators.convolution import prices
-from .operators.elementwise import Stream, emit_outputs, emit_program
-from .operators.placement import plan_concats, plan_views
+from .operators.elementwise_steps import Stream, emit_outputs, emit_program
+from .operators.result_placement import plan_concats, plan_views
 from .operators.table import ROWS
 from .operators.table_row import Python
 from .operators.unfused import unfused
 from .opsets import OPSET
-from .progress import in_parts
+from .paying_team import with_team
 from .refusals import check_operands
+from .search_progress import in_parts
 from .storage import Array, Buffer, Shape, Step, Value, place_of, strides_of
-from .team import with_team
 from .tensors import release_files
 from .texts import printable
 

@@ -10,7 +10,7 @@ import onnx_ir as ir
 import onnx_ir.passes.common as passes
 from onnxscript.optimizer._constant_folding import FoldConstantsPass
 
-from .contradictions import ContradictionError, check_node
+from .node_checks import ContradictionError, check_node
 from .nodes import attributes_of
 from .numpy_operators.reductions import REDUCTIONS, fits
 from .operands import end_before_the_first, reduce_once

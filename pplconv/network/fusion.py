@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from .._kernels import MOST_REGISTERS
-from ..schedules.elementwise import MOST_CODE, MOST_STREAMS
+from ..schedules.elementwise_loops import MOST_CODE, MOST_STREAMS
 from .nodes import Graph, Node
-from .operators.elementwise import INTEGERS, NATIVE, SINGLE, numbers_of
+from .operators.elementwise_steps import INTEGERS, NATIVE, SINGLE, numbers_of
 from .operators.expressions import Code, assign
 from .operators.table import EXPRESSIONS
 from .storage import Value

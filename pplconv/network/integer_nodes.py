@@ -43,7 +43,7 @@ import onnx_ir as ir
 
 from .fused_nodes import DOMAIN
 from .integers import RANGES
-from .quantization import Quantization, quantization_of
+from .quantized_values import Quantization, quantization_of
 from .values import constant
 
 __all__ = [

@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 from ..memory.mapping import map_file, release
 from .checking import check_model
 from .external_data import check_external_data
-from .lifting import Lifted, lift_data, put_back
+from .large_weights import Lifted, lift_data, put_back
 from .tensor_checking import iterate_tensors
 from .tensors import map_tensors, own_tensors
 from .texts import printable

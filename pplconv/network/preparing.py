@@ -14,7 +14,7 @@ from .brain_floats import compute_in_float32
 from .folding import fold
 from .opsets import convert_opset
 from .padding import resolve_padding
-from .quantization import check_quantization, dequantize_constants, quantize_constants
+from .quantized_values import check_quantization, dequantize_constants, quantize_constants
 from .rules import FUSING_RULES, PIECES_RULES, QUANTIZING_RULES, SIMPLIFYING_RULES
 from .rules.driver import apply_rules
 from .shapes import check_static, forget_shapes, make_constant, set_input_shapes

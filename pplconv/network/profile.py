@@ -16,7 +16,7 @@ from ..machine import ceilings as roofs
 from ..machine import current as current_machine
 from ..planner.roofs import clock
 from ..schedules.team import largest_team
-from ..wisdom import files
+from ..wisdom import wisdom_files
 from .compiling import Compiled
 from .report import NetworkPlan, plan_of
 
@@ -77,7 +77,7 @@ class NetworkProfile(NetworkPlan):
 
         content = page.page(self._measured())
         if path is not None:
-            files.replace(os.path.realpath(os.fspath(path)), content.encode(), 0o666)
+            wisdom_files.replace(os.path.realpath(os.fspath(path)), content.encode(), 0o666)
         return content
 
     def record(self) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from .profile import NetworkProfile, profiled
 from .programs import MOST_SHAPE_ELEMENTS, Programs, check_memory, key_of
 from .refusals import check_operators
 from .report import NetworkPlan, plan_of
-from .travelling import (
+from .session_pickles import (
     Packs,
     Sent,
     kept_of,

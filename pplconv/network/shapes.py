@@ -9,7 +9,7 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
-from .contradictions import check_node
+from .node_checks import check_node
 from .resizing import infer_resize
 from .texts import printable
 from .values import describe, static_shape

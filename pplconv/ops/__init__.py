@@ -8,7 +8,7 @@
 ``border``, ``taps``  outputs at the border, for weights that are infinite or NaN
 ``extension``         padding made of the image's own pixels; ``edges`` says which
 ``placing``           plans for arrays that lie in larger ones
-``copying``           copies between arrays that lie in larger ones
+``strided_copies``    copies between arrays that lie in larger ones
 ``blocked``           `to_blocked`, `from_blocked`
 ``matrices``          products of matrices as problems
 ``transposed/``       transposed convolutions in terms of ordinary ones

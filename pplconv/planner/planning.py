@@ -23,8 +23,8 @@ from .estimating import (
     estimate_plan,
     rank_team,
 )
-from .gains import predicted_gain
 from .plan import Plan
+from .sparsity_gains import predicted_gain
 
 if TYPE_CHECKING:
     from .racing import Progress

@@ -20,8 +20,8 @@ from ..numerics import TYPES, Numerics
 from ..problem import Problem
 from ..sparsity import Sparsity
 from .estimating import Ranked, Request, rank_team
-from .gains import measured_gain
 from .racing import Progress, Runs, Timed, choose, pruned, race
+from .sparsity_gains import measured_gain
 
 # Packed weights that are kept for the next candidate, by their format.
 PACKED_KEPT = 6

@@ -2,14 +2,14 @@
 
 ===================  ===========================================================================
 ``base``             `Schedule`: tasks; how arrays lie
-``gemm``             1x1 and tiled im2col through the GEMM microkernel
-``direct``           convolution on channels-last and blocked arrays as they lie
-``planes``           convolution of few channel planes, read where they lie in a padded slab
-``sparse``           weights as lists of terms; how they are packed is in ``sparse_weights.pxd``
-``winograd``         pre-processing, products over all positions, post-processing; the first and
+``gemm_loops``       1x1 and tiled im2col through the GEMM microkernel
+``direct_loops``     convolution on channels-last and blocked arrays as they lie
+``plane_loops``      convolution of few channel planes, read where they lie in a padded slab
+``sparse_loops``     weights as lists of terms; how they are packed is in ``sparse_weights.pxd``
+``winograd_loops``   pre-processing, products over all positions, post-processing; the first and
                      the last are in ``winograd_pre.pxd`` and ``winograd_post.pxd``
-``depthwise``        one input channel for each output channel
-``depthwise_bytes``  the same of bytes, exact
+``depthwise_loops``  one input channel for each output channel
+``depthwise_byte_loops``  the same of bytes, exact
 ``relayout``         NCHW to NCHWc and back
 ``team_loop``        the one loop of a team: phases of tasks, hooks of its threads
 ``execute``          runs of a plan, for calls and trials: team, scratch, loops, time
@@ -25,13 +25,13 @@ from __future__ import annotations
 from typing import Any
 
 from .base import Schedule
-from .depthwise import DepthwiseSchedule
-from .depthwise_bytes import DepthwiseBytesSchedule
-from .direct import DirectSchedule
-from .gemm import GemmSchedule
-from .planes import PlanesSchedule
-from .sparse import SparseSchedule
-from .winograd import WinogradSchedule
+from .depthwise_byte_loops import DepthwiseBytesSchedule
+from .depthwise_loops import DepthwiseSchedule
+from .direct_loops import DirectSchedule
+from .gemm_loops import GemmSchedule
+from .plane_loops import PlanesSchedule
+from .sparse_loops import SparseSchedule
+from .winograd_loops import WinogradSchedule
 
 SCHEDULES: dict[str, type[Schedule]] = {
     "depthwise": DepthwiseSchedule,

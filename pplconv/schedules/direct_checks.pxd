@@ -5,8 +5,8 @@ from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport pplconv_segment
 from pplconv.schedules.base cimport Schedule, ceil_div, least, most
-from pplconv.schedules.direct cimport DirectFields, DirectJob, DirectOffsets, Range
-from pplconv.schedules.panels cimport depth
+from pplconv.schedules.direct_job cimport DirectFields, DirectJob, DirectOffsets, Range
+from pplconv.schedules.panel_offsets cimport depth
 
 
 cdef inline int check_ranges(const Range *ranges, int64_t count, int64_t outputs, int64_t inputs,

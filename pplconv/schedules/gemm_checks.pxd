@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t
 
-from pplconv.schedules.gemm cimport GemmFields, GemmJob
+from pplconv.schedules.gemm_job cimport GemmFields, GemmJob
 
 
 cdef int64_t pixel_tasks(const GemmFields *f) noexcept

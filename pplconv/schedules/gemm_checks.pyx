@@ -5,9 +5,9 @@ from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport pplconv_run
 from pplconv.schedules.base cimport ceil_div, check_offsets, check_tile, least, most
-from pplconv.schedules.gemm cimport GemmFields, GemmJob
+from pplconv.schedules.gemm_job cimport GemmFields, GemmJob
 from pplconv.schedules.nest_job cimport NestFields
-from pplconv.schedules.panels cimport check_panels, depth, panels_of
+from pplconv.schedules.panel_offsets cimport check_panels, depth, panels_of
 
 
 cdef int64_t pixel_tasks(const GemmFields *f) noexcept:

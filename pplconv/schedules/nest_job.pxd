@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport pplconv_kernel, pplconv_pack_pixels_args, pplconv_pack_rows_args
 from pplconv.schedules.base cimport Shape, Tensors, channel_offset, convert_in, least, most
-from pplconv.schedules.panels cimport Panels
+from pplconv.schedules.panel_offsets cimport Panels
 
 
 # The pixels of a task: packed, or gathered from blocks, by block of K.

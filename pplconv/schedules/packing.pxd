@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t
 
 from pplconv.schedules.base cimport pack_function
-from pplconv.schedules.gemm cimport GemmSchedule
+from pplconv.schedules.gemm_loops cimport GemmSchedule
 from pplconv.schedules.work cimport Work
 
 

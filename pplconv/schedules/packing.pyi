@@ -1,6 +1,6 @@
 """Types of packing as a work of its own."""
 
-from .gemm import GemmSchedule
+from .gemm_loops import GemmSchedule
 from .work import Work
 
 class Pack(Work):

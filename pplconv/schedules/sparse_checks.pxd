@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t
 
-from pplconv.schedules.sparse cimport SparseJob
+from pplconv.schedules.sparse_job cimport SparseJob
 
 
 cdef int check_plan(SparseJob *j, int64_t tasks, int64_t thread_scratch) except -1

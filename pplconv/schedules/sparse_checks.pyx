@@ -5,13 +5,8 @@ from libc.stdint cimport INT32_MAX, int64_t
 
 from pplconv._kernels cimport MAX_MR, MAX_PIXELS, pplconv_panel, pplconv_run
 from pplconv.schedules.base cimport Memory, ceil_div, check_offsets, least, most
-from pplconv.schedules.panels cimport depth
-from pplconv.schedules.sparse cimport (
-    LINE,
-    SparseFields,
-    SparseJob,
-    table_entries,
-)
+from pplconv.schedules.panel_offsets cimport depth
+from pplconv.schedules.sparse_job cimport LINE, SparseFields, SparseJob, table_entries
 
 
 cdef int check_memory(const SparseFields *f, const Memory *m) except -1:

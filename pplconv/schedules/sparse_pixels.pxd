@@ -14,7 +14,7 @@ from pplconv._kernels cimport (
 )
 from pplconv.schedules.base cimport Tensors, ceil_div, channel_offset, convert_in, least, most
 from pplconv.schedules.nest_job cimport Tile, input_at, gather_block, pack_block
-from pplconv.schedules.sparse cimport SparseJob
+from pplconv.schedules.sparse_job cimport SparseJob
 
 
 # Planes laid into the scratch with zeros around them, which taps read where they lie.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import config
-from . import files
+from . import wisdom_files
 from .document import FILE_NAME, MAX_BYTES, Unusable, as_dict, dump, from_dict, parse
 from .entries import Division, Entry, Key, Scalar, check_team
 from .store import Store, read_file, warn
@@ -41,7 +41,7 @@ def export(path: str | os.PathLike[str] | None = None) -> dict[str, Any]:
     """
     entries = _store().entries()
     if path is not None:
-        files.replace(os.path.realpath(_path(path, "path")), dump(entries), 0o666)
+        wisdom_files.replace(os.path.realpath(_path(path, "path")), dump(entries), 0o666)
     return as_dict(entries)
 
 
@@ -80,8 +80,8 @@ def load(source: str | os.PathLike[str] | Mapping[str, Any]) -> int:
             entries, dropped = from_dict(source)
         else:
             name = _path(source, "source")
-            entries, dropped = parse(files.read(name, MAX_BYTES)[0])
-    except files.TooLarge:
+            entries, dropped = parse(wisdom_files.read(name, MAX_BYTES)[0])
+    except wisdom_files.TooLarge:
         warn(f"{name} is larger than {MAX_BYTES} bytes: it is ignored")
         return 0
     except Unusable as trouble:
@@ -233,7 +233,7 @@ def _store() -> Store:
 def _in_child() -> None:
     global _guard
     _guard = threading.Lock()
-    files.close_inherited_locks()
+    wisdom_files.close_inherited_locks()
     if _current is not None:
         _current[1].renew_locks()
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import FrameType
 
-from . import files
+from . import wisdom_files
 from .document import MAX_BYTES, Unusable, dump, parse
 from .entries import Entry, Key, merge, overlay
 
@@ -62,7 +62,7 @@ class Contents:
     """
 
     entries: Mapping[Key, Entry]
-    stamp: files.Stamp | None = None
+    stamp: wisdom_files.Stamp | None = None
     trouble: Unusable | None = None
     dropped: int = 0
 
@@ -79,7 +79,7 @@ class Contents:
 def read_file(path: str) -> Contents:
     """Read a file of any content; a missing one is empty, and MemoryError is all it raises."""
     try:
-        data, stamp = files.read(path, MAX_BYTES)
+        data, stamp = wisdom_files.read(path, MAX_BYTES)
     except FileNotFoundError:
         return Contents({})
     except OSError as error:
@@ -160,7 +160,7 @@ class Store:
                 self._pending = {}
             if disk and self.path is not None and os.path.lexists(self.path):
                 path = os.path.realpath(self.path)
-                with files.locked(f"{path}.lock", files.LOCK_SECONDS):
+                with wisdom_files.locked(f"{path}.lock", wisdom_files.LOCK_SECONDS):
                     found = read_file(path)
                     if found.trouble is not None and not found.trouble.ours:
                         complaint = f"{self.path} {found.trouble.reason}: it is not removed"
@@ -198,11 +198,13 @@ class Store:
     def _merge_into_file(self, path: str, batch: Mapping[Key, Entry]) -> Contents:
         """Give what the file holds then; with trouble if it was left alone."""
         folder = os.path.dirname(path)
-        files.make_folder(folder)
-        with files.locked(f"{path}.lock", files.LOCK_SECONDS if self._patient else 0.0):
+        wisdom_files.make_folder(folder)
+        with wisdom_files.locked(
+            f"{path}.lock", wisdom_files.LOCK_SECONDS if self._patient else 0.0
+        ):
             self._patient = True
             found = self._on_disk
-            if found is None or found.stamp is None or found.stamp != files.stamp_of(path):
+            if found is None or found.stamp is None or found.stamp != wisdom_files.stamp_of(path):
                 found = read_file(path)
             self._on_disk = found
             if found.trouble is not None:
@@ -211,10 +213,10 @@ class Store:
                 os.replace(path, f"{path}.bak")
             if not self._tidied:
                 self._tidied = True
-                files.remove_stale(folder)
+                wisdom_files.remove_stale(folder)
             merged = overlay(found.entries, self._complete(batch, found.entries))
             if merged != found.entries or found.complaint is not None:
-                self._on_disk = Contents(merged, files.replace(path, dump(merged), 0o600))
+                self._on_disk = Contents(merged, wisdom_files.replace(path, dump(merged), 0o600))
         return Contents(merged, dropped=found.dropped)
 
     def _complete(

@@ -149,7 +149,7 @@ def test_a_full_disk_leaves_the_old_page(arguments, tmp_path, capsys, monkeypatc
     def full(fd, data):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pplconv.wisdom.files.os.write", full)
+    monkeypatch.setattr("pplconv.wisdom.wisdom_files.os.write", full)
     status = command.main([*arguments, SHAPE, f"--html={page}"])
     monkeypatch.undo()
     assert status == 2

@@ -12,7 +12,7 @@ from onnx import numpy_helper
 
 import pplconv
 from pplconv import __main__ as command
-from pplconv.commands import prune
+from pplconv.commands import prune_command
 from pplconv.network.session import InferenceSession
 
 SHAPE = "--shape=x=1,3,16,16"
@@ -138,7 +138,7 @@ def test_an_interrupt_leaves_nothing_behind(arguments, tmp_path, monkeypatch, ca
     def interrupted(*_args, **_more):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(prune, "_measure", interrupted)
+    monkeypatch.setattr(prune_command, "_measure", interrupted)
     assert command.main([*arguments, SHAPE, "--measure", f"--output={path}"]) == 130
     assert "interrupted" in capsys.readouterr().err
     assert os.listdir(tmp_path) == ["small.onnx"]
@@ -151,7 +151,7 @@ def test_a_file_that_cannot_be_replaced_stays(arguments, tmp_path, monkeypatch, 
     def full(*_args):
         raise OSError("no space left")
 
-    monkeypatch.setattr(prune.files, "replace", full)
+    monkeypatch.setattr(prune_command.files, "replace", full)
     assert command.main([*arguments, SHAPE, f"--output={path}"]) == 2
     assert "no space left" in capsys.readouterr().err
     assert path.read_bytes() == b"before"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import made_networks
 from pplconv.demo.decoding import alphabet_of, decode, stands_on_its_head
-from pplconv.demo.errors import DemoError
+from pplconv.demo.demo_errors import DemoError
 
 ALPHABET = ("", "a", "b", "c", " ")
 

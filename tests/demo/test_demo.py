@@ -15,10 +15,10 @@ import pplconv
 from pplconv import demo
 from pplconv.demo import cli, engines, published
 from pplconv.demo import model as demo_model
+from pplconv.demo.demo_progress import Progress
+from pplconv.demo.demo_report import Layer, layers_of, table
 from pplconv.demo.measure import ROUNDS, plan_of, run_network
-from pplconv.demo.progress import Progress
 from pplconv.demo.reading import STAGES
-from pplconv.demo.report import Layer, layers_of, table
 from pplconv.integrations.onnx_reference import Conv
 
 

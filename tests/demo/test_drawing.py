@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from PIL import Image, ImageFont
 
-from pplconv.demo import drawing, files
+from pplconv.demo import drawing, whole_files
+from pplconv.demo.demo_errors import DemoError
+from pplconv.demo.demo_report import page_table, text_table
 from pplconv.demo.drawing import draw, drawable, find_font
-from pplconv.demo.errors import DemoError
 from pplconv.demo.reading import Line, Page
-from pplconv.demo.report import page_table, text_table
 
 BOX = np.array([[100, 50], [300, 50], [300, 90], [100, 90]], dtype=float)
 
@@ -106,7 +106,7 @@ def test_picture_is_written_whole_or_not_at_all(tmp_path, monkeypatch, font):
     def full(self, target):
         raise OSError("no space left")
 
-    monkeypatch.setattr(files.Path, "replace", full)
+    monkeypatch.setattr(whole_files.Path, "replace", full)
     with pytest.raises(DemoError, match=r"cannot write .*no space left"):
         draw(Image.new("RGB", (8, 8)), [], path, font)
     assert path.read_bytes() == b"before"

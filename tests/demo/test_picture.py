@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pplconv.demo.errors import DemoError
+from pplconv.demo.demo_errors import DemoError
 from pplconv.demo.picture import LONGEST, MULTIPLE, input_size, load, network_input
 
 

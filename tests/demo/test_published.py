@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 
 from pplconv.demo import published
-from pplconv.demo.errors import DemoError
-from pplconv.demo.progress import Progress
+from pplconv.demo.demo_errors import DemoError
+from pplconv.demo.demo_progress import Progress
 from pplconv.demo.published import Published, ensure, extract
 
 CONTENT = b"stands for the published weights"

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from patience import PATIENCE
-from pplconv.instances.placement import Placement
 from pplconv.instances.process import ProcessWorkers, make_process_workers
+from pplconv.instances.worker_placement import Placement
 
 LINUX = sys.platform == "linux"
 ANYWHERE = Placement(None, ())

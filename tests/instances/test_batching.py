@@ -13,7 +13,7 @@ import pplconv
 from patience import PATIENCE
 from pplconv.instances import PoolClosed, WorkerDied
 from pplconv.instances import pool as pool_module
-from pplconv.instances.batching import Batching, gather, kind_of, rows_of, split
+from pplconv.instances.joined_requests import Batching, gather, kind_of, rows_of, split
 from pplconv.instances.requests import Request, RequestQueue
 from pplconv.instances.worker import Worker
 

@@ -282,9 +282,9 @@ def pinned(factory, instances=2, **settings):
 @pytest.fixture
 def nothing_bound(four_cores, monkeypatch):
     """Claims without a binding, so that nothing depends on what this machine has."""
-    from pplconv.instances import pinning, threaded
+    from pplconv.instances import threaded, worker_pinning
 
-    monkeypatch.setattr(threaded, "bound", lambda placement: pinning.nullcontext())
+    monkeypatch.setattr(threaded, "bound", lambda placement: worker_pinning.nullcontext())
 
 
 def test_closed_pools_hold_nothing(nothing_bound):

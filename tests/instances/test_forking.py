@@ -186,7 +186,7 @@ sys.path[:0] = [{str(Path(pplconv.__file__).parents[1])!r}, {str(Path(__file__).
 import os
 import numpy as np
 import pplconv
-from pplconv.instances.placement import Placement
+from pplconv.instances.worker_placement import Placement
 from pplconv.instances.process import make_process_workers
 
 DO

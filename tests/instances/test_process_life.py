@@ -17,7 +17,7 @@ import pytest
 import pplconv
 import process_models as models
 from patience import PATIENCE, eventually
-from pplconv.instances.errors import RemoteTraceback
+from pplconv.instances.pool_errors import RemoteTraceback
 from pplconv.instances.worker import WorkerDied
 from process_case import LINUX, lives, outcome, own_resources, worker, workers
 
@@ -275,7 +275,7 @@ sys.path[:0] = [{str(Path(pplconv.__file__).parents[1])!r}, {_HERE!r}]
 import numpy as np
 import process_models as models
 from pplconv.instances import process
-from pplconv.instances.placement import Placement
+from pplconv.instances.worker_placement import Placement
 from pplconv.instances.process import make_process_workers
 """
 

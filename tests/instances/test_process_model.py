@@ -13,9 +13,9 @@ import pytest
 import pplconv
 import process_models as models
 from patience import PATIENCE
-from pplconv.instances.placement import Placement
 from pplconv.instances.process import make_process_workers
 from pplconv.instances.shared import Parcel, unpack
+from pplconv.instances.worker_placement import Placement
 from pplconv.runtime import tolerance
 from process_case import ANYWHERE, LINUX, mappings, worker, workers
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pplconv.instances.placement import Placement
 from pplconv.instances.splitting import split
+from pplconv.instances.worker_placement import Placement
 from pplconv.machine import Machine
 
 

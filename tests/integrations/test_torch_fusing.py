@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from pplconv.integrations.torch import accelerate, report, restore
-from pplconv.integrations.torch.fusing import _ACTIVATIONS
+from pplconv.integrations.torch.module_fusing import _ACTIVATIONS
 
 MAKE = {
     nn.ReLU: lambda: nn.ReLU(inplace=True),

@@ -11,7 +11,7 @@ import pytest
 
 from asm.registry import ISAS
 from pplconv.architecture import LADDERS
-from pplconv.machine import Machine, arm, arm_cores, caches, detect, files
+from pplconv.machine import Machine, arm, arm_cores, caches, detect
 from pplconv.wisdom import cpu_model
 from recorded_arm import CPUS, M1_OLD_SYSCTL, M1_SYSCTL, M2_SYSCTL, ArmCpu, sysctl_of, words
 
@@ -35,7 +35,7 @@ def look(
     """Describe a recorded CPU by its files, none of which is written; `more` of them by path."""
     extra = {path: text for path, text in more.items() if isinstance(text, str)}
     tree = cpu.tree(**{name: on for name, on in more.items() if isinstance(on, bool)}) | extra
-    with patch.object(files, "read_bytes", lambda path: tree.get(path, "").encode()):
+    with patch.object(kernel_files, "read_bytes", lambda path: tree.get(path, "").encode()):
         return detect(
             cpuid=never,
             xgetbv=never,
@@ -362,7 +362,7 @@ def test_32_bit_arm(part: int, word: int, name: str, isas: str, denied: tuple[st
         f"processor\t: {i}\nCPU implementer\t: 0x41\nCPU part\t: {part:#x}\n" for i in range(4)
     ]
     tree = {"/proc/cpuinfo": "\n".join(lines), "/sys/devices/system/cpu/online": "0-3"}
-    with patch.object(files, "read_bytes", lambda path: tree.get(path, "").encode()):
+    with patch.object(kernel_files, "read_bytes", lambda path: tree.get(path, "").encode()):
         machine = detect(
             cpuid=never,
             xgetbv=never,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pplconv.machine import files
+from pplconv.machine import kernel_files
 
 
 @pytest.mark.parametrize(
@@ -27,14 +27,14 @@ from pplconv.machine import files
     ],
 )
 def test_parse_list(text: str, ids: tuple[int, ...]) -> None:
-    assert files.parse_list(text) == ids
+    assert kernel_files.parse_list(text) == ids
 
 
 def test_unreadable_files(tmp_path: Path) -> None:
-    assert files.read_text(str(tmp_path)) == ""  # a directory
-    assert files.read_text(str(tmp_path / "none")) == ""
-    assert files.read_text("nul\0byte") == ""
+    assert kernel_files.read_text(str(tmp_path)) == ""  # a directory
+    assert kernel_files.read_text(str(tmp_path / "none")) == ""
+    assert kernel_files.read_text("nul\0byte") == ""
     (tmp_path / "bytes").write_bytes(b"\xff\xfe 7 ")
-    assert files.read_text(str(tmp_path / "bytes")).endswith("7")
-    assert files.read_int(str(tmp_path / "bytes")) is None
-    assert files.read_list(str(tmp_path / "bytes")) == ()
+    assert kernel_files.read_text(str(tmp_path / "bytes")).endswith("7")
+    assert kernel_files.read_int(str(tmp_path / "bytes")) is None
+    assert kernel_files.read_list(str(tmp_path / "bytes")) == ()

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from pplconv._kernels import INSTRUCTIONS, POOLINGS, REDUCTIONS
-from pplconv.network.operators.windows import joined, listed, sights
+from pplconv.network.operators.window_steps import joined, listed, sights
 from pplconv.ops.program import Program
-from pplconv.schedules.copying import Copy
-from pplconv.schedules.elementwise import Elementwise
-from pplconv.schedules.rows import Rows
-from pplconv.schedules.windows import Pool, Resample
+from pplconv.schedules.copy_loops import Copy
+from pplconv.schedules.elementwise_loops import Elementwise
+from pplconv.schedules.row_loops import Rows
+from pplconv.schedules.window_loops import Pool, Resample
 
 DTYPES = {
     "f16": np.dtype(np.float16), "f32": np.dtype(np.float32), "f64": np.dtype(np.float64),

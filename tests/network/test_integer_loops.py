@@ -13,12 +13,12 @@ from pplconv._kernels import INSTRUCTIONS
 from pplconv.arguments import checks
 from pplconv.memory.dtypes import DTYPES
 from pplconv.network import integers
-from pplconv.network.operators.elementwise import numbers_of
+from pplconv.network.operators.elementwise_steps import numbers_of
 from pplconv.numerics import default_permission
 from pplconv.ops.prepared import PackedWeights, Prepared
 from pplconv.ops.program import Program
 from pplconv.ops.quantized.rescaling import Rescaling
-from pplconv.schedules.elementwise import TILE_ELEMENTS, Elementwise
+from pplconv.schedules.elementwise_loops import TILE_ELEMENTS, Elementwise
 
 INTEGERS = {"u8": np.uint8, "s8": np.int8, "s32": np.int32}
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from graphs import Graph
-from pplconv.network import lifting
-from pplconv.network.lifting import lift_data
+from pplconv.network import large_weights
+from pplconv.network.large_weights import lift_data
 from pplconv.network.loading import load
 from pplconv.network.preparing import prepare, specialize
 from pplconv.network.session import InferenceSession
@@ -132,7 +132,7 @@ def test_a_text_that_looks_like_a_reference_is_a_text(rng):
 
 
 def field(number: int, content: bytes) -> bytes:
-    return lifting._tag(number, 2) + lifting._varint(len(content)) + content
+    return large_weights._tag(number, 2) + large_weights._varint(len(content)) + content
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def attempt(content: bytes) -> None:
 
 @pytest.fixture
 def everything(monkeypatch):
-    monkeypatch.setattr(lifting, "_LEAST_BYTES", 1)
+    monkeypatch.setattr(large_weights, "_LEAST_BYTES", 1)
 
 
 @pytest.mark.usefixtures("everything")

@@ -17,8 +17,8 @@ from levels import allowed_isas
 from loop_cases import KINDS
 from patience import PATIENCE
 from pplconv.ops.program import Program
-from pplconv.schedules.elementwise import Elementwise
-from pplconv.schedules.windows import Resample
+from pplconv.schedules.elementwise_loops import Elementwise
+from pplconv.schedules.window_loops import Resample
 
 HERE = Path(__file__).resolve().parent
 every_kind = pytest.mark.parametrize("kind", KINDS)

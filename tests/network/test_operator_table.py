@@ -11,7 +11,7 @@ import pytest
 
 from drawing_cases import Case
 from pplconv.network.operators import families, movement
-from pplconv.network.operators.batching import images
+from pplconv.network.operators.batch_rules import images
 from pplconv.network.operators.table import ROWS
 from pplconv.network.operators.table_row import (
     Format,

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from graphs import Graph
-from pplconv.network.operators import quantized
 from pplconv.network.session import InferenceSession
 from quantizing import S8, U8, Quantized, compared, folded, kinds
 
@@ -397,6 +396,6 @@ def test_sums_with_computed_zero_points(dtype, groups, monkeypatch):
     y = g.Cast(g.ConvInteger(x[0], w, x[2], zeros, **how), to=1)
     model = g.model(y)
     (planned,) = InferenceSession(model, threads=2).run(None, g.feed)
-    monkeypatch.setattr(quantized, "_TERMS", 0)
+    monkeypatch.setattr(integer_steps, "_TERMS", 0)
     (summed,) = InferenceSession(model, threads=2).run(None, g.feed)
     assert planned.any() and planned.tobytes() == summed.tobytes()

@@ -17,7 +17,7 @@ from graphs import Graph
 from patience import PATIENCE, eventually
 from pplconv.network import session as session_module
 from pplconv.network.session import InferenceSession
-from pplconv.network.travelling import packs_of, put_together, taken_apart
+from pplconv.network.session_pickles import packs_of, put_together, taken_apart
 from pplconv.sharing import OtherPacking, prepared
 from running import agree
 

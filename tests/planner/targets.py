@@ -6,7 +6,7 @@ from functools import cache
 from unittest.mock import patch
 
 from benchmarks.corpus import kernel_rows as table
-from pplconv.machine import Machine, detect, files
+from pplconv.machine import Machine, detect
 from pplconv.planner import Target
 from recorded import MACHINES
 from recorded_arm import M1_SYSCTL, sysctl_of
@@ -31,7 +31,7 @@ TARGETS = (*MACHINES, "apple_m1")
 def recorded(name: str) -> Machine:
     """Describe a machine by its recorded files, none of which is written."""
     if name == "apple_m1":  # macOS has none
-        with patch.object(files, "read_bytes", lambda path: b""):
+        with patch.object(kernel_files, "read_bytes", lambda path: b""):
             return detect(
                 auxval=lambda kind: 0, register=lambda: 0, affinity=range(8), arch="arm64",
                 ask=sysctl_of(APPLE_M1, "Apple M1"),
@@ -39,7 +39,7 @@ def recorded(name: str) -> Machine:
     facts = MACHINES[name]()
     tree = dict(facts.every_file())
     cpu = FakeCpu(**{**CPUS[facts.cpu], **facts.cpu_changes})  # type: ignore[arg-type]
-    with patch.object(files, "read_bytes", lambda path: tree.get(path, "").encode()):
+    with patch.object(kernel_files, "read_bytes", lambda path: tree.get(path, "").encode()):
         return detect(
             cpuid=cpu.cpuid, xgetbv=cpu.xgetbv, auxval=facts.auxval, register=lambda: 0,
             affinity=facts.online, arch=facts.arch, ask=dict[str, bytes]().get,

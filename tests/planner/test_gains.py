@@ -11,9 +11,9 @@ from pplconv.algorithms import sparse
 from pplconv.matrix_problem import MatrixProblem
 from pplconv.planner import plan_problem
 from pplconv.planner.estimating import Request, estimate_plan
-from pplconv.planner.gains import measured_gain, predicted_gain
 from pplconv.planner.pricing import least_cycles_of
 from pplconv.planner.racing import PRUNE_METHODS, Timed, pruned
+from pplconv.planner.sparsity_gains import measured_gain, predicted_gain
 from pplconv.problem import ConvProblem
 
 SIZES = "mb1ic128ih14oc128kh1"

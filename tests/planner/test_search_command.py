@@ -18,7 +18,7 @@ from patience import PATIENCE, eventually
 from planner_case import Bench, elsewhere
 from pplconv.__main__ import main
 from pplconv.commands import search
-from pplconv.commands.progress import Progress
+from pplconv.commands.progress_bar import Progress
 
 TINY = "mb1ic16ih8oc16kh3ph1"
 FILE = f"""

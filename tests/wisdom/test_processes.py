@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from patience import PATIENCE, eventually
-from pplconv.wisdom import files
+from pplconv.wisdom import wisdom_files
 from pplconv.wisdom.document import parse
 from pplconv.wisdom.store import Store
 from wisdom_case import entry, finish, fresh, key, start
@@ -58,7 +58,7 @@ def test_concurrent_writers_lose_nothing(path: Path, tmp_path: Path) -> None:
 DIE_AT = """
 import os, signal
 from wisdom_case import entry, key
-from pplconv.wisdom import files
+from pplconv.wisdom import wisdom_files
 from pplconv.wisdom.store import Store
 path, stage = sys.argv[1:]
 found = Store(path)
@@ -129,7 +129,7 @@ import os, threading, time, warnings
 warnings.simplefilter("error")
 from wisdom_case import entry, key
 from pplconv import wisdom
-from pplconv.wisdom import files
+from pplconv.wisdom import wisdom_files
 
 def remember(number):
     wisdom.remember(key(number), {"algorithm": "direct"}, 1, {}, 1.0)
@@ -150,7 +150,7 @@ for i in range(1, 21):
     if pid == 0:
         status = 1
         try:
-            assert not files._held
+            assert not wisdom_files._held
             assert wisdom.lookup(key(0)) is not None
             remember(i)
             assert wisdom.lookup(key(i)) is not None
@@ -210,4 +210,4 @@ def test_a_lock_file_left_behind_holds_nobody_up(path: Path) -> None:
     path.with_name("wisdom.json.lock").write_text("left by somebody")
     Store(str(path)).add({key(): entry()})
     assert set(fresh(path)) == {key()}
-    assert not files._held
+    assert not wisdom_files._held

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pplconv.wisdom import WisdomWarning, files, store
+from pplconv.wisdom import WisdomWarning, store, wisdom_files
 from pplconv.wisdom.document import MAX_BYTES, dump
 from pplconv.wisdom.entries import to_json
 from pplconv.wisdom.store import Store
@@ -115,11 +115,11 @@ def test_a_choice_takes_its_own_teams_into_the_file(path: Path) -> None:
 def test_nothing_new_is_not_written(path: Path) -> None:
     found = Store(str(path))
     found.add({key(): entry(1, 2)})
-    before = files.stamp_of(str(path))
+    before = wisdom_files.stamp_of(str(path))
     found.add({key(): entry(2)})
     found.clear(disk=False)
     found.add({key(): entry(1)})
-    assert files.stamp_of(str(path)) == before
+    assert wisdom_files.stamp_of(str(path)) == before
     assert set(found.entries()[key()].teams) == {1}
 
 
@@ -275,7 +275,7 @@ def test_two_names_of_one_file(tmp_path: Path) -> None:
     real, link = tmp_path / "wisdom.json", tmp_path / "link.json"
     link.symlink_to(real)
     stores = [Store(str(real)), Store(str(link))]
-    with files.locked(f"{real}.lock", 0.0):
+    with wisdom_files.locked(f"{real}.lock", 0.0):
         for found in stores:
             found._patient = False
             with caught() as texts:
@@ -330,7 +330,7 @@ def test_a_full_disk(path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> 
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch, caught() as texts:
-        patch.setattr(files.os, call, full)
+        patch.setattr(wisdom_files.os, call, full)
         found.add({key(1): entry()})
         found.add({key(2): entry()})
     assert texts == [
@@ -348,24 +348,24 @@ def test_a_full_disk(path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> 
 
 def test_a_lock_that_is_never_free(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waits = []
-    locked = files.locked
+    locked = wisdom_files.locked
 
     def counted(name: str, seconds: float) -> object:
         waits.append(seconds)
         return locked(name, min(seconds, 0.02))
 
-    monkeypatch.setattr(files, "locked", counted)
+    monkeypatch.setattr(wisdom_files, "locked", counted)
     found = Store(str(path))
     found.add({key(0): entry()})
     with locked(f"{path}.lock", 0.0), caught() as texts:
         found.add({key(1): entry()})
         found.add({key(2): entry()})
     assert len(texts) == 1 and "another process holds the lock" in texts[0]
-    assert waits == [files.LOCK_SECONDS, files.LOCK_SECONDS, 0.0], "waited for once"
+    assert waits == [wisdom_files.LOCK_SECONDS, wisdom_files.LOCK_SECONDS, 0.0], "waited for once"
     found.add({key(3): entry()})
     assert set(fresh(path)) == {key(i) for i in range(4)}
     found.add({key(4): entry()})
-    assert waits[-1] == files.LOCK_SECONDS, "patient again"
+    assert waits[-1] == wisdom_files.LOCK_SECONDS, "patient again"
 
 
 def test_threads_lose_nothing(path: Path) -> None:
@@ -436,8 +436,8 @@ def test_clear_removes_only_what_is_ours(path: Path, name: str) -> None:
 def test_clear_says_so_if_it_cannot(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = Store(str(path))
     found.add({key(0): entry()})
-    monkeypatch.setattr(files, "LOCK_SECONDS", 0.02)
-    with files.locked(f"{path}.lock", 0.0), pytest.raises(TimeoutError):
+    monkeypatch.setattr(wisdom_files, "LOCK_SECONDS", 0.02)
+    with wisdom_files.locked(f"{path}.lock", 0.0), pytest.raises(TimeoutError):
         found.clear(disk=True)
     assert found.entries() == {}
     assert set(fresh(path)) == {key(0)}

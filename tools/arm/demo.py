@@ -31,7 +31,7 @@ import numpy as np
 from pplconv.demo.measure import plan_of, run_network
 from pplconv.demo.model import ensure_models, load_model
 from pplconv.demo.picture import load, network_input
-from pplconv.demo.progress import Progress
+from pplconv.demo.demo_progress import Progress
 from pplconv.demo.regions import find_regions
 from pplconv.integrations.onnx_reference import make_conv
 

@@ -9,7 +9,7 @@ import numpy as np
 from starlette.requests import ClientDisconnect, Request
 
 from .budget import Lease
-from .errors import Refused
+from .http_errors import Refused
 
 __all__ = ["discard", "read_body"]
 

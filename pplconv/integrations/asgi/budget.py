@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .errors import Refused
+from .http_errors import Refused
 
 __all__ = ["Budget", "Lease"]
 

@@ -18,14 +18,14 @@ from starlette.responses import Response
 from pplconv import PoolClosed, QueueFull
 
 from .. import npy
+from .abandoned_threads import in_thread
 from .answers import Answer, error
 from .bodies import discard, read_body
 from .budget import Budget, Lease
-from .errors import Refused
+from .http_errors import Refused
 from .messages import Wanted, read, read_npy, write
 from .metrics import Metrics
 from .serving import Serving
-from .threads import in_thread
 
 __all__ = ["Inference", "Options"]
 

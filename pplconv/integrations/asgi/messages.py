@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .errors import Refused
-from .tensors import (
+from .http_errors import Refused
+from .http_tensors import (
     DATATYPES,
     Array,
     Tensor,

@@ -14,12 +14,12 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from pplconv import __version__
 
+from .abandoned_threads import in_thread
 from .answers import error
+from .http_tensors import shown
 from .inference import Inference, Options
 from .metrics import CONTENT_TYPE, Metrics
 from .serving import Serving
-from .tensors import shown
-from .threads import in_thread
 
 __all__ = ["Server"]
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from pplconv import InstancePool, runtime
 
-from .errors import Refused
-from .tensors import DATATYPES, Tensor, shown
+from .http_errors import Refused
+from .http_tensors import DATATYPES, Tensor, shown
 
 __all__ = ["Serving"]
 

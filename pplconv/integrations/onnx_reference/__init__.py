@@ -44,14 +44,14 @@ from pplconv.integrations.onnx_reference.convolutions import (
     make_conv,
     make_conv_transpose,
 )
-from pplconv.integrations.onnx_reference.products import Gemm, MatMul
-from pplconv.integrations.onnx_reference.quantized import (
+from pplconv.integrations.onnx_reference.integer_operators import (
     ConvInteger,
     MatMulInteger,
     QLinearConv,
     QLinearMatMul,
 )
-from pplconv.integrations.onnx_reference.settings import with_settings
+from pplconv.integrations.onnx_reference.matrix_operators import Gemm, MatMul
+from pplconv.integrations.onnx_reference.operator_settings import with_settings
 
 __all__ = [
     "Conv",

@@ -10,7 +10,7 @@ from onnx.reference.ops.op_conv import Conv as OwnConv
 from onnx.reference.ops.op_conv_transpose import ConvTranspose as OwnConvTranspose
 
 import pplconv
-from pplconv.integrations.onnx_reference.settings import with_settings
+from pplconv.integrations.onnx_reference.operator_settings import with_settings
 
 __all__ = [
     "Conv",

@@ -25,9 +25,9 @@ from typing import Any, SupportsFloat, SupportsIndex
 
 import torch
 
-from pplconv.integrations.torch.fusing import fuse_into, unfuse
 from pplconv.integrations.torch.layers import Accelerated, Settings, Work, replaced, restored
-from pplconv.integrations.torch.refusals import is_layer, refusal
+from pplconv.integrations.torch.module_fusing import fuse_into, unfuse
+from pplconv.integrations.torch.module_refusals import is_layer, refusal
 
 __all__ = ["LayerReport", "Report", "accelerate", "refresh", "report", "restore"]
 

@@ -12,7 +12,7 @@ import torch
 from torch.nn.modules import module as torch_module
 
 import pplconv
-from pplconv.integrations.torch.folding import folded
+from pplconv.integrations.torch.norm_folding import folded
 
 __all__ = ["Accelerated", "Settings", "Work", "replaced", "restored"]
 

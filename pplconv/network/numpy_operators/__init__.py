@@ -1,12 +1,12 @@
 """Operators in NumPy, where ONNX's reference errs or is missing.
 
 =================  ==============================================================
-``windows``        MaxPool, AveragePool, LpPool, GlobalLpPool, GlobalMaxPool
-``normalization``  LRN, LpNormalization
+``pools``  MaxPool, AveragePool, LpPool, GlobalLpPool, GlobalMaxPool
+``normalizations`` LRN, LpNormalization
 ``reductions``     CumSum, ReduceL1, L2, LogSum, LogSumExp, Mean, Prod, Sum, SumSquare
 ``sampling``       GridSample
 ``moves``          GatherElements, OneHot, Pad, Slice
-``transposed``     ConvTranspose
+``transposed_sums``  ConvTranspose
 =================  ==============================================================
 
 Rows of `operators.table` name them. `tests/network/test_drawn_operators.py` compares all that runs

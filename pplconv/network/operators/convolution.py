@@ -21,7 +21,7 @@ from ..builder import Builder
 from ..nodes import Graph, Node, as_type
 from ..scaling import ScaledTensor
 from ..storage import Array, Shape, Step, Value, channels_last, strides_of
-from .elementwise import NATIVE
+from .elementwise_steps import NATIVE
 from .epilogue import Epilogue, emit_rest, epilogue_of, finish_of
 
 

@@ -16,7 +16,7 @@ from ...schedules.finish import Finish
 from ..builder import Builder
 from ..nodes import Graph, Node
 from ..storage import Array, Value, constant_value
-from .elementwise import emit_code
+from .elementwise_steps import emit_code
 from .expressions import Code
 
 # Activations that the loops of convolutions have; others follow in a pass of their own.

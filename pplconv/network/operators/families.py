@@ -11,8 +11,8 @@ from typing import Any
 
 from ..nodes import Graph, Node
 from ..numpy_operators.types import Compute
-from . import batching, costs, decompositions, movement, quantized, recurrent, rows
-from .elementwise import NATIVE
+from . import batch_rules, costs, decompositions, integer_steps, movement, recurrent, row_steps
+from .elementwise_steps import NATIVE
 from .expressions import Write
 from .table_row import (
     Batches,
@@ -49,7 +49,7 @@ def in_python(
     """An operator that no loop computes: images may lie in any way, and nothing is moved."""
     return _row(
         said, python=python, shapes=shapes, loops=None, expression=None, decomposition=None,
-        batches=batching.mixed, format=Format.SINGLE, arrays=None, layout=Layout.PYTHON,
+        batches=batch_rules.mixed, format=Format.SINGLE, arrays=None, layout=Layout.PYTHON,
         view=View.NO, moves=Moves.NOTHING, moves_if=always, flops=costs.moved, planned=False,
     )  # fmt: skip
 
@@ -62,7 +62,7 @@ def decomposed(name: str, write: Decompose, *, early: bool, **said: Any) -> Row:
 def program(write: Write, **said: Any) -> Row:
     """An element-wise operator: instructions for floating point, else ONNX's reference."""
     return in_python(
-        shapes=(), expression=write, batches=batching.broadcast, format=Format.FOLLOWS, **said
+        shapes=(), expression=write, batches=batch_rules.broadcast, format=Format.FOLLOWS, **said
     )
 
 
@@ -93,7 +93,7 @@ def looped(
 def reshaped(*shapes: int, layout: Layout = Layout.PLANES) -> Row:
     """Another shape of the same elements in the same order."""
     return looped(
-        Loops(movement.lower_view, always), batches=batching.reshaped, format=Format.FOLLOWS,
+        Loops(movement.lower_view, always), batches=batch_rules.reshaped, format=Format.FOLLOWS,
         layout=layout, moves=Moves.FIRST, shapes=shapes, view=View.RESHAPED,
     )  # fmt: skip
 
@@ -112,13 +112,13 @@ def strided(
 def images(loops: Loops, *, format: Format, moves: Moves, **said: Any) -> Row:
     """An operator on images as pixels, each by itself."""
     said = {"layout": Layout.PIXELS, "shapes": (), **said}
-    return looped(loops, batches=batching.images(), format=format, moves=moves, **said)
+    return looped(loops, batches=batch_rules.images(), format=format, moves=moves, **said)
 
 
 def convolved(loops: Loops, *added: int, layout: Layout, flops: Flops, **said: Any) -> Row:
     """A convolution, which the planner knows; `added` are inputs that are images, too."""
     return looped(
-        loops, batches=batching.images(*added), format=Format.LEADS, layout=layout,
+        loops, batches=batch_rules.images(*added), format=Format.LEADS, layout=layout,
         moves=Moves.NOTHING, shapes=(), flops=flops, planned=True, **said,
     )  # fmt: skip
 
@@ -134,7 +134,7 @@ def product(loops: Loops, *, batches: Batches) -> Row:
 def recurrence() -> Row:
     """LSTM and GRU, whose products the planner knows: batches are no first dimensions."""
     return looped(
-        Loops(recurrent.lower_recurrent, recurrent.serves_recurrent), batches=batching.mixed,
+        Loops(recurrent.lower_recurrent, recurrent.serves_recurrent), batches=batch_rules.mixed,
         format=Format.SINGLE, layout=Layout.PIXELS, moves=Moves.NOTHING, shapes=(),
         flops=costs.recurrent, planned=True,
     )  # fmt: skip
@@ -156,14 +156,15 @@ def reduction(
     Sums may be beyond float16 before they are divided: comparisons alone follow its format.
     """
     return looped(
-        Loops(rows.reduction(kind, finish), rows.serves_reduction), batches=batching.reduction,
+        Loops(row_steps.reduction(kind, finish), row_steps.serves_reduction),
+        batches=batch_rules.reduction,
         format=Format.FOLLOWS if kind in ("MAX", "MIN") else Format.SINGLE, layout=Layout.ANY,
         moves=Moves.NOTHING, shapes=shapes, **said,
     )  # fmt: skip
 
 
 def integers(
-    lower: Lower, serves: Serves = quantized.serves_always, *, batches: Batches, **said: Any
+    lower: Lower, serves: Serves = integer_steps.serves_always, *, batches: Batches, **said: Any
 ) -> Row:
     """Products of integers, and conversions from and to them."""
     said = {"layout": Layout.PIXELS, **said}
@@ -173,7 +174,7 @@ def integers(
     )  # fmt: skip
 
 
-def ours(lower: Lower, serves: Serves = quantized.serves_always, **said: Any) -> Row:
+def ours(lower: Lower, serves: Serves = integer_steps.serves_always, **said: Any) -> Row:
     """A node that was made because loops serve it."""
     return integers(lower, serves, python=Python.NOBODY, **said)
 

@@ -12,11 +12,11 @@ from .. import integers
 from ..builder import Builder
 from ..nodes import Graph, Node
 from ..storage import Array, channels_last
-from . import rows, windows
+from . import row_steps, window_steps
 from .convolution import explicit_pads, lies_in_pixels
-from .elementwise import SINGLE, Stream, emit_outputs, numbers_of
+from .elementwise_steps import SINGLE, Stream, emit_outputs, numbers_of
 from .expressions import Code
-from .quantized import emit, taps
+from .integer_steps import emit, taps
 from .table_row import Lower
 
 BYTES = tuple(integers.RANGES)
@@ -60,13 +60,13 @@ def serves_pool(node: Node, graph: Graph) -> bool:
     return (
         node.op == "MaxPool"
         and graph.dtypes[node.inputs[0]] in BYTES
-        and windows.serves_pool(node, _of_numbers(node, graph))
+        and window_steps.serves_pool(node, _of_numbers(node, graph))
     )
 
 
 def lower_pool(node: Node, builder: Builder, graph: Graph) -> None:
     """MaxPool: padding is less than all that is there."""
-    _among_numbers(node, builder, graph, windows.lower_pool, 0, 1.0, 0)
+    _among_numbers(node, builder, graph, window_steps.lower_pool, 0, 1.0, 0)
 
 
 def serves_resize(node: Node, graph: Graph) -> bool:
@@ -74,13 +74,13 @@ def serves_resize(node: Node, graph: Graph) -> bool:
     return (
         graph.dtypes[node.inputs[0]] in BYTES
         and node.attributes.get("mode", "nearest") == "nearest"
-        and windows.serves_resize(node, _of_numbers(node, graph))
+        and window_steps.serves_resize(node, _of_numbers(node, graph))
     )
 
 
 def lower_resize(node: Node, builder: Builder, graph: Graph) -> None:
     """Resize to the nearest pixel, whose bytes are copied."""
-    windows.lower_resize(node, builder, graph)
+    window_steps.lower_resize(node, builder, graph)
 
 
 def _of_numbers(node: Node, graph: Graph) -> Graph:
@@ -98,7 +98,7 @@ def lower_average(node: Node, builder: Builder, graph: Graph) -> None:
     if whole and count * 255 < _EXACT:
         summed = replace(node, op="ReduceSum", attributes={"axes": [2, 3], "keepdims": 1})
         _among_numbers(
-            summed, builder, graph, rows.reduction("SUM"), zero, float(factor), own["y_zero"]
+            summed, builder, graph, row_steps.reduction("SUM"), zero, float(factor), own["y_zero"]
         )
         return
     dtype = graph.dtypes[node.outputs[0]]

@@ -11,7 +11,7 @@ from ..builder import Builder
 from ..nodes import Graph, Node
 from ..storage import Array, Shape, Value, constant_value
 from .convolution import emit_convolution
-from .elementwise import NATIVE, emit_outputs
+from .elementwise_steps import NATIVE, emit_outputs
 from .epilogue import Epilogue
 from .expressions import Code
 

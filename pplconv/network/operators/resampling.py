@@ -11,11 +11,11 @@ import numpy as np
 
 from ..antialiasing import filtered, wide_taps
 from ..builder import Builder
-from ..host import host_step
+from ..host_steps import host_step
 from ..nodes import Graph, Node
 from ..resizing import Axis, Taps, axes_of, taps, word
 from ..storage import Array
-from .windows import axes_of_resize
+from .window_steps import axes_of_resize
 
 
 def serves_resize(node: Node, graph: Graph) -> bool:

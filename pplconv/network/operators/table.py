@@ -11,26 +11,26 @@ from collections.abc import Mapping
 from ...activations import CURVES
 from ...activations import KINDS as ACTIVATIONS
 from ..integer_nodes import RESIDUAL
-from ..numpy_operators import moves, normalization, reductions, sampling, transposed, windows
+from ..numpy_operators import moves, normalizations, pools, reductions, sampling, transposed_sums
 from ..numpy_operators.types import Compute
 from . import (
-    batching,
-    borders,
+    batch_rules,
+    border_pads,
     convolution,
     costs,
     decompositions,
     expressions,
+    integer_steps,
     integer_windows,
-    linear,
+    linear_steps,
     movement,
     moving,
-    products,
-    quantized,
+    product_steps,
     resampling,
-    rows,
+    row_steps,
+    transposed_steps,
+    window_steps,
 )
-from . import transposed as transposed_convolution
-from . import windows as loops_of_windows
 from .expressions import Write
 from .families import (
     along_rows,
@@ -56,23 +56,24 @@ __all__ = ["COMPUTED", "EXPRESSIONS", "ROWS"]
 
 _CONV = Loops(convolution.lower_conv, convolution.serves_conv)
 _CONV_TRANSPOSE = Loops(
-    transposed_convolution.lower_conv_transpose, transposed_convolution.serves_conv_transpose
+    transposed_steps.lower_conv_transpose, transposed_steps.serves_conv_transpose
 )
-_POOL = Loops(loops_of_windows.lower_pool, loops_of_windows.serves_pool)
+_POOL = Loops(window_steps.lower_pool, window_steps.serves_pool)
 _INTEGER_POOL = Loops(integer_windows.lower_pool, integer_windows.serves_pool)
 _PADS = either(
-    Loops(movement.lower_pad, movement.serves_pad), Loops(borders.lower_pad, borders.serves_pad)
+    Loops(movement.lower_pad, movement.serves_pad),
+    Loops(border_pads.lower_pad, border_pads.serves_pad),
 )
 _RESIZES = either(
     either(
-        Loops(loops_of_windows.lower_resize, loops_of_windows.serves_resize),
+        Loops(window_steps.lower_resize, window_steps.serves_resize),
         Loops(integer_windows.lower_resize, integer_windows.serves_resize),
     ),
     Loops(resampling.lower_resize, resampling.serves_resize),
 )
 _MATRICES = either(
-    Loops(linear.lower_matmul, linear.serves_matmul),
-    Loops(products.lower_product, products.serves_product),
+    Loops(linear_steps.lower_matmul, linear_steps.serves_matmul),
+    Loops(product_steps.lower_product, product_steps.serves_product),
 )
 # Inputs that a fused node adds to images: residual, and the second one of a gate.
 _ADDED = (3, 6)
@@ -84,7 +85,7 @@ ROWS: Mapping[str, Row] = {
     "ArgMax": in_python(shapes=()),
     "ArgMin": in_python(shapes=()),
     "AveragePool": images(
-        _POOL, format=Format.FOLLOWS, moves=Moves.NOTHING, python=windows.average_pool
+        _POOL, format=Format.FOLLOWS, moves=Moves.NOTHING, python=pools.average_pool
     ),
     "BatchNormalization": decomposed(
         "BatchNormalization to Mul, Add", decompositions.batch_norm, early=False
@@ -94,30 +95,31 @@ ROWS: Mapping[str, Row] = {
     "Ceil": program(expressions.plain("CEIL")),
     "Clip": program(expressions.clip),
     "Concat": looped(
-        Loops(movement.lower_concat, always), batches=batching.concatenation,
+        Loops(movement.lower_concat, always), batches=batch_rules.concatenation,
         format=Format.FOLLOWS, layout=Layout.FREE, moves=Moves.ALL, shapes=(),
     ),
     "Constant": in_python(shapes=()),
     "ConstantOfShape": in_python(shapes=(0,)),
     "Conv": convolved(_CONV, layout=Layout.PRICED, flops=costs.convolution),
     "ConvInteger": integers(
-        quantized.lower_conv_integer, quantized.serves_conv_integer, batches=batching.mixed
+        integer_steps.lower_conv_integer, integer_steps.serves_conv_integer,
+        batches=batch_rules.mixed,
     ),
     "ConvTranspose": convolved(
         _CONV_TRANSPOSE, layout=Layout.PIXELS, flops=costs.transposed_convolution,
-        python=transposed.conv_transpose,
+        python=transposed_sums.conv_transpose,
     ),
     "CumSum": in_python(reductions.cumulative_sum, shapes=()),
     "DepthToSpace": blocks(
         "DepthToSpace", movement.lower_depth_to_space, decompositions.depth_to_space
     ),
     "DequantizeLinear": integers(
-        quantized.lower_dequantize, quantized.serves_dequantize, batches=batching.scales
+        integer_steps.lower_dequantize, integer_steps.serves_dequantize, batches=batch_rules.scales
     ),
     "Div": program(expressions.plain("DIVIDE")),
     "Dropout": in_python(shapes=()),
     "DynamicQuantizeLinear": integers(
-        quantized.lower_dynamic, quantized.serves_dynamic, batches=batching.mixed
+        integer_steps.lower_dynamic, integer_steps.serves_dynamic, batches=batch_rules.mixed
     ),
     "Einsum": in_python(shapes=()),
     "Elu": in_python(shapes=()),
@@ -125,7 +127,7 @@ ROWS: Mapping[str, Row] = {
     "Erf": program(expressions.plain("ERROR_FUNCTION")),
     "Exp": program(expressions.plain("EXPONENTIAL")),
     "Expand": strided(
-        Loops(movement.lower_expand, always), batches=batching.expansion, layout=Layout.ANY,
+        Loops(movement.lower_expand, always), batches=batch_rules.expansion, layout=Layout.ANY,
         moves=Moves.NOTHING, shapes=(1,),
     ),
     "EyeLike": in_python(shapes=()),
@@ -133,16 +135,18 @@ ROWS: Mapping[str, Row] = {
     "Floor": program(expressions.plain("FLOOR")),
     "GRU": recurrence(),
     "Gather": strided(
-        Loops(movement.lower_gather, movement.serves_gather), batches=batching.along(0),
+        Loops(movement.lower_gather, movement.serves_gather), batches=batch_rules.along(0),
         layout=Layout.ANY, moves=Moves.FIRST, shapes=(),
     ),
     "GatherElements": in_python(moves.gather_elements, shapes=()),
     "GatherND": in_python(shapes=()),
     "Gelu": program(expressions.gelu),
-    "Gemm": product(Loops(linear.lower_gemm, linear.serves_gemm), batches=batching.gemm),
+    "Gemm": product(
+        Loops(linear_steps.lower_gemm, linear_steps.serves_gemm), batches=batch_rules.gemm
+    ),
     "GlobalAveragePool": reduction("SUM", "DIVIDE", shapes=()),
-    "GlobalLpPool": in_python(windows.global_lp_pool, shapes=()),
-    "GlobalMaxPool": reduction("MAX", shapes=(), python=windows.global_max_pool),
+    "GlobalLpPool": in_python(pools.global_lp_pool, shapes=()),
+    "GlobalMaxPool": reduction("MAX", shapes=(), python=pools.global_max_pool),
     "Greater": in_python(shapes=()),
     "GreaterOrEqual": in_python(shapes=()),
     "GridSample": in_python(sampling.grid_sample, shapes=()),
@@ -158,27 +162,27 @@ ROWS: Mapping[str, Row] = {
     "IsNaN": in_python(shapes=()),
     "LRN": decomposed(
         "LRN as AveragePool of squares", decompositions.local_response_norm, early=False,
-        python=normalization.local_response,
+        python=normalizations.local_response,
     ),
     "LSTM": recurrence(),
     "LayerNormalization": along_rows(
-        rows.lower_layer_norm, rows.serves_layer_norm, batching.layer_norm
+        row_steps.lower_layer_norm, row_steps.serves_layer_norm, batch_rules.layer_norm
     ),
     "LeakyRelu": program(expressions.leaky_relu),
     "Less": in_python(shapes=()),
     "LessOrEqual": in_python(shapes=()),
     "Log": program(expressions.plain("LOGARITHM")),
-    "LogSoftmax": along_rows(rows.lower_softmax, rows.serves_rows, batching.along(-1)),
-    "LpNormalization": in_python(normalization.by_length, shapes=()),
-    "LpPool": in_python(windows.lp_pool, shapes=()),
+    "LogSoftmax": along_rows(row_steps.lower_softmax, row_steps.serves_rows, batch_rules.along(-1)),
+    "LpNormalization": in_python(normalizations.by_length, shapes=()),
+    "LpPool": in_python(pools.lp_pool, shapes=()),
     "MatMul": product(
-        Loops(_MATRICES.lower, products.serves_product), batches=batching.product
+        Loops(_MATRICES.lower, product_steps.serves_product), batches=batch_rules.product
     ),
-    "MatMulInteger": integers(quantized.lower_matmul_integer, batches=batching.mixed),
+    "MatMulInteger": integers(integer_steps.lower_matmul_integer, batches=batch_rules.mixed),
     "Max": in_pairs("Max", expressions.chain("MAXIMUM")),
     "MaxPool": images(
         either(_POOL, _INTEGER_POOL), format=Format.FOLLOWS, moves=Moves.FIRST,
-        python=windows.max_pool,
+        python=pools.max_pool,
     ),
     "Mean": in_pairs("Mean", expressions.mean),
     "MeanVarianceNormalization": decomposed(
@@ -195,15 +199,16 @@ ROWS: Mapping[str, Row] = {
     "Or": in_python(shapes=()),
     "PRelu": program(expressions.plain("SLOPE")),
     "Pad": looped(
-        _PADS, batches=batching.padding, format=Format.FOLLOWS, layout=Layout.PIXELS,
+        _PADS, batches=batch_rules.padding, format=Format.FOLLOWS, layout=Layout.PIXELS,
         moves=Moves.FIRST, moves_if=moving.pads_with_zeros, shapes=(1, 3), python=moves.pad,
     ),
     "Pow": program(expressions.power),
     "QLinearMatMul": integers(
-        quantized.lower_qlinear_matmul, quantized.serves_qlinear_matmul, batches=batching.mixed
+        integer_steps.lower_qlinear_matmul, integer_steps.serves_qlinear_matmul,
+        batches=batch_rules.mixed,
     ),
     "QuantizeLinear": integers(
-        quantized.lower_quantize, quantized.serves_quantize, batches=batching.scales
+        integer_steps.lower_quantize, integer_steps.serves_quantize, batches=batch_rules.scales
     ),
     "RNN": in_python(shapes=()),
     "Range": in_python(shapes=(0, 1, 2)),
@@ -234,16 +239,16 @@ ROWS: Mapping[str, Row] = {
     "Sign": in_python(shapes=()),
     "Size": in_python(shapes=()),
     "Slice": strided(
-        Loops(movement.lower_slice, movement.serves_slice), batches=batching.slicing,
+        Loops(movement.lower_slice, movement.serves_slice), batches=batch_rules.slicing,
         layout=Layout.KEPT, moves=Moves.FIRST, shapes=(1, 2, 3, 4), python=moves.slices,
     ),
-    "Softmax": along_rows(rows.lower_softmax, rows.serves_rows, batching.along(-1)),
+    "Softmax": along_rows(row_steps.lower_softmax, row_steps.serves_rows, batch_rules.along(-1)),
     "Softsign": in_python(shapes=()),
     "SpaceToDepth": blocks(
         "SpaceToDepth", movement.lower_space_to_depth, decompositions.space_to_depth
     ),
     "Split": strided(
-        Loops(movement.lower_split, always), batches=batching.along(0), layout=Layout.KEPT,
+        Loops(movement.lower_split, always), batches=batch_rules.along(0), layout=Layout.KEPT,
         moves=Moves.NOTHING, shapes=(1,),
     ),
     "Sqrt": program(expressions.plain("SQUARE_ROOT")),
@@ -255,7 +260,7 @@ ROWS: Mapping[str, Row] = {
     "Tile": in_python(shapes=(1,)),
     "TopK": in_python(shapes=(1,)),
     "Transpose": strided(
-        Loops(movement.lower_transpose, always), batches=batching.transposition,
+        Loops(movement.lower_transpose, always), batches=batch_rules.transposition,
         layout=Layout.ANY, moves=Moves.FIRST, shapes=(),
     ),
     "Trilu": in_python(shapes=()),
@@ -274,14 +279,17 @@ ROWS: Mapping[str, Row] = {
         _CONV_TRANSPOSE, *_ADDED, layout=Layout.PIXELS, flops=costs.transposed_convolution
     ),
     "pplconv.Linear": product(
-        Loops(linear.lower_linear, linear.serves_matmul), batches=batching.with_residual
+        Loops(linear_steps.lower_linear, linear_steps.serves_matmul),
+        batches=batch_rules.with_residual,
     ),
-    "pplconv.QuantizedAdd": ours(quantized.lower_add, batches=batching.images(0, 1)),
-    "pplconv.QuantizedAverage": ours(integer_windows.lower_average, batches=batching.images()),
-    "pplconv.QuantizedConv": ours(quantized.lower_conv, batches=batching.images(RESIDUAL)),
-    "pplconv.QuantizedLinear": ours(quantized.lower_linear, batches=batching.images(RESIDUAL)),
+    "pplconv.QuantizedAdd": ours(integer_steps.lower_add, batches=batch_rules.images(0, 1)),
+    "pplconv.QuantizedAverage": ours(integer_windows.lower_average, batches=batch_rules.images()),
+    "pplconv.QuantizedConv": ours(integer_steps.lower_conv, batches=batch_rules.images(RESIDUAL)),
+    "pplconv.QuantizedLinear": ours(
+        integer_steps.lower_linear, batches=batch_rules.images(RESIDUAL)
+    ),
     "pplconv.Reformat": ours(
-        movement.lower_reformat, always, batches=batching.images(), layout=Layout.KEPT
+        movement.lower_reformat, always, batches=batch_rules.images(), layout=Layout.KEPT
     ),
 }  # fmt: skip
 """Of ONNX's operators, as opset `opsets.OPSET` has them, and those of ours, with their domain."""

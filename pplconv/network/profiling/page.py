@@ -8,7 +8,7 @@ from ...drawing.figures import megabytes, milliseconds, number, operations
 from ...drawing.style import STYLE
 from ...drawing.svg import table, tag, text
 from ..report import StepPlan
-from .arena import draw_arena
+from .arena_chart import draw_arena
 from .estimates import MOST, draw_estimates, estimated, estimates_key
 from .measured import Group, Profile, groups, kinds, moved
 from .roofline import draw_movers, draw_roofline, movers, points

@@ -6,39 +6,39 @@ module                    what its rules do
 `affine`                  scales, offsets and BatchNormalization into the convolution beside
 `clamps`                  Clip, HardSigmoid and HardSwish from their pieces
 `constants`               constant operands in a row made one
-`decompositions`          operators in terms of others, as their rows say
+`decomposing`   operators in terms of others, as their rows say
 `fusing`                  activation, scale, offset and residuals into ``pplconv``'s convolutions
 `gates`                   ``x + x * g`` as ``x * (g + 1)``
 `gelu`                    ``x * (1 + Erf(x / sqrt(2))) / 2`` to Gelu
-`linear`                  MatMul and Gemm with constant weights as ``pplconv::Linear``
+`linear_fusing`           MatMul and Gemm with constant weights as ``pplconv::Linear``
 `no_ops`                  operators that change nothing
-`normalization`           LayerNormalization from its pieces
+`layer_normalization`     LayerNormalization from its pieces
 `pads`                    Pad into the convolution or pool that follows
 `qoperators`              QLinearConv and its like in pieces; ConvInteger as ``pplconv``'s
-`quantized`               dequantized products, what follows and QuantizeLinear as one of integers
+`integer_fusing`          dequantized products, what follows and QuantizeLinear as one of integers
 `quantized_moves`         DequantizeLinear behind what moves elements, and pairs of no effect
 `quantized_sums`          sums and averages of quantized values as those of integers
 `reshapes`                reshapes and transposes in a row, and those around Softmax
 `swish`                   ``x * sigmoid(x)`` to Swish
 ========================  ======================================================================
 
-`driver` applies them, and `activations` tells which activation an operator is.
+`driver` applies them, and `fused_activations` tells which activation an operator is.
 """
 
 from . import (
     affine,
     clamps,
     constants,
-    decompositions,
+    decomposing,
     fusing,
     gates,
     gelu,
-    linear,
+    integer_fusing,
+    layer_normalization,
+    linear_fusing,
     no_ops,
-    normalization,
     pads,
     qoperators,
-    quantized,
     quantized_moves,
     quantized_sums,
     reshapes,
@@ -48,7 +48,7 @@ from .driver import Rules
 
 __all__ = ["FUSING_RULES", "PIECES_RULES", "QUANTIZING_RULES", "SIMPLIFYING_RULES"]
 
-PIECES_RULES = Rules((*qoperators.RULES, *decompositions.EARLY_RULES))
+PIECES_RULES = Rules((*qoperators.RULES, *decomposing.EARLY_RULES))
 """Rules that take operators apart; applied once, before all others."""
 
 SIMPLIFYING_RULES = Rules(
@@ -59,11 +59,11 @@ SIMPLIFYING_RULES = Rules(
         *clamps.RULES,
         *swish.RULES,
         *gelu.RULES,
-        *normalization.RULES,
+        *layer_normalization.RULES,
         *affine.RULES,
         *constants.RULES,
         *gates.RULES,
-        *decompositions.RULES,
+        *decomposing.RULES,
     )
 )
 """Rules between ONNX's own operators; applied before shapes are known, and again after."""
@@ -73,10 +73,10 @@ QUANTIZING_RULES = Rules(
         *qoperators.INTEGER_RULES,
         *quantized_moves.RULES,
         *quantized_sums.RULES,
-        *quantized.RULES,
+        *integer_fusing.RULES,
     )
 )
 """Rules that make nodes of integers, for which shapes have to be known."""
 
-FUSING_RULES = Rules((*linear.RULES, *fusing.RULES))
+FUSING_RULES = Rules((*linear_fusing.RULES, *fusing.RULES))
 """Rules that make nodes of the domain ``pplconv``, for which shapes have to be known."""

@@ -19,8 +19,8 @@ from ..fused_nodes import (
     with_changes,
 )
 from ..values import FLOATS, constant, is_constant, per_channel, rank, static_shape, wide
-from .activations import OPERATORS, found_activation
 from .driver import Rule
+from .fused_activations import OPERATORS, found_activation
 
 __all__ = ["RULES"]
 

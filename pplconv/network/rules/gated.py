@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from ..fused_nodes import DOMAIN
 from ..integer_nodes import PRODUCTS, RESIDUAL, is_normal, with_numbers
-from ..quantization import numbers_of
+from ..quantized_values import numbers_of
 from ..values import attribute_int, rank, scalar
 from .driver import Rule
 

@@ -21,7 +21,7 @@ from ..integer_nodes import (
     offset_of,
 )
 from ..integers import RANGES
-from ..quantization import MICROSOFT, Quantization
+from ..quantized_values import MICROSOFT, Quantization
 from ..values import attribute_int, constant, rank
 from .driver import Rule
 

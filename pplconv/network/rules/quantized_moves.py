@@ -14,10 +14,10 @@ import onnx_ir as ir
 from ..integer_nodes import dequantized
 from ..operators.table import ROWS
 from ..operators.table_row import Moves
-from ..quantization import Quantization, quantization_of
+from ..quantized_values import Quantization, quantization_of
 from ..values import is_constant
 from .driver import Rule
-from .quantized import stored_as
+from .integer_fusing import stored_as
 
 __all__ = ["RULES"]
 

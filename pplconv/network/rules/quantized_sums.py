@@ -10,10 +10,10 @@ import onnx_ir as ir
 
 from ..fused_nodes import DOMAIN
 from ..integer_nodes import QUANTIZED_ADD, QUANTIZED_AVERAGE, dequantized, is_normal, numbers
-from ..quantization import Quantization
+from ..quantized_values import Quantization
 from ..values import attribute_int, attribute_ints, constant, static_shape
 from .driver import Rule
-from .quantized import bounds_of, stored_as
+from .integer_fusing import bounds_of, stored_as
 
 __all__ = ["RULES"]
 

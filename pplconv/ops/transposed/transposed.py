@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ...arguments.activation import Activation as Description
 from ...memory.dtypes import DTYPES
-from ...schedules.copying import Copy as CopyWork
+from ...schedules.copy_loops import Copy as CopyWork
 from ..blocked import from_blocked, to_blocked
 from ..prepared import Activation, PackedWeights, Prepared
 from ..program import Frame, Program

@@ -25,7 +25,7 @@ from typing import Any
 
 from ...memory.dtypes import DTYPES
 from ...problem import ConvProblem
-from ..copying import copy_fields
+from ..strided_copies import copy_fields
 from .phases import Phase, Span, block_phases, joined, phases, spans
 from .tap_runs import TapRun, covers, tap_runs
 from .transposed_problem import TransposedProblem

@@ -15,7 +15,7 @@ from ...ops.prepared import Prepared
 from ..builder import Builder
 from ..nodes import Graph, Node
 from ..storage import Step, Value
-from .elementwise import NATIVE
+from .elementwise_steps import NATIVE
 
 # Batches that no problem covers at once are problems of their own; each takes two steps.
 MOST_PRODUCTS = 64

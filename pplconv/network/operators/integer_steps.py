@@ -14,11 +14,11 @@ import numpy as np
 from ...api.quantized_function import conv2d_integer
 from .. import integers
 from ..builder import Builder
-from ..host import host_step
+from ..host_steps import host_step
 from ..nodes import Graph, Node
 from ..storage import Array, Value, channels_last
 from .convolution import explicit_pads, geometry_of, lies_in_pixels
-from .elementwise import Stream, emit_outputs, numbers_of
+from .elementwise_steps import Stream, emit_outputs, numbers_of
 from .expressions import Code
 from .integer_products import Product, emit_product, rows_as_images
 

@@ -51,8 +51,21 @@ from pplconv.schedules.base cimport (
     zero_tail,
     most,
 )
+from pplconv.schedules.sparse_job cimport (
+    Range,
+    SparseJob,
+    SparseOffsets,
+    SparseRoom,
+    TapPlaces,
+    border,
+    panel_channel,
+    panel_width,
+    table_entries,
+    table_index,
+    table_of,
+)
 from pplconv.schedules.nest_job cimport Tile, y_offset
-from pplconv.schedules.panels cimport panels_of
+from pplconv.schedules.panel_offsets cimport panels_of
 from pplconv.schedules.sparse_checks cimport check_plan, weight_places
 from pplconv.schedules.sparse_pixels cimport lay_rows, Pixels, panel_of, rows_of
 

@@ -1,13 +1,11 @@
-"""The loops over sparse weights compiled: see ``sparse.pyx``."""
+# cython: cdivision=True
+"""What the loops over sparse weights know of a plan, of a task and of packed terms."""
 
 from libc.stdint cimport int32_t, int64_t
 
 from pplconv._kernels cimport SparseFamily, pplconv_kernel, pplconv_panel
-from pplconv.schedules.base cimport Schedule, ceil_div
+from pplconv.schedules.base cimport ceil_div
 from pplconv.schedules.nest_job cimport NestJob
-
-
-# What the loops over sparse weights know of a plan, of a task and of packed terms.
 
 
 cdef enum:
@@ -137,9 +135,3 @@ cdef inline int64_t border(const SparseJob *j, const pplconv_panel *table, int64
         else:
             high = middle
     return low
-
-
-cdef class SparseSchedule(Schedule):
-    cdef SparseJob own
-
-    cdef int check_room(self, const char *packed) except -1

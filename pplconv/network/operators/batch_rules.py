@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from ..nodes import Graph, Node
 from .movement import pad_begins, slices
-from .rows import axes_of
+from .row_steps import axes_of
 
 __all__ = [
     "along", "broadcast", "concatenation", "expansion", "gemm", "images", "layer_norm", "mixed",

@@ -10,12 +10,12 @@ import numpy as np
 from ..._kernels import REDUCTIONS
 from ...geometry import walk_dims
 from ...memory.dtypes import NAMES
-from ...ops.copying import TASK_BYTES
-from ...schedules.rows import Rows
+from ...ops.strided_copies import TASK_BYTES
+from ...schedules.row_loops import Rows
 from ..builder import Builder
 from ..nodes import Graph, Node
 from ..storage import Step, Value, constant_value, strides_of
-from .elementwise import NATIVE, emit_code
+from .elementwise_steps import NATIVE, emit_code
 from .expressions import Code
 from .movement import integers
 from .table_row import Lower

@@ -15,7 +15,7 @@ from ..builder import Builder
 from ..nodes import Graph, Node
 from ..storage import Array, Value, channels_last, constant_value
 from .convolution import emit_convolution, explicit_pads, lies_in_pixels
-from .elementwise import NATIVE
+from .elementwise_steps import NATIVE
 from .epilogue import Epilogue, emit_rest, epilogue_of
 
 # Fewer output channels than these leave much of a vector idle: then all places of a stride are

@@ -12,7 +12,7 @@ from ..builder import Builder
 from ..nodes import Graph, Node
 from ..storage import Array, Value, strides_of
 from .convolution import emit_convolution
-from .elementwise import NATIVE
+from .elementwise_steps import NATIVE
 from .epilogue import Epilogue
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..sparsity import BLOCKS
-from ..wisdom import files
+from ..wisdom import wisdom_files
 from .ending import carry_out
 from .inputs import add_shapes, check_writable, positive, random_feed
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..network.pruning import PrunedLayer
     from ..network.report import NetworkPlan, StepPlan
     from ..network.session import InferenceSession
-    from .progress import Progress
+    from .progress_bar import Progress
 
 DESCRIPTION = """\
 Prune the weights of an ONNX network by magnitude, and print what each layer would gain.
@@ -117,7 +117,7 @@ def _prune(options: argparse.Namespace, progress: Progress) -> None:
         seconds = [[s.seconds if s else None for s in steps_of(layers, p)] for p in profiles]
         measured = _Measured(list(zip(*seconds, strict=True)), runs)
     if options.output:
-        files.replace(os.path.realpath(options.output), content, 0o666)
+        wisdom_files.replace(os.path.realpath(options.output), content, 0o666)
     progress.clear()
     _print_table(layers, steps, measured)
     if options.output:

@@ -14,8 +14,8 @@ import numpy as np
 
 from ..._kernels import MOST_REGISTERS
 from ...memory.dtypes import NAMES
-from ...ops.copying import TASK_BYTES
-from ...schedules.elementwise import MOST_DIMS, TILE_ELEMENTS, Elementwise
+from ...ops.strided_copies import TASK_BYTES
+from ...schedules.elementwise_loops import MOST_DIMS, TILE_ELEMENTS, Elementwise
 from ..builder import Builder
 from ..collapse import Collapsed, broadcast_strides, collapse
 from ..nodes import as_type

@@ -9,15 +9,15 @@ import numpy as np
 
 from ..._kernels import POOLINGS
 from ...memory.dtypes import NAMES
-from ...ops.copying import TASK_BYTES
 from ...ops.placing import pixel_bytes
-from ...schedules.windows import Pool, Resample
+from ...ops.strided_copies import TASK_BYTES
+from ...schedules.window_loops import Pool, Resample
 from ..builder import Builder
 from ..nodes import Graph, Node
 from ..resizing import Axis, Taps, axes_resized, taps
 from ..storage import Array, Step, Value, channels_last, constant_value
 from .convolution import explicit_pads, lies_in_pixels
-from .elementwise import NATIVE
+from .elementwise_steps import NATIVE
 
 # Of an average; there is a scale for each number of them.
 MOST_TAPS = 1 << 16

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from . import host
-from .files import read_list, read_text, to_int, under
+from .kernel_files import read_list, read_text, to_int, under
 from .sysctl import Sysctl, number
 
 _NODE_DIR = "/sys/devices/system/node"

@@ -8,12 +8,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..wisdom import files
+from ..wisdom import wisdom_files
 from .ending import carry_out
 from .inputs import add_shapes, check_writable, positive, random_feed
 
 if TYPE_CHECKING:
-    from .progress import Progress
+    from .progress_bar import Progress
 
 DESCRIPTION = """\
 Time each step of an ONNX network by itself, on random inputs, and print a table of them.
@@ -76,7 +76,7 @@ def _profile(options: argparse.Namespace, progress: Progress) -> None:
         if options.json:
             written.append((options.json, json.dumps(plan.record(), indent=1) + "\n"))
     for path, content in written:
-        files.replace(os.path.realpath(path), content.encode(), 0o666)
+        wisdom_files.replace(os.path.realpath(path), content.encode(), 0o666)
     progress.clear()
     print(plan)
     for path, _ in written:

@@ -35,7 +35,7 @@ from pplconv.schedules.base cimport (
     epilogue_flags,
     least,
 )
-from pplconv.schedules.panels cimport Share, check_panels, panels_of, share_of
+from pplconv.schedules.panel_offsets cimport Share, check_panels, panels_of, share_of
 
 
 cdef struct Part:

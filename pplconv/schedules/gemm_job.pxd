@@ -1,14 +1,12 @@
-"""The GEMM nest compiled: see ``gemm.pyx``."""
+# cython: cdivision=True
+"""What the GEMM nest knows of a plan, and of a task's product: see ``gemm_loops.pyx``."""
 
 from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport GemmFamily, pplconv_kernel
-from pplconv.schedules.base cimport Memory, Schedule, Tensors
+from pplconv.schedules.base cimport Tensors
 from pplconv.schedules.nest_job cimport NestJob, Tile
-from pplconv.schedules.panels cimport Panels, offset_in
-
-
-# What the GEMM nest knows of a plan, and of a task's product.
+from pplconv.schedules.panel_offsets cimport Panels, offset_in
 
 
 cdef struct GemmFields:
@@ -103,13 +101,3 @@ cdef inline const char *weights_at(const GemmJob *j, const Tensors *t,
                                    const Tile *tile) noexcept nogil:
     return (t.weights + tile.group * j.panels.bytes
             + offset_in(&j.panels, tile.channel, tile.k_begin))
-
-
-cdef class GemmSchedule(Schedule):
-    cdef GemmJob own
-
-    cdef int64_t input_bytes(self) noexcept nogil
-    cdef int64_t output_bytes(self) noexcept nogil
-    cdef int64_t source_bytes(self) noexcept nogil
-    cdef int64_t matrix_bytes(self, const Memory *m, int64_t element, int64_t channels,
-                              int64_t height, int64_t width, int64_t group) noexcept nogil

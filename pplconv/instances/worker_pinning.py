@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from .. import runtime
-from .placement import Placement
+from .worker_placement import Placement
 
 
 def bound(placement: Placement) -> AbstractContextManager[Any]:

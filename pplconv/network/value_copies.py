@@ -6,10 +6,10 @@ import math
 
 from .._kernels import serving
 from ..memory.dtypes import NAMES
-from ..ops.copying import BY_SIZE, convert_fields, copy_fields
-from ..schedules.copying import Copy
+from ..ops.strided_copies import BY_SIZE, convert_fields, copy_fields
+from ..schedules.copy_loops import Copy
 from .collapse import broadcast_strides
-from .host import host_step
+from .host_steps import host_step
 from .storage import Step, Value
 
 

@@ -50,8 +50,16 @@ from pplconv.schedules.base cimport (
     scale_block,
     convert_in,
 )
+from pplconv.schedules.direct_job cimport (
+    DirectFields,
+    DirectJob,
+    DirectOffsets,
+    Part,
+    Range,
+    Rectangle,
+)
 from pplconv.schedules.direct_checks cimport check_plan
-from pplconv.schedules.panels cimport (
+from pplconv.schedules.panel_offsets cimport (
     Share,
     bytes_of,
     check_panels,

@@ -1,14 +1,10 @@
-"""Direct convolution's loops compiled: see ``direct.pyx``."""
+"""What direct convolution's loops know of a plan: see ``direct_loops.pyx``."""
 
 from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport GemmFamily, pplconv_kernel
-from pplconv.memory.workspace cimport Buffer
-from pplconv.schedules.base cimport Schedule, Memory, Shape
-from pplconv.schedules.panels cimport Panels
-
-
-# What direct convolution's loops know of a plan.
+from pplconv.schedules.base cimport Memory, Shape
+from pplconv.schedules.panel_offsets cimport Panels
 
 
 cdef struct DirectFields:
@@ -81,8 +77,3 @@ cdef struct Rectangle:
     int64_t k, segments
     # What is added to integer sums, from the first output channel of all on.
     const char *offsets
-
-
-cdef class DirectSchedule(Schedule):
-    cdef DirectJob own
-    cdef Buffer ranges

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
-from .channel_contradictions import CHANNEL_CHECKS
+from .channel_checks import CHANNEL_CHECKS
 from .values import (
     Shapes,
     attribute_int,
@@ -22,7 +22,7 @@ from .values import (
     describe,
     static_shape,
 )
-from .window_contradictions import WINDOW_CHECKS
+from .window_checks import WINDOW_CHECKS
 
 __all__ = ["ContradictionError", "check_node", "contradiction"]
 

@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport GemmFamily, pplconv_geometry, pplconv_kernel
 from pplconv.schedules.base cimport Schedule, Shape
-from pplconv.schedules.panels cimport Panels
+from pplconv.schedules.panel_offsets cimport Panels
 
 
 cdef struct PlanesFields:

@@ -26,10 +26,10 @@ from ..integer_nodes import (
     sums_of,
     with_numbers,
 )
-from ..quantization import Quantization, numbers_of, quantization_of
+from ..quantized_values import Quantization, numbers_of, quantization_of
 from ..values import attribute_int, constant, rank, static_shape
-from .activations import found_activation
 from .driver import Rule
+from .fused_activations import found_activation
 from .gated import GATES, is_open
 
 __all__ = ["RULES", "stored_as"]

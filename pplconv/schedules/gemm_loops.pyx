@@ -49,6 +49,7 @@ from pplconv.schedules.base cimport (
     zero_tail,
     convert_in,
 )
+from pplconv.schedules.gemm_job cimport GemmJob, GemmOffsets, Product, source_at, weights_at
 from pplconv.schedules.gemm_checks cimport check_plan, pixel_tasks
 from pplconv.schedules.nest_job cimport (
     NestOffsets,
@@ -58,7 +59,14 @@ from pplconv.schedules.nest_job cimport (
     gather_block,
     pack_block,
 )
-from pplconv.schedules.panels cimport depth, fetch_panel, panels_of, Share, bytes_of, share_of
+from pplconv.schedules.panel_offsets cimport (
+    Share,
+    bytes_of,
+    depth,
+    fetch_panel,
+    panels_of,
+    share_of,
+)
 
 
 # How the GEMM nest packs weights: the panels that its tiles read.

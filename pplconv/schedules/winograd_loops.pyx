@@ -59,7 +59,7 @@ from pplconv.schedules.base cimport (
     finish_converted,
     zero_tail,
 )
-from pplconv.schedules.panels cimport (
+from pplconv.schedules.panel_offsets cimport (
     Share,
     check_panels,
     depth,

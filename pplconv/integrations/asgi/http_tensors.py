@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import npy
-from .errors import Refused
+from .http_errors import Refused
 
 __all__ = [
     "DATATYPES",
