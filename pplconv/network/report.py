@@ -10,7 +10,6 @@ from typing import TextIO
 from .. import planner
 from ..api import arguments
 from ..api.prepared import PackedWeights, Prepared
-from ..api.sparse_weights import ALGORITHM
 from ..drawing.bars import Row, draw, write
 from ..drawing.figures import milliseconds
 from ..planner.roofs import NOMINAL_HERTZ
@@ -69,7 +68,7 @@ class StepPlan:
     @property
     def leaves_zeros_out(self) -> bool:
         """Whether weights that are zero are not multiplied."""
-        return self.method == ALGORITHM
+        return self.plan is not None and self.plan.leaves_zeros_out
 
 
 @dataclass(frozen=True)
