@@ -312,7 +312,10 @@ def test_no_two_modules_of_the_package_have_one_name():
 @cache
 def code_of(path: Path) -> str:
     """Give the text without comments and docstrings."""
-    text = path.read_text(encoding="utf-8")
+    return bare(path.read_text(encoding="utf-8"))
+
+
+def bare(text: str) -> str:
     text = re.sub(r'"""[\s\S]*?"""', "", text)
     return re.sub(r"#.*|//.*|/\*[\s\S]*?\*/", "", text)
 
@@ -326,6 +329,26 @@ def test_only_config_reads_the_environment(path):
     names = {item.target.rpartition(".")[2] for item in imports_of(path)}
     uses |= bool(names & {"environ", "environb", "getenv", "getenvb", "setenv", "putenv"})
     assert uses is (path == PACKAGE / "config.py")
+
+
+# The name of an algorithm or of loops, where a plan could answer. "auto" is no algorithm.
+ASKED_BY_NAME = (
+    r"\.NAME\b|[\"']loops[\"']\s*[\])]|"
+    r"\.(?:algorithm|loops)\s*(?:[!=]=|in\b|not\s+in\b)(?!\s*[\"']auto[\"'])"
+)
+
+
+def questions(code: str, found: list[Import]) -> list[str]:
+    """List the places of a file that ask which algorithm or which loops a plan has."""
+    imported = [item.target for item in found if re.search(r"\balgorithms\..*\bNAME$", item.target)]
+    return imported + re.findall(ASKED_BY_NAME, code)
+
+
+@each_file()
+def test_plans_answer_and_nobody_asks_for_names(path):
+    """Rooms above ask fields and properties, such as ``walks_rows``, of plans and candidates."""
+    if not {"algorithms", "schedules"} & set(path.relative_to(PACKAGE).parts[:1]):
+        assert questions(code_of(path), imports_of(path)) == []
 
 
 @each_file(ROOT / "asm", ".c", ".h", ".s", ".S")
@@ -432,6 +455,29 @@ def test_cython_imports_are_read():
         ("threading", False, 10),
         ("pplconv.demo", True, 11),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "asks"),
+    [
+        ("if plan.algorithm == sparse.NAME: pass", True),
+        ("if plan.algorithm == 'sparse': pass", True),
+        ("fine = c.algorithm not in ('sparse', 'direct')", True),
+        ('if fields["loops"] == "direct": pass', True),
+        ("loops = fields.get('loops')", True),
+        ("same = candidate.loops in ('gemm', 'sparse')", True),
+        ("from ..algorithms.sparse import NAME as SPARSE", True),
+        ("from pplconv.algorithms.sparse import (\n    floor,\n    NAME,\n)", True),
+        ('if request.algorithm != "auto": pass', False),
+        ("for algorithm in names: pass", False),
+        ('if fields["walks_rows"] and plan.leaves_zeros_out: pass', False),
+        ("print(plan.algorithm)  # algorithm.NAME", False),
+        ("NAME = row.loops is not None", False),
+    ],
+)
+def test_questions_for_names_are_found(text, asks):
+    found = list(python_imports(text, ("pplconv", "planner", "roofs")))
+    assert bool(questions(bare(text), found)) is asks
 
 
 @pytest.mark.parametrize(

@@ -29,11 +29,13 @@ from __future__ import annotations
 from types import ModuleType
 
 from ..matrix_problem import MatrixProblem
+from ..numerics import Numerics
 from ..problem import Problem
-from . import depthwise, direct, gemm, im2col, pointwise, sparse, winograd
+from . import depthwise, depthwise_bytes, direct, gemm, im2col, pointwise, sparse, winograd
 from .candidate import Candidate, KernelKey
 from .context import PlanContext, SparseTiles
 from .core_model import CoreModel
+from .nest import Nest
 
 # For convolutions; `algorithm=` takes these names.
 ALGORITHMS = {
@@ -41,6 +43,18 @@ ALGORITHMS = {
 }
 # For matrix products.
 MATRIX_ALGORITHMS = {gemm.NAME: gemm, sparse.NAME: sparse}
+# The name to ask for where zeros are to be left out.
+WITHOUT_ZEROS = sparse.NAME
+
+_KINDS: dict[str, type[Candidate]] = {
+    depthwise.NAME: depthwise.Depthwise,
+    sparse.NAME: sparse.Sparse,
+    pointwise.NAME: Nest,
+    winograd.NAME: winograd.Winograd,
+    direct.NAME: direct.Direct,
+    im2col.NAME: Nest,
+    gemm.NAME: Nest,
+}
 
 
 def serving(problem: Problem) -> dict[str, ModuleType]:
@@ -56,13 +70,50 @@ def serving(problem: Problem) -> dict[str, ModuleType]:
     return found
 
 
+def kind_of(algorithm: str) -> type[Candidate]:
+    """Give the kind of candidate that says what holds for a whole algorithm, by its name.
+
+    These are `Candidate.leaves_zeros_out` and `Candidate.transforms`.
+    """
+    return _KINDS[algorithm]
+
+
+def only_for(numerics: Numerics) -> str | None:
+    """Name the one algorithm that has kernels for a kind of product; None if several have."""
+    return depthwise_bytes.NAME if numerics.product in depthwise_bytes.PRODUCTS else None
+
+
+def asked_in_turn(wanted: str, finite: bool) -> tuple[str, ...]:
+    """Name the algorithms to ask for, in turn, until the loops can walk the caller's arrays.
+
+    Parameters
+    ----------
+    wanted : str
+        A name, or ``"auto"``.
+    finite : bool
+        Whether all weights are finite. If not, none is named that may multiply padding.
+
+    Returns
+    -------
+    tuple of str
+        The last one after ``"auto"`` walks arrays that others cannot.
+    """
+    if not finite and wanted in ("auto", im2col.NAME):
+        return (direct.NAME,)
+    return (wanted, direct.NAME) if wanted == "auto" else (wanted,)
+
+
 __all__ = [
     "ALGORITHMS",
     "MATRIX_ALGORITHMS",
+    "WITHOUT_ZEROS",
     "Candidate",
     "CoreModel",
     "KernelKey",
     "PlanContext",
     "SparseTiles",
+    "asked_in_turn",
+    "kind_of",
+    "only_for",
     "serving",
 ]

@@ -15,6 +15,11 @@ LINE = 64  # bytes; divides longer lines, of 128 (Apple) and 256 (A64FX)
 FINISH_COLUMNS = 128  # of integer sums that wait for one another: 32 rows of them stay in L1
 PIECES_EACH = 4
 PIECE_CYCLES = 30_000.0  # a hundred times what a task costs
+# Callers' questions about a plan: attributes of its candidate, which `Candidate.fields` passes on.
+ANSWERS = (
+    "multiplies_padding", "leaves_zeros_out", "walks_rows", "pixels_run_on", "takes_gaps",
+    "offsets_by_taps",
+)  # fmt: skip
 
 
 class KernelKey(NamedTuple):
@@ -118,6 +123,11 @@ def narrow_blocks(problem: Problem, numerics: Numerics) -> str | None:
     return None
 
 
+def is_padded(problem: Problem) -> bool:
+    """Whether windows of `problem` reach beyond the image."""
+    return isinstance(problem, ConvProblem) and problem.padding != ((0, 0), (0, 0))
+
+
 def wide_only(numerics: Numerics) -> str | None:
     """Say why narrow types are refused by loops that take pixels otherwise than in rows."""
     if numerics.narrow:
@@ -138,12 +148,47 @@ class Candidate(ABC):
         Name of the algorithm, as ``algorithm=`` takes it.
     loops : str
         Which module of ``schedules`` runs it.
+    leaves_zeros_out : bool
+        Whether weights that are zero are not multiplied; the same for a whole algorithm.
+    transforms : bool
+        Whether numbers are transformed, so that there are fewer products than in the direct sum;
+        the same for a whole algorithm.
+    walks_rows : bool
+        Whether the loops walk the rows of images one by one, so that rows of blocks of channels may
+        lie anywhere.
+    pixels_run_on : bool
+        Whether the loops walk pixels without regard to rows and images, so that all of them have to
+        follow one another at one distance.
+    offsets_by_taps : bool
+        Whether taps on padding are left out of sums of integers, so that outputs that see other
+        taps need another offset. Other loops multiply the zero point there.
     """
 
     problem: Problem
     numerics: Numerics
     algorithm: str
     loops: str
+
+    # The answers of all kinds of candidate but one.
+    leaves_zeros_out: bool = False
+    transforms: bool = False
+    walks_rows: bool = False
+    pixels_run_on: bool = False
+    offsets_by_taps: bool = False
+
+    @property
+    @abstractmethod
+    def multiplies_padding(self) -> bool:
+        """Whether padding is multiplied as if it were pixels: infinite weights make NaN of it."""
+
+    @property
+    @abstractmethod
+    def takes_gaps(self) -> bool:
+        """Whether the loops find each pixel by its distance, wherever it lies.
+
+        Others take an image of one channel for a plane without gaps, and convert the pixels of
+        several rows at once.
+        """
 
     @property
     @abstractmethod
@@ -215,6 +260,7 @@ class Candidate(ABC):
             "scratch_bytes": self.scratch_bytes,
             "shared_bytes": self.shared_bytes,
             "packed_weight_bytes": self.packed_weight_bytes,
+            **{name: getattr(self, name) for name in ANSWERS},
             **shape_fields(self.problem, self.numerics),
             **self.own_fields(),
         }

@@ -84,6 +84,8 @@ class Depthwise(Candidate):
 
     algorithm = NAME
     loops = "depthwise"
+    multiplies_padding = False
+    takes_gaps = False
 
     @property
     def bits(self) -> str:

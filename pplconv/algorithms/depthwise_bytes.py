@@ -67,6 +67,8 @@ class DepthwiseBytes(Candidate):
 
     algorithm = NAME
     loops = "depthwise_bytes"
+    multiplies_padding = False
+    takes_gaps = False
     bits = EXACT
     error_bound = 0.0
 

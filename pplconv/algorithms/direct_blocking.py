@@ -105,6 +105,14 @@ class DirectBlocking(Candidate):
     pixels_inner: bool
 
     loops = "direct"
+    walks_rows = True
+    offsets_by_taps = True
+    multiplies_padding = False
+
+    @property
+    def takes_gaps(self) -> bool:
+        """Pixels are read as they lie, unless their channels are brought together."""
+        return not self.slab
 
     @property
     def bits(self) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..geometry import Geometry
 from ..matrix_problem import MatrixProblem
-from .candidate import EXACT, Candidate
+from .candidate import EXACT, Candidate, is_padded
 from .error_bounds import direct_error_bound
 from .lazy import lazy
 
@@ -20,6 +20,13 @@ SLAB_BYTES = 16384  # converted planes on their way into packed pixels: they sta
 
 class MatrixBlocking(Candidate):
     """One way to multiply a problem's matrices, with each sum in one chain."""
+
+    pixels_run_on = True
+
+    @property
+    def multiplies_padding(self) -> bool:
+        """Rows of A are whole windows, with zeros outside of the image."""
+        return is_padded(self.problem)
 
     @lazy
     def matrix(self) -> MatrixProblem:

@@ -87,6 +87,7 @@ class NestBlocking(MatrixBlocking):
     columns: str = BEFORE
 
     loops = "gemm"
+    takes_gaps = True
 
     @property
     def bits(self) -> str:

@@ -17,6 +17,7 @@ from .candidate import (
     Candidate,
     KernelKey,
     ceil_div,
+    is_padded,
     odd_lines,
     round_up,
     team_pieces,
@@ -73,6 +74,12 @@ class Planes(Candidate):
 
     algorithm = NAME
     loops = "planes"
+    takes_gaps = False
+
+    @property
+    def multiplies_padding(self) -> bool:
+        """Rows lie in the scratch with zeros around them."""
+        return is_padded(self.problem)
 
     @property
     def bits(self) -> str:

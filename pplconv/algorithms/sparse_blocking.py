@@ -79,6 +79,8 @@ class SparseBlocking(MatrixBlocking):
 
     algorithm = "sparse"
     loops = "sparse"
+    leaves_zeros_out = True
+    takes_gaps = False
 
     @property
     def bits(self) -> str:

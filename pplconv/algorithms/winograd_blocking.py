@@ -82,6 +82,9 @@ class WinogradBlocking(Candidate):
     oc_part: int = 0
 
     loops = "winograd"
+    transforms = True
+    multiplies_padding = False  # outputs that are not finite are computed again
+    takes_gaps = False
 
     @property
     def staged(self) -> bool:

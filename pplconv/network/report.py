@@ -12,7 +12,6 @@ from ..arguments import checks
 from ..drawing.bars import Row, draw, write
 from ..drawing.figures import milliseconds
 from ..ops.prepared import PackedWeights, Prepared
-from ..ops.sparse.sparse_weights import ALGORITHM
 from ..planner.roofs import NOMINAL_HERTZ
 from .arena import lives
 from .compiling import Compiled
@@ -69,7 +68,7 @@ class StepPlan:
     @property
     def leaves_zeros_out(self) -> bool:
         """Whether weights that are zero are not multiplied."""
-        return self.method == ALGORITHM
+        return self.plan is not None and self.plan.leaves_zeros_out
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from pplconv.algorithms import im2col, sparse
 from pplconv.ops.taps import parts_of_border
 from pplconv.sparsity import SCALE
 
@@ -122,12 +121,12 @@ cdef int compute_border(Prepared prepared, object x, object weight, object bias,
             taps = np.zeros(part.problem.weight_shape, weight.dtype)
         left = None if residual is None else np.ascontiguousarray(residual[outputs])
         own = replace(part.problem, permitted=(prepared.plan.numerics.product,))
-        algorithm = im2col.NAME
-        if prepared.plan.algorithm == sparse.NAME:  # it leaves zeros out here, too
-            algorithm = sparse.NAME
+        if prepared.plan.leaves_zeros_out:  # here, too
             own = replace(own, sparsity=own.sparsity._replace(density=SCALE))
-        again = _computed(own, algorithm, prepared.threads, np.ascontiguousarray(seen),
-                          np.ascontiguousarray(taps), bias, activation, left)
+        seen, taps = np.ascontiguousarray(seen), np.ascontiguousarray(taps)
+        # By the same algorithm, whose sums have the same order.
+        again = _computed(own, prepared.plan.algorithm, prepared.threads, seen, taps, bias,
+                          activation, left)
         np.copyto(y[outputs], again, where=odd)
     return 0
 

@@ -85,13 +85,11 @@ def with_places(fields: dict[str, Any], x: Images, y: Images) -> dict[str, Any] 
     mine, theirs = placed(fields["x"], x), placed(fields["y"], y)
     if mine is None or theirs is None:
         return None
-    if fields["loops"] in ("gemm", "sparse") and not (runs_on(x) and runs_on(y)):
+    if fields["pixels_run_on"] and not (runs_on(x) and runs_on(y)):
         return None
-    apart = fields["loops"] == "gemm" or (fields["loops"] == "direct" and not fields["slab"])
-    # Of one channel, most loops take an image for a plane without gaps; and they convert the pixels
-    # of several rows at once.
+    # Then loops may take an image for a plane without gaps, or convert several rows at once.
     plain = fields["numerics"].converts or 1 in (x.shape[1], y.shape[1])
-    if not apart and plain:
+    if not fields["takes_gaps"] and plain:
         return fields if (mine, theirs) == (tuple(fields["x"]), tuple(fields["y"])) else None
     changed = {**fields, "x": mine, "y": theirs}
     # Taps touch one another only where there is nothing between pixels.
@@ -105,7 +103,7 @@ def with_blocks(fields: dict[str, Any], x: Images, y: Images) -> dict[str, Any] 
 
     Only where the loops walk the rows of images one by one.
     """
-    if fields["loops"] != "direct":
+    if not fields["walks_rows"]:
         return None
     changed = dict(fields)
     for name, value in (("x", x), ("y", y)):

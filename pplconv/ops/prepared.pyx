@@ -30,7 +30,6 @@ import math
 import numpy as np
 
 from pplconv import planner
-from pplconv.algorithms import im2col, sparse
 from pplconv.activations import KINDS
 from pplconv.memory.dtypes import DTYPES, array_dtype
 from pplconv.memory.mapping import discard
@@ -59,9 +58,7 @@ cdef class Prepared:
         self.threads = plan.threads
         self.most = most
         self.packing = f"{plan.packing} of {plan.numerics.weights}"
-        self.multiplies_padding = (
-            plan.algorithm in (im2col.NAME, sparse.NAME) and not problem.is_pointwise
-            and problem.padding != ((0, 0), (0, 0)))
+        self.multiplies_padding = fields["multiplies_padding"]
         numerics = plan.numerics
         self.narrows_weights = numerics.source == "f32" and numerics.weights in ("f16", "bf16")
         self.half_weights = numerics.weights == "f16"

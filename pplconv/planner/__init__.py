@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+from ..algorithms import WITHOUT_ZEROS, asked_in_turn
 from .estimating import (
     SEARCHES,
     Request,
@@ -44,11 +45,13 @@ __all__ = [
     "SEARCHES",
     "SEARCH_CONTEXTS",
     "SEARCH_SECONDS",
+    "WITHOUT_ZEROS",
     "Plan",
     "Planned",
     "Request",
     "Target",
     "as_run_here",
+    "asked_in_turn",
     "best_isa",
     "check_algorithm",
     "check_search",

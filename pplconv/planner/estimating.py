@@ -17,7 +17,7 @@ from ..algorithms import (
     Candidate,
     CoreModel,
     PlanContext,
-    depthwise_bytes,
+    only_for,
     serving,
 )
 from ..algorithms.core_model import CYCLES_PER_MICROSECOND
@@ -258,12 +258,11 @@ class Request:
         if not found:
             types = ", ".join(self.problem.permitted)
             raise ValueError(f"no kernels here compute arrays of {self.problem.dtype} in {types}")
-        # Portable kernels of one kind are no match for vectors of another, but those of depthwise
-        # convolution, which the others do not compute as such.
+        # Portable kernels of one kind are no match for vectors of another, but those of an
+        # algorithm that has no others.
         fast = [around for around in found if around.isa != "portable"]
         if fast:
-            kept = depthwise_bytes.PRODUCTS
-            fast = [a for a in found if a in fast or a.numerics.product in kept]
+            fast = [a for a in found if a in fast or only_for(a.numerics)]
         if not fast and self.problem.dtype in ("f32", "bf16"):
             # Where no bfloat16 is multiplied, float32 is what serves it.
             numerics = numerics_of(self.problem.dtype, "f32")
@@ -312,7 +311,7 @@ class Request:
         best = math.inf
         for name, around in itertools.product(names, contexts):
             module = _MODULES[name]
-            if around.numerics.product in depthwise_bytes.PRODUCTS and name != depthwise_bytes.NAME:
+            if only_for(around.numerics) not in (None, name):
                 continue
             core = CoreModel.of(around)
             unfit = module.supports(self.problem, around.numerics)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ..algorithms import kind_of
 from ..numerics import Numerics, numerics_of
 from ..sparsity import Sparsity, checked_sparsity
 
@@ -87,6 +88,16 @@ class PlanFields:
         """Block and density of sparse weights; None of dense ones."""
         found = re.search(r"sb(\d+)sd(\d+)$", self.problem)
         return None if found is None else checked_sparsity(int(found[1]), int(found[2]))
+
+    @property
+    def leaves_zeros_out(self) -> bool:
+        """Whether weights that are zero are not multiplied."""
+        return kind_of(self.algorithm).leaves_zeros_out
+
+    @property
+    def transforms(self) -> bool:
+        """Whether numbers are transformed: there are fewer products than in the direct sum."""
+        return kind_of(self.algorithm).transforms
 
     def __str__(self) -> str:
         """Lay the plan out for reading, one fact a line."""

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from ..algorithms import sparse
 from .estimating import PRUNE_METHODS, Ranked
 
 # Estimates are rarely off by more than this factor; candidates that look slower are not measured.
@@ -66,7 +65,7 @@ def pruned(ranked: list[Ranked], effort: str) -> list[Ranked]:
             methods.add(method)
             near.append(r)
     for leaves_out in (False, True):
-        kind = [r for r in ranked if (r.candidate.algorithm == sparse.NAME) is leaves_out]
+        kind = [r for r in ranked if r.candidate.leaves_zeros_out is leaves_out]
         if kind and not any(r is kind[0] for r in near):
             near.insert(1, kind[0])
     return near

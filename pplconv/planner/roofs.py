@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from ..algorithms import PlanContext
 from ..algorithms.core_model import CYCLES_PER_MICROSECOND, CoreModel, direct_sum_floor
-from ..algorithms.sparse import NAME as SPARSE
-from ..algorithms.winograd import NAME as WINOGRAD
 from ..machine.ceilings import Ceilings
 from ..problem import Problem
 from .estimating import default_context
@@ -74,11 +72,11 @@ def roofs_of(plan: PlanFields, ceilings: Ceilings | None = None) -> list[Roof]:
     problem, hertz, core = problem_of(plan), clock(ceilings), CoreModel.of(around)
     cycles = direct_sum_floor(problem, max(around.lanes, 1), core) / plan.threads
     flops = problem.flops
-    if plan.algorithm == SPARSE and plan.sparsity is not None:
+    if plan.leaves_zeros_out and plan.sparsity is not None:
         cycles, flops = cycles * plan.sparsity.share, int(flops * plan.sparsity.share)
     rate = flops * hertz / cycles if cycles else 0.0
-    # Winograd's products are fewer than those of the direct sum, so that it may be quicker.
-    name = "direct sum" if plan.algorithm == WINOGRAD else "FMA units"
+    # Fewer products than those of the direct sum may be quicker.
+    name = "direct sum" if plan.transforms else "FMA units"
     words = f"{flops / 1e6:.3g} MFLOP at {rate / 1e9:.3g} GFLOP/s"
     found = [Roof(name, cycles / hertz, words)]
     moved = bytes_of(plan, problem)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ..algorithms import sparse
+from ..algorithms import WITHOUT_ZEROS
 from .estimating import Ranked, Request
 from .pricing import least_cycles_of
 from .racing import Timed
@@ -33,8 +33,8 @@ def predicted_gain(request: Request, single: Sequence[Ranked]) -> float | None:
     if problem.sparsity is None:
         return None
     alone = replace(request, threads=1)
-    totals = (r.total for r in single if r.candidate.algorithm == sparse.NAME)
-    best = min(totals, default=None) or least_cycles_of(replace(alone, algorithm=sparse.NAME))
+    totals = (r.total for r in single if r.candidate.leaves_zeros_out)
+    best = min(totals, default=None) or least_cycles_of(replace(alone, algorithm=WITHOUT_ZEROS))
     dense = least_cycles_of(
         replace(alone, problem=replace(problem, sparsity=None), algorithm="auto")
     )
@@ -57,6 +57,6 @@ def measured_gain(timed: Iterable[Timed]) -> float | None:
     """
     best: dict[bool, float] = {}
     for t in timed:
-        kind = t.ranked.candidate.algorithm == sparse.NAME
+        kind = t.ranked.candidate.leaves_zeros_out
         best[kind] = min(t.seconds, best.get(kind, t.seconds))
     return best[False] / best[True] if len(best) == 2 and best[True] else None

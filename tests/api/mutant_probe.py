@@ -24,6 +24,7 @@ from candidates import TINY, context_of, conv_problem, describe, every_candidate
 from guarded_memory import CANARY, Arena
 from pplconv._trial import Trial
 from pplconv.algorithms import Candidate
+from pplconv.algorithms.candidate import ANSWERS
 from problems import Problem
 from pruned import prune, sparsity_of
 from reference import HALF_ULP, conv2d_reference
@@ -63,6 +64,7 @@ SPARSE = [
 ]  # fmt: skip
 # Fields that say what is computed, which only the arrays could contradict; all others say how.
 DESCRIPTION = {"loops", "geometry", "numerics", "batch", "groups", "ic", "oc", "x", "y", "matrices"}
+DESCRIPTION |= {*ANSWERS}  # for callers; no loops read them
 # No memory is a refusal too: more than is needed may be asked for.
 REFUSALS = (ValueError, LookupError, OverflowError, MemoryError)
 

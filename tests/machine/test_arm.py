@@ -11,7 +11,7 @@ import pytest
 
 from asm.registry import ISAS
 from pplconv.architecture import LADDERS
-from pplconv.machine import Machine, arm, arm_cores, caches, detect
+from pplconv.machine import Machine, arm, arm_cores, caches, detect, kernel_files
 from pplconv.wisdom import cpu_model
 from recorded_arm import CPUS, M1_OLD_SYSCTL, M1_SYSCTL, M2_SYSCTL, ArmCpu, sysctl_of, words
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from graphs import Graph
+from pplconv.network.operators import integer_steps
 from pplconv.network.session import InferenceSession
 from quantizing import S8, U8, Quantized, compared, folded, kinds
 

@@ -6,7 +6,7 @@ from functools import cache
 from unittest.mock import patch
 
 from benchmarks.corpus import kernel_rows as table
-from pplconv.machine import Machine, detect
+from pplconv.machine import Machine, detect, kernel_files
 from pplconv.planner import Target
 from recorded import MACHINES
 from recorded_arm import M1_SYSCTL, sysctl_of

@@ -120,7 +120,7 @@ def emit_convolution(
     finite = builder.all_finite(key, weight)
     fields: dict[str, Any] | None = None
     # Padding is multiplied by some methods: infinite weights would show it.
-    for algorithm in ("auto", "direct") if finite else ("direct",):
+    for algorithm in planner.asked_in_turn("auto", finite):
         plan, dense = builder.plan(problem, algorithm, activation.epilogue)
         fields = with_places(dense, x, y) if layout == "NHWC" else dense
         if fields is not None:

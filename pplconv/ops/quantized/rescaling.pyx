@@ -67,7 +67,7 @@ cdef class Rescaling:
         whole = wrapped(offset - shift * sums.sum((1, 2)))
         offsets = None
         zero = x_zero + shift
-        if fields["loops"] == "direct" and zero:
+        if fields["offsets_by_taps"] and zero:
             # Without the zero point of taps that are not there.
             bare = offset + x_zero * sums.sum((1, 2))
             offsets = wrapped(np.array([

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._checks import shown
+from ...planner import WITHOUT_ZEROS
 from ...sparsity import BLOCKS, Sparsity, checked_block
 
 __all__ = ["SparseWeights", "checked_sparse", "is_depthwise", "sparsity_of", "stored_weights"]
@@ -21,7 +22,6 @@ __all__ = ["SparseWeights", "checked_sparse", "is_depthwise", "sparsity_of", "st
 Array = NDArray[Any]
 Pair = tuple[int, int]
 
-ALGORITHM = "sparse"
 # With fewer zeros than this share no loop gains by leaving them out.
 LEAST_ZEROS = 0.1
 # Weights that natural blocks may store, as a multiple of those that are not zero.
@@ -70,14 +70,14 @@ def checked_sparse(
     named = algorithm if isinstance(algorithm, str) else ""
     if sparse is False and pair is not None:
         raise ValueError(f"block must be None with sparse=False, got {pair}")
-    if sparse is False and named == ALGORITHM:
+    if sparse is False and named == WITHOUT_ZEROS:
         raise ValueError('algorithm="sparse" contradicts sparse=False')
-    if named == ALGORITHM:
+    if named == WITHOUT_ZEROS:
         return True, pair, algorithm
     if sparse is True:
         if named != "auto":
             raise ValueError(f'algorithm must be "auto" with sparse=True, got {shown(algorithm)}')
-        algorithm = ALGORITHM
+        algorithm = WITHOUT_ZEROS
     return sparse, pair, algorithm
 
 

@@ -86,10 +86,7 @@ class _Planner:
 
     def algorithms(self) -> tuple[str, ...]:
         """What to ask for, in turn, until the loops can walk the arrays."""
-        wanted = self.settings["algorithm"]
-        if not self.finite and wanted in ("auto", "im2col"):
-            return ("direct",)
-        return (wanted, "direct") if wanted == "auto" else (wanted,)
+        return planner.asked_in_turn(self.settings["algorithm"], self.finite)
 
     def make(self, problem: ConvProblem, left: int | None, **changes: Any) -> Any:
         """Plan one convolution, with `left` bytes of scratch."""
