@@ -1,20 +1,19 @@
 """The loops: a plan's work divided over a team, tiles packed, kernels called. No GIL.
 
-===================  ===========================================================================
-``base``             `Schedule`: tasks; how arrays lie
-``gemm_loops``       1x1 and tiled im2col through the GEMM microkernel
-``direct_loops``     convolution on channels-last and blocked arrays as they lie
-``plane_loops``      convolution of few channel planes, read where they lie in a padded slab
-``sparse_loops``     weights as lists of terms; how they are packed is in ``sparse_weights.pxd``
-``winograd_loops``   pre-processing, products over all positions, post-processing; the first and
-                     the last are in ``winograd_pre.pxd`` and ``winograd_post.pxd``
-``depthwise_loops``  one input channel for each output channel
-``depthwise_byte_loops``  the same of bytes, exact
-``relayout``         NCHW to NCHWc and back
-``team_loop``        the one loop of a team: phases of tasks, hooks of its threads
-``execute``          runs of a plan, for calls and trials: team, scratch, loops, time
-``team``             how many threads a call gets just now
-===================  ===========================================================================
+=========================  =====================================================================
+``base``                   `Schedule`: tasks; how arrays lie
+``gemm_loops``             1x1 and tiled im2col through the GEMM microkernel
+``direct_loops``           convolution on channels-last and blocked arrays as they lie
+``plane_loops``            convolution of few channel planes, read in a padded slab
+``sparse_loops``           weights as lists of terms, and how they are packed
+``winograd_loops``         pre-processing, products over all positions, post-processing
+``depthwise_loops``        one input channel for each output channel
+``depthwise_byte_loops``   the same of bytes, exact
+``relayout``               NCHW to NCHWc and back
+``team_loop``              the one loop of a team: phases of tasks, hooks of its threads
+``execute``                runs of a plan, for calls and trials: team, scratch, loops, time
+``team``                   how many threads a call gets just now
+=========================  =====================================================================
 
 A plan's ``loops`` names the module that runs it. Only ``team_loop`` divides work over
 threads, and no module of this folder touches an element: that is what kernels are for.

@@ -8,7 +8,7 @@ read from channel planes as they lie. Where channels of a pixel are neighbours, 
 the panel's channels instead, and pixels stay as they are.
 
 Kernels of more than one tap may read planes that are laid into the scratch once, with their
-padding (``sparse_laid.pxd``).
+padding (``sparse_pixels.pxd``).
 
 The tile of pixels is the outer loop, and stays in L1 or L2, while the terms of all panels pass by:
 they are few bytes for many FMAs. A task is a segment of pixels and a part of the panels; parts are

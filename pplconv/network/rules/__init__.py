@@ -6,7 +6,7 @@ module                    what its rules do
 `affine`                  scales, offsets and BatchNormalization into the convolution beside
 `clamps`                  Clip, HardSigmoid and HardSwish from their pieces
 `constants`               constant operands in a row made one
-`decomposing`   operators in terms of others, as their rows say
+`decomposing`             operators in terms of others, as their rows say
 `fusing`                  activation, scale, offset and residuals into ``pplconv``'s convolutions
 `gates`                   ``x + x * g`` as ``x * (g + 1)``
 `gelu`                    ``x * (1 + Erf(x / sqrt(2))) / 2`` to Gelu
