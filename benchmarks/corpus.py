@@ -26,6 +26,8 @@ from pplconv.problem import ConvProblem
 
 MEASURED = Path(__file__).resolve().parent / "measured"
 
+# A recording is half a megabyte to two of text, which compresses to a twelfth.
+SUFFIX = ".json.xz"
 FORMAT = 1
 # What a candidate's line holds, in this order.
 COLUMNS = ("algorithm", "numerics", "bits", "blocks", "cost", "us")
@@ -244,7 +246,17 @@ def load(path: Path) -> Recording:
 
 def load_all(paths: Sequence[Path] = ()) -> dict[str, Recording]:
     """Read some files, or all of ``measured/``, by their names without the suffix."""
-    return {path.stem: load(path) for path in paths or sorted(MEASURED.glob("*.json"))}
+    return {name_of(path): load(path) for path in paths or recorded()}
+
+
+def recorded() -> list[Path]:
+    """List the files of ``measured/``."""
+    return sorted(MEASURED.glob(f"*{SUFFIX}"))
+
+
+def name_of(path: Path) -> str:
+    """Name a file without its suffix."""
+    return path.name.removesuffix(".xz").removesuffix(".json")
 
 
 def _recording(plain: Mapping[str, Any]) -> Recording:

@@ -1,8 +1,9 @@
 """Asks the present model what it would choose on recorded machines: run with ``--help``.
 
-For each case of ``measured/*.json`` the planner estimates as if it were on that machine. Its choice
-is looked up among what was measured there, so nothing is timed. A figure is the time of the best
-candidate as a part of the chosen one's: 1 is a perfect choice, 0.8 one that takes 25 % too long.
+For each case of ``measured/*.json.xz`` the planner estimates as if it were on that machine. Its
+choice is looked up among what was measured there, so nothing is timed. A figure is the time of the
+best candidate as a part of the chosen one's: 1 is a perfect choice, 0.8 one that takes 25 % too
+long.
 
 A choice that was not measured counts as the nearest one that was, of the same method and tile; its
 blocks differ. Where there is none, the case is left out. Both are counted. Figures say nothing of

@@ -1,7 +1,7 @@
 """Times what could serve each layer, for models to be judged by: run with ``--help``.
 
 Of every layer, layout and team, the best candidates of each algorithm by estimate are run in turns,
-each shown to be right before. The file, ``measured/<vendor>-<family>-<model>-<isa>.json``, is
+each shown to be right before. The file, ``measured/<vendor>-<family>-<model>-<isa>.json.xz``, is
 written whenever a layer is done; Ctrl-C loses no more than the layer at hand, and ``--resume`` goes
 on. ``PPLCONV_MAX_ISA`` measures a lower instruction set, in a file of its own.
 """
@@ -25,6 +25,7 @@ import pplconv
 from benchmarks import machine, options, wisdom
 from benchmarks.corpus import (
     MEASURED,
+    SUFFIX,
     Case,
     CorpusError,
     Measured,
@@ -370,7 +371,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _begin(chosen: argparse.Namespace, request: Request) -> tuple[Path, Recording]:
     """Open the file that the run goes on with, or begin a new one."""
     fresh = Recording(current_machine(), request.context().isa, request.tolerance)
-    path = chosen.out or MEASURED / f"{fresh.name}.json"
+    path = chosen.out or MEASURED / f"{fresh.name}{SUFFIX}"
     if not path.exists() or chosen.replace:
         return path, fresh
     if not chosen.resume:

@@ -9,6 +9,7 @@ and holds the run against the figures to reach.
 from __future__ import annotations
 
 import json
+import lzma
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -323,11 +324,12 @@ def remarks(
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write `text` to `path`, all of it or, if interrupted, nothing."""
+    """Write `text` to `path`, all of it or, if interrupted, nothing; ``.xz`` is compressed."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        temporary.write_text(text, encoding="utf-8")
+        content = text.encode("utf-8")
+        temporary.write_bytes(lzma.compress(content) if path.suffix == ".xz" else content)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -336,7 +338,7 @@ def write_whole(path: Path, text: str) -> None:
 def read_whole(
     path: Path, build: Callable[[Any], Built], error: type[ValueError], otherwise: str
 ) -> Built:
-    """Read a file of JSON, and build what it describes.
+    """Read a file of JSON, compressed if it ends in ``.xz``, and build what it describes.
 
     Parameters
     ----------
@@ -349,7 +351,10 @@ def read_whole(
         What is said then of a file that `build` cannot take.
     """
     try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
+        content = path.read_bytes()
+        plain = json.loads(lzma.decompress(content) if path.suffix == ".xz" else content)
+    except (lzma.LZMAError, EOFError) as reason:
+        raise error(f"{path} cannot be decompressed: {reason}") from None
     except OSError as reason:
         raise error(f"{path}: {reason.strerror or reason}") from None
     except ValueError as reason:

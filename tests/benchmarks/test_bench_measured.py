@@ -6,6 +6,7 @@ Nothing here is timed: the machines that a model is judged by are those of the f
 from __future__ import annotations
 
 import json
+import lzma
 import math
 from dataclasses import replace
 
@@ -20,7 +21,7 @@ from pplconv.machine import Machine, current
 from pplconv.planner import Request
 from pplconv.problem import ConvProblem
 
-FILES = sorted(corpus.MEASURED.glob("*.json"))
+FILES = corpus.recorded()
 
 # Of each recorded machine: the geometric mean of the best time / the time of the model's choice,
 # and the worst case. Both are a little below what the model reaches, so that a change of it that
@@ -44,14 +45,14 @@ TINY = ["--nets", "mobilenet", "--layers", "conv11|conv6/dw"]
 
 
 def test_every_file_has_a_floor_and_no_other():
-    assert sorted(FLOORS) == [path.stem for path in FILES]
+    assert sorted(FLOORS) == [corpus.name_of(path) for path in FILES]
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FILES, ids=corpus.name_of)
 def test_the_model_chooses_as_well_as_it_did(path):
     verdicts = judge_model.judge(corpus.load(path))
-    mean, worst = FLOORS[path.stem]
+    mean, worst = FLOORS[corpus.name_of(path)]
     left_out = judge_model.counted(verdicts)[judge_model.LEFT_OUT]
     assert left_out <= MOST_LEFT_OUT * len(verdicts)
     lowest = judge_model.worst(verdicts, 1)[0]
@@ -59,12 +60,12 @@ def test_the_model_chooses_as_well_as_it_did(path):
     assert lowest.ratio >= worst, lowest
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FILES, ids=corpus.name_of)
 def test_files_are_as_the_tool_writes_them(path):
     found = corpus.load(path)
-    assert found.name == path.stem
-    assert corpus.text_of(found) == path.read_text(encoding="utf-8")
-    assert path.stat().st_size < 1.5e6
+    assert found.name == corpus.name_of(path)
+    assert corpus.text_of(found) == lzma.decompress(path.read_bytes()).decode()
+    assert path.stat().st_size < 1.5e5
     keys = [case.key for case in found.cases]
     assert len(set(keys)) == len(keys)
     assert {case.run for case in found.cases} <= set(range(len(found.runs)))
@@ -103,6 +104,17 @@ def test_what_is_written_is_read_back(tmp_path):
     assert written.name == "amd-25-1-avx2"
     lines = path.read_text().splitlines()
     assert sum(line.startswith('["pointwise"') for line in lines) == 2
+
+
+def test_what_is_compressed_is_read_as_what_is_not(tmp_path):
+    plain, packed = tmp_path / "r.json", tmp_path / "r.json.xz"
+    for path in (plain, packed):
+        corpus.save(recording(), path)
+    assert lzma.decompress(packed.read_bytes()) == plain.read_bytes()
+    assert corpus.load(packed) == corpus.load(plain)
+    packed.write_bytes(packed.read_bytes()[:-40])
+    with pytest.raises(CorpusError, match=r"r\.json\.xz cannot be decompressed"):
+        corpus.load(packed)
 
 
 def test_rates_are_those_of_the_present_model(tmp_path):

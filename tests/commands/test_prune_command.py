@@ -151,7 +151,7 @@ def test_a_file_that_cannot_be_replaced_stays(arguments, tmp_path, monkeypatch, 
     def full(*_args):
         raise OSError("no space left")
 
-    monkeypatch.setattr(prune_command.files, "replace", full)
+    monkeypatch.setattr(prune_command.wisdom_files, "replace", full)
     assert command.main([*arguments, SHAPE, f"--output={path}"]) == 2
     assert "no space left" in capsys.readouterr().err
     assert path.read_bytes() == b"before"

@@ -1,7 +1,12 @@
 """The plans of every shape file on every recorded machine, as lines that can be compared.
 
-``python tests/planner/golden_plans.py`` writes them anew beside this file, for a change that is to
-change plans; the commit says which ones, and why.
+``python tests/planner/golden_plans.py`` writes ``golden.txt`` anew beside this file, for a change
+that is to change plans; the commit says which ones, and why.
+
+A line of the file is a problem: each choice with the machines that make it, and behind the bar a
+digest of all that each machine's plan says, in the order of `TARGETS`::
+
+    mb1ic3... f32 NCHW 1: direct direct_f32_6x16_avx2 x1 @ epyc laptop; im2col ... | 1a2b3c4d ...
 """
 
 from __future__ import annotations
@@ -9,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +28,7 @@ from pplconv.planner import Request, plan_problem
 from pplconv.problem import ConvProblem
 from targets import TARGETS, target_of
 
-GOLDEN = Path(__file__).resolve().parent / "golden"
+GOLDEN = Path(__file__).resolve().parent / "golden.txt"
 # Type, layout, channels of a block, team.
 CASES = (
     ("f32", "NCHW", 0, 1),
@@ -59,12 +64,44 @@ def lines(machine: str) -> Iterator[str]:
             )
 
 
+def merged(found: Mapping[str, Sequence[str]]) -> str:
+    """Write the lines of all machines as one line a problem."""
+    text = []
+    for row in zip(*found.values(), strict=True):
+        choices: dict[str, list[str]] = {}
+        digests = []
+        for machine, line in zip(found, row, strict=True):
+            problem, said = line.split(": ")
+            choice, digest = said.rsplit(" ", 1)
+            choices.setdefault(choice, []).append(machine)
+            digests.append(digest)
+        chosen = "; ".join(f"{choice} @ {' '.join(by)}" for choice, by in choices.items())
+        text.append(f"{problem}: {chosen} | {' '.join(digests)}\n")
+    return "".join(text)
+
+
+def kept() -> dict[str, list[str]]:
+    """Read the golden file: the lines of each machine."""
+    found: dict[str, list[str]] = {machine: [] for machine in TARGETS}
+    for line in GOLDEN.read_text(encoding="utf-8").splitlines():
+        problem, said = line.split(": ")
+        chosen, digests = said.split(" | ")
+        by_machine = {}
+        for part in chosen.split("; "):
+            choice, machines = part.split(" @ ")
+            by_machine |= dict.fromkeys(machines.split(), choice)
+        for machine, digest in zip(TARGETS, digests.split(), strict=True):
+            found[machine].append(f"{problem}: {by_machine[machine]} {digest}")
+    return found
+
+
 def main() -> None:
     """Write every machine's lines."""
-    GOLDEN.mkdir(exist_ok=True)
+    found = {}
     for name in TARGETS:
-        (GOLDEN / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines(name)))
+        found[name] = list(lines(name))
         print(name)
+    GOLDEN.write_text(merged(found), encoding="utf-8")
 
 
 if __name__ == "__main__":
