@@ -80,6 +80,16 @@ def test_instruction_sets():
     } == LADDERS
 
 
+def test_the_oldest_opset():
+    """Page and docstring say what is checked; read as text, since ONNX need not be there."""
+    network = ROOT / "pplconv" / "network"
+    checking = (network / "checking.py").read_text(encoding="utf-8")
+    (oldest,) = re.findall(r"^OLDEST_OPSET = (\d+)$", checking, re.MULTILINE)
+    for path in (ROOT / "docs" / "networks.md", network / "session.py"):
+        said = re.findall(r"[Oo]psets? (\d+) to\s+the newest", path.read_text(encoding="utf-8"))
+        assert said == [oldest], path
+
+
 def rooms() -> list[str]:
     (table,) = tables(section(ROOT / "docs" / "architecture.md", "the-rooms"))
     return [name for row in table[1:] for name in re.findall(r"`([\w/]+)`", row[0])]
