@@ -50,12 +50,15 @@ extensions = [
     "numpydoc",
     "myst_parser",
     "sphinx_gallery.gen_gallery",
+    "sphinxcontrib.mermaid",
 ]
 templates_path = [str(ROOT / "docs" / "_templates")]  # autosummary looks beside the sources
 
 # What the Markdown pages may hold; anchors of headings are GitHub's.
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
+# GitHub draws such fences, too.
+myst_fence_as_directive = ["mermaid"]
 # A fence without a language is text; `sh` and `console` are not coloured by guesswork.
 highlight_language = "none"
 pygments_style = "friendly"

@@ -115,6 +115,14 @@ if not TYPE_CHECKING:  # with it, checkers would accept any name
         globals()[name] = value
         return value
 
+    def _quantize_model() -> object:
+        from .network.calibration import quantize_model
+
+        return quantize_model
+
+    # A name of `quant`, which stands below networks and imports nothing of them.
+    quant._provide("quantize_model", _quantize_model)
+
 
 def __dir__() -> list[str]:
     return sorted(__all__)

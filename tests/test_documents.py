@@ -34,8 +34,10 @@ def test_every_link_leads_somewhere(page):
             continue
         path, name = follow(page, link)
         assert path.exists(), f"{link}: no such file"
-        if name:
-            text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8") if name else ""
+        if re.fullmatch(r"L\d+", name):
+            assert int(name[1:]) <= text.count("\n"), f"{link}: no such line"
+        elif name:
             assert name in {found for found, *_ in headings(text)}, f"{link}: no such heading"
 
 
@@ -78,6 +80,16 @@ def test_instruction_sets():
     assert {
         ARCHITECTURES[arch]: tuple(re.findall(r"`(\w+)`", names)) for names, arch in found
     } == LADDERS
+
+
+def test_the_oldest_opset():
+    """Page and docstring say what is checked; read as text, since ONNX need not be there."""
+    network = ROOT / "pplconv" / "network"
+    checking = (network / "checking.py").read_text(encoding="utf-8")
+    (oldest,) = re.findall(r"^OLDEST_OPSET = (\d+)$", checking, re.MULTILINE)
+    for path in (ROOT / "docs" / "networks.md", network / "session.py"):
+        said = re.findall(r"[Oo]psets? (\d+) to\s+the newest", path.read_text(encoding="utf-8"))
+        assert said == [oldest], path
 
 
 def rooms() -> list[str]:

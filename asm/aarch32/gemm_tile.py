@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from asm.aarch32.emit import Vector
 from asm.contract import FLAGS, GEMM
+from asm.fitting import require
 from asm.registry import ISAS, Kernel
 from asm.writer import Writer, pieces
 
@@ -38,10 +39,10 @@ class Tile:
         registers = ISAS[kernel.isa].vector_registers
         self.b = list(range(self.nv))
         self.a = list(range(self.nv, _OPERANDS))
+        require(kernel, self.nv + 1, _OPERANDS, "vector registers of A and B")
+        require(kernel, _OPERANDS + self.mr * self.nv)
         # The caller's q4-q7 come last.
         free = [*range(8, registers), *range(_OPERANDS, 8)]
-        if not self.a or len(free) < self.mr * self.nv:
-            raise ValueError(f"{kernel.symbol} does not fit {registers} registers")
         self.accumulators = free[: self.mr * self.nv]
         self.saved_vectors = [r for r in range(4, 8) if r in self.accumulators]
         self.labels = 0

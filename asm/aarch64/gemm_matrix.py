@@ -23,6 +23,7 @@ from asm.aarch64.gemm_steps import Steps
 from asm.aarch64.near_elements import NearElements
 from asm.aarch64.products import BY_MATRIX
 from asm.contract import FLAGS
+from asm.fitting import require
 
 # Loads a pair of rows or of columns into a register.
 Load = Callable[[int, int], None]
@@ -44,8 +45,7 @@ class MatrixSteps(Steps):
         self.holds_a = self.pairs < pairs_of_columns
         held = min(self.pairs, pairs_of_columns)
         passing = min(max(self.pairs, pairs_of_columns), free - held)
-        if passing < 1:
-            raise ValueError(f"{self.kernel.symbol} does not fit 32 registers")
+        require(self.kernel, rows * self.nv + 1 + held + max(passing, 1))
         sizes = (held, passing) if self.holds_a else (passing, held)
         self.a = list(range(sizes[0]))
         self.b = list(range(sizes[0], sum(sizes)))

@@ -14,7 +14,9 @@ from collections.abc import Sequence
 
 from asm.aarch64.emit import Writer, chunk_letter
 from asm.aarch64.gemm_tile import CALLEE_SAVED, Tile
+from asm.aarch64.half_chains import CHAIN
 from asm.aarch64.products import PERMUTED, by_element, multiply
+from asm.fitting import require
 from asm.registry import Kernel
 
 OFFSETS = ("x11", "x12", "x13")  # of the vectors of B but the first
@@ -34,11 +36,16 @@ class Steps(Tile):
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)
         self.product = by_element(kernel.dtype, self.v)
+        require(kernel, self.nv - 1, len(OFFSETS), "general registers of vectors of B")
         offsets = OFFSETS[: self.nv - 1]
         self.b_places = ["[x2]", *(f"[x2, {x}]" for x in offsets)]
         # Pointers to rows of A, where its elements are neighbours.
         free = ("x1", "x4", "x16", "x17", *(x for x in OFFSETS if x not in offsets))
-        self.rows = [*free, *CALLEE_SAVED][: self.mr]
+        # Sums in half precision count the terms of a chain in one of them.
+        counter = {CHAIN} if kernel.dtype == "f16" else set()
+        pointers = [x for x in (*free, *CALLEE_SAVED) if x not in counter]
+        require(kernel, self.mr, len(pointers), "general registers that point to rows of A")
+        self.rows = pointers[: self.mr]
         self.saved = [x for x in CALLEE_SAVED if x in self.rows]
         self.other_a = self.second_column() if kernel.tuning == "inorder" else []
         self.saved_vectors += [r for r in self.other_a if r >= 8 and r not in self.saved_vectors]

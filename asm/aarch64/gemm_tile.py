@@ -17,7 +17,8 @@ from asm.aarch64.lanes import Partial
 from asm.aarch64.near_elements import near_elements
 from asm.aarch64.products import PERMUTED
 from asm.contract import FLAGS, GEMM, Contract
-from asm.registry import ELEMENT_BYTES, ISAS, PRODUCTS, Kernel
+from asm.fitting import require
+from asm.registry import ELEMENT_BYTES, PRODUCTS, Kernel
 
 CALLEE_SAVED = tuple(f"x{r}" for r in range(19, 29))
 # Multiples of the distance from vector to vector, where whole rows are gone over.
@@ -48,6 +49,8 @@ class Tile:
         self.partial = Partial(self.w, self.v)
         self.mr = kernel.mr
         self.nv = kernel.vectors
+        apart = "general registers of distances between vectors"
+        require(kernel, self.nv - 1, len(_VECTORS_APART), apart)
         self.arrange_registers()
         self.saved_vectors = [r for r in range(8, 16) if r in self.used()]
 
@@ -67,15 +70,15 @@ class Tile:
         self.accumulators = self.registers_of_c(self.mr, after + len(self.others))
         taken = {*self.b, *self.others, *self.accumulators}
         low = [r for r in range(16) if r not in taken]
+        # Rows that have no register of their own pass through two.
+        require(self.kernel, 16 - len(low) + min(self.mr, 2), 16, "vector registers below v16")
         self.near = near_elements(self.mr, self.nv, self.v.lanes, low)
 
     def registers_of_c(self, rows: int, first: int) -> list[int]:
         """Accumulators of so many rows, from the registers that are not below `first`."""
         # The caller's v8-v15 come last.
         free = [*range(16, 32), *range(15, first - 1, -1)]
-        if len(free) < rows * self.nv:
-            registers = ISAS[self.kernel.isa].vector_registers
-            raise ValueError(f"{self.kernel.symbol} does not fit {registers} registers")
+        require(self.kernel, first + rows * self.nv)
         return free[: rows * self.nv]
 
     def _chunks_of_a(self) -> list[tuple[int, int]]:

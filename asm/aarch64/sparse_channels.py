@@ -14,6 +14,7 @@ from asm.aarch64.gemm_tile import CALLEE_SAVED
 from asm.aarch64.products import by_element, multiply
 from asm.aarch64.sparse import Follow, Sparse, nothing
 from asm.contract import SPARSE_CHANNELS
+from asm.fitting import require
 from asm.registry import ISAS, Kernel
 
 # The epilogue has those after the first; the last of them is a place of long turns, too, which have
@@ -31,6 +32,9 @@ class _Channels(Sparse):
     def arrange_registers(self) -> None:
         """Share the registers out among elements of pixels, weights and C."""
         spare = ISAS[self.kernel.isa].vector_registers - (self.mr + 1) * self.nv
+        # An element is loaded while the one before is multiplied.
+        require(self.kernel, (self.mr + 1) * self.nv + 2)
+        require(self.kernel, self.mr, len(_ROWS), "general registers that point to pixels")
         self.a = list(range(min(spare, _MOST_ELEMENTS)))
         self.b = list(range(len(self.a), len(self.a) + self.nv))
         self.accumulators = self.registers_of_c(self.mr, self.b[-1] + 1)

@@ -22,6 +22,7 @@ from asm.aarch64.products import by_element, multiply
 from asm.aarch64.row_ends import row_ends
 from asm.aarch64.sparse import VECTOR, Follow, Sparse, nothing
 from asm.contract import SPARSE_PIXELS
+from asm.fitting import require_vectors
 from asm.registry import PRODUCTS, Kernel
 
 # Of the vectors of a row that ends at n, but the first.
@@ -155,6 +156,7 @@ class _Quads(_Pixels):
 
     def arrange_registers(self) -> None:
         """Share the registers out among weights, rows of four terms and one more, and C."""
+        require_vectors(self.kernel, (1, 2, 4))
         self.a = list(range(-(-self.values_bytes // VECTOR)))
         self.b = list(range(len(self.a), len(self.a) + self.kernel.kr + 1))
         self.accumulators = self.registers_of_c(self.mr, self.b[-1] + 1)

@@ -31,6 +31,7 @@ from collections.abc import Callable
 from textwrap import wrap
 
 from asm.contract import FLAGS, GEMM
+from asm.fitting import require
 from asm.registry import Kernel
 from asm.x86_64.emit import CALLEE_SAVED, frame
 from asm.x86_64.gemm_tile import Tile
@@ -72,7 +73,9 @@ class _Gemm(Tile):
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)
-        self.pointers = _A_POINTERS[: -(-self.mr // ROWS_PER_POINTER)]
+        pointers = -(-self.mr // ROWS_PER_POINTER)
+        require(kernel, pointers, len(_A_POINTERS), "general registers that point to rows of A")
+        self.pointers = _A_POINTERS[:pointers]
         self.multiples = list(row_multiples(self.mr))
         taken = {_MULTIPLES[m] for m in self.multiples} | set(self.pointers)
         free = [r for r in ("r11", "r15", "r14", "r13", "r12", "rbp", "rbx") if r not in taken]
@@ -80,8 +83,7 @@ class _Gemm(Tile):
         self.unroll = 2 if self.mr * self.nv > 12 else 4
         masks = 0 if self.v.masked else self.nv
         wanted = masks + 1 + (self.unroll > 2)
-        if len(free) < wanted:
-            raise ValueError(f"{kernel.symbol} needs more general registers than there are")
+        require(kernel, len(taken) + wanted, len(taken) + len(free), "general registers")
         self.masks, self.ahead = free[:masks], free[masks]
         self.b_three = free[masks + 1] if self.unroll > 2 else ""
         # Small tiles have registers to count the first turns in; large tiles have the time to count

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from asm.contract import FLAGS, GEMM, Contract
+from asm.fitting import require
 from asm.registry import ISAS, PRODUCTS, Kernel
 from asm.writer import Writer
 from asm.x86_64.emit import Vector
@@ -26,6 +27,7 @@ _VECTORS = (
     "[rax + rcx*2]",
     "[rax + r10]",
 )
+_MASKS = 7  # k1 to k7: an instruction with k0 has no mask
 
 RowAction = Callable[[int, int, str, bool], None]  # row, vector, address, tail
 
@@ -38,6 +40,8 @@ class Tile:
     """
 
     arguments: Contract = GEMM
+    # Registers of broadcasts that are under way at a time, at least.
+    broadcasts = 1
 
     def __init__(self, kernel: Kernel, first: int = 0, w: Writer | None = None) -> None:
         self.kernel = kernel
@@ -59,9 +63,15 @@ class Tile:
         # and an instruction. With more, one broadcast feeds several FMAs.
         self.embedded = self.v.masked and self.nv == 1 and self.multiply.broadcasts
         # A product that is added by itself takes a register, but for the last with a broadcast.
-        wanted = 0 if self.embedded else 1 + (bool(self.multiply.add) and self.nv > 1)
-        if len(self.temps) < wanted:
-            raise ValueError(f"{kernel.symbol} does not fit {registers} registers")
+        wanted = len(self.b)
+        if not self.embedded:
+            wanted += self.broadcasts + (bool(self.multiply.add) and self.nv > 1)
+        # A clip has two bounds, and a part of a vector on AVX2 goes through two registers.
+        wanted = max(wanted, 2)
+        require(kernel, self.mr * self.nv + wanted + bool(self.multiply.widen))
+        require(kernel, self.nv, len(_VECTORS), "addresses of vectors")
+        if self.v.masked:
+            require(kernel, self.nv, _MASKS - self.row_masks(), "mask registers")
         # Addresses of tail masks on AVX2; AVX-512 has registers of its own for them.
         self.masks: list[str] = []
         self.partial = Partial(self.w, self.v)
@@ -69,6 +79,10 @@ class Tile:
     def loaded(self) -> int:
         """How many registers a row of B is loaded into."""
         return self.nv
+
+    def row_masks(self) -> int:
+        """How many mask registers a kernel has for something else than rows of C."""
+        return 0
 
     def acc(self, m: int, j: int) -> str:
         """Register of vector `j` of row `m` of C."""

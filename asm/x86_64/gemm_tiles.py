@@ -27,6 +27,7 @@ bits depend neither on the tile nor on the team.
 from __future__ import annotations
 
 from asm.contract import FLAGS, GEMM
+from asm.fitting import require
 from asm.registry import GEMM_TILES, PRODUCTS, Kernel
 from asm.writer import Marked, Writer
 from asm.x86_64.emit import frame
@@ -53,6 +54,8 @@ class _GemmTiles:
         self.kernel, self.w = kernel, Writer()
         self.mr, self.nv = kernel.mr, kernel.vectors
         self.tile_rows = -(-self.mr // ROWS)
+        require(kernel, self.tile_rows, len(_A), "tile registers of A")
+        require(kernel, self.nv, len(_B), "tile registers of B")
         self.product = _PRODUCTS[kernel.dtype]
         self.floats = PRODUCTS[kernel.dtype].sum == "f32"
 

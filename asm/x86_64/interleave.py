@@ -13,6 +13,7 @@ allow, for they compete with the products:
 
 from __future__ import annotations
 
+from asm.fitting import require_vectors
 from asm.registry import ELEMENT_BYTES, PRODUCTS, Kernel
 from asm.writer import Writer
 from asm.x86_64.emit import Vector
@@ -39,6 +40,7 @@ class Interleave:
         self.w, self.v, self.vectors, self.kr = w, v, kernel.vectors, kernel.kr
         self.item = ELEMENT_BYTES[PRODUCTS[kernel.dtype].a]
         row = kernel.nr * self.item
+        require_vectors(kernel, (1, 2, 4, 8))
         self.width = min(row, v.bytes)  # bytes of a load
         self.parts = row // self.width  # loads of a row
         # How many registers the rows of a part fill; those of 8 bytes have one each.

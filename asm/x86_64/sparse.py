@@ -19,6 +19,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from textwrap import wrap
 
+from asm.fitting import require
 from asm.registry import PRODUCTS, Kernel
 from asm.writer import Writer
 from asm.x86_64.emit import CALLEE_SAVED, frame
@@ -54,8 +55,8 @@ class Sparse(Tile):
         super().__init__(kernel, w=w)
         free = [r for r in self.free if r not in self.taken()]
         self.masks = [] if self.v.masked else free[: self.nv]
-        if not self.v.masked and len(self.masks) < self.nv:
-            raise ValueError(f"{kernel.symbol} needs more general registers than there are")
+        if not self.v.masked:
+            require(kernel, self.nv, len(self.masks), "general registers of masks")
         left = [r for r in free if r not in self.masks]
         # The row of the next panel's C to fetch, and how many are left; without registers for them
         # C is fetched before its terms.

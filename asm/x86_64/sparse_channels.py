@@ -8,9 +8,12 @@ the user's array as it lies where channels are neighbours. On AVX-512 the FMA br
 from __future__ import annotations
 
 from asm.contract import SPARSE_CHANNELS
+from asm.fitting import require
 from asm.registry import Kernel
 from asm.x86_64.gemm import ROWS_PER_POINTER, row_address, row_multiples
 from asm.x86_64.sparse import SparseFloats
+
+_POINTERS = ("rsi", "r14")
 
 
 class _Channels(SparseFloats):
@@ -29,7 +32,9 @@ class _Channels(SparseFloats):
     @property
     def pointers(self) -> tuple[str, ...]:
         """Registers that point to the input, for the pixels of each."""
-        return ("rsi", "r14")[: -(-self.mr // ROWS_PER_POINTER)]
+        needed = -(-self.mr // ROWS_PER_POINTER)
+        require(self.kernel, needed, len(_POINTERS), "general registers that point to pixels")
+        return _POINTERS[:needed]
 
     @property
     def width(self) -> int:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from asm.contract import FLAGS, SPARSE_PIXELS
+from asm.fitting import require
 from asm.registry import Kernel
 from asm.writer import Writer
 from asm.x86_64.emit import Vector
@@ -23,6 +24,7 @@ from asm.x86_64.sparse import STEP, Sparse
 
 # Mask registers of the parts of a row, beside those of sums.
 _ROW_MASKS = ("k5", "k6")
+_NOT_OF_SUMS = 3  # k5 to k7
 _WORD = 4
 # General registers of a row's tail on AVX2: where its last word begins, or its last byte; of less
 # than a word where the byte in the middle is, and by how much two bytes are shifted.
@@ -44,6 +46,11 @@ class _Groups(Sparse):
     def loaded(self) -> int:
         """Registers that the pixels of a group are mixed in."""
         return self.mixer.registers
+
+    def row_masks(self) -> int:
+        """How many mask registers are not those of rows of C: parts of rows of pixels have some."""
+        require(self.kernel, self.mixer.parts, len(_ROW_MASKS), "mask registers of parts of a row")
+        return _NOT_OF_SUMS
 
     def taken(self) -> list[str]:
         """General registers that an orientation has of its own."""

@@ -24,6 +24,7 @@ class _Pair(Pixels):
 
     free = ("rbp", "r12", "r13", "r14")
     together = 2
+    broadcasts = 2
 
     def taken(self) -> list[str]:
         """General registers of the second channel."""

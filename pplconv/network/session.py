@@ -54,7 +54,7 @@ class InferenceSession:
     Parameters
     ----------
     model : str, os.PathLike, bytes or onnx.ModelProto
-        The network. Opsets 7 to the newest. A file is mapped: while the session lives it may be
+        The network. Opsets 6 to the newest. A file is mapped: while the session lives it may be
         replaced, but not written to.
     threads : int, optional
         Size of the team; as for `Conv2d`.

@@ -13,7 +13,7 @@ A number q of a quantized array stands for ``scale * (q - zero_point)``.
 `pplconv.Conv2d.quantize` uses all of them; docs/quantization.md has examples.
 """
 
-from importlib import import_module
+from collections.abc import Callable
 from typing import Any
 
 from .numbers import dequantize, quantize, signal_to_noise
@@ -22,9 +22,16 @@ from .weights import quantize_weights
 
 __all__ = ["dequantize", "observe", "quantize", "quantize_weights", "signal_to_noise"]
 
+_PROVIDED: dict[str, Callable[[], Any]] = {}
+
+
+def _provide(name: str, load: Callable[[], Any]) -> None:
+    """Take a name that a room above has, which is loaded when it is asked for first."""
+    _PROVIDED[name] = load
+
 
 def __getattr__(name: str) -> Any:
-    # Networks need ONNX, and stand above: they are made of what is here.
-    if name != "quantize_model":
+    if name not in _PROVIDED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module("..network.calibration", __name__).quantize_model
+    value = globals()[name] = _PROVIDED[name]()
+    return value

@@ -11,7 +11,9 @@ from onnx import TensorProto, helper
 
 from evaluating import evaluate
 from graphs import Graph, fused, operators, rewritten
+from pplconv import InferenceSession
 from pplconv.network import folding
+from pplconv.network.checking import OLDEST_OPSET
 from pplconv.network.loading import load
 from pplconv.network.opsets import OPSET
 from pplconv.network.preparing import prepare, specialize
@@ -42,13 +44,28 @@ def of_opset(opset: int) -> Graph:
     return g
 
 
-@pytest.mark.parametrize("opset", [7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 20, 21, 22, 23, 24])
+@pytest.mark.parametrize("opset", [*range(7, 19), *range(20, 25)])
 def test_all_opsets(opset):
     g = of_opset(opset)
     result = rewritten(g, g.last)
     assert result.model.opset_imports[""] == OPSET
     assert operators(result)["pplconv::Conv"] == 2
     assert not {"Pad", "Dropout", "BatchNormalization", "Clip"} & set(operators(result))
+
+
+def test_the_oldest_opset():
+    """Which onnxruntime does not compute, so the next one judges it."""
+    outputs = []
+    for opset in (OLDEST_OPSET, OLDEST_OPSET + 1):
+        g = of_opset(opset)
+        outputs += InferenceSession(g.model(g.last), threads=1).run(None, g.feed)
+    assert outputs[0].tobytes() == outputs[1].tobytes()
+
+
+def test_an_opset_that_is_too_old():
+    g = of_opset(OLDEST_OPSET - 1)
+    with pytest.raises(ValueError, match=f"of opset 5: expected one from {OLDEST_OPSET} to"):
+        load(g.model(g.last))
 
 
 def test_the_newest_opset():

@@ -1,0 +1,129 @@
+"""Tiles at the limit of registers are generated, and larger ones are refused in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from asm.build import generated
+from asm.registry import ISAS, SPARSE_OPERATIONS, SPARSE_PANELS, Kernel, kernels
+from cases import each
+
+REFUSAL = (
+    r"pplconv_\w+: a tile of \d+ x \d+ \(\d+ vectors? a row\) on {isa} "
+    r"(needs \d+ [a-z]+ [\w ]+, and there are \d+|is none of those with [\d, ]+ vectors a row)"
+)
+# More rows and vectors than any instruction set has registers for.
+MOST_ROWS, MOST_VECTORS = 40, 16
+# Registers of vectors in assembly, by machine.
+VECTORS = {"x86_64": r"\b[xyz]mm(\d+)\b", "aarch64": r"\b[vq](\d+)\b", "armv7l": r"\bq(\d+)\b"}
+
+
+def families() -> list[Kernel]:
+    """One kernel of each family of tiles that a generator writes."""
+    found = {
+        (kernel.op, kernel.isa, kernel.dtype, kernel.tuning): kernel
+        for kernel in kernels()
+        if kernel.op in ("gemm", *SPARSE_OPERATIONS) and kernel.source == "generator"
+    }
+    return list(found.values())
+
+
+def name(kernel: Kernel) -> str:
+    return "_".join(filter(None, (kernel.op, kernel.dtype, kernel.isa, kernel.tuning)))
+
+
+def tile(family: Kernel, rows: int, vectors: int) -> Kernel:
+    return replace(family, mr=rows, nr=vectors * family.lanes)
+
+
+def text_or_refusal(kernel: Kernel) -> str | None:
+    """Give the text of a kernel; None where it is refused, which no other error may stand for."""
+    try:
+        return generated(kernel)
+    except ValueError as error:
+        assert re.fullmatch(REFUSAL.format(isa=kernel.isa), str(error)), error
+        assert f" {kernel.nr} (" in str(error)
+        return None
+
+
+def sizes(family: Kernel) -> tuple[int, ...]:
+    """Rows that tiles of a family may have."""
+    return SPARSE_PANELS if family.op == "sparse_pixels" else tuple(range(1, MOST_ROWS))
+
+
+def largest_tiles(family: Kernel) -> Iterator[Kernel]:
+    """Give the largest tile of each number of vectors; all that is larger is refused."""
+    for vectors in range(1, MOST_VECTORS):
+        fit = [rows for rows in sizes(family) if text_or_refusal(tile(family, rows, vectors))]
+        assert fit == list(sizes(family)[: len(fit)])
+        if fit:
+            yield tile(family, fit[-1], vectors)
+
+
+@each("family", families(), name)
+def test_the_largest_tile_is_generated_and_a_larger_one_is_refused(family):
+    largest = {kernel.vectors: kernel for kernel in largest_tiles(family)}
+    isa = ISAS[family.isa]
+    for vectors, kernel in largest.items():
+        text = generated(kernel)
+        used = {int(number) for number in re.findall(VECTORS[isa.machine], text)}
+        assert max(used) < isa.vector_registers
+        if isa.machine == "x86_64":
+            masks = {int(number) for number in re.findall(r"\bk(\d+)\b", text)}
+            assert not masks or max(masks) < 8
+        following = [rows for rows in sizes(family) if rows > kernel.mr][:1]
+        for rows in following:
+            assert text_or_refusal(tile(family, rows, vectors)) is None
+    widest = largest[max(largest)]
+    assert text_or_refusal(tile(family, 1, widest.vectors + 1)) is None
+    assert text_or_refusal(tile(family, widest.mr, widest.vectors + 1)) is None
+    # The registry asks for none that does not fit.
+    for kernel in kernels():
+        if replace(kernel, mr=family.mr, nr=family.nr) == family:
+            assert kernel.mr <= largest[kernel.vectors].mr
+
+
+@pytest.mark.parametrize(
+    ("kernel", "said"),
+    [
+        (
+            Kernel("gemm", "f32", "avx512", 29, 16, 1, "generator"),
+            "pplconv_gemm_f32_29x16_avx512: a tile of 29 x 16 (1 vector a row) on avx512 needs 3 "
+            "general registers that point to rows of A, and there are 2",
+        ),
+        (
+            Kernel("gemm", "f32", "avx512", 15, 32, 1, "generator"),
+            "pplconv_gemm_f32_15x32_avx512: a tile of 15 x 32 (2 vectors a row) on avx512 needs "
+            "33 vector registers, and there are 32",
+        ),
+        (
+            Kernel("gemm", "f32", "neon", 18, 4, 1, "generator"),
+            "pplconv_gemm_f32_18x4_neon: a tile of 18 x 4 (1 vector a row) on neon needs 18 "
+            "general registers that point to rows of A, and there are 17",
+        ),
+        (
+            # One of them counts the terms of a chain.
+            Kernel("gemm", "f16", "fp16", 17, 8, 1, "generator"),
+            "pplconv_gemm_f16_17x8_fp16: a tile of 17 x 8 (1 vector a row) on fp16 needs 17 "
+            "general registers that point to rows of A, and there are 16",
+        ),
+        (
+            Kernel("gemm", "f32", "neon32", 13, 4, 1, "generator"),
+            "pplconv_gemm_f32_13x4_neon32: a tile of 13 x 4 (1 vector a row) on neon32 needs 17 "
+            "vector registers, and there are 16",
+        ),
+        (
+            Kernel("gemm", "u8t", "amx", 33, 16, 4, "generator"),
+            "pplconv_gemm_u8t_33x16_amx: a tile of 33 x 16 (1 vector a row) on amx needs 3 tile "
+            "registers of A, and there are 2",
+        ),
+    ],
+    ids=["AVX-512", "AVX-512, wide", "NEON", "half precision", "32-bit Arm", "AMX"],
+)
+def test_a_refusal_names_tile_instruction_set_and_registers(kernel, said):
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        generated(kernel)
