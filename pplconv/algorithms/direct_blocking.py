@@ -76,7 +76,7 @@ def weight_panels(problem: ConvProblem, kernel: KernelKey, lanes: int) -> Panels
 
 @dataclass(frozen=True)
 class DirectBlocking(Candidate):
-    """One way to run a problem through direct convolution's loops, but for what it costs.
+    """One way to run a problem through direct convolution's loops, without its cost estimate.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ def weight_panels(problem: Problem, kernel: KernelKey, orientation: str) -> Pane
 
 @dataclass(frozen=True)
 class NestBlocking(MatrixBlocking):
-    """One way to run a problem through the GEMM nest, but for what it costs.
+    """One way to run a problem through the GEMM nest, without its cost estimate.
 
     Parameters
     ----------

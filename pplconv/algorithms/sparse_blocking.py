@@ -42,7 +42,7 @@ class Places(NamedTuple):
 
 @dataclass(frozen=True)
 class SparseBlocking(MatrixBlocking):
-    """One way to compute a problem with sparse weights, but for what it costs.
+    """One way to compute a problem with sparse weights, without its cost estimate.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ def tiles_of(problem: ConvProblem, n: int) -> int:
 
 @dataclass(frozen=True)
 class WinogradBlocking(Candidate):
-    """One way to run a problem through Winograd's loops, but for what it costs.
+    """One way to run a problem through Winograd's loops, without its cost estimate.
 
     Parameters
     ----------

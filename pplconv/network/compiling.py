@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ..planner.racing import Progress
 
 
-# Times that a copy takes in Python of what it takes in loops.
+# How much slower a copy is in Python than in loops.
 _IN_PYTHON = 32
 # Pieces of fused nodes that a `ReferenceEvaluator` of ONNX errs in.
 _NEW_OPERATORS = [ConvTranspose]

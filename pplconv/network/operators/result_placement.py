@@ -13,7 +13,7 @@ __all__ = ["plan_concats", "plan_views"]
 
 
 def plan_views(graph: Graph, builder: Builder) -> None:
-    """Have what is only reshaped on its way to an output written there."""
+    """Write results that are only reshaped straight into the output."""
     made = {name for node in graph.nodes for name in node.outputs}
     for node in reversed(graph.nodes):
         if _view(node.op) is not View.RESHAPED:
@@ -28,7 +28,7 @@ def plan_views(graph: Graph, builder: Builder) -> None:
 
 
 def plan_concats(graph: Graph, builder: Builder) -> None:
-    """Have results written straight to where a Concat joins them.
+    """Write results straight to their part of a Concat.
 
     An input can be written there if it is computed, is a part of one Concat, and is no view.
     """

@@ -148,7 +148,7 @@ def _bias(op: Any, node: ir.Node, port: int, scales: tuple[int, int]) -> list[ir
     array = constant(bias)
     if array is None or product.size == 1:
         return [op.DequantizeLinear(bias, scale, axis=0)]
-    # Scales count the columns, of which a bias for all has one.
+    # Broadcast a scalar bias to all columns: scales have one number for each.
     if array.shape[-1:] != product.shape and array.shape[-1:] in ((), (1,)):
         array = np.broadcast_to(array, (*array.shape[:-1], product.size))
         bias = op.initializer(ir.tensor(np.array(array)), name=f"{bias.name}_columns")
