@@ -190,7 +190,8 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
         sparse, block, algorithm = checked_sparse(
             given.get("sparse", "auto"), given.get("block"), given["algorithm"])
         self.zeros = SparseWeights(array, self.groups, sparse, block)
-        described = self.describe_rest({**given, "algorithm": algorithm}, array, array.shape[0])
+        given["algorithm"] = algorithm
+        described = self.describe_rest(given, array, array.shape[0])
         self.plans = ReadyPlans(described, partial(self.zeros.problem, partial(
             checks.make_problem, weight_shape=array.shape, dtype=self.dtype_name,
             stride=self.stride, padding=self.padding, dilation=self.dilation, groups=self.groups,

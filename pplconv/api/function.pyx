@@ -7,6 +7,7 @@ loops.
 """
 
 from pplconv.memory.arrays cimport (
+    as_array,
     as_given,
     batched_shape,
     float_name,
@@ -14,7 +15,7 @@ from pplconv.memory.arrays cimport (
     hold_plain,
     refuse_change,
 )
-from pplconv.api.function_operands cimport asked, both, like, refuse_another_type
+from pplconv.api.function_operands cimport asked, is_numbers, like, refuse_another_type
 from pplconv.ops.border cimport compute_border, stay_finite
 from pplconv.ops.keys cimport PLANS, is_plain, is_plain_activation, is_prelu, keep_plan
 from pplconv.ops.prepared cimport (
@@ -31,6 +32,7 @@ from pplconv.ops.ready cimport (
     computed_bias,
     extended,
     plain_bias,
+    scope_around,
 )
 from pplconv.schedules.base cimport Schedule
 from pplconv.schedules.team cimport leave_team, take_team
@@ -62,7 +64,9 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
     """
     cdef object key = None, found, form = activation
     cdef Prepared prepared
-    threads, tolerance = asked(threads, tolerance)
+    scope = scope_around(True, True)
+    if scope is not None:
+        threads, tolerance = asked(<tuple> scope, threads, tolerance)
     # No key holds slopes: each call reads them anew, and plans do not depend on them.
     cdef bint prelu = is_prelu(activation)
     if prelu:
@@ -261,7 +265,12 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     cdef bint batched
     cdef object x, w, b, r, plain_x, plain_w, plain_b = None, y
     cdef object extended_by, seen, described = None, strips = None
-    x, w = both(input, "input", weight, "weight")
+    if is_numbers(input):
+        w = as_array(weight, "weight")
+        x = as_array(input, "input", w.dtype)
+    else:
+        x = as_array(input, "input")
+        w = as_array(weight, "weight", x.dtype)
     b, r = like(bias, "bias", x), like(residual, "residual", x)
     float_name(x, "input")
     refuse_another_type(w, x)

@@ -121,7 +121,10 @@ cdef class Layer:
         raise NotImplementedError
 
     cdef int describe(self, dict given) except -1:
-        """Check and keep every argument; the arrays are kept as they are."""
+        """Check and keep every argument; the arrays are kept as they are.
+
+        `given` has each argument by its name, and belongs to the layer.
+        """
         raise NotImplementedError
 
     def __reduce__(self):

@@ -124,8 +124,8 @@ sparse, block
         sparse, block, algorithm = checked_sparse(given.get("sparse", "auto"), given.get("block"))
         self.zeros = SparseWeights(array, 1, sparse, block)
         # All plans are direct sums, which any tolerance allows.
-        described = self.describe_rest({**given, "algorithm": algorithm, "tolerance": 0.0}, array,
-                                       array.shape[0])
+        given["algorithm"], given["tolerance"] = algorithm, 0.0
+        described = self.describe_rest(given, array, array.shape[0])
         self.plans = ReadyPlans(described, partial(self.zeros.problem, partial(
             matrices.linear_problem, weight_shape=array.shape, dtype=self.dtype_name,
             permitted=permitted)), self.settings)

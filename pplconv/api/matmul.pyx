@@ -14,7 +14,7 @@ from pplconv.memory.arrays cimport (
     hold_plain,
     release,
 )
-from pplconv.api.function_operands cimport both
+from pplconv.api.function_operands cimport is_numbers
 from pplconv.ops.keys cimport PLANS, is_plain, is_plain_activation, is_prelu, keep_plan
 from pplconv.ops.prepared cimport (
     Activation,
@@ -254,7 +254,12 @@ cdef object multiply(Operands *o, object a, object b, object bias, object residu
     cdef object added = None, extra = None
     cdef str dtype
     cdef bint kept
-    x, y = both(a, "a", b, "b")
+    if is_numbers(a):
+        y = as_array(b, "b")
+        x = as_array(a, "a", y.dtype)
+    else:
+        x = as_array(a, "a")
+        y = as_array(b, "b", x.dtype)
     if bias is not None:
         added = taken(bias, "bias", x, y)
     if residual is not None:

@@ -8,12 +8,13 @@ weights and runs these as one program of a team.
 
 from libc.stdint cimport int64_t
 
-from pplconv.api.function_operands cimport asked, both, like, refuse_another_type
+from pplconv.api.function_operands cimport asked, is_numbers, like, refuse_another_type
 from pplconv.ops.border cimport are_finite
 from pplconv.ops.keys cimport PLANS, is_plain, is_plain_activation, keep_plan
 from pplconv.ops.prepared cimport Operands, hold_nothing, hold_results, release_all
-from pplconv.ops.ready cimport plain_bias
+from pplconv.ops.ready cimport plain_bias, scope_around
 from pplconv.memory.arrays cimport (
+    as_array,
     as_given,
     batched_shape,
     dtype_name,
@@ -179,14 +180,21 @@ def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_paddi
     cdef Operands o
     cdef object x, w, b, r, plain_x, plain_w, decomposed, key = None, y
     cdef bint finite
-    x, w = both(input, "input", weight, "weight")
+    if is_numbers(input):
+        w = as_array(weight, "weight")
+        x = as_array(input, "input", w.dtype)
+    else:
+        x = as_array(input, "input")
+        w = as_array(weight, "weight", x.dtype)
     b, r = like(bias, "bias", x), like(residual, "residual", x)
     cdef tuple x_shape = x.shape, w_shape = w.shape
     cdef str dtype = dtype_name(x, "input")
     refuse_another_type(w, x)
     plain_w = plain_array(w, DTYPES[dtype])
     finite = all_finite(plain_w, DTYPES[dtype])
-    threads, tolerance = asked(threads, tolerance)
+    scope = scope_around(True, True)
+    if scope is not None:
+        threads, tolerance = asked(<tuple> scope, threads, tolerance)
     plain = (stride, padding, output_padding, groups, dilation, output_size, layout, algorithm,
              threads, max_workspace, precision)
     described = None

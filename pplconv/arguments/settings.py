@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .signatures import ARGUMENTS
@@ -10,6 +11,9 @@ _NAMES = (
     "algorithm", "tolerance", "search", "search_seconds", "search_context", "max_workspace",
     "threads",
 )  # fmt: skip
+_CHECKS: dict[str, Callable[[Any], Any]] = {
+    name: check for name in _NAMES if (check := ARGUMENTS[name].check) is not None
+}
 
 
 def checked(given: dict[str, Any]) -> dict[str, Any]:
@@ -22,12 +26,7 @@ def checked(given: dict[str, Any]) -> dict[str, Any]:
     TypeError, ValueError
         If one is not as described; the message names it.
     """
-    found = {}
-    for name, value in given.items():
-        check = ARGUMENTS[name].check if name in _NAMES else None
-        if check is not None:
-            found[name] = check(value)
-    return found
+    return {name: _CHECKS[name](value) for name, value in given.items() if name in _CHECKS}
 
 
 def state_of(conv: object) -> object:

@@ -10,8 +10,7 @@ signatures and docstrings to them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import planner
 from . import checks
@@ -29,8 +28,7 @@ class _Required:
 REQUIRED = _Required()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Argument:
+class Argument(NamedTuple):
     """What an argument is wherever it is taken.
 
     Parameters
@@ -54,8 +52,7 @@ class Argument:
     text: str | None = None
 
 
-@dataclass(frozen=True)
-class Signature:
+class Signature(NamedTuple):
     """What a layer or a function takes.
 
     Parameters
@@ -74,14 +71,14 @@ class Signature:
     positional: str
     keywords: str
     kept: str = ""
-    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    own: Mapping[str, Mapping[str, Any]] = {}
     described: frozenset[str] = frozenset()
 
     @property
     def arguments(self) -> dict[str, Argument]:
         """Rows of all arguments, in their order."""
         names = (*self.positional.split(), *self.keywords.split())
-        return {name: replace(ARGUMENTS[name], **self.own.get(name, {})) for name in names}
+        return {name: ARGUMENTS[name]._replace(**self.own.get(name, {})) for name in names}
 
 
 _NUMBER = "SupportsIndex | None"
