@@ -3,7 +3,7 @@
 The build, the dispatch table, the tests, the benchmarks and the documentation are derived
 from :func:`kernels`. A family of tiles comes from one loop over a description, never from
 copies: to add a tile, widen the description; to add an instruction set, add an
-:class:`Isa` and name it in :data:`GEMM_TILES` and :data:`C_OPERATIONS`.
+:class:`Isa` to :mod:`asm.isas` and name it in :data:`GEMM_TILES` and :data:`C_OPERATIONS`.
 """
 
 from __future__ import annotations

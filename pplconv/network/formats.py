@@ -207,7 +207,7 @@ class _Formats:
 
 
 def _seen_as(graph: Graph, dtype: np.dtype[Any]) -> Graph:
-    """The same graph with one type for float16 and float32; numeric inputs of Resize are left out."""
+    """The same graph with one type for halves and singles; numeric inputs of Resize keep theirs."""
     apart = {
         name for node in graph.nodes if _arrays(node) is not None
         for name in node.inputs[_arrays(node) :]

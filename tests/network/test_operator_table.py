@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
+from documents import section, tables
 from drawing_cases import Case
 from pplconv.network.operators import families, movement
 from pplconv.network.operators.batch_rules import images
@@ -88,10 +89,8 @@ def by_whom(op: str) -> str:
 
 
 def test_the_documentation_lists_all_operators():
-    text = NETWORKS.read_text(encoding="utf-8").partition("\n## Operators\n")[2]
-    table = text.partition("|")[2].partition("\n\n")[0]
-    rows = [line.strip("|").split("|") for line in table.splitlines()]
-    said = {name.strip(): set(operators.strip().split(", ")) for name, operators in rows[2:]}
+    by_computer, _ = tables(section(NETWORKS, "operators"))
+    said = {name: set(operators.split(", ")) for name, operators in by_computer[1:]}
     want: dict[str, set[str]] = {}
     for op in STANDARD:
         want.setdefault(by_whom(op), set()).add(op)

@@ -1,0 +1,74 @@
+"""Steps of how-tos: blocks of a page that say which file they go to, and where in it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Step", "apply", "steps"]
+
+# A fence, indented as the item of the list that it is in, whose words name a file.
+_BLOCK = re.compile(
+    r"^(?P<indent> *)```\w+ (?P<words>title=.*)\n(?P<text>(?:.*\n)*?)(?P=indent)```$", re.MULTILINE
+)
+_WHERE = ("after", "before", "replace")
+
+
+@dataclass(frozen=True)
+class Step:
+    """An edit of one file.
+
+    Parameters
+    ----------
+    path : str
+        The file, from the root of the project on.
+    text : str
+        Lines that go into it.
+    where : str
+        ``after`` or ``before`` a line, ``replace`` a text; empty for a new file.
+    anchor : str
+        A part of that line, or that text; it stands once in the file.
+    """
+
+    path: str
+    text: str
+    where: str = ""
+    anchor: str = ""
+
+
+def steps(page: Path) -> list[Step]:
+    """Read the edits of a page, in their order."""
+    found = []
+    for match in _BLOCK.finditer(page.read_text(encoding="utf-8")):
+        words = dict(word.split("=", 1) for word in shlex.split(match["words"]))
+        path = words.pop("title")
+        # Its own indentation is that of the list; more belongs to the text.
+        indent = len(match["indent"])
+        lines = [line[indent:] if line.strip() else "\n" for line in match["text"].splitlines(True)]
+        where, anchor = next(iter(words.items()), ("", ""))
+        assert len(words) <= 1 and where in ("", *_WHERE), match["words"]
+        found.append(Step(path, "".join(lines), where, anchor))
+    return found
+
+
+def apply(step: Step, root: Path) -> None:
+    """Make an edit in a tree."""
+    path = root / step.path
+    if not step.where:
+        assert not path.exists(), f"{step.path} is no new file"
+        path.write_text(step.text, encoding="utf-8")
+        return
+    old = path.read_text(encoding="utf-8")
+    assert old.count(step.anchor) == 1, f"{step.path} has {old.count(step.anchor)} {step.anchor!r}"
+    at = old.index(step.anchor)
+    if step.where == "replace":
+        end = at + len(step.anchor)
+        if not step.text:
+            end += len("\n")
+        new = old[:at] + step.text.removesuffix("\n") + old[end:]
+    else:
+        at = old.index("\n", at) + 1 if step.where == "after" else old.rfind("\n", 0, at) + 1
+        new = old[:at] + step.text + old[at:]
+    path.write_text(new, encoding="utf-8")
