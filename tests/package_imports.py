@@ -1,4 +1,4 @@
-"""What the modules of the package import: Python by its syntax tree, Cython by its import lines.
+"""The imports of the modules of the package: Python by its syntax tree, Cython by its import lines.
 
 Imports are statements, calls of `importlib`, and strings that name a module of the package.
 """
@@ -46,7 +46,7 @@ def absolute(module: str | None, dots: int, here: tuple[str, ...]) -> str:
     return ".".join([*here[: len(here) - dots], *([module] if module else [])])
 
 
-# What a call imports whose argument the text does not tell: some module of a package, or any.
+# Targets of calls whose argument the text does not tell: some module of a package, or any.
 SOME, ANYTHING = "*", "?"
 
 

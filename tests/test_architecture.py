@@ -95,7 +95,7 @@ LEAVES = {
 }
 
 
-# Who imports what others name, and their reason: modules that the model of a pool is made of.
+# These import modules by names from elsewhere: the pickled model of a pool names its own.
 IMPORT_FOR_OTHERS = {"instances/forking.py"}
 
 

@@ -83,7 +83,7 @@ def test_instruction_sets():
 
 
 def test_the_oldest_opset():
-    """Page and docstring say what is checked; read as text, since ONNX need not be there."""
+    """Page and docstring agree with the check; read as text, since ONNX need not be there."""
     network = ROOT / "pplconv" / "network"
     checking = (network / "checking.py").read_text(encoding="utf-8")
     (oldest,) = re.findall(r"^OLDEST_OPSET = (\d+)$", checking, re.MULTILINE)

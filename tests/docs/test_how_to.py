@@ -1,9 +1,10 @@
-"""How-tos for developers: their edits fit the tree, and do what they say."""
+"""How-tos for developers: their edits fit the tree, and work."""
 
 from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 import pplconv
+from asm.build import generated
+from asm.registry import Kernel
 from documents import ROOT
 from how_to_steps import Step, apply, steps
 
@@ -81,6 +84,13 @@ def test_steps_are_numbered(page):
     lines = (HOW_TO / page).read_text(encoding="utf-8").splitlines()
     numbers = [int(line.split(".")[0]) for line in lines if line[:1].isdigit()]
     assert numbers == list(range(1, len(numbers) + 1)) and len(numbers) >= 4
+
+
+def test_the_refusal_of_a_tile_is_the_one_of_the_page():
+    page = (HOW_TO / "add-a-tile.md").read_text(encoding="utf-8")
+    (said,) = re.findall(r"^ *ValueError: (.+)$", page, re.MULTILINE)
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        generated(Kernel("gemm", "f32", "avx2", 15, 8, 1, "generator"))
 
 
 NETWORK = """
