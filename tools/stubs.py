@@ -27,7 +27,7 @@ MODULES = {
     "NDArray": "numpy.typing", "DTypeLike": "numpy.typing",
     "Method": ".._literals", "TransposedPaddingWord": ".._literals",
     "Layer": ".layer", "QConv2d": ".quantized_layer",
-    "TransposedPlan": "..ops.transposed.transposed_plan",
+    "TransposedPlan": "..ops.transposed.transposed_report",
     "_TransposedPadding": ".transposed_layer",
 }  # fmt: skip
 # Attributes that `Layer` has for all.

@@ -7,7 +7,7 @@
 ``linear``, ``matmul``   `Linear`; `matmul`, with its cache of plans
 ``transposed_function``  `conv_transpose2d`, with its cache of plans; what its calls and those
                          of `ConvTranspose2d` have in common
-``transposed_layer``     `ConvTranspose2d`
+``transposed_layer``     `ConvTranspose2d`; ``transposed_plan`` is for old pickles
 ``function_operands``    how functions read arrays, and what the code around a call says
 ``layer``                what `Conv2d`, `ConvTranspose2d` and `Linear` have in common
 ``quantized_function``   `qconv2d`, `conv2d_integer`

@@ -6,7 +6,7 @@ from typing import SupportsFloat, SupportsIndex, TypeAlias
 from numpy.typing import NDArray
 
 from .._literals import TransposedPaddingWord
-from ..ops.transposed.transposed_plan import TransposedPlan
+from ..ops.transposed.transposed_report import TransposedPlan
 from .layer import (
     Layer,
     _Activation,

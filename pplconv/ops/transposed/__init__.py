@@ -6,7 +6,7 @@
 ``tap_runs``            taps that lie in a row, for strides larger than the kernel
 ``transposed_ways``     ways to compute it, and where arrays of each lie
 ``transposing``         the cheapest way, and its plans
-``transposed_plan``     `TransposedPlan`: how it is computed, for people
+``transposed_report``   `TransposedPlan`: how it is computed, for people
 ``transposed``          weights packed, and steps compiled for one team
 ======================  ==========================================================================
 """

@@ -17,8 +17,8 @@ from ..prepared import Activation, PackedWeights, Prepared
 from ..program import Frame, Program
 from .phases import joined_kernel, phase_kernel
 from .tap_runs import run_kernel
-from .transposed_plan import TransposedPlan
 from .transposed_problem import TransposedProblem
+from .transposed_report import TransposedPlan
 from .transposed_ways import Copy, Lying, Piece, Way
 from .transposing import Decomposed
 

@@ -17,8 +17,8 @@ from ...problem import ConvProblem
 from ..placing import with_blocks, with_places
 from ..prepared import Prepared
 from .tap_runs import first_taps, has_many_phases
-from .transposed_plan import TransposedPlan
 from .transposed_problem import TransposedProblem
+from .transposed_report import TransposedPlan
 from .transposed_ways import Lying, Piece, Way, by_taps, ways
 
 __all__ = ["Decomposed", "decompose"]
