@@ -45,8 +45,8 @@ def test_the_arena_is_not_a_number(monkeypatch):
     assert arena.size >= 4 * 6 and np.isnan(arena).all()
 
 
-# Sanitizers run networks in programs of their own; what only names a session has its types checked.
-ELSEWHERE = {"sanitizers", "packaging"}
+# Sanitizers and how-tos run networks in programs of their own; packaging has types checked alone.
+ELSEWHERE = {"sanitizers", "docs", "packaging"}
 
 
 def test_every_room_that_runs_networks_fills_their_memory():

@@ -161,7 +161,7 @@ def test_marker_and_stubs_are_installed():
     package = resources.files("pplconv")
     assert (package / "py.typed").is_file()
     # Of compiled modules that Python modules import; the others are seen by Cython only.
-    stubs = ["_kernels.pyi", "api/blocked.pyi", *(f"api/{name}" for name in STUBS.values())]
+    stubs = ["_kernels.pyi", "ops/blocked.pyi", *(f"api/{name}" for name in STUBS.values())]
     for stub in stubs:
         assert package.joinpath(*stub.split("/")).is_file(), stub
 
