@@ -179,9 +179,11 @@ def test_a_cold_run_finds_nothing_in_the_caches():
     def differ():  # in turns, as other tests run beside this one
         hot.append(trial.seconds(bench.x, bench.y, 20))
         cold.append(trial.seconds(bench.x, bench.y, 5, True))
-        return len(hot) >= 20 and min(cold) > 2 * min(hot)
+        # Portable C computes for most of the time that the weights take to come: a Zen 4 takes 1.36
+        # times as long cold, and 2.5 with AVX2.
+        return len(hot) >= 20 and min(cold) > 1.2 * min(hot)
 
-    eventually(differ, "cold runs that take twice as long as hot ones")
+    eventually(differ, "cold runs that take a fifth longer than hot ones")
 
 
 @pytest.mark.parametrize("threads", [1, 2])
