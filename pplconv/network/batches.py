@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from .fusion import Chain
 from .nodes import Graph, Node
-from .operators.table import ROWS
+from .operators.table import row_of
 from .operators.table_row import View
 
 __all__ = ["batched_names", "for_images", "images_at_once"]
@@ -52,9 +52,7 @@ def batched_names(graph: Graph) -> frozenset[str]:
 
 def _keeps_apart(node: Node, graph: Graph, batched: set[str]) -> bool:
     """Whether each image of the outputs follows from the same image of the inputs alone."""
-    row = ROWS.get(node.op)
-    if row is None:
-        return False
+    row = row_of(node.op)
     # What is element-wise is so in Python, too.
     known = row.expression is not None or row.is_served(node, graph)
     return known and row.batches(node, graph, batched)
@@ -120,11 +118,6 @@ def images_at_once(
     return min(reversed(divisors), key=traffic)
 
 
-def _is_view(node: Node) -> bool:
-    row = ROWS.get(node.op)
-    return row is not None and row.view is not View.NO
-
-
 def _activations(
     graph: Graph, items: Sequence[Node | Chain], batched: frozenset[str]
 ) -> tuple[int, int]:
@@ -138,7 +131,7 @@ def _activations(
         if isinstance(item, Chain):
             reads, writes, is_view = item.inputs(), [item.result], False
         else:
-            reads, writes, is_view = item.inputs, item.outputs, _is_view(item)
+            reads, writes, is_view = item.inputs, item.outputs, row_of(item.op).view is not View.NO
         reads, writes = ([name for name in names if name in batched] for names in (reads, writes))
         begun.append([])
         for name in reads:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import onnx_ir as ir
 
-from .operators.table import ROWS
+from .operators.table import row_of
 from .operators.table_row import Moves
 from .values import FLOATS, attribute_int, constant, is_constant
 
@@ -136,7 +136,7 @@ def _moves(node: ir.Node) -> bool:
         bool(operands)
         and operands[0] is not None
         and operands[0].dtype in FLOATS
-        and ROWS[node.op_type].moves_if(node)
+        and row_of(node.op_type).moves_if(node)
         and not any(map(is_constant, operands))
         and not any(value.uses() for value in others)
     )
@@ -144,11 +144,11 @@ def _moves(node: ir.Node) -> bool:
 
 def _moved(node: ir.Node) -> Sequence[ir.Value | None]:
     """Operands of a node that it only moves."""
-    row = None if node.domain else ROWS.get(node.op_type)
-    if row is None or row.moves is Moves.NOTHING:
+    moves = Moves.NOTHING if node.domain else row_of(node.op_type).moves
+    if moves is Moves.NOTHING:
         return ()
     operands: Sequence[ir.Value | None] = node.inputs
-    return operands if row.moves is Moves.ALL else operands[:1]
+    return operands if moves is Moves.ALL else operands[:1]
 
 
 def _clamped(node: ir.Node) -> ir.Node | None:

@@ -29,7 +29,7 @@ from .numpy_operators.types import Compute
 from .operators.convolution import prices
 from .operators.elementwise_steps import Stream, emit_outputs, emit_program
 from .operators.result_placement import plan_concats, plan_views
-from .operators.table import ROWS
+from .operators.table import row_of
 from .operators.table_row import Python
 from .operators.unfused import unfused
 from .opsets import OPSET
@@ -225,8 +225,8 @@ def _external(graph: Graph, name: str, number: int) -> Value:
 
 
 def _lower(node: Node, builder: Builder, graph: Graph) -> None:
-    row = ROWS.get(node.op)
-    if row is not None and row.loops is not None and row.loops.serves(node, graph):
+    row = row_of(node.op)
+    if row.loops is not None and row.loops.serves(node, graph):
         row.loops.lower(node, builder, graph)
         return
     names = list(dict.fromkeys(name for name in node.inputs if name))
@@ -235,7 +235,7 @@ def _lower(node: Node, builder: Builder, graph: Graph) -> None:
         for name in written:
             builder.deliver(name, builder.new(graph.shapes[name], graph.dtypes[name]))
         return
-    python = Python.REFERENCE if row is None else row.python
+    python = row.python
     assert python is not Python.NOBODY, f"{node.op} was made where no loop serves it"
     call = _in_reference(node) if isinstance(python, Python) else _in_numpy(python, node, graph)
     values = [builder.new(graph.shapes[name], graph.dtypes[name]) for name in written]

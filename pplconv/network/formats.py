@@ -22,22 +22,11 @@ from ..numerics import numerics_of
 from .builder import Settings
 from .fusion import is_elementwise
 from .nodes import Constants, Graph, Node, as_type, stored_name
-from .operators.table import ROWS
+from .operators.table import row_of
 from .operators.table_row import Format
 
 HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
 _BOTH = (HALF, SINGLE)
-
-
-def _format(node: Node) -> Format:
-    row = ROWS.get(node.op)
-    return Format.SINGLE if row is None else row.format
-
-
-def _arrays(node: Node) -> int | None:
-    """How many inputs of a node are stored in its own type; None: all."""
-    row = ROWS.get(node.op)
-    return None if row is None else row.arrays
 
 
 def half_level() -> str | None:
@@ -117,7 +106,7 @@ class _Formats:
         given = [*self.floats(node.outputs), *self.floats(self.arrays(node))]
         if not all(may_be_half(self.graph.dtypes[name], self.precision) for name in given):
             return SINGLE
-        format = _format(node)
+        format = row_of(node.op).format
         if format is Format.LEADS and node.inputs[1] in self.graph.constants:
             # Weights are as `Conv2d` takes them.
             return HALF if self.survives(node.inputs[2:]) else SINGLE
@@ -128,8 +117,7 @@ class _Formats:
     def is_served(self, node: Node, dtype: np.dtype[Any]) -> bool:
         """Whether loops of ours compute a node of a type."""
         graph = self.seen_as[dtype]
-        row = ROWS.get(node.op)
-        return is_elementwise(node, graph) or (row is not None and row.is_served(node, graph))
+        return is_elementwise(node, graph) or row_of(node.op).is_served(node, graph)
 
     def survives(self, names: list[str]) -> bool:
         """Whether no number that is known beforehand is lost in float16."""
@@ -141,7 +129,7 @@ class _Formats:
 
     def arrays(self, node: Node) -> list[str]:
         """Inputs that are stored as the node wants them."""
-        return node.inputs[: _arrays(node)]
+        return node.inputs[: row_of(node.op).arrays]
 
     def mostly_half(self, node: Node) -> bool:
         """Whether most of what a node reads is there as float16, where it was computed."""
@@ -209,8 +197,8 @@ class _Formats:
 def _seen_as(graph: Graph, dtype: np.dtype[Any]) -> Graph:
     """The same graph with one type for halves and singles; numeric inputs of Resize keep theirs."""
     apart = {
-        name for node in graph.nodes if _arrays(node) is not None
-        for name in node.inputs[_arrays(node) :]
+        name for node in graph.nodes if row_of(node.op).arrays is not None
+        for name in node.inputs[row_of(node.op).arrays :]
     }  # fmt: skip
     dtypes = {
         name: dtype if own in _BOTH and name not in apart else own

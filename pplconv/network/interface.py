@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx_ir as ir
 
-from .operators.table import ROWS
+from .operators.table import row_of
 from .storage import Array
 
 _TYPES = {
@@ -124,5 +124,4 @@ def _shape_operands(node: ir.Node) -> tuple[int, ...]:
     """Operands of a node that shapes follow from, or which nodes there are."""
     if node.op_type == "If":
         return (0,)
-    row = ROWS.get(node.op_type)
-    return () if row is None else row.shapes
+    return row_of(node.op_type).shapes

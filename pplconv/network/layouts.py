@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from .fusion import Chain
 from .min_cut import source_side
 from .nodes import Graph, Node
-from .operators.table import ROWS
+from .operators.table import row_of
 from .operators.table_row import Layout
 
 __all__ = ["in_planes"]
@@ -115,9 +115,9 @@ def _add(
         # What is repeated is small, or changes nothing.
         network.read([name for name in item.inputs() if graph.shapes[name] == whole], own)
         return
-    row = ROWS.get(item.op)
+    row = row_of(item.op)
     # In Python images lie as they may; what it gives is plain.
-    layout = row.layout if row is not None and row.is_served(item, graph) else Layout.PYTHON
+    layout = row.layout if row.is_served(item, graph) else Layout.PYTHON
     images = [name for name in item.inputs if name and name not in graph.constants]
     outputs = [name for name in item.outputs if name]
     if layout in (Layout.PRICED, Layout.FREE):

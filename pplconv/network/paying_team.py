@@ -7,14 +7,12 @@ from dataclasses import replace
 from .. import planner
 from .builder import Settings
 from .nodes import Graph, Node
-from .operators import costs
-from .operators.table import ROWS
+from .operators.table import row_of
 
 
 def flops_of(node: Node, graph: Graph) -> int:
     """Estimate the floating-point operations of a node; an element that is moved counts as some."""
-    row = ROWS.get(node.op)
-    return (costs.moved if row is None else row.flops)(node, graph)
+    return row_of(node.op).flops(node, graph)
 
 
 def with_team(settings: Settings, graph: Graph) -> Settings:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .nodes import Graph, Node
-from .operators.table import ROWS
+from .nodes import Graph
+from .operators.table import row_of
 
 if TYPE_CHECKING:
     from ..planner.racing import Progress
@@ -29,7 +29,7 @@ def in_parts(progress: Progress, graph: Graph) -> Callable[[str], Progress]:
     callable
         Gives, for the text of a plan, what its search reports to.
     """
-    total = max(sum(map(_is_planned, graph.nodes)), 1)
+    total = max(sum(row_of(node.op).planned for node in graph.nodes), 1)
     begun = 0
 
     def part(text: str) -> Progress:
@@ -43,8 +43,3 @@ def in_parts(progress: Progress, graph: Graph) -> Callable[[str], Progress]:
         return tell
 
     return part
-
-
-def _is_planned(node: Node) -> bool:
-    row = ROWS.get(node.op)
-    return row is not None and row.planned

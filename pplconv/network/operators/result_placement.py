@@ -6,7 +6,7 @@ from ..builder import Builder
 from ..nodes import Graph
 from ..storage import strides_of
 from .movement import parts
-from .table import ROWS
+from .table import row_of
 from .table_row import View
 
 __all__ = ["plan_concats", "plan_views"]
@@ -16,7 +16,7 @@ def plan_views(graph: Graph, builder: Builder) -> None:
     """Write results that are only reshaped straight into the output."""
     made = {name for node in graph.nodes for name in node.outputs}
     for node in reversed(graph.nodes):
-        if _view(node.op) is not View.RESHAPED:
+        if row_of(node.op).view is not View.RESHAPED:
             continue
         wanted, source = builder.wanted.get(node.outputs[0]), node.inputs[0]
         if wanted is None or source not in made or source in builder.wanted:
@@ -42,12 +42,6 @@ def plan_concats(graph: Graph, builder: Builder) -> None:
             builder.wanted[name] = builder.new(shape, dtype, builder.order(name, len(shape)))
         for part, place in parts(node, graph, builder.wanted[name]):
             maker = made.get(part)
-            if maker is None or part in builder.wanted or _view(maker.op) is not View.NO:
+            if maker is None or part in builder.wanted or row_of(maker.op).view is not View.NO:
                 continue
             builder.wanted[part] = place
-
-
-def _view(op: str) -> View:
-    """Whether results of an operator are views of its first input."""
-    row = ROWS.get(op)
-    return View.NO if row is None else row.view

@@ -52,7 +52,7 @@ from .families import (
 )
 from .table_row import Format, Layout, Loops, Moves, Python, Row, always, either
 
-__all__ = ["COMPUTED", "EXPRESSIONS", "ROWS"]
+__all__ = ["COMPUTED", "EXPRESSIONS", "ROWS", "row_of"]
 
 _CONV = Loops(convolution.lower_conv, convolution.serves_conv)
 _CONV_TRANSPOSE = Loops(
@@ -293,6 +293,14 @@ ROWS: Mapping[str, Row] = {
     ),
 }  # fmt: skip
 """Of ONNX's operators, as opset `opsets.OPSET` has them, and those of ours, with their domain."""
+
+_WITHOUT_ROW = in_python(shapes=())
+
+
+def row_of(op: str) -> Row:
+    """Give the row of an operator; an operator without one runs in ONNX's reference."""
+    return ROWS.get(op, _WITHOUT_ROW)
+
 
 EXPRESSIONS: Mapping[str, Write] = {
     op: row.expression for op, row in ROWS.items() if row.expression is not None
