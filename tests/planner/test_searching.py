@@ -159,10 +159,6 @@ def test_a_trial_computes_what_a_call_does(epilogue, dtype):
     np.testing.assert_array_equal(y, expected)
 
 
-# Weights of half a MiB and one pixel: as fast as the weights come. They stay in L2 from run to run.
-STREAM = ConvProblem.parse("mb1ic512ih1oc256kh1")
-
-
 def trial_of(problem, threads=1):
     asked = request(threads, problem=problem)
     candidate = estimate_plan(asked, math.inf)[0][0].candidate
@@ -171,19 +167,25 @@ def trial_of(problem, threads=1):
     return Trial(fields, asked.context().isa, bench.weight(asked.problem.dtype)), bench
 
 
+# Few sums for many cache lines, in portable C too, at distances that no prefetcher follows. A Zen 4
+# takes 6.2 to 6.4 times as long when the input is cold, and 1.8 to 3.0 times when the weights are;
+# with warm weights and cold input the second takes 1.05 to 1.27 times as long.
 @pytest.mark.unemulated("emulation has no caches")
-def test_a_cold_run_finds_nothing_in_the_caches():
-    trial, bench = trial_of(STREAM)
+@pytest.mark.parametrize(
+    ("text", "longer"),
+    [("mb1ic16ih1024oc1kh1sh64", 2), ("mb1ic256ih1oc64kh7ph3", 1.4)],
+    ids=["input", "weights"],
+)
+def test_a_cold_run_finds_nothing_in_the_caches(text, longer):
+    trial, bench = trial_of(ConvProblem.parse(text))
     hot, cold = [], []
 
     def differ():  # in turns, as other tests run beside this one
         hot.append(trial.seconds(bench.x, bench.y, 20))
         cold.append(trial.seconds(bench.x, bench.y, 5, True))
-        # Portable C computes for most of the time that the weights take to come: a Zen 4 takes 1.36
-        # times as long cold, and 2.5 with AVX2.
-        return len(hot) >= 20 and min(cold) > 1.2 * min(hot)
+        return len(hot) >= 20 and min(cold) > longer * min(hot)
 
-    eventually(differ, "cold runs that take a fifth longer than hot ones")
+    eventually(differ, f"cold runs that take {longer} times as long as hot ones")
 
 
 @pytest.mark.parametrize("threads", [1, 2])
