@@ -56,7 +56,7 @@ help: ## show this
 
 # -I keeps the working directory off the path: it holds the sources, not what was built of them.
 demo: $(STAMPS)/extra-$(DEMO_EXTRAS) ## read a page with three networks, beside onnxruntime and NumPy
-	$(BIN)/python -I -m pplconv demo $(ARGS)
+	$(BIN)/python -I examples/demo $(ARGS)
 
 test: $(STAMPS)/extra-test ## run the fast tier of the tests: each guarantee, with fresh draws
 	$(call pytest,--tier=fast $(TESTS) $(ARGS))
@@ -106,7 +106,7 @@ clean: ## remove what was built and cached here, but not the environment
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	rm -rf $(WHEELS) $(STAMPS)/wheel-of-* $(STAMPS)/sources pplconv-demo.png
 	rm -f pplconv/*.so
-	find asm pplconv tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find asm pplconv tests benchmarks examples tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## remove the environment too, if it was made here
 	@if [ -e $(STAMPS)/venv ]; then rm -rf $(VENV); fi

@@ -27,7 +27,7 @@ from benchmarks.runner import Progress
 from benchmarks.tables import Table, milli, ratio
 from benchmarks.timing import Timing, interleave
 from benchmarks.torch_networks import MODULES, with_weights_of
-from pplconv.demo.demo_progress import Progress as Steps
+from examples.models.progress import Progress as Steps
 from pplconv.integrations.torch import accelerate
 
 EAGER = ("torch", "torch, channels_last")

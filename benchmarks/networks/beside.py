@@ -29,7 +29,7 @@ from benchmarks.report import Head, publish
 from benchmarks.runner import Progress
 from benchmarks.tables import NONE, Table
 from benchmarks.timing import Settings
-from pplconv.demo.demo_progress import Progress as Steps
+from examples.models.progress import Progress as Steps
 
 # It says when it has begun, or ends where the system gives it no such priority.
 LOOP = "import os, sys; os.nice(int(sys.argv[1])); print(flush=True)\nwhile True: pass"

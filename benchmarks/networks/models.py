@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.networks import built, convnext, regnet, swin, weights
-from pplconv.demo.demo_progress import Progress
-from pplconv.demo.model import CLASSIFIER, DETECTOR, RECOGNISER
-from pplconv.demo.published import Published, ensure
-from pplconv.demo.whole_files import write_whole
+from examples.models.ppocr import CLASSIFIER, DETECTOR, RECOGNISER
+from examples.models.progress import Progress
+from examples.models.published import Published, ensure
+from examples.models.whole_files import write_whole
 
 if TYPE_CHECKING:
     import onnx
@@ -196,7 +196,7 @@ def obtain(networks: Sequence[Network], cache: Path, progress: Progress) -> list
 
     Raises
     ------
-    pplconv.demo.demo_errors.DemoError
+    examples.models.published.ModelError
         If a model cannot be downloaded or is not the expected one.
     OSError
         If the folder cannot be written.

@@ -34,10 +34,9 @@ from benchmarks.networks.process import choose_cpus
 from benchmarks.networks.tables import remarks, tables
 from benchmarks.report import Head, publish
 from benchmarks.timing import Settings
-from pplconv.demo.demo_errors import DemoError
-from pplconv.demo.demo_progress import Progress as Steps
-from pplconv.demo.model import DETECTOR
-from pplconv.demo.published import digest
+from examples.models.ppocr import DETECTOR
+from examples.models.progress import Progress as Steps
+from examples.models.published import ModelError, digest
 
 if TYPE_CHECKING:
     from benchmarks.networks.models import Array32
@@ -70,7 +69,7 @@ class Page(models.Network):
 
 def page_of(side: int) -> Array32:
     """Give the demo's page as the detector reads it."""
-    from pplconv.demo.picture import load, network_input
+    from examples.demo.picture import load, network_input
 
     page: Array32 = network_input(load(None), side)
     return page
@@ -127,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             steps.step("quantizing")
             path = quantized(path, network.shapes(1), Path(folder))
             steps.close()
-        except (DemoError, OSError) as error:
+        except (ModelError, OSError) as error:
             print(f"{parser.prog}: {error}", file=sys.stderr)
             return 1
         name = f"ppocr_det_{chosen.side}, int8"

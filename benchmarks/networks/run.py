@@ -21,9 +21,8 @@ from benchmarks.networks.tables import remarks, tables
 from benchmarks.report import Head, conditions, publish
 from benchmarks.runner import Progress
 from benchmarks.timing import Settings
-from pplconv.demo.demo_errors import DemoError
-from pplconv.demo.demo_progress import Progress as Steps
-from pplconv.demo.published import digest
+from examples.models.progress import Progress as Steps
+from examples.models.published import ModelError, digest
 
 # What a shell reports of a command that Ctrl-C ended.
 _INTERRUPTED = 130
@@ -81,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         digests = {path: digest(path) for path in paths}
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except (DemoError, OSError) as error:
+    except (ModelError, OSError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 1
     settings = Settings(chosen.rounds, chosen.min_ms, settle_seconds=options.SETTLE_SECONDS)

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from pplconv.demo.demo_errors import DemoError
-from pplconv.demo.lines import TALL, upright
-from pplconv.demo.reading import Line
-from pplconv.demo.whole_files import write_whole
+from examples.demo.errors import DemoError
+from examples.demo.lines import TALL, upright
+from examples.demo.reading import Line
+from examples.models.whole_files import write_whole
 
 __all__ = ["draw", "drawable", "find_font"]
 

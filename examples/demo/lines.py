@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image
 
-from pplconv.demo.picture import normalised
-from pplconv.demo.regions import Region
+from examples.demo.picture import normalised
+from examples.demo.regions import Region
 
 __all__ = [
     "CLASSIFIER_WIDTH",

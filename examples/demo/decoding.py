@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pplconv.demo.demo_errors import DemoError
+from examples.demo.errors import DemoError
 
 __all__ = ["LEAST_TURNED", "alphabet_of", "decode", "stands_on_its_head"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from pplconv.demo.demo_errors import DemoError
+from examples.demo.errors import DemoError
 
 __all__ = ["input_size", "load", "network_input", "normalised"]
 

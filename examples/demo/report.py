@@ -6,9 +6,9 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from examples.demo.measure import Call
+from examples.demo.reading import STAGES, Line, Page
 from pplconv import Plan
-from pplconv.demo.measure import Call
-from pplconv.demo.reading import STAGES, Line, Page
 
 __all__ = ["Layer", "layers_of", "page_table", "seconds", "table", "text_table"]
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from PIL import Image
 
-from pplconv.demo.decoding import decode, stands_on_its_head
-from pplconv.demo.lines import CLASSIFIER_WIDTH, crop, line_input, reading_order, width_of
-from pplconv.demo.picture import network_input
-from pplconv.demo.regions import find_regions
+from examples.demo.decoding import decode, stands_on_its_head
+from examples.demo.lines import CLASSIFIER_WIDTH, crop, line_input, reading_order, width_of
+from examples.demo.picture import network_input
+from examples.demo.regions import find_regions
 
 __all__ = ["LEAST_SCORE", "STAGES", "Line", "Networks", "Page", "read_best", "read_page"]
 
@@ -109,7 +109,7 @@ def read_page(image: Image.Image, side: int, networks: Networks, alphabet: Seque
     networks : Networks
         What computes.
     alphabet : sequence of str
-        See `pplconv.demo.decoding.alphabet_of`.
+        See `examples.demo.decoding.alphabet_of`.
 
     Returns
     -------

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pplconv.demo.reading import Line
+from examples.demo.reading import Line
 
 __all__ = ["LARGEST_SHIFT", "differences", "largest_shift"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import pplconv
-from pplconv.demo.reading import Network, Networks
+from examples.demo.reading import Network, Networks
 
 __all__ = ["open_onnxruntime", "open_pplconv"]
 
