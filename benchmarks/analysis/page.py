@@ -61,9 +61,9 @@ units that multiply, and this limits such loops. Cores without the instructions 
 
 Sparse weights: an iteration handles some terms of a panel's list, loads their steps and multiplies
 them by the distance from k to k. Each row of pixels (`pixels`) or pixel (`channels`) is loaded once
-for all channels of the panel. "Of" is the share of the model's limit. The limit is the loads a
-cycle of a loop of loads alone, times the FMAs for each load (into vector registers), and at most
-the FMAs that their units start, less the ZIPs that SDOT's quads need there. All FMAs count: none
+for all channels of the panel. The number after "of" is the model's limit: the loads a cycle of
+a loop of loads alone, times the FMAs for each load (into vector registers), and at most the FMAs
+that their units start, less the ZIPs that SDOT's quads need there. All FMAs count: none
 multiplies a weight that is pruned in all channels of its panel.
 
 The page has no products by tile registers (AMX): llvm knows neither the latency of their
