@@ -259,7 +259,6 @@ setup(
         extension("ops.program", small=True),
         extension("schedules.winograd_loops"),
         extension("schedules.depthwise_loops"),
-        extension("schedules.depthwise_byte_loops"),
         extension("schedules.relayout", small=True),
         extension("_binding", small=True),
         extension("memory.workspace"),
