@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
 from asm.build import generate, probes  # noqa: E402  (the build runs from anywhere)
+from asm.contract import declarations_text  # noqa: E402
 from asm.kept import Kept, dependencies, in_parallel, write  # noqa: E402
 from asm.precompiled import Precompiled  # noqa: E402
 
@@ -93,6 +94,7 @@ class BuildExt(build_ext):
         if sys.maxsize < 1 << 32:
             machine = {"aarch64": "armv7l", "x86_64": "i686"}.get(machine, machine)
         kernels = generate(directory, machine, encoded=self.encoded_levels(directory, machine))
+        write(ROOT / "pplconv/_contracts.pxd", declarations_text())
         c_files = translate(self.extensions, CYTHON_DIRECTIVES, workers, force=self.force)
 
         compilations = []
