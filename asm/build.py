@@ -4,8 +4,7 @@
 links the objects into ``pplconv._kernels``. Nothing here asks what the build machine can
 *execute*: flags follow from the registry alone, and the choice is made at run time.
 
-``python -m asm.build DIRECTORY`` writes the sources for reading and disassembling;
-``python -m asm.build --pxd FILE`` writes the Cython declarations of the contracts.
+``python -m asm.build DIRECTORY`` writes the sources for reading and disassembling.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from pathlib import Path
 from asm import error_function, exponential
 from asm.aarch64 import encode as aarch64_encode
 from asm.aarch64.mach_o import mach_o
-from asm.contract import declarations_text, header_text
+from asm.contract import header_text
 from asm.contract.constants import NUMBERS
 from asm.kept import write
 from asm.registry import (
@@ -280,22 +279,16 @@ def generate(
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write what the command line names.
+    """Write the sources of this machine's kernels, and print their paths and flags.
 
     Parameters
     ----------
     arguments : sequence of str
-        A directory for the sources, or ``--pxd`` and a file.
+        A directory for the sources.
     """
     parser = argparse.ArgumentParser(prog="python -m asm.build", description=__doc__)
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("directory", nargs="?", type=Path, help="where the sources go")
-    what.add_argument("--pxd", metavar="FILE", type=Path, help="Cython declarations of contracts")
-    asked = parser.parse_args(arguments)
-    if asked.pxd:
-        write(asked.pxd, declarations_text())
-        return
-    for source in generate(asked.directory):
+    parser.add_argument("directory", type=Path, help="where the sources go")
+    for source in generate(parser.parse_args(arguments).directory):
         print(source.path, *source.flags)
 
 

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.corpus import Blocks, Case, CorpusError, Measured, Recording, load_all, said
+from benchmarks.files import write_whole
 from benchmarks.options import positive
-from benchmarks.report import write_whole
 from benchmarks.runner import Progress
 from benchmarks.tables import NONE, Table
 from pplconv.algorithms import Candidate

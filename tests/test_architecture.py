@@ -264,7 +264,7 @@ def lengths(*folders: Path) -> dict[str, int]:
 def test_no_source_file_is_long():
     found = lengths(PACKAGE, ROOT / "asm")
     assert len(found) > 100
-    found.pop("pplconv/_contracts.pxd")  # nobody writes it: it is made from asm/contract
+    found.pop("pplconv/_contracts.pxd", None)  # each build writes it
     assert {name: lines for name, lines in found.items() if lines > LONGEST_FILE} == {}
 
 

@@ -16,7 +16,7 @@ pointers of four as well, so that an offset is an index.
 ``operations``   all of them, by operation
 ``records``      structs that arguments point to, and the row of the kernel table
 ``header``       the C header
-``declarations`` the same for Cython, which is kept as ``pplconv/_contracts.pxd``
+``declarations`` the same for Cython: each build writes ``pplconv/_contracts.pxd``
 """
 
 from asm.contract.constants import CURVES, FLAGS, HALF_CHAIN, INSTRUCTIONS, POOLINGS, REDUCTIONS

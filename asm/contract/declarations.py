@@ -7,7 +7,7 @@ from asm.contract.operations import CONTRACTS
 from asm.contract.records import PIECES, TABLES
 
 _TEXT = """\
-# Made by `python -m asm.build --pxd FILE` from the tables of asm/contract/: edit those.
+# Written by each build from the tables of asm/contract/: edit those.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 

@@ -3,6 +3,7 @@
 =======================  =======================================================================
 ``depthwise.py``         one input channel for each output channel
 ``depthwise_bytes.py``   the same of bytes, exact
+``*_candidate.py``       what these two share
 ``winograd.py``          3x3 and 5x5 at stride 1 with fewer products
 ``direct.py``            any convolution without im2col
 ``pointwise.py``         1x1 as a matrix product on the user's array
@@ -80,7 +81,7 @@ def kind_of(algorithm: str) -> type[Candidate]:
 
 def only_for(numerics: Numerics) -> str | None:
     """Name the one algorithm that has kernels for a kind of product; None if several have."""
-    return depthwise_bytes.NAME if numerics.product in depthwise_bytes.PRODUCTS else None
+    return depthwise.NAME if numerics.product in depthwise_bytes.PRODUCTS else None
 
 
 def asked_in_turn(wanted: str, finite: bool) -> tuple[str, ...]:

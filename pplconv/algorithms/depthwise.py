@@ -27,14 +27,14 @@ from .context import PlanContext
 from .core_model import (
     TASK_CYCLES,
     CoreModel,
-    busiest_share,
     conversion_cycles,
     direct_sum_floor,
 )
+from .depthwise_candidate import DepthwiseCandidate
 from .error_bounds import direct_error_bound
 from .lazy import lazy
 
-NAME = "depthwise"
+NAME = DepthwiseCandidate.algorithm
 floor = direct_sum_floor
 
 SQUARE_CYCLES = 1.5  # a tap of 3x3 or 5x5; of channels also of 7x7 at stride 1
@@ -58,34 +58,10 @@ CHUNK_PLANES = 16
 
 
 @dataclass(frozen=True)
-class Depthwise(Candidate):
-    """One way to run a problem through depthwise convolution's loops.
+class Depthwise(DepthwiseCandidate):
+    """One way to run a problem through depthwise convolution's loops."""
 
-    Parameters
-    ----------
-    problem : ConvProblem
-        What is computed.
-    numerics : Numerics
-        The types that it is computed with.
-    isa_lanes : int
-        Elements of a vector.
-    channel_segment, row_segment : int
-        Output channels and rows of a task.
-    l1_bytes : int
-        Size that converted pixels of NCHW should fit; other layouts get several times as much.
-    """
-
-    problem: ConvProblem
-    numerics: Numerics
-    isa_lanes: int
-    channel_segment: int
-    row_segment: int
-    l1_bytes: int
-
-    algorithm = NAME
     loops = "depthwise"
-    multiplies_padding = False
-    takes_gaps = False
 
     @property
     def bits(self) -> str:
@@ -101,15 +77,6 @@ class Depthwise(Candidate):
     def by_pixels(self) -> bool:
         """Whether vectors run over pixels."""
         return is_planes(self.problem)
-
-    @property
-    def blocks(self) -> dict[str, int | str]:
-        """Orientation and segments."""
-        return {
-            "orientation": "pixels" if self.by_pixels else "channels",
-            "channel_segment": self.channel_segment,
-            "row_segment": self.row_segment,
-        }
 
     @property
     def kernel(self) -> KernelKey:
@@ -132,12 +99,6 @@ class Depthwise(Candidate):
         """Size of the packed weights."""
         p = self.problem
         return p.kh * p.kw * self.width * self.numerics.weight_bytes
-
-    @property
-    def tasks(self) -> int:
-        """Iterations of the parallel loop."""
-        p = self.problem
-        return p.batch * ceil_div(p.oc, self.channel_segment) * ceil_div(p.oh, self.row_segment)
 
     @lazy
     def chunk(self) -> tuple[int, int]:
@@ -176,18 +137,13 @@ class Depthwise(Candidate):
         return self.scratch[3]
 
     def own_fields(self) -> dict[str, Any]:
-        """Collect what ``schedules.depthwise.DepthwiseSchedule`` takes."""
+        """Collect what ``schedules.depthwise_loops.DepthwiseSchedule`` takes."""
         slab_rows, slab, out, _ = self.scratch
-        channels, rows = self.chunk
-        return {
-            "channel_chunk": channels,
-            "row_chunk": rows,
+        return self.cut_fields(self.chunk) | {
             "slab_rows": slab_rows,
             "slab_offset": slab,
             "out_offset": out,
             "width": self.width,
-            "channel_segment": self.channel_segment,
-            "row_segment": self.row_segment,
         }
 
     @property
@@ -257,9 +213,7 @@ class Depthwise(Candidate):
         planes = p.batch * p.oc * ceil_div(p.oh, self.row_segment) if self.by_pixels else 0
         read = p.ic * p.ih * p.iw * self.numerics.source_bytes
         moved = p.batch * (read + p.oc * p.oh * p.ow * self.numerics.destination_bytes)
-        largest = min(1.0, self.channel_segment / p.oc) * min(1.0, self.row_segment / max(p.oh, 1))
-        largest /= max(p.batch, 1)
-        busiest = busiest_share(self.tasks, threads, largest)
+        busiest = self.busiest(threads)
         convert = 0.0
         if self.numerics.converts:
             overlap = self.scratch[0] / (self.chunk[1] * p.stride[0])

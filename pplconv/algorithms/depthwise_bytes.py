@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..numerics import Numerics
 from ..problem import ConvProblem
 from .candidate import (
     EXACT,
@@ -23,10 +22,9 @@ from .candidate import (
     thread_scratch,
 )
 from .context import PlanContext
-from .core_model import TASK_CYCLES, CoreModel, busiest_share, conversion_cycles
+from .core_model import TASK_CYCLES, CoreModel, conversion_cycles
+from .depthwise_candidate import DepthwiseCandidate
 from .lazy import lazy
-
-NAME = "depthwise"
 
 # Kinds of products that its kernels compute: bytes as they lie, by weights of up to nine bits.
 PRODUCTS = ("u8d", "s8d")
@@ -41,34 +39,10 @@ CHUNK_VECTORS = 4  # vectors of channels whose sums are finished together
 
 
 @dataclass(frozen=True)
-class DepthwiseBytes(Candidate):
-    """One way to run a problem through the loops of depthwise convolution of bytes.
+class DepthwiseBytes(DepthwiseCandidate):
+    """One way to run a problem through the loops of depthwise convolution of bytes."""
 
-    Parameters
-    ----------
-    problem : ConvProblem
-        What is computed.
-    numerics : Numerics
-        The types that it is computed with.
-    isa_lanes : int
-        Sums in a vector.
-    channel_segment, row_segment : int
-        Output channels and rows of a task.
-    l1_bytes : int
-        Size that sums should fit until they are stored.
-    """
-
-    problem: ConvProblem
-    numerics: Numerics
-    isa_lanes: int
-    channel_segment: int
-    row_segment: int
-    l1_bytes: int
-
-    algorithm = NAME
     loops = "depthwise_bytes"
-    multiplies_padding = False
-    takes_gaps = False
     bits = EXACT
     error_bound = 0.0
 
@@ -81,15 +55,6 @@ class DepthwiseBytes(Candidate):
     def unit(self) -> int:
         """Channels in a unit of packed weights."""
         return 1 if self.by_pixels else 4 * self.isa_lanes
-
-    @property
-    def blocks(self) -> dict[str, int | str]:
-        """Orientation and segments."""
-        return {
-            "orientation": "pixels" if self.by_pixels else "channels",
-            "channel_segment": self.channel_segment,
-            "row_segment": self.row_segment,
-        }
 
     @property
     def kernel(self) -> KernelKey:
@@ -125,12 +90,6 @@ class DepthwiseBytes(Candidate):
     def packed_weight_bytes(self) -> int:
         """Size of the packed weights."""
         return ceil_div(self.problem.oc, self.unit) * self.unit_bytes
-
-    @property
-    def tasks(self) -> int:
-        """Iterations of the parallel loop."""
-        p = self.problem
-        return p.batch * ceil_div(p.oc, self.channel_segment) * ceil_div(p.oh, self.row_segment)
 
     @property
     def slab_line(self) -> int:
@@ -174,17 +133,12 @@ class DepthwiseBytes(Candidate):
         return self.scratch[2]
 
     def own_fields(self) -> dict[str, Any]:
-        """Collect what ``schedules.depthwise_bytes.DepthwiseBytesSchedule`` takes."""
+        """Collect what ``schedules.depthwise_loops.DepthwiseBytesSchedule`` takes."""
         slab, out, _ = self.scratch
-        channels, rows = self.chunk
-        return {
+        return self.cut_fields(self.chunk) | {
             "pixels": int(self.by_pixels),
             "unit": self.unit,
             "unit_bytes": self.unit_bytes,
-            "channel_segment": self.channel_segment,
-            "row_segment": self.row_segment,
-            "channel_chunk": channels,
-            "row_chunk": rows,
             "slab_offset": slab,
             "slab_line": self.slab_line,
             "out_offset": out,
@@ -208,8 +162,7 @@ class DepthwiseBytes(Candidate):
             planes = p.batch * p.oc * ceil_div(p.oh, self.chunk[1])
             lines = p.batch * p.ic * p.ih
         moved = p.batch * (p.ic * p.ih * p.iw + p.oc * p.oh * p.ow)
-        largest = min(1.0, self.channel_segment / p.oc) * min(1.0, self.row_segment / max(p.oh, 1))
-        busiest = busiest_share(self.tasks, threads, largest / max(p.batch, 1))
+        busiest = self.busiest(threads)
         tile = planes * PLANE_CYCLES + lines * LINE_CYCLES + self.tasks * TASK_CYCLES
         return {
             "fma": fma * busiest,

@@ -131,7 +131,7 @@ precision, search, search_seconds, search_context, max_workspace, threads
         array = given["weight"]
         self.permitted = self.describe_type(dtype_name(array, "weight"), given)
         self.groups = checks.integer("groups", given["groups"], 1)
-        transposed_problem.check_weight_shape(array.shape, self.groups)
+        checks.check_weight_shape(array.shape, self.groups, transposed=True)
         self.stride = checks.pair("stride", given["stride"], 1)
         self.dilation = checks.pair("dilation", given["dilation"], 1)
         self.padding = transposed_problem.check_padding(given["padding"])

@@ -260,22 +260,24 @@ def check_max_workspace(max_workspace: object) -> int | None:
     return None if max_workspace is None else integer("max_workspace", max_workspace, 0)
 
 
-def check_weight_shape(shape: tuple[int, ...], groups: int) -> None:
-    """Check a weight shape (oc, ic / groups, kh, kw) by itself.
+def check_weight_shape(shape: tuple[int, ...], groups: int, *, transposed: bool = False) -> None:
+    """Check a weight shape (oc, ic / groups, kh, kw), or (ic, oc / groups, kh, kw) if `transposed`.
 
     Raises
     ------
     ValueError
-        If it has not four dimensions of at least 1, or `groups` does not divide oc.
+        If it has not four dimensions of at least 1, or `groups` does not divide the first.
     """
+    first, second, channels = ("ic", "oc", "input") if transposed else ("oc", "ic", "output")
     if len(shape) != 4:
         raise ValueError(
-            f"weight must have the 4 dimensions (oc, ic / groups, kh, kw), got shape {shape}"
+            f"weight must have the 4 dimensions ({first}, {second} / groups, kh, kw), "
+            f"got shape {shape}"
         )
     if min(shape) < 1:
         raise ValueError(f"weight must not be empty, got shape {shape}")
     if shape[0] % groups:
-        raise ValueError(f"groups must divide the {shape[0]} output channels, got {groups}")
+        raise ValueError(f"groups must divide the {shape[0]} {channels} channels, got {groups}")
 
 
 def make_problem(

@@ -7,8 +7,7 @@
 ``plane_loops``            convolution of few channel planes, read in a padded slab
 ``sparse_loops``           weights as lists of terms, and how they are packed
 ``winograd_loops``         pre-processing, products over all positions, post-processing
-``depthwise_loops``        one input channel for each output channel
-``depthwise_byte_loops``   the same of bytes, exact
+``depthwise_loops``        one input channel for each output channel; also of bytes, exact
 ``relayout``               NCHW to NCHWc and back
 ``team_loop``              the one loop of a team: phases of tasks, hooks of its threads
 ``execute``                runs of a plan, for calls and trials: team, scratch, loops, time
@@ -24,8 +23,7 @@ from __future__ import annotations
 from typing import Any
 
 from .base import Schedule
-from .depthwise_byte_loops import DepthwiseBytesSchedule
-from .depthwise_loops import DepthwiseSchedule
+from .depthwise_loops import DepthwiseBytesSchedule, DepthwiseSchedule
 from .direct_loops import DirectSchedule
 from .gemm_loops import GemmSchedule
 from .plane_loops import PlanesSchedule
