@@ -1,4 +1,4 @@
-"""Arguments of the demo, and its two parts in turn: the whole page, and the old comparison."""
+"""Arguments of the demo, and its two parts: the page, then the detector in `onnx.reference`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["LARGEST_DIFFERENCE", "difference", "main"]
 
 LARGEST_DIFFERENCE = 1e-3
-"""How far the two outputs, probabilities from 0 to 1, may be apart."""
+"""Largest difference of the two outputs, probabilities from 0 to 1, that is no error."""
 
 DEFAULT_SIDE = 480
 
@@ -188,7 +188,7 @@ def _read(
     """Read the page with each engine, draw it, and print it."""
     alphabet = alphabet_of(paths[2])
     names, pages, made = [], [], []
-    # One engine after the other: threads of one that still wait for work would slow the other.
+    # One engine after the other: waiting threads of one would slow the other.
     for engine in ("pplconv", *(() if arguments.skip_onnxruntime else ("onnxruntime",))):
         progress.step(f"{engine}: opening the three networks")
         begin = time.perf_counter()
@@ -270,7 +270,7 @@ def _network(
     def tick(done: int) -> None:
         text = f"{name}: Conv {done} of {count}"
         if done == count:
-            # A good part of the evaluator's time comes here, in ConvTranspose.
+            # A large part of the evaluator's time follows, in ConvTranspose.
             text += ", now the rest of the network"
         progress.update(text, last=done == count)
 

