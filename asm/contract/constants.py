@@ -16,10 +16,10 @@ FLAGS = {
 # chain then has at most HALF_CHAIN terms; otherwise it begins a new one. The terms of sparse
 # weights are cut into pieces of HALF_CHAIN terms from the first of the list on. Chains are added in
 # float32, in their order, and the total is rounded to half precision once, before the epilogue. The
-# end of a chain costs four vector operations for each accumulator's 64 FMAs. Measured as the largest
-# error over the largest output of 24 x 24 sums of normal numbers, of 64 terms: 2.1e-3; of 512:
-# 1.3e-3 (one chain for all: 6.1e-3); of 4608: 1.3e-3 (1.7e-2). Chains of 32 have 1.1e-3, of 128
-# 1.8e-3 to 3.4e-3.
+# end of a chain costs four vector operations for each accumulator's 64 FMAs. Measured as the
+# largest error over the largest output of 24 x 24 sums of normal numbers: sums of 64 terms have
+# 2.1e-3; of 512 terms 1.3e-3 (one chain for all: 6.1e-3); of 4608 terms 1.3e-3 (1.7e-2). Chains of
+# 32 terms have 1.1e-3, chains of 128 terms 1.8e-3 to 3.4e-3.
 HALF_CHAIN = 64
 
 # Instructions of `elementwise`, and the result of each for elements a, b and c. Unless a comment
