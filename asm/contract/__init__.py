@@ -8,7 +8,7 @@ derived from the tables in this package, so no member is written down twice.
 All strides are in bytes. Each field begins on a multiple of eight bytes, on machines with
 pointers of four as well, so that an offset is an index.
 
-``fields``       what a contract is made of
+``fields``       the parts of a contract
 ``constants``    flags, instructions, reductions, the longest chain in half precision
 ``gemm``, ``packing``, ``winograd``, ``depthwise``, ``elementwise``, ``windows``, ``reductions``,
 ``quantized``, ``sparse``

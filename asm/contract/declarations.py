@@ -40,7 +40,7 @@ def _struct(name: str, members: list[tuple[str, str]]) -> str:
 
 
 def declarations_text() -> str:
-    """Cython text that declares what the C header has, for the modules that call kernels."""
+    """Cython declarations of the C header's contents, for the modules that call kernels."""
     pieces = [_struct(record.struct, record.declared()) for record in PIECES]
     arguments = [
         _struct(contract.struct, [(field.ctype, field.name) for field in contract.fields])
