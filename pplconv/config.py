@@ -9,7 +9,7 @@
 ``OMP_NUM_THREADS``       the same, where ``PPLCONV_NUM_THREADS`` is not set; may be a list
                           (one entry per nesting level), of which the first entry counts
 ``PPLCONV_TEAM_START_US`` what starting a team of threads costs, in microseconds, 1 to 1000000;
-                          measured where it is not set
+                          1 where it is not set
 ``PPLCONV_TOLERANCE``     the error that may be spent on speed where a call names none, a number
                           of at least 0; 0 allows direct sums only
 ``PPLCONV_WISDOM``        the file that keeps measured plans; ``off``, ``0`` or empty: none

@@ -6,7 +6,7 @@
 ``estimating.py``    candidates, ranked by the cost model
 ``describing.py``    a ranked candidate as a plan
 ``pricing.py``        least costs, for choices between plans
-``gains.py``          what it gains to leave zeros out
+``sparsity_gains.py`` what it gains to leave zeros out
 ``target.py``        `Target`: machine and kernels that plans are made for, if not this process's
 ``searching.py``     candidates, measured
 ``racing.py``        how measuring goes: turns, time, and who wins
