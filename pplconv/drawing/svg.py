@@ -34,7 +34,7 @@ def tag(name: str, *content: str, **attributes: object) -> str:
 
 
 def text(value: object) -> str:
-    """Escape a text; characters that HTML forbids are replaced."""
+    """Escape a text; characters that cannot be printed are replaced."""
     return escape(_plain(value))
 
 
