@@ -27,10 +27,10 @@ from .operators import Bank, Operator
 __all__ = ["Region", "Store", "run"]
 
 Array = npt.NDArray[Any]
-# Makes results, the second, of sums, the first, which may be overwritten.
+# Turns sums (the first array, which may be overwritten) into results (the second array).
 Store = Callable[[Array, Array], None]
 
-# What a band and its sums take together: half of a small L2.
+# Bytes of a band and its sums together: half of a small L2.
 BAND_BYTES = 1 << 19
 LEAST_ROWS = 8
 # A band of a high kernel has this many times the rows that it shares with others; it is larger than
@@ -38,7 +38,7 @@ LEAST_ROWS = 8
 HALOS = 3
 # Bands for each thread, at least.
 BANDS_EACH = 2
-# What the sums of results of another type take, where they are not finished band by band.
+# Bytes of the sums of results of another type, where they are not finished band by band.
 PART_BYTES = 1 << 24
 # An image is convolved where it lies if it and its results take no more: a share of the last cache.
 # Beyond, rows that were just read by a band are nearer.

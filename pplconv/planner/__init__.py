@@ -1,16 +1,16 @@
 """The planner: which algorithm, kernel, blocks and team a problem gets.
 
-===================  ===========================================================================
-``plan.py``          `Plan`, the frozen answer
-``planning.py``      `make_plan`: wisdom first, else the estimate or a search
-``estimating.py``    candidates, ranked by the cost model
-``describing.py``    a ranked candidate as a plan
-``pricing.py``        least costs, for choices between plans
-``gains.py``          what it gains to leave zeros out
-``target.py``        `Target`: machine and kernels that plans are made for, if not this process's
-``searching.py``     candidates, measured
-``racing.py``        how measuring goes: turns, time, and who wins
-===================  ===========================================================================
+=====================  ===========================================================================
+``plan.py``            `Plan`, the frozen answer
+``planning.py``        `make_plan`: wisdom first, else the estimate or a search
+``estimating.py``      candidates, ranked by the cost model
+``describing.py``      a ranked candidate as a plan
+``pricing.py``         least costs, for choices between plans
+``sparsity_gains.py``  what it gains to leave zeros out
+``target.py``          `Target`: machine and kernels that plans are made for, if not this process's
+``searching.py``       candidates, measured
+``racing.py``          how measuring goes: turns, time, and who wins
+=====================  ===========================================================================
 """
 
 from __future__ import annotations
