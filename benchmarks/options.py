@@ -6,7 +6,7 @@ import argparse
 import datetime
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from benchmarks.candidates import silenced
@@ -97,24 +97,61 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_batch(parser: argparse.ArgumentParser) -> None:
+def add_engines(
+    parser: argparse.ArgumentParser, known: Iterable[str], default: Sequence[str] = ()
+) -> None:
+    """Add ``--engines``."""
+    parser.add_argument(
+        "--engines", type=words, default=list(default), help=f"some of {','.join(known)}"
+    )
+
+
+def add_threads(parser: argparse.ArgumentParser, default: Sequence[int] = (1,)) -> None:
+    """Add ``--threads``, sizes of teams."""
+    parser.add_argument(
+        "--threads",
+        type=counts,
+        default=list(default),
+        metavar="N,N",
+        help=f"sizes of the team, default {','.join(map(str, default))}",
+    )
+
+
+def add_batch(parser: argparse.ArgumentParser, default: Sequence[int] = (1,)) -> None:
     """Add ``--batch``."""
-    parser.add_argument("--batch", type=batches, default=[1], help="sizes of batches, such as 1,8")
+    parser.add_argument(
+        "--batch", type=batches, default=list(default), help="sizes of batches, such as 1,8"
+    )
 
 
-def add_variants(parser: argparse.ArgumentParser) -> None:
-    """Add ``--search`` and ``--tolerance``."""
+def add_search(parser: argparse.ArgumentParser) -> None:
+    """Add ``--search``."""
     parser.add_argument(
         "--search",
         type=searches,
         default=[],
         help=f"pplconv once with each of {','.join(WAYS)}, in the same run",
     )
+
+
+def add_variants(parser: argparse.ArgumentParser) -> None:
+    """Add ``--search`` and ``--tolerance``."""
+    add_search(parser)
     parser.add_argument(
         "--tolerance",
         type=tolerances,
         default=[],
         help="pplconv once with each of them, such as 1e-5,1e-4",
+    )
+
+
+def add_cache(parser: argparse.ArgumentParser) -> None:
+    """Add ``--cache``."""
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        metavar="DIR",
+        help="folder that keeps the models (default: the user's cache folder)",
     )
 
 
