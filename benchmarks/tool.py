@@ -8,6 +8,7 @@ hands it a `Run`.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Protocol
@@ -31,6 +32,12 @@ def new_parser(module: str, description: str | None) -> argparse.ArgumentParser:
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+
+
+def versions(*modules: str) -> list[str]:
+    """Name the versions of the peers among `modules` that this process has imported."""
+    found = [f"{name} {sys.modules[name].__version__}" for name in modules if name in sys.modules]
+    return found or ["no peer is installed"]
 
 
 class Run:
