@@ -78,8 +78,8 @@ class Run:
         """Refuse words of an option that are not known, and an option without any."""
         unknown = [word for word in given if word not in known]
         if unknown or not given:
-            got = f", got {', '.join(unknown)}" if unknown else ""
-            self.parser.error(f"{option}: expected some of {', '.join(known)}{got}")
+            got = ",".join(unknown)
+            self.parser.error(f"{option}: {got!r}: expected some of {','.join(known)}")
 
     @contextmanager
     def steps(self, total: int, otherwise: str = "figures are partial") -> Iterator[Progress]:
