@@ -188,30 +188,18 @@ def table_of(dtype: str, threads: int, rows: Sequence[Row]) -> Table:
     return table
 
 
-def some_of(known: Sequence[str]) -> Any:
-    """Make the reader of a list of `known` words."""
-
-    def read(text: str) -> list[str]:
-        found = options.words(text)
-        if not found or not set(found) <= set(known):
-            raise argparse.ArgumentTypeError(f"{text!r}: expected some of {','.join(known)}")
-        return found
-
-    return read
-
-
 def parser() -> argparse.ArgumentParser:
     """Make the parser of the command."""
     made = new_parser("benchmarks.imaging", __doc__)
     made.add_argument(
-        "--images", type=some_of(list(IMAGES)), default=list(IMAGES),
+        "--images", type=options.some_of(IMAGES), default=list(IMAGES),
         help=f"megapixels and channels, some of {','.join(IMAGES)}",
     )  # fmt: skip
     made.add_argument(
-        "--kernels", type=some_of(KERNELS), default=list(KERNELS),
+        "--kernels", type=options.some_of(KERNELS), default=list(KERNELS),
         help=f"sizes, s for separable ones, some of {','.join(KERNELS)}",
     )  # fmt: skip
-    made.add_argument("--dtypes", type=some_of(DTYPES), default=list(DTYPES))
+    made.add_argument("--dtypes", type=options.some_of(DTYPES), default=list(DTYPES))
     options.add_threads(made, [1, 2])
     made.add_argument(
         "--limit", type=float, default=3.0, metavar="SECONDS",

@@ -317,7 +317,9 @@ def measure(
 def _parser() -> argparse.ArgumentParser:
     parser = new_parser("benchmarks.measure_candidates", __doc__)
     options.add_selection(parser)
-    parser.add_argument("--layouts", type=options.words, default=list(LAYOUTS), help="default both")
+    parser.add_argument(
+        "--layouts", type=options.some_of(LAYOUTS), default=list(LAYOUTS), help="default both"
+    )
     options.add_threads(parser)
     parser.add_argument(
         "--count", type=options.positive, default=COUNT,
@@ -339,7 +341,6 @@ def _parser() -> argparse.ArgumentParser:
 def main(run: Run) -> int:
     """Measure, and give the exit status."""
     chosen = run.chosen
-    run.expect("--layouts", chosen.layouts, LAYOUTS)
     if not chosen.minutes > 0:
         run.parser.error("--minutes: expected more than 0")
     with run.refusing():

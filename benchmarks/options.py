@@ -6,7 +6,7 @@ import argparse
 import datetime
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 from benchmarks.candidates import silenced
@@ -26,6 +26,18 @@ WAYS = ("estimate", "measure", "measure-cold", "exhaustive", "exhaustive-cold")
 def words(text: str) -> list[str]:
     """Split ``a,b``."""
     return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def some_of(known: Collection[str]) -> Callable[[str], list[str]]:
+    """Make the reader of a list of `known` words."""
+
+    def read(text: str) -> list[str]:
+        found = words(text)
+        if not found or not set(found) <= set(known):
+            raise argparse.ArgumentTypeError(f"{text!r}: expected some of {','.join(known)}")
+        return found
+
+    return read
 
 
 def counts(text: str) -> list[int]:
@@ -51,11 +63,8 @@ def batches(text: str) -> list[int]:
 
 def searches(text: str) -> list[str]:
     """Split ``estimate,measure``."""
-    found = words(text)
-    if not found or not set(found) <= set(WAYS):
-        raise argparse.ArgumentTypeError(f"{text!r}: expected some of {','.join(WAYS)}")
     # The estimate first: what is measured after it cannot be its source.
-    return sorted(set(found), key=WAYS.index)
+    return sorted(set(some_of(WAYS)(text)), key=WAYS.index)
 
 
 def tolerances(text: str) -> list[float]:

@@ -113,7 +113,10 @@ def _parser() -> argparse.ArgumentParser:
         "--bytes", type=_sizes, default=[16, 1 << 20], help="of a request, such as 16,65536"
     )
     parser.add_argument(
-        "--modes", type=options.words, default=list(MODES), help=f"some of {','.join(MODES)}"
+        "--modes",
+        type=options.some_of(MODES),
+        default=list(MODES),
+        help=f"some of {','.join(MODES)}",
     )
     options.add_timing(parser, rounds=10)
     options.add_output(parser)
@@ -214,7 +217,6 @@ def table(cases: Sequence[Case]) -> Table:
 def main(run: Run) -> int:
     """Measure, and give the exit status."""
     chosen = run.chosen
-    run.expect("--modes", chosen.modes, MODES)
     settings = options.settings_of(chosen, 1)
     cases: list[Case] = []
     with run.steps(1) as progress:

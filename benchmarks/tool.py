@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -73,13 +73,6 @@ class Run:
             yield
         except ValueError as error:
             self.parser.error(str(error))
-
-    def expect(self, option: str, given: Collection[str], known: Collection[str]) -> None:
-        """Refuse words of an option that are not known, and an option without any."""
-        unknown = [word for word in given if word not in known]
-        if unknown or not given:
-            got = ",".join(unknown)
-            self.parser.error(f"{option}: {got!r}: expected some of {','.join(known)}")
 
     @contextmanager
     def steps(self, total: int, otherwise: str = "figures are partial") -> Iterator[Progress]:

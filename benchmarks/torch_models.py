@@ -38,7 +38,7 @@ TOLERANCE = 1e-3
 
 def _parser() -> argparse.ArgumentParser:
     parser = new_parser("benchmarks.torch_models", __doc__)
-    parser.add_argument("--models", type=options.words, default=list(MODULES))
+    parser.add_argument("--models", type=options.some_of(MODULES), default=list(MODULES))
     options.add_threads(parser, [1, 2])
     options.add_batch(parser, [1, 8])
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
@@ -143,7 +143,6 @@ def table_of(title: str, timings: Mapping[str, Timing]) -> Table:
 def main(run: Run) -> int:
     """Measure, and give the exit status."""
     chosen = run.chosen
-    run.expect("--models", chosen.models, MODULES)
     cases = [(n, b, t) for t in chosen.threads for n in chosen.models for b in chosen.batch]
     found: dict[str, dict[str, Timing]] = {}
     with run.steps(len(cases)) as progress:

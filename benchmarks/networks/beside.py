@@ -219,7 +219,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--models", type=options.words, default=[], help="names; default: all")
     options.add_engines(parser, engines.ENGINES, ["pplconv", "onnxruntime"])
     options.add_threads(parser, [2, 1])
-    parser.add_argument("--scenes", type=options.words, default=list(SCENES), help="some of them")
+    parser.add_argument(
+        "--scenes", type=options.some_of(SCENES), default=list(SCENES), help="some of them"
+    )
     options.add_timing(parser, rounds=3, min_seconds=0.5)
     options.add_cache(parser)
     options.add_output(parser)
@@ -230,7 +232,6 @@ def _parser() -> argparse.ArgumentParser:
 def main(this: Run) -> int:
     """Measure, and give the exit status."""
     chosen = this.chosen
-    this.expect("--scenes", chosen.scenes, SCENES)
     with this.refusing():
         networks = models.select(chosen.models)
         wanted = engines.select(chosen.engines)

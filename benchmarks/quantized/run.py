@@ -13,6 +13,7 @@ from benchmarks.engines import bf16 as narrow_bf16
 from benchmarks.engines import quantized as narrow_int8
 from benchmarks.engines.base import Availability, Engine
 from benchmarks.engines.quantized.base import QuantizedEngine
+from benchmarks.names import pick
 from benchmarks.peak import PeakUnavailable
 from benchmarks.problems import Problem, load_nets, select
 from benchmarks.quantized import page
@@ -73,17 +74,8 @@ def _parser() -> argparse.ArgumentParser:
 def _find(
     precision: str, names: Sequence[str], searches: Sequence[str]
 ) -> list[tuple[Engine, Availability]]:
-    known = engines_of(precision)
-    if unknown := [name for name in names if name not in known]:
-        raise ValueError(
-            f"unknown engine {', '.join(unknown)}: expected some of {', '.join(known)}"
-        )
-    chosen = [
-        one
-        for name, engine in known.items()
-        if not names or name in names
-        for one in engine.variants(searches, ())
-    ]
+    known = pick("engine", names, engines_of(precision)).values()
+    chosen = [one for engine in known for one in engine.variants(searches, ())]
     with silenced():
         return [(engine, engine.available()) for engine in chosen]
 

@@ -14,6 +14,7 @@ from benchmarks import options
 from benchmarks.candidates import silenced
 from benchmarks.engines.base import Availability, Engine, Identity
 from benchmarks.engines.sparse import ENGINES, LEFT_OUT, SLOW, block_in
+from benchmarks.names import pick
 from benchmarks.peak import PeakUnavailable, open_peak
 from benchmarks.problems import Problem, load_nets, select
 from benchmarks.quantized.ceilings import Ceilings
@@ -65,14 +66,6 @@ def densities(text: str) -> list[float]:
     return sorted(set(numbers), reverse=True)
 
 
-def precisions(text: str) -> list[str]:
-    """Split ``fp32,int8``."""
-    found = options.words(text)
-    if not found or not set(found) <= set(ENGINES):
-        raise argparse.ArgumentTypeError(f"{text!r}: expected some of {','.join(ENGINES)}")
-    return found
-
-
 def nets_of() -> dict[str, list[Problem]]:
     """The shipped networks, and the one that is only here."""
     return load_nets() | load_nets(SHAPES)
@@ -82,7 +75,10 @@ def parser() -> argparse.ArgumentParser:
     """Make the parser of the command."""
     made = new_parser("benchmarks.sparse", __doc__)
     made.add_argument(
-        "--precision", type=precisions, default=list(ENGINES), help="default: fp32,int8"
+        "--precision",
+        type=options.some_of(ENGINES),
+        default=list(ENGINES),
+        help="default: fp32,int8",
     )
     made.add_argument(
         "--densities",
@@ -220,15 +216,12 @@ def measure(
 def main(run: Run) -> int:
     """Measure, and give the exit status."""
     chosen = run.chosen
+    every = {one.name: one for precision in chosen.precision for one in ENGINES[precision]}
     with run.refusing():
         problems = select_layers(chosen)
+        pick("engine", chosen.engines, every)
     if not problems:
         run.parser.error("only depthwise layers and stems are left, which are not pruned")
-    every = [one.name for precision in chosen.precision for one in ENGINES[precision]]
-    if unknown := [name for name in chosen.engines if name not in every]:
-        run.parser.error(
-            f"unknown engine {', '.join(unknown)}: expected some of {', '.join(every)}"
-        )
     found = {
         one: find(one, chosen.engines, chosen.search, chosen.dense_search)
         for one in chosen.precision
