@@ -25,6 +25,7 @@ from benchmarks.serving.pool import pool_latency, pool_rate
 from benchmarks.serving.process import Served
 from benchmarks.serving.weights import Weights
 from benchmarks.tables import Table
+from benchmarks.tool import new_parser
 
 _NPY = {"Content-Type": "application/x-npy"}
 _ROUNDS = 3
@@ -74,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.serving", description=__doc__)
+    parser = new_parser("benchmarks.serving", __doc__)
     parser.add_argument("model", metavar="MODEL", help="an ONNX file with one input")
     parser.add_argument("--shape", required=True, metavar="NAME=1x3x48x192", help="of its input")
     parser.add_argument("--instances", type=int, default=2)
