@@ -120,6 +120,15 @@ def core_table(cores: Sequence[Core], answers: Sequence[Answer]) -> Table:
     return table
 
 
+def cells_of(loop: Loop) -> list[str]:
+    """What tells a loop from others: its tile, its accumulators, products a load."""
+    return [
+        f"{loop.title} ({loop.kernel.isa})",
+        f"{loop.accumulators}",
+        f"{loop.fmas / loop.loads:.2f}",
+    ]
+
+
 def tile_table(dtype: str, cores: Sequence[Core], rows: Sequence[Row]) -> Table:
     """FMAs a cycle of every loop on every core."""
     table = Table(
@@ -127,12 +136,7 @@ def tile_table(dtype: str, cores: Sequence[Core], rows: Sequence[Row]) -> Table:
         ("tile", "C", "FMA:load", *(core.name for core in cores)),
     )
     for row in rows:
-        loop = row.loop
-        cells = [
-            f"{loop.title} ({loop.kernel.isa})",
-            f"{loop.accumulators}",
-            f"{loop.fmas / loop.loads:.2f}",
-        ]
+        cells = cells_of(row.loop)
         bold = []
         for index, (core, verdict) in enumerate(zip(cores, row.verdicts, strict=True)):
             cells.append(f"{verdict.rate:.2f} {verdict.bound}")

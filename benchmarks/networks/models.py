@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.names import pick
 from benchmarks.networks import built, convnext, regnet, swin, weights
 from examples.models.ppocr import CLASSIFIER, DETECTOR, RECOGNISER
 from examples.models.progress import Progress
@@ -175,12 +176,7 @@ def select(names: Sequence[str]) -> dict[str, Network]:
     ValueError
         If a name is unknown.
     """
-    unknown = [name for name in names if name not in NETWORKS]
-    if unknown:
-        raise ValueError(
-            f"unknown model {', '.join(unknown)}: expected some of {', '.join(NETWORKS)}"
-        )
-    return {name: one for name, one in NETWORKS.items() if not names or name in names}
+    return pick("model", names, NETWORKS)
 
 
 def obtain(networks: Sequence[Network], cache: Path, progress: Progress) -> list[Path]:
