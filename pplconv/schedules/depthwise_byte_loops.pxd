@@ -1,4 +1,4 @@
-"""Loops of depthwise convolution of bytes, compiled: see ``depthwise_bytes.pyx``."""
+"""Loops of depthwise convolution of bytes, compiled: see ``depthwise_byte_loops.pyx``."""
 
 from libc.stdint cimport int64_t
 
@@ -14,13 +14,13 @@ cdef struct DepthwiseBytesFields:
     int64_t unit
     # Task = (image, channel segment, row segment).
     int64_t channel_segment, row_segment
-    # What is computed in the scratch at a time.
+    # Channels and rows of sums that are in the scratch at a time.
     int64_t channel_chunk, row_chunk
 
 
 cdef struct DepthwiseBytesOffsets:
-    # The same for its sizes and places in bytes: of packed weights, from one unit to the next; in
-    # the scratch lines of a padded plane, their distance, and sums.
+    # Likewise its sizes and offsets in bytes: from one unit of packed weights to the next; in the
+    # scratch, the lines of a padded plane, the distance from line to line, and the sums.
     int64_t unit_bytes, slab_offset, slab_line, out_offset
 
 

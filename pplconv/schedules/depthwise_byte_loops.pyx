@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Depthwise convolution of bytes: exact sums of a few rows and channels in scratch, then stored.
+"""Depthwise convolution of bytes: exact sums of a few rows and channels, requantized from scratch.
 
-Kernels read the user's bytes as they lie. Nothing is cut for registers here; chunks are such that
-their sums stay in L1 until they are finished.
+Kernels read the user's bytes in place, and divide a chunk into registers themselves. A chunk is
+small enough that its sums stay in L1 until they are finished.
 """
 
 from libc.stdint cimport int64_t
@@ -26,7 +26,7 @@ from pplconv.schedules.base cimport (
 from pplconv._kernels import rows, serving
 
 cdef enum:
-    # What a line of a slab has beyond the columns that a kernel sees, as its contract asks for.
+    # Bytes of a slab line beyond the columns that a kernel sees, as its contract demands.
     SLAB_ROOM = 64
     UNIT_HEADER = 64
 
@@ -182,7 +182,7 @@ cdef class DepthwiseBytesSchedule(Schedule):
             raise ValueError("all channels are neighbours, or none are")
         if min(f.channel_segment, f.row_segment, f.channel_chunk, f.row_chunk) < 1:
             raise ValueError("segments and chunks are at least 1")
-        # Planes go with the others of their group, pixels in whole units.
+        # Planes of a group stay together; channels of pixels are cut into whole units.
         together = j.multiplier if f.pixels else unit
         if ((f.channel_segment % together and f.channel_segment < j.channels)
                 or (f.channel_chunk % together and f.channel_chunk < f.channel_segment)):
@@ -216,7 +216,7 @@ cdef class DepthwiseBytesSchedule(Schedule):
                 raise ValueError("a padded line has no room for what a row of outputs sees")
         else:
             channels = ceil_div(channels * e, j.vector_bytes) * j.vector_bytes // e
-        # Behind the last plane there is room for a vector.
+        # There is room for a vector after the last plane.
         if self.tasks and (
                 j.at.out_offset < j.at.slab_offset + slab
                 or self.thread_scratch < (j.at.out_offset + channels * f.row_chunk * g.ow * e

@@ -1,4 +1,4 @@
-"""Depthwise convolution's loops compiled: see ``depthwise.pyx``."""
+"""Depthwise convolution's loops compiled: see ``depthwise_loops.pyx``."""
 
 from libc.stdint cimport int64_t
 
@@ -18,7 +18,7 @@ cdef struct DepthwiseFields:
 
 
 cdef struct DepthwiseOffsets:
-    # The same for its places in the scratch, which are whole elements: converted input and outputs.
+    # Likewise its offsets in the scratch, which are whole elements: converted input, and outputs.
     int64_t slab_offset, out_offset
 
 
