@@ -204,8 +204,7 @@ class Depthwise(Candidate):
 
     @property
     def in_blocks(self) -> bool:
-        """Whether register blocks compute it: planes at stride 1, except narrow ones with 3x3 or
-        5x5."""
+        """Whether register blocks compute it: planes at stride 1, except narrow 3x3 and 5x5."""
         p = self.problem
         if not self.by_pixels or p.stride != (1, 1):
             return False

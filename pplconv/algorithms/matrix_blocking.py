@@ -25,8 +25,7 @@ class MatrixBlocking(Candidate):
 
     @property
     def multiplies_padding(self) -> bool:
-        """True if there is padding: rows of A are whole windows, with zeros outside of the
-        image."""
+        """True if there is padding: rows of A are whole windows, with zeros outside images."""
         return is_padded(self.problem)
 
     @lazy

@@ -182,8 +182,7 @@ class NestBlocking(MatrixBlocking):
 
     @lazy
     def copied(self) -> bool:
-        """Whether pixels that are not packed are copied, for conversion or for whole groups of
-        k."""
+        """Whether unpacked pixels are copied, for conversion or for whole groups of k."""
         whole = self.matrix.k % self.numerics.kr == 0
         return not self.packed and (self.numerics.converts_in or not whole)
 
@@ -226,8 +225,7 @@ class NestBlocking(MatrixBlocking):
 
     @property
     def moved_row(self) -> int:
-        """Bytes of a row of scratch to which misaligned rows of A are copied; 0: rows stay in
-        place.
+        """Bytes of a scratch row for copies of misaligned rows of A; 0: rows stay in place.
 
         Tile registers load whole cache lines of each row, and arrays of NumPy may begin anywhere in
         a line. In place, each load would touch two lines instead of one, for every panel.
@@ -323,8 +321,7 @@ class NestBlocking(MatrixBlocking):
 
     @property
     def _tile_rows(self) -> int:
-        """Rows in scratch of sums to be converted: of one tile, or of all tiles between blocks of
-        K."""
+        """Rows of sums in scratch: of one tile, or of all tiles between blocks of K."""
         if self.k_block >= self.matrix.k:
             return self.mr
         return self.hw_segment if self.orientation == "channels" else self.oc_segment

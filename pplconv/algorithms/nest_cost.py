@@ -159,8 +159,7 @@ def _border_lines(nest: NestBlocking, threads: int) -> int:
 
 
 def _cut_panels(nest: NestBlocking) -> float:
-    """Average number of calls for a panel of weights, as groups may begin within blocks of
-    channels."""
+    """Average calls for a panel of weights, as groups may begin within blocks of channels."""
     block = nest.problem.block
     if block == 0:
         return 1.0

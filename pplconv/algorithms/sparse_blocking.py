@@ -243,8 +243,7 @@ class SparseBlocking(MatrixBlocking):
 
     @lazy
     def tiled(self) -> int:
-        """Pixels of an image that tiles run over; with laid rows, those between rows of outputs
-        count."""
+        """Pixels of an image that tiles run over, with laid rows those between rows included."""
         g = self.geometry
         return max((g.oh - 1) * self.laid_row + g.ow, 0) if self.laid else self.matrix.m
 
@@ -323,8 +322,7 @@ class SparseBlocking(MatrixBlocking):
 
     @lazy
     def slab_bytes(self) -> int:
-        """Size of the slab. For laid planes, it holds rows between their copy and their
-        conversion."""
+        """Size of the slab; for laid planes, it holds copied rows until their conversion."""
         rows, channels = self.slab
         if not self.laid:
             return rows * self.geometry.iw * channels * self.numerics.operand_bytes

@@ -140,8 +140,7 @@ class _Frame:
         return {block, larger, round_up(balanced(whole, longest, self.whole), self.whole)}
 
     def is_narrow(self, nr: int, largest: int) -> bool:
-        """Whether a tile is too narrow to stream weights that are read only once: a line at a
-        time."""
+        """Whether a tile is too narrow to stream weights that are read once: a line at a time."""
         wider = self.oc > nr and nr < max(self.around.tiles)
         weights = self.oc * self.matrix.k * self.weight
         return (
@@ -168,15 +167,13 @@ class _Frame:
         return (1,) if self.share % threads == 0 else (threads, 1)
 
     def finer(self, pieces: int, multiple: int) -> int:
-        """Return several pieces for each thread if the weights, which each piece reads, stay in
-        L2."""
+        """Return several pieces a thread if the weights, which each piece reads, stay in L2."""
         if pieces == 1 or self.oc * self.matrix.k * self.weight > self.l2 // 4:
             return pieces
         return team_pieces(self.pixels, multiple, pieces, self.cycles)
 
     def segments(self, segment: int, unit: int) -> Iterator[int]:
-        """Yield `segment`, which has whole tiles, and a segment that divides the pixels more
-        evenly, if any.
+        """Yield `segment`, of whole tiles, and a segment that divides pixels more evenly, if any.
 
         Parameters
         ----------

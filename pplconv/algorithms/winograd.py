@@ -167,8 +167,7 @@ def _blockings(
 def _stages(
     problem: ConvProblem, around: PlanContext, n: int, r: int, nr: int, largest: int
 ) -> Iterator[Candidate]:
-    """Yield blockings whose V and M are in L3 or memory, so that weights are read only once or
-    twice.
+    """Yield blockings with V and M in L3 or memory, so that weights are read once or twice.
 
     They are for weights that L2 does not hold. V of a position takes half of L2, where it stays
     while every panel of weights is multiplied by it.

@@ -28,7 +28,7 @@ class CacheLevel:
 
 @dataclass(frozen=True)
 class Machine:
-    """What the planner and the teams need to know of a machine.
+    """The properties of a machine that the planner and the teams need.
 
     Parameters
     ----------

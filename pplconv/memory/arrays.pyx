@@ -365,8 +365,7 @@ def empty_aligned(shape, dtype=np.float32):
 
 
 cdef const char *address_of(object array, int64_t *size) except? NULL:
-    """Return the address of a contiguous array, and store its size if `size` is given. The address
-    is valid as long as the array lives."""
+    """Return the address of a contiguous array, valid while it lives; store its bytes in `size`."""
     cdef View view
     cdef const char *data
     view.held = False

@@ -162,8 +162,7 @@ def least_share(around: PlanContext, start: int) -> float:
 
 
 def team(problem: Problem, around: PlanContext, start: int) -> int:
-    """Cut a team down to the size that the work justifies, if its start costs `start`
-    microseconds."""
+    """Cut a team down to what the work justifies, if its start costs `start` microseconds."""
     flops = problem.flops
     if isinstance(problem, ConvProblem) and 1 < problem.groups == problem.ic:
         flops *= DEPTHWISE_TIMES

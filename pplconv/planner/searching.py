@@ -159,8 +159,7 @@ def search_plan(
     progress: Progress | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Found:
-    """Measure candidates: first the method, which decides the bits, on one thread; then the team's
-    blocks.
+    """Measure candidates: the method, which decides the bits, on one thread; then team blocks.
 
     Parameters
     ----------

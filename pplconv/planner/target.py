@@ -105,8 +105,7 @@ class Target:
         return rows[0][5] if rows else 0, {nr: mr for *_, nr, mr, _ in rows}
 
     def sparse_tiles(self, op: str, dtype: str, isa: str) -> SparseTiles:
-        """Kernels of an operation with sparse weights: of `isa`, or of the next lower level that
-        has any."""
+        """Kernels for sparse weights: of `isa`, or of the next lower level that has any."""
         levels = self.machine.isas[: self.machine.isas.index(isa) + 1]
         for level in reversed(levels):
             rows = [row for row in self.sparse if row[:3] == (op, dtype, level)]
@@ -140,5 +139,5 @@ class Target:
 def here() -> Target:
     """The machine of this process. Callers read its settings from the environment each time."""
     machine = current_machine()
-    _kernels.tune(machine.tuning)  # variants have the same tiles and bits, so plans do not depend on them
+    _kernels.tune(machine.tuning)  # same tiles and bits, so plans do not depend on it
     return Target.of(machine, _kernels.rows())

@@ -26,8 +26,7 @@ cdef int check_offsets(dict offsets, int64_t element) except -1:
 
 
 cdef str mover_of(str type):
-    """Name the type of the kernels that move elements of `type`: types of 8 or 16 bits share them
-    by size."""
+    """Name the type of the kernels that move elements of `type`: narrow types share by size."""
     return {"s8": "u8", "bf16": "s16"}.get(type, type)
 
 
@@ -207,8 +206,7 @@ cdef class Schedule(Work):
         return 0
 
     cdef int64_t rows_before(self, int part, int parts) noexcept nogil:
-        """Count the first output channels, whose weights neither this part nor a later one
-        reads."""
+        """Count the output channels before those whose weights this or a later part reads."""
         cdef int64_t panels
         if self.shape.groups != 1 or not self.panel_width:
             return 0

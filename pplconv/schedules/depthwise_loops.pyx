@@ -155,8 +155,7 @@ cdef void run_pixels(const DepthwiseJob *j, const Tensors *t, const Part *p) noe
 
 cdef void run_pixels_converted(const DepthwiseJob *j, const Tensors *t, const Part *p,
                                char *scratch) noexcept nogil:
-    """NHWC and NCHWc with conversion: compute some rows and a few channels of a block in the
-    scratch."""
+    """NHWC and NCHWc with conversion: compute some rows and channels of a block in scratch."""
     cdef pplconv_depthwise_channels_args a
     cdef int64_t e = j.shape.size.operand, channel = p.channel // j.multiplier, offset
     cdef int64_t channels = (p.channel_end - 1) // j.multiplier - channel + 1

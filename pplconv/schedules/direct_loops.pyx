@@ -85,8 +85,7 @@ cdef inline void finish(const DirectJob *j, const Tensors *t, const pplconv_gemm
 cdef inline void convert_tiles(const DirectJob *j, const Tensors *t, const Rectangle *r,
                                const pplconv_gemm_args *g, int64_t rows, int64_t channel,
                                int64_t offset, int64_t before) noexcept nogil:
-    """Finish a tile in the scratch on its way to the output, where its vectors may be in several
-    blocks.
+    """Finish a tile in the scratch on its way to the output; its vectors may go to several blocks.
 
     Integer sums of the `before` panels to its left, still in the scratch, are finished with it.
     """

@@ -11,8 +11,7 @@ from pplconv.schedules.panel_offsets cimport check_panels, depth, panels_of
 
 
 cdef int64_t pixel_tasks(const GemmFields *f) noexcept:
-    """Tasks that share the pixels of an image. A task that packs its own weights takes all
-    pixels."""
+    """Tasks that share an image's pixels; a task that packs its own weights takes all of them."""
     return least(f.pixels, 1) if f.weights_by_task else ceil_div(f.pixels, f.hw_segment)
 
 

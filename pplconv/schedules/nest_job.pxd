@@ -89,8 +89,7 @@ cdef inline void gather_converted(const NestJob *j, const char *channel,
 
 cdef inline void gather_block(const NestJob *j, const Tensors *t, const Tile *tile,
                               char *scratch) noexcept nogil:
-    """Pack the tile's pixels for its block of K, from each block of channels that holds a part of
-    K."""
+    """Pack the tile's pixels for its block of K, from one block of channels after the other."""
     cdef pplconv_pack_rows_args r
     cdef int64_t packed = 0, channel = 0, width = j.shape.ic
     cdef const char *src = input_at(j, t, tile)

@@ -1,6 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Which plans the loops over sparse weights refuse: those that would lead them outside their
-memory."""
+"""Checks of plans for sparse weights: none may lead the loops outside its memory."""
 
 from libc.stdint cimport INT32_MAX, int64_t
 
@@ -173,8 +172,7 @@ cdef int check_scratch(const SparseJob *j, int64_t tasks, int64_t thread_scratch
 
 
 cdef int check_plan(SparseJob *j, int64_t tasks, int64_t thread_scratch) except -1:
-    """Refuse a plan that the loops could not carry out inside its memory; count its panels and
-    blocks."""
+    """Count a plan's panels and blocks; refuse it if the loops would leave its memory."""
     cdef const SparseFields *f = &j.plan
     cdef int64_t whole, rest
     check_arrays(j)

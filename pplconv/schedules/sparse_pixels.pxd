@@ -42,8 +42,7 @@ cdef struct Inside:
 
 cdef inline Inside inside(int64_t count, int64_t first, int64_t stride,
                           int64_t size) noexcept nogil:
-    """Find which of `count` rows, `stride` apart from row `first` on, are in an image of `size`
-    rows. `first` may be negative.
+    """Which of `count` rows, `stride` apart from `first` on, are in an image of `size` rows.
     """
     cdef Inside i
     i.begin = least(ceil_div(most(-first, 0), stride), count)

@@ -59,8 +59,7 @@ cdef void run_pool(const void *job, const Tensors *t, int64_t task, char *scratc
 
 cdef int read_sights(object given, Sight *sights, int64_t outputs, int64_t inputs, int64_t stride,
                      int64_t dilation, int64_t pad) except -1:
-    """Copy the ranges of outputs; refuse them unless each output is in one and sees no tap outside
-    the image."""
+    """Copy the ranges of outputs; refuse gaps between them, and taps outside the image."""
     cdef int64_t at = 0, first
     cdef Sight *s
     for i, (begin, end, low, high, count) in enumerate(given):

@@ -422,8 +422,7 @@ cdef inline Round round_of(const WinogradJob *j, int64_t task, int64_t tasks) no
 
 cdef inline Part part_of(const WinogradJob *j, int64_t task, int64_t parts, int64_t part,
                          int64_t channels) noexcept nogil:
-    """Find the tiles and channels of a transform's task; `channels` are cut into `parts` of `part`
-    each."""
+    """Find the tiles and channels of a transform's task; `parts` of `part` channels each."""
     cdef Part p
     cdef Round r = round_of(j, task, j.tile_parts * parts)
     p.group, p.first = r.group, r.tile_begin
