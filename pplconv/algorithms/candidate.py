@@ -141,7 +141,7 @@ class Candidate(ABC):
     Attributes
     ----------
     problem : Problem
-        What is computed.
+        The problem to compute.
     numerics : Numerics
         The types that it computes with.
     algorithm : str

@@ -1,4 +1,4 @@
-"""What candidates depend on besides the problem."""
+"""Inputs of candidates besides the problem: machine, kernels, types, team."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NO_TILES = SparseTiles()
 
 @dataclass(frozen=True)
 class PlanContext:
-    """What candidates depend on besides the problem.
+    """Inputs of candidates besides the problem: machine, kernels, types, team.
 
     Parameters
     ----------

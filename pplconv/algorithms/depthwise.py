@@ -64,7 +64,7 @@ class Depthwise(Candidate):
     Parameters
     ----------
     problem : ConvProblem
-        What is computed.
+        The problem to compute.
     numerics : Numerics
         The types that it is computed with.
     isa_lanes : int

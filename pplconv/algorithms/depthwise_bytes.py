@@ -47,7 +47,7 @@ class DepthwiseBytes(Candidate):
     Parameters
     ----------
     problem : ConvProblem
-        What is computed.
+        The problem to compute.
     numerics : Numerics
         The types that it is computed with.
     isa_lanes : int

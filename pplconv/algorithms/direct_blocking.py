@@ -81,7 +81,7 @@ class DirectBlocking(Candidate):
     Parameters
     ----------
     problem : ConvProblem
-        What is computed.
+        The problem to compute.
     numerics : Numerics
         The types that it is computed with.
     algorithm : str

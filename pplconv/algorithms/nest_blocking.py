@@ -52,7 +52,7 @@ class NestBlocking(MatrixBlocking):
     Parameters
     ----------
     problem : Problem
-        What is computed.
+        The problem to compute.
     numerics : Numerics
         The types that it is computed with.
     algorithm : str

@@ -56,7 +56,7 @@ class Planes(Candidate):
     Parameters
     ----------
     problem : ConvProblem
-        What is computed.
+        The problem to compute.
     numerics : Numerics
         The types that it is computed with.
     lanes, mr, nr : int

@@ -47,7 +47,7 @@ class SparseBlocking(MatrixBlocking):
     Parameters
     ----------
     problem : Problem
-        What is computed.
+        The problem to compute.
     numerics : Numerics
         The types that it is computed with.
     orientation : str

@@ -46,7 +46,7 @@ class WinogradBlocking(Candidate):
     Parameters
     ----------
     problem : ConvProblem
-        What is computed.
+        The problem to compute.
     numerics : Numerics
         The types that it is computed with.
     n, r : int

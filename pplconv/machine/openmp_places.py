@@ -61,7 +61,7 @@ def widened(mask: Iterable[int], root: str = "/") -> tuple[int, ...]:
     Parameters
     ----------
     mask : iterable of int
-        What the thread may run on.
+        CPUs that the thread may run on.
     root : str, optional
         Directory that holds ``proc``.
 

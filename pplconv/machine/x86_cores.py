@@ -25,10 +25,10 @@ l1d, ways, l2, l3_share
     Where cores share an L3 as a whole (Zen), the share is that of one among all; elsewhere it is
     the slice beside a core.
 l2_read, l2_write, l3_read, memory
-    What one core reached with streaming loads, in bytes a cycle.  Haswell to Cascade Lake, Zen 1
-    and 2: kerncraft's machine files (E5-2695 v3, E5-2697 v4, Gold 6148, Gold 6248, EPYC 7451, EPYC
-    7452; "load", and for writes "update" less the time of its reads) at the clocks they name.  What
-    Zen 4 writes to its L2: AIDA64 on a Ryzen 7600X at its turbo.
+    Rates that one core reached with streaming loads, in bytes a cycle.  Haswell to Cascade Lake,
+    Zen 1 and 2: kerncraft's machine files (E5-2695 v3, E5-2697 v4, Gold 6148, Gold 6248, EPYC 7451,
+    EPYC 7452; "load", and for writes "update" less the time of its reads) at the clocks they name.
+    What Zen 4 writes to its L2: AIDA64 on a Ryzen 7600X at its turbo.
     Memory is nominal: it depends on the machine more than on the core.
 masked256, masked512
     Cycles of a store under a mask, ``vmaskmovps`` of 256 bits and AVX-512's of 512.  Haswell:

@@ -28,7 +28,7 @@ def array_of(value: Any, name: str, dtype: np.dtype[Any] | None = None) -> np.nd
     Parameters
     ----------
     value : array_like
-        What the caller gave.
+        The caller's argument.
     name : str
         Of the argument.
     dtype : data-type, optional
@@ -172,7 +172,7 @@ def renewed(given: object, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     Parameters
     ----------
     given : object
-        What the caller gave.
+        The caller's argument.
     array : ndarray
         The result of `array_of` before. If `given` is of a subclass, this is a view, which does not
         notice if `given` gets other memory.

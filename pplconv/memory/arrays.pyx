@@ -246,7 +246,7 @@ def refuse_overlap(out, **operands):
     Parameters
     ----------
     out : object
-        What the caller gave; other objects than arrays are refused elsewhere.
+        The caller's argument; objects other than arrays are refused elsewhere.
     **operands : object
         By their names; objects other than arrays are skipped.
 
@@ -267,7 +267,7 @@ def check_out(out, tuple shape, dtype, **operands):
     Parameters
     ----------
     out : object
-        What the caller gave.
+        The caller's argument.
     shape : tuple of int
         Of the result.
     dtype : numpy.dtype

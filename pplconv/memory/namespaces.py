@@ -23,7 +23,7 @@ def as_given(given: Any, result: _Result, out: Any = None) -> _Result:
     Parameters
     ----------
     given : object
-        What the caller gave as input.
+        The caller's input.
     result : ndarray
         The computed result: memory of its own, to which nobody else refers, or that of `out`.
     out : object, optional

@@ -204,7 +204,7 @@ class Request:
     Parameters
     ----------
     problem : Problem
-        What is to be computed.
+        The problem to compute.
     algorithm : str
         A name, or ``"auto"``.
     tolerance : float
@@ -367,7 +367,7 @@ def estimate_plan(request: Request, slack: float = 1.0) -> tuple[list[Ranked], l
     Parameters
     ----------
     request : Request
-        What is to be planned.
+        The request to plan.
     slack : float
         Algorithms up to this factor behind the best are ranked; a search needs more than the best.
 

@@ -93,7 +93,7 @@ def make_plan(
     Parameters
     ----------
     problem : Problem
-        What is to be computed.
+        The problem to compute.
     algorithm, threads, max_workspace
         See `Request`.
     tolerance : float or None
@@ -178,7 +178,7 @@ def plan_problem(
     Parameters
     ----------
     request : Request
-        What is to be planned.
+        The request to plan.
     search : str
         ``"estimate"``; ``"measure"``: time the candidates that the estimate puts near the best,
         unless the choice is known already; ``"exhaustive"``: time all, unless all were timed

@@ -28,7 +28,7 @@ def least_cycles(problem: Problem, tolerance: float, max_workspace: int | None) 
     Parameters
     ----------
     problem : Problem
-        What is to be computed.
+        The problem to compute.
     tolerance : float
         Error that may be spent.
     max_workspace : int or None

@@ -33,11 +33,11 @@ class Bench:
     Parameters
     ----------
     problem : Problem
-        What is computed.
+        The problem to compute.
     isas : mapping of Numerics to str
         Instruction set of the kernels, by the types that are computed with.
     epilogue : str
-        Class of what follows the sums.
+        Cost class of the epilogue.
     context : str
         ``"hot"``: runs follow one another on the same arrays; ``"cold"``: arrays and packed
         weights have left the caches before each run.
@@ -164,7 +164,7 @@ def search_plan(
     Parameters
     ----------
     request : Request
-        What is to be planned.
+        The request to plan.
     single, teamed : list of Ranked
         The estimate: see `estimate_plan`.
     effort : str
@@ -172,7 +172,7 @@ def search_plan(
     seconds : float
         Time to spend, preparations included; see `race` for what may exceed it.
     epilogue : str
-        Class of what follows the sums.
+        Cost class of the epilogue.
     context : str
         ``"hot"`` or ``"cold"``: where a run finds its arrays and weights (see `Bench`). Taking them
         out of the caches is part of the time that is spent.

@@ -19,7 +19,7 @@ def predicted_gain(request: Request, single: Sequence[Ranked]) -> float | None:
     Parameters
     ----------
     request : Request
-        What is planned.
+        The request that is planned.
     single : sequence of Ranked
         Its candidates, best first.
 
@@ -48,7 +48,7 @@ def measured_gain(timed: Iterable[Timed]) -> float | None:
     Parameters
     ----------
     timed : iterable of Timed
-        What has run.
+        The candidates that have run.
 
     Returns
     -------

@@ -195,7 +195,7 @@ def default_tolerance(settings: Settings) -> float:
     Parameters
     ----------
     settings : Settings
-        What the environment asks for.
+        Settings of the environment.
 
     Returns
     -------
@@ -211,7 +211,7 @@ def explain_default_tolerance(settings: Settings) -> tuple[float, str]:
     Parameters
     ----------
     settings : Settings
-        What the environment asks for.
+        Settings of the environment.
 
     Returns
     -------

@@ -35,7 +35,7 @@ def default_threads(settings: Settings, machine: Machine) -> int:
     Parameters
     ----------
     settings : Settings
-        What the environment asks for.
+        Settings of the environment.
     machine : Machine
         Where the team would run.
 
@@ -53,7 +53,7 @@ def explain_default_threads(settings: Settings, machine: Machine) -> tuple[int, 
     Parameters
     ----------
     settings : Settings
-        What the environment asks for.
+        Settings of the environment.
     machine : Machine
         Where the team would run.
 
@@ -76,7 +76,7 @@ def process_threads(settings: Settings, machine: Machine) -> int:
     Parameters
     ----------
     settings : Settings
-        What the environment asks for.
+        Settings of the environment.
     machine : Machine
         Where the threads would run.
 

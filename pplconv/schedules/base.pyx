@@ -112,7 +112,7 @@ cdef class Schedule(Work):
     Parameters
     ----------
     fields : dict
-        What the plan decides, by name.
+        The plan's decisions, by name.
     isa : str
         Which kernels to call.
 

@@ -17,7 +17,7 @@ from pplconv.memory.dtypes import DTYPES
 
 
 cdef class Finish:
-    """What follows the activation.
+    """Scale, offset and addition after the activation.
 
     Parameters
     ----------

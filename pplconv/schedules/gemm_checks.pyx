@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Which plans the GEMM nest refuses: those that it could not carry out inside their memory."""
+"""Checks of the GEMM nest's plans: none may lead the loops outside its memory."""
 
 from libc.stdint cimport int64_t
 
