@@ -51,9 +51,9 @@ cdef struct SparseOffsets:
 
 
 cdef struct TapPlaces:
-    # Places of the rows, or columns, of taps. Tap i reads the input at h = i * dilation. Its place is
-    # h // stride * step + h % stride * phase: rows of one phase are `step` places apart, and phases
-    # are `phase` places apart.
+    # Places of the rows, or columns, of taps. Tap i reads the input at h = i * dilation, its place
+    # is h // stride * step + h % stride * phase: rows of one phase are `step` places apart, and
+    # phases are `phase` places apart.
     int64_t dilation, stride, step, phase
 
 
