@@ -37,21 +37,21 @@ from .lazy import lazy
 NAME = DepthwiseCandidate.algorithm
 floor = direct_sum_floor
 
-SQUARE_CYCLES = 1.5  # a tap of 3x3 or 5x5; of channels also of 7x7 at stride 1
-EVERY_SECOND_CYCLES = 2.5  # the same at stride 2, where vectors of pixels take shuffles
-GENERIC_CYCLES = 4.0  # a tap of another kernel of pixels or at strides
-# Register blocks, rows by vectors, of vectors of 64 bytes and of others; the cycles that a line of
-# the image takes in a block besides its products; and bytes of a row from which on blocks compute
-# squares, too.
+SQUARE_CYCLES = 1.5  # a tap of 3x3 or 5x5; with vectors of channels also of 7x7 at stride 1
+EVERY_SECOND_CYCLES = 2.5  # the same at stride 2, where vectors of pixels need shuffles
+GENERIC_CYCLES = 4.0  # a tap of any other kernel
+# Register blocks, rows by vectors, for vectors of 64 bytes and for others; the cycles of an image
+# line in a block besides its products; and bytes of a row from which on blocks compute 3x3 and 5x5
+# too.
 BLOCKS = {64: (6, 4)}
 OTHER_BLOCK = (4, 3)
 LINE_CYCLES = 15.0
 WIDE_BYTES = 3584
-CUT_PIXELS = 1.2  # of the FMAs' time, where a pixel's channels are cut for the team
+CUT_PIXELS = 1.2  # times the FMAs' time, if a pixel's channels are cut for the team
 SPREAD_CYCLES = 6.0  # if each input channel has several output channels, in the lanes of a vector
 PLANE_CYCLES = 60.0  # a channel plane: its weights, its rows' ends
-# Sizes of what is converted at a time: vectors of channels, and their pixels as a multiple of L1;
-# or planes.
+# Sizes of a chunk that is converted at a time: vectors of channels, and the size of their pixels as
+# a multiple of L1; or planes.
 CHUNK_VECTORS = 4
 CHUNK_L1 = 4
 CHUNK_PLANES = 16
@@ -133,7 +133,7 @@ class Depthwise(DepthwiseCandidate):
 
     @property
     def scratch_bytes(self) -> int:
-        """Nothing is needed, unless arrays are converted."""
+        """Scratch of one thread; 0 unless arrays are converted."""
         return self.scratch[3]
 
     def own_fields(self) -> dict[str, Any]:
@@ -160,7 +160,7 @@ class Depthwise(DepthwiseCandidate):
 
     @property
     def in_blocks(self) -> bool:
-        """Whether register blocks compute it: planes without strides but narrow ones of squares."""
+        """Whether register blocks compute it: planes at stride 1, except narrow 3x3 and 5x5."""
         p = self.problem
         if not self.by_pixels or p.stride != (1, 1):
             return False
@@ -173,8 +173,8 @@ class Depthwise(DepthwiseCandidate):
         """Cycles of the register blocks of an image.
 
         A block of R rows takes kh + R - 1 lines, each for as many of its rows as see it. Vectors
-        beside whole blocks, and at the ends of rows, go one by one: then a line has fewer sums than
-        keep the FMA units busy, and what counts is the latency of one.
+        beside whole blocks, and at the ends of rows, go one by one: then a line has too few sums to
+        keep the FMA units busy, and latency counts.
         """
         p = self.problem
         rows, vectors = BLOCKS.get(self.isa_lanes * self.numerics.operand_bytes, OTHER_BLOCK)
@@ -228,7 +228,7 @@ class Depthwise(DepthwiseCandidate):
 
 
 def is_planes(problem: ConvProblem) -> bool:
-    """Tell whether channels lie in memory one after the other, whatever the layout is called."""
+    """Tell whether each channel is a contiguous plane, under any layout name."""
     p = problem
     return p.layout == "NCHW" or p.block == 1 or (p.layout == "NHWC" and p.ic == p.oc == 1)
 

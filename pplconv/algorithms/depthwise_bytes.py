@@ -26,13 +26,13 @@ from .core_model import TASK_CYCLES, CoreModel, conversion_cycles
 from .depthwise_candidate import DepthwiseCandidate
 from .lazy import lazy
 
-# Kinds of products that its kernels compute: bytes as they lie, by weights of up to nine bits.
+# Kinds of products that its kernels compute: bytes in place, by weights of up to nine bits.
 PRODUCTS = ("u8d", "s8d")
 
 SQUARE_CYCLES = 0.3  # a tap of 3x3 or 5x5, for a vector of sums
 GENERIC_CYCLES = 6.0  # a tap of another kernel
 PLANE_CYCLES = 60.0  # a plane: its weights, the ends of its rows
-LINE_CYCLES = 12.0  # a line of a plane that is copied
+LINE_CYCLES = 12.0  # to copy a line of a plane
 SLAB_ROOM = 64
 UNIT_HEADER = 64
 CHUNK_VECTORS = 4  # vectors of channels whose sums are finished together
@@ -64,12 +64,12 @@ class DepthwiseBytes(DepthwiseCandidate):
 
     @property
     def square(self) -> bool:
-        """Whether kernels have loops of their own for this size."""
+        """Whether kernels have special loops for this size."""
         return self.problem.kh == self.problem.kw and self.problem.kh in (3, 5)
 
     @property
     def unit_bytes(self) -> int:
-        """Bytes of a unit of packed weights, in whichever format the kernel gives it."""
+        """Bytes of a unit of packed weights, enough for any format of the kernel."""
         p = self.problem
         if self.by_pixels:
             return 8 + 8 * p.kh * ceil_div(p.kw, 4)
@@ -81,7 +81,7 @@ class DepthwiseBytes(DepthwiseCandidate):
 
     @property
     def packing(self) -> str:
-        """Format of the packed weights, which kernels of other vectors pack otherwise."""
+        """Format of the packed weights, which depends on the kernel's vectors."""
         p, vector = self.problem, f"{self.isa_lanes} sums"
         geometry = f"{p.stride} {p.dilation}, {self.unit} of {p.oc // p.groups}"
         return f"bytes by {self.kernel.op} for {vector}, {self.numerics.product} {geometry}"
@@ -109,7 +109,7 @@ class DepthwiseBytes(DepthwiseCandidate):
             channels = max(channels // self.unit, 1) * self.unit
         row = channels * max(p.ow, 1) * 4
         room = self.l1_bytes * 3 // 4
-        # Two rows of outputs see the same lines, so that one alone costs more.
+        # Two rows of outputs share most of their lines, so a single row costs more.
         rows = min(max(room // row // 2 * 2, 2), max(self.row_segment, 1))
         if self.by_pixels and rows == self.row_segment:
             # At least the planes that share an input.
@@ -118,7 +118,7 @@ class DepthwiseBytes(DepthwiseCandidate):
 
     @lazy
     def scratch(self) -> tuple[int, int, int]:
-        """Places of the slab and of the sums, bytes of one thread."""
+        """Offsets of the slab and of the sums, and bytes of one thread."""
         p = self.problem
         channels, rows = self.chunk
         lines = (rows - 1) * p.stride[0] + (p.kh - 1) * p.dilation[0] + 1

@@ -1,4 +1,4 @@
-"""What the candidates of depthwise convolution share, of floating point and of bytes: the cut."""
+"""The base of depthwise convolution's candidates, of floating point and of bytes: the cut."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class DepthwiseCandidate(Candidate):
     Parameters
     ----------
     problem : ConvProblem
-        What is computed.
+        The problem to compute.
     numerics : Numerics
         The types that it is computed with.
     isa_lanes : int

@@ -16,7 +16,7 @@ cdef struct DepthwiseCut:
 
 
 cdef struct DepthwiseOffsets:
-    # Places in the scratch, in bytes: the input's rows and the sums.
+    # Offsets in the scratch, in bytes: the input's rows, and the sums.
     int64_t slab_offset, out_offset
 
 

@@ -90,7 +90,7 @@ cdef void run_planes(const DepthwiseJob *j, const Tensors *t, const Part *p) noe
 
 cdef void run_planes_converted(const DepthwiseJob *j, const Tensors *t, const Part *p,
                                char *scratch) noexcept nogil:
-    """The same in the scratch, for a part of some rows and a few channels."""
+    """NCHW with conversion: compute some rows and a few channels in the scratch."""
     cdef pplconv_depthwise_pixels_args a
     cdef int64_t e = j.shape.size.operand, row, offset
     cdef int64_t channel = p.channel // j.multiplier
@@ -148,7 +148,7 @@ cdef void run_planes_bytes(const DepthwiseJob *j, const Tensors *t, const Part *
 
 
 cdef void run_pixels(const DepthwiseJob *j, const Tensors *t, const Part *p) noexcept nogil:
-    """NHWC and NCHWc: vectors over channels, up to the end of each block of them."""
+    """NHWC and NCHWc: vectors over channels, block by block."""
     cdef pplconv_depthwise_channels_args a
     cdef int64_t e = j.shape.size.weight, channel = p.channel, image, offset, row
     a.src_rs = j.shape.x.row
@@ -182,14 +182,14 @@ cdef void run_pixels(const DepthwiseJob *j, const Tensors *t, const Part *p) noe
                 complete(&j.shape, t, t.y + offset + row * j.shape.y.row, j.shape.y.pixel,
                          j.shape.geometry.ow, a.channels, channel, False)
         channel += a.channels
-    # Whatever the task is, the shape counts the channels of all groups.
+    # `zero_tail` counts channels over all groups, as this task does.
     zero_tail(&j.shape, p.channel_end,
               t.y + image + p.row * j.shape.y.row, p.row_end - p.row, j.shape.geometry.ow)
 
 
 cdef void run_pixels_converted(const DepthwiseJob *j, const Tensors *t, const Part *p,
                                char *scratch) noexcept nogil:
-    """The same in the scratch, for some rows and a few channels of one block."""
+    """NHWC and NCHWc with conversion: compute some rows and channels of a block in scratch."""
     cdef pplconv_depthwise_channels_args a
     cdef int64_t e = j.shape.size.operand, channel = p.channel // j.multiplier, offset
     cdef int64_t channels = (p.channel_end - 1) // j.multiplier - channel + 1
@@ -308,7 +308,7 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
         memcpy(packed + p.oc_begin * kernel, weights + p.oc_begin * kernel,
                <size_t> ((p.oc_end - p.oc_begin) * kernel))
         return
-    # The kernels of several channels share a cache line, so pieces are whole lines.
+    # The kernels of several channels share a cache line, so one piece packs them all.
     if index:
         return
     p.src = weights
