@@ -110,7 +110,8 @@ optional
         left out are not multiplied: an infinite or NaN input does not reach the output through
         them. See docs/sparse.md.
     block : (1, N), optional
-        Output channels whose zeros are left out together, 1, 4, 8 or 16. None: taken from the zeros.
+        Output channels whose zeros are left out together, 1, 4, 8 or 16. None: found from the
+        zeros.
     weight_shape : (int, int, int, int), optional
         (oc, ic / groups, kh, kw), for a sparse matrix of kernels that are not 1x1.
     padding_mode : {"zeros", "reflect", "replicate", "circular"}, optional
@@ -358,7 +359,7 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
             x = input if o.x.held else None
             if self.blocked and input.ndim == 4:
                 input_shapes.check_is_blocked("input", input.shape, self.in_channels)
-            # A plan with an extension is for images with their padding, not for images of that size.
+            # A plan with an extension is for padded images, not for images of that size.
             if (x is None or ready is None or ready.extension is not None
                     or not has_dims(&o.x, ready.prepared.input_dims, ready.prepared.ndim)):
                 shape = batched_shape(input, "input", dimensions(self.layout))

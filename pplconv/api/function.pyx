@@ -82,8 +82,7 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
             found = key = None
         if found is not None:
             if prelu:
-                # Bias and slopes have the type that the plan computes in, even if the environment has
-                # changed since.
+                # Slopes have the type that the plan computes in: the environment may have changed.
                 return found[0], Activation(
                     activation_of(activation, w.shape[0]),
                     (<Prepared> found[0]).bias_type), found[2]
@@ -210,9 +209,9 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
 
     Convolutions of 3x3 and 5x5 taps at stride 1 may go through Winograd's algorithm. Its error is
     relative to the largest output, not to each output. This shows in images: sums of integers are
-    not quite integers, and ``y.astype(int)`` makes 2 of 2.9999998 (use `numpy.rint` before); zeros near a
-    bright pixel become some 1e-7 of it, and may be negative. ``tolerance=0`` gives
-    direct sums, in which zeros stay zero and integers are exact up to 2**24 in float32;
+    not quite integers, and ``y.astype(int)`` makes 2 of 2.9999998 (use `numpy.rint` before); zeros
+    near a bright pixel become some 1e-7 of it, and may be negative. ``tolerance=0`` gives direct
+    sums, in which zeros stay zero and integers are exact up to 2**24 in float32;
     ``with pplconv.runtime.tolerance(0):`` and ``PPLCONV_TOLERANCE=0`` give them to whole programs.
 
     In layout NCHWc the last dimension of the input is the block, 1 to 64 channels, and the
@@ -243,9 +242,9 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     residual and activation are in float32 with every kind of product, and each result is rounded
     once, to the nearest: its error is half a unit in its last place, 2**-8 of it, beside that of
     float32. Products of bfloat16 first round input and weights of float32 to it, which adds up to
-    2 * 2**-8 of the largest output. Instructions for these products take subnormal numbers as zeros and
-    add in orders of their own, so their last bits differ from float32 and from one another:
-    `Plan.bits` names the instructions, and docs/accuracy.md describes them.
+    2 * 2**-8 of the largest output. Instructions for these products take subnormal numbers as
+    zeros and add in orders of their own, so their last bits differ from float32 and from one
+    another: `Plan.bits` names the instructions, and docs/accuracy.md describes them.
 
     Examples
     --------
@@ -278,7 +277,7 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
         max_workspace, precision, padding_mode)
     if extended_by is not None and (<tuple> extended_by)[0].whole is None:
         described = activation_of(activation, prepared.problem.oc)
-    # The arguments that were just read may have changed arrays.
+    # Reading the arguments may have run code that changed arrays.
     if x is not input or w is not weight or b is not bias or r is not residual:
         x, w, b, r = renewed(input, x), renewed(weight, w), renewed(bias, b), renewed(residual, r)
     batched = x.ndim == prepared.ndim

@@ -44,7 +44,7 @@ cdef class Layer:
         return checks.check_precision(self.precision, self.dtype_name)
 
     cdef object describe_rest(self, dict given, object array, object channels):
-        """Check and keep activation, settings, bias and weights; return the activation described."""
+        """Check and keep activation, settings, bias and weights; return the `Activation`."""
         self.activation = kept_activation(given["activation"], channels)
         described = activation_of(self.activation, channels)
         self.settings = {**checked(given), "epilogue": described.epilogue}

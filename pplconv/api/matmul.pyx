@@ -108,8 +108,8 @@ cdef object elements(tuple strides, int64_t size):
 cdef bint is_whole(object array):
     """Whether strides are whole numbers of elements.
 
-    Strides of an empty array, or along a dimension of length 1, are arbitrary. They would stay so in
-    a copy, as NumPy takes such an array to be in order already.
+    Strides of an empty array, or along a dimension of length 1, are arbitrary. They would stay so
+    in a copy, as NumPy takes such an array to be in order already.
     """
     cdef int64_t size = array.dtype.itemsize
     if not array.size:
@@ -154,7 +154,7 @@ cdef Multiplication make(object a, object b, str dtype, object activation, bint 
     permitted = checks.check_precision(None, dtype)
     matrices.matrix_shapes(a.shape, b.shape)  # else slopes might be blamed for the shape of b
     # Bias and slopes follow the columns of the result. A packed `a` would need them along rows, so
-    # operands are not swapped then. One plan serves all PReLUs, even with one slope for all columns.
+    # operands are not swapped then. One plan serves all PReLUs, also those with a single slope.
     columns = b.shape[len(b.shape) - 1] if len(b.shape) > 1 else 1
     described = activation_of(activation, columns)
     # Other sequences than tuples may be a PReLU too.
@@ -181,7 +181,7 @@ def matmul(a, b, *, bias=None, residual=None, activation=None, out=None, threads
     """Multiply matrices, as `numpy.matmul`, maybe with an epilogue in the same pass.
 
     ``activation(a @ b + bias + residual)``. It keeps only plans: each call packs the operand that
-    the loops read packed. A program that multiplies by the same matrix again should make a `Linear`.
+    the loops read packed. A program that uses the same matrix again should make a `Linear`.
 
     Parameters
     ----------
