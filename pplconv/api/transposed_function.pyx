@@ -133,7 +133,7 @@ def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_paddi
         Size of the team, as in `conv2d`. The result's bits do not depend on it.
     max_workspace : int, optional
         Bytes of scratch memory that a call may use: the whole team's together, and copies of
-        inputs or outputs.
+        outputs and residuals.
     out : ndarray, optional
         Written and returned; C-contiguous, native, and apart from every operand.
 

@@ -69,7 +69,7 @@ search_context='hot')
         them. The division into them is always estimated.
     max_workspace : int, optional
         Bytes of scratch memory that a call may use: the whole team's together, and copies of
-        inputs or outputs. Packed weights do not count.
+        outputs and residuals. Packed weights do not count.
     threads : int, optional
         Size of the team, as in `Conv2d`. The result's bits do not depend on it.
 
