@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
-        # A reader such as `head` has closed the pipe. Discard the rest, so that Python exits quietly.
+        # A reader such as `head` closed the pipe. Discard the rest, so that Python exits quietly.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     return status

@@ -23,9 +23,9 @@ from ..sparsity import Sparsity
 Pair = tuple[int, int]
 Padding = tuple[Pair, Pair]
 
-# Types of arithmetic that each word of ``precision=`` permits for arrays of each type, the preferred
-# one first. The planner compares those that the machine supports; a word without an entry for a type
-# is refused.
+# Types of arithmetic that each word of ``precision=`` permits for arrays of each type, the
+# preferred one first. The planner compares those that the machine supports; a word without an entry
+# for a type is refused.
 _FULL = {"f16": ("f32",), "bf16": ("f32",), "f32": ("f32",), "f64": ("f64",)}
 _AS_ARRAYS = {**_FULL, "f16": ("f16", "f32"), "bf16": (*BRAIN_KINDS, "f32")}
 PRECISIONS: dict[str | None, dict[str, tuple[str, ...]]] = {
