@@ -207,7 +207,7 @@ cdef class Binding:
 
 
 def leave():
-    """Unbind the teams of the calling thread."""
+    """Bind no more teams of the calling thread."""
     pplconv_leave()
 
 

@@ -70,8 +70,8 @@ def rows():
     -------
     list of dict
         ``symbol``, ``op``, ``dtype`` ("f16", "f32" or "f64"), ``isa``, ``tuning`` (the kind of
-        cores for which a variant is made, else empty), the tile ``mr`` x ``nr`` x ``kr`` (0 where there
-        is none), ``vector_bytes``, ``lanes`` (sums in a vector) and ``address`` (of the
+        cores for which a variant is made, else empty), the tile ``mr`` x ``nr`` x ``kr`` (0 without
+        a tile), ``vector_bytes``, ``lanes`` (sums in a vector) and ``address`` (of the
         function).
     """
     cdef int32_t i
