@@ -1,8 +1,8 @@
 """`Numerics`: the types of one way to compute, from the input to the output.
 
 A problem names the type of its arrays and the types that it may be computed in; a candidate has one
-`Numerics`. Everything that depends on types comes from it: sizes, kernels, error bounds, rates, keys
-of wisdom.
+`Numerics`. Everything that depends on types comes from it: sizes, kernels, error bounds, rates,
+keys of wisdom.
 """
 
 from __future__ import annotations

@@ -75,8 +75,8 @@ class ConvProblem:
         Kinds of product that are allowed, the preferred one first: `dtype`. ``"f16"`` and
         ``"f32"`` also allow each other, and the kinds of bfloat16. By default `default_permission`.
     destination : str
-        Type of the output, if not `dtype`: integer inputs may have outputs of ``"u8"``, ``"s8"``, ``"s32"`` and
-        ``"f32"``.
+        Type of the output, if not `dtype`: integer inputs may have outputs of ``"u8"``, ``"s8"``,
+        ``"s32"`` and ``"f32"``.
     sparsity : Sparsity, optional
         How sparse the weights are, if loops may leave their zeros out.
     """

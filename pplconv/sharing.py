@@ -1,8 +1,8 @@
 """Models for other processes of this machine, with their plans and packed weights.
 
 An ordinary pickle of a `Conv2d`, a `Linear` or an `InferenceSession` holds the weights, and the
-process that unpickles it plans and packs anew. `prepared` takes plans and packed weights along, as buffers that
-may lie in memory which many processes share.
+process that unpickles it plans and packs anew. `prepared` takes plans and packed weights along, as
+buffers that may lie in memory which many processes share.
 """
 
 from __future__ import annotations
