@@ -20,7 +20,7 @@ def weights_beside(
 ) -> tuple[Array, Any, Any]:  # fmt: skip
     """Quantize weights to int8 with scales in which the bias fits its integers.
 
-    A channel whose weights are zero, or tiny compared with its bias, gets a larger scale.
+    A channel whose weights are zero, or tiny compared with its bias, gets another scale.
 
     Parameters
     ----------
