@@ -24,8 +24,8 @@ cdef enum:
 
 
 cdef struct SparseFamily:
-    # Kernels for panels of one number of channels. The index is the number of vectors of pixels less
-    # one, or of pixels less one where vectors run over channels. NULL: the registry has no such
+    # Kernels for panels of one number of channels. Index: the number of vectors of pixels less one,
+    # or of pixels less one where vectors run over channels. NULL: the registry has no such
     # tile.
     pplconv_kernel tile[MAX_MR]
     # Accumulators in a vector.

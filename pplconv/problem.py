@@ -221,7 +221,7 @@ class ConvProblem:
 
     @property
     def matrix(self) -> MatrixProblem:
-        """This convolution as a matrix problem: rows of A are the pixels' windows.
+        """The convolution as a matrix problem: rows of A are the pixels' windows.
 
         B are the weights. In NHWC pixels run on from one image to the next, so all images are one.
         Only a pointwise convolution has A in memory: `a` has the strides of its channels.

@@ -2,8 +2,8 @@
 
 The loops read the rows of a band, padding included, into numbers of the sums' type; so the image
 needs no padded copy, and integers are converted on the way. A band and its sums stay in a core's
-cache: see `banded`. Sums that become results only in NumPy are computed for a part of the image at a
-time, and stored from there.
+cache: see `banded`. Sums that only NumPy turns into results are computed for a part of the image at
+a time, and stored from there.
 
 A small image with zeros around it that needs no conversion is convolved where it lies.
 
@@ -40,8 +40,8 @@ HALOS = 3
 BANDS_EACH = 2
 # Bytes of sums in one part of the image, if the loops do not turn them into results band by band.
 PART_BYTES = 1 << 24
-# Most bytes of an image and its results that are convolved where they lie: a share of the last-level
-# cache. For larger images bands are faster, as their rows stay in nearer caches.
+# An image is convolved where it lies if it and its results take at most these bytes: a share of the
+# last-level cache. For larger images bands are faster, as their rows stay in nearer caches.
 WHOLE_BYTES = 1 << 24
 
 

@@ -179,7 +179,8 @@ def sepfilter2d(
     Notes
     -----
     Images of integers are rounded once, at the end, as if all products were exact: the result is
-    the exact sum of pixels times the products of both kernels' values. OpenCV rounds after each pass.
+    the exact sum of pixels times the products of both kernels' values. OpenCV rounds after each
+    pass.
 
     In floating point the sums of a row are rounded before the column is applied, so the last bits
     may differ from those of `filter2d`.

@@ -148,7 +148,7 @@ def _computed(
     if mode == "full":
         origin, shape = (1 - kh, 1 - kw), (ih + kh - 1, iw + kw - 1)
     elif mode == "same":
-        # Even kernels: correlation is centred on the tap before the middle, convolution on that after.
+        # Even kernels: correlation has the tap before the centre, convolution the tap after it.
         odd = 0 if flip else 1
         origin, shape = (-((kh - odd) // 2), -((kw - odd) // 2)), (ih, iw)
     else:
