@@ -1,7 +1,7 @@
 """Kernels that are nearly integers over one divisor: 1/6, 0.3, B-splines.
 
-In float64 such values have an error. Sums of the integers are exact, so they show which sums lie half
-way between two results; the small remainder decides only there.
+In float64 such values have an error. Sums of the integers are exact, so they show which sums lie
+half way between two results; the small remainder decides only there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Arithmetic for sums of integers, chosen so that they are rounded as if they were exact.
 
-Sums are exact if all of them are multiples of one power of two and short enough, or if the kernel is
-nearly integers over a divisor and these integers are summed up. Otherwise their error has a bound.
+Sums are exact if all of them are multiples of one power of two and short enough, or if the kernel
+is nearly integers over a divisor and these integers are summed up. Otherwise their error is bounded.
 Sums too near half way for that bound are computed once more, in float64 and then by digits.
 """
 
@@ -24,7 +24,7 @@ __all__ = ["Exact", "saturated"]
 
 Array = npt.NDArray[Any]
 
-# Number of kernels that are kept, as filters are often called with the same ones; most bytes of each.
+# Most kernels that are kept, as filters are often called with the same ones; most bytes of each.
 KEPT = 64
 KEPT_BYTES = 1 << 14
 # Significant bits of a number.
@@ -32,8 +32,8 @@ _BITS = {"float32": 24, "float64": 53}
 # Bound of the error in float32 beyond which float64 is taken. Twice the error is the share of
 # pixels that are computed again, each of which takes as long as some thirty pixels did.
 _LARGEST_ERROR = 0.01
-# Exponent of the largest value of a column, and the error of sums whose tiny products are flushed to
-# zero: sums of a row of magnitudes below one lose less.
+# Exponent of the largest value of a column, and the error of sums whose tiny products are flushed
+# to zero: sums of a row of magnitudes below one lose less.
 _LARGEST = {"float32": 40, "float64": 400}
 _TINY = {"float32": 2.0**-60, "float64": 2.0**-500}
 # Bounds of sums are computed in float64; this covers their rounding.
@@ -232,8 +232,8 @@ def _made(largest: int, *factors: bytes) -> Exact:
 def _additions(taps: Array) -> float:
     """How often a product is rounded by additions, averaged by magnitude.
 
-    In any order of additions, no product is part of more sums than there are products, and if one is
-    part of many, others are part of fewer. Most is lost if the largest products come first.
+    In any order of additions, no product is part of more sums than there are products, and if one
+    is part of many, others are part of fewer. Most is lost if the largest products come first.
     """
     sizes = np.sort(np.abs(taps))
     with np.errstate(all="ignore"):
