@@ -7,7 +7,7 @@
                           on aarch64; ``portable``, ``neon32``, ``half32`` on armv7l
 ``PPLCONV_NUM_THREADS``   the team size where a call names none
 ``OMP_NUM_THREADS``       the same, where ``PPLCONV_NUM_THREADS`` is not set; may be a list
-                          (one entry per nesting level), of which the first entry counts
+                          (one entry per nesting level); the first entry counts
 ``PPLCONV_TEAM_START_US`` the cost of starting a team of threads, in microseconds, 1 to 1000000;
                           1 if it is not set
 ``PPLCONV_TOLERANCE``     the error that may be spent on speed where a call names none, a number

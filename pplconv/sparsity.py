@@ -15,7 +15,7 @@ SCALE = 1000
 
 
 class Sparsity(NamedTuple):
-    """Weights of which only some are stored; the others are zero.
+    """Weights of which only some are stored; the others count as zero.
 
     Parameters
     ----------

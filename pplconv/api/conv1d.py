@@ -54,7 +54,7 @@ def conv1d(
     input : array_like, shape (N, C, W) or (C, W)
         float16, bfloat16, float32 or float64; (N, W, C) or (W, C) for ``layout="NWC"``.
     weight : array_like, shape (oc, C / groups, kw)
-        Same dtype as `input`, whatever the layout.
+        Same dtype as `input`; the same shape for both layouts.
     bias : array_like, shape (oc,), optional
         Same dtype as `input`.
     stride, dilation : int or (int,), optional

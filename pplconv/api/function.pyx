@@ -222,7 +222,7 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     without N whose height equals its number of channels could be an NCHW array, so it is refused;
     pass it as (1, ceil(C / block), H, W, block).
 
-    NaN and infinities reach the outputs whose windows see them, and no others, whatever the
+    NaN and infinities reach the outputs whose windows see them, and no others, with every
     algorithm. Padding is left out of the sums: it makes no NaN of an infinite weight.
 
     All arrays have one dtype, bias, residual and `out` too; none is ever cast, as in PyTorch and

@@ -69,7 +69,7 @@ cdef list passes_of(tuple convs, int64_t height, int64_t width, str isa, list ke
 
 
 cdef const char *place_of(object array) except NULL:
-    """Where an array begins, whatever its strides; it is not empty."""
+    """Return the address of a non-empty array with any strides."""
     return <const char *> <size_t> array.ctypes.data
 
 

@@ -27,9 +27,9 @@ _MOST_VALUES = 64
 _NEAR = 2.0**-22
 # Values this small, compared with the largest value, count as zero.
 _SMALL = 2.0**-30
-# The largest integer in proportion to what is left of a value.
+# The largest integer in proportion to the remainder of a value.
 _MOST_REST = 1 << 30
-# The least unit of what is left: smaller ones may be flushed to zero.
+# The least unit of remainders (an exponent): smaller ones may be flushed to zero.
 _LEAST_UNIT = -960
 # Less than any of their sums.
 _LEAST_LOST = 2.0**-1000
@@ -53,7 +53,7 @@ class Ratio:
         1 or -1 if all exact sums are farther from zero than the ratio, or nearer; 1 as well if none
         lies half way, as those of odd divisors; 2 if the ratio says it all; else 0.
     again : ndarray, optional
-        For ``direction=0``, the error of the sums of what is left, and its taps.
+        For ``direction=0``, the error of the sums of remainders, and their taps.
     """
 
     numerators: tuple[Array, ...]
@@ -101,8 +101,8 @@ def ratios_of(factors: tuple[Array, ...], largest: int) -> tuple[Ratio, ...]:
     Returns
     -------
     tuple of Ratio
-        None, one, or two: the first one's sums are larger, and decide more. Sums of what is left
-        are less than half of one.
+        None, one, or two: the first one's sums are larger, and decide more. Sums of the
+        remainders are less than half of one.
     """
     found = []
     for factor in factors:
@@ -188,7 +188,7 @@ def _proportional(rests: list[Fraction]) -> Array | None:
 
 
 def _common(rests: list[Fraction], numerators: list[int]) -> Fraction | None:
-    """Give what values are of their ratios if it is the same for all."""
+    """Return the remainders' common share of the ratios, if it is the same for all."""
     found = {rest / n for rest, n in zip(rests, numerators, strict=True) if n}
     if len(found) != 1 or any(rest for rest, n in zip(rests, numerators, strict=True) if not n):
         return None
@@ -211,7 +211,7 @@ def _nearest(size: float) -> tuple[int, int] | None:
 
 
 def _again(found: list[_Factor], largest: int) -> Array | None:
-    """Give taps whose sums are exact in float64, and how far these are from what is left."""
+    """Return taps with exact sums in float64, after their distance from the remainders."""
     first, *other = found
     if not other:
         rests, lost = first.rests, 0.0 if first.is_exact else 2.0**-53 * first.sizes[1]
