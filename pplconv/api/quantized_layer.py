@@ -86,8 +86,8 @@ class QConv2d:
     w_zero_point : int or array_like, shape (oc,), optional
         One for all or one for each output channel, independent of `w_scale`.
     residual_scale : float, optional
-        Scale of the residual; calls without it take none. float32 outputs take float32 residuals
-        and need no scale.
+        Scale of residuals; without it calls take no residual. float32 outputs take float32
+        residuals, which need no scale.
     residual_zero_point : int, optional
         Of the type of the output.
     activation : optional

@@ -1,9 +1,9 @@
 """Arithmetic for sums of integers, chosen so that they are rounded as if they were exact.
 
 Sums are exact if all of them are multiples of one power of two and short enough, or if the kernel
-is nearly integers over a divisor and these integers are summed up. Otherwise a
-bound of the error is known. Sums too near half way for it are computed once more, in float64 and
-then by digits.
+is nearly integers over a divisor and these integers are summed up. Otherwise a bound
+of the error is known. Sums too near half way for it are computed once more, in float64 and then by
+digits.
 """
 
 from __future__ import annotations
