@@ -1,4 +1,4 @@
-"""Command line: ``python -m pplconv``, and the commands that it names without an argument."""
+"""Command line: ``python -m pplconv`` lists the commands."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit status: 0 if all went well, 1 if the doctor calls something slow, 2 if an argument, a
-        setting or an extra is at fault, 130 if interrupted, 141 if nobody reads its output to the
-        end.
+        Exit status: 0 if all went well, 1 if the doctor finds something slow, 2 if an argument, a
+        setting or an extra is at fault, 130 if interrupted, 141 if the output's reader closes it
+        early.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
-        # `head` has read enough. What is left is thrown away, so that Python's own end is quiet.
+        # A reader such as `head` closed the pipe. Discard the rest, so that Python exits quietly.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     return status
@@ -94,7 +94,7 @@ def _info(as_json: bool) -> int:
 
     try:
         current()
-    except ValueError as error:  # a malformed setting, and the user's to mend
+    except ValueError as error:  # a malformed setting, which the user can mend
         print(f"pplconv info: {error}", file=sys.stderr)
         return 2
     if as_json:
