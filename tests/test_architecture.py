@@ -136,7 +136,8 @@ def complaints(path: Path, found: list[Import]) -> list[str]:
 
 def test_the_package_is_there():
     assert len(sources()) > 20
-    assert {own_room(path) for path in sources()} >= set(LEVELS) - {"integrations"}
+    # A build writes `_contracts.pxd`, which a clone does not have.
+    assert {own_room(path) for path in sources()} >= set(LEVELS) - {"integrations", "_contracts"}
 
 
 @each_file()
