@@ -85,7 +85,7 @@ class ConvCase(Case):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What a call takes besides arrays."""
+        """Arguments of a call besides arrays."""
         arguments = {**self.problem.parameters, **self.problem.options}
         arguments["activation"] = self.activation
         if self.block:
@@ -310,7 +310,7 @@ def draw_convolution(seed: int, r: Random) -> ConvCase:
         least = 1 if str(padding).startswith("same") else max(1, d * (k - 1) + 1 - sum(pad))
         more = r.randint(0, 11) if r.random() < 0.7 else r.choice(_SIDES)
         size = max(least - 1, 1) if outgrown else max(least, min(least + more, largest))
-        # What the other words for padding give always fits.
+        # The other words for padding always fit.
         fits &= (padding != "valid" and isinstance(padding, str)) or size + sum(pad) > d * (k - 1)
         image.append(size)
     if r.random() < 0.1:
