@@ -4,7 +4,7 @@
 
 test-encode: build/encode/.installed ## kernels of narrow products, built without their mnemonics
 	build/encode/venv/bin/python $(BIN)/pytest -n auto -q --one-in=8 $(FIXED_SEEDS) \
-		tests/kernels/test_gemm_kernels.py tests/kernels/test_narrow_gemm.py \
+		tests/kernels/test_product_kernels.py tests/kernels/test_narrow_gemm.py \
 		tests/kernels/test_tile_kernels.py $(ARGS)
 
 # In the folder of the normal build, where everything but these kernels is up to date.

@@ -28,7 +28,7 @@ __all__ = [
     "configure",
     "deselect",
     "give_to_controller",
-    "isa_of_case",
+    "kind_of_case",
     "lines",
     "named_by",
     "report",
@@ -113,6 +113,12 @@ def isa_of_case(call: Any) -> str | None:
     """Give the instruction set that a case belongs to, by its marks or by its parameters."""
     marks = [mark.args[0] for mark in call.marks if mark.name == "needs_isa"]
     return next((name for name in marks if name in LADDER), None) or named_by(call.params)
+
+
+def kind_of_case(call: Any) -> tuple[str | None, str | None]:
+    """Give the instruction set of a case and the operation of its kernel, as far as it has them."""
+    row = call.params.get("row")
+    return isa_of_case(call), row.get("op") if isinstance(row, dict) else None
 
 
 def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:

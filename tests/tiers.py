@@ -127,7 +127,7 @@ def thin(metafunc: pytest.Metafunc) -> None:
         count,
         metafunc.definition.nodeid,
         option.tier_seed,
-        instruction_sets.isa_of_case,
+        instruction_sets.kind_of_case,
     )
 
 

@@ -20,8 +20,6 @@ import numpy as np
 _HERE = Path(__file__).resolve().parent
 sys.path += [str(_HERE.parent), str(_HERE.parents[1])]
 
-import sparse_case  # noqa: E402
-import test_gemm_kernels  # noqa: E402
 from asm.build import generated  # noqa: E402
 from asm.registry import kernels  # noqa: E402
 from assembly_mutants import Mutant, mutants, renamed  # noqa: E402
@@ -29,26 +27,16 @@ from gemm_case import (  # noqa: E402
     ACCUMULATE,
     BIAS_COLUMN,
     RESIDUAL,
-    draw_case,
     flag_combinations,
 )
 from guarded_memory import PLACES  # noqa: E402
 from kernel_checker import Checker, compile_library  # noqa: E402
 from kernel_table import MACHINE, rows  # noqa: E402
+from product_case import judge  # noqa: E402
 
 # So many kernels at once to the assembler.
 BATCH = 64
 LOADING = ACCUMULATE | BIAS_COLUMN | RESIDUAL
-
-
-def judged(checker: Checker, row: dict, rng: np.random.Generator, **fixed: object) -> None:
-    """Judge one call of a kernel that is drawn for its operation."""
-    # Values that tell every element from every other, and each sum from each.
-    fixed["kind"] = "random"
-    if row["op"] == "gemm":
-        test_gemm_kernels.judge(checker, row, draw_case(rng, row, **fixed), rng)
-    else:
-        sparse_case.judge(checker, row, sparse_case.draw_case(rng, row, **fixed), rng)
 
 
 def accepted(checker: Checker, row: dict, seed: int) -> bool:
@@ -70,7 +58,8 @@ def accepted(checker: Checker, row: dict, seed: int) -> bool:
     for i in rng.permutation(len(cases)):
         fixed = {name: value for name, value in cases[i].items() if value is not None}
         try:
-            judged(checker, row, rng, **fixed)
+            # Values that tell every element from every other, and each sum from each.
+            judge(checker, row, rng, **fixed | {"kind": "random"})
         except AssertionError:
             return False
     return True

@@ -318,17 +318,3 @@ class SparseCall(Call):
         """The result in float64, and how far rounding may take a kernel from it."""
         found, bounds = zip(*(part.exact() for part in self.parts), strict=True)
         return np.concatenate(found), np.concatenate(bounds)
-
-
-def judge(checker: Checker, row: dict, case: SparseCase, rng: np.random.Generator) -> None:
-    """Make the call and hold its result against both references."""
-    with np.errstate(all="ignore"):
-        call = SparseCall(checker, row, case, rng)
-        ordered = call.ordered()
-        # Sums of extreme numbers overflow on the way in one type and not in the other.
-        compared = case.kind != "extreme" and row["kr"] == 1
-        exact = call.exact() if compared else None
-        got = call.run()
-        call.same_bits(got, ordered)
-        if exact is not None:
-            call.near(got, *exact)

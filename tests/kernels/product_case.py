@@ -1,0 +1,41 @@
+"""One call of a kernel of sums of products, of dense weights (GEMM) or of sparse ones: judged."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import gemm_case
+import sparse_case
+from asm.registry import PRODUCTS
+from kernel_checker import Checker
+from kernel_table import every_row
+from narrow_gemm import is_integer
+
+__all__ = ["ROWS", "judge"]
+
+# Tile registers are loaded before: theirs are tested where that is.
+ROWS = [
+    row
+    for op in ("gemm", "sparse_pixels", "sparse_channels")
+    for row in every_row(op)
+    if not row["dtype"].endswith("t")
+]
+
+
+def judge(checker: Checker, row: dict, rng: np.random.Generator, **fixed: object) -> None:
+    """Draw a call but for what is `fixed`, make it, and hold its result against both references."""
+    of, make = gemm_case, gemm_case.Call
+    if row["op"] != "gemm":
+        of, make = sparse_case, sparse_case.SparseCall
+    case = of.draw_case(rng, row, **fixed)
+    with np.errstate(all="ignore"):
+        call = make(checker, row, case, rng)
+        ordered = call.ordered()
+        # Sums of extreme numbers overflow on the way in one type and not in the other.
+        exact = call.exact() if case.kind != "extreme" and not is_integer(row) else None
+        got = call.run()
+        assert ordered is not None or PRODUCTS[row["dtype"]].sum == "f32"
+        if ordered is not None:
+            call.same_bits(got, ordered)
+        if exact is not None:
+            call.near(got, *exact)

@@ -1,0 +1,154 @@
+"""Kernels of sums of products, dense and sparse: all tails, flags, lengths, strides, alignments."""
+
+from __future__ import annotations
+
+from itertools import cycle
+
+import numpy as np
+import pytest
+
+from gemm_case import (
+    A_LAYOUTS,
+    ANYWHERE,
+    C_LAYOUTS,
+    DEPTHS,
+    SEGMENT_COUNTS,
+    Call,
+    flag_combinations,
+)
+from gemm_case import draw_case as draw_gemm
+from guarded_memory import PLACES
+from kernel_table import rows, symbol
+from kernel_values import KINDS
+from product_case import ROWS, judge
+from sparse_case import GROUPS, PANELS, WAYS, X_LAYOUTS, SparseCall
+from sparse_case import draw_case as draw_sparse
+
+GEMM = [row for row in ROWS if row["op"] == "gemm"]
+SPARSE = [row for row in ROWS if row["op"] != "gemm"]
+# Half precision has no portable kernels, and narrow types have them compared bit for bit.
+ASSEMBLY = [row for row in GEMM if row["isa"] != "portable" and row["dtype"] in ("f32", "f64")]
+FLOATS = [row for row in SPARSE if row["kr"] == 1]
+every_kernel = pytest.mark.parametrize("row", ROWS, ids=symbol)
+every_gemm = pytest.mark.parametrize("row", GEMM, ids=symbol)
+every_sparse = pytest.mark.parametrize("row", SPARSE, ids=symbol)
+LONG = 1200
+
+
+@pytest.mark.sampled(36)
+@every_kernel
+def test_every_tail(checker, row, rng):
+    """Each number of columns, flush against the guard pages on both sides and anywhere."""
+    name, lengths = ("k", DEPTHS) if row["op"] == "gemm" else ("groups", GROUPS)
+    length = cycle(lengths)
+    for n in range(1, row["nr"] + 1):
+        for place in (*PLACES, ANYWHERE):
+            for kind in KINDS:
+                judge(checker, row, rng, n=n, place=place, kind=kind, **{name: next(length)})
+
+
+@pytest.mark.sampled(84)
+@every_kernel
+def test_every_combination_of_flags(checker, row, rng):
+    """Whole tiles and tails; a pointer that no flag calls for leads nowhere."""
+    for flags in flag_combinations(row):
+        tail = int(rng.integers(1, row["nr"] + 1))
+        for n in (row["nr"], tail):
+            judge(checker, row, rng, n=n, flags=flags)
+
+
+@pytest.mark.sampled(90)
+@every_kernel
+def test_every_layout_of_c(checker, row, rng):
+    """Row-major and blocked, each tail; what lies between vectors of C is left alone."""
+    for n in range(1, row["nr"] + 1):
+        for c_layout in C_LAYOUTS:
+            judge(checker, row, rng, n=n, c_layout=c_layout)
+
+
+@pytest.mark.sampled(75)
+@every_gemm
+def test_every_depth_and_layout_of_a(checker, row, rng):
+    """Each k with each way that A may lie; k = 0 reads neither A nor B."""
+    for k in DEPTHS:
+        for a_layout in A_LAYOUTS:
+            judge(checker, row, rng, k=k, a_layout=a_layout)
+
+
+@pytest.mark.sampled(66)
+@every_gemm
+def test_every_number_of_segments(checker, row, rng):
+    """Anywhere in A and B, in any order, overlapping or not; 0 is the plain product."""
+    for count in SEGMENT_COUNTS:
+        for a_layout in A_LAYOUTS:
+            judge(checker, row, rng, segment_count=count, a_layout=a_layout)
+
+
+@pytest.mark.parametrize("row", ASSEMBLY, ids=symbol)
+def test_agrees_with_portable(checker, row, rng):
+    """The same tile from the portable kernels lies within the sum of the two bounds."""
+    family = rows("gemm", "portable")
+    narrow = min(r["nr"] for r in family if r["dtype"] == row["dtype"])
+    portable = {r["mr"]: r for r in family if (r["dtype"], r["nr"]) == (row["dtype"], narrow)}
+    for n in {1, narrow + 1, row["nr"] - 1, row["nr"]} - {0}:
+        kind = str(rng.choice(["random", "special"]))
+        case = draw_gemm(rng, row, n=min(n, row["nr"]), kind=kind)
+        with np.errstate(all="ignore"):
+            call = Call(checker, row, case, rng)
+            _, bound = call.exact()
+            expected = call.run_portable(portable, rng)
+            call.near(call.run(), expected.astype(np.float64), 2 * bound)
+
+
+@pytest.mark.sampled(14)
+@every_sparse
+def test_every_number_of_terms(checker, row, rng):
+    """Each with each way that terms and the input may lie; without terms neither is read."""
+    for groups in GROUPS:
+        for way in WAYS:
+            for x_layout in X_LAYOUTS:
+                judge(checker, row, rng, groups=groups, way=way, x_layout=x_layout)
+
+
+@pytest.mark.sampled(50)
+@every_sparse
+def test_every_number_of_panels(checker, row, rng):
+    """Lists of any lengths one behind the other, whole tiles and tails; none of some panels."""
+    for panels in (*PANELS, 9):
+        for groups in (0, 1, 9):
+            for n in (row["nr"], int(rng.integers(1, row["nr"] + 1))):
+                judge(checker, row, rng, panels=panels, groups=groups, n=n)
+
+
+@pytest.mark.sampled(44)
+@every_sparse
+def test_many_terms(checker, row, rng):
+    """More of them than a turn or a block of K has, the rows of many of which overlap."""
+    groups = LONG // row["kr"]
+    for n in (row["nr"], int(rng.integers(1, row["nr"] + 1))):
+        for way in WAYS:
+            judge(checker, row, rng, n=n, groups=groups, way=way, x_layout="overlapping")
+
+
+@pytest.mark.parametrize("row", FLOATS, ids=symbol)
+def test_what_is_pruned_is_not_multiplied(checker, row, rng):
+    """Infinity and NaN where no term leads change nothing; where one leads, its zeros count."""
+    fixed = {"panels": 1, "kind": "random", "x_layout": "planes", "flags": 0}
+    call = SparseCall(checker, row, draw_sparse(rng, row, groups=9, way="sparse", **fixed), rng)
+    with np.errstate(all="ignore"):
+        call.same_bits(call.run(), call.ordered())
+        assert np.isfinite(call.ordered()).all()
+    call = SparseCall(checker, row, draw_sparse(rng, row, groups=3, way="dense", **fixed), rng)
+    for name, at, count, value in (
+        ("x", int(call.at[1]), 1, np.inf),
+        ("values", call.width * call.dtype.itemsize, call.width, 0),
+    ):
+        arena = checker.arena(name)
+        first = call.values[name] + at - arena.base
+        np.ndarray((count,), call.dtype, arena.open, first)[...] = value
+    # What judges half precision takes the factors as they were drawn.
+    call.weights[:, 1], call.pixels[1, 0] = 0, np.inf
+    with np.errstate(all="ignore"):
+        got = call.run()
+        assert np.isnan(got).any()
+        call.same_bits(got, call.ordered())
