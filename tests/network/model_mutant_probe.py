@@ -125,7 +125,7 @@ def main() -> None:
     first, last = map(int, options.seeds.split(":"))
     folder = folder_of(options.folder)
     mark = os.open(options.mark, os.O_WRONLY | os.O_CREAT, 0o600)
-    # Imports and whatever each session needs are not counted as a mutant's.
+    # Memory that every session needs is taken first, and not counted as a mutant's.
     InferenceSession(originals()["classifier"], threads=2)
     if options.bytes:
         taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

@@ -316,7 +316,7 @@ def right() -> dict[str, One]:
     found = {f"{make.__name__} {axes} {groups}": make(axes, groups)
              for make in (conv, transposed) for axes in (1, 2, 3) for groups in (1, 2)}  # fmt: skip
     layer = One("LayerNormalization", f(2, 3, 4), f(4), axis=-1)
-    # A pool ignores pads then.
+    # With `auto_pad` a pool ignores pads.
     found |= {
         f"{op} {auto} {pads}": One(
             op, f(1, 2, 6, 7), kernel_shape=[3, 2], strides=[2, 1], auto_pad=auto, pads=pads
