@@ -128,7 +128,7 @@ class _Formats:
         )
 
     def arrays(self, node: Node) -> list[str]:
-        """Inputs whose storage type the node can choose."""
+        """Inputs that are stored in the node's type."""
         return node.inputs[: row_of(node.op).arrays]
 
     def mostly_half(self, node: Node) -> bool:
