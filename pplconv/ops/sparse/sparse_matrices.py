@@ -26,7 +26,7 @@ Shape = tuple[int, ...]
 
 _TORCH = "torch.sparse_"
 _WIDEST_ELEMENT = 8
-# By the dimensions of weights: their shape, the layer, and the input of torch's layer of that name.
+# By the dimensions of weights: their shape, the layer, and the arguments of torch's layer.
 _LAYERS = {
     4: ("(oc, ic / groups, kh, kw)", "Conv2d", "numbers of channels"),
     2: ("(out_features, in_features)", "Linear", "numbers of features"),

@@ -26,8 +26,8 @@ class TransposedPlan:
     way : str
         The division into ordinary convolutions: ``"phases"`` writes each phase to its positions in
         the output, ``"rows"`` computes neighbours in a row at once, ``"joined"`` computes all
-        phases at once and then copies them, ``"phases, moved"`` and ``"phases, spared"`` compute phases
-        one by one and copy them, ``"taps"`` serves large strides by products of many taps each.
+        phases at once and then copies them, ``"phases, moved"`` and ``"phases, spared"`` compute
+        phases one by one and copy them, ``"taps"`` serves large strides by products of many taps.
     parts : tuple of Plan
         The plans of these convolutions.
     isa : str
