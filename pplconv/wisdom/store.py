@@ -186,7 +186,7 @@ class Store:
                 kept = found.trouble is None
                 return self._complaint(found)
             except OSError as error:
-                # A process that holds the lock this long is stuck: more waiting would only cost time.
+                # A process that holds the lock this long is stuck; waiting on would only cost time.
                 self._patient = not isinstance(error, TimeoutError)
                 reason = f"cannot be written ({error.strerror or error})"
                 return self._once("memory only", f"{reason}: wisdom is kept in memory only")
