@@ -416,7 +416,9 @@ cdef class DepthwiseSchedule(CutSchedule):
         cdef DepthwiseJob *j = &self.own
         cdef int64_t channels = j.cut.channel_chunk, e = j.shape.size.operand, rows
         g = &j.shape.geometry
-        self.check_chunks(j.multiplier if j.shape.y.width == 1 else 1)
+        self.check_chunks(1)
+        if j.cut.channel_chunk % j.multiplier and j.shape.y.width == 1:
+            raise ValueError("channel_chunk must be whole groups")
         rows = (j.cut.row_chunk - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1
         if j.plan.slab_rows < least(rows, g.ih):
             raise ValueError("the slab has fewer rows than what goes into it")
