@@ -127,7 +127,7 @@ struct run {
     int64_t begin, end;
 };
 
-/* A run of which only a part may lie in the image. */
+/* A run that may lie partly outside the image. */
 static void emit(char *dst, const struct run *r, int64_t column, piece padding) {
     const int64_t low = clamp(-column * r->channels, r->begin, r->end);
     const int64_t high = clamp((r->columns - column) * r->channels, low, r->end);

@@ -200,7 +200,7 @@ INLINE void requantize_group(const struct constants *c, const struct pplconv_req
     store_group(c, dst, w, across, n, kind);
 }
 
-/* The same for a group of rows of which only `left` exist: the last row is repeated in place of the
+/* The same for the last `left` rows, fewer than a group: the last row is repeated in place of the
  * missing ones. */
 INLINE void requantize_left(const struct constants *c, const struct pplconv_requantize_args *a,
                             struct factors f, struct place p, int64_t left, const int across,

@@ -3,7 +3,7 @@
 The weights of a panel of output channels are a list of terms: the distance in the input to the next
 k that is not pruned, and the weights of all channels there. So a term is a step of the GEMM
 microkernel whose advance in the input is read from memory: one load, a product with the distance
-from k to k, and an addition, none of which competes with FMAs. The code before and after the sum is
+from k to k, and an addition. They do not compete with FMAs. The code before and after the sum is
 that of a GEMM tile.
 
 Lists are short, so a call takes several panels, one after the other: arguments, strides and masks
@@ -36,7 +36,7 @@ _SLOTS = {
         ("c", "residual", "bias", "places", "panels", "steps", "values", "arguments", "later")
     )
 }
-# Values that start from the caller's arguments, and those that only the epilogue of floats reads.
+# Values that start from the caller's arguments, and values for the epilogue of floats alone.
 _TAKEN = ("c", "residual", "bias", "places", "panels", "steps", "values")
 _OF_FLOATS = ("residual", "bias")
 

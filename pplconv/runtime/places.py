@@ -1,4 +1,4 @@
-"""Which cores a pin can have, and the memory of which node, from its arguments and the machine."""
+"""The cores of a pin, and the node of its memory, from its arguments and the machine."""
 
 from __future__ import annotations
 
