@@ -18,7 +18,7 @@ from fuzz.conv_cases import OPERANDS, draw_convolution, smaller_problems
 from fuzz.draws import SPOILED_OUT
 from fuzz.zeros import Zeros
 from problems import CLIPS, Problem
-from quantized_cases import OUTPUTS, TYPES, Drawn
+from quantized_cases import OUTPUTS, Drawn, draw_numbers
 
 FUNCTIONS = ("qconv2d", "conv2d_integer")
 SPOILED = (
@@ -231,6 +231,9 @@ def draw_bytes(seed: int, r: Random) -> ByteCase:
     options["algorithm"] = _algorithm(r, p)
     if zeros is not None and zeros.sparse is True:
         options["algorithm"] = "sparse"
+    numbers = draw_numbers(r)
+    if sums:
+        numbers["bias"] = None
     return ByteCase(
         seed=seed,
         problem=replace(p, options=options),
@@ -242,13 +245,5 @@ def draw_bytes(seed: int, r: Random) -> ByteCase:
         spoiled=spoiled,
         zeros=zeros,
         extreme=r.random() < 0.2,
-        numbers={
-            "x_dtype": r.choice(TYPES),
-            "w_dtype": r.choice(("int8", "int8", "uint8")),
-            "scale_each": r.random() < 0.5,
-            "zero_each": r.random() < 0.5,
-            "w_zeros": r.random() < 0.4,
-            "bias": None if sums else r.choice((None, "int32", "float32")),
-            "powers": r.random() < 0.5,
-        },
+        numbers=numbers,
     )

@@ -18,6 +18,7 @@ from fuzz.case import ExactCase
 from fuzz.draws import SPOILED_OUT
 from image_reference import BORDERS, INTEGERS, windows_of
 from pplconv.imaging import filter2d, sepfilter2d
+from problems import near_power
 
 SPOILED = ("out overlaps image", *SPOILED_OUT)
 KINDS = ("box", "box of float32", "tenths", "sixths", "halves", "dyadic", "integers", "any")
@@ -222,8 +223,8 @@ def draw_image(seed: int, r: Random) -> ImageCase:
     kernel = r.choice(((r.randint(1, 6), r.randint(1, 6)), (1, 3), (3, 3), (2, 3), (6, 6), (1, 2)))
     channels = r.choice((None, None, 1, 2, 3, 4))
     budget = max(MOST_PRODUCTS // (prod(kernel) * (channels or 1)), 1)
-    first = min(r.choice((r.randint(1, 12), draws.near_power(r, 3, 10))), budget)
-    sides = [first, min(r.choice((r.randint(1, 12), draws.near_power(r, 3, 6))), budget // first)]
+    first = min(r.choice((r.randint(1, 12), near_power(r, 3, 10))), budget)
+    sides = [first, min(r.choice((r.randint(1, 12), near_power(r, 3, 6))), budget // first)]
     r.shuffle(sides)
     source = r.choice(INTEGERS)
     kinds = r.choice(KINDS), r.choice(KINDS)

@@ -257,7 +257,8 @@ def test_an_error_beyond_what_the_plan_states_is_found(call, monkeypatch):
         if case.call == call
         and case.predicted() is None
         and case.ordinary
-        and not (case.spoiled or case.wisdom)
+        # Where all weights are left out, results are exact.
+        and not (case.spoiled or case.wisdom or case.zeros)
         and "max_workspace" not in case.problem.options
         and case.problem.options.get("tolerance", 1e-5) == 1e-5
         and np.prod(case.output_shape) >= checking.ENOUGH_FOR_BOUNDS
