@@ -7,7 +7,7 @@ TESTS ?= tests
 BENCH_EXTRAS ?= bench
 # Without onnxruntime, if there is none for this Python: DEMO_EXTRAS=demo.
 DEMO_EXTRAS ?= demo,compare
-# Where benchmarks leave what they measured, for the page to be made of.
+# Where benchmarks write their records; the page is made from them.
 REPORT ?= benchmarks/report
 
 BIN := $(VENV)/bin
@@ -17,7 +17,7 @@ WHEELS := $(VENV)/wheels
 WHEEL_OF ?= tree
 BUILT_IN := $(if $(filter sdist,$(WHEEL_OF)),build/from-sdist,.)
 BUILT_DIST := $(if $(filter sdist,$(WHEEL_OF)),PPLCONV_TEST_DIST="$(abspath $(WHEELS))")
-# Stamps lie in the environment that they speak of: whoever removes it removes them too.
+# Stamps lie in the environment that they describe, and are removed with it.
 STAMPS := $(VENV)/.stamps
 
 SOURCES := $(sort $(wildcard pyproject.toml setup.py MANIFEST.in README.md LICENSE) \
@@ -27,12 +27,11 @@ SOURCES := $(sort $(wildcard pyproject.toml setup.py MANIFEST.in README.md LICEN
 C_FILES = $(shell find asm tests pplconv/schedules -name '*.h' -o \( -name '*.c' -not -path 'pplconv/*' \))
 CYTHON_FILES = $(shell find pplconv -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
 
-# An environment that happens to be active must not leak in.  Where pip finds packages is the
-# user's to say, so PIP_* stays.
+# An active environment must not leak in.  PIP_* stays: the user says where pip finds packages.
 unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV
 
-# Tests that fail run once more, alone and with other draws. It stays an error, but for the status of
-# pytest where no test was asked for: a room may have none that is slow.
+# Tests that fail run once more, alone and with other draws; the run stays red. The exit status for
+# "no tests" counts as success: a room may have no slow test.
 SLOW_ONE_IN ?= 24
 pytest = { cache=$$(mktemp -d); \
 	$(BUILT_DIST) $(BIN)/pytest -n auto -o cache_dir=$$cache $(1); status=$$?; \
@@ -54,9 +53,9 @@ help: ## show this
 	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# -I keeps the working directory off the path: it holds the sources, not what was built of them.
+# -I keeps the working directory, which holds sources without modules, off the path.
 demo: $(STAMPS)/extra-$(DEMO_EXTRAS) ## read a page with three networks, beside onnxruntime and NumPy
-	$(BIN)/python -I -m pplconv demo $(ARGS)
+	$(BIN)/python -I examples/demo $(ARGS)
 
 test: $(STAMPS)/extra-test ## run the fast tier of the tests: each guarantee, with fresh draws
 	$(call pytest,--tier=fast $(TESTS) $(ARGS))
@@ -106,12 +105,12 @@ clean: ## remove what was built and cached here, but not the environment
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	rm -rf $(WHEELS) $(STAMPS)/wheel-of-* $(STAMPS)/sources pplconv-demo.png
 	rm -f pplconv/*.so
-	find asm pplconv tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find asm pplconv tests benchmarks examples tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## remove the environment too, if it was made here
 	@if [ -e $(STAMPS)/venv ]; then rm -rf $(VENV); fi
 
-# What a build needs and a fresh machine may lack; each with the name of Debian's package.
+# Programs that a build needs, each with its Debian package.
 define CHECK
 import os, shutil, sys, sysconfig
 missing = []
@@ -136,7 +135,7 @@ $(STAMPS)/venv:
 	@mkdir -p $(STAMPS)
 	@touch $@
 
-# Changes only when a source comes or goes, which no file's time would show.
+# Changes when a source is added or removed, which no file's time shows.
 $(STAMPS)/sources: FORCE | $(STAMPS)/venv
 	@echo $(SOURCES) | cmp -s - $@ || echo $(SOURCES) > $@
 
@@ -159,7 +158,7 @@ $(STAMPS)/package: $(STAMPS)/wheel-of-$(WHEEL_OF)
 	$(BIN)/python -m pip install $(WHEELS)/*.whl
 	@touch $@
 
-# An extra adds packages and leaves the installed one alone, so only new requirements matter to it.
+# An extra only adds packages, so only new requirements matter to it.
 $(STAMPS)/extra-%: pyproject.toml | $(STAMPS)/package
 	$(BIN)/python -m pip install "$$(echo $(WHEELS)/*.whl)[$*]"
 	@touch $@

@@ -22,27 +22,29 @@ ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
 from asm.build import generate, probes  # noqa: E402  (the build runs from anywhere)
+from asm.contract import declarations_text  # noqa: E402
 from asm.kept import Kept, dependencies, in_parallel, write  # noqa: E402
 from asm.precompiled import Precompiled  # noqa: E402
 
-# Python's headers assert, with the paths of their files, unless its own flags say otherwise.
+# NDEBUG, as in Python's own flags: otherwise its headers compile assertions with paths of files.
 C_FLAGS = ["-O2", "-fvisibility=hidden", "-ffp-contract=off", "-DNDEBUG"]
-# Python's own flags ask for debugging symbols, three quarters of a module; the user's may.
+# Python's own flags ask for debugging symbols, which are three quarters of a module. -g0 leaves
+# them out, unless the user's CFLAGS ask for them.
 if "-g" not in os.environ.get("CFLAGS", "").split():
     C_FLAGS.append("-g0")
-# A kernel is called through the table alone, so there is nothing for the linker to optimise.
+# Kernels are only called through the table, so link-time optimisation gains nothing.
 KERNEL_FLAGS = [*C_FLAGS[1:], "-fno-lto"]
-# Under a sanitizer gcc takes minutes for a file unless it optimises nothing. The last -O counts.
+# With a sanitizer gcc takes minutes for an optimised file. The last -O of a command counts.
 SANITIZER_FLAGS = ["-O0"] if "-fsanitize=" in os.environ.get("CFLAGS", "") else []
 
-# What a user's CFLAGS may not decide: instruction sets, and rules of arithmetic. (A linker told
-# -ffast-math makes the process flush denormals, whoever computes them.)
+# Flags that CFLAGS may not set: instruction sets, and rules of arithmetic. (A module linked with
+# -ffast-math makes the whole process flush denormals.)
 UNWANTED_FLAG = re.compile(
     r"-m(arch=|cpu=|sse|ssse|avx|fma|f16c|bmi|lzcnt|popcnt|movbe|adx|amx|gfni|vaes|vpclmul|3dnow)"
     r"|-Ofast|-f(fast-math|unsafe-math|finite-math|associative-math|reciprocal-math)"
 )
 
-# Compilations that take longest: they begin first, so that none is left when all others are done.
+# The longest compilations begin first, so that none of them runs alone at the end.
 LONGEST = re.compile("depthwise_pixels|depthwise_channels")
 
 # Operation, type, tile if it has one, instruction set.
@@ -50,20 +52,20 @@ KERNEL_NAME = re.compile(r"pplconv_(.+?)_([a-z]+\d+[a-z]*\d*)(?:_(\d+)x(\d+))?_(
 
 CYTHON_DIRECTIVES = {
     "language_level": "3",
-    # Modules whose functions users call say otherwise: what makes functions look like Python's is
-    # 5 KB in each. What Cython writes to pickle a class is 1 KB to 8; layers have their own way.
+    # `binding` costs 5 KB in each module: only modules whose functions users call switch it on.
+    # Cython's pickling costs 1 to 8 KB a class: layers pickle themselves.
     "binding": False,
     "auto_pickle": False,
-    # Every module takes care of what its threads share: docs/architecture.md, "Threads".
+    # Every module protects the state that its threads share: docs/architecture/threads.md.
     "freethreading_compatible": True,
 }
 
 
 def likeness(path: Path) -> tuple[str, str, int, int, str]:
-    """Order objects of kernels so that those which resemble each other are neighbours.
+    """Give the sort key of a kernel's object file: similar kernels become neighbours.
 
-    What compresses a wheel sees 32 KiB at a time. One operation, instruction set and tile in
-    several types is nearly the same code.
+    A wheel is compressed with a window of 32 KiB. Kernels of one operation, instruction set and
+    tile have nearly the same code in several types.
     """
     found = KERNEL_NAME.fullmatch(path.stem)
     if found is None:
@@ -73,12 +75,12 @@ def likeness(path: Path) -> tuple[str, str, int, int, str]:
 
 
 class BuildExt(build_ext):
-    """Compile kernels and modules in one pool, keep what is up to date, and link."""
+    """Compile kernels and modules in one pool and link; files that are up to date stay."""
 
     def build_extensions(self) -> None:
-        """Build everything; what is up to date stays."""
-        # Imported here: most calls of this file are for metadata, which need no Cython; and
-        # distutils is setuptools' own by now.
+        """Build all modules."""
+        # Imported here: most calls of this file ask for metadata, which needs no Cython. setuptools
+        # provides distutils.
         from distutils.ccompiler import gen_preprocess_options
 
         from asm.modules import translate
@@ -89,14 +91,15 @@ class BuildExt(build_ext):
         self.leave_out_unwanted_flags()
         directory = Path(self.build_temp).resolve() / "asm"
         machine = self.plat_name.rpartition("-")[2]
-        # The name is the system's, on which a Python of 32 bits may run.
+        # plat_name names the system's machine; Python itself may have 32 bits.
         if sys.maxsize < 1 << 32:
             machine = {"aarch64": "armv7l", "x86_64": "i686"}.get(machine, machine)
         kernels = generate(directory, machine, encoded=self.encoded_levels(directory, machine))
+        write(ROOT / "pplconv/_contracts.pxd", declarations_text())
         c_files = translate(self.extensions, CYTHON_DIRECTIVES, workers, force=self.force)
 
         compilations = []
-        # Objects lie beside each other: the names of sources are distinct by design.
+        # All objects lie in one folder: no two sources have one name.
         objects = directory / "objects"
         kernel_objects = [objects / f"{kernel.path.stem}.o" for kernel in kernels]
         for kernel, target in zip(kernels, kernel_objects, strict=True):
@@ -107,7 +110,7 @@ class BuildExt(build_ext):
             target = Path(self.build_temp).resolve() / "modules" / f"{extension.name}.o"
             extension.extra_objects = [str(target)]
             if extension.name == "pplconv._kernels":
-                # The loader does not care; a wheel is a twentieth smaller.
+                # This order makes a wheel a twentieth smaller.
                 extension.extra_objects += map(str, sorted(kernel_objects, key=likeness))
             include = [str(directory), *extension.include_dirs, *self.compiler.include_dirs]
             flags = gen_preprocess_options(self.compiler.macros, include)
@@ -117,14 +120,14 @@ class BuildExt(build_ext):
         super().build_extensions()
 
     def encoded_levels(self, directory: Path, machine: str) -> list[str]:
-        """Levels whose instructions are written as numbers: the assembler does not know them.
+        """List the levels whose instructions the assembler lacks; they are written as numbers.
 
-        ``PPLCONV_ENCODE=1`` takes every assembler for such a one.
+        ``PPLCONV_ENCODE=1`` lists all levels.
         """
         texts = probes(machine)
         if os.environ.get("PPLCONV_ENCODE", "0") != "0":
             return list(texts)
-        # One file for levels that share it.
+        # Levels with the same probe are asked once.
         names = {text: level for level, text in texts.items()}
         known = {text: self.assembles(directory, level, text) for text, level in names.items()}
         found = [level for level, text in texts.items() if not known[text]]
@@ -133,7 +136,7 @@ class BuildExt(build_ext):
         return found
 
     def assembles(self, directory: Path, name: str, text: str) -> bool:
-        """Whether the assembler knows all of a file; it is asked again if it did not."""
+        """Whether the assembler accepts a file. After a refusal the next build asks again."""
         directory.mkdir(parents=True, exist_ok=True)
         source = directory / f"probe_{name}.s"
         write(source, text)
@@ -171,7 +174,7 @@ class BuildExt(build_ext):
             self.precompiled.remove()
 
     def compile_one(self, kept: Kept, source: Path, command: list[str]) -> None:
-        """Compile, and take down what the compiler read."""
+        """Compile a file, and record the headers that it includes."""
         headers = kept.target.with_suffix(".d")
         options = ["-MMD", "-MF", str(headers)] if source.suffix == ".c" else []
         more = self.precompiled.options(command) if options else []
@@ -189,13 +192,13 @@ class BuildExt(build_ext):
         command = [*self.compiler.linker_so, *ext.extra_link_args, *ext.extra_objects]
         kept = Kept(target, record, command)
         if self.force or not kept.is_current():
-            # Whatever the times of the files are.
+            # Linked whatever the times of the files say.
             target.unlink(missing_ok=True)
             link = partial(super().build_extension, ext)
             kept.make(link, lambda: [Path(name) for name in ext.extra_objects])
 
     def leave_out_unwanted_flags(self) -> None:
-        """Take them out of the commands that compile and link, and say so."""
+        """Remove unwanted flags from the commands that compile and link, and say so."""
         for name in ("compiler_so", "linker_so"):
             command = getattr(self.compiler, name)
             unwanted = [flag for flag in command if UNWANTED_FLAG.match(flag)]
@@ -204,8 +207,8 @@ class BuildExt(build_ext):
                 setattr(self.compiler, name, [flag for flag in command if flag not in unwanted])
 
 
-# Names inside modules are a twentieth of a wheel. Those of kernels stay, as tests disassemble them;
-# all do where somebody wants to debug, and where linkers have no such flag.
+# Symbol names of modules are a twentieth of a wheel. They stay in _kernels, which tests
+# disassemble, in builds for debugging, and where the linker has no such flag.
 WITHOUT_NAMES = ["-Wl,-s"] if sys.platform == "linux" and "-g0" in C_FLAGS else []
 if SANITIZER_FLAGS:
     WITHOUT_NAMES = []
@@ -214,7 +217,7 @@ if SANITIZER_FLAGS:
 def extension(name: str, *, openmp: bool = False, small: bool = False) -> Extension:
     """Describe one Cython module of the package.
 
-    Those whose calls take no longer if they are compiled for size are a third smaller then.
+    `small` compiles it for size, a third smaller: for modules whose calls take no longer then.
     """
     return Extension(
         f"pplconv.{name}",
@@ -259,7 +262,6 @@ setup(
         extension("ops.program", small=True),
         extension("schedules.winograd_loops"),
         extension("schedules.depthwise_loops"),
-        extension("schedules.depthwise_byte_loops"),
         extension("schedules.relayout", small=True),
         extension("_binding", small=True),
         extension("memory.workspace"),

@@ -3,7 +3,7 @@
 ``registry``   which kernels exist (the single truth)
 ``contract``   their argument structs
 ``build``      sources, flags and the dispatch table for ``setup.py``
-``kept``       what a build keeps for the next one
+``kept``       files that a build keeps for the next one
 ``modules``    Cython modules to C, in parallel
 ``aarch64``    assembly generators (NEON, half precision)
 ``aarch32``    the same for 32-bit Arm: GEMM and the FMA ceiling

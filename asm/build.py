@@ -4,8 +4,7 @@
 links the objects into ``pplconv._kernels``. Nothing here asks what the build machine can
 *execute*: flags follow from the registry alone, and the choice is made at run time.
 
-``python -m asm.build DIRECTORY`` writes the sources for reading and disassembling;
-``python -m asm.build --pxd FILE`` writes the Cython declarations of the contracts.
+``python -m asm.build DIRECTORY`` writes the sources for reading and disassembling.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from pathlib import Path
 from asm import error_function, exponential
 from asm.aarch64 import encode as aarch64_encode
 from asm.aarch64.mach_o import mach_o
-from asm.contract import declarations_text, header_text
+from asm.contract import header_text
 from asm.contract.constants import NUMBERS
 from asm.kept import write
 from asm.registry import (
@@ -48,8 +47,8 @@ ROOT = Path(__file__).resolve().parent
 TEMPLATES = ROOT / "templates"
 
 # No contraction: the portable kernels are the reference, so their roundings are spelled out.
-# Without errno a square root is an instruction, and not perhaps a call.
-# No kernel calls back, and those in assembly have no tables to unwind by either.
+# Without errno, a square root is always an instruction and never a call.
+# No kernel calls back, so none needs unwind tables; the assembly kernels have none either.
 C_FLAGS = (
     *("-std=gnu11", "-Wall", "-Wextra", "-ffp-contract=off", "-fno-math-errno"),
     # Python's own flags may have -fwrapv, with which gcc 12 crashes in `elementwise`.
@@ -57,11 +56,11 @@ C_FLAGS = (
     "-fno-asynchronous-unwind-tables",
 )
 HIDDEN = ("-fvisibility=hidden",)
-# Some systems on AArch64 keep something of their own in x18, and Linux alone lets compilers use it.
+# Some AArch64 systems reserve register x18; only Linux lets compilers use it.
 MACHINE_FLAGS = {"aarch64": ("-ffixed-x18",)}
-# Where the generators of a machine lie.
+# Folder of each machine's generators.
 FOLDERS = {"x86_64": "x86_64", "aarch64": "aarch64", "armv7l": "aarch32"}
-# Instructions as words or bytes, for assemblers that do not know them.
+# Functions that write instructions as words or bytes, for assemblers that do not know them.
 ENCODERS = {
     "x86_64": (x86_64_encode.encoded, encode_tiles.in_bytes),
     "aarch64": (aarch64_encode.encode,),
@@ -69,9 +68,9 @@ ENCODERS = {
 PLAIN_SOURCES = ("pixel_runs", "cpuid", "auxval")
 # Products whose GEMM kernels have a generator of their own.
 GENERATORS = dict.fromkeys((("gemm", dtype) for dtype in ("u8t", "s8t", "bf16t")), "gemm_tiles")
-# Operations whose one template is that of narrow types, too.
+# Operations with one template for all types, narrow types included.
 OF_ALL_TYPES = ("pack_sparse",)
-# Operations that are as fast when they are compiled for size, and smaller by a quarter: their
+# Operations that are as fast, and smaller by a quarter, when they are compiled for size: their
 # vectors and blocks are written out.
 FOR_SIZE = ("depthwise_bytes_channels",)
 # Operations whose template takes computed constants: dtype to macros.
@@ -79,7 +78,7 @@ CONSTANTS: dict[str, Callable[[str], dict[str, str]]] = {
     "elementwise": lambda dtype: {**exponential.c_macros(dtype), **error_function.c_macros()},
     "softmax": exponential.c_macros,
 }
-# C types of elements as they lie in memory; of bfloat16 its bits.
+# C types of elements as they are stored; bfloat16 is stored as its bits.
 STORED = {"u8": "uint8_t", "s8": "int8_t", "s16": "int16_t", "bf16": "uint16_t"}
 
 
@@ -100,7 +99,7 @@ def _is_narrow(kernel: Kernel) -> bool:
 
 
 def _template_name(kernel: Kernel) -> str:
-    """Name of the C template: what moves items of narrow types has one of its own, mostly."""
+    """Name of the C template: most operations that move narrow items have their own."""
     if kernel.kr > 1:
         return f"{kernel.op}_groups"
     if kernel.op in OF_ALL_TYPES:
@@ -179,7 +178,9 @@ def _table_text(rows: list[Kernel]) -> str:
 
 
 def probes(machine: str) -> dict[str, str]:
-    """Files that tell whether an assembler knows a level, of levels that may be encoded.
+    """Assembly files, by level, that test whether the assembler knows the level's instructions.
+
+    Only levels that may be encoded have such a file.
 
     Parameters
     ----------
@@ -189,7 +190,7 @@ def probes(machine: str) -> dict[str, str]:
     machine = _canonical(machine)
     levels = [isa for isa in ISAS.values() if isa.machine == machine]
     if machine == "x86_64":
-        # Those of narrow types alone have instructions that are younger than the compilers.
+        # Only levels of narrow types have instructions that are younger than the compilers.
         texts = {isa.name: x86_64_encode.PROBE for isa in levels if not isa.dtypes}
         return texts | {"amx": encode_tiles.PROBE}
     if machine == "aarch64":
@@ -280,22 +281,16 @@ def generate(
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write what the command line names.
+    """Write the sources of this machine's kernels, and print their paths and flags.
 
     Parameters
     ----------
     arguments : sequence of str
-        A directory for the sources, or ``--pxd`` and a file.
+        A directory for the sources.
     """
     parser = argparse.ArgumentParser(prog="python -m asm.build", description=__doc__)
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("directory", nargs="?", type=Path, help="where the sources go")
-    what.add_argument("--pxd", metavar="FILE", type=Path, help="Cython declarations of contracts")
-    asked = parser.parse_args(arguments)
-    if asked.pxd:
-        write(asked.pxd, declarations_text())
-        return
-    for source in generate(asked.directory):
+    parser.add_argument("directory", type=Path, help="where the sources go")
+    for source in generate(parser.parse_args(arguments).directory):
         print(source.path, *source.flags)
 
 

@@ -3,7 +3,7 @@
 Below `BEND`, ``erf(x) = x + x * p(x**2)``; from there on, ``erf(x) = 1 - exp(-q(x))``, where the
 polynomial q is near ``-log(1 - erf(x))``. A rounding error of q counts little: it is multiplied by
 ``1 - erf(x)``. From `END` on the function is 1. Both polynomials minimise the largest relative
-error of the function (`remez`). float64 has the library's function.
+error of the function (`remez`). float64 kernels call the C library's function instead.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BEND = 0.8125
 END = 4.0
 _DIGITS = 50
 _POINTS = 200
-# The fewest that leave a tenth of a rounding error.
+# The smallest numbers of terms whose error is at most a tenth of a rounding error.
 _NEAR_TERMS = 6
 _FAR_TERMS = 7
 
@@ -34,7 +34,7 @@ class ErrorFunction:
     near : tuple of float
         Coefficients of p, the constant term first.
     far : tuple of float
-        Those of -q.
+        Coefficients of -q, in the same order.
     errors : tuple of float
         Largest relative errors of both parts, before coefficients were rounded.
     """

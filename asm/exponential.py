@@ -21,7 +21,7 @@ from functools import cache
 from asm.remez import chebyshev, fit
 
 _DIGITS = 50
-# Rounding to the nearest n is not exact itself, so r may leave its interval by a little.
+# n itself may be rounded the wrong way near a half, so r may leave its interval by a little.
 _SLACK = Decimal(2) ** -10
 
 
@@ -32,7 +32,7 @@ class Exponential:
     Parameters
     ----------
     coefficients : tuple of float
-        Those of r**2, r**3 and so on; those of 1 and r are 1.
+        Coefficients of r**2, r**3 and so on; the coefficients of 1 and r are 1.
     error : float
         Largest relative error of the polynomial before its coefficients were rounded.
     half_range : float
@@ -43,9 +43,9 @@ class Exponential:
         Added to a number below 2**(mantissa - 2), it leaves that number's nearest integer in
         the low bits of the sum.
     limit : float
-        From here on exp(-limit), and limit times that, round to zero.
+        From this value on, exp(-limit) and limit * exp(-limit) round to zero.
     mantissa, bias : int
-        Of the floating-point format.
+        Mantissa bits and exponent bias of the floating-point format.
     """
 
     coefficients: tuple[float, ...]
@@ -76,8 +76,8 @@ def _minimax(degree: int, half: Decimal) -> tuple[list[Decimal], Decimal]:
 def exponential(dtype: str) -> Exponential:
     """Constants for ``"f32"`` or ``"f64"``.
 
-    The degrees are the lowest that leave a tenth of a rounding error. The limits: n reaches
-    160 in f32 and 1097 in f64, which 8 and 11 bits hold.
+    The degrees are the lowest whose error is at most a tenth of a rounding error. At the limits, n
+    reaches 160 in f32 and 1097 in f64, which 8 and 11 bits hold.
     """
     degree, mantissa, bias, limit, n_bits, code = {
         "f32": (6, 23, 127, 110.0, 8, "<f"),

@@ -21,8 +21,8 @@ def require(kernel: Kernel, needed: int, there: int | None = None, kind: str = V
     needed : int
         Registers that its tile takes.
     there : int, optional
-        Registers that the generator has for it; all vector registers of the instruction set if it
-        is left out.
+        Registers that the generator may use for the tile; by default, all vector registers of the
+        instruction set.
     kind : str, optional
         Name of these registers in the message.
 
@@ -38,19 +38,19 @@ def require(kernel: Kernel, needed: int, there: int | None = None, kind: str = V
 
 
 def require_vectors(kernel: Kernel, allowed: Collection[int]) -> None:
-    """Refuse a kernel whose rows have a number of vectors that its instructions do not take.
+    """Refuse a kernel if its instructions do not support its number of vectors a row.
 
     Parameters
     ----------
     kernel : Kernel
         The kernel that is to be generated.
     allowed : collection of int
-        Numbers of vectors that they take.
+        Numbers of vectors a row that the instructions support.
 
     Raises
     ------
     ValueError
-        If the number of vectors is another one.
+        If the kernel's number of vectors is not in `allowed`.
     """
     if kernel.vectors not in allowed:
         numbers = ", ".join(map(str, allowed))

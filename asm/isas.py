@@ -1,10 +1,10 @@
-"""Instruction sets: the levels of the dispatch ladders, and what a file of each may use."""
+"""Instruction sets: the levels of the dispatch ladders, and the CPU features each may use."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Element types that every level has all kernels for, and the size of every element.
+# Element types for which every level has all kernels, and their sizes in bytes.
 DTYPES = {"f32": 4, "f64": 8}
 
 
@@ -27,8 +27,8 @@ class Isa:
     vector_registers : int
         How many there are.
     dtypes : tuple of str
-        Element types it has all kernels for, keys of :data:`ELEMENT_BYTES`; narrow types have
-        tables of their own.
+        Element types for which the level has all kernels, keys of :data:`ELEMENT_BYTES`; narrow
+        types have tables of their own.
     """
 
     name: str
@@ -40,8 +40,9 @@ class Isa:
     dtypes: tuple[str, ...] = tuple(DTYPES)
 
 
-# GCC computes vectors as scalars where NEON would flush subnormal numbers, as the loops ask for,
-# unless it may take liberties; those with the order of sums and the sign of zeros are taken back.
+# NEON of 32-bit Arm flushes subnormal numbers, as the loops ask for. So GCC uses it for vectors of
+# floats only with unsafe optimizations; otherwise it computes them as scalars. The optimizations
+# that change the order of sums or the sign of zeros are switched off again.
 _FLUSHING = (
     "-funsafe-math-optimizations",
     "-fno-associative-math",
@@ -60,7 +61,7 @@ ISAS = {
     for isa in (
         Isa("portable", None, (), (), 16, 16),
         Isa("avx2", "x86_64", _AVX2, _AVX2_FEATURES, 32, 16),
-        # 256-bit products of bytes, as cores without AVX-512 have them.
+        # 256-bit products of bytes, for cores without AVX-512.
         Isa(
             "avxvnni",
             "x86_64",
@@ -70,8 +71,8 @@ ISAS = {
             16,
             (),
         ),
-        # The same for products of two signed bytes. A later name than what compilers of old take,
-        # and there is no C for it.
+        # The same for products of two signed bytes. Old compilers do not know the name of this
+        # level, and it has no kernels in C.
         Isa(
             "avxvnniint8",
             "x86_64",
@@ -82,7 +83,7 @@ ISAS = {
             (),
         ),
         Isa("avx512", "x86_64", (*_AVX512, "-mprefer-vector-width=512"), _AVX512_FEATURES, 64, 32),
-        # Products of bytes and of bfloat16; everything else is that of the levels below.
+        # Products of bytes and of bfloat16; everything else comes from the levels below.
         Isa(
             "avx512vnni",
             "x86_64",
@@ -118,7 +119,7 @@ ISAS = {
             (),
         ),
         Isa("neon", "aarch64", ("-march=armv8-a",), ("asimd",), 16, 32),
-        # Arithmetic in half precision, and nothing else: other types are those of the level below.
+        # Only arithmetic in half precision; kernels of other types come from the level below.
         Isa(
             "fp16",
             "aarch64",
@@ -128,7 +129,8 @@ ISAS = {
             32,
             ("f16",),
         ),
-        # Products of bytes by fours, by matrices, and of bfloat16; all else is of levels below.
+        # Products of bytes in fours, products of matrices, and products of bfloat16; everything
+        # else comes from the levels below.
         Isa(
             "dotprod",
             "aarch64",
@@ -156,8 +158,8 @@ ISAS = {
             32,
             (),
         ),
-        # 32-bit Arm: portable C does what these two levels lack, all of float64 for one, which has
-        # no vectors there.
+        # 32-bit Arm. Portable C does what these two levels lack; for example all of float64, which
+        # has no vectors on these machines.
         Isa(
             "neon32",
             "armv7l",
@@ -183,7 +185,8 @@ ISAS = {
 def below(isa: str) -> str | None:
     """Level whose kernels stand in for those that `isa` lacks; None below the lowest.
 
-    The next lower one that every CPU with `isa` can execute: it asks for no other features.
+    It is the next lower level that requires no feature beyond those of `isa`, so that every CPU
+    with `isa` can execute it.
     """
     levels = list(ISAS.values())
     own = ISAS[isa]

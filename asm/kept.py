@@ -1,4 +1,4 @@
-"""What a build has made and the next one keeps, if all that it was made of is the same.
+"""Files that one build makes and the next build keeps, if everything they depend on is the same.
 
 Times of files say little: a clone, a copy or an unpacked archive has new ones. So a record beside
 each file tells the command and the contents of every file that the compiler read. The record goes
@@ -45,9 +45,9 @@ class Kept:
     target : Path
         The file.
     record : Path
-        Where to keep what it was made of.
+        Record of the command and of the files that the target was made from.
     command : sequence of str
-        All that decides what is made, but for the contents of files.
+        Everything else that decides the file's contents: compiler, flags, versions.
     """
 
     def __init__(self, target: Path, record: Path, command: Sequence[str]) -> None:
@@ -55,7 +55,7 @@ class Kept:
         self._command = hashlib.sha256("\0".join(command).encode()).hexdigest()
 
     def is_current(self) -> bool:
-        """Tell whether the file is whole, and what it was made of is unchanged."""
+        """Tell whether the file is whole, and everything it was made from is unchanged."""
         try:
             found = json.loads(self.record.read_text())
             made_from = [Path(name) for name in found["files"]]
@@ -95,7 +95,7 @@ def dependencies(path: Path) -> list[Path]:
 
 
 def in_parallel(actions: Iterable[Callable[[], object]], workers: int) -> None:
-    """Run `actions` in `workers` threads, in their order; after an error begin no other."""
+    """Run `actions` in `workers` threads, in their order; start no more of them after an error."""
     failed = threading.Event()
 
     def run(action: Callable[[], object]) -> None:

@@ -23,7 +23,7 @@ def _source(extension: Extension) -> Path:
 
 def _kept(extension: Extension, directives: Mapping[str, object]) -> Kept:
     target = FOLDER / _source(extension).with_suffix(".c")
-    # A new declaration file may come before one that was found elsewhere.
+    # A new declaration file may hide one that was found elsewhere, so their names count.
     declarations = sorted(str(path) for path in _source(extension).parents[-2].rglob("*.pxd"))
     command = [Cython.__version__, *(f"{key}={directives[key]}" for key in sorted(directives))]
     return Kept(target, target.with_suffix(".made-from"), [*command, *declarations])
@@ -57,7 +57,7 @@ def translate(
     *,
     force: bool = False,
 ) -> list[Path]:
-    """Translate each module unless its C is there and what it was made of is unchanged.
+    """Translate each module unless its C file exists and its sources are unchanged.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def translate(
     directives : mapping
         Compiler directives of all of them.
     workers : int
-        How many processes.
+        Number of processes.
     force : bool
         Translate all of them in any case.
 
@@ -93,7 +93,7 @@ def translate(
         if code:
             reason = f"killed by {signal.Signals(-code).name}" if code < 0 else "see above"
             raise RuntimeError(f"Cython translated not every module: {reason}")
-    # Cython leaves copies of headers beside the C, which would hide the headers themselves.
+    # Cython leaves copies of headers beside the C files; they would hide the real headers.
     for copied in FOLDER.rglob("*.h"):
         copied.unlink()
     return [kept[extension.name].target for extension in extensions]

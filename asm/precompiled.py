@@ -1,8 +1,8 @@
 """The header of intrinsics, parsed once for each set of flags instead of once for each kernel.
 
-It is 40,000 lines: a fifth of a second in each of 400 compilations, half the time of most.
-Where a compiler cannot make or read one, each compilation reads the header itself; objects are the
-same with and without.
+The header has 40,000 lines. They take a fifth of a second in each of 400 compilations, half the
+time of most. If a compiler cannot make or read a precompiled header, each compilation reads the
+header itself; the objects are the same either way.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pathlib import Path
 
 from asm.kept import in_parallel, write
 
-# By `platform.machine()`, in Python's words for the build's plat_name.
+# Header of intrinsics by `platform.machine()`, whose names the build's plat_name uses too.
 INTRINSICS = {
     "x86_64": "immintrin.h",
     "aarch64": "arm_neon.h",
     "arm64": "arm_neon.h",
 }
-# Compilations with the same flags from which on it is worth making one.
+# Least number of compilations with the same flags for which a precompiled header pays.
 WORTH = 4
 
 
@@ -50,7 +50,7 @@ class Precompiled:
         commands : iterable of sequence of str
             Compiler and flags of each file, without its name.
         workers : int
-            How many are made at a time.
+            Number of headers that are made at a time.
         """
         if not self._header:
             return
@@ -67,7 +67,7 @@ class Precompiled:
             write(header, f"#include <{self._header}>\n")
             empty = header.with_suffix(".c")
             write(empty, "")
-            # That it can be made is not yet that it can be read.
+            # A compiler may make such a header and still fail to read it, so try both.
             lines = (
                 [*command, "-x", "c-header", str(header), "-o", f"{header}.gch"],
                 [*command, "-include", str(header), "-fsyntax-only", str(empty)],
@@ -81,7 +81,7 @@ class Precompiled:
         return make
 
     def options(self, command: Sequence[str]) -> list[str]:
-        """What a compilation by this command gets besides."""
+        """Give the further options of a compilation by this command."""
         header = self._made.get(tuple(command))
         return ["-include", str(header)] if header else []
 

@@ -1,4 +1,4 @@
-"""The registry: the single truth of what kernels exist.
+"""The registry: the list of all kernels, from which everything else follows.
 
 The build, the dispatch table, the tests, the benchmarks and the documentation are derived
 from :func:`kernels`. A family of tiles comes from one loop over a description, never from
@@ -28,10 +28,11 @@ class Product:
     Parameters
     ----------
     a, b, sum : str
-        Elements of A, elements of B and sums, keys of :data:`ELEMENT_BYTES`. A vector has as many
-        lanes as it holds sums.
+        Types of the elements of A, of B and of the sums, keys of :data:`ELEMENT_BYTES`. A vector
+        has as many lanes as it holds sums.
     kr : int
-        Neighbouring k of one row or column that it takes together, side by side in memory.
+        Number of neighbouring k that one step multiplies together. In memory they lie side by side
+        in each row of A and each column of B.
     """
 
     a: str
@@ -40,7 +41,7 @@ class Product:
     kr: int = 1
 
 
-# What stands for a type in the names of GEMM kernels. A type alone: vectors along B. ``m``: an
+# The type part of the names of GEMM kernels. A type without a suffix: vectors along B. ``m``: an
 # instruction that multiplies matrices of two rows and two columns (Arm); ``t``: tile registers
 # (AMX); ``p``: pairs of products by an instruction that keeps their sum in 16 bits (x86).
 PRODUCTS = {
@@ -58,7 +59,7 @@ PRODUCTS = {
     "bf16t": Product("bf16", "bf16", "f32", 2),
 }
 
-# What kernels of an element type add up in: a vector has as many lanes as it holds of these.
+# Type of the accumulators of each product: a vector has as many lanes as it holds accumulators.
 ACCUMULATORS = {name: product.sum for name, product in PRODUCTS.items()}
 
 
@@ -92,8 +93,9 @@ GEMM_TILES = {
     ("half32", 3): 4,
 }
 
-# Kinds of cores for which a level has a second set of GEMM kernels, with the same bits: ``inorder``
-# is Cortex-A53, A55 and their like, for which loads stand between the FMAs.
+# Kinds of cores for which a level has a second set of GEMM kernels, with the same bits. In kernels
+# for ``inorder`` the loads stand between the FMAs. They run on in-order cores of ARMv8.2 with half
+# precision, such as Cortex-A55; Cortex-A53 runs the kernels for any core (`Machine.tuning`).
 GEMM_TUNINGS = {"neon": ("inorder",), "fp16": ("inorder",)}
 
 # The same for products of narrow types: (ISA, product) -> {vectors in a row: largest MR}.
@@ -102,9 +104,9 @@ NARROW_TILES = {
     ("portable", "s8"): {2: 4, 4: 4},
     ("portable", "s16"): {2: 4, 4: 4},
     ("portable", "bf16"): {2: 4, 4: 4},
-    # Where a product is added by itself it takes one more register.
+    # The product and its addition are two instructions, with one more register between them.
     ("avx2", "s16"): {1: 12, 2: 6},
-    # And where pairs of products are added up by a product with ones, those too.
+    # Pairs of products are added up by a product with ones, which take a register too.
     ("avx2", "u8p"): {1: 10, 2: 5},
     ("avxvnni", "u8"): {1: 12, 2: 6, 3: 4},
     ("avxvnniint8", "s8"): {1: 12, 2: 6, 3: 4},
@@ -112,7 +114,7 @@ NARROW_TILES = {
     ("avx512", "u8p"): {1: 28, 2: 13, 3: 8, 4: 6},
     ("avx512vnni", "u8"): {1: 28, 2: 14, 3: 9, 4: 6},
     ("avx512bf16", "bf16"): {1: 28, 2: 14, 3: 9, 4: 6},
-    # A tile register has 16 rows and, of sums, 16 columns: two by two of them, and A and B.
+    # A tile register holds 16 x 16 sums: up to 2 x 2 of them are accumulators, others hold A and B.
     ("amx", "u8t"): {1: 32, 2: 32},
     ("amx", "s8t"): {1: 32, 2: 32},
     ("amx", "bf16t"): {1: 32, 2: 32},
@@ -125,13 +127,13 @@ NARROW_TILES = {
 }
 
 # Products with sparse weights whose vectors run over pixels: ISA -> {output channels of a panel:
-# vectors of pixels}. The bound is the register file again. A panel of one channel needs as many
-# vectors as an FMA's latency has FMAs; a panel that has no room for more than one vector still
+# vectors of pixels}. The bound is the register file again. A panel of one channel needs enough
+# vectors to hide the latency of an FMA; a panel that has no room for more than one vector still
 # shares each load of pixels among its channels.
 SPARSE_PANELS = (1, 4, 8, 16)
 _NEON_PANELS = {1: (1, 2, 4, 8), 4: (1, 2, 3, 4, 5, 6), 8: (1, 2, 3), 16: (1,)}
 SPARSE_PIXELS_TILES: dict[str, dict[int, tuple[int, ...]]] = {
-    # Wider panels are cut into these.
+    # Wider panels are cut into panels of these widths.
     "portable": {1: (1, 4), 4: (1, 4)},
     "avx2": {1: (1, 2, 4), 4: (1, 2, 3), 8: (1,)},
     # There are seven masks.
@@ -141,8 +143,8 @@ SPARSE_PIXELS_TILES: dict[str, dict[int, tuple[int, ...]]] = {
 }
 
 # The same for products of integers, several terms at a time: (ISA, product) -> {output channels of
-# a panel: vectors of sums}. Bytes and words of the terms are interleaved by shuffles, which all
-# channels share: the more of them, the narrower the tile.
+# a panel: vectors of sums}. Shuffles interleave the bytes and words of the terms once for all
+# channels of a panel. The more channels, the narrower the tile.
 SPARSE_NARROW_TILES: dict[tuple[str, str], dict[int, tuple[int, ...]]] = {
     **{("portable", name): {1: (4,), 4: (4,)} for name in ("u8", "s8", "s16")},
     ("avx2", "s16"): {1: (2,), 4: (2,), 8: (1,)},
@@ -154,11 +156,11 @@ SPARSE_NARROW_TILES: dict[tuple[str, str], dict[int, tuple[int, ...]]] = {
     ("dotprod", "s8"): {1: (1, 2, 4), 4: (1, 2, 4), 8: (1, 2), 16: (1,)},
 }
 
-# Where vectors run over the output channels of a panel, of more than one: GEMM's tiles whose rows
-# are as wide.
+# Levels whose vectors may run over the output channels of a panel of more than one channel. Their
+# tiles are GEMM's tiles whose rows are as wide as the panel.
 SPARSE_CHANNELS_ISAS = ("avx2", "avx512", "neon", "fp16")
 
-# Operations whose kernels have the tile of a GEMM, in the table of kernels too.
+# Operations whose kernels have tiles as GEMM has, also in the table of kernels.
 SPARSE_OPERATIONS = ("sparse_pixels", "sparse_channels")
 
 EVERY_LEVEL = ("portable", "avx2", "avx512", "neon")
@@ -170,7 +172,7 @@ ASSEMBLY_OPERATIONS = {
     "fma_peak": ("avx2", "avx512", "neon", "fp16", *ARM32),
 }
 
-# What networks do besides convolution. All but copies compute half precision in float.
+# Operations of networks besides convolution. All but copies compute half precision in float.
 NETWORK_OPERATIONS = (
     "pool",
     "resample",
@@ -196,7 +198,7 @@ C_OPERATIONS = {
     "pack_sparse": ("portable", "fp16"),
     "zero_lanes": (*EVERY_LEVEL, "fp16", *ARM32),
     "round_sums": EVERY_LEVEL,
-    # Integers of any length, one after the other.
+    # Integers of any length, one after the other: no vectors.
     "exact_sums": ("portable",),
     "read_pixels": EVERY_LEVEL,
     "elementwise": (*EVERY_LEVEL, "fp16", *ARM32),
@@ -204,23 +206,23 @@ C_OPERATIONS = {
     "depthwise_channels": (*EVERY_LEVEL, "fp16", *ARM32),
     "pack_depthwise": (*EVERY_LEVEL, "fp16", *ARM32),
     **dict.fromkeys(NETWORK_OPERATIONS, (*EVERY_LEVEL, "fp16", *ARM32)),
-    # What Winograd's transforms spoil; of half precision there are none.
+    # Repairs outputs that Winograd's transforms spoil; half precision has no such transforms.
     "direct_sums": EVERY_LEVEL,
     "fma_peak": ("portable",),
 }
 
-# Conversions between arrays and scratch, listed by the compute type, that of the arithmetic; the
-# arrays' storage type is the other one of the two.
+# Conversions between arrays and scratch, listed by their compute type. The storage type of the
+# arrays is the other one of ``f32`` and ``f16``.
 CONVERSIONS = {"f32": EVERY_LEVEL, "f16": ("fp16", "half32")}
 CONVERSION_OPERATIONS = ("convert_in", "convert_out")
-# Sums in scratch that are stored as they are: the type twice, as of arrays and of the arithmetic.
+# Stores of sums from scratch without a conversion: storage type and compute type are the same.
 STORES = {
     "f32f32": EVERY_LEVEL,
     "f64f64": EVERY_LEVEL,
     "f16f16": ("fp16",),
 }
 
-# Depthwise convolution of bytes, and the levels that multiply them in a way of their own.
+# Depthwise convolution of bytes, and the levels with their own way of multiplying bytes.
 DEPTHWISE_BYTES_OPERATIONS = (
     "depthwise_bytes_channels",
     "depthwise_bytes_pixels",
@@ -228,9 +230,9 @@ DEPTHWISE_BYTES_OPERATIONS = (
 )
 DEPTHWISE_BYTES_LEVELS = ("portable", "avx2", "avxvnni", "avx512", "avx512vnni", "dotprod")
 
-# What narrow types need besides products: operation -> {type: levels}. What only moves bits is
-# listed by ``u8`` for all types of one byte, and by ``s16`` for those of two.
-# Where wider vectors do nothing better, those of AVX2 serve AVX-512.
+# Operations of narrow types besides products: operation -> {type: levels}. Operations that only
+# move bits are listed under ``u8`` for all types of one byte, under ``s16`` for all of two bytes.
+# Where wider vectors bring nothing, AVX-512 uses the kernels of AVX2.
 BYTE_CONVERSIONS = ("u8s16", "s8s16", "u8s8", "s8u8", "f32bf16")
 NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "convert_in": dict.fromkeys((*BYTE_CONVERSIONS, "bf16f32"), EVERY_LEVEL),
@@ -248,16 +250,16 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(
         DEPTHWISE_BYTES_OPERATIONS, dict.fromkeys(("u8", "s8"), DEPTHWISE_BYTES_LEVELS)
     ),
-    # One for all types: it moves none.
+    # One kernel for all types: it touches no elements.
     "release_tiles": {"u8": ("amx",)},
-    # Of every product that has kernels in assembly.
+    # For every product that has kernels in assembly.
     "fma_peak": {
         product: tuple(isa for isa, other in NARROW_TILES if other == product and isa != "portable")
         for product in dict.fromkeys(product for _, product in NARROW_TILES)
     },
 }
 
-# Winograd of bytes: their transforms are exact, of variants without fractions.
+# Winograd of bytes: only variants without fractions, whose transforms are exact.
 WINOGRAD_INTEGER_VARIANTS = ((2, 3),)
 WINOGRAD_INTEGERS = {
     "winograd_input": ("u8", "s8"),
@@ -268,12 +270,12 @@ NARROW_OPERATIONS |= {
     op: dict.fromkeys(types, EVERY_LEVEL) for op, types in WINOGRAD_INTEGERS.items()
 }
 
-# Those of them that are assembly.
+# Operations of narrow types that are assembly.
 NARROW_ASSEMBLY = ("fma_peak", "release_tiles")
 
-# Winograd F(n x n, r x r): an output tile of n x n, weights of r x r. Each has the operations
-# below, in C for `EVERY_LEVEL`: half precision does not carry the transforms' sums. A kernel's MR
-# is n and its NR is r.
+# Winograd F(n x n, r x r): an output tile of n x n, weights of r x r. Each variant has the
+# operations below, in C for `EVERY_LEVEL`; half precision is left out, as it cannot hold the
+# transforms' sums. A kernel's MR is n and its NR is r.
 WINOGRAD_VARIANTS = ((2, 3), (4, 3), (6, 3), (2, 5), (4, 5))
 WINOGRAD_OPERATIONS = ("winograd_input", "winograd_output", "winograd_weights")
 
@@ -287,19 +289,19 @@ class Kernel:
     op : str
         Operation, a key of :data:`asm.contract.CONTRACTS`.
     dtype : str
-        Element type, a key of :data:`ELEMENT_BYTES`; of GEMM a key of :data:`PRODUCTS`; of
-        conversions the type of the array, followed by that of the arithmetic unless the two are
-        ``f32`` and ``f16``, which convert to one another.
+        Element type, a key of :data:`ELEMENT_BYTES`. For GEMM: a key of :data:`PRODUCTS`. For
+        conversions: the storage type followed by the compute type, or the compute type alone for
+        conversions between ``f32`` and ``f16``.
     isa : str
         Level of the ladder, a key of :data:`ISAS`.
     mr, nr, kr : int
-        Tile: rows, columns and depth; 0 where the operation has none. Of Winograd transforms,
-        ``mr`` is the side of the output tile and ``nr`` that of the weights.
+        Tile: rows, columns and depth; 0 where the operation has none. For Winograd transforms,
+        ``mr`` is the side of the output tile and ``nr`` the side of the weights.
     source : str
         ``"generator"`` (assembly from ``asm/<machine>/<op>.py``) or ``"template"``
         (C from ``asm/templates/<op>.c``).
     tuning : str
-        Kind of cores it is scheduled for, of :data:`GEMM_TUNINGS`; empty: any.
+        Kind of cores it is scheduled for, from :data:`GEMM_TUNINGS`; empty: any.
     """
 
     op: str
@@ -320,7 +322,7 @@ class Kernel:
 
     @property
     def lanes(self) -> int:
-        """Sums in one vector; words of 32 bits where a kernel has none."""
+        """Sums in one vector; for kernels without sums, words of 32 bits."""
         sums = ACCUMULATORS.get(self.dtype, "s32")
         return ISAS[self.isa].vector_bytes // ELEMENT_BYTES[sums]
 

@@ -1,7 +1,7 @@
 """Polynomials of the least largest error, by the exchange algorithm of Remez.
 
-It works in decimal arithmetic, on given points: with some hundreds of them, as Chebyshev's lie, the
-error between two points is hardly larger than at them.
+It works in decimal arithmetic, on given points. With some hundreds of Chebyshev points, the error
+between two points is hardly larger than at the points.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ def fit(
     Parameters
     ----------
     points : sequence of Decimal
-        Where it is compared, in rising order.
+        Arguments at which the polynomial is compared with the values, in rising order.
     values, weights : sequence of Decimal
-        What it approximates at each point, and what errors there are multiplied with.
+        Value to approximate at each point, and factor of the error there.
     terms : int
-        Number of its coefficients.
+        Number of coefficients.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def fit(
     Raises
     ------
     ArithmeticError
-        If the errors do not come to alternate.
+        If the exchange does not reach alternating errors.
     """
     last = len(points) - 1
     chosen = [round(last * i / terms) for i in range(terms + 1)]

@@ -6,11 +6,11 @@ from t - 1 points and infinity by the transposed Toom-Cook algorithm (S. Winogra
 Complexity of Computations*, 1980; B. Barabasz et al., *Error Analysis and Improving the Accuracy
 of Winograd Convolution for Deep Neural Networks*, 2020): interpolation of a polynomial product.
 
-All arithmetic here is exact. The identity holds for any distinct rational points, so a square
-root is no exception but a rational number that agrees with it to 60 digits.
+All arithmetic here is exact. The identity holds for any distinct rational points, so an irrational
+square root is replaced by a rational number that agrees with it to 60 digits.
 
-Which points are used decides the error of a variant: the scale of a position cancels between
-weights and input, rounding included.
+The choice of points decides the error of a variant. The scale of a position does not: it cancels
+between weights and input, rounding included.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def root(square: Fraction) -> Fraction:
 
 
 def symmetric(*squares: Fraction | int) -> tuple[Fraction, ...]:
-    """Zero and, for each of `squares`, both of its roots; infinity goes without saying."""
+    """Zero and, for each of `squares`, both of its roots; infinity is implied."""
     points = [Fraction(0)]
     for square in squares:
         point = root(Fraction(square))
@@ -42,11 +42,11 @@ def symmetric(*squares: Fraction | int) -> tuple[Fraction, ...]:
     return tuple(points)
 
 
-# Sets that are symmetric about zero let rows share half of their work; points beside their
-# reciprocals make coefficients of one. Nor is accuracy lost by either: descent from random starts
-# over all real sets lowers the noise that the sums of products hand on to the worst output by less
-# than 1 %. What the choice is worth, as the median of the largest errors of 48 draws of 512
-# normally distributed channels (benchmarks/winograd_points.py), in units of 1e-6:
+# In sets that are symmetric about zero, rows share half of their work; if a set also has the
+# reciprocals of its points, some coefficients are one. Neither costs accuracy: descent from random
+# starts over all real sets lowers the noise that the worst output takes over from the sums of
+# products by less than 1 %. The table compares sets by the median of the largest errors of 48 draws
+# of 512 normally distributed channels (benchmarks/winograd_points.py), in units of 1e-6:
 #
 #   F(4,3)  0 +-sqrt(1/2) +-sqrt(2)  3.3    F(6,3)  0 +-1 +-11/6 +-6/11  16
 #           0 +-2/3 +-3/2            3.1            0 +-1 +-7/4 +-4/7    18
@@ -96,10 +96,10 @@ def _times_root(polynomial: list[Fraction], point: Fraction) -> list[Fraction]:
 def matrices_of(points: tuple[Fraction, ...], n: int, r: int) -> Matrices:
     """Make the matrices of F(n, r) from n + r - 2 points and infinity.
 
-    Each point p has a factor that may stand in any of its rows. Here B^T has polynomials whose
-    highest coefficient is one, and the powers of p in A^T are centred about zero: middle rows
-    are then plain sums, and constants stay near one. G takes what remains, as it is applied in
-    double precision.
+    Each point p has a scale that may be split freely among its entries of the three matrices. Here
+    the polynomials of B^T have a highest coefficient of one, and the powers of p in A^T are centred
+    about zero: middle rows are then plain sums, and constants stay near one. G takes the remaining
+    factor, as it is applied in double precision.
 
     Raises
     ------
@@ -139,15 +139,15 @@ def matrices(n: int, r: int) -> Matrices:
 
 
 def integer_matrices(n: int, r: int) -> tuple[Matrices, int]:
-    """Give matrices of integers, and how many bits larger results are then.
+    """Give matrices of integers, and by how many bits they enlarge the results.
 
-    Those of the transforms have no fractions for small points; the weights' matrix, which stands
-    on both sides of them, is multiplied by its common denominator.
+    For small points, A^T and B^T have no fractions. G, which is applied on both sides of the
+    weights, is multiplied by its common denominator.
 
     Raises
     ------
     ValueError
-        If the points have others.
+        If other fractions remain.
     """
     found = matrices(n, r)
     scale = math.lcm(*(x.denominator for row in found.weights for x in row))

@@ -74,7 +74,7 @@ def rows_in_pairs(matrix: Matrix) -> list[str]:
         halves = []
         for sign in (1, -1):
             terms = [(c, f"x[{k}]") for k, c in enumerate(row) if c and c == sign * other[k]]
-            # The last is the highest power, whose coefficient the others are divided by.
+            # The last term has the highest power; the others are divided by its coefficient.
             scale = terms[-1][0]
             halves.append((scale, writer.total([(c / scale, name) for c, name in terms])))
         (even_scale, even), (odd_scale, odd) = halves
@@ -107,7 +107,7 @@ def columns_in_pairs(matrix: Matrix) -> list[str]:
 def header_text(n: int, r: int, integers: bool = False) -> str:
     """C header with the three one-dimensional transforms of F(n, r).
 
-    Those of `integers` give sums that are larger by ``WINOGRAD_SHIFT`` bits.
+    With `integers`, the sums are larger by ``WINOGRAD_SHIFT`` bits.
 
     A file that includes it defines the type ``value``, ``splat(number)``,
     ``add_product(c, a, b)`` = c + a * b and ``multiply_subtract(c, a, b)`` = c - a * b.

@@ -58,7 +58,7 @@ def function(
     body : iterable of str
         Its lines.
     comment : str
-        What begins a comment in the machine's dialect.
+        Text that begins a comment in the machine's dialect.
     sign : str
         Character before the type of a symbol; one of the two usual ones begins a comment in some
         dialects.
@@ -91,7 +91,7 @@ def pieces(
     unless: Callable[[int, str], None],
     action: Callable[[int, int], None],
 ) -> None:
-    """Go over part of a vector in pieces, powers of two of elements, the largest first.
+    """Go over part of a vector in pieces of a power of two of elements, the largest piece first.
 
     The bits of the number of elements say which pieces there are. There is at least one element,
     and there are fewer than a vector has.
@@ -99,7 +99,7 @@ def pieces(
     Parameters
     ----------
     w : Writer
-        Where to.
+        Writer that takes the instructions.
     name : str
         Label behind the last piece; the names of all other labels begin with it.
     lanes : int
@@ -114,7 +114,7 @@ def pieces(
 
     def from_bit(bit: int, offset: int) -> None:
         """Handle what is left, if `offset` bytes are done."""
-        # One element at least: the last bit is set where no other one was.
+        # There is at least one element: if no other bit was set, the last one is.
         certain = bit == 0 and offset == 0
         without = f"{name}_{bit}_{offset}"
         if not certain:

@@ -13,12 +13,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks import machine, options, wisdom
+from benchmarks import options
 from benchmarks.candidates import (
     OK,
     UNSUPPORTED,
     Candidate,
-    check_again,
     make_case,
     prepare_checked,
 )
@@ -26,20 +25,21 @@ from benchmarks.engines import ENGINES
 from benchmarks.engines.base import Availability, Engine
 from benchmarks.engines.pplconv import Prepacked
 from benchmarks.peak import Peak
-from benchmarks.problems import Problem, ProblemError, load_nets, select
+from benchmarks.problems import Problem, load_nets, select
 from benchmarks.recorded import record
-from benchmarks.report import Head, conditions, group, publish, remarks
+from benchmarks.report import conditions, group, remarks
 from benchmarks.results import Entry, LayerResult
 from benchmarks.run import open_peaks
-from benchmarks.runner import Progress
+from benchmarks.runner import Progress, time_checked
 from benchmarks.tables import NONE, Table, giga, percent
-from benchmarks.timing import Settings, interleave
+from benchmarks.timing import Settings
+from benchmarks.tool import Run, command, new_parser
 
 TOLERANCES = [1e-6, 1e-5, 1e-4, 1e-3]
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.accuracy", description=__doc__)
+    parser = new_parser("benchmarks.accuracy", __doc__)
     options.add_selection(parser)
     parser.set_defaults(nets=["resnet_50", "vgg_19"], layers="3x3")
     parser.add_argument(
@@ -111,23 +111,12 @@ def measure(
             known.append(result)
         candidates[engine.name] = candidate
     readings: list[float] = []
-
-    def on_round(turn: int) -> None:
-        progress.say(f"round {turn}/{settings.rounds}")
-        if peak is not None:
-            readings.append(peak.read())
-
-    calls = {
-        name: candidate.prepared.call
-        for name, candidate in candidates.items()
-        if candidate.prepared is not None
+    read = None if peak is None else lambda: readings.append(peak.read())
+    timed = time_checked(candidates, case, settings, progress, read)
+    entries = {
+        name: Entry(checked.status, checked.detail, checked.error, timing.rounds)
+        for name, (checked, timing) in timed.items()
     }
-    timings = interleave(calls, settings, on_round=on_round)
-    entries = {}
-    for name, candidate in candidates.items():
-        checked = check_again(candidate, case)
-        rounds = timings[name].rounds if checked.prepared is not None else ()
-        entries[name] = Entry(checked.status, checked.detail, checked.error, rounds)
     return LayerResult(problem, threads, max(readings, default=None), entries)
 
 
@@ -146,56 +135,30 @@ def table(title: str, layers: Sequence[LayerResult]) -> Table:
     return made
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; give the exit status."""
-    parser = _parser()
-    chosen = parser.parse_args(arguments)
-    with wisdom.private():
-        return _run(arguments, parser, chosen)
-
-
-def _run(
-    arguments: Sequence[str] | None, parser: argparse.ArgumentParser, chosen: argparse.Namespace
-) -> int:
-    try:
+@command(_parser)
+def main(run: Run) -> int:
+    """Measure, and give the exit status."""
+    chosen = run.chosen
+    with run.refusing():
         nets = select(load_nets(), chosen.nets, chosen.layers)
         found = options.find_engines(chosen.engines)
-    except (ProblemError, ValueError) as error:
-        parser.error(str(error))
     every = ways(found, chosen.tolerance)
-    engines = options.installed(parser, every)
-    peaks, notes = open_peaks([chosen.threads])
-    settings = options.settings_of(chosen, chosen.threads)
+    engines = options.installed(run.parser, every)
+    peaks, about = open_peaks([chosen.threads])
+    run.notes += about
+    settings, peak = options.settings_of(chosen, chosen.threads), peaks.get(chosen.threads)
     problems = [problem for some in nets.values() for problem in some]
     layers: list[LayerResult] = []
-    progress = Progress(len(problems))
-    interrupted = False
-    try:
+    with run.steps(len(problems), "some layers are missing") as progress:
         for problem in problems:
             progress.begin(f"{problem.name}, {problem.flops / 1e6:.1f} MFLOP")
-            peak = peaks.get(chosen.threads)
             layers.append(measure(problem, engines, chosen.threads, settings, peak, progress))
-    except KeyboardInterrupt:
-        interrupted = True
-        notes.append(
-            f"interrupted in step {progress.step} of {len(problems)}: some layers are missing"
-        )
-    finally:
-        progress.end()
-    head = Head(
-        date=options.now(),
-        command=options.command_line("benchmarks.accuracy", arguments),
-        machine=machine.describe(),
-        engines=found,
-        method=options.method(settings),
-        notes=notes + remarks(layers),
-    )
+    head = run.head(engines=found, notes=remarks(layers))
     made = [
         table(f"{net}, {conditions(batch, threads)}: error against speed", some)
         for (net, batch, threads), some in group(layers).items()
     ]
-    publish(head, made, record(head, layers, {}, every), chosen.markdown, chosen.json)
-    return 130 if interrupted else 0
+    return run.publish(head, made, record(head, layers, {}, every))
 
 
 if __name__ == "__main__":

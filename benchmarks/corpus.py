@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from asm.registry import kernels
-from benchmarks.report import read_whole, write_whole
+from benchmarks.files import read_whole, write_whole
 from pplconv.algorithms import Candidate
 from pplconv.architecture import canonical
 from pplconv.config import TEAM_START_US, Settings

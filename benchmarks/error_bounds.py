@@ -8,7 +8,6 @@ exact one, relative to the largest exact output of the same call. The constants 
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from benchmarks import options
 from benchmarks.tables import Table
+from benchmarks.tool import new_parser
 from pplconv._trial import Trial
 from pplconv.algorithms import ALGORITHMS, Candidate, PlanContext
 from pplconv.machine import current as current_machine
@@ -244,7 +244,7 @@ def table(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.error_bounds", description=__doc__)
+    parser = new_parser("benchmarks.error_bounds", __doc__)
     parser.add_argument("--channels", type=options.positive, nargs="+", default=CHANNELS)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="of data")
     parser.add_argument("--taps", type=int, nargs="+", choices=(1, 3, 5), default=(3, 5))

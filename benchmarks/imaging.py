@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks import machine, options
+from benchmarks import options
 from benchmarks.filters import ENGINES, ONE_THREAD, OURS, Call, Case, team
-from benchmarks.report import Head, publish
-from benchmarks.runner import Progress
+from benchmarks.report import conditions
 from benchmarks.tables import Table, milli, ratio
 from benchmarks.timing import Settings, interleave
+from benchmarks.tool import Run, command, new_parser, versions
 
 Array = NDArray[Any]
 
@@ -46,7 +46,6 @@ CHECKED = 1000
 # What a result may be off, as a part of the largest output; of integers in units: who rounds sums
 # of float32, or cuts them off, is off by one.
 TOLERANCE = {"float32": 1e-4, "uint8": 1.0}
-_INTERRUPTED = 130
 _METHOD = (
     "borders of zeros; result arrays are there before, where a call takes one; uint8: kernels of "
     "positive weights that add up to 1"
@@ -166,14 +165,15 @@ class Runner:
 def table_of(dtype: str, threads: int, rows: Sequence[Row]) -> Table:
     """Make the table of a type and a team, in milliseconds."""
     names = [name for name in ENGINES if any(name in row.seconds for row in rows)]
-    workers = "1 thread" if threads == 1 else f"{threads} threads"
     scipy = [name for name in names if name.startswith("scipy")]
     against = {
         "OpenCV / pplconv": [name for name in names if name.startswith("cv2")],
         "best of SciPy / pplconv": scipy,
     }
     against = {title: some for title, some in against.items() if some}
-    table = Table(f"filters, {dtype}, {workers}: ms", ["image, MP", "kernel", *names, *against])
+    table = Table(
+        f"filters, {dtype}, {conditions(1, threads)}: ms", ["image, MP", "kernel", *names, *against]
+    )
     for index, row in enumerate(rows):
         if index and rows[index - 1].image != row.image:
             table.rule()
@@ -188,31 +188,19 @@ def table_of(dtype: str, threads: int, rows: Sequence[Row]) -> Table:
     return table
 
 
-def some_of(known: Sequence[str]) -> Any:
-    """Make the reader of a list of `known` words."""
-
-    def read(text: str) -> list[str]:
-        found = options.words(text)
-        if not found or not set(found) <= set(known):
-            raise argparse.ArgumentTypeError(f"{text!r}: expected some of {','.join(known)}")
-        return found
-
-    return read
-
-
 def parser() -> argparse.ArgumentParser:
     """Make the parser of the command."""
-    made = argparse.ArgumentParser(prog="python -m benchmarks.imaging", description=__doc__)
+    made = new_parser("benchmarks.imaging", __doc__)
     made.add_argument(
-        "--images", type=some_of(list(IMAGES)), default=list(IMAGES),
+        "--images", type=options.some_of(IMAGES), default=list(IMAGES),
         help=f"megapixels and channels, some of {','.join(IMAGES)}",
     )  # fmt: skip
     made.add_argument(
-        "--kernels", type=some_of(KERNELS), default=list(KERNELS),
+        "--kernels", type=options.some_of(KERNELS), default=list(KERNELS),
         help=f"sizes, s for separable ones, some of {','.join(KERNELS)}",
     )  # fmt: skip
-    made.add_argument("--dtypes", type=some_of(DTYPES), default=list(DTYPES))
-    made.add_argument("--threads", type=options.counts, default=[1, 2], help="default 1,2")
+    made.add_argument("--dtypes", type=options.some_of(DTYPES), default=list(DTYPES))
+    options.add_threads(made, [1, 2])
     made.add_argument(
         "--limit", type=float, default=3.0, metavar="SECONDS",
         help="leave a peer out where a call takes longer (default 3)",
@@ -231,38 +219,22 @@ def steps_of(chosen: argparse.Namespace) -> Iterator[tuple[str, int, str, str]]:
                     yield dtype, threads, image, kernel
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; give the exit status."""
-    chosen = parser().parse_args(arguments)
-    steps = list(steps_of(chosen))
-    progress, runner = Progress(len(steps)), Runner(chosen)
+@command(parser)
+def main(run: Run) -> int:
+    """Measure, and give the exit status."""
+    steps, runner = list(steps_of(run.chosen)), Runner(run.chosen)
     found: dict[tuple[str, int], list[Row]] = {}
-    interrupted = False
-    try:
+    with run.steps(len(steps)) as progress:
         for dtype, threads, image, kernel in steps:
             progress.begin(f"{dtype}, {image} MP, {kernel}, {threads} thread(s)")
             with team(threads):
                 row = runner.measure(image, kernel, dtype, threads)
             found.setdefault((dtype, threads), []).append(row)
-    except KeyboardInterrupt:
-        interrupted = True
-        runner.notes["interrupted: figures are partial"] = None
-    finally:
-        progress.end()
-    versions = [
-        f"{name} {sys.modules[name].__version__}"
-        for name in ("cv2", "scipy", "torch")
-        if name in sys.modules
-    ]
-    head = Head(
-        date=options.now(),
-        command=options.command_line("benchmarks.imaging", arguments),
-        machine=machine.describe(),
-        engines=[],
-        method=f"{options.method(options.settings_of(chosen, 1))}; images of more than "
+    head = run.head(
+        f"{options.method(options.settings_of(run.chosen, 1))}; images of more than "
         f"{LARGE / 1e6:g} million numbers one round; peers slower than {SLOW:g} s one call; "
         f"{_METHOD}",
-        notes=[*(versions or ["no peer is installed"]), *runner.notes],
+        notes=[*versions("cv2", "scipy", "torch"), *runner.notes],
     )
     made = [table_of(*key, rows) for key, rows in found.items()]
     plain = [
@@ -271,8 +243,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for (dtype, threads), rows in found.items()
         for row in rows
     ]  # fmt: skip
-    publish(head, made, {"command": head.command, "rows": plain}, chosen.markdown, chosen.json)
-    return _INTERRUPTED if interrupted else 0
+    return run.publish(head, made, {"rows": plain})
 
 
 if __name__ == "__main__":

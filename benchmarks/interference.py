@@ -20,14 +20,15 @@ from dataclasses import dataclass
 import numpy as np
 import threadpoolctl
 
-from benchmarks import machine, options
+from benchmarks import options
 from benchmarks.candidates import OK, Candidate, Case, check_again, make_case, prepare_checked
 from benchmarks.engines import ENGINES
 from benchmarks.peak import Peak, PeakUnavailable, open_peak
 from benchmarks.problems import load_nets, parse
-from benchmarks.report import Head, publish
+from benchmarks.report import conditions
 from benchmarks.runner import Progress
 from benchmarks.tables import NONE, Table
+from benchmarks.tool import Run, command, new_parser
 
 # A ResNet layer of 231 MFLOP whose arrays lie in L2.
 LAYER = 'mb1ic256ih14oc256oh14kh3ph1n"resnet_50:res4a_branch2b*1"'
@@ -143,7 +144,7 @@ def table(losses: Sequence[Loss]) -> Table:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.interference", description=__doc__)
+    parser = new_parser("benchmarks.interference", __doc__)
     parser.add_argument("--layer", default="", metavar="NET:LAYER", help="default: 3x3 of ResNet")
     parser.add_argument("--engine", default="pplconv", help=f"one of {','.join(ENGINES)}")
     parser.add_argument("--threads", type=options.positive, default=2, help="the larger team")
@@ -165,54 +166,47 @@ def _case(name: str) -> Case:
     raise ValueError(f"--layer: there is no {name}")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; give the exit status."""
-    parser = _parser()
-    chosen = parser.parse_args(arguments)
+@command(_parser)
+def main(run: Run) -> int:
+    """Measure, and give the exit status."""
+    chosen = run.chosen
     try:
         case = _case(chosen.layer)
         ((engine, found),) = options.find_engines([chosen.engine])
         peaks = {team: open_peak(team) for team in {1, chosen.threads}}
     except (ValueError, PeakUnavailable) as error:
-        parser.error(str(error))
+        run.parser.error(str(error))
     if not found.ok:
-        parser.error(f"--engine: {chosen.engine} is not installed: {found.reason}")
-    ways = [f"{team} thread{'s' * (team > 1)}" for team in peaks]
+        run.parser.error(f"--engine: {chosen.engine} is not installed: {found.reason}")
+    run.notes.append(f"pplconv computes {case.problem.sizes}")
+    ways = [conditions(1, team) for team in peaks]
     ways.append(f"{ways[-1]}, bursts")
-    progress = Progress(len(ways))
     losses: list[Loss] = []
-    notes: list[str] = []
-    try:
-        # The neighbour's BLAS keeps to one thread; so would that of an engine that uses it.
-        with threadpoolctl.threadpool_limits(1, user_api="blas"), Neighbour() as neighbour:
-            for what in ways:
-                progress.begin(what)
-                team = int(what.split()[0])
-                candidate: Candidate = prepare_checked(engine, case, team)
-                if candidate.prepared is None:
-                    parser.error(f"{chosen.engine}: {candidate.status}: {candidate.detail}")
-                call = candidate.prepared.call
-                loss = measure(neighbour, call, peaks[team], what, chosen, progress)
-                after = check_again(candidate, case)
-                if after.status != OK:
-                    notes.append(f"{what}: {after.status}: {after.detail}")
-                else:
-                    losses.append(loss)
-    except KeyboardInterrupt:
-        notes.append("interrupted: figures are partial")
-    finally:
-        progress.end()
-    head = Head(
-        date=options.now(),
-        command=options.command_line("benchmarks.interference", arguments),
-        machine=machine.describe(),
-        engines=[(engine, found)],
-        method=f"in turn, {chosen.rounds} rounds of {chosen.window * 1e3:g} ms; medians",
-        notes=[f"pplconv computes {case.problem.sizes}", *notes],
+    # The neighbour's BLAS keeps to one thread; so would that of an engine that uses it.
+    with (
+        run.steps(len(ways)) as progress,
+        threadpoolctl.threadpool_limits(1, user_api="blas"),
+        Neighbour() as neighbour,
+    ):
+        for what in ways:
+            progress.begin(what)
+            team = int(what.split()[0])
+            candidate: Candidate = prepare_checked(engine, case, team)
+            if candidate.prepared is None:
+                run.parser.error(f"{chosen.engine}: {candidate.status}: {candidate.detail}")
+            call = candidate.prepared.call
+            loss = measure(neighbour, call, peaks[team], what, chosen, progress)
+            after = check_again(candidate, case)
+            if after.status != OK:
+                run.notes.append(f"{what}: {after.status}: {after.detail}")
+            else:
+                losses.append(loss)
+    head = run.head(
+        f"in turn, {chosen.rounds} rounds of {chosen.window * 1e3:g} ms; medians",
+        [(engine, found)],
     )
-    plain = {"command": head.command, "losses": [vars(loss) for loss in losses]}
-    publish(head, [table(losses)], plain, chosen.markdown, chosen.json)
-    return 0 if len(losses) == len(ways) else 1
+    status = run.publish(head, [table(losses)], {"losses": [vars(loss) for loss in losses]})
+    return status or int(len(losses) != len(ways))
 
 
 if __name__ == "__main__":

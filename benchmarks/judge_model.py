@@ -21,11 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.corpus import Blocks, Case, CorpusError, Measured, Recording, load_all, said
+from benchmarks.corpus import Blocks, Case, Measured, Recording, load_all, said
+from benchmarks.files import write_whole
 from benchmarks.options import positive
-from benchmarks.report import write_whole
 from benchmarks.runner import Progress
 from benchmarks.tables import NONE, Table
+from benchmarks.tool import Run, command, new_parser
 from pplconv.algorithms import Candidate
 from pplconv.planner.estimating import estimate_plan
 from pplconv.problem import ConvProblem
@@ -251,17 +252,20 @@ def record(judged: Mapping[str, Sequence[Verdict]]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; give the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.judge_model", description=__doc__)
+def _parser() -> argparse.ArgumentParser:
+    parser = new_parser("benchmarks.judge_model", __doc__)
     parser.add_argument("files", nargs="*", type=Path, help="default: all of benchmarks/measured")
     parser.add_argument("--worst", type=positive, default=WORST, help=f"default {WORST}")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure there")
-    chosen = parser.parse_args(arguments)
-    try:
+    return parser
+
+
+@command(_parser)
+def main(run: Run) -> int:
+    """Judge, and give the exit status."""
+    chosen = run.chosen
+    with run.refusing():
         recordings = load_all(chosen.files)
-    except CorpusError as error:
-        parser.error(str(error))
     judged: dict[str, list[Verdict]] = {}
     progress = Progress(len(recordings))
     for name, recording in recordings.items():

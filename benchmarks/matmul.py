@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 import pplconv
 from benchmarks import machine, options
 from benchmarks.peak import Peak, open_peak
-from benchmarks.report import Head, publish
+from benchmarks.report import conditions
 from benchmarks.runner import Progress
 from benchmarks.tables import Table
 from benchmarks.timing import interleave
+from benchmarks.tool import Run, command, new_parser
 
 Shape = tuple[int, int, int]
 Call = Callable[[], Any]
@@ -132,9 +133,8 @@ def reader(n: int, k: int, dtype: str, threads: int) -> Call:
 
 def time_kind(
     kind: str, dtype: str, threads: int, chosen: argparse.Namespace, peak: Peak, progress: Progress
-) -> tuple[Table, list[dict[str, Any]]]:
+) -> Iterator[dict[str, Any]]:
     """Time all shapes of one kind for one team."""
-    rows: list[dict[str, Any]] = []
     shapes = shapes_of(kind, chosen.count, chosen.seed, chosen.sizes)
     for index, (m, n, k) in enumerate(shapes):
         progress.say(f"{index + 1}/{len(shapes)} m{m}n{n}k{k}")
@@ -150,18 +150,15 @@ def time_kind(
             )
         best = {name: timing.best for name, timing in timings.items()}
         peers = {name: t for name, t in best.items() if name not in (LINEAR, MATMUL, "read")}
-        rows.append(
-            {
-                "m": m, "n": n, "k": k, "seconds": best, "peak": max(peak.readings, default=0.0),
-                "weights": n * k * np.dtype(dtype).itemsize,
-                "peer": min(peers, key=lambda name: peers[name]),
-                "linear": min(peers.values()) / best[LINEAR],
-                "matmul": min(
-                    t for name, t in peers.items() if "(n, k)" not in name and "linear" not in name
-                ) / best[MATMUL],
-            }
-        )  # fmt: skip
-    return _table(kind, dtype, threads, rows), rows
+        yield {
+            "m": m, "n": n, "k": k, "seconds": best, "peak": max(peak.readings, default=0.0),
+            "weights": n * k * np.dtype(dtype).itemsize,
+            "peer": min(peers, key=lambda name: peers[name]),
+            "linear": min(peers.values()) / best[LINEAR],
+            "matmul": min(
+                t for name, t in peers.items() if "(n, k)" not in name and "linear" not in name
+            ) / best[MATMUL],
+        }  # fmt: skip
 
 
 def _read(peak: Peak) -> None:
@@ -174,8 +171,8 @@ def _table(kind: str, dtype: str, threads: int, rows: Sequence[dict[str, Any]]) 
     columns = ["m, n, k", *rows[0]["seconds"]]
     columns += ["% of read" if few else "% of peak"] if kind != "random" else []
     columns += ["Linear / best peer", "matmul / best peer"]
-    workers = "1 thread" if threads == 1 else f"{threads} threads"
-    table = Table(f"{kind.replace('_', ' ')}, {dtype}, {workers}: {unit}", columns)
+    title = f"{kind.replace('_', ' ')}, {dtype}, {conditions(1, threads)}: {unit}"
+    table = Table(title, columns)
     for row in rows:
         amount = row["weights"] if few else 2 * row["m"] * row["n"] * row["k"]
         cells = [f"{row['m']}, {row['n']}, {row['k']}"]
@@ -194,14 +191,14 @@ def _table(kind: str, dtype: str, threads: int, rows: Sequence[dict[str, Any]]) 
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.matmul", description=__doc__)
+    parser = new_parser("benchmarks.matmul", __doc__)
     parser.add_argument(
-        "--kinds", type=options.words, default=list(KINDS), help=f"of {','.join(KINDS)}"
+        "--kinds", type=options.some_of(KINDS), default=list(KINDS), help=f"of {','.join(KINDS)}"
     )
     parser.add_argument(
         "--dtypes", type=options.words, default=["float32", "float64"], help="default both"
     )
-    parser.add_argument("--threads", type=options.counts, default=[1, 2], help="default 1,2")
+    options.add_threads(parser, [1, 2])
     parser.add_argument(
         "--sizes", type=options.counts, default=list(SQUARES), help="of the squares, such as 64,96"
     )
@@ -213,43 +210,32 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; give the exit status."""
-    parser = _parser()
-    chosen = parser.parse_args(arguments)
-    if not set(chosen.kinds) <= set(KINDS):
-        parser.error(f"--kinds: expected some of {','.join(KINDS)}")
-    notes = [f"NumPy {np.__version__} ({machine.blas()})"]
+@command(_parser)
+def main(run: Run) -> int:
+    """Measure, and give the exit status."""
+    chosen = run.chosen
+    run.notes.append(f"NumPy {np.__version__} ({machine.blas()})")
     try:
         import torch
 
-        notes.append(f"PyTorch {torch.__version__}")
+        run.notes.append(f"PyTorch {torch.__version__}")
     except ImportError:
-        notes.append("PyTorch is not installed")
+        run.notes.append("PyTorch is not installed")
     cases = [(d, t, kind) for d in chosen.dtypes for t in chosen.threads for kind in chosen.kinds]
-    progress, made, plain = Progress(len(cases)), [], []
-    try:
+    found: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    with run.steps(len(cases)) as progress:
         for dtype, threads, kind in cases:
             progress.begin(f"{kind}, {dtype}, {threads} threads")
             peak = open_peak(threads)
             peak.dtype = {"float32": "f32", "float64": "f64"}[dtype]
-            table, rows = time_kind(kind, dtype, threads, chosen, peak, progress)
-            made.append(table)
-            plain.append({"kind": kind, "dtype": dtype, "threads": threads, "rows": rows})
-    except KeyboardInterrupt:
-        return 130
-    finally:
-        progress.end()
-    head = Head(
-        date=options.now(),
-        command=options.command_line("benchmarks.matmul", arguments),
-        machine=machine.describe(),
-        engines=[],
-        method=options.method(options.settings_of(chosen, max(chosen.threads))),
-        notes=notes,
-    )
-    publish(head, made, {"command": head.command, "runs": plain}, chosen.markdown, chosen.json)
-    return 0
+            for row in time_kind(kind, dtype, threads, chosen, peak, progress):
+                found.setdefault((kind, dtype, threads), []).append(row)
+    plain = [
+        {"kind": kind, "dtype": dtype, "threads": threads, "rows": rows}
+        for (kind, dtype, threads), rows in found.items()
+    ]
+    made = [_table(*key, rows) for key, rows in found.items()]
+    return run.publish(run.head(), made, {"runs": plain})
 
 
 if __name__ == "__main__":

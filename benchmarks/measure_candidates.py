@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pplconv
-from benchmarks import machine, options, wisdom
+from benchmarks import machine, options
 from benchmarks.corpus import (
     MEASURED,
     SUFFIX,
@@ -36,10 +36,11 @@ from benchmarks.corpus import (
     save,
 )
 from benchmarks.peak import Peak
-from benchmarks.problems import ProblemError, load_nets, select
+from benchmarks.problems import load_nets, select
 from benchmarks.run import open_peaks
 from benchmarks.runner import Progress
 from benchmarks.timing import no_garbage_collection
+from benchmarks.tool import INTERRUPTED, Run, command, new_parser
 from pplconv import config
 from pplconv._trial import Trial
 from pplconv.algorithms import Candidate
@@ -62,7 +63,6 @@ LEAST_RUNS, MOST_RUNS = 2, 2000
 # What a problem takes besides its candidates' runs, in the shares of a limited time.
 OVERHEAD_FLOPS = 3e7
 
-_INTERRUPTED = 130
 
 Array = NDArray[Any]
 Runs = Callable[[int], float]
@@ -315,23 +315,17 @@ def measure(
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.measure_candidates", description=__doc__
-    )
+    parser = new_parser("benchmarks.measure_candidates", __doc__)
     options.add_selection(parser)
-    parser.add_argument("--layouts", type=options.words, default=list(LAYOUTS), help="default both")
-    parser.add_argument("--threads", type=options.counts, default=[1], help="teams, such as 1,2")
+    parser.add_argument(
+        "--layouts", type=options.some_of(LAYOUTS), default=list(LAYOUTS), help="default both"
+    )
+    options.add_threads(parser)
     parser.add_argument(
         "--count", type=options.positive, default=COUNT,
         help=f"candidates of a layer (default {COUNT}), but {LEAST_OF_METHOD} of each method",
     )  # fmt: skip
-    parser.add_argument(
-        "--rounds", type=options.positive, default=ROUNDS, help=f"visits (default {ROUNDS})"
-    )
-    parser.add_argument(
-        "--min-ms", type=options.milliseconds, default=VISIT_SECONDS, metavar="MS",
-        help=f"what the runs of a visit last together (default {VISIT_SECONDS * 1e3:g})",
-    )  # fmt: skip
+    options.add_timing(parser, ROUNDS, VISIT_SECONDS)
     parser.add_argument(
         "--minutes", type=float, default=math.inf,
         help=f"spend about so long: rounds beyond {LEAST_ROUNDS} are left out for it",
@@ -343,15 +337,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; give the exit status."""
-    parser = _parser()
-    chosen = parser.parse_args(arguments)
-    if not set(chosen.layouts) <= set(LAYOUTS):
-        parser.error(f"--layouts: expected some of {','.join(LAYOUTS)}")
+@command(_parser)
+def main(run: Run) -> int:
+    """Measure, and give the exit status."""
+    chosen = run.chosen
     if not chosen.minutes > 0:
-        parser.error("--minutes: expected more than 0")
-    try:
+        run.parser.error("--minutes: expected more than 0")
+    with run.refusing():
         nets = select(load_nets(), chosen.nets, chosen.layers)
         sizes = dict.fromkeys(one.sizes for layers in nets.values() for one in layers)
         requests = [
@@ -362,10 +354,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for threads in chosen.threads for text in sizes for layout in chosen.layouts
         ]  # fmt: skip
         path, recording = _begin(chosen, requests[0])
-    except (ProblemError, CorpusError) as error:
-        parser.error(str(error))
-    with wisdom.private():
-        return _measure_all(path, recording, requests, chosen, arguments)
+    return _measure_all(run, path, recording, requests)
 
 
 def _begin(chosen: argparse.Namespace, request: Request) -> tuple[Path, Recording]:
@@ -382,40 +371,34 @@ def _begin(chosen: argparse.Namespace, request: Request) -> tuple[Path, Recordin
     return path, found
 
 
-def _measure_all(
-    path: Path, recording: Recording, requests: Sequence[Request], chosen: argparse.Namespace,
-    arguments: Sequence[str] | None,
-) -> int:  # fmt: skip
+def _measure_all(run: Run, path: Path, recording: Recording, requests: Sequence[Request]) -> int:
+    chosen = run.chosen
     there = {case.key for case in recording.cases}
     todo = [one for one in requests if _key(one) not in there]
-    peaks, notes = open_peaks(chosen.threads)
+    peaks, about = open_peaks(chosen.threads)
+    run.notes += about
     if max(chosen.threads) > 1 and recording.team_start is None:
         recording.team_start = config.current().team_start_us
-    recording.runs.append(_run(chosen, arguments))
+    recording.runs.append(_described(run))
     weights = [weight_of(_conv(one), one.threads or 1) for one in todo]
     shares = Shares(60.0 * chosen.minutes, sum(weights))
-    progress, added, status = Progress(len(todo)), 0, 0
-    try:
+    added, status = 0, 0
+    with run.steps(len(todo), "--resume goes on") as progress:
         for request, weight in zip(todo, weights, strict=True):
             problem, team = _conv(request), request.threads or 1
             progress.begin(f"{problem} {problem.layout_text}, {team} threads")
             case, remarks = measure(request, chosen, peaks.get(team), progress,
                                     shares.end_of(weight))  # fmt: skip
-            notes += remarks
+            run.notes += remarks
             status = 1 if remarks else status
             if case is not None:
                 recording.cases.append(replace(case, run=len(recording.runs) - 1))
                 save(recording, path)
                 added += 1
-    except KeyboardInterrupt:
-        status = _INTERRUPTED
-        notes.append(f"interrupted in step {progress.step} of {len(todo)}: --resume goes on")
-    finally:
-        progress.end()
     print(f"{added} cases measured, {len(recording.cases)} in {path}")
-    for note in notes:
+    for note in run.notes:
         print(f"note: {note}")
-    return status
+    return INTERRUPTED if run.interrupted else status
 
 
 def _conv(request: Request) -> ConvProblem:
@@ -428,18 +411,20 @@ def _key(request: Request) -> tuple[str, str, str, int]:
     return str(problem), problem.layout_text, problem.dtype, request.threads or 1
 
 
-def _run(chosen: argparse.Namespace, arguments: Sequence[str] | None) -> dict[str, Any]:
+def _described(run: Run) -> dict[str, Any]:
+    """What a recording says of a run."""
+    rounds, lasting = run.chosen.rounds, 1e3 * run.chosen.min_ms
     return {
         "date": options.now(),
-        "command": options.command_line("benchmarks.measure_candidates", arguments),
+        "command": run.command,
         "versions": {
             "pplconv": pplconv.__version__,
             "NumPy": np.__version__,
             "Python": platform.python_version(),
             "system": machine.describe()["system"],
         },
-        "method": f"the shortest run of {chosen.rounds} visits in turns, each of runs that last "
-        f"{chosen.min_ms * 1e3:g} ms together, {LEAST_RUNS} at least, after one that is not timed",
+        "method": f"the shortest run of {rounds} visits in turns, each of runs that last "
+        f"{lasting:g} ms together, {LEAST_RUNS} at least, after one that is not timed",
     }
 
 

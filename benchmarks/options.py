@@ -6,7 +6,7 @@ import argparse
 import datetime
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 from benchmarks.candidates import silenced
@@ -26,6 +26,18 @@ WAYS = ("estimate", "measure", "measure-cold", "exhaustive", "exhaustive-cold")
 def words(text: str) -> list[str]:
     """Split ``a,b``."""
     return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def some_of(known: Collection[str]) -> Callable[[str], list[str]]:
+    """Make the reader of a list of `known` words."""
+
+    def read(text: str) -> list[str]:
+        found = words(text)
+        if not found or not set(found) <= set(known):
+            raise argparse.ArgumentTypeError(f"{text!r}: expected some of {','.join(known)}")
+        return found
+
+    return read
 
 
 def counts(text: str) -> list[int]:
@@ -51,11 +63,8 @@ def batches(text: str) -> list[int]:
 
 def searches(text: str) -> list[str]:
     """Split ``estimate,measure``."""
-    found = words(text)
-    if not found or not set(found) <= set(WAYS):
-        raise argparse.ArgumentTypeError(f"{text!r}: expected some of {','.join(WAYS)}")
     # The estimate first: what is measured after it cannot be its source.
-    return sorted(set(found), key=WAYS.index)
+    return sorted(set(some_of(WAYS)(text)), key=WAYS.index)
 
 
 def tolerances(text: str) -> list[float]:
@@ -97,24 +106,61 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_batch(parser: argparse.ArgumentParser) -> None:
+def add_engines(
+    parser: argparse.ArgumentParser, known: Iterable[str], default: Sequence[str] = ()
+) -> None:
+    """Add ``--engines``."""
+    parser.add_argument(
+        "--engines", type=words, default=list(default), help=f"some of {','.join(known)}"
+    )
+
+
+def add_threads(parser: argparse.ArgumentParser, default: Sequence[int] = (1,)) -> None:
+    """Add ``--threads``, sizes of teams."""
+    parser.add_argument(
+        "--threads",
+        type=counts,
+        default=list(default),
+        metavar="N,N",
+        help=f"sizes of the team, default {','.join(map(str, default))}",
+    )
+
+
+def add_batch(parser: argparse.ArgumentParser, default: Sequence[int] = (1,)) -> None:
     """Add ``--batch``."""
-    parser.add_argument("--batch", type=batches, default=[1], help="sizes of batches, such as 1,8")
+    parser.add_argument(
+        "--batch", type=batches, default=list(default), help="sizes of batches, such as 1,8"
+    )
 
 
-def add_variants(parser: argparse.ArgumentParser) -> None:
-    """Add ``--search`` and ``--tolerance``."""
+def add_search(parser: argparse.ArgumentParser) -> None:
+    """Add ``--search``."""
     parser.add_argument(
         "--search",
         type=searches,
         default=[],
         help=f"pplconv once with each of {','.join(WAYS)}, in the same run",
     )
+
+
+def add_variants(parser: argparse.ArgumentParser) -> None:
+    """Add ``--search`` and ``--tolerance``."""
+    add_search(parser)
     parser.add_argument(
         "--tolerance",
         type=tolerances,
         default=[],
         help="pplconv once with each of them, such as 1e-5,1e-4",
+    )
+
+
+def add_cache(parser: argparse.ArgumentParser) -> None:
+    """Add ``--cache``."""
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        metavar="DIR",
+        help="folder that keeps the models (default: the user's cache folder)",
     )
 
 

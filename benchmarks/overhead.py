@@ -13,15 +13,14 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import machine, options
-from benchmarks.candidates import check_again, make_case, prepare_checked
+from benchmarks import options
+from benchmarks.candidates import make_case, prepare_checked
 from benchmarks.engines import ENGINES
 from benchmarks.engines.base import Engine
 from benchmarks.problems import parse
-from benchmarks.report import Head, publish
-from benchmarks.runner import Progress
+from benchmarks.runner import Progress, time_checked
 from benchmarks.tables import Table
-from benchmarks.timing import interleave
+from benchmarks.tool import Run, command, new_parser
 
 # So small that the call itself is what is measured.
 TINY = 'mb1ic8ih8oc8oh8kh3ph1n"tiny:conv*1"'
@@ -33,10 +32,8 @@ _IMPORT = (
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.overhead", description=__doc__)
-    parser.add_argument(
-        "--engines", type=options.words, default=[], help=f"some of {','.join(ENGINES)}"
-    )
+    parser = new_parser("benchmarks.overhead", __doc__)
+    options.add_engines(parser, ENGINES)
     parser.add_argument(
         "--imports", type=options.positive, default=10, metavar="N", help="fresh interpreters"
     )
@@ -66,26 +63,15 @@ def call_times(
     for engine in engines:
         progress.say(f"checking {engine.name}")
         candidates[engine.name] = prepare_checked(engine, case, 1)
-    calls = {
-        name: candidate.prepared.call
-        for name, candidate in candidates.items()
-        if candidate.prepared is not None
-    }
-    timings = interleave(
-        calls,
-        options.settings_of(chosen, 1),
-        on_round=lambda turn: progress.say(f"round {turn}/{chosen.rounds}"),
-    )
     table = Table(f"A call on {case.problem.sizes}, 1 thread", ["engine", "µs", "spread %"])
     seconds: dict[str, float] = {}
     notes = []
-    for name, candidate in candidates.items():
-        checked = check_again(candidate, case)
+    timed = time_checked(candidates, case, options.settings_of(chosen, 1), progress)
+    for name, (checked, timing) in timed.items():
         if checked.prepared is None:
             table.add([name, checked.status, ""])
             notes.append(f"{name}: {checked.status}: {checked.detail}")
             continue
-        timing = timings[name]
         seconds[name] = timing.best
         table.add([name, f"{timing.best * 1e6:.2f}", f"{100 * timing.spread:.0f}"])
     return table, seconds, notes
@@ -151,54 +137,40 @@ def _mega(size: int) -> str:
     return f"{size / 1e6:.2f}"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; give the exit status."""
-    parser = _parser()
-    chosen = parser.parse_args(arguments)
-    try:
+@command(_parser)
+def main(run: Run) -> int:
+    """Measure, and give the exit status."""
+    chosen = run.chosen
+    with run.refusing():
         found = options.find_engines(chosen.engines)
-    except ValueError as error:
-        parser.error(str(error))
     if chosen.wheel is not None and not chosen.wheel.is_file():
-        parser.error(f"--wheel: there is no file {chosen.wheel}")
+        run.parser.error(f"--wheel: there is no file {chosen.wheel}")
     engines = [engine for engine, availability in found if availability.ok]
-    progress = Progress(2)
-    try:
+    made: list[Table] = []
+    seconds: dict[str, float] = {}
+    imports: dict[str, list[float]] = {}
+    with run.steps(2) as progress:
         progress.begin("a tiny call")
         calls, seconds, notes = call_times(engines, chosen, progress)
-        made = [calls]
+        made.append(calls)
+        run.notes += notes
         progress.begin("import")
-        imports: dict[str, list[float]] = {}
         try:
             imports = import_times(chosen.imports, progress)
             made.append(import_table(imports))
         except RuntimeError as error:
-            notes.append(f"pplconv cannot be imported: {error}")
-    except KeyboardInterrupt:
-        return 130
-    finally:
-        progress.end()
+            run.notes.append(f"pplconv cannot be imported: {error}")
     wheel = find_wheel(chosen.wheel, Path(__file__).resolve().parent.parent)
     if wheel is None:
-        notes.append("no wheel to weigh: name one by --wheel")
+        run.notes.append("no wheel to weigh: name one by --wheel")
     else:
         made.append(wheel_table(wheel))
-    head = Head(
-        date=options.now(),
-        command=options.command_line("benchmarks.overhead", arguments),
-        machine=machine.describe(),
-        engines=found,
-        method=options.method(options.settings_of(chosen, 1)),
-        notes=notes,
-    )
     plain = {
-        "command": head.command,
         "call_seconds": seconds,
         "import_seconds": imports,
         "wheel_bytes": wheel.stat().st_size if wheel else None,
     }
-    publish(head, made, plain, chosen.markdown, chosen.json)
-    return 0
+    return run.publish(run.head(engines=found), made, plain)
 
 
 if __name__ == "__main__":

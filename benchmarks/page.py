@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import charts, roofline
+from benchmarks.files import write_whole
 from benchmarks.looks import DPI, THEMES, Theme
 from benchmarks.problems import load_nets
 from benchmarks.recorded import RecordError, Run, load
-from benchmarks.report import conditions, group, standings, tables, write_whole
+from benchmarks.report import conditions, group, standings, tables
 from benchmarks.results import LayerResult
 from benchmarks.standing import main_setting, ours_of, peers_of, settings_of, stand
 from benchmarks.tables import Table

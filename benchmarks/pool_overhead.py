@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pplconv
-from benchmarks import machine, options
-from benchmarks.report import Head, publish
+from benchmarks import options
 from benchmarks.runner import Progress
 from benchmarks.tables import NONE, Table
 from benchmarks.timing import Clock, Settings, no_garbage_collection, settle, time_calls
+from benchmarks.tool import Run, command, new_parser
 
 MODES = ("thread", "process")
 # Fields of a case that are too long to be written down.
@@ -108,12 +108,15 @@ def _sizes(text: str) -> list[int]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.pool_overhead", description=__doc__)
+    parser = new_parser("benchmarks.pool_overhead", __doc__)
     parser.add_argument(
         "--bytes", type=_sizes, default=[16, 1 << 20], help="of a request, such as 16,65536"
     )
     parser.add_argument(
-        "--modes", type=options.words, default=list(MODES), help=f"some of {','.join(MODES)}"
+        "--modes",
+        type=options.some_of(MODES),
+        default=list(MODES),
+        help=f"some of {','.join(MODES)}",
     )
     options.add_timing(parser, rounds=10)
     options.add_output(parser)
@@ -157,11 +160,11 @@ def visit(
 
 
 def measure(
-    modes: Sequence[str], sizes: Sequence[int], settings: Settings, progress: Progress
-) -> list[Case]:
-    """Measure pools of one instance of one thread, in turn, round by round."""
+    cases: list[Case], modes: Sequence[str], sizes: Sequence[int], settings: Settings,
+    progress: Progress,
+) -> None:  # fmt: skip
+    """Measure pools of one instance of one thread, in turn, round by round, into `cases`."""
     clock = Clock()
-    cases = []
     with ExitStack() as stack:
         pools: Mapping[tuple[str, str], pplconv.InstancePool[Any]] = {
             (mode, name): stack.enter_context(
@@ -186,7 +189,6 @@ def measure(
         for case in cases:
             if not case.detail:
                 check(pools[case.mode, case.model], case, _numbers(case.request))
-    return cases
 
 
 def _numbers(size: int) -> Array:
@@ -211,43 +213,31 @@ def table(cases: Sequence[Case]) -> Table:
     return made
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; give the exit status."""
-    parser = _parser()
-    chosen = parser.parse_args(arguments)
-    unknown = [mode for mode in chosen.modes if mode not in MODES]
-    if unknown or not chosen.modes:
-        parser.error(f"--modes: {','.join(unknown)!r}: expected some of {','.join(MODES)}")
+@command(_parser)
+def main(run: Run) -> int:
+    """Measure, and give the exit status."""
+    chosen = run.chosen
     settings = options.settings_of(chosen, 1)
-    progress = Progress(1)
-    progress.begin("requests")
-    try:
-        cases = measure(chosen.modes, chosen.bytes, settings, progress)
-    except KeyboardInterrupt:
-        return 130
-    finally:
-        progress.end()
+    cases: list[Case] = []
+    with run.steps(1) as progress:
+        progress.begin("requests")
+        measure(cases, chosen.modes, chosen.bytes, settings, progress)
+    # An interrupt in the first round leaves cases without a figure.
+    cases = [case for case in cases if case.detail or case.streams]
     wrong = [case for case in cases if case.detail]
-    top = Head(
-        date=options.now(),
-        command=options.command_line("benchmarks.pool_overhead", arguments),
-        machine=machine.describe(),
-        engines=[],
-        method=(
-            f"pools in turn, {settings.rounds} rounds; a round is single requests for "
-            f"{1e3 * settings.min_seconds:g} ms and then, as long, {_STREAM} at once; best, median "
-            "and p95 are of all single requests, stream is the best round's time a request; the "
-            "shortest call of the model is subtracted"
-        ),
+    top = run.head(
+        f"pools in turn, {settings.rounds} rounds; a round is single requests for "
+        f"{1e3 * settings.min_seconds:g} ms and then, as long, {_STREAM} at once; best, median "
+        "and p95 are of all single requests, stream is the best round's time a request; the "
+        "shortest call of the model is subtracted",
         notes=[f"{case.mode}, {case.request} bytes: {case.detail}" for case in wrong],
     )
     kept = []
     for case in cases:
         figures = {key: value for key, value in asdict(case).items() if key not in _SERIES}
         kept.append({**figures, "over_seconds": None if case.detail else case.over()})
-    plain = {"command": top.command, "cases": kept}
-    publish(top, [table(cases)], plain, chosen.markdown, chosen.json)
-    return 1 if wrong else 0
+    status = run.publish(top, [table(cases)], {"cases": kept})
+    return status or int(bool(wrong))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.engines.base import Availability, Engine, Identity
-from benchmarks.report import Head, read_whole
+from benchmarks.files import read_whole
+from benchmarks.report import Head
 from benchmarks.results import LayerResult, from_json, to_json
 
 

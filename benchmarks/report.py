@@ -9,15 +9,13 @@ and holds the run against the figures to reach.
 from __future__ import annotations
 
 import json
-import lzma
-import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
 from benchmarks.engines.base import Availability, Engine, Identity
 from benchmarks.figures import figures_table, outcomes
+from benchmarks.files import write_whole
 from benchmarks.hot_and_cold import cold_sums, has_cold, side_by_side
 from benchmarks.problems import Problem
 from benchmarks.results import LayerResult, Sum, sums
@@ -31,8 +29,6 @@ from benchmarks.standing import (
     stand,
 )
 from benchmarks.tables import NONE, Table, giga, milli, percent, ratio
-
-Built = TypeVar("Built")
 
 # The figure of weights packed at each call is also read against that of weights packed once.
 _PREPARED, _FUNCTION = "pplconv", "pplconv_conv2d"
@@ -321,45 +317,3 @@ def remarks(
                 f"{min(peaks) / 1e9:.1f} to {max(peaks) / 1e9:.1f} {peak[1]}"
             )
     return found
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write `text` to `path`, all of it or, if interrupted, nothing; ``.xz`` is compressed."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        content = text.encode("utf-8")
-        temporary.write_bytes(lzma.compress(content) if path.suffix == ".xz" else content)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def read_whole(
-    path: Path, build: Callable[[Any], Built], error: type[ValueError], otherwise: str
-) -> Built:
-    """Read a file of JSON, compressed if it ends in ``.xz``, and build what it describes.
-
-    Parameters
-    ----------
-    path : Path
-    build : callable
-        Takes the plain values.
-    error : type
-        Raised where the file cannot be read, or holds something else.
-    otherwise : str
-        What is said then of a file that `build` cannot take.
-    """
-    try:
-        content = path.read_bytes()
-        plain = json.loads(lzma.decompress(content) if path.suffix == ".xz" else content)
-    except (lzma.LZMAError, EOFError) as reason:
-        raise error(f"{path} cannot be decompressed: {reason}") from None
-    except OSError as reason:
-        raise error(f"{path}: {reason.strerror or reason}") from None
-    except ValueError as reason:
-        raise error(f"{path} is no JSON: {reason}") from None
-    try:
-        return build(plain)
-    except (AttributeError, KeyError, TypeError, ValueError) as reason:
-        raise error(f"{path} {otherwise} ({type(reason).__name__}: {reason})") from None

@@ -6,28 +6,23 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from benchmarks import ceilings, machine, options, wisdom
+from benchmarks import ceilings, options
 from benchmarks.cold import Evictor
 from benchmarks.engines import ENGINES
-from benchmarks.engines.base import Engine
 from benchmarks.peak import Peak, PeakUnavailable, open_peak
-from benchmarks.problems import Problem, ProblemError, batched, load_nets, select
+from benchmarks.problems import Problem, batched, load_nets, select
 from benchmarks.recorded import record
-from benchmarks.report import Head, conditions, group, publish, remarks, standings, tables
+from benchmarks.report import conditions, group, remarks, standings, tables
 from benchmarks.results import LayerResult
-from benchmarks.runner import Progress, run_layer
-
-# What a shell reports of a command that Ctrl-C ended.
-_INTERRUPTED = 130
+from benchmarks.runner import run_layer
+from benchmarks.tool import Run, command, new_parser
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
+    parser = new_parser("benchmarks.run", __doc__)
     options.add_selection(parser)
-    parser.add_argument(
-        "--engines", type=options.words, default=[], help=f"some of {','.join(ENGINES)}"
-    )
-    parser.add_argument("--threads", type=options.counts, default=[1], help="such as 1,2")
+    options.add_engines(parser, ENGINES)
+    options.add_threads(parser)
     options.add_batch(parser)
     options.add_variants(parser)
     options.add_timing(parser)
@@ -40,25 +35,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; give the exit status."""
-    parser = _parser()
-    chosen = parser.parse_args(arguments)
-    with wisdom.private():
-        return _run(arguments, parser, chosen)
-
-
-def _run(
-    arguments: Sequence[str] | None, parser: argparse.ArgumentParser, chosen: argparse.Namespace
-) -> int:
+@command(_parser)
+def main(run: Run) -> int:
+    """Measure, and give the exit status."""
+    chosen, notes = run.chosen, run.notes
     shipped = load_nets()
-    try:
+    with run.refusing():
         nets = select(shipped, chosen.nets, chosen.layers)
         found = options.find_engines(chosen.engines, chosen.search, chosen.tolerance)
-    except (ProblemError, ValueError) as error:
-        parser.error(str(error))
-    engines = options.installed(parser, found)
-    peaks, notes = open_peaks(chosen.threads)
+    engines = options.installed(run.parser, found)
+    peaks, about = open_peaks(chosen.threads)
+    notes += about
     evictors = {threads: Evictor(threads) for threads in chosen.threads if chosen.cold}
     for threads, evict in evictors.items():
         team = "one core reads" if threads == 1 else f"each of {threads} cores reads"
@@ -69,39 +56,34 @@ def _run(
     # Only the record has room for them; reading them takes some seconds and a GiB.
     teams = chosen.threads if chosen.json is not None else []
     roofs = {threads: ceilings.measure(threads) for threads in teams}
-    steps = [
+    steps = teams_and_layers(chosen, nets)
+    layers: list[LayerResult] = []
+    with run.steps(len(steps)) as progress:
+        for threads, problem in steps:
+            team = conditions(problem.mb, threads)
+            progress.begin(f"{problem.name}, {problem.flops / 1e6:.1f} MFLOP, {team}")
+            settings, peak = options.settings_of(chosen, threads), peaks.get(threads)
+            cold = evictors.get(threads)
+            layers.append(run_layer(problem, engines, threads, settings, peak, progress, cold))
+    head = run.head(engines=found, notes=remarks(layers))
+    made = [
+        table for (net, _, _), some in group(layers).items() for table in tables(net, some, engines)
+    ]
+    made += standings(layers, [engine.identity for engine in engines], shipped)
+    return run.publish(head, made, record(head, layers, roofs))
+
+
+def teams_and_layers(
+    chosen: argparse.Namespace, nets: dict[str, list[Problem]]
+) -> list[tuple[int, Problem]]:
+    """List the steps of a run: every layer at every size of batch, by every team."""
+    return [
         (threads, problem)
         for threads in chosen.threads
         for batch in chosen.batch
         for problems in batched(nets, batch).values()
         for problem in problems
     ]
-    layers: list[LayerResult] = []
-    progress = Progress(len(steps))
-    interrupted = False
-    try:
-        for threads, problem in steps:
-            cold = evictors.get(threads)
-            layers.append(_step(problem, engines, threads, chosen, peaks, progress, cold))
-    except KeyboardInterrupt:
-        interrupted = True
-        notes.append(f"interrupted in step {progress.step} of {len(steps)}: figures are partial")
-    finally:
-        progress.end()
-    head = Head(
-        date=options.now(),
-        command=options.command_line("benchmarks.run", arguments),
-        machine=machine.describe(),
-        engines=found,
-        method=options.method(options.settings_of(chosen, 1)),
-        notes=notes + remarks(layers),
-    )
-    made = [
-        table for (net, _, _), some in group(layers).items() for table in tables(net, some, engines)
-    ]
-    made += standings(layers, [engine.identity for engine in engines], shipped)
-    publish(head, made, record(head, layers, roofs), chosen.markdown, chosen.json)
-    return _INTERRUPTED if interrupted else 0
 
 
 def open_peaks(team_sizes: Sequence[int]) -> tuple[dict[int, Peak], list[str]]:
@@ -112,21 +94,6 @@ def open_peaks(team_sizes: Sequence[int]) -> tuple[dict[int, Peak], list[str]]:
         return {}, [f"the FMA peak could not be measured: {reason}"]
     isa = next(iter(peaks.values())).isa
     return peaks, [f"pplconv and the FMA peak use {isa}"]
-
-
-def _step(
-    problem: Problem,
-    engines: Sequence[Engine],
-    threads: int,
-    chosen: argparse.Namespace,
-    peaks: dict[int, Peak],
-    progress: Progress,
-    evict: Evictor | None,
-) -> LayerResult:
-    team = conditions(problem.mb, threads)
-    progress.begin(f"{problem.name}, {problem.flops / 1e6:.1f} MFLOP, {team}")
-    settings = options.settings_of(chosen, threads)
-    return run_layer(problem, engines, threads, settings, peaks.get(threads), progress, evict)
 
 
 if __name__ == "__main__":

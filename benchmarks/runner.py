@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TextIO
 
 from benchmarks.candidates import (
@@ -124,10 +124,54 @@ def run_layer(
         candidates[engine.name] = candidate
     readings: list[float] = []
 
-    def on_round(turn: int) -> None:
-        progress.say(f"round {turn}/{settings.rounds}")
+    def read() -> None:
         if peak is not None:
             readings.append(peak.read())
+
+    entries = {}
+    for name, (checked, timed) in time_checked(
+        candidates, case, settings, progress, read, before
+    ).items():
+        isa = checked.prepared.isa if checked.prepared is not None else ""
+        entries[name] = Entry(
+            checked.status, checked.detail, checked.error, timed.rounds, timed.cold, isa
+        )
+    return LayerResult(problem, threads, max(readings, default=None), entries)
+
+
+def time_checked(
+    candidates: Mapping[str, Candidate],
+    case: Case,
+    settings: Settings,
+    progress: Progress,
+    read: Callable[[], object] | None = None,
+    before: Mapping[str, Call] | None = None,
+) -> dict[str, tuple[Candidate, Timing]]:
+    """Time the candidates that are right, in turn, and check all of them again.
+
+    Parameters
+    ----------
+    candidates : mapping of str to Candidate
+        Checked ones.
+    case : Case
+    settings : Settings
+    progress : Progress
+        Told of each round.
+    read : callable, optional
+        Called before each round, for readings of the peak.
+    before : mapping of str to callable, optional
+        What goes before each cold call, as `benchmarks.timing.interleave` has it.
+
+    Returns
+    -------
+    dict of str to (Candidate, Timing)
+        In the order of `candidates`; one that is wrong has no rounds.
+    """
+
+    def on_round(turn: int) -> None:
+        progress.say(f"round {turn}/{settings.rounds}")
+        if read is not None:
+            read()
 
     calls = {
         name: candidate.prepared.call
@@ -135,12 +179,8 @@ def run_layer(
         if candidate.prepared is not None
     }
     timings = interleave(calls, settings, on_round=on_round, cold=before)
-    entries = {}
+    found = {}
     for name, candidate in candidates.items():
         checked = check_again(candidate, case)
-        timed = timings[name] if checked.prepared is not None else Timing(())
-        isa = checked.prepared.isa if checked.prepared is not None else ""
-        entries[name] = Entry(
-            checked.status, checked.detail, checked.error, timed.rounds, timed.cold, isa
-        )
-    return LayerResult(problem, threads, max(readings, default=None), entries)
+        found[name] = checked, timings[name] if checked.prepared is not None else Timing(())
+    return found

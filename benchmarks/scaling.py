@@ -15,16 +15,15 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from benchmarks import machine, options
-from benchmarks.candidates import OK, check_again, make_case, prepare_checked
+from benchmarks import options
+from benchmarks.candidates import OK, make_case, prepare_checked
 from benchmarks.engines import ENGINES
 from benchmarks.engines.base import Engine
 from benchmarks.peak import Peak, PeakUnavailable, open_peak
-from benchmarks.problems import Problem, ProblemError, load_nets, select
-from benchmarks.report import Head, publish
-from benchmarks.runner import Progress
+from benchmarks.problems import Problem, load_nets, select
+from benchmarks.runner import Progress, time_checked
 from benchmarks.tables import NONE, Table, giga, ratio
-from benchmarks.timing import interleave
+from benchmarks.tool import Run, command, new_parser
 
 
 @dataclass(frozen=True)
@@ -73,14 +72,9 @@ class Scaling:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__)
+    parser = new_parser("benchmarks.scaling", __doc__)
     options.add_selection(parser)
-    parser.add_argument(
-        "--engines",
-        type=options.words,
-        default=["pplconv", "pplconv_nhwc"],
-        help=f"some of {','.join(ENGINES)}",
-    )
+    options.add_engines(parser, ENGINES, ["pplconv", "pplconv_nhwc"])
     parser.add_argument("--threads", type=options.positive, default=2, help="size of the team")
     parser.add_argument(
         "--over",
@@ -109,30 +103,23 @@ def measure(
     for engine in engines:
         progress.say(f"checking {engine.name}")
         for team in teams:
-            candidates[engine.name, team] = prepare_checked(engine, case, team)
+            candidates[f"{engine.name} {team}"] = prepare_checked(engine, case, team)
     peak_ratios: list[float] = []
 
-    def on_round(turn: int) -> None:
-        progress.say(f"round {turn}/{chosen.rounds}")
+    def read() -> None:
         if peaks:
             one, many = (peak.read() for peak in peaks)
             peak_ratios.append(many / one)
 
-    calls = {
-        f"{name} {team}": candidate.prepared.call
-        for (name, team), candidate in candidates.items()
-        if candidate.prepared is not None
-    }
-    timings = interleave(calls, options.settings_of(chosen, threads), on_round=on_round)
+    timed = time_checked(candidates, case, options.settings_of(chosen, threads), progress, read)
     found = []
     for engine in engines:
         seconds: list[tuple[float, ...]] = []
         details = []
         for team in teams:
-            checked = check_again(candidates[engine.name, team], case)
-            right = checked.status == OK
-            seconds.append(timings[f"{engine.name} {team}"].rounds if right else ())
-            if not right:
+            checked, timing = timed[f"{engine.name} {team}"]
+            seconds.append(timing.rounds if checked.status == OK else ())
+            if checked.status != OK:
                 details.append(f"{team} thread(s): {checked.status}: {checked.detail}")
         found.append(
             Scaling(
@@ -201,47 +188,32 @@ def _summary(label: str, rows: Sequence[Scaling]) -> list[str]:
     return [label, "", f"{flops / 1e6:.1f}", *rates, ratio(one, many), "", ""]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; give the exit status."""
-    parser = _parser()
-    chosen = parser.parse_args(arguments)
+@command(_parser)
+def main(run: Run) -> int:
+    """Measure, and give the exit status."""
+    chosen = run.chosen
     if chosen.threads < 2:
-        parser.error(f"--threads is {chosen.threads}, expected at least 2")
-    try:
+        run.parser.error(f"--threads is {chosen.threads}, expected at least 2")
+    with run.refusing():
         nets = select(load_nets(), chosen.nets, chosen.layers)
         found = options.find_engines(chosen.engines)
-    except (ProblemError, ValueError) as error:
-        parser.error(str(error))
-    engines = options.installed(parser, found)
-    notes: list[str] = []
+    engines = options.installed(run.parser, found)
     peaks = None
     try:
         peaks = (open_peak(1), open_peak(chosen.threads))
     except PeakUnavailable as reason:
-        notes.append(f"the FMA peak could not be measured: {reason}")
-    steps = [(net, problem) for net, problems in nets.items() for problem in problems]
-    progress = Progress(len(steps))
+        run.notes.append(f"the FMA peak could not be measured: {reason}")
+    problems = [problem for some in nets.values() for problem in some]
     rows: list[Scaling] = []
-    interrupted = False
-    try:
-        for _, problem in steps:
+    with run.steps(len(problems)) as progress:
+        for problem in problems:
             progress.begin(problem.name)
             rows += measure(problem, engines, chosen.threads, chosen, peaks, progress)
-    except KeyboardInterrupt:
-        interrupted = True
-        notes.append("interrupted: figures are partial")
-    finally:
-        progress.end()
-    notes += [f"{row.engine} on {row.net}:{row.layer}: {row.detail}" for row in rows if row.detail]
-    head = Head(
-        date=options.now(),
-        command=options.command_line("benchmarks.scaling", arguments),
-        machine=machine.describe(),
-        engines=found,
-        method=options.method(
-            options.settings_of(chosen, chosen.threads), "the median of the rounds' ratios counts"
-        ),
-        notes=notes,
+    settings = options.settings_of(chosen, chosen.threads)
+    head = run.head(
+        options.method(settings, "the median of the rounds' ratios counts"),
+        found,
+        [f"{row.engine} on {row.net}:{row.layer}: {row.detail}" for row in rows if row.detail],
     )
     made = []
     for net in nets:
@@ -249,9 +221,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             kept = [row for row in rows if row.net == net and row.engine == engine.name]
             if kept:
                 made.append(table(net, engine.name, kept, chosen.over))
-    plain = {"command": head.command, "layers": [asdict(row) for row in rows]}
-    publish(head, made, plain, chosen.markdown, chosen.json)
-    return 130 if interrupted else 0
+    return run.publish(head, made, {"layers": [asdict(row) for row in rows]})
 
 
 if __name__ == "__main__":

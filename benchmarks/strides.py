@@ -18,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pplconv
-from benchmarks import machine, options
-from benchmarks.report import Head, publish
+from benchmarks import options
+from benchmarks.report import conditions
 from benchmarks.runner import Progress
-from benchmarks.tables import Table
+from benchmarks.tables import NONE, Table
 from benchmarks.timing import interleave
+from benchmarks.tool import Run, command, new_parser
 
 Call = Callable[[], Any]
 Make = Callable[[int, int], Call]
@@ -131,64 +132,60 @@ def measure(
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.strides", description=__doc__)
+    parser = new_parser("benchmarks.strides", __doc__)
     parser.add_argument(
         "--loops", type=options.words, default=[], metavar="WORDS",
         help="those whose names have one of these in them; default all",
     )  # fmt: skip
     parser.add_argument("--sizes", type=options.counts, default=list(SIZES), help="n, above 8")
-    parser.add_argument("--threads", type=options.counts, default=[1], help="default 1")
+    options.add_threads(parser)
     options.add_timing(parser, rounds=5, min_seconds=0.01)
     options.add_output(parser)
     return parser
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; give the exit status."""
-    parser = _parser()
-    chosen = parser.parse_args(arguments)
+@command(_parser)
+def main(run: Run) -> int:
+    """Measure, and give the exit status."""
+    chosen = run.chosen
     names = [
         name for name in LOOPS if not chosen.loops or any(word in name for word in chosen.loops)
     ]
     if not names:
-        parser.error(f"--loops: expected words of {'; '.join(LOOPS)}")
+        run.parser.error(f"--loops: expected words of {'; '.join(LOOPS)}")
     if min(chosen.sizes) <= BESIDE:
-        parser.error(f"--sizes: expected numbers above {BESIDE}")
+        run.parser.error(f"--sizes: expected numbers above {BESIDE}")
+    found: dict[tuple[int, str, int], list[float]] = {}
+    with run.steps(len(names) * len(chosen.sizes) * len(chosen.threads)) as progress:
+        for threads in chosen.threads:
+            for name, n, rates in measure(names, chosen.sizes, threads, chosen, progress):
+                found[threads, name, n] = rates
     made: list[Table] = []
     dips: list[str] = []
-    plain: list[dict[str, Any]] = []
-    progress = Progress(len(names) * len(chosen.sizes) * len(chosen.threads))
-    try:
-        for threads in chosen.threads:
-            workers = "1 thread" if threads == 1 else f"{threads} threads"
-            table = Table(
-                f"{workers}: rate at n, as a part of the slower of n - {BESIDE} and n + {BESIDE}",
-                ["loop", *map(str, chosen.sizes)],
-            )
-            cells: dict[str, list[str]] = {name: [name] for name in names}
-            for name, n, rates in measure(names, chosen.sizes, threads, chosen, progress):
-                part, dips_here = figures(rates)
-                cells[name].append(f"{part:.2f}" + " dips" * dips_here)
-                plain.append({"loop": name, "n": n, "threads": threads, "rates": rates})
+    for threads in dict.fromkeys(threads for threads, _, _ in found):
+        workers = conditions(1, threads)
+        table = Table(
+            f"{workers}: rate at n, as a part of the slower of n - {BESIDE} and n + {BESIDE}",
+            ["loop", *map(str, chosen.sizes)],
+        )
+        for name in names:
+            cells = []
+            for n in chosen.sizes:
+                if (threads, name, n) not in found:
+                    cells.append(NONE)
+                    continue
+                part, dips_here = figures(found[threads, name, n])
+                cells.append(f"{part:.2f}" + " dips" * dips_here)
                 if dips_here:
                     dips.append(f"{name} at {n}, {workers}: {part:.2f}")
-            for name in names:
-                table.add(cells[name])
-            made.append(table)
-    except KeyboardInterrupt:
-        return 130
-    finally:
-        progress.end()
-    head = Head(
-        date=options.now(),
-        command=options.command_line("benchmarks.strides", arguments),
-        machine=machine.describe(),
-        engines=[],
-        method=options.method(options.settings_of(chosen, max(chosen.threads))),
-        notes=dips or [f"no loop is below {DIP} of its neighbours"],
-    )
-    publish(head, made, {"command": head.command, "runs": plain}, chosen.markdown, chosen.json)
-    return 0
+            table.add([name, *cells])
+        made.append(table)
+    plain = [
+        {"loop": name, "n": n, "threads": threads, "rates": rates}
+        for (threads, name, n), rates in found.items()
+    ]
+    head = run.head(notes=dips or [f"no loop is below {DIP} of its neighbours"])
+    return run.publish(head, made, {"runs": plain})
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import argparse
 import copy
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +19,15 @@ import numpy as np
 import torch
 
 import pplconv
-from benchmarks import machine, options
+from benchmarks import options
 from benchmarks.networks.models import NETWORKS, Network, fixed, obtain
 from benchmarks.networks.run import cache_folder
-from benchmarks.report import Head, publish
-from benchmarks.runner import Progress
+from benchmarks.report import conditions
 from benchmarks.tables import Table, milli, ratio
 from benchmarks.timing import Timing, interleave
+from benchmarks.tool import Run, command, new_parser
 from benchmarks.torch_networks import MODULES, with_weights_of
-from pplconv.demo.demo_progress import Progress as Steps
+from examples.models.progress import Progress as Steps
 from pplconv.integrations.torch import accelerate
 
 EAGER = ("torch", "torch, channels_last")
@@ -37,12 +37,12 @@ TOLERANCE = 1e-3
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.torch_models", description=__doc__)
-    parser.add_argument("--models", type=options.words, default=list(MODULES))
-    parser.add_argument("--threads", type=options.counts, default=[1, 2], metavar="N,N")
-    parser.add_argument("--batch", type=options.batches, default=[1, 8], metavar="N,N")
+    parser = new_parser("benchmarks.torch_models", __doc__)
+    parser.add_argument("--models", type=options.some_of(MODULES), default=list(MODULES))
+    options.add_threads(parser, [1, 2])
+    options.add_batch(parser, [1, 8])
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
-    parser.add_argument("--cache", type=Path, help="folder that keeps the models")
+    options.add_cache(parser)
     options.add_timing(parser, rounds=7, min_seconds=0.2)
     options.add_output(parser)
     return parser
@@ -139,40 +139,27 @@ def table_of(title: str, timings: Mapping[str, Timing]) -> Table:
     return table
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; give the exit status."""
-    parser = _parser()
-    chosen = parser.parse_args(arguments)
-    unknown = [name for name in chosen.models if name not in MODULES]
-    if unknown:
-        parser.error(f"--models: expected some of {', '.join(MODULES)}, got {', '.join(unknown)}")
+@command(_parser)
+def main(run: Run) -> int:
+    """Measure, and give the exit status."""
+    chosen = run.chosen
     cases = [(n, b, t) for t in chosen.threads for n in chosen.models for b in chosen.batch]
-    progress = Progress(len(cases))
-    made, notes, plain = [], [], {}
-    try:
+    found: dict[str, dict[str, Timing]] = {}
+    with run.steps(len(cases)) as progress:
         for name, batch, threads in cases:
-            title = f"{name}, batch {batch}, {threads} thread{'s' if threads > 1 else ''}"
+            title = f"{name}, batch {batch}, {conditions(1, threads)}"
             progress.begin(title)
             network = NETWORKS[name]
             (path,) = obtain([network], cache_folder(chosen.cache), Steps(sys.stderr))
-            timings, left_out = measured(name, network, path, batch, threads, chosen)
-            notes += [f"{title}: {note}" for note in left_out]
-            made.append(table_of(title, timings))
-            plain[title] = {each: timing.rounds for each, timing in timings.items()}
-    except KeyboardInterrupt:
-        return 130
-    finally:
-        progress.end()
-    head = Head(
-        date=options.now(),
-        command=options.command_line("benchmarks.torch_models", arguments),
-        machine={**machine.describe(), "PyTorch": torch.__version__},
-        engines=[],
-        method=options.method(options.settings_of(chosen, max(chosen.threads))),
-        notes=notes,
-    )
-    publish(head, made, {"command": head.command, "seconds": plain}, chosen.markdown, chosen.json)
-    return 0
+            found[title], left_out = measured(name, network, path, batch, threads, chosen)
+            run.notes += [f"{title}: {note}" for note in left_out]
+    made = [table_of(title, timings) for title, timings in found.items()]
+    plain = {
+        title: {each: timing.rounds for each, timing in timings.items()}
+        for title, timings in found.items()
+    }
+    head = run.head(more={"PyTorch": torch.__version__})
+    return run.publish(head, made, {"seconds": plain})
 
 
 if __name__ == "__main__":

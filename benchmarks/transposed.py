@@ -21,11 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pplconv
-from benchmarks import machine, options
-from benchmarks.report import Head, publish
+from benchmarks import options
+from benchmarks.report import conditions
 from benchmarks.runner import Progress
 from benchmarks.tables import Table
 from benchmarks.timing import interleave
+from benchmarks.tool import Run, command, new_parser, versions
 
 Call = Callable[[], Any]
 Array = NDArray[Any]
@@ -160,9 +161,8 @@ def check(layer: Layer, calls: dict[str, Call]) -> None:
 
 def time_layers(
     threads: int, chosen: argparse.Namespace, progress: Progress
-) -> tuple[Table, list[dict[str, Any]]]:
+) -> Iterator[dict[str, Any]]:
     """Time all layers for one team."""
-    rows: list[dict[str, Any]] = []
     for layer in LAYERS:
         progress.say(layer.name)
         with team(threads):
@@ -172,56 +172,42 @@ def time_layers(
         seconds = {name: timing.best for name, timing in timings.items()}
         peers = [t for name, t in seconds.items() if name not in OURS]
         ratios = {name: min(peers, default=math.nan) / seconds[name] for name in OURS}
-        rows.append({"layer": layer.name, "seconds": seconds, "ratios": ratios})
+        yield {"layer": layer.name, "seconds": seconds, "ratios": ratios}
+
+
+def table_of(threads: int, rows: Sequence[dict[str, Any]]) -> Table:
+    """Make the table of a team."""
     columns = ["layer", *(f"{name}, ms" for name in rows[0]["seconds"])]
-    workers = "1 thread" if threads == 1 else f"{threads} threads"
-    table = Table(
-        f"float32, {workers}", [*columns, *(f"best peer / {name.split()[-1]}" for name in OURS)]
-    )
+    columns += [f"best peer / {name.split()[-1]}" for name in OURS]
+    table = Table(f"float32, {conditions(1, threads)}", columns)
     for row in rows:
         times = [f"{1e3 * seconds:.3f}" for seconds in row["seconds"].values()]
         table.add([row["layer"], *times, *(f"{row['ratios'][name]:.2f}" for name in OURS)])
-    return table, rows
+    return table
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.transposed", description=__doc__)
-    parser.add_argument("--threads", type=options.counts, default=[1, 2], help="default 1,2")
+    parser = new_parser("benchmarks.transposed", __doc__)
+    options.add_threads(parser, [1, 2])
     parser.add_argument("--search", choices=options.SEARCHES, default="estimate", help="of pplconv")
     options.add_timing(parser, rounds=5)
     options.add_output(parser)
     return parser
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; give the exit status."""
-    chosen = _parser().parse_args(arguments)
-    progress, made, plain = Progress(len(chosen.threads)), [], []
-    try:
-        for threads in chosen.threads:
+@command(_parser)
+def main(run: Run) -> int:
+    """Measure, and give the exit status."""
+    found: dict[int, list[dict[str, Any]]] = {}
+    with run.steps(len(run.chosen.threads)) as progress:
+        for threads in run.chosen.threads:
             progress.begin(f"{threads} threads")
-            table, rows = time_layers(threads, chosen, progress)
-            made.append(table)
-            plain.append({"threads": threads, "rows": rows})
-    except KeyboardInterrupt:
-        return 130
-    finally:
-        progress.end()
-    notes = [
-        f"{name} {sys.modules[name].__version__}"
-        for name in ("torch", "onnxruntime")
-        if name in sys.modules
-    ]
-    head = Head(
-        date=options.now(),
-        command=options.command_line("benchmarks.transposed", arguments),
-        machine=machine.describe(),
-        engines=[],
-        method=options.method(options.settings_of(chosen, max(chosen.threads))),
-        notes=notes or ["no peer is installed"],
-    )
-    publish(head, made, {"command": head.command, "runs": plain}, chosen.markdown, chosen.json)
-    return 0
+            for row in time_layers(threads, run.chosen, progress):
+                found.setdefault(threads, []).append(row)
+    made = [table_of(threads, rows) for threads, rows in found.items()]
+    plain = [{"threads": threads, "rows": rows} for threads, rows in found.items()]
+    head = run.head(notes=versions("torch", "onnxruntime"))
+    return run.publish(head, made, {"runs": plain})
 
 
 if __name__ == "__main__":

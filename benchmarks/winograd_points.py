@@ -9,7 +9,6 @@ themselves lose with them is in ``benchmarks/error_bounds.py``, on the same data
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -22,6 +21,7 @@ from asm.winograd_code import columns_in_pairs, rows_in_pairs
 from benchmarks import options
 from benchmarks.error_bounds import KINDS, Array, draw, exact, square_problem
 from benchmarks.tables import Table
+from benchmarks.tool import new_parser
 from pplconv.problem import ConvProblem
 
 Points = tuple[Fraction, ...]
@@ -145,8 +145,7 @@ def error(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.winograd_points")
-    parser.description = __doc__
+    parser = new_parser("benchmarks.winograd_points", __doc__)
     parser.add_argument("--channels", type=int, nargs="+", default=[16, 128, 512])
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--variant", help="only this one: 4,3")

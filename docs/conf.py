@@ -107,6 +107,6 @@ linkcheck_timeout = 20
 
 
 def setup(app: object) -> None:
-    """Draw the charts, and say what a reference outside the project is."""
+    """Draw the charts, fill in long tables, and say what a reference outside the project is."""
     results.connect(app)
     references.connect(app)

@@ -5,7 +5,7 @@
 SITE := build/docs
 SPHINX = $(BIN)/sphinx-build -c docs -W --keep-going -j auto
 
-# What earlier days generated must not be found: a page whose name is gone, say.
+# Pages generated earlier must not survive: their names may be gone.
 docs: $(STAMPS)/extra-docs ## build the site in build/docs; warnings are errors
 	rm -rf $(SITE) docs/gallery docs/reference/generated docs/_charts
 	PPLCONV_WISDOM=off $(SPHINX) -b html -d build/doctrees . $(SITE) $(ARGS)

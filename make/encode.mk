@@ -1,5 +1,5 @@
-# A build whose assembler is told the instructions of narrow products as bytes or words, as one that
-# does not know them would be; see asm/README.md.
+# A build that writes the instructions of narrow products as numbers, as for an assembler that lacks
+# them; see asm/README.md.
 .PHONY: test-encode
 
 test-encode: build/encode/.installed ## kernels of narrow products, built without their mnemonics
@@ -7,7 +7,7 @@ test-encode: build/encode/.installed ## kernels of narrow products, built withou
 		tests/kernels/test_product_kernels.py tests/kernels/test_narrow_gemm.py \
 		tests/kernels/test_tile_kernels.py $(ARGS)
 
-# In the folder of the normal build, of which all but these kernels is up to date.
+# In the folder of the normal build, where everything but these kernels is up to date.
 build/encode/.installed: $(STAMPS)/extra-test
 	rm -rf build/encode $(BUILT_IN)/build/lib*
 	PPLCONV_ENCODE=1 $(BIN)/python -m pip wheel --no-deps --wheel-dir build/encode/wheels $(BUILT_IN)

@@ -1,4 +1,4 @@
-# What the estimate chooses, judged by machines whose candidates were timed once: benchmarks/measured.
+# Judges the planner's choices by the candidates' recorded times: benchmarks/measured.
 .PHONY: measure-candidates judge-model
 
 measure-candidates: $(STAMPS)/extra-bench ## time what could serve each layer here; ARGS="--minutes 12 --threads 1,2 --resume"

@@ -1,4 +1,4 @@
-# Whole networks; the peers are wanted, as onnxruntime says what is right.
+# Whole networks. They need the peers' environment: onnxruntime gives the expected outputs.
 .PHONY: bench-networks
 
 bench-networks: $(STAMPS)/extra-peers ## measure whole networks beside the peers; ARGS="--threads 1,2 --batch 1,8"

@@ -1,5 +1,5 @@
-# What pplconv is measured against, in an environment of its own that finds everything else in the
-# normal one: what is installed there must not change what `make test` tests.
+# The peers that pplconv is measured against, in an environment of their own on top of the normal
+# one: their packages must not change what `make test` tests.
 .PHONY: test-peers
 
 test-peers: build/peers/.installed ## each peer that can be installed: a small layer through its adapter; PyTorch's modules

@@ -7,8 +7,8 @@
 SECONDS ?= 600
 CALLS ?= 20000
 
-# Overflow is an error here, though Python's own flags make it wrap.  Warnings are not: a sanitizer
-# makes gcc see paths that are not there.
+# Overflow is an error here, though Python's own flags make it wrap.  Warnings are not errors: with a
+# sanitizer gcc warns of impossible paths.
 ASAN_FLAGS := -g1 -fno-wrapv -fno-omit-frame-pointer -fsanitize=address,undefined \
 	-fno-sanitize-recover=all
 TSAN_FLAGS := -g1 -fno-omit-frame-pointer -fsanitize=thread
@@ -29,15 +29,15 @@ asan: build/asan/.installed ## the suite, or TESTS=..., with all C and Cython un
 		-m 'not unsanitized' $(TESTS) $(ARGS); \
 	status=$$?; $(BIN)/python tests/sanitizers/reports.py build/asan/reports && exit $$status
 
-# `make asan` looks for no leaks: at its end an interpreter has lost much that is its own.
+# `make asan` looks for no leaks: an interpreter leaks much of its own memory when it ends.
 leaks: build/asan/.installed ## rounds of calls, and what is lost in each, under LeakSanitizer
 	LD_PRELOAD="$(ASAN_RUNTIME)" PYTHONMALLOC=malloc \
 	ASAN_OPTIONS=detect_leaks=1:leak_check_at_exit=0:allocator_may_return_null=1 \
 	OPENBLAS_NUM_THREADS=1 PPLCONV_WISDOM=off \
 		build/asan/venv/bin/python tests/sanitizers/leaks.py $(ARGS)
 
-# Portable kernels are all C, so that the tool sees each access to a tensor; assembly it does not.
-# Every call is to get the team it asks for, however many others run and however few the cores are.
+# Portable kernels are C, where the tool sees each access to a tensor; it does not see assembly's.
+# Every call gets the team it asks for, however many others run and however few cores there are.
 tsan: build/tsan/.installed ## CALLS=20000 calls from Python threads with teams, under ThreadSanitizer
 	LD_PRELOAD="$(call runtime,libtsan.so)" \
 	TSAN_OPTIONS=history_size=7:second_deadlock_stack=1:suppressions=$(CURDIR)/tests/sanitizers/thread_sanitizer.supp \
@@ -45,8 +45,7 @@ tsan: build/tsan/.installed ## CALLS=20000 calls from Python threads with teams,
 	OPENBLAS_NUM_THREADS=1 PPLCONV_WISDOM=off \
 		build/tsan/venv/bin/python tests/sanitizers/concurrent_calls.py --calls $(CALLS) $(ARGS)
 
-# Installed alone before the environment sees the normal one: pip would find the package there and be
-# content.
+# Installed before the environment sees the normal one, where pip would find the package and stop.
 define beside_the_normal_one
 	$(BIN)/python -m venv --without-pip build/$(1)/venv
 	$(BIN)/python -m pip --python build/$(1)/venv/bin/python install --no-deps build/$(1)/wheels/*.whl
@@ -58,7 +57,7 @@ endef
 soak: $(STAMPS)/extra-test ## SECONDS=600 of mixed load with kills; what is held, before and after
 	$(BIN)/python tests/soak/soak.py --seconds $(SECONDS) $(ARGS)
 
-# Not CFLAGS itself: the normal package, which may have to be made first, would get them too.
+# Not CFLAGS itself: the normal package, which may be built first, would get them too.
 build/asan/.installed: SANITIZED = $(ASAN_FLAGS)
 build/tsan/.installed: SANITIZED = $(TSAN_FLAGS)
 build/%/.installed: $(SOURCES) $(STAMPS)/sources | $(STAMPS)/extra-test

@@ -11,8 +11,8 @@
 ``qconv2d``           convolve quantized images; ``conv2d_integer`` gives the int32 sums
 ``QConv2d``           the same with the weights packed once
 ``qmatmul``           product of quantized matrices; ``matmul_integer`` gives the int32 sums
-``imaging``           filters of images, integers exactly: `imaging.filter2d` and its like
-``prune``             weights with most of them zeros, to try: `prune.magnitude`
+``imaging``           image filters, exact for integers: `imaging.filter2d` and others
+``prune``             weights that are mostly zeros, for trials: `prune.magnitude`
 ``quant``             scales and zero points of arrays: `quant.observe`, `quant.quantize_weights`
 ``to_blocked``        NCHW to NCHWc, channels in blocks; ``from_blocked`` goes back
 ``empty_aligned``     an array that kernels store into fastest, for `out=` and for inputs
@@ -20,15 +20,15 @@
 ``InstancePool``      several instances of a model behind one queue; ``QueueFull``, ``PoolClosed``,
                       ``WorkerDied``
 ``Plan``              how a problem is computed (`Conv2d.plan_for`)
-``sharing``           models with their packed weights on the way to other processes:
+``sharing``           sends models with their packed weights to other processes:
                       `sharing.prepared`
-``show_config``       what this machine is and what pplconv makes of it
+``show_config``       this machine's CPU, and how pplconv uses it
 ``runtime``           for a block of code: `runtime.team`, `runtime.tolerance`, `runtime.pin`
 ``wisdom``            measured plans, remembered: `wisdom.export`, `wisdom.load`, `wisdom.clear`
 ====================  ============================================================================
 
-These names are the public ones, and all that ``dir(pplconv)`` lists. What else the package
-contains is its own and changes without notice; docs/architecture.md describes it.
+These names are public, and ``dir(pplconv)`` lists no others. Everything else in the package is
+private and changes without notice; docs/architecture.md describes it.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ __all__ = [
     "wisdom",
 ]
 
-# Imported at first use: most programs have no instances, and need no futures, nor ONNX, nor filter
-# images, prune weights or send models to other processes.
+# Imported at first use: most programs have no instances, need neither futures nor ONNX, and do not
+# filter images, prune weights or send models to other processes.
 _ON_DEMAND = {
     "InferenceSession": "network.session",
     "InstancePool": "instances",
@@ -120,7 +120,7 @@ if not TYPE_CHECKING:  # with it, checkers would accept any name
 
         return quantize_model
 
-    # A name of `quant`, which stands below networks and imports nothing of them.
+    # A function of `quant`, which is below networks and imports none of their modules.
     quant._provide("quantize_model", _quantize_model)
 
 

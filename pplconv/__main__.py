@@ -1,4 +1,4 @@
-"""Command line: ``python -m pplconv``, and the commands that it names without an argument."""
+"""Command line: ``python -m pplconv`` lists the commands."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from .commands import bench_instances, doctor, profile_command, prune_command, search
 
@@ -22,9 +22,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit status: 0 if all went well, 1 if the doctor calls something slow, 2 if an argument, a
-        setting or an extra is at fault, 130 if interrupted, 141 if nobody reads its output to the
-        end.
+        Exit status: 0 if all went well, 1 if the doctor finds something slow, 2 if an argument, a
+        setting or an extra is at fault, 130 if interrupted, 141 if the output's reader closes it
+        early.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -32,17 +32,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
-        # `head` has read enough. What is left is thrown away, so that Python's own end is quiet.
+        # A reader such as `head` closed the pipe. Discard the rest, so that Python exits quietly.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     return status
 
 
 def _command(arguments: list[str]) -> int:
-    # Everything after "demo" belongs to the demo, even options that look like ours, so it is taken
-    # off before our parser sees it. So it is with "serve".
-    if arguments[:1] == ["demo"]:
-        return _demo(arguments[1:])
+    # Everything after "serve" belongs to the server, even options that look like ours, so it is
+    # taken off before our parser sees it.
     if arguments[:1] == ["serve"]:
         return _serve(arguments[1:])
     options = _parser().parse_args(arguments)
@@ -69,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         dest="command",
         required=True,
-        metavar="{info,doctor,search,profile,prune,bench-instances,serve,demo}",
+        metavar="{info,doctor,search,profile,prune,bench-instances,serve}",
     )
     info = commands.add_parser("info", help="show CPU, caches, threads and kernels")
     info.add_argument("--json", action="store_true", help="print a JSON object")
@@ -87,7 +85,6 @@ def _parser() -> argparse.ArgumentParser:
         commands.add_parser("bench-instances", help="measure instances and teams of a model")
     )
     commands.add_parser("serve", help="serve an ONNX network over HTTP (serve -h)")
-    commands.add_parser("demo", help="read the text in a picture with three networks (demo -h)")
     return parser
 
 
@@ -97,7 +94,7 @@ def _info(as_json: bool) -> int:
 
     try:
         current()
-    except ValueError as error:  # a malformed setting, and the user's to mend
+    except ValueError as error:  # a malformed setting, which the user can mend
         print(f"pplconv info: {error}", file=sys.stderr)
         return 2
     if as_json:
@@ -107,42 +104,24 @@ def _info(as_json: bool) -> int:
     return 0
 
 
-def _demo(arguments: list[str]) -> int:
-    def run() -> int | None:
-        from pplconv import demo
-
-        return demo.main(arguments)
-
-    return _guest("demo", "demo", run)
-
-
 def _serve(arguments: list[str]) -> int:
-    def run() -> int | None:
+    try:
         from pplconv.integrations.asgi import command
 
-        return command.main(arguments)
-
-    return _guest("serve", "onnx,serve", run)
-
-
-def _guest(command: str, extras: str, run: Callable[[], int | None]) -> int:
-    """Run a command that needs other packages."""
-    try:
-        status = run()
+        return int(command.main(arguments) or 0)
     except ImportError as error:
         missing = (error.name or "").partition(".")[0]
         if missing in ("", "pplconv"):
             raise  # a broken installation; no extra mends that
         print(
-            f"pplconv {command}: the module {missing!r} is missing; what it needs is installed by\n"
-            f"    pip install pplconv[{extras}]",
+            f"pplconv serve: the module {missing!r} is missing; what it needs is installed by\n"
+            "    pip install pplconv[onnx,serve]",
             file=sys.stderr,
         )
         return 2
     except KeyboardInterrupt:
-        print(f"pplconv {command}: interrupted", file=sys.stderr)
+        print("pplconv serve: interrupted", file=sys.stderr)
         return 130
-    return int(status or 0)
 
 
 if __name__ == "__main__":

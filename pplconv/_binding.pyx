@@ -1,9 +1,9 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Threads bound to CPUs, and put back as they were: the mechanism of ``pplconv.runtime.pin``.
 
-A `Binding` is a list of places for the threads of teams. ``pplconv.runtime`` decides what is bound
-and for whom; this module has the masks, the system calls and the list of threads that were bound
-(``pplconv_binding.h``). Nobody waits for the list's lock while holding the GIL.
+A `Binding` is a list of places for the threads of teams. ``pplconv.runtime`` decides which threads
+are bound where; this module has the masks, the system calls and the list of bound threads
+(``pplconv_binding.h``). No thread waits for the list's lock while it holds the GIL.
 """
 
 from libc.stdint cimport uint64_t, uintptr_t
@@ -62,7 +62,7 @@ cdef Lead current_lead() noexcept nogil:
 
 
 cdef void take_place(Lead lead, int thread) noexcept nogil:
-    # The binding counts failures; the work goes on wherever it runs.
+    # The binding counts failures; an unbound thread works all the same.
     pplconv_join(<pplconv_binding *> lead.binding, lead.leader, lead.first + thread)
 
 
@@ -99,7 +99,7 @@ cdef class Binding:
     Raises
     ------
     ValueError
-        If there is no place, one has no CPU, or a CPU is beyond what Linux knows.
+        If there is no place, a place has no CPU, or a CPU number is beyond the mask.
     MemoryError
         If there is no memory for the masks.
     """
@@ -137,7 +137,7 @@ cdef class Binding:
         return self.binding.error
 
     def prefer_memory(self, int node):
-        """Place scratch and weights of its leaders on `node`; return 0 or an errno."""
+        """Place scratch and weights of this binding's leaders on `node`; return 0 or an errno."""
         cdef int error
         with nogil:
             error = pplconv_try_node(node)
@@ -170,7 +170,7 @@ cdef class Binding:
         to : Binding or None
             None puts masks back as they were before anything was bound.
         shift : int
-            Added to the number of a place here, it gives the number of the place there.
+            Added to a place's number here to give its number in `to`.
         """
         cdef int error
         cdef pplconv_binding *target = NULL
@@ -207,7 +207,7 @@ cdef class Binding:
 
 
 def leave():
-    """Have the calling thread's teams go where they like."""
+    """Bind no more teams of the calling thread."""
     pplconv_leave()
 
 
@@ -217,7 +217,7 @@ def count_pins(int change):
 
 
 def keep_older(threads):
-    """Keep the ids of the threads that were there before the first of the present pins.
+    """Keep the ids of the threads that existed before the first of the present pins.
 
     A thread that starts later may have inherited its mask from a bound one.
     """
@@ -237,7 +237,7 @@ def keep_older(threads):
 
 
 def replace_system(uintptr_t set_affinity=0, uintptr_t get_affinity=0, uintptr_t bind_memory=0):
-    """Put functions of the tests in the place of system calls; 0 stands for the system's own.
+    """Replace system calls by functions of the tests; 0 restores the system's own.
 
     Addresses of C functions as ``pplconv_system.h`` has them. They may be called on any thread,
     without the GIL.

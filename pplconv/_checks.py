@@ -6,16 +6,16 @@ import math
 import operator
 from collections.abc import Iterable
 
-# Longer texts would hide the sentence that they stand in.
+# Longer texts would hide the rest of the message.
 _LONGEST = 200
-# Longer words are no misspelt ones, and would take long to compare.
+# Longer words are not misspellings, and would take long to compare.
 _LONGEST_WORD = 40
 # Arrays of at most this many elements are shown in full, larger ones by their shape.
 _FEW = 8
 
 
 def shown(value: object) -> str:
-    """Give a value as messages show it: never longer than a line or two."""
+    """Return a value as messages show it, in a line or two at most."""
     shape = getattr(value, "shape", ())
     if not isinstance(shape, tuple) or not all(isinstance(size, int) for size in shape):
         shape = ()  # it is not an array
@@ -72,7 +72,7 @@ def flag(name: str, value: object) -> bool:
     Raises
     ------
     TypeError
-        If it does not say, as arrays do not.
+        If its truth is undefined, as that of arrays.
     """
     try:
         return bool(value)
@@ -90,14 +90,14 @@ def one_of(name: str, value: object, words: Iterable[str], *, or_none: bool = Fa
     value : object
         What was given.
     words : iterable of str
-        Those that the argument takes, in the order in which a message lists them.
+        The accepted words, in the order in which a message lists them.
     or_none : bool
         Whether the message should say that None is taken as well.
 
     Raises
     ------
     ValueError
-        If it is none; the message has the word that was probably meant.
+        If it is none of them; the message suggests the nearest word.
     """
     known = tuple(words)
     if isinstance(value, str) and value in known:
@@ -107,7 +107,7 @@ def one_of(name: str, value: object, words: Iterable[str], *, or_none: bool = Fa
 
 
 def meant(value: object, words: Iterable[str]) -> str:
-    """Give the end of a message about an unknown word: that which was probably meant, if any."""
+    """Return the end of a message about an unknown word: the word probably meant, if any."""
     if not isinstance(value, str) or len(value) > _LONGEST_WORD:
         return ""
     from difflib import get_close_matches  # for the message alone: an import is not free

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t
 
-# Whoever calls a kernel finds its contract here too.
+# Modules that call kernels get their contracts from here too.
 from pplconv._contracts cimport *
 
 
@@ -15,7 +15,7 @@ cdef enum:
 cdef struct GemmFamily:
     # [vectors - 1][rows - 1]; NULL where the registry has no such tile
     pplconv_kernel tile[MAX_VECTORS][MAX_MR]
-    # Sums in a vector, and neighbouring k that all these kernels take together.
+    # Accumulators in a vector, and the KR of all these kernels.
     int lanes, kr
 
 
@@ -24,10 +24,11 @@ cdef enum:
 
 
 cdef struct SparseFamily:
-    # Kernels for panels of one number of channels: by vectors of pixels less one, or by pixels less
-    # one where vectors run over channels. NULL where the registry has no such tile.
+    # Kernels for panels of one number of channels. Index: the number of vectors of pixels less one,
+    # or of pixels less one where vectors run over channels. NULL: the registry has no such
+    # tile.
     pplconv_kernel tile[MAX_MR]
-    # Sums in a vector.
+    # Accumulators in a vector.
     int lanes
 
 

@@ -1,7 +1,7 @@
 # cython: boundscheck=False, wraparound=False
 """The kernel table: the registry of ``asm/`` as it was built for this machine.
 
-The bottom of the package. It knows what kernels exist and where, and nothing about
+The bottom layer of the package. It knows which kernels exist and their addresses, and nothing about
 convolution; every other module reaches a kernel through it.
 """
 
@@ -17,7 +17,7 @@ cdef extern from "pplconv_kernels.h" nogil:
     uint64_t pplconv_auxval(uint64_t type)
     uint64_t pplconv_midr()
 
-# The most products that kernels add up in half precision; a longer sum is cut into such chains.
+# The most products that kernels add up in half precision; longer sums are cut into such chains.
 HALF_CHAIN = PPLCONV_HALF_CHAIN
 
 
@@ -26,7 +26,7 @@ cdef str word(const char *text):
 
 
 cdef dict _numbers(bytes kind):
-    """What kernels know by numbers of one kind, by name."""
+    """Return the numbers of one kind in the kernels' contract, by name."""
     cdef int32_t i
     cdef const pplconv_number_row *row
     cdef dict found = {}
@@ -37,9 +37,8 @@ cdef dict _numbers(bytes kind):
     return found
 
 
-# What kernels know by a number: instructions of element-wise programs, how many registers these
-# have, and which instructions `curve` computes; kinds of pooling and of reduction; types of an
-# image's pixels.
+# Numbers in the kernels' contract: instructions of element-wise programs, their registers, and the
+# instructions that `curve` computes; kinds of pooling and of reduction; types of an image's pixels.
 INSTRUCTIONS = _numbers(b"DO")
 MOST_REGISTERS = PPLCONV_MOST_REGISTERS
 CURVES = frozenset(_numbers(b"CURVE"))
@@ -71,20 +70,20 @@ def rows():
     -------
     list of dict
         ``symbol``, ``op``, ``dtype`` ("f16", "f32" or "f64"), ``isa``, ``tuning`` (the kind of
-        cores that a variant is for, else empty), the tile ``mr`` x ``nr`` x ``kr`` (0 where there
-        is none), ``vector_bytes``, ``lanes`` (sums in a vector) and ``address`` (of the
+        cores for which a variant is made, else empty), the tile ``mr`` x ``nr`` x ``kr`` (0 without
+        a tile), ``vector_bytes``, ``lanes`` (sums in a vector) and ``address`` (of the
         function).
     """
     cdef int32_t i
     return [_row(&pplconv_kernel_table[i]) for i in range(pplconv_kernel_count)]
 
 
-# Read when a family is looked up; variants compute the same bits, so plans need not know.
+# Read when a family is looked up; variants compute the same bits, so plans do not depend on it.
 cdef bytes _tuning = b""
 
 
 def tune(str tuning):
-    """Prefer the GEMM kernels for one kind of cores from now on, where there are any.
+    """Prefer GEMM kernels for one kind of cores from now on, where the build has them.
 
     Parameters
     ----------
@@ -137,7 +136,7 @@ def ladder(str isa):
 
 
 def serving(str op, str dtype, str isa, int mr=0, int nr=0, int kr=0):
-    """Symbol of the kernel that `isa` calls; it may belong to a level below `isa`.
+    """Return the symbol of the kernel that `isa` calls; it may be of a lower level.
 
     Raises
     ------
@@ -190,7 +189,7 @@ cdef int find_gemm_family(str dtype, str isa, int kr, GemmFamily *family) except
             continue
         if row.kr != kr:
             continue
-        # Variants follow the kernels that they stand in for.
+        # Variants come after the kernels that they replace.
         if row.tuning != b"" and row.tuning != _tuning:
             continue
         family.lanes = row.lanes
@@ -235,7 +234,7 @@ cdef int find_sparse_family(str dtype, str isa, int panel, int kr, bint by_pixel
     if family.lanes == 0:
         raise LookupError(f"no kernels for sparse panels of {panel}, kr {kr}, in {dtype}")
     if by_pixels:
-        # What is narrower than any tile is computed as a tail of the next wider one.
+        # Rows narrower than any tile are computed as a tail of the next wider tile.
         for index in range(MAX_PIXELS - 2, -1, -1):
             if family.tile[index] == NULL:
                 family.tile[index] = family.tile[index + 1]
@@ -250,7 +249,7 @@ cdef int64_t make_pixel_runs(const pplconv_geometry *geometry, int64_t first, in
 
 def pixel_runs(geometry, int64_t first, int64_t pixels, int64_t lanes, int64_t width,
                int64_t panel_elements, int64_t room):
-    """Make the table that ``pack_pixels`` follows (for tests).
+    """Make the table of runs that ``pack_pixels`` reads (for tests).
 
     Parameters
     ----------
@@ -310,7 +309,7 @@ def fma_peak(str isa, str dtype, int64_t iterations):
 
 
 def cpuid(uint32_t leaf, uint32_t subleaf=0):
-    """Execute CPUID: (eax, ebx, ecx, edx), or None where there is no such instruction."""
+    """Execute CPUID and return (eax, ebx, ecx, edx), or None on CPUs without the instruction."""
     cdef uint32_t out[4]
     pplconv_cpuid(0, 0, out)
     if out[0] == 0:
@@ -332,20 +331,20 @@ def xgetbv(uint32_t index=0):
 
 
 def permit_tiles():
-    """Ask the system to let this process use tile registers (AMX), and say whether it does.
+    """Ask the system to let this process use tile registers (AMX), and return whether it does.
 
-    Threads and forked children have the permission too, for good. A system that does not know the
-    request refuses it; so does one in which a thread of the process has an alternate stack for
-    signals that is too small for tiles. With the permission no such stack can be installed.
+    The permission is final, and threads and forked children have it too. The system refuses if it
+    does not know the request, or if a thread of the process has an alternate signal stack that is
+    too small for tiles. With the permission no such stack can be installed.
     """
     return bool(pplconv_permit_tiles())
 
 
 def auxval(uint64_t kind):
-    """Word of this process's auxiliary vector; 0 where there is none, and off Linux on Arm."""
+    """Return a word of this process's auxiliary vector; 0 if absent, and off Linux on Arm."""
     return pplconv_auxval(kind)
 
 
 def midr():
-    """Identity of the AArch64 core that this runs on; 0 where it cannot be read."""
+    """Return the identity of the AArch64 core that this runs on; 0 if it cannot be read."""
     return pplconv_midr()

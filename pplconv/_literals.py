@@ -1,7 +1,7 @@
 """The words that arguments take, as types: editors complete them, checkers name a wrong one.
 
-Each is that of one table at run time (`tests/packaging/test_literals.py` compares them). They stand
-here, below all rooms, so that stubs and modules share one definition.
+Each type has the words of one table at run time (`tests/packaging/test_literals.py` compares them).
+This module is below all packages, so that stubs and modules share one definition.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Algorithm: TypeAlias = Literal[
 Search: TypeAlias = Literal["estimate", "measure", "exhaustive"]
 SearchContext: TypeAlias = Literal["hot", "cold"]
 Layout: TypeAlias = Literal["NCHW", "NHWC", "NCHWc"]
-# Of quantized operators, which have no blocks of channels.
+# Layouts of quantized operators, which have no blocks of channels.
 PlainLayout: TypeAlias = Literal["NCHW", "NHWC"]
 Precision: TypeAlias = Literal["auto", "fp32", "fp16", "bf16", "low", "low_bf16"]
 Sparse: TypeAlias = Literal["auto"] | bool
@@ -22,7 +22,7 @@ PaddingWord: TypeAlias = Literal["valid", "same", "same_upper", "same_lower"]
 TransposedPaddingWord: TypeAlias = Literal["valid", "same_upper", "same_lower"]
 PaddingMode: TypeAlias = Literal["zeros", "reflect", "replicate", "circular"]
 SignalLayout: TypeAlias = Literal["NCW", "NWC"]
-# Of filters of images.
+# Borders of image filters.
 Border: TypeAlias = Literal["reflect101", "reflect", "replicate", "wrap", "constant"]
 SignalMode: TypeAlias = Literal["full", "valid", "same"]
 SignalBoundary: TypeAlias = Literal["fill", "wrap", "symm"]

@@ -23,8 +23,8 @@ cdef extern from "pplconv_caches.h" nogil:
     int pplconv_evict(const char *data, int64_t size)
     void pplconv_displace(const char *data, int64_t size)
 
-# Bytes that are read to empty the caches where no instruction does it: several times the last cache
-# of such machines.
+# Bytes that are read to empty the caches on machines that have no instruction for it: several times
+# their last-level cache.
 cdef enum:
     AWAY_BYTES = 64 << 20
 
@@ -36,13 +36,13 @@ cdef int displace_all() except -1:
     global away
     if away is None:
         away = Buffer(AWAY_BYTES)
-        memset(away.data, 1, AWAY_BYTES)  # pages that were never written to share one page
+        memset(away.data, 1, AWAY_BYTES)  # pages that were never written all map to one page
     pplconv_displace(away.data, AWAY_BYTES)
     return 0
 
 
 cdef class Trial:
-    """A candidate ready to be timed.
+    """A compiled candidate, to be timed.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ cdef class Trial:
     weight : ndarray
         Contiguous weights (oc, ic / groups, kh, kw).
     epilogue : str
-        Class of what follows the sums, one of `activations.COST_CLASSES`.
+        Cost class of the epilogue, one of `activations.COST_CLASSES`.
     packed : Trial, optional
         Another trial whose packing is the same, to share its packed weights.
     """
@@ -68,7 +68,7 @@ cdef class Trial:
     # Whether every run had the full team that it should be timed with.
     cdef readonly bint whole
     cdef double slope
-    # For sums of integers: a scale of each output channel, and behind them the offsets.
+    # For integer sums: one scale per output channel, then the offsets.
     cdef Buffer scales
     cdef pplconv_quantization quantization
 
@@ -109,7 +109,7 @@ cdef class Trial:
             leave_team(team)
 
     cdef int make_scales(self) except -1:
-        """Scales that bring integer sums into the range of outputs."""
+        """Make scales that bring integer sums into the range of outputs."""
         cdef int64_t i, count = self.schedule.shape.groups * self.schedule.shape.oc
         self.scales = Buffer(2 * count * sizeof(float))
         memset(self.scales.data, 0, 2 * count * sizeof(float))
@@ -123,7 +123,7 @@ cdef class Trial:
     cdef int evict(self, const Tensors *t, int64_t x_bytes, int64_t y_bytes) except -1:
         """Take input, output and packed weights out of the caches of all cores.
 
-        Code and scratch stay where they are: the layers of a network share them.
+        Code and scratch stay in the caches: the layers of a network share them.
         """
         cdef bint evicted
         with nogil:
@@ -143,7 +143,7 @@ cdef class Trial:
         x, y : ndarray
             Contiguous input and output of the problem's shapes.
         runs : int
-            How often.
+            How many runs.
         cold : bool
             Whether input, output and packed weights leave the caches before each run, which is
             not timed.
@@ -176,8 +176,8 @@ cdef class Trial:
                 t.bias = self.scales.data + self.schedule.shape.groups * self.schedule.shape.oc * 4
                 t.multiplier = self.scales.data
                 t.quantization = &self.quantization
-            # Like a call, in warm scratch, except for the team: a time measured beside another
-            # call's threads is of no use.
+            # Runs use warm scratch, as calls do, but demand the full team: a time measured next to
+            # another call's threads is useless.
             if not cold:
                 team = execute(self.schedule, &t, self.threads, self.threads, runs, &shortest)
                 self.whole = self.whole and team == self.threads

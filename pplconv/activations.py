@@ -1,8 +1,8 @@
 """The table of activations: names, instruction, cost and formula of each, once.
 
 The forms of ``activation=``, stubs, documents, rules and passes of networks, PyTorch's modules and
-the cases of tests come from these rows. Bias and residual are no part of it: they happen in the
-store, whatever follows.
+the cases of tests come from these rows. Bias and residual are not in the table: the store always
+adds them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Word: TypeAlias = Literal["relu", "relu6", "hardswish", "sigmoid", "silu", "soft
 """Activations without parameters, as callers name them."""
 
 COST_CLASSES = ("none", "slope", "exp")
-"""Classes of epilogues by what they cost: nothing but the store, another pass over the tile, or a
+"""Classes of epilogues by their cost: nothing but the store, another pass over the tile, or a
 pass with exponentials. Plans are searched and remembered for each class."""
 
 IN_STORE = 0
@@ -36,19 +36,19 @@ class Kind:
     cost : str
         One of `COST_CLASSES`.
     instruction : str
-        Of the program that follows the store; empty where the store does it.
+        Instruction of the program after the store; empty if the store computes it.
     parameters : tuple of str
-        What follows the name where the argument is a tuple.
+        Parameters after the name, if the argument is a tuple.
     formula : str
-        What it computes of x.
+        Its value as a function of x.
     onnx : str
         The operator that computes it, without other inputs than x.
     onnx_attributes : mapping of str to float
-        Attributes that this operator must have, all of which are optional, by their values.
+        Values that attributes of this operator must have; all of them are optional in ONNX.
     torch : str
         The class in ``torch.nn``.
     torch_attributes : mapping of str to float
-        What its modules must be made with.
+        Arguments with which this class must be constructed.
     error : float
         Bound of the error that a pass adds, in eps of the exact value, or of the smallest normal
         number where that is larger.
@@ -106,12 +106,12 @@ CURVES = tuple(name for name, kind in KINDS.items() if kind.instruction and not 
 WORDS: tuple[str, ...] = get_args(Word)
 
 TRIED = {"none": "none", "slope": "leaky_relu", "exp": "silu"}
-"""The kind that stands for a class in the trials of a search. It reads one slope at most, as trials
-have no slopes for channels."""
+"""For each class, the kind that trials of a search run. It reads one slope at most, as trials have
+no slopes for channels."""
 
 
 def passes() -> dict[str, list[str]]:
-    """List the kinds of each class of which another pass over the tile is made."""
+    """List the kinds of each class that need another pass over the tile."""
     return {
         cost: [name for name, kind in KINDS.items() if kind.cost == cost]
         for cost in COST_CLASSES[1:]

@@ -3,7 +3,7 @@
 Systems name the same architecture differently: Linux says ``aarch64`` and ``x86_64``, macOS
 ``arm64``, Windows ``ARM64`` and ``AMD64``.  A 64-bit system tells even a 32-bit process its own
 name, although the process has another architecture: ``armv7l``. Linux calls it ``armv8l`` where it
-knows the process.
+knows that the process has 32 bits.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ LADDERS = {
 }  # fmt: skip
 """Instruction sets that ``PPLCONV_MAX_ISA`` may name, lowest first, by architecture.
 
-A cap allows what stands at or below it. A CPU need not have all that stand below one of its own:
-many that have AVX-512 lack AVX-VNNI.
+A cap allows itself and all lower sets. A CPU need not have every set below its highest: many that
+have AVX-512 lack AVX-VNNI.
 """
 
 _FLOOR = ("portable",)
@@ -67,14 +67,14 @@ def of_process(system: str, largest: int) -> str:
     Parameters
     ----------
     system : str
-        What the system calls itself.
+        The machine name that the system reports.
     largest : int
         ``sys.maxsize`` of the process, which tells the size of its pointers.
 
     Returns
     -------
     str
-        `system`, unless the process has fewer bits or an architecture of 32 has two names.
+        `system`; for a 32-bit process, the name of its own architecture.
     """
     name = canonical(system)
     if largest < 1 << 32:

@@ -1,4 +1,4 @@
-"""What the environment asks of pplconv: the only module that reads environment variables.
+"""Settings from the environment: the only module that reads environment variables.
 
 ========================  ==================================================================
 ``PPLCONV_MAX_ISA``       the highest instruction set to use: ``portable``, ``avx2``, ``avxvnni``,
@@ -7,9 +7,9 @@
                           on aarch64; ``portable``, ``neon32``, ``half32`` on armv7l
 ``PPLCONV_NUM_THREADS``   the team size where a call names none
 ``OMP_NUM_THREADS``       the same, where ``PPLCONV_NUM_THREADS`` is not set; may be a list
-                          (one entry per nesting level), of which the first entry counts
-``PPLCONV_TEAM_START_US`` what starting a team of threads costs, in microseconds, 1 to 1000000;
-                          measured where it is not set
+                          (one entry per nesting level); the first entry counts
+``PPLCONV_TEAM_START_US`` the cost of starting a team of threads, in microseconds, 1 to 1000000;
+                          1 if it is not set
 ``PPLCONV_TOLERANCE``     the error that may be spent on speed where a call names none, a number
                           of at least 0; 0 allows direct sums only
 ``PPLCONV_WISDOM``        the file that keeps measured plans; ``off``, ``0`` or empty: none
@@ -17,7 +17,7 @@
 ``HOME``                  the user's folder
 ========================  ==================================================================
 
-Everybody else is handed a `Settings`.  Empty variables count as unset, but for
+All other modules are given a `Settings`.  Empty variables count as unset, except
 ``PPLCONV_WISDOM``.
 """
 
@@ -35,13 +35,13 @@ from .architecture import canonical, here, ladder, owner
 __all__ = ["MAX_THREADS", "Settings", "ask_for_threads", "current", "read"]
 
 MAX_THREADS = 65536
-"""The largest team a setting may ask for; more is a slip of the keyboard, not a wish."""
+"""The largest team that a setting may ask for; a larger one is probably a typing error."""
 
 MAX_TEAM_START_US = 1_000_000
 """The longest start of a team that a setting may claim: a second."""
 
 TEAM_START_US = 1
-"""What an idle team of two takes from its start to its end on Zen 4 and Zen 5, rounded.
+"""Microseconds that an idle team of two takes from start to end on Zen 4 and Zen 5, rounded.
 
 It is not measured in each process, as plans would differ from one to the next.
 """
@@ -65,7 +65,7 @@ _OMP_ENTRY = re.compile(r"\s*\+?([0-9]+)\s*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the environment asked for; None where it did not ask.
+    """Settings from the environment; None where a variable is not set.
 
     Parameters
     ----------
@@ -79,10 +79,10 @@ class Settings:
         The wisdom file that ``PPLCONV_WISDOM`` names; "" if it says that there is none.
     cache_folder : str or None
         Absolute path of the user's cache folder for pplconv, which need not exist; None where
-        the environment names no folder of the user's.
+        the environment names no folder of the user.
     team_start_us : int
-        What starting a team costs, in microseconds, from ``PPLCONV_TEAM_START_US``;
-        `TEAM_START_US` where that says nothing.
+        Cost of starting a team, in microseconds, from ``PPLCONV_TEAM_START_US``;
+        `TEAM_START_US` if that is not set.
     tolerance : float or None
         Error that may be spent on speed, at least 0, from ``PPLCONV_TOLERANCE``.
     """
@@ -131,7 +131,7 @@ def read(environ: Mapping[str, str] | None = None, arch: str | None = None) -> S
 
 
 def current() -> Settings:
-    """Read the settings of this process as its environment stands now.
+    """Read the settings of this process from its present environment.
 
     Returns
     -------
@@ -167,7 +167,7 @@ def ask_for_tolerance(tolerance: float) -> None:
     os.environ[_TOLERANCE] = repr(tolerance)
 
 
-# The key is the text of the variables: a changed environment is seen, an unchanged one is not
+# The key is the text of the variables: a changed environment is noticed, an unchanged one is not
 # parsed again.
 @lru_cache(maxsize=64)
 def _parse(

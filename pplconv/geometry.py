@@ -1,4 +1,4 @@
-"""How the pixels of an image are visited, and how arrays lie: what problems tell the loops."""
+"""Geometry of images and strides of arrays, as problems describe them to the loops."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Geometry(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """How an array of images lies.
+    """Strides of an array of images.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Memory(NamedTuple):
 
 
 class Strides(NamedTuple):
-    """How matrices lie: elements from one image, group, row and column to the next."""
+    """Strides of matrices: elements from one image, group, row and column to the next."""
 
     image: int
     group: int
@@ -55,14 +55,14 @@ class Strides(NamedTuple):
 def walk_dims(
     shape: Sequence[int], strides: Sequence[Sequence[int]]
 ) -> tuple[list[int], list[list[int]]]:
-    """Find the fewest dimensions that all arrays can be walked by, at least one.
+    """Merge dimensions: find the fewest, at least one, by which all arrays can be walked.
 
     Parameters
     ----------
     shape : sequence of int
-        That they all have.
+        Common shape of the arrays.
     strides : sequence of sequence of int
-        Of each array; the first is walked with the smallest steps inside.
+        Of each array; the innermost dimension has the smallest steps of the first array.
 
     Returns
     -------

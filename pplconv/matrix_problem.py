@@ -1,7 +1,7 @@
-"""The matrix problem: products of matrices, one of which is packed; what pointwise convolution is.
+"""The matrix problem: products with a packed matrix, which pointwise convolutions are too.
 
-`matmul` and `Linear` are such problems from the start; a convolution that runs through the GEMM
-nest says by `ConvProblem.matrix` which one it is.
+`matmul` and `Linear` make such problems directly; for a convolution that runs through the GEMM
+nest, `ConvProblem.matrix` is its matrix problem.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _DENSE = Strides(-1, -1, -1, -1)
 
 @dataclass(frozen=True)
 class MatrixProblem:
-    """Products C = A B, where each B is packed before, and A is read as it lies.
+    """Products C = A B with B packed beforehand and A read where it lies.
 
-    There are `images` times `groups` of them. Those of one group share their B.
+    There are `images` times `groups` products. The products of one group share their B.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class MatrixProblem:
     prepacked: bool = True
 
     def __post_init__(self) -> None:
-        """Fill in what was left out."""
+        """Fill in defaults that depend on other fields."""
         if not self.permitted:
             object.__setattr__(self, "permitted", default_permission(self.dtype))
         m, n, k, groups = self.m, self.n, self.k, self.groups
@@ -87,8 +87,8 @@ class MatrixProblem:
     def parse(cls, text: str, dtype: str = "f32") -> MatrixProblem:
         """Read a problem such as ``m64n512k256``, maybe with ``mb`` images and ``g`` groups before.
 
-        Its matrices are dense, and B has the layout (n, k); ``sb4sd250`` behind it says that B is
-        sparse, as of convolutions.
+        Its matrices are dense, and B has the layout (n, k); ``sb4sd250`` at the end says that B is
+        sparse, as for convolutions.
 
         Raises
         ------
@@ -157,8 +157,8 @@ class MatrixProblem:
         """Itself: the counterpart of `ConvProblem.matrix`."""
         return self
 
-    # What follows is the problem as the loops see it: rows of A are the pixels of an image with one
-    # row, and k are its channels.
+    # The problem as the loops see it: rows of A are the pixels of an image with one row, and k are
+    # its channels.
 
     @property
     def batch(self) -> int:
@@ -192,7 +192,7 @@ class MatrixProblem:
 
     @property
     def is_pointwise(self) -> bool:
-        """True: A is used as it lies."""
+        """True: A is read where it lies."""
         return True
 
     @property
@@ -203,11 +203,11 @@ class MatrixProblem:
         return Geometry(1, self.m, 1, self.m)
 
     def input_memory(self, element: int) -> Memory:
-        """How A lies, given the bytes of an element."""
+        """Strides of A, given the bytes of an element."""
         return _memory(self.a, self.a_in_rows, element, self.m, self.k)
 
     def output_memory(self, element: int) -> Memory:
-        """How C lies, given the bytes of an element."""
+        """Strides of C, given the bytes of an element."""
         return _memory(self.c, self.c_in_rows, element, self.m, self.n)
 
     def __str__(self) -> str:
@@ -222,5 +222,5 @@ def _memory(strides: Strides, in_rows: bool, element: int, pixels: int, channels
     image, pixel = strides.image * element, strides.row * element
     if in_rows:
         return Memory(image, 0, pixel, pixel, max(channels, 1))
-    # Also where the other matrix makes the image a column: its rows are pixels then.
+    # This also holds if the other matrix makes the image a column: its rows are pixels then.
     return Memory(image, strides.column * element, pixel, pixel, 1)

@@ -1,8 +1,8 @@
-"""`Numerics`: the types that one way to compute works with, from the input to the output.
+"""`Numerics`: the types of one way to compute, from the input to the output.
 
 A problem names the type of its arrays and the types that it may be computed in; a candidate has one
-`Numerics`. It answers for all that follows from types: sizes, kernels, error bounds, rates, keys of
-wisdom.
+`Numerics`. Everything that depends on types comes from it: sizes, kernels, error bounds, rates,
+keys of wisdom.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ TYPES = {
     kind.name: kind
     for kind in (
         ElementType("f16", "float16", 2, 2.0**-11),
-        # NumPy has none; arrays are viewed as their bits.
+        # NumPy has no bfloat16; arrays are viewed as their bits.
         ElementType("bf16", "uint16", 2, 2.0**-8),
         ElementType("f32", "float32", 4, 2.0**-24),
         ElementType("f64", "float64", 8, 2.0**-53),
@@ -70,14 +70,14 @@ class Product:
     Parameters
     ----------
     operand, weights, accumulator : str
-        Types of what is read, and of the sums.
+        Types of input elements, of packed weights and of sums.
     kr : int
         Neighbouring k that lie side by side in packed operands; 1: none do.
     instruction : str
-        What `Plan.bits` says of it where rounding depends on it; empty: nothing.
+        Text for `Plan.bits` if rounding depends on the instruction; else empty.
     step : int
-        Neighbouring k that one instruction adds up. Where sums are rounded, it is in a way of its
-        own, and where steps begin decides the bits. 0: `kr`.
+        Neighbouring k that one instruction adds up. Rounded sums depend on how it adds them and on
+        where steps begin. 0: `kr`.
     """
 
     operand: str
@@ -90,7 +90,7 @@ class Product:
 
 # Kinds of products, as the registry of kernels names them. ``t`` is for tiles of AMX, ``m`` for
 # Arm's instructions that multiply matrices, ``d`` for depthwise convolution of bytes, ``p`` for
-# pairs of products whose sums have 16 bits: exact only for weights that let none pass those.
+# pairs of products whose sums have 16 bits: exact only for weights whose sums cannot overflow.
 PRODUCTS = {
     **{name: Product(name, name, name) for name in ("f16", "f32", "f64")},
     "u8": Product("u8", "s8", "s32", 4),
@@ -107,7 +107,7 @@ PRODUCTS = {
     "s8t": Product("s8", "s8", "s32", 4, step=64),
     "bf16t": Product("bf16", "bf16", "f32", 2, "pairs of bf16 by TDPBF16PS", 32),
 }
-# Those of bfloat16, the fastest first.
+# Products of bfloat16, the fastest first.
 BRAIN_KINDS = ("bf16t", "bf16m", "bf16")
 _BYTES = ("u8t", "s8t", "u8m", "s8m", "u8", "s8", "s16")
 _PAIRS = "u8p"
@@ -120,13 +120,13 @@ class Numerics:
     Parameters
     ----------
     name : str
-        In keys of wisdom and messages: the type of the arrays, followed by the kind of product if
-        that differs, such as ``"f16f32"``; and by the type of the output if that does.
+        In keys of wisdom and messages: the type of the arrays, then the kind of product if it
+        differs, such as ``"f16f32"``, then the type of the output if it differs.
     source : str
         Of the input array.
     operand : str
-        Of the input as kernels read it: `source`, or the type that it is converted to before.
-        Kernels that move it are found by it.
+        Of the input as kernels read it: `source`, or the type to which it is converted first.
+        Kernels that move the input are looked up by it.
     weights : str
         Of the packed weights.
     accumulator : str
@@ -136,7 +136,7 @@ class Numerics:
     bias : str
         Of bias, slopes and bounds of an activation.
     product : str
-        Kind of product, a key of `PRODUCTS`; GEMM kernels are found by it.
+        Kind of product, a key of `PRODUCTS`; GEMM kernels are looked up by it.
     kr : int
         Neighbouring k that lie side by side in packed operands; 1: none do.
     chain : int or None
@@ -160,7 +160,7 @@ class Numerics:
 
     @property
     def converts_in(self) -> bool:
-        """Whether the input array has another type than kernels read."""
+        """Whether kernels read another type than the input array has."""
         return self.source != self.operand
 
     @property
@@ -175,48 +175,48 @@ class Numerics:
 
     @property
     def converts(self) -> bool:
-        """Whether the arrays have another type than kernels read and write."""
+        """Whether kernels read or write another type than the arrays have."""
         return self.converts_in or self.converts_out
 
     @property
     def exact(self) -> bool:
-        """Whether sums are those of integers."""
+        """Whether sums are of integers."""
         return self.accumulator == "s32"
 
     @property
     def kind(self) -> dict[str, int | str]:
-        """What tells candidates of a kind of product from others with the same bits."""
+        """Fields that tell kinds of product with the same bits apart."""
         return {"product": self.product} if self.exact else {}
 
     @property
     def narrow(self) -> bool:
-        """Whether operands are narrower than the sums: kernels then take pixels in rows alone."""
+        """Whether operands are narrower than the sums: kernels then take pixels only in rows."""
         return self.operand != self.accumulator
 
     @property
     def in_converter(self) -> str:
-        """What names the kernels that convert the input."""
+        """Name of the kernels that convert the input."""
         if {self.source, self.operand} <= {"f16", "f32"}:
             return self.operand
         return self.source + self.operand
 
     @property
     def out_converter(self) -> str:
-        """What names the kernels that convert floating-point sums."""
+        """Name of the kernels that convert floating-point sums."""
         if {self.destination, self.accumulator} <= {"f16", "f32"}:
             return self.accumulator
         return self.destination + self.accumulator
 
     @property
     def order(self) -> str:
-        """What limited chains or narrow products add to the order of a sum, for `Plan.bits`."""
+        """Text for `Plan.bits` about limited chains and narrow products in a sum's order."""
         said = PRODUCTS[self.product].instruction
         products = f", {said}" if said else ""
         return products if self.chain is None else f"{products}, in chains of {self.chain}"
 
     @property
     def step(self) -> int:
-        """Neighbouring k that are added up in one step: sums are cut between steps alone."""
+        """Neighbouring k that are added up in one step: sums are cut only between steps."""
         return PRODUCTS[self.product].step or self.kr
 
     @property
@@ -266,7 +266,7 @@ class Numerics:
 
 
 def _made(storage: str, compute: str, destination: str) -> Numerics:
-    """Arrays of type `storage`, products of kind `compute`, outputs of type `destination`."""
+    """Make one for arrays of `storage`, products of `compute` and outputs of `destination`."""
     product = PRODUCTS[compute]
     conversion = 0.0
     if product.operand == "bf16" != storage:
@@ -328,7 +328,7 @@ def numerics_of(storage: str, compute: str, destination: str = "") -> Numerics:
     Raises
     ------
     ValueError
-        If there are none.
+        If there is no such combination.
     """
     found = _NUMERICS.get((storage, compute, destination or storage))
     if found is None:
@@ -338,9 +338,9 @@ def numerics_of(storage: str, compute: str, destination: str = "") -> Numerics:
 
 
 def default_permission(storage: str) -> tuple[str, ...]:
-    """Kinds of product that compute arrays of type `storage` where nothing else is asked for.
+    """Return the kinds of product for arrays of type `storage` by default.
 
-    Every machine has the last of them. All those of integers give the same sums.
+    Every machine has the last of them. All kinds for integers give the same sums.
     """
     if storage in ("u8", "s8"):
         return _BYTES
@@ -352,19 +352,19 @@ def default_permission(storage: str) -> tuple[str, ...]:
 def integer_permission(
     storage: str, weights: str, depthwise: bool, pairs: bool = False
 ) -> tuple[str, ...]:
-    """Kinds of product that compute convolution of bytes by weights that are integers.
+    """Return the kinds of product for convolution of bytes by integer weights.
 
     Parameters
     ----------
     storage : str
         Of the input.
     weights : str
-        Of the weights, zero points taken away: ``"s8"``, or ``"s16"`` where that made them wider.
+        Of the weights less their zero points: ``"s8"``, or ``"s16"`` if that made them wider.
     depthwise : bool
         Whether groups have one input channel.
     pairs : bool
-        Whether neighbouring weights are known to be so small that two products of theirs add up
-        to 16 bits, whatever the input.
+        Whether neighbouring weights are so small that the sum of their two products fits 16 bits
+        for any input.
     """
     permitted = default_permission(storage) if weights == "s8" else ("s16",)
     if pairs:

@@ -1,4 +1,4 @@
-"""The problem: everything that decides what a convolution computes, not how."""
+"""The problem: everything that decides the result of a convolution, not how it is computed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LARGEST_PLANE = 2**31 - 2**20
 LARGEST_PRODUCT = 2**62
 
 
-# Two letters first, so that "g" cannot be taken out of a longer word. Compiled at first use:
+# Two-letter names come first, so that "g" cannot match inside a longer word. Compiled at first use:
 # most programs write problems and read none.
 _FIELD = r"(mb|ic|ih|iw|oc|oh|ow|kh|kw|sh|sw|ph|pw|dh|dw|sb|sd|g)([0-9]{1,18})"
 _NAME = r'n"([^"]*)"'
@@ -34,7 +34,7 @@ def split_name(text: str) -> tuple[str, str]:
     Raises
     ------
     ValueError
-        If the text in the place of the name is not a name.
+        If the text after the sizes is not a name.
     """
     sizes, mark, _ = text.strip().partition('n"')
     name = text.strip()[len(sizes) :]
@@ -72,13 +72,13 @@ class ConvProblem:
     block : int
         Elements of one channel block, of input and output alike; 0 for the other layouts.
     permitted : tuple of str
-        Kinds of product that are allowed, the preferred one first: `dtype`; ``"f16"`` and
-        ``"f32"`` also allow each other, and those of bfloat16. By default `default_permission`.
+        Kinds of product that are allowed, the preferred one first: `dtype`. ``"f16"`` and
+        ``"f32"`` also allow each other, and the kinds of bfloat16. By default `default_permission`.
     destination : str
-        Of the output, if not `dtype`: integers have outputs of ``"u8"``, ``"s8"``, ``"s32"`` and
-        ``"f32"``.
+        Type of the output, if not `dtype`: integer inputs may have outputs of ``"u8"``, ``"s8"``,
+        ``"s32"`` and ``"f32"``.
     sparsity : Sparsity, optional
-        How sparse the weights are, where loops may leave their zeros out.
+        How sparse the weights are, if loops may leave their zeros out.
     """
 
     batch: int
@@ -114,16 +114,16 @@ class ConvProblem:
         ``mb``, ``ic``, ``ih``, ``oc`` and ``kh`` must be given. A missing ``iw``, ``ow``, ``kw``,
         ``sw``, ``pw`` or ``dw`` equals its vertical counterpart; a missing stride is 1, a missing
         padding or dilation 0 (dense), a missing ``g`` 1. Padding is the same on both sides,
-        unless ``oh`` or ``ow`` says that there is more or less of it at the bottom or right.
-        ``sb4sd250`` stands for weights in blocks of 4 output channels, of which 250 thousandths
-        are stored; without it weights are dense.
+        unless ``oh`` or ``ow`` implies more or less of it at the bottom or right.
+        ``sb4sd250`` means that weights are pruned in blocks of 4 output channels, and that 250
+        thousandths of them are stored; without it weights are dense.
 
         Parameters
         ----------
         text : str
             The problem; a name (``n"..."``) at its end is left out.
         dtype, layout : str
-            They are not part of the text.
+            Not part of the text.
         block : int
             Channels of one block, for layout NCHWc.
 
@@ -193,7 +193,7 @@ class ConvProblem:
 
     @property
     def is_pointwise(self) -> bool:
-        """Whether the output is a matrix product of the user's array as it lies."""
+        """Whether the output is a matrix product of the user's array, read where it lies."""
         return (
             (self.kh, self.kw) == (1, 1)
             and self.stride == (1, 1)
@@ -221,10 +221,10 @@ class ConvProblem:
 
     @property
     def matrix(self) -> MatrixProblem:
-        """The matrix problem that this convolution is: rows of A are the pixels' windows.
+        """The convolution as a matrix problem: rows of A are the pixels' windows.
 
-        B are the weights. In NHWC pixels run on from one image to the next, so that all are one.
-        Of A, only a pointwise convolution has it in memory: `a` is how its channels lie.
+        B are the weights. In NHWC pixels run on from one image to the next, so all images are one.
+        Only a pointwise convolution has A in memory: `a` has the strides of its channels.
         """
         oc, ic = self.oc // self.groups, self.ic // self.groups
         inputs, outputs = self.input_pixels, self.output_pixels
@@ -244,15 +244,15 @@ class ConvProblem:
         )  # fmt: skip
 
     def input_memory(self, element: int) -> Memory:
-        """How the input lies, given the bytes of an element."""
+        """Strides of the input, given the bytes of an element."""
         return self.memory(element, self.ic, self.ih, self.iw)
 
     def output_memory(self, element: int) -> Memory:
-        """How the output lies, given the bytes of an element."""
+        """Strides of the output, given the bytes of an element."""
         return self.memory(element, self.oc, self.oh, self.ow)
 
     def memory(self, element: int, channels: int, height: int, width: int) -> Memory:
-        """How an array of images lies in this layout, given the bytes of an element."""
+        """Strides of an array of images in this layout, given the bytes of an element."""
         if self.layout == "NCHW":
             plane = height * width * element
             return Memory(channels * plane, plane, width * element, element, 1)
@@ -325,7 +325,7 @@ def _fields(sizes: str) -> dict[str, int]:
 
 
 def _sparsity(fields: dict[str, int]) -> Sparsity | None:
-    """What the fields of a problem string say of its weights."""
+    """Return the sparsity of weights from the fields of a problem string."""
     if "sb" not in fields and "sd" not in fields:
         return None
     return checked_sparsity(fields.get("sb", 1), fields.get("sd", SCALE))
@@ -336,5 +336,5 @@ def _out(padded: int, reach: int, stride: int) -> int:
     return max((padded - reach) // stride + 1, 0)
 
 
-# What can be planned.
+# Problems that can be planned.
 Problem: TypeAlias = ConvProblem | MatrixProblem

@@ -1,11 +1,11 @@
-"""Weights pruned by magnitude: for trying what sparse weights would gain.
+"""Weights pruned by magnitude, to try how much speed sparse weights would gain.
 
 =============  ===================================================================================
 ``magnitude``  the smallest weights, or blocks of them, become zeros
 =============  ===================================================================================
 
-Networks that are pruned like this lose accuracy: what is to be used is pruned while it is trained.
-``python -m pplconv prune`` does it to all layers of an ONNX network, and says what each would gain;
+Networks that are pruned like this lose accuracy: prune a network for use while it is trained.
+``python -m pplconv prune`` prunes all layers of an ONNX network, and shows what each would gain;
 docs/sparse.md has more.
 """
 
@@ -25,7 +25,7 @@ __all__ = ["magnitude"]
 
 Array = NDArray[Any]
 
-# Weights looked at together.
+# Weights processed at a time.
 _PIECE = 1 << 20
 
 
@@ -42,17 +42,17 @@ def magnitude(
     density : float
         Share of the blocks that stay, from 0 to 1.
     block : (1, N), optional
-        N neighbouring output channels stay or go together: 1, 4, 8 or 16. Channels that a group
-        has beyond whole blocks are pruned one by one.
+        N neighbouring output channels stay or go together: 1, 4, 8 or 16. The remaining channels
+        of a group, beyond whole blocks, are pruned one by one.
     groups : int, optional
         Groups of output channels, which blocks do not cross.
 
     Returns
     -------
     ndarray
-        Of the shape and type of `weight`. Of n blocks ``floor(density * n + 0.5)`` stay, those with
-        the largest L2 norm, and of equal ones those that come first in memory; the weights that lie
-        in no block likewise, by themselves. NaN counts as infinite.
+        Of the shape and type of `weight`. Of n blocks ``floor(density * n + 0.5)`` stay: the blocks
+        with the largest L2 norm, and among equal blocks the first ones in memory. Weights outside
+        blocks are counted separately by the same rule. NaN counts as infinite.
 
     Raises
     ------
@@ -96,12 +96,12 @@ def _prune(rows: Array, width: int, share: float) -> None:
 
 
 def _sizes(blocks: Array) -> NDArray[np.float64]:
-    """Sums of squares of (groups, blocks, width, k) over the width, apart from a common factor."""
+    """Sums of squares of (groups, blocks, width, k) over the width, up to a common factor."""
     groups, count, width, k = blocks.shape
     sums = np.empty((groups, count, k))
     step = max(1, _PIECE // (groups * width * k))
     parts = [slice(first, first + step) for first in range(0, count, step)]
-    # Of very large and very small numbers no square is lost.
+    # Scaled, so that squares of very large and very small numbers are not lost.
     largest = max(_largest_finite(_magnitudes(blocks[:, part])) for part in parts)
     for part in parts:
         sums[:, part] = np.square(_magnitudes(blocks[:, part]) / (largest or 1.0)).sum(2)
@@ -121,7 +121,7 @@ def _largest_finite(values: NDArray[np.float64]) -> float:
 
 
 def _largest(sizes: NDArray[np.float64], keep: int) -> NDArray[np.bool_]:
-    """Which `keep` of some numbers are the largest; the first ones of those that are equal."""
+    """Mark the `keep` largest numbers; among equal numbers, the first ones."""
     if keep == 0:
         return np.zeros(sizes.shape, np.bool_)
     least = np.partition(sizes, sizes.size - keep)[sizes.size - keep]

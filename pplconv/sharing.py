@@ -1,8 +1,8 @@
-"""Models on their way to other processes of this machine, with all that was made ready for them.
+"""Models for other processes of this machine, with their plans and packed weights.
 
-An ordinary pickle of a `Conv2d`, a `Linear` or an `InferenceSession` holds the weights, and whoever
-unpickles it plans and packs anew. `prepared` takes plans and packed weights along, as buffers that
-may lie in memory which many processes share.
+An ordinary pickle of a `Conv2d`, a `Linear` or an `InferenceSession` holds the weights, and the
+process that unpickles it plans and packs anew. `prepared` takes plans and packed weights along, as
+buffers that may lie in memory which many processes share.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ class OtherPacking(ValueError):
 
 
 class PreparedPickler(pickle.Pickler):
-    """Leaves the memory of arrays out, and keeps more of some objects than a pickle would.
+    """Keeps array memory out of band, and plans and packed weights of objects that have them.
 
     Parameters
     ----------
     file : io.BytesIO
         Receives the stream.
     keep : callable
-        Takes each buffer; whether it goes into the stream. As pickle's ``buffer_callback``.
+        Takes each buffer; returns whether it goes into the stream. As pickle's
+        ``buffer_callback``.
     threads : int or None
-        Teams of the process that the object goes to; None for a pickle without what is prepared.
+        Team of the receiving process; None for a pickle without plans and packed weights.
     """
 
     def __init__(
@@ -50,9 +51,9 @@ class PreparedPickler(pickle.Pickler):
         self._threads = threads
 
     def reducer_override(self, obj: Any) -> Any:
-        """Reduce objects that have a better way than their own ``__reduce_ex__``."""
+        """Reduce some objects in a better way than their own ``__reduce_ex__``."""
         if type(obj) is np.ndarray and not obj.flags.forc and not obj.dtype.hasobject:
-            # NumPy would take it to pieces in the stream, several times over.
+            # NumPy would copy the array into the stream, several times over.
             return obj.copy().__reduce_ex__(5)
         if self._threads is not None and hasattr(type(obj), "__reduce_prepared__"):
             return obj.__reduce_prepared__(self._threads)
@@ -62,9 +63,9 @@ class PreparedPickler(pickle.Pickler):
 class Prepared:
     """A model taken apart, with plans and packed weights; made by `prepared`.
 
-    It can be pickled as often as it is passed on, and stays a `Prepared`; `model` puts the model
-    together where it is needed. With protocol 5 and a ``buffer_callback`` its arrays travel out of
-    band, and are used where they arrive.
+    It can be pickled again each time it is passed on; `model` builds the model where it is needed.
+    With protocol 5 and a ``buffer_callback`` its arrays travel out of band, and are used where they
+    arrive.
     """
 
     def __init__(self, stamp: tuple[str, ...], stream: bytes, buffers: list[Any]) -> None:
@@ -78,7 +79,7 @@ class Prepared:
         return len(self._stream) + sum(memoryview(buffer).nbytes for buffer in self._buffers)
 
     def model(self) -> Any:
-        """Put the model together, on the memory of this object; each call makes another one.
+        """Build the model on the memory of this object; each call makes another model.
 
         Returns
         -------
@@ -116,9 +117,9 @@ def prepared(model: object, threads: int | None = None) -> Prepared:
     Parameters
     ----------
     model : object
-        A `Conv2d`, a `Linear`, an `InferenceSession`, or anything that can be pickled and holds
-        some. What they were prepared for goes along: the input shapes that they have seen
-        (``input_shape=``, ``plan_for`` or a call).
+        A `Conv2d`, a `Linear`, an `InferenceSession`, or any object that can be pickled and holds
+        some. Plans for the input shapes that they have seen (``input_shape=``, ``plan_for`` or a
+        call) go along.
     threads : int, optional
         Team of the processes that will use it; by default that of a call here. A team that was
         given to a model's constructor stays.
@@ -133,7 +134,7 @@ def prepared(model: object, threads: int | None = None) -> Prepared:
     TypeError, ValueError
         If `threads` is no number of at least 1.
     Exception
-        What the pickling of `model` raises.
+        Any error from pickling `model`.
 
     Notes
     -----
@@ -157,16 +158,16 @@ def prepared(model: object, threads: int | None = None) -> Prepared:
 
 
 def _stamp() -> tuple[str, ...]:
-    """Name all that packed weights depend on beside the model."""
+    """Name everything that packed weights depend on besides the model."""
     machine = current_machine()
     isa = machine.usable_isas(config.current().max_isa)[-1]
     return __version__, machine.arch, isa, sys.byteorder
 
 
 def _on_lines(buffer: Any) -> Any:
-    """Give the buffer itself, or a copy if it does not begin on a cache line, as packed weights do.
+    """Return the buffer, copied if it does not begin on a cache line as packed weights must.
 
-    Shared memory does; the bytes of a pickle's stream, or of a message, may begin anywhere.
+    Shared memory begins on one; bytes of a pickle's stream or of a message may begin anywhere.
     """
     memory = np.frombuffer(buffer, np.uint8)
     if memory.nbytes == 0 or memory.ctypes.data % _LINE == 0:

@@ -1,4 +1,4 @@
-"""How sparse weights are: what a problem says of them, and plans and wisdom are kept by."""
+"""How sparse weights are: a part of problems, and of keys of plans and wisdom."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ SCALE = 1000
 
 
 class Sparsity(NamedTuple):
-    """Weights of which only some are there; the others count as zeros of the model.
+    """Weights of which only some are stored; the others count as zero.
 
     Parameters
     ----------
     block : int
-        Neighbouring output channels of a group that are pruned together, one of `BLOCKS`. Channels
-        that a group has beyond whole blocks are pruned one by one.
+        Neighbouring output channels of a group that are pruned together, one of `BLOCKS`. The
+        remaining channels of a group, beyond whole blocks, are pruned one by one.
     density : int
-        Weights that are stored, in thousandths of all, rounded up: those of blocks that have any.
+        Stored weights, in thousandths of all, rounded up: all weights of blocks that are not zero.
     """
 
     block: int
@@ -31,12 +31,12 @@ class Sparsity(NamedTuple):
 
     @classmethod
     def of(cls, block: int, stored: int, total: int) -> Sparsity:
-        """Describe weights of which `stored` of `total` are stored."""
+        """Describe weights that store `stored` of `total`."""
         return cls(block, -(-SCALE * stored // total) if total else 0)
 
     @property
     def text(self) -> str:
-        """How problems write it: ``sb4sd250`` is blocks of 4, and a quarter of the weights."""
+        """Text in problem strings: ``sb4sd250`` is blocks of 4, and a quarter of the weights."""
         return f"sb{self.block}sd{self.density}"
 
     @property
@@ -45,7 +45,7 @@ class Sparsity(NamedTuple):
         return self.density / SCALE
 
     def stored(self, total: int) -> int:
-        """Bound of the stored weights, of `total`."""
+        """Return an upper bound of the stored weights, of `total`."""
         return min(-(-self.density * total // SCALE), total)
 
 

@@ -327,7 +327,7 @@ def test_no_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         command.main([])
     assert caught.value.code == 2
-    assert "info,doctor,search,profile,prune,bench-instances,serve,demo" in capsys.readouterr().err
+    assert "info,doctor,search,profile,prune,bench-instances,serve" in capsys.readouterr().err
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -337,59 +337,58 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"pplconv {pplconv.__version__}\n"
 
 
-def fake_demo(monkeypatch: pytest.MonkeyPatch, main: Any) -> None:
-    module = types.ModuleType("pplconv.demo")
-    module.main = main  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "pplconv.demo", module)
-    monkeypatch.setattr(pplconv, "demo", module, raising=False)
+def fake_server(monkeypatch: pytest.MonkeyPatch, main: Any) -> None:
+    module = types.ModuleType("pplconv.integrations.asgi")
+    module.command = types.SimpleNamespace(main=main)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pplconv.integrations.asgi", module)
 
 
 @pytest.mark.parametrize("status", [0, 3, None])
-def test_demo_gets_its_arguments(monkeypatch: pytest.MonkeyPatch, status: int | None) -> None:
+def test_serve_gets_its_arguments(monkeypatch: pytest.MonkeyPatch, status: int | None) -> None:
     seen: list[list[str]] = []
 
     def main(arguments: list[str]) -> int | None:
         seen.append(arguments)
         return status
 
-    fake_demo(monkeypatch, main)
-    rest = ["--json", "-h", "picture.png", "info", "--", "-x"]
-    assert command.main(["demo", *rest]) == (status or 0)
+    fake_server(monkeypatch, main)
+    rest = ["--json", "-h", "network.onnx", "info", "--", "-x"]
+    assert command.main(["serve", *rest]) == (status or 0)
     assert seen == [rest]
 
 
-def test_demo_without_its_extras(
+def test_serve_without_its_extras(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def main(arguments: list[str]) -> int:
-        raise ModuleNotFoundError("No module named 'onnx'", name="onnx.reference")
+        raise ModuleNotFoundError("No module named 'starlette'", name="starlette.routing")
 
-    fake_demo(monkeypatch, main)
-    assert command.main(["demo"]) == 2
+    fake_server(monkeypatch, main)
+    assert command.main(["serve"]) == 2
     text = capsys.readouterr().err
-    assert "'onnx' is missing" in text
-    assert "pip install pplconv[demo]" in text
+    assert "'starlette' is missing" in text
+    assert "pip install pplconv[onnx,serve]" in text
 
 
 def test_broken_package_is_not_taken_for_a_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     def main(arguments: list[str]) -> int:
         raise ModuleNotFoundError("No module named 'pplconv.api.conv'", name="pplconv.api.conv")
 
-    fake_demo(monkeypatch, main)
+    fake_server(monkeypatch, main)
     with pytest.raises(ModuleNotFoundError):
-        command.main(["demo"])
+        command.main(["serve"])
 
 
-def test_interrupted_demo(
+def test_interrupted_serve(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def main(arguments: list[str]) -> int:
         raise KeyboardInterrupt
 
-    fake_demo(monkeypatch, main)
+    fake_server(monkeypatch, main)
     with contextlib.suppress(SystemExit):
-        assert command.main(["demo"]) == 130
-    assert capsys.readouterr().err == "pplconv demo: interrupted\n"
+        assert command.main(["serve"]) == 130
+    assert capsys.readouterr().err == "pplconv serve: interrupted\n"
 
 
 def test_fault_of_ours_is_not_taken_for_a_setting(xeon: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ def test_cython_imports_are_read():
         "cimport cython\n"
         "from . import planner\n"
         "import threading\n"
-        "    from pplconv import demo\n"
+        "    from pplconv import imaging\n"
     )
     found = sorted(cython_imports(text, ("pplconv", "_conv")), key=lambda item: item.line)
     assert [(item.target, item.lazy, item.line) for item in found] == [
@@ -42,7 +42,7 @@ def test_cython_imports_are_read():
         ("cython", False, 8),
         ("pplconv.planner", False, 9),
         ("threading", False, 10),
-        ("pplconv.demo", True, 11),
+        ("pplconv.imaging", True, 11),
     ]
 
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.long_tables import read
+
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^(#+) +(.+?) *$", re.MULTILINE)
 
@@ -43,8 +45,8 @@ def headings(text: str) -> Iterator[tuple[str, int, int, int]]:
 
 
 def section(path: Path, name: str) -> str:
-    """Give the text of the section that the anchor `name` leads to; the whole page for none."""
-    text = path.read_text(encoding="utf-8")
+    """Give the section that the anchor `name` leads to, with all tables; the page for none."""
+    text = read(path)
     if not name:
         return text
     (found,) = [text[begin:end] for other, _, begin, end in headings(text) if other == name]

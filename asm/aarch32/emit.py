@@ -1,7 +1,7 @@
-"""What the generators for 32-bit Arm share: names of registers, element suffixes, file frame.
+"""Common part of the generators for 32-bit Arm: register names, element suffixes, file frame.
 
-The code is in ARM state, whatever state the compiler's own is in: callers come by the address in
-the table, so that the branch changes the state.
+The code is in ARM state, even if compiled code is in Thumb state: callers branch to the address in
+the table, and that branch changes the state.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from asm import writer
 from asm.registry import ELEMENT_BYTES, ISAS, Kernel
 
-# What the assembler is to allow for each level: architecture, coprocessor and extensions.
+# Architecture, coprocessor and extensions that the assembler is to allow, for each level.
 _ALLOWED = {
     "neon32": (".arch armv7-a", ".fpu neon-vfpv4"),
     "half32": (".arch armv8.2-a", ".fpu neon-fp-armv8", ".arch_extension fp16"),
@@ -54,7 +54,7 @@ class Vector:
         Parameters
         ----------
         register : int
-            Which one.
+            Number of the register.
         offset, size : int
             Bytes, of which `size` is a power of two.
         """

@@ -5,8 +5,8 @@ elements, in vectors), and each element of a column of A into every lane of a re
 multiplies the row. VFMA cannot take one lane of a register here, as FMLA can on AArch64. VMLA can,
 but rounds twice. The sum is a chain of FMAs in every assembly kernel of this project, so it is made
 of VFMA. The load that fills all lanes costs no arithmetic instruction, unlike VDUP, and it steps to
-the next row of A by a register, so that one loop serves both ways that A may lie: rows that are
-neighbours, and rows whose elements are.
+the next row of A by a register, so that one loop serves both layouts of A: neighbouring rows, and
+rows whose elements are neighbours.
 
 B that may not be read beyond n (the last columns of a plane) has a loop of its own, which reads in
 pieces the vector that n ends in.
@@ -29,7 +29,7 @@ from asm.contract import FLAGS, GEMM
 from asm.registry import Kernel
 
 UNROLL = 4
-# How B is read: a bit of r11 that no flag has.
+# How B is read: a bit of r11 that no flag uses.
 _PARTIAL = 1 << 8
 
 
@@ -89,7 +89,7 @@ class _Gemm(Tile):
         ]
 
     def fetch_c(self) -> None:
-        """Prefetch the first and the last vector of each row of C, where it is not read first."""
+        """Prefetch the first and the last vector of each row of C, if sums do not start from C."""
         w = self.w
         self.strides_of("c")
         w(f"mov r12, #{self.nv - 1}")
@@ -148,14 +148,14 @@ class _Gemm(Tile):
         w.label("summed")
 
     def choose_loop(self) -> None:
-        """Set how B is read, and r5 to what that leaves of the way to the next row."""
+        """Choose how B is read, and set r5 to the remaining distance to the next row."""
         w = self.w
         w(f"cmp r10, #{self.kernel.nr}")
         w("beq .Lwhole_rows")
         w(f"tst r11, #{FLAGS['B_PADDED']}")
         w("bne .Lwhole_rows")
         w(f"orr r11, r11, #{_PARTIAL}")
-        # Lanes that are not loaded hold something definite.
+        # Lanes that are not loaded hold zero.
         for r in self.b:
             w(f"vmov.i32 q{r}, #0")
         w("b .Lchosen")

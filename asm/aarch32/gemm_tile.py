@@ -1,7 +1,7 @@
 """The edges of a GEMM tile on 32-bit Arm: C into registers, the epilogue, and the one store.
 
 A row of C is a run of vectors at a stride of its own: side by side in a row-major matrix, a
-block of channels apart in a blocked image. What lies between them is not touched.
+block of channels apart in a blocked image. Memory between the vectors is not touched.
 
 Whole tiles go row by row. In other tiles each vector goes down its column. A vector that is not
 whole goes in pieces, which are powers of two of elements, as the bits of their number say:
@@ -25,9 +25,9 @@ Action = Callable[[int, int, str], None]
 class Tile:
     """Registers of a tile, and the code before and after its sum.
 
-    r0 arguments, r10 n and r11 flags stay as they are. The code here runs while the pointers of
-    the sum are not there yet, or are needed no more: it uses r1 to r3, r12 and lr as it likes,
-    and q0 to q3.
+    r0 arguments, r10 n and r11 flags stay as they are. The code here runs before the pointers of
+    the sum are loaded, or after their last use. So it may change r1 to r3, r12 and lr, and q0 to
+    q3.
     """
 
     def __init__(self, kernel: Kernel) -> None:

@@ -15,18 +15,18 @@ _LEFT, _CHAIN, _BLOCK = "[sp]", "[sp, #4]", 8
 
 
 class HalfChains:
-    """Emits what GEMM in half precision has beside its tile.
+    """Emits the chains that GEMM in half precision has besides its tile.
 
     r7 is the length of a piece. Registers of A and B are free where a chain ends.
 
     Parameters
     ----------
     w : Writer
-        Where to.
+        Writer that takes the instructions.
     accumulators : list of int
         Registers of C.
     segment_count, k : str
-        Memory operands.
+        Memory operands of the number of segments and of their length.
     """
 
     def __init__(self, w: Writer, accumulators: list[int], segment_count: str, k: str) -> None:
@@ -90,14 +90,14 @@ class HalfChains:
         w(f"str r12, {_CHAIN}")
 
     def next_piece(self) -> None:
-        """Go on with what is left of the segment."""
+        """Go on with the rest of the segment."""
         w = self.w
         w(f"ldr r12, {_LEFT}")
         w("cmp r12, #0")
         w("bne .Lpiece")
 
     def total(self, accumulator: int) -> None:
-        """q0, q1: what the accumulator comes to with the chain under way; lr stays."""
+        """q0, q1: total of an accumulator, the chain under way included; lr stays."""
         w = self.w
         w("vld1.32 {d0, d1, d2, d3}, [lr]")
         for part in (0, 1):

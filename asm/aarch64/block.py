@@ -1,7 +1,7 @@
 """Loops over a block of rows that change it in place, for kernels without a tile.
 
 Several vectors go through each step of the arithmetic together, which covers its latency; the
-rest of a row goes one vector at a time, and what is left of a vector in chunks. Half precision is
+rest of a row goes one vector at a time, and the rest of a vector in chunks. Half precision is
 loaded and stored as such and computed in single precision, four elements to a vector.
 """
 
@@ -21,11 +21,11 @@ _CONSTANTS = [28, 29, 30, 31, *range(8, 16)]  # the caller's v8-v15 last
 
 
 class Block:
-    """Emits the loops; a kernel's own class adds what happens to the vectors.
+    """Emits the loops; a kernel's own class adds the arithmetic.
 
     General registers: x1 row, x2 from one row to the next, x3 rows left, x4 columns, x7
-    position in the row, x8 columns left, x9 position in x5's elements, which are counted as
-    columns are; x10 and x11 are scratch.
+    position in the row, x8 columns left, x9 position in x5's elements, which is counted like
+    columns; x10 and x11 are scratch.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -138,7 +138,7 @@ class Block:
             self.load(x, "x7", i, tail=tail)
 
     def store_all(self, results: list[int], *, tail: bool) -> None:
-        """Store what became of the vectors under way."""
+        """Store the results of the vectors under way."""
         w = self.w
         for i, result in enumerate(results):
             if self.half:

@@ -84,7 +84,7 @@ class _Curve(Block):
         return f"[x9, #{STREAM.offset(member, number)}]"
 
     def join_rows(self) -> None:
-        """Rows without a gap are one row, where the slope does not count rows."""
+        """Join rows without a gap into one row, unless each row has its own slope."""
         w = self.w
         w(f"lsl x10, x4, #{self.storage.size.bit_length() - 1}")
         w("cmp x10, x2")
@@ -94,7 +94,7 @@ class _Curve(Block):
         w.label("rows_apart")
 
     def piecewise(self, name: str) -> None:
-        """One slope for all, of each row, of each column: what x below zero is multiplied by."""
+        """Multiply x below zero by a slope: one for all, one a row, or one a column."""
         w, v = self.w, self.v
         slope, no_slope = self.constant(0), self.constant(1)
         columns = name == "SLOPE_OF_COLUMN"
@@ -209,7 +209,7 @@ class _Curve(Block):
             self.negative_of_magnitude(vectors)
         for _, y, _, r, p in vectors:
             if silu:
-                # y * (1 + s) as y * s + y spares it the rounding of 1 + s.
+                # y * s + y instead of y * (1 + s) avoids the rounding of 1 + s.
                 w(f"fmul {v.all(r)}, {v.all(r)}, {v.all(p)}")
                 w(f"fadd {v.all(p)}, {v.all(r)}, {v.all(one)}")
                 w(f"fmla {v.all(y)}, {v.all(y)}, {v.all(r)}")

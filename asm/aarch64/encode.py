@@ -3,8 +3,8 @@
 An assembler of Armv8.0 takes ``.inst`` and a word wherever it takes an instruction. The mnemonic
 stays beside it as a comment, so that a kernel reads as before.
 
-Every instruction here has three registers in the same places; what distinguishes them are the
-other bits, and where the lane is, if one operand is an element.
+Every instruction here has three registers in the same places. The instructions differ in the other
+bits and, if one operand is an element, in the bits of its lane.
 
 Source: Arm Architecture Reference Manual for A-profile, section C7.2; the tests compare each with
 the words of binutils.
@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from asm.aarch64.emit import arch_of
 
 _BASELINE = "armv8-a"
-# Bits of the word that hold the lane, from its lowest bit on: two for elements of 32 bits. Of the
-# three for elements of 16 bits one is a bit of the register's number otherwise, so that those
-# registers are v0 to v15.
+# Bits of the word that hold the lane, its lowest bit first: two bits for elements of 32 bits, three
+# for elements of 16 bits. One of the three is otherwise a bit of the register's number, so that
+# these registers are v0 to v15 only.
 _LANE_OF_32 = (21, 11)
 _LANE_OF_16 = (20, 21, 11)
 
@@ -33,13 +33,13 @@ class Form:
     Parameters
     ----------
     mnemonic : str
-        What it is called.
+        Name of the instruction.
     lanes : tuple of str
         How each operand names its lanes; of an element, ``4b[]``.
     word : int
         The word with all registers and the lane zero.
     feature : str
-        What has it, as Linux names features.
+        CPU feature that has the instruction, as Linux names it.
     """
 
     mnemonic: str
@@ -57,7 +57,7 @@ class Form:
 
     @property
     def last_registers(self) -> int:
-        """How many registers the last operand may be."""
+        """Number of registers that the last operand may name."""
         return 16 if self.lane_bits == _LANE_OF_16 else 32
 
     def encode(self, registers: tuple[int, int, int], lane: int = 0) -> int:
@@ -118,7 +118,7 @@ FORMS = (
     _of_halves("fsub", 0x4EC01400),
     _of_halves("fcmgt", 0x6EC02400),
 )
-"""All that is known here."""
+"""All instructions that this module encodes."""
 
 _BY_NAME = {(form.mnemonic, form.lanes): form for form in FORMS}
 _OPERAND = r"v(\d+)\.(\w+)"
@@ -131,7 +131,7 @@ def word_of(instruction: str) -> int | None:
     Raises
     ------
     ValueError
-        If it is one that has no such register, or no such lane.
+        If the instruction has no such register, or no such lane.
     """
     found = _INSTRUCTION.fullmatch(instruction)
     if not found:
@@ -148,8 +148,8 @@ def word_of(instruction: str) -> int | None:
 def encode(assembly: str) -> str:
     """Replace every instruction of :data:`FORMS` in a file by its word.
 
-    The file then names Armv8.0 as its architecture, so that the assembler itself refuses whatever
-    was not replaced.
+    The file then names Armv8.0 as its architecture, so that the assembler itself refuses a later
+    instruction that was not replaced.
     """
     lines = []
     for line in assembly.splitlines():
@@ -173,7 +173,7 @@ def probe(march: str, features: Iterable[str]) -> str:
     Returns
     -------
     str
-        Empty if there is none.
+        Text of the file; empty if there is no such instruction.
     """
     wanted = set(features)
     texts = [form.text((0, 1, 2)) for form in FORMS if form.feature in wanted]

@@ -16,7 +16,8 @@ stand between the products of the step before: ``inorder`` in the symbol, the sa
 Either loop takes little more than its FMLAs (``benchmarks/ANALYSIS.md``).
 
 B that may not be read beyond n (the last columns of a plane) is read in vectors that end at n; the
-tile's columns are put straight before and after the sum. Less than one vector is loaded in chunks.
+tile's columns are shifted before the sum and back after it. Less than one vector is loaded in
+chunks.
 
 The sum may be made of segments, each with a place of its own in A and B (the batch-reduce form of
 libxsmm and of oneDNN): the taps of a k x k convolution are segments of the image as it lies.
@@ -94,7 +95,7 @@ class _Gemm(Steps):
         ]
 
     def sum_contract(self) -> list[str]:
-        """Say what the registers are that only the sum has."""
+        """Describe the registers that only the sum uses."""
         offsets = OFFSETS[: self.nv - 1]
         return [
             f"{', '.join(f'v{r}' for r in self.b)} B",
@@ -107,7 +108,7 @@ class _Gemm(Steps):
         ]
 
     def near_contract(self) -> list[str]:
-        """Say what the registers are where elements of a row of A are neighbours."""
+        """Describe the registers of the loop where elements of a row of A are neighbours."""
         near = self.near
         lines = {
             "more B": near.more_b,
@@ -118,7 +119,7 @@ class _Gemm(Steps):
         return [f"where elements of a row of A are neighbours: {'; '.join(named)}"]
 
     def strides(self) -> None:
-        """Load what stays the same for the whole sum, and choose how A and B are read."""
+        """Load the strides of the whole sum, and choose how A and B are read."""
         w, v = self.w, self.v
         self.permutation_of_b()
         self.depth()

@@ -3,16 +3,16 @@
 One of them multiplies two rows of A by two columns of B, 64 bits of k of each side by side in a
 register, and adds to two rows of two sums. So the tile is summed in blocks of 2x2, and its rows
 are put together before the epilogue: of two rows, a vector of C is the halves of two blocks.
-An odd last row has a spare one beside it, whose A is zero and which is never stored.
+An odd last row is paired with a spare row, whose A is zero and which is never stored.
 
-Of A and B, the one that fills fewer registers stays in them for a step; the other passes through
-what is left. A pair of rows of A is one load where rows are neighbours (a packed panel). Where the
-elements of a row are (channels-last pixels), it is two loads, of two groups of k each, and an
-instruction that puts a half of each together, which takes a slot from the products: there wide
-tiles are better than high ones.
+For a step, the operand that fills fewer registers, A or B, stays in registers; the other passes
+through the remaining ones. A pair of rows of A is one load where rows are neighbours (a packed
+panel). Where the elements of a row are neighbours (channels-last pixels), it is two loads, of two
+groups of k each, and an instruction that combines a half of each. That instruction takes a slot
+from the products, so wide tiles are better there than high ones.
 
-B that may not be read beyond n is read column by column, and its last column stands in for those
-that are not there.
+B that may not be read beyond n is read column by column, and its last column is repeated in place
+of missing ones.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class MatrixSteps(Steps):
                 w(f"mov v{x}.16b, v{t}.16b")
 
     def strides(self) -> None:
-        """Load what stays the same for the whole sum, and choose how A and B are read."""
+        """Load the strides of the whole sum, and choose how A and B are read."""
         w = self.w
         self.depth()
         w(f"ldr x3, {self.field('b_ks')}")
@@ -102,7 +102,7 @@ class MatrixSteps(Steps):
         self.loops("k", [self.first_of_rows, self.second_of_rows], self.pair_of_rows)
 
     def loops(self, name: str, turn: Sequence[Load], single: Load) -> None:
-        """Two groups a turn and one that is left; or one by one, of some columns of B."""
+        """Two groups a turn and the last one alone; or one by one, where B lacks columns."""
         w = self.w
         w("mov x5, x14")
         w("cbz x5, .Lsegment_done")
@@ -180,7 +180,7 @@ class MatrixSteps(Steps):
         self.w(f"ldur q{register}, [x2, #{2 * _GROUP * q}]")
 
     def clamped_columns(self, q: int, register: int) -> None:
-        """Load a pair of columns, or the last one in place of what lies beyond it."""
+        """Load a pair of columns, with the last column in place of missing ones."""
         w = self.w
         for half, load in enumerate((f"ldr d{register}", f"ld1 {{v{register}.d}}[1]")):
             w(f"{load}, [x8]")
@@ -220,7 +220,7 @@ class MatrixSteps(Steps):
         w(f"zip{half + 1} v{register}.2d, v{register}.2d, v{t}.2d")
 
     def sum_contract(self) -> list[str]:
-        """Say what the registers are that only the sum has."""
+        """Describe the registers that only the sum uses."""
         spare = self.accumulators[len(self.sums) :]
         lines = [f"{', '.join(f'v{r}' for r in spare)} a spare row of C"] if spare else []
         for name, registers, what, held in (

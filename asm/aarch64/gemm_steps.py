@@ -1,7 +1,7 @@
-"""The steps of a GEMM's sum on AArch64: which loads and products make up one k.
+"""The steps of a GEMM's sum on AArch64: the loads and products of one k.
 
-Three forms, by how A and B lie: rows of A are neighbours, elements of a row of A are, and B has
-less than a vector. The first has a variant for cores that take instructions in order.
+Three forms, by how A and B lie: rows of A are neighbours, elements of a row of A are neighbours, or
+B has less than a vector. The first has a variant for cores that take instructions in order.
 
 Loads of the loops are LDURs, a single micro-op everywhere: LDR with a scaled offset is two on
 Neoverse-N1, and LD1 of several registers takes its slots together or not at all
@@ -19,7 +19,7 @@ from asm.aarch64.products import PERMUTED, by_element, multiply
 from asm.fitting import require
 from asm.registry import Kernel
 
-OFFSETS = ("x11", "x12", "x13")  # of the vectors of B but the first
+OFFSETS = ("x11", "x12", "x13")  # of the vectors of B after the first
 _LINE = 64  # bytes of a line of the cache
 
 
@@ -49,12 +49,12 @@ class Steps(Tile):
         self.saved = [x for x in CALLEE_SAVED if x in self.rows]
         self.other_a = self.second_column() if kernel.tuning == "inorder" else []
         self.saved_vectors += [r for r in self.other_a if r >= 8 and r not in self.saved_vectors]
-        # Few FMLAs a step: more steps a turn, so that the turn itself costs little.
+        # Small tiles have few FMLAs a step, so their turns have more steps: less loop overhead.
         few = self.mr * self.nv <= 16
         self.unroll = 4 if few else 2
         every_row = len(self.near.held) == self.mr
         self.k_unroll = max(self.v.lanes, 4) if every_row and not few else 8
-        # Of the steps that the loop over neighbouring elements takes together.
+        # Rows of B of the steps that the loop over neighbouring elements takes together.
         in_all = [*self.b, *self.near.more_b]
         self.rows_of_b = [in_all[i : i + self.nv] for i in range(0, len(in_all), self.nv)]
 
@@ -99,7 +99,7 @@ class Steps(Tile):
         self.permute(self.b)
 
     def permutation_of_b(self) -> None:
-        """Load where the bytes of vectors of B go, if anywhere."""
+        """Load the permutation of the bytes of vectors of B, if there is one."""
         w = self.w
         for r in self.others:
             low, high = PERMUTED[self.kernel.dtype]
@@ -166,8 +166,8 @@ class Steps(Tile):
     def packed_row_of_b(self, step: int, registers: Sequence[int]) -> None:
         """Load a whole row of B and go on to the next.
 
-        B is packed where A's elements are neighbours, so that rows of less than a line share it:
-        it is fetched once.
+        B is packed where A's elements are neighbours, so several rows of less than a cache line
+        share a line, which is prefetched once.
         """
         w = self.w
         if step % max(_LINE // (self.nv * self.v.bytes), 1) == 0:
@@ -178,7 +178,7 @@ class Steps(Tile):
         self.permute(registers)
 
     def elements_of(self, group: range, first: int) -> None:
-        """Load the elements of a group of rows from step `first` on, unless they are held yet."""
+        """Load the elements of a group of rows from step `first` on, unless they are still held."""
         held = group.start < len(self.near.held)
         if held and first % self.v.lanes:
             return

@@ -1,11 +1,11 @@
 """The edges of a GEMM tile on AArch64: C into registers, the epilogue, and the one store.
 
 A row of C is a run of vectors at a stride of its own: side by side in a row-major matrix, a
-block of channels apart in a blocked image. What lies between them is not touched.
+block of channels apart in a blocked image. Memory between the vectors is not touched.
 
-Whole tiles go row by row. Of others, the vectors that are whole go column by column, and the one
-that is not goes through a scratch column on the stack: a short loop moves its lanes there and from
-there, row by row, which keeps the code small; the arithmetic is in whole registers always.
+Whole tiles go row by row. In other tiles, whole vectors go column by column, and the partial vector
+goes through a scratch column on the stack: a short loop moves its lanes to the scratch column or
+back, row by row, which keeps the code small. The arithmetic is always in whole registers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from asm.fitting import require
 from asm.registry import ELEMENT_BYTES, PRODUCTS, Kernel
 
 CALLEE_SAVED = tuple(f"x{r}" for r in range(19, 29))
-# Multiples of the distance from vector to vector, where whole rows are gone over.
+# Multiples of the distance from vector to vector, for passes over whole rows.
 _VECTORS_APART = ("x3", "x4", "x5", "x6", "x7", "x8", "x14")
 _IOTA = 0x0706050403020100, 0x0F0E0D0C0B0A0908
 
@@ -29,18 +29,18 @@ _IOTA = 0x0706050403020100, 0x0F0E0D0C0B0A0908
 class Tile:
     """Registers of a tile, and the code before and after its sum.
 
-    That code runs while the pointers of the sum are not there yet, or are needed no more: it
-    uses x1 to x8, x14, x16 and x17 as it likes, and the registers of A and B.
+    That code runs before the pointers of the sum are loaded, or after their last use. So it may
+    change x1 to x8, x14, x16 and x17, and the registers of A and B.
     """
 
     arguments: Contract = GEMM
-    # Whether a vector of B that may not be read beyond n is read where it ends there.
+    # Whether a vector of B that may not be read beyond n is read so that it ends at n.
     shifts = True
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         product = PRODUCTS[kernel.dtype]
-        # Names of what C is made of. A group of A is as large as an element of C, or twice that
+        # Names of the elements of C. A group of A is as large as an element of C, or twice as large
         # where instructions multiply matrices.
         self.v = Vector(product.sum, kernel.isa)
         self.group_bytes = product.kr * ELEMENT_BYTES[product.a]
@@ -65,17 +65,17 @@ class Tile:
         self.a = list(range(max(len(self.chunks), 2)))
         self.b = list(range(len(self.a), len(self.a) + self.nv))
         after = self.b[-1] + 1
-        # Where bytes of a vector of B go, if they do not multiply as they lie.
+        # Register of the permutation of a vector of B, for types that need one.
         self.others = [after] if self.kernel.dtype in PERMUTED else []
         self.accumulators = self.registers_of_c(self.mr, after + len(self.others))
         taken = {*self.b, *self.others, *self.accumulators}
         low = [r for r in range(16) if r not in taken]
-        # Rows that have no register of their own pass through two.
+        # Rows without a register of their own pass through two.
         require(self.kernel, 16 - len(low) + min(self.mr, 2), 16, "vector registers below v16")
         self.near = near_elements(self.mr, self.nv, self.v.lanes, low)
 
     def registers_of_c(self, rows: int, first: int) -> list[int]:
-        """Accumulators of so many rows, from the registers that are not below `first`."""
+        """Accumulators of `rows` rows, among the registers from `first` on."""
         # The caller's v8-v15 come last.
         free = [*range(16, 32), *range(15, first - 1, -1)]
         require(self.kernel, first + rows * self.nv)
@@ -201,7 +201,7 @@ class Tile:
         w.label("started")
 
     def fetch_c(self) -> None:
-        """Prefetch the first and the last vector of each row of C, where it is not read first."""
+        """Prefetch the first and the last vector of each row of C, if sums do not start from C."""
         w = self.w
         self.strides_of("c")
         if self.nv > 1:
@@ -224,7 +224,7 @@ class Tile:
         self.whole_rows(self.load)
         w("b .Lload_done")
         w.label("load_some")
-        # Vectors beyond n are computed and not stored; they start from something definite.
+        # Vectors beyond n are computed but not stored; they start from zero.
         self.zero()
 
         def partial(j: int) -> None:
@@ -248,10 +248,10 @@ class Tile:
             self.w(f"movi v{r}.2d, #0")
 
     def rotation(self, *, back: bool) -> None:
-        """v1: where the lanes of the partial vector of a row come from; x14 are its lanes.
+        """v1: index of the lanes of the partial vector of a row; x14 is the number of its lanes.
 
-        B that may not be read beyond n is read in a vector that ends there: the sum has its
-        columns shifted up by what the vector lacks.
+        B that may not be read beyond n is read in a vector that ends at n: the columns of the sum
+        are shifted up by the number of lanes that the vector lacks.
         """
         w, v = self.w, self.v
         w(f"mov x17, #{v.lanes}")
@@ -278,7 +278,7 @@ class Tile:
         """Bias, residual, clip, and the one store. A's and B's registers are free by now."""
         if self.shifts:
             self.put_straight()
-        # Sums of integers get theirs where they are stored (`requantize`).
+        # Sums of integers get their epilogue in `requantize`.
         if self.floating:
             self.bias_row()
             self.bias_column()
@@ -288,12 +288,12 @@ class Tile:
         self.by_vector("store", self.store, store=True)
 
     def put_straight(self) -> None:
-        """Move the columns of a vector of B that ended at n to where they belong."""
+        """Move the columns of a vector of B that ended at n to their places."""
         w = self.w
         w(f"ldr x6, {self.field('n')}")
         w(f"cmp x6, #{self.kernel.nr}")
         w("b.eq .Lin_place")
-        # Which vector is partial decides what is rotated; whole ones are in place.
+        # Only the partial vector is rotated; whole ones are in place.
         for j in range(self.nv):
             w(f"subs x14, x6, #{j * self.v.lanes}")
             w("b.le .Lin_place")

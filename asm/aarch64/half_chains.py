@@ -1,7 +1,7 @@
 """Long sums in half precision: chains of a bounded length, added in single precision.
 
-An accumulator of 11 bits loses what is added to it once it has grown, so no chain of products is
-longer than ``HALF_CHAIN``. The total of the chains lies in a block of floats on the stack; a sum of
+An accumulator of 11 bits loses small terms once it has grown, so no chain of products is longer
+than ``HALF_CHAIN``. The total of the chains lies in a block of floats on the stack; a sum of
 one chain never touches it. The end of a chain costs eight instructions for each accumulator, four
 of which compete with its 64 FMLAs.
 """
@@ -16,10 +16,10 @@ _TOTALS = 3  # bit of x15: the sum has more than one chain
 
 
 class HalfChains:
-    """Emits what GEMM in half precision has beside its tile.
+    """Emits the chains that GEMM in half precision has besides its tile.
 
-    x14 is the length of a piece, x7 what the segment has left after it. Registers of A and B are
-    free where a chain ends: v0 to v3 are among them, or used by nothing.
+    x14 is the length of a piece, x7 the number of terms of the segment after it. Registers of A and
+    B are free where a chain ends: v0 to v3 are among them, or used by nothing.
     """
 
     def __init__(self, w: Writer, accumulators: list[int]) -> None:
@@ -83,7 +83,7 @@ class HalfChains:
             w(f"movi v{a}.2d, #0")
 
     def total(self, index: int, accumulator: int) -> None:
-        """v0, v1: what the accumulator comes to with the chain under way."""
+        """v0, v1: total of an accumulator, the chain under way included."""
         w = self.w
         w(f"ldp q0, q1, [x8, #{32 * index}]")
         w(f"fcvtl v2.4s, v{accumulator}.4h")

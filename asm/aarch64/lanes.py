@@ -12,11 +12,11 @@ class Partial:
     Parameters
     ----------
     w : Writer
-        Where to.
+        Writer that takes the instructions.
     v : Vector
         Names of its elements.
     lanes : int, optional
-        Elements that count as a vector, if not all that fit one.
+        Elements that count as a vector; by default, all that fit into one.
     name : str, optional
         Part of its labels, where a file has others of its kind.
     """

@@ -8,8 +8,8 @@ import re
 def mach_o(text: str) -> str:
     """Translate a file that :func:`asm.aarch64.emit.frame` wrapped.
 
-    Symbols begin with an underscore and are hidden by another directive, local labels begin with
-    ``L`` alone, and neither the kind and the size of a symbol nor notes exist.
+    In Mach-O, symbols begin with an underscore and another directive hides them. Local labels begin
+    with ``L`` alone. There are no notes, and symbols have neither kind nor size.
 
     Parameters
     ----------

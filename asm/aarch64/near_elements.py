@@ -1,16 +1,16 @@
 """Registers of a GEMM's sum where the elements of a row of A are neighbours (channels last).
 
-Every row has a pointer of its own, and a load may bring several elements of it, one for each of so
-many steps of k. This module counts which use of the registers makes few loads:
+Every row has a pointer of its own, and a load may bring several elements of the row, one for each
+of several steps of k. This module finds the use of the registers with few loads:
 
 - A row that has a register is *held*: one load serves as many steps as a vector has lanes.
 - Other rows pass through registers that they share. If several steps go *together*, each with its
   row of B in registers, a load brings the elements of them all.
 
-Rows that pass go in groups, each loaded while the one before is multiplied: between two products
-of one element of C, which wait for each other, stand those of the group. For others to do in the
-meantime, a core has to look ahead by as many products as it has under way, times the steps that go
-together. So no more steps go together than it takes to load little.
+Rows that pass go in groups, and each group is loaded while the one before is multiplied. Two
+products of one element of C wait for each other; between them stand the other products of the
+group. To find further independent products, a core has to look ahead by as many products as it has
+under way, times the steps that go together. So only as many steps go together as few loads require.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# Products between two of one element of C, if there are registers. Two a cycle, at four cycles each
-# in most models, ask for eight; the next group has the rest.
+# Products between two products of one element of C, if there are registers. Most cores start two a
+# cycle with a latency of four cycles, so eight are needed; the next group has the other four.
 _APART = 4
-# Products for each load that are enough: a core that dispatches three instructions a cycle and
-# multiplies two vectors then has a slot in six for what is neither.
+# Enough products for each load: a core that dispatches three instructions a cycle and multiplies
+# two vectors then has one slot in six for other instructions.
 _ENOUGH = 3
 
 
 @dataclass(frozen=True)
 class NearElements:
-    """Who has which register.
+    """Registers of the rows of A and of further rows of B.
 
     Parameters
     ----------
@@ -37,11 +37,11 @@ class NearElements:
     together : int
         Steps of k whose rows of B are in registers at a time.
     more_b : tuple of int
-        Registers of B of the steps after the first of those, step by step.
+        Registers of rows of B for the steps after the first of `together`, step by step.
     held : tuple of int
         Registers of the first rows of A, one each.
     passing : tuple of int
-        Registers that the other rows share, of two groups at a time.
+        Registers that the other rows share; they hold two groups at a time.
     """
 
     rows: int
@@ -52,7 +52,7 @@ class NearElements:
 
     @property
     def registers(self) -> tuple[int, ...]:
-        """All that these are."""
+        """All these registers."""
         return (*self.more_b, *self.held, *self.passing)
 
     @property
@@ -63,18 +63,18 @@ class NearElements:
         return [range(held), *groups] if held else groups
 
     def register(self, m: int) -> int:
-        """Where elements of row `m` are."""
+        """Register of the elements of row `m`."""
         held = len(self.held)
         return self.held[m] if m < held else self.passing[(m - held) % len(self.passing)]
 
     def loads(self, vectors: int, lanes: int) -> int:
-        """Loads that as many steps take as a vector has lanes."""
+        """Number of loads for as many steps as a vector has lanes."""
         held = len(self.held)
         return lanes * vectors + held + (self.rows - held) * lanes // self.together
 
 
 def near_elements(rows: int, vectors: int, lanes: int, free: Sequence[int]) -> NearElements:
-    """Find what takes the fewest steps together and loads little enough, or what loads least.
+    """Find the fewest steps together with few enough loads; if none has, the fewest loads.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def near_elements(rows: int, vectors: int, lanes: int, free: Sequence[int]) -> N
     for together in (1 << shift for shift in range(lanes.bit_length())):
         more = (together - 1) * vectors
         left = free[more:]
-        # One step has all other rows between the products of an element of C.
+        # With one step at a time, all other rows stand between the products of an element of C.
         group = 1 if together == 1 else -(-_APART // vectors)
         passing = 0 if len(left) >= rows else 2 * min(group, len(left) // 2)
         held = min(len(left) - passing, rows)

@@ -1,9 +1,9 @@
 """How GEMM kernels multiply on AArch64: which instructions add a product to an accumulator.
 
-By element: a vector of B, all of its columns, times one element of A, a lane of a register. Of
+By element: a vector of B, all of its columns, times one element of A, a lane of a register. With
 narrow types the element is a group of neighbouring k, 32 bits like a sum, and the vector of B has
-such a group for each column, so that these kernels lie in memory and in registers as those of
-float32 do.
+such a group for each column. So these kernels have the layout of float32 in memory and in
+registers.
 
 By matrix: two rows of A times two columns of B, 64 bits of k of each, give two rows of two sums.
 """
@@ -22,11 +22,11 @@ class Part:
     Parameters
     ----------
     mnemonic : str
-        What it is called.
+        Name of the instruction.
     sums, vector, element : str
-        How it names the lanes of accumulators, of B, and the one of A.
+        Names of the lanes of accumulators, of the lanes of B, and of the lane of A.
     stride, first : int, optional
-        Lane of A, counted as it counts, of group g: ``stride * g + first``.
+        The lane of A for group g is ``stride * g + first``, in lanes of the instruction.
     """
 
     mnemonic: str
@@ -46,7 +46,7 @@ _NARROW = {
 }
 
 PERMUTED = {"s16": (0x0D0C090805040100, 0x0F0E0B0A07060302)}
-"""Types whose vectors of B are permuted before they multiply: for TBL, where each byte is from."""
+"""Types whose vectors of B are permuted before products, with the index of bytes for TBL."""
 
 BY_MATRIX = {
     "s8m": ("smmla", "16b"),
@@ -57,13 +57,13 @@ BY_MATRIX = {
 
 
 def by_element(dtype: str, v: Vector) -> tuple[Part, ...]:
-    """What adds a product by element, `v` being the names of C's elements."""
+    """Instructions that add a product by element; `v` names the elements of C."""
     lanes = f"{v.lanes}{v.letter}"
     return _NARROW.get(dtype, (Part("fmla", lanes, lanes, v.letter),))
 
 
 def multiply(part: Part, accumulator: int, b: int, element: tuple[int, int]) -> str:
-    """One instruction; `element` is a register and which group in it."""
+    """Text of one instruction; `element` is a register and the number of a group in it."""
     register, group = element
     lane = part.stride * group + part.first
     return (

@@ -1,9 +1,9 @@
-"""Where a row of vectors may be read from, if not all of it may be.
+"""Offsets of the vectors of a row that may not be read beyond n.
 
-What lies beyond n belongs to somebody else, or to nobody. So the vectors of a row are read as they
-lie as far as they are whole, and the others where they end at n: the columns of a tile's partial
-vector are then shifted up, and are put straight before and after the sum
-(:meth:`asm.aarch64.gemm_tile.Tile.put_straight`). A row of less than a vector goes in pieces.
+Memory beyond n may belong to another array, or may not exist. So whole vectors of a row are read in
+place, and the others so that they end at n. The columns of a tile's partial vector are then shifted
+up; the tile shifts them before the sum and back after it
+(:meth:`asm.aarch64.gemm_tile.Tile.put_straight`). A row of less than a vector is read in pieces.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ ENDS_AT_N, NARROW = 1, 2
 
 
 def row_ends(tile: Tile, offsets: Sequence[str], size: int, known: str) -> None:
-    """Set x15, and where it has not :data:`NARROW`, the offsets of a row's vectors.
+    """Set x15 and, unless it has :data:`NARROW`, the offsets of a row's vectors.
 
     It uses x8, x16 and x17; x16 becomes n.
 
     Parameters
     ----------
     tile : Tile
-        Whose rows they are.
+        Tile whose rows are read.
     offsets : sequence of str
-        Registers of the offsets of all vectors but the first.
+        Registers of the offsets of all vectors after the first.
     size : int
-        Bytes of an element of the row; a vector has as many as the tile's have lanes.
+        Bytes of an element of the row; a vector of the row has as many elements as a vector of the
+        tile.
     known : str
         Label to go to where the row has less than a vector.
     """

@@ -1,19 +1,19 @@
-"""Products with sparse weights on AArch64: what both orientations share.
+"""Products with sparse weights on AArch64: the common part of both orientations.
 
-The weights of a panel of output channels are a list of terms: how far the input goes on to the
-next k that is not pruned, and the weights of all channels there. So a term is a step of the GEMM
-microkernel whose way through the input comes from memory. That way takes an instruction a term
-beside loads: SMADDL multiplies the step by the distance from k to k and adds it, and cores forward
-what it adds to in a cycle. Turns load the steps of several terms by pairs.
+The weights of a panel of output channels are a list of terms: the distance in the input to the next
+k that is not pruned, and the weights of all channels there. So a term is a step of the GEMM
+microkernel whose advance in the input is read from memory. Besides loads, this takes one
+instruction a term: SMADDL multiplies the step by the distance from k to k and adds it, and cores
+forward its addend in a cycle. Turns load the steps of several terms in pairs.
 
-Lists are short, so a call takes several panels, one after the other, and keeps what they share.
-What changes from panel to panel lies on the stack, as the epilogue takes most registers. The lines
-of C are fetched before the terms of its panel.
+Lists are short, so a call takes several panels, one after the other, and keeps the values that they
+share. Values that change from panel to panel lie on the stack, as the epilogue takes most
+registers. The lines of C are prefetched before the terms of its panel.
 
-Where that distance takes more than 32 bits, or rows may not be read beyond n, terms go one by one,
-in a loop that multiplies 64 bits.
+Where the distance from k to k takes more than 32 bits, or rows may not be read beyond n, terms go
+one by one, in a loop that multiplies 64 bits.
 
-In half precision the terms are cut into chains of ``HALF_CHAIN``, from the first on: see
+In half precision the terms are cut into chains of ``HALF_CHAIN`` terms, from the first on: see
 :mod:`asm.aarch64.half_chains`.
 """
 
@@ -31,26 +31,26 @@ from asm.aarch64.stack_frame import StackFrame
 from asm.contract import HALF_CHAIN
 from asm.registry import Kernel
 
-# Bytes of a step, and of a panel's place.
+# Bytes of a step and of a panel's entry in `places`.
 STEP, PLACE = 4, 16
-# What is the caller's at first, and changes from panel to panel.
+# Values that start from the caller's arguments and change from panel to panel.
 _TAKEN = ("c", "residual", "bias", "places", "panels", "steps", "values")
 # Registers of a turn's places in the input.
 PLACES = ("x4", "x6", "x9", "x16")
 VECTOR = 16
-# Goes on to the next turn's terms.
+# Emits the advance to the next turn's terms.
 Follow = Callable[[], None]
 
 
 def nothing() -> None:
-    """Go nowhere: no turn follows."""
+    """Emit nothing: no turn follows."""
 
 
 class Sparse(Tile):
     """Emits one kernel.
 
-    x1 input, x2 steps, x3 x_ks, x10 values, x5 groups of KR terms left in a chain, x7 after it;
-    :data:`PLACES` where the terms of a turn lie.
+    x1 input, x2 steps, x3 x_ks, x10 values, x5 groups of KR terms left in a chain, x7 groups after
+    it; :data:`PLACES` hold the addresses of the terms of a turn.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -65,7 +65,7 @@ class Sparse(Tile):
 
     @property
     def unroll(self) -> int:
-        """Groups of terms in a turn: few products each take more, so that it costs little."""
+        """Groups of terms in a turn: more where a term has few products, for less loop overhead."""
         terms = 2 if self.mr * self.nv > 12 else len(PLACES)
         return max(terms // self.kernel.kr, 1)
 
@@ -93,7 +93,7 @@ class Sparse(Tile):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Load what an orientation has of its own and keeps, and set x15."""
+        """Load the values that an orientation keeps for the whole call, and set x15."""
 
     @abstractmethod
     def place(self) -> None:
@@ -137,7 +137,7 @@ class Sparse(Tile):
         return frame(self.kernel, self.contract(), w.lines)
 
     def fits(self) -> None:
-        """Find whether a product of 32 bits by 32 is enough, since `x_ks` has no more."""
+        """Test whether `x_ks` has at most 32 bits, so that a product of 32 by 32 bits is enough."""
         w = self.w
         w(f"ldr x3, {self.field('x_ks')}")
         w("sxtw x8, w3")
@@ -275,7 +275,7 @@ class Sparse(Tile):
 
     @property
     def places(self) -> list[str]:
-        """Where the terms of a turn lie: the last in x1, the others in :data:`PLACES`."""
+        """Registers of the addresses of a turn's terms: :data:`PLACES`, and x1 for the last."""
         return [*PLACES[: self.unroll * self.kernel.kr - 1], "x1"]
 
     def follow_steps(self) -> None:
@@ -289,7 +289,7 @@ class Sparse(Tile):
             w(f"smaddl {place}, {word}, w3, {before}")
 
     def load_values(self, registers: Sequence[int], size: int, offset: int) -> None:
-        """Load so many bytes of values, from x10 on, into as many registers as they fill."""
+        """Load `size` bytes of values, from x10 on, into as many registers as they fill."""
         for index, r in enumerate(registers[: -(-size // VECTOR)]):
             letter = chunk_letter(min(size, VECTOR))
             self.w(f"ldur {letter}{r}, [x10, #{offset + index * VECTOR}]")

@@ -1,7 +1,7 @@
 """Products with sparse weights whose vectors run over output channels: see ``sparse.py``.
 
-A term loads the weights of all channels of the panel and an element of each pixel, from the user's
-array as it lies where channels are neighbours. Elements go through registers in groups, each
+A term loads the weights of all channels of the panel and an element of each pixel, directly from
+the user's array, where channels are neighbours. Elements go through registers in groups, each
 loaded while the one before is multiplied, for cores that take instructions in order.
 """
 
@@ -17,8 +17,8 @@ from asm.contract import SPARSE_CHANNELS
 from asm.fitting import require
 from asm.registry import ISAS, Kernel
 
-# The epilogue has those after the first; the last of them is a place of long turns, too, which have
-# few pixels.
+# The epilogue uses the registers after `_KEPT_ROWS`. Long turns, which have few pixels, use the
+# last one as a place.
 _KEPT_ROWS = ("x11", "x12", "x13", *CALLEE_SAVED)
 _ROWS = (*_KEPT_ROWS, "x14", "x17", "x16")
 _MOST_ELEMENTS = 8
@@ -82,7 +82,7 @@ class _Channels(Sparse):
         self.w(f"add x10, x10, #{self.values_bytes}")
 
     def term(self, place: str, offset: int, follow: Follow) -> None:
-        """Add a term, whose values lie `offset` bytes on; `follow` when all is loaded."""
+        """Add a term, whose values lie at `offset` bytes; call `follow` when all is loaded."""
         part = by_element(self.kernel.dtype, self.v)[0]
         half = len(self.a) // 2
         groups = [range(m, min(m + half, self.mr)) for m in range(0, self.mr, half)]

@@ -25,7 +25,7 @@ from asm.contract import SPARSE_PIXELS
 from asm.fitting import require_vectors
 from asm.registry import PRODUCTS, Kernel
 
-# Of the vectors of a row that ends at n, but the first.
+# Offsets of the vectors after the first, in a row that ends at n.
 _OFFSETS = ("x11", "x12", "x13", "x19", "x20", "x21", "x22")
 
 
@@ -102,12 +102,12 @@ class _Pixels(Sparse):
         self.w(f"add x10, x10, #{self.values_bytes}")
 
     def weights(self, m: int, group: int) -> tuple[int, int]:
-        """Where the weights of a channel for a group of terms are: a register, and which in it."""
+        """Place of a channel's weights for a group of terms: a register, and their number in it."""
         at = (group * self.mr + m) * self.group_bytes
         return self.a[at // VECTOR], at % VECTOR // self.group_bytes
 
     def whole(self, places: Sequence[str], group: int, follow: Follow) -> None:
-        """Add the terms of a group, whose rows are whole; `follow` when they are loaded."""
+        """Add the terms of a group, whose rows are whole; call `follow` when they are loaded."""
         for term, place in enumerate(places):
             for j, r in enumerate(self.b):
                 self.w(f"ldur {self.letter}{r}, [{place}, #{j * self.loaded}]")

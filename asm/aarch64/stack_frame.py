@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from asm.aarch64.emit import Writer
 
-# A place in the frame, whatever it is for.
+# Bytes of each place in the frame.
 _PLACE = 16
 
 
@@ -16,15 +16,15 @@ class StackFrame:
     Parameters
     ----------
     w : Writer
-        Where to.
+        Writer that takes the instructions.
     scratch : int
         Vectors of scratch, from the stack pointer on.
     vectors : sequence of int
         Registers v8 to v15 that the kernel uses; their lower halves are the caller's.
     general : sequence of str
-        General registers of the caller that it uses.
+        General registers of the caller that the kernel uses.
     more : int, optional
-        Bytes of scratch behind all that; they begin at `more_at`.
+        Bytes of scratch behind the saved registers; they begin at `more_at`.
     """
 
     def __init__(

@@ -8,7 +8,7 @@ derived from the tables in this package, so no member is written down twice.
 All strides are in bytes. Each field begins on a multiple of eight bytes, on machines with
 pointers of four as well, so that an offset is an index.
 
-``fields``       what a contract is made of
+``fields``       the parts of a contract
 ``constants``    flags, instructions, reductions, the longest chain in half precision
 ``gemm``, ``packing``, ``winograd``, ``depthwise``, ``elementwise``, ``windows``, ``reductions``,
 ``quantized``, ``sparse``
@@ -16,7 +16,7 @@ pointers of four as well, so that an offset is an index.
 ``operations``   all of them, by operation
 ``records``      structs that arguments point to, and the row of the kernel table
 ``header``       the C header
-``declarations`` the same for Cython, which is kept as ``pplconv/_contracts.pxd``
+``declarations`` the same for Cython: each build writes ``pplconv/_contracts.pxd``
 """
 
 from asm.contract.constants import CURVES, FLAGS, HALF_CHAIN, INSTRUCTIONS, POOLINGS, REDUCTIONS

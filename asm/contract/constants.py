@@ -12,18 +12,18 @@ FLAGS = {
 }
 
 # Longest chain of products that GEMM in half precision adds in half precision. A segment's k is
-# cut into pieces of so many terms from its start; a piece goes on with the chain under way if the
-# chain then is no longer than this, and otherwise begins a new one. The terms of sparse weights are
-# cut into pieces of so many from the first of the list on. Chains are added in float32,
-# in their order, and the total is rounded to half precision once, before the epilogue. The end of
-# a chain costs four vector operations for each accumulator's 64 FMAs. Measured as the largest
-# error over the largest output of 24 x 24 sums of normal numbers, of 64 terms: 2.1e-3; of 512:
-# 1.3e-3 (one chain for all: 6.1e-3); of 4608: 1.3e-3 (1.7e-2). Chains of 32 have 1.1e-3, of 128
-# 1.8e-3 to 3.4e-3.
+# cut, from its start, into pieces of HALF_CHAIN terms. A piece continues the current chain if the
+# chain then has at most HALF_CHAIN terms; otherwise it begins a new one. The terms of sparse
+# weights are cut into pieces of HALF_CHAIN terms from the first of the list on. Chains are added in
+# float32, in their order, and the total is rounded to half precision once, before the epilogue. The
+# end of a chain costs four vector operations for each accumulator's 64 FMAs. Measured as the
+# largest error over the largest output of 24 x 24 sums of normal numbers: sums of 64 terms have
+# 2.1e-3; of 512 terms 1.3e-3 (one chain for all: 6.1e-3); of 4608 terms 1.3e-3 (1.7e-2). Chains of
+# 32 terms have 1.1e-3, chains of 128 terms 1.8e-3 to 3.4e-3.
 HALF_CHAIN = 64
 
-# What an instruction of `elementwise` computes of the elements a, b and c. Where it does not say
-# otherwise, NaN stays NaN. The comparisons and the logic give 1 or 0.
+# Instructions of `elementwise`, and the result of each for elements a, b and c. Unless a comment
+# says otherwise, NaN stays NaN. The comparisons and the logic give 1 or 0.
 INSTRUCTIONS = {
     "COPY": 0,  # a
     "ADD": 1,  # a + b
@@ -64,13 +64,13 @@ MOST_REGISTERS = 32
 # Instructions that `curve` computes.
 CURVES = ("SIGMOID", "SILU", "HARDSWISH", "SLOPE")
 
-# What `pool` does with the taps of an output; see the contract.
+# Ways in which `pool` combines the taps of an output; see the contract.
 POOLINGS = {
     "MAX": 1,  # the largest, or NaN if one of them is NaN
     "SUM": 2,  # their sum, times scale[0]
 }
 
-# What `reduce_rows` and `reduce_columns` make of many elements.
+# Reductions that `reduce_rows` and `reduce_columns` compute.
 REDUCTIONS = {
     "SUM": 1,
     "MAX": 2,  # NaN if one of them is NaN; of none -inf
@@ -78,7 +78,7 @@ REDUCTIONS = {
     "SQUARES": 4,  # the sum of their squares
 }
 
-# What images have for numbers, of the types that `read_pixels` knows.
+# Element types of images that `read_pixels` reads.
 PIXELS = {
     "U8": 1,
     "S8": 2,
@@ -88,10 +88,10 @@ PIXELS = {
     "F64": 6,
 }
 
-# Numbers that exact sums of columns and rows keep for each row: digits of its sum and of its tap.
+# Numbers that exact sums keep for each row: the digits of its sum and of its tap.
 EXACT_LIMBS = 97
 
-# Numbers by the first word of their names in C, PPLCONV_<word>_<name>; the library lists them.
+# Numbers by the first word of their C names, PPLCONV_<word>_<name>; the library lists them.
 NUMBERS = {
     "DO": INSTRUCTIONS,
     "CURVE": {name: INSTRUCTIONS[name] for name in CURVES},

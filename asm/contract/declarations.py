@@ -7,7 +7,7 @@ from asm.contract.operations import CONTRACTS
 from asm.contract.records import PIECES, TABLES
 
 _TEXT = """\
-# Made by `python -m asm.build --pxd FILE` from the tables of asm/contract/: edit those.
+# Written by each build from the tables of asm/contract/: edit those.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 
@@ -40,7 +40,7 @@ def _struct(name: str, members: list[tuple[str, str]]) -> str:
 
 
 def declarations_text() -> str:
-    """Cython text that declares what the C header has, for the modules that call kernels."""
+    """Cython declarations of the C header's contents, for the modules that call kernels."""
     pieces = [_struct(record.struct, record.declared()) for record in PIECES]
     arguments = [
         _struct(contract.struct, [(field.ctype, field.name) for field in contract.fields])

@@ -1,4 +1,4 @@
-"""Argument structs of what changes an array element by element."""
+"""Argument structs of operations that change an array element by element."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ ELEMENTWISE = Contract(
     ),
 )
 
-# The same arguments: programs that follow the store of a tile are of this kind, nearly all.
+# The same arguments as `elementwise`: nearly all programs that follow the store of a tile are
+# curves.
 CURVE = Contract(
     "curve",
     "an elementwise program of one instruction in place, one of PPLCONV_CURVE_*, of the first "

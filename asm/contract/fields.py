@@ -1,4 +1,4 @@
-"""What a contract is made of: members of a struct, each at an offset of its own."""
+"""Parts of a contract: members of a struct, each at an offset of its own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Contract:
     op : str
         Operation; the struct is ``struct pplconv_<op>_args``.
     summary : str
-        What a kernel of this operation computes.
+        Result that a kernel of this operation computes.
     fields : tuple of Field
         Members in order.
     """

@@ -1,4 +1,4 @@
-"""Argument structs of what moves operands into the order that the loops read, and back."""
+"""Argument structs of packing: operands into the order that the loops read, and results back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Argument structs of what quantized arrays need besides products."""
+"""Argument structs of the operations on quantized arrays besides products."""
 
 from __future__ import annotations
 

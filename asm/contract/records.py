@@ -1,6 +1,7 @@
 """Structs that kernels share: pieces of arguments, and a row of the table of kernels.
 
-Unlike arguments their members lie as C puts them, some of less than eight bytes.
+Unlike in argument structs, C decides the offsets of the members, and some members have less than
+eight bytes.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ class Record:
     struct : str
         Its name, without the ``struct`` keyword.
     comment : str
-        What it holds, as lines of a C comment; empty for none.
+        Its contents, as lines of a C comment; empty for no comment.
     members : tuple of (str, tuple of str)
         Members in order, those of one type in one declaration.
     size : int, optional
-        Its bytes, which the header asserts, where C and generated code count on them.
+        Size in bytes, which the header asserts; given if C and generated code rely on it.
     """
 
     struct: str
@@ -155,7 +156,7 @@ PANEL = Record(
     size=16,
 )
 
-# What arguments point to.
+# Structs that arguments point to.
 PIECES = (SEGMENT, RUN, STREAM, INSTRUCTION, GEOMETRY, QUANTIZATION, PANEL)
 
 # Arrays of rows that the library holds: pplconv_<name>_table, of pplconv_<name>_count rows.

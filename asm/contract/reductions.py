@@ -1,4 +1,4 @@
-"""Argument structs of what sums over whole rows or columns of a matrix."""
+"""Argument structs of operations that sum over whole rows or columns of a matrix."""
 
 from __future__ import annotations
 

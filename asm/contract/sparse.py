@@ -1,7 +1,7 @@
-"""Argument structs of products with sparse weights: only terms that are not pruned are there.
+"""Argument structs of products with sparse weights: pruned terms are left out.
 
 Weights of a few output channels, a *panel*, are packed as a list of terms in ascending order of k:
-for each k of which the panel has a weight, how many k it lies behind the term before it, and the
+for each k at which the panel has a weight, the distance in k from the previous term, and the
 weights of all its channels. In half precision sums are cut into chains of ``HALF_CHAIN`` terms.
 """
 
@@ -67,7 +67,7 @@ SPARSE_CHANNELS = Contract(
 
 
 def _of(line: str) -> tuple[Field, ...]:
-    """Say where taps of one row after the other, or column, find the input."""
+    """Make the fields that say where the taps of each row, or of each column, find the input."""
     return (
         Field(f"{line}_dilation", INT, f"{line}s of the input from one tap to the next"),
         Field(f"{line}_stride", INT, f"{line}s that lie apart: every so many follow one another"),

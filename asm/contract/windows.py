@@ -1,4 +1,4 @@
-"""Argument structs of what makes each pixel from several: pooling and resampling."""
+"""Argument structs of pooling and resampling, which make each pixel from several."""
 
 from __future__ import annotations
 

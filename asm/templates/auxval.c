@@ -1,5 +1,5 @@
-/* What an Arm system says of itself: a word of the auxiliary vector, and the core's identity.
- * Files of /proc say the same, but below user-mode emulation they describe the host. */
+/* Description of an Arm system: a word of the auxiliary vector, and the core's identity. Files of
+ * /proc hold the same, but under user-mode emulation they describe the host. */
 #include "pplconv_kernels.h"
 
 #if (defined(__aarch64__) || defined(__arm__)) && defined(__linux__)

@@ -1,7 +1,7 @@
 /* bfloat16, the upper half of a float, as it lies in memory, to and from float. Widening is exact;
  * narrowing rounds to the nearest, ties to even. Both are arithmetic on integers, which keeps
- * subnormal numbers whatever flush-to-zero says (the instructions for it do not). NaN keeps its
- * sign and the upper bits of its payload, and becomes quiet when it is narrowed. */
+ * subnormal numbers whatever flush-to-zero says (the machine's conversion instructions do not). NaN
+ * keeps its sign and the upper bits of its payload, and becomes quiet when it is narrowed. */
 #ifndef PPLCONV_BFLOAT_H
 #define PPLCONV_BFLOAT_H
 

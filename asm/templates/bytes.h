@@ -1,6 +1,7 @@
 /* Vectors of 16 bytes, and of 32 where the machine shuffles within both halves, for elements of one
- * or two bytes: interleaving, which transposes, and parts that touch nothing beyond them. What only
- * moves bits has one template for all types of a size: PPLCONV_TYPE_U8 or PPLCONV_TYPE_S16. */
+ * or two bytes: interleaving, which transposes, and parts that touch nothing beyond them. Kernels
+ * that only move bits have one template for all types of a size: PPLCONV_TYPE_U8 or
+ * PPLCONV_TYPE_S16. */
 #ifndef PPLCONV_BYTES_H
 #define PPLCONV_BYTES_H
 
@@ -115,8 +116,7 @@ INLINE void store_part(void *p, piece v, int64_t n) {
     _mm_mask_storeu_epi8(p, (__mmask16)((1u << n) - 1u), v);
 }
 #else
-/* Up to eight bytes by two words that overlap, wherever there are as many bytes as in one of them.
- */
+/* Up to eight bytes: 4 to 7 of them by two words that overlap, 1 to 3 by single bytes. */
 INLINE uint64_t load_word(const void *p, int64_t n) {
     const uint8_t *from = p;
     if (n >= 8) {
@@ -162,9 +162,9 @@ INLINE void store_part(void *p, piece v, int64_t n) {
 }
 #endif
 
-/* One round of a perfect shuffle of `count` pieces. As many rounds as `count` has bits turn rows of
- * items into columns: `count` neighbours, one of each row, lie side by side, and those of the first
- * items come first. Of ITEMS pieces that is the transposition of a square. */
+/* One round of a perfect shuffle of `count` pieces. log2(count) rounds turn rows of items into
+ * columns: `count` items, one of each row, lie side by side, the first items first. For ITEMS
+ * pieces that is the transposition of a square. */
 #define ZIP_ROUND(type, low, high, v, count)                                                       \
     do {                                                                                           \
         type zipped[16];                                                                           \

@@ -1,5 +1,5 @@
 /* Convert rows of an array into scratch, from the storage type to the compute type. They replace
- * what is there, or are added to it. */
+ * the contents of scratch, or are added to them. */
 #include "storage.h"
 
 static inline __attribute__((always_inline)) void

@@ -1,5 +1,5 @@
 /* Convert rows of an array into scratch, between types of one and two bytes and from float to
- * bfloat16. All of it is arithmetic on integers, so that flush-to-zero changes no bit: loops that
+ * bfloat16. All arithmetic is on integers, so that flush-to-zero changes no bit, in loops that
  * compilers turn into vectors. */
 #include <stdint.h>
 
@@ -17,7 +17,7 @@ typedef int8_t from;
 typedef int16_t to;
 static inline to converted(from x) { return (to)x; }
 #elif PPLCONV_TYPE_U8S8 || PPLCONV_TYPE_S8U8
-/* 128 more, or less, is the highest bit the other way round. */
+/* Adding or subtracting 128 flips the highest bit. */
 typedef uint8_t from;
 typedef uint8_t to;
 static inline to converted(from x) { return x ^ 0x80; }

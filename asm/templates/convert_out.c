@@ -1,8 +1,8 @@
-/* Do what is left of the epilogue on rows of scratch, and convert them to rows of an array, from
- * the compute type to the storage type. */
+/* Run the rest of the epilogue on rows of scratch, and convert them to rows of an array, from the
+ * compute type to the storage type. */
 #include "storage.h"
 
-/* What one call's epilogue needs. */
+/* Epilogue of one call. */
 struct epilogue {
     int residual, clip;
     vector low, high;

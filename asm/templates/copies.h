@@ -26,7 +26,7 @@ static inline
             const vector_chars b = *(const vector_chars *)(src + i + STEP);
             const vector_chars c = *(const vector_chars *)(src + i + 2 * STEP);
             const vector_chars d = *(const vector_chars *)(src + i + 3 * STEP);
-            /* Else the compiler would make a call of memcpy. */
+            /* Without this, the compiler would make a call of memcpy. */
             __asm__("" : "+r"(i));
             *(vector_chars *)(dst + i) = a;
             *(vector_chars *)(dst + i + STEP) = b;
@@ -38,7 +38,7 @@ static inline
             __asm__("" : "+r"(i));
             *(vector_chars *)(dst + i) = a;
         }
-        /* The last vector reaches back over what is there already. */
+        /* The last vector reaches back over bytes that are copied already. */
         if (i < n) *(vector_chars *)(dst + n - STEP) = *(const vector_chars *)(src + n - STEP);
         return;
     }

@@ -37,7 +37,7 @@ static void fill_rows(const struct matrix *m) {
     }
 }
 
-/* A block whose rows in dst begin with element (i, j), rows and columns of it. */
+/* Transpose the block of `rows` x `columns` elements that begins with element (i, j). */
 INLINE void transpose_block(const struct matrix *m, int64_t i, int64_t j, int64_t rows,
                             int64_t columns) {
     const char *src = m->src + i * SIZE + j * m->src_cs;
@@ -56,8 +56,8 @@ INLINE void transpose_block(const struct matrix *m, int64_t i, int64_t j, int64_
     }
 }
 
-/* Columns of src are contiguous, and so are rows of dst. Blocks go along the rows of dst; several
- * of them are below one another, as far as a cache line of src reaches. */
+/* Columns of src are contiguous, and so are rows of dst. Blocks go along the rows of dst, several
+ * blocks one below the other, as many as a cache line of src reaches. */
 static void transpose_matrix(const struct matrix *m) {
     enum { TALL = 64 / SIZE > LANES ? 64 / SIZE : LANES };
     if (m->rows < LANES || m->columns < LANES) {
@@ -85,7 +85,7 @@ static void transpose_matrix(const struct matrix *m) {
 INLINE void take_turns(const struct matrix *m, int lines) {
     const char *src = m->src;
     element *dst = (element *)m->dst;
-    /* Of the first two lines, and then of the third among them; for each vector of the result. */
+    /* Indices for each vector of the result: first to mix two lines, then to mix in the third. */
     vector_bits two[3], third[3];
     for (int k = 0; k < lines; k++) {
         for (int i = 0; i < LANES; i++) {

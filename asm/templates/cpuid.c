@@ -1,5 +1,5 @@
-/* The two instructions that tell what the CPU is and what the system lets a program use, and what a
- * program has to ask the system for. */
+/* CPUID, which describes the CPU; XGETBV, which tells the register states that the system lets a
+ * program use; and the request for the states that a program has to ask for. */
 #include "pplconv_kernels.h"
 
 #if defined(__x86_64__)
@@ -8,7 +8,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Linux documentation, arch/x86/xstate, and its asm/prctl.h: older systems' headers lack these. */
+/* Linux documentation, arch/x86/xstate, and its asm/prctl.h. Headers of older systems lack
+ * these. */
 #define REQUEST_PERMISSION 0x1023 /* ARCH_REQ_XCOMP_PERM */
 #define TILE_DATA 18              /* number of the state component */
 #endif

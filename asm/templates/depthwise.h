@@ -1,4 +1,4 @@
-/* What the depthwise kernels share: which taps lie inside the image, and the epilogue. */
+/* Common part of the depthwise kernels: the taps inside the image, and the epilogue. */
 #ifndef PPLCONV_DEPTHWISE_H
 #define PPLCONV_DEPTHWISE_H
 
@@ -68,7 +68,7 @@ INLINE int64_t kept(int64_t i) {
     return i;
 }
 
-/* What happens to sums on their way out. Without a bias, -0 is added, which changes no bit. */
+/* The epilogue. Without a bias, -0 is added, which changes no bit. */
 struct epilogue {
     int residual, low_bound, high_bound;
     vector bias, low, high;

@@ -1,5 +1,5 @@
-/* What the kernels of depthwise convolution of bytes and the packing of their weights share: how
- * four taps at a time are multiplied, and how weights lie for it.
+/* Common part of the depthwise kernels of bytes and of the packing of their weights: how four taps
+ * at a time are multiplied, and the layout of weights for it.
  *
  * QUADS: four bytes of one sum side by side, times four weights of eight bits, one instruction.
  * PAIRS: two words of one sum side by side, times two weights of sixteen bits; a quad is two pairs,
@@ -27,8 +27,8 @@ enum { SIGNED = 0 };
 #define FAST TAPS
 #endif
 
-/* Vectors take bytes of one sign. Those of the other one are turned into it by flipping their
- * highest bit, which adds 128 or subtracts it. */
+/* Vectors take bytes of one signedness. Bytes of the other are converted by flipping their highest
+ * bit, which adds or subtracts 128. */
 #if __ARM_FEATURE_DOTPROD
 typedef int8_t operand;
 enum { FLIPS = !SIGNED, ADDED = -128 };
@@ -49,9 +49,9 @@ INLINE int lines_of(const int size, const int stride) {
 }
 INLINE int quads_of(const int lines) { return (lines + 3) / 4; }
 
-/* Bytes of the weights of one vector of channels: what the sums begin with, then for each column of
- * the kernel, row of the block and quad of lines a vector, or two, of even lines and of odd ones.
- */
+/* Bytes of the weights of one vector of channels: the starting values of the sums, then for each
+ * column of the kernel, row of the block and quad of lines one vector, or two vectors, of even
+ * lines and of odd ones. */
 INLINE int64_t record_of(const int size, const int stride, const int format) {
     const int vectors = size * rows_of(size, stride) * quads_of(lines_of(size, stride));
     return (1 + vectors * (format == PAIRS ? 2 : 1)) * PPLCONV_VECTOR_BYTES;
@@ -68,7 +68,7 @@ static inline int square_size(const struct pplconv_geometry *g, int64_t multipli
 /* The first words of a unit, and of a channel of depthwise_bytes_pixels. Weights follow. */
 struct packed {
     int32_t format;
-    int32_t start; /* of a channel: what its sums begin with */
+    int32_t start; /* of a channel: the starting value of its sums */
 };
 
 #endif

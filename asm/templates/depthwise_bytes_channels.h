@@ -12,7 +12,7 @@ struct call {
     int64_t src_rs, src_ps, dst_rs, dst_ps;
     int64_t row_end, column, columns; /* of the outputs */
     int64_t multiplier, phase;
-    uint8_t pad[UNIT]; /* what stands for pixels beside the image: their zero, in each channel */
+    uint8_t pad[UNIT]; /* a pixel of padding: the input's zero in each channel */
 };
 
 #endif

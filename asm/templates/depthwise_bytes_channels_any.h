@@ -5,7 +5,7 @@
 
 #include "depthwise_bytes_channels.h"
 
-/* What a tap reads, in the order of its output channels. */
+/* Add the products of one tap, in the order of its output channels. */
 INLINE void add_tap(int32_t *sum, const item *x, const int16_t *w, int64_t n, int64_t multiplier,
                     const uint16_t *lane) {
     if (multiplier == 1) {

@@ -1,7 +1,7 @@
 /* Depthwise convolution of channels-last bytes with a square kernel: a row of outputs, or two, of
- * some vectors of channels, column by column. Of each column of the image the bytes of four lines
- * are interleaved once, for all the outputs that see them: so many as stay in registers. Beside the
- * image are pixels that are zero, as the array means it. */
+ * some vectors of channels, column by column. The bytes of four lines of each column of the image
+ * are interleaved once, for all the outputs that see them; the sums of these outputs stay in
+ * registers. Pixels of padding hold the array's zero point. */
 #ifndef PPLCONV_DEPTHWISE_BYTES_CHANNELS_SQUARE_H
 #define PPLCONV_DEPTHWISE_BYTES_CHANNELS_SQUARE_H
 
@@ -76,7 +76,7 @@ INLINE void take_column(sums sum, struct lines *l, const uint8_t *weights, int i
     }
     UNROLL for (int i = 0; i < lines; i++)
         l->at[i] += l->step[i];
-    /* Sums are to have the registers: weights of the column before are not kept for this one. */
+    /* Keep the registers for sums: weights of the last column must not stay in them. */
     __asm__("" : "+r"(weights));
     UNROLL for (int v = 0; v < vectors; v++) {
         UNROLL for (int k = 0; k < quads; k++) {
@@ -119,7 +119,8 @@ INLINE void strip(const struct call *s, const uint8_t *weights, int64_t channel,
         l.at[i] = here ? s->src + y * s->src_rs + x * s->src_ps + channel : s->pad;
         l.step[i] = here ? s->src_ps : 0;
     }
-    /* Where there is no second row, its sums are stored before those of the first, and there. */
+    /* If there is no second row, its sums are stored in the first row's place, which the first
+     * row's outputs then overwrite. */
     char *to = s->dst + row * s->dst_rs + s->column * dst_ps + channel * 4;
     const int64_t second = exist > 1 ? s->dst_rs : 0;
     sums sum;
@@ -165,7 +166,7 @@ typedef void strip_function(const struct call *s, const uint8_t *weights, int64_
     STRIP(size, stride, 2, 0)                                                                      \
     STRIP(size, stride, 4, 0)
 
-/* Channels 0 .. n - 1 of a unit: as many vectors at once as have their sums in registers, at most
+/* Channels 0 .. n - 1 of a unit: as many vectors at once as registers can hold sums for, at most
  * `most`. */
 INLINE void square(const struct call *call, const void *unit, int64_t channel, int64_t n,
                    int64_t row, strip_function *few, strip_function *one, strip_function *two,

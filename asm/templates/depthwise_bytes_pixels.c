@@ -11,7 +11,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const int zero = ((int)a->x_zero & 0xff) ^ (FLIPS ? 0x80 : 0);
     const struct packed *weights = a->weights;
     const int64_t channels = a->rows > 0 && g.ow > 0 ? a->channels : 0;
-    /* What no plane is copied to keeps it for all of them. */
+    /* Planes are copied into the middle only: the padding stays the same for all of them. */
     if (channels > 0) memset(a->slab, zero, (size_t)(lines * a->slab_rs));
     for (int64_t channel = 0, next = 0; channel < channels; channel++) {
         if (channel == next) {

@@ -4,14 +4,14 @@
 
 #include "depthwise_bytes.h"
 
-/* The lines of a plane that some rows of the output see, padded: nothing that reads them need know
- * where the image ends. */
+/* The lines of a plane that some rows of the output see, padded, so that loops need not know where
+ * the image ends. */
 struct slab {
     const uint8_t *data;
     int64_t rs;
 };
 
-/* Copy n bytes, flipped where vectors take those of the other sign. */
+/* Copy n bytes; flip their highest bit where vectors take bytes of the other signedness. */
 static inline void copy_flipped(uint8_t *dst, const uint8_t *src, int64_t n) {
     typedef uint8_t sixteen __attribute__((vector_size(16), aligned(1), may_alias));
     const uint8_t flip = FLIPS ? 0x80 : 0;
@@ -25,7 +25,7 @@ static inline void copy_flipped(uint8_t *dst, const uint8_t *src, int64_t n) {
     for (int64_t i = 0; i < n; i++) dst[i] = src[i] ^ flip;
 }
 
-/* Where a plane's bytes go in the slab: the same place for all planes. */
+/* Place of a plane's bytes in the slab, the same for all planes. */
 struct inset {
     struct range lines; /* of the image */
     int64_t columns, to,

@@ -36,8 +36,8 @@ INLINE void block(const struct slab *s, int32_t *dst, int64_t ow, const words *w
         store_words(dst + r * ow, sum[r]);
 }
 
-/* All columns of `rows` rows. Whole vectors are stored: what lies beyond a narrow row is the next
- * one, which comes after; the last vector of a wide row reaches back. */
+/* All columns of `rows` rows. Whole vectors are stored: the vector of a narrow row writes into the
+ * next row, which is stored after it; the last vector of a wide row reaches back. */
 INLINE void across(const struct slab *slab, int32_t *dst, int64_t ow, const words *w, words start,
                    const int size, const int stride, const int rows) {
     for (int64_t i = 0; i < ow; i += LANES) {

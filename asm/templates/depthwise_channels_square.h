@@ -9,14 +9,14 @@
 
 enum { ROWS = 2, COLUMNS = 4, LARGEST_SIZE = 7 };
 
-/* Which of `count` neighbours from `start` on lie inside 0 .. size - 1, one bit each. */
+/* One bit for each of `count` neighbours from `start` on: set if it lies inside 0 .. size - 1. */
 static inline uint32_t inside_bits(int64_t start, int count, int64_t size) {
     uint32_t bits = 0;
     for (int i = 0; i < count; i++) bits |= (uint32_t)(start + i >= 0 && start + i < size) << i;
     return bits;
 }
 
-/* A block of outputs: where it is, and what of it exists. */
+/* A block of outputs: its position, and how many of its rows and columns exist. */
 struct block {
     int64_t row, column;
     int rows, columns;              /* that exist */
@@ -124,7 +124,7 @@ INLINE int square_step(const struct call *s, struct block *b, int64_t begin, int
         square_block(s, b, begin, end, size, stride, columns, left, right, 0, tail);               \
         return columns;                                                                            \
     }
-    /* Three and three, or three and what is left, are less work than four and what is left. */
+    /* For five or six columns, three and the rest are less work than four and the rest. */
     if (!tail && todo > 3 && todo != 5 && todo != 6) {
         BLOCK(4, 0, 0)
         BLOCK(4, pad, 0)

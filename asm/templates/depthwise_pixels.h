@@ -1,4 +1,4 @@
-/* One call of depthwise_pixels, as its loops hold it, and what its vectors are made of. */
+/* One call of depthwise_pixels, as its loops hold it, and the loads of its vectors. */
 #ifndef PPLCONV_DEPTHWISE_PIXELS_H
 #define PPLCONV_DEPTHWISE_PIXELS_H
 
@@ -9,7 +9,7 @@
 struct planes {
     struct pplconv_geometry g;
     struct epilogue epilogue;
-    int plain; /* but for a bias, sums are the outputs */
+    int plain; /* the epilogue is at most a bias */
     const element *src, *residual, *weights, *bias;
     element *dst;
     int64_t src_cs, dst_cs, residual_cs; /* bytes */

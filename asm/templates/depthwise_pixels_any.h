@@ -14,7 +14,7 @@ INLINE vector load_tap(const element *p, struct range lanes, int64_t stride) {
         return load_between(p, lanes.begin, lanes.end);
     }
     if (stride == 2) {
-        /* Up to the last element that is wanted, not to the one after it. */
+        /* End at the last wanted element: the one after it may be outside. */
         const int64_t begin = 2 * lanes.begin, end = 2 * lanes.end - 1;
         return every_second(load_between(p, begin, end),
                             load_between(p + LANES, begin - LANES, end - LANES), 0);

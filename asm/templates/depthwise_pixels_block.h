@@ -14,7 +14,7 @@ enum { BLOCK_ROWS = 6, BLOCK_VECTORS = 4 };
 enum { BLOCK_ROWS = 4, BLOCK_VECTORS = 3 };
 #endif
 
-/* Of a block's lines, what stays in L2 from one block of rows to the next. */
+/* Bytes of a block's lines that stay in L2 from one block of rows to the next. */
 enum { BAND_BYTES = 8192 };
 
 /* Rows low .. high of a block take a line: `weights` are those of row `low`, and those of the next

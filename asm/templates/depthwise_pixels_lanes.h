@@ -5,7 +5,7 @@
 
 #include "depthwise_pixels.h"
 
-/* What of a vector lies inside a row of the image. */
+/* The part of a vector that lies inside a row of the image. */
 #if PPLCONV_NEON
 typedef struct window reach;
 INLINE reach reach_at(int64_t start, int64_t size) { return window_at(start, size); }
@@ -60,7 +60,7 @@ INLINE void store_halves(element *a, element *b, vector v, int64_t n, int whole)
     }
 }
 
-/* Four elements, as far as the mask has them; what follows in the vector is of no account. */
+/* Four elements, as far as the mask has them; later lanes of the vector do not matter. */
 INLINE vector load_four(const element *p, lane_mask m) {
 #if PPLCONV_F64
     return (vector)_mm512_castpd256_pd512(_mm256_maskz_loadu_pd((__mmask8)(m & 15), p));
@@ -84,12 +84,12 @@ INLINE void store_halves(element *a, element *b, vector v, int64_t n, int whole)
 }
 #endif
 
-/* At stride 2, sums of long vectors are in an order that every second element of two vectors comes
- * in by one shuffle within 16 bytes, such as 0 1 4 5 2 3 6 7, until `in_order`. */
+/* At stride 2, one shuffle within 16 bytes takes every second element of two long vectors. It
+ * leaves an order such as 0 1 4 5 2 3 6 7, which the sums keep until `in_order`. */
 #define GROUP (16 / (int)sizeof(element))
 #define HALF (GROUP / 2)
 
-/* Which output lane i of a sum is, and where output i is. */
+/* Output that lane i of a sum holds, and lane that holds output i. */
 INLINE int output_in(const int i) {
     return i / GROUP * HALF + i % HALF + (i % GROUP < HALF ? 0 : LANES / 2);
 }

@@ -4,8 +4,8 @@
 
 #include "depthwise_pixels_strip.h"
 
-/* What the strips of a plane share, or those of some planes, is to stay in L1 meanwhile. What they
- * store counts only where several planes go together. */
+/* The lines that the strips of a plane, or of several planes, share are to stay in L1 meanwhile.
+ * Stored outputs count only where several planes go together. */
 enum { NEAR_BYTES = 32768, LEAST_ROWS = 8 };
 
 typedef void strip_function(const struct planes *s, const struct strip *c, int64_t begin,

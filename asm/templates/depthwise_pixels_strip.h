@@ -15,7 +15,7 @@ enum { MULTIPLIES_BY_LANE = 1 };
 enum { MULTIPLIES_BY_LANE = 0 };
 #endif
 
-/* What strips of all planes have in common, which is worked out once. */
+/* Values that strips of all planes share, computed once. */
 struct strip {
     /* Columns. */
     int64_t column, start, count; /* first output, the input of its tap 0, lanes that exist */
@@ -23,7 +23,7 @@ struct strip {
     int inside; /* one plane, all lanes exist, and whole vectors are loaded from the image only */
     lane_mask second;            /* of two planes, the lanes of the second */
     lane_mask tap[LARGEST_SIZE]; /* lanes whose tap is not beside the image */
-    vector none[LARGEST_SIZE];   /* what stands for the weight in the others */
+    vector none[LARGEST_SIZE];   /* replaces the weight in the other lanes */
     reach exist, low[LARGEST_SIZE], high[LARGEST_SIZE], more;
     /* Rows. */
     int64_t row, end;        /* first, one after the last */
@@ -44,7 +44,7 @@ struct reaches {
     reach low[LARGEST_SIZE], high[LARGEST_SIZE], more;
 };
 
-/* Output rows of which a line begins the sum of one and goes on with those before it. */
+/* Output rows with sums under way: a line begins the sum of one row and is added to the others. */
 INLINE int rows_at_once(const int size, const int stride) { return (size + stride - 1) / stride; }
 
 INLINE void set_columns(struct strip *c, const struct pplconv_geometry *g, int64_t column,
@@ -75,21 +75,23 @@ INLINE void set_rows(struct strip *c, const struct pplconv_geometry *g, int64_t 
     c->row = row;
     c->end = end;
     c->line = row * stride - g->pad_top;
-    /* Where a caller has but these lines in memory, there are no others to be read. */
+    /* A caller may have only these lines in memory, so no others are read. */
     c->bottom = least(g->ih, (end - 1) * stride - g->pad_top + size);
     c->src = c->line * g->iw + c->start;
     c->dst = row * g->ow + c->column;
     /* The sum of row r ends in the lines r * stride + ahead .. r * stride + ahead + stride - 1. */
     const int64_t ahead = (live - 1) * stride - g->pad_top;
     const int64_t last = c->bottom - ahead - stride;
-    /* What a vector stores beyond its row is stored again, as the beginning of the next. */
+    /* Lanes that a vector stores beyond its row are stored again, as the beginning of the next
+     * row. */
     c->whole_end = least(end - c->beyond, last < 0 ? 0 : last / stride + 1);
     const int64_t first = most(row, steps_to(ahead, stride, 0));
     const int64_t turns = most(c->whole_end - first, 0) / live;
     c->turn = turns ? c->whole_end - turns * live : end;
 }
 
-/* What tap k of each lane reads in one line of the image, or taps k and k + 1 at stride 2. */
+/* The elements that tap k of each lane reads in one line of the image; at stride 2, taps k and
+ * k + 1. */
 INLINE void load_taps(vector *x, const element *p, int64_t next, const struct strip *c,
                       const struct reaches *r, const int k, const int stride, const int edge,
                       const int planes) {
@@ -121,8 +123,8 @@ INLINE void load_taps(vector *x, const element *p, int64_t next, const struct st
     x[k + 1] = every_second_of(a, b, 1);
 }
 
-/* A line of the image. It begins the sum of one row, sum[newest], or is the i-th that this sum
- * reads, and goes on with those of the rows before, which follow it in `sum`. */
+/* Add a line of the image. It is the i-th line of the row sum[newest]; the first line begins the
+ * sum. It is also added to the sums of the rows before, which follow in `sum`. */
 INLINE void add_line(vector *sum, const vector *w, const element *p, int64_t next,
                      const struct strip *c, const struct reaches *r, const int newest, const int i,
                      const int size, const int stride, const int edge, const int planes) {

@@ -3,7 +3,7 @@
 
 INLINE vector dequantized(words q, vector scale, words zero) { return to_float(q - zero) * scale; }
 
-/* Scale and zero of each column, or one for all of the row. */
+/* Each column has its own scale and zero, or the whole row shares one pair. */
 INLINE void dequantize_row(const stored *src, float *dst, const float *scale, const int32_t *zero,
                            int64_t columns, const int by_column) {
     const vector one_scale = by_column ? splat(1) : splat(*scale);

@@ -1,6 +1,6 @@
-/* Direct sums in place of those that Winograd's transforms made infinite or NaN: in vectors of
- * output channels, whose weights are gathered as they lie, for those pixels of a tile that need
- * it. This is rare, so nothing is packed for it. */
+/* Direct sums in place of outputs that Winograd's transforms made infinite or NaN. Vectors run over
+ * output channels, and only the pixels of a tile that need it are computed. This is rare, so
+ * nothing is packed for it: weights are gathered from their array. */
 #if PPLCONV_F64
 #include "lanes.h"
 #else
@@ -11,7 +11,7 @@
 
 enum { MOST_PIXELS = 6, MOST_TAPS = 5 };
 
-/* A pixel that needs it: the lanes that do, the taps that are inside the image, and its sum. */
+/* A pixel to compute again: its wanted lanes, its taps inside the image, and its sum. */
 struct pixel {
     vector_bits wanted;
     vector sum;
@@ -21,7 +21,7 @@ struct pixel {
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* One number of the arrays, in every lane. Weights may be those of a file, which lie anywhere. */
+/* One number of the arrays, in every lane. Weights mapped from a file may be unaligned. */
 INLINE vector everywhere(const char *from, int halves) {
     const vector zero = {0};
     element number;
@@ -37,7 +37,7 @@ INLINE vector everywhere(const char *from, int halves) {
     return zero + number;
 }
 
-/* The taps of one input channel for a vector of output channels, zeros behind the last of these. */
+/* The taps of one input channel for a vector of output channels, zeros behind the last channel. */
 INLINE void gather(const char *from, int64_t filter, int64_t taps, int64_t channels, int halves,
                    vector *weights) {
     element lines[MOST_TAPS * MOST_TAPS][LANES];
@@ -76,7 +76,7 @@ INLINE void add_channels(const struct pplconv_direct_sums_args *a, int64_t first
     }
 }
 
-/* List the pixels that have lanes which are infinite or NaN, in one vector of output channels. */
+/* List the pixels with infinite or NaN lanes in one vector of output channels. */
 static int64_t find_pixels(const struct pplconv_direct_sums_args *a, int64_t first,
                            int64_t channels, struct pixel *pixels) {
     const vector zero = {0};
@@ -85,7 +85,7 @@ static int64_t find_pixels(const struct pplconv_direct_sums_args *a, int64_t fir
         for (int64_t c = 0; c < a->columns; c++) {
             const int64_t at = r * a->sums_rs + c * a->sums_ps;
             const vector v = load_lanes(AT_CONST(element, a->sums, at) + first, channels);
-            /* What is finite less itself is zero, and anything else is NaN. */
+            /* x - x is zero for finite x, and NaN for any other. */
             const vector_bits wanted = ~(vector_bits)(v - v == zero);
             element_bits any = 0;
             for (int i = 0; i < LANES; i++) any |= wanted[i];
@@ -106,7 +106,7 @@ static int64_t find_pixels(const struct pplconv_direct_sums_args *a, int64_t fir
     return count;
 }
 
-/* The epilogue of one pixel, and the store of those of its lanes that are wanted. */
+/* The epilogue of one pixel, and the store of its wanted lanes. */
 static void store_pixel(const struct pplconv_direct_sums_args *a, int64_t first, int64_t channels,
                         const struct pixel *p) {
     const int64_t offset = first * (int64_t)sizeof(element);

@@ -1,6 +1,6 @@
-/* Programs for every element, interpreted a chunk of columns at a time: each instruction works on
- * some vectors in a row, so that choosing what it does costs little beside doing it, and what lies
- * between two instructions never leaves the core's first cache. */
+/* Programs for every element, interpreted a chunk of columns at a time. Each instruction works on
+ * several vectors in a row, so that its dispatch costs little beside its work, and intermediate
+ * results never leave L1. */
 #include <math.h>
 
 #include "curves.h"
@@ -100,7 +100,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     for (int64_t i = 0; i < rows; i++) {
         for (int64_t k = 0; k < a->input_count; k++) {
             const struct pplconv_stream *s = inputs + k;
-            /* What is the same for all rows is still there. */
+            /* An input that is the same for all rows is filled in once. */
             if (!s->step && (i == 0 || s->rs))
                 fill(registers + s->reg, AT_CONST(storage, s->data, i * s->rs));
         }

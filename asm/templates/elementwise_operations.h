@@ -1,4 +1,4 @@
-/* What instructions of element-wise programs compute of whole vectors. */
+/* Instructions of element-wise programs, on whole vectors. */
 #ifndef PPLCONV_ELEMENTWISE_OPERATIONS_H
 #define PPLCONV_ELEMENTWISE_OPERATIONS_H
 
@@ -31,7 +31,7 @@ static inline vector absolute(vector x) {
     return (vector)((vector_bits)x & ~(vector_bits)sign);
 }
 
-/* Near zero by its series: sigmoid would round away what is left there. */
+/* Near zero by its series: by way of sigmoid, the result would be lost to rounding. */
 static inline vector hyperbolic_tangent(vector x) {
 #if PPLCONV_F64
     for (int64_t j = 0; j < LANES; j++) x[j] = tanh(x[j]);
@@ -101,9 +101,8 @@ static inline vector softplus(vector x) {
 }
 
 /* With e = exp(x), tanh(log(1 + e)) = (e * e + 2 * e) / (e * e + 2 * e + 2). Above zero both are
- * divided by e * e, which may be infinite. Far below zero e is subnormal where x * e is not, so
- * that it is computed of x + FAR, which is exact between -2 * FAR and -FAR / 2, and x * e is
- * scaled. */
+ * divided by e * e, which may be infinite. Far below zero e is subnormal where x * e is not. There
+ * e is computed from x + far, which is exact between -2 * far and -far / 2, and x * e is scaled. */
 static inline vector mish(vector x) {
 #if PPLCONV_F64
     const element far = 512, scale = 4.377491037053051e-223; /* exp(-far) */
@@ -139,7 +138,7 @@ static inline vector square_root(vector x) {
 #endif
 }
 
-/* name, what it computes of x, y and z. Of these a program has often one alone. */
+/* Name, and result for x, y and z. Many programs consist of one of these instructions. */
 #define STRAIGHT_OPERATIONS(X)                                                                     \
     X(ADD, x + y)                                                                                  \
     X(SUBTRACT, x - y)                                                                             \

@@ -1,5 +1,5 @@
-/* Sums of pixels times taps in integers of any length, rounded once: for the few results that sums
- * in floating point leave open.
+/* Sums of pixels times taps in integers of any length, rounded once: for the few results whose
+ * rounding the sums in floating point cannot decide.
  *
  * Numbers are digits of 24 bits, the lowest first: a tap has up to four, a pixel at most 17 bits.
  * So products are short, and millions of them are added before digits are carried. */
@@ -8,11 +8,11 @@
 enum {
     BITS = 24,
     MASK = (1 << BITS) - 1,
-    /* The exponent, as double has it, of numbers whose last bit is worth one; taps without
-     * fractions are taken as if they had such. */
+    /* Exponent field of a double whose last bit is worth one. It is the upper limit of the lowest
+     * exponent, so that taps without fractions use units of one. */
     ONE = 1075,
     TAP_DIGITS = 4,
-    /* What carries take beyond the highest tap. */
+    /* Digits for the highest tap and for the carries beyond it. */
     MORE = TAP_DIGITS + 3,
     LIMBS = PPLCONV_EXACT_LIMBS,
     /* Products between two carries: each adds less than 2^40, and 2^50 for a row of sums. */
@@ -20,7 +20,7 @@ enum {
     MOST_ROWS = 1 << 11,
 };
 
-/* Exponents of taps, as double has them, and from the lowest to the highest one. */
+/* Exponent fields of the taps: the lowest, and the span to the highest; digits of their sums. */
 struct range {
     int64_t lowest, digits, span;
 };
@@ -54,7 +54,7 @@ static struct range range_of(const double *taps, int64_t count) {
     return r;
 }
 
-/* Comparisons are of bits: zeros would be subnormal numbers as well. */
+/* Bits are compared, since flush-to-zero would make subnormal numbers compare equal to zero. */
 static struct tap digits_of(double tap, int64_t lowest) {
     uint64_t bits;
     memcpy(&bits, &tap, sizeof bits);
@@ -84,7 +84,8 @@ static void carry(int64_t *sum, int64_t digits) {
     sum[digits - 1] += carried;
 }
 
-/* Gives the products since digits were carried, of which `since` are before these. */
+/* Returns the number of products since digits were carried; `since` of them came before this
+ * row. */
 static int64_t add_row(int64_t *sum, int64_t digits, const element *pixels, int64_t step,
                        const double *taps, int64_t count, int64_t lowest, int64_t since) {
     for (int64_t i = 0; i < count; i++) {
@@ -164,8 +165,8 @@ static void whole_kernels(const struct pplconv_exact_sums_args *a) {
 typedef __int128 wide;
 
 enum {
-    /* Taps of a column and sums of a row are two and three numbers of so many bits; taps of a row
-     * are four, of which the products with pixels are added in 64 bits. */
+    /* A tap of a column is two numbers of LIMB bits, a sum of a row three. A tap of a row is four
+     * numbers of PART bits, whose products with pixels are added in 64 bits. */
     LIMB = 58,
     PART = 32,
     ROW_LIMBS = 3,
@@ -210,8 +211,8 @@ static int are_same(const element *a, const element *b, int64_t count, int64_t s
     return 1;
 }
 
-/* What separable_kernels does, without digits in memory. Windows whose rows are all alike, as areas
- * of one value and stripes have them, are summed up once in a column. */
+/* The same as separable_kernels, without digits in memory. Windows whose rows are all alike (areas
+ * of one value, stripes) are summed up once in a column. */
 static void short_kernels(const struct pplconv_exact_sums_args *a, struct range vertical,
                           struct range horizontal) {
     const double *down = a->taps, *across = down + a->rows;
@@ -282,7 +283,7 @@ static void short_kernels(const struct pplconv_exact_sums_args *a, struct range 
 }
 #endif
 
-/* Sums of rows are kept while results of one column see them. */
+/* Sums of rows are kept as long as results of one column use them. */
 static void separable_kernels(const struct pplconv_exact_sums_args *a) {
     const double *down = a->taps, *across = down + a->rows;
     const int64_t *open = a->open;

@@ -64,8 +64,8 @@ static inline vector bounded_exponential(vector x, vector low) {
     return (vector)(above & (vector_bits)scaled(p, n, sum));
 }
 
-/* exp(x) of any x, within a rounding error and a half: infinity and zero where it leaves the range
- * of the type, subnormal numbers as far as the machine has them, NaN for NaN. */
+/* exp(x) of any x, within one and a half rounding errors: infinity or zero outside the range of the
+ * type, subnormal numbers if the machine's mode has them, NaN for NaN. */
 static inline vector exponential(vector x) {
     const vector zero = {0};
     return bounded_exponential(at_most(x, zero + EXP_LIMIT), zero);

@@ -68,7 +68,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     }
 
 #if PPLCONV_INTEGERS
-    /* What else there is to do is up to `requantize`. */
+    /* `requantize` does the rest of the epilogue. */
     for (int m = 0; m < MR; m++) store_row(g, m, acc[m]);
 #else
     finish_tile(g, acc);

@@ -1,6 +1,6 @@
 /* The edges of a GEMM tile in portable C: C into vectors, the epilogue, and the one store.
- * Besides the names of template.h it wants MR and NR, and PPLCONV_TILE_ARGS where a tile is not
- * GEMM's: a struct whose members have the names of that one's. */
+ * Besides the names of template.h it wants MR and NR. A tile of another operation than GEMM defines
+ * PPLCONV_TILE_ARGS: a struct whose members have the names of GEMM's members. */
 #ifndef PPLCONV_GEMM_TILE_H
 #define PPLCONV_GEMM_TILE_H
 
@@ -20,7 +20,7 @@ static inline size_t bytes_within(int64_t n, int j) {
     return (size_t)(lanes < 0 ? 0 : lanes < LANES ? lanes : LANES) * sizeof(element);
 }
 
-/* What sums start from: zero, or C. */
+/* Start the sums from zero or from C. */
 static inline void load_tile(const tile_args *g, vector acc[MR][VECTORS]) {
     for (int m = 0; m < MR; m++) {
         for (int j = 0; j < VECTORS; j++) {

@@ -258,9 +258,9 @@ static inline void copy_lanes(element *dst, const element *src, int64_t n) {
     store_lanes(dst, load_lanes(src, n), n);
 }
 
-/* The same as load_lanes and store_lanes for tails that few calls have, in kernels with many places
- * for them: where lanes go one by one, the loop is one function instead of a copy in each place,
- * most of which the compiler took long for. */
+/* The same as load_lanes and store_lanes, for rare tails in kernels that have many of them. Where
+ * lanes go one by one, the loop is one function instead of many copies, which took the compiler
+ * long. */
 #if PPLCONV_VECTOR_BYTES == 16 && !PPLCONV_NEON
 #define SELDOM static __attribute__((noinline, unused))
 #else
@@ -269,8 +269,8 @@ static inline void copy_lanes(element *dst, const element *src, int64_t n) {
 SELDOM vector load_tail(const element *p, int64_t n) { return load_lanes(p, n); }
 SELDOM void store_tail(element *p, vector v, int64_t n) { store_lanes(p, v, n); }
 
-/* Whether a part of a vector takes more stores than a whole one. Then the end of a row is a whole
- * one that reaches back. NEON would have it so, too, where nobody has measured it. */
+/* Whether a part of a vector takes more stores than a whole vector. If so, the end of a row is a
+ * whole vector that reaches back. NEON takes more stores too, but nobody has measured it there. */
 enum { PREFER_WHOLE = PPLCONV_VECTOR_BYTES == 32 };
 
 /* Zeros in n elements. */

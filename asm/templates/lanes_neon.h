@@ -20,7 +20,7 @@ typedef float32x4_t neon_vector;
 #endif
 
 #if !defined(__aarch64__)
-/* What 32-bit Arm does with two registers, or gives in pairs, by the names of AArch64. */
+/* Functions of AArch64 for 32-bit Arm, which takes two registers or returns pairs. */
 static inline uint8x16_t vqtbl1q_u8(uint8x16_t table, uint8x16_t index) {
     const uint8x8x2_t t = {{vget_low_u8(table), vget_high_u8(table)}};
     return vcombine_u8(vtbl2_u8(t, vget_low_u8(index)), vtbl2_u8(t, vget_high_u8(index)));
@@ -155,8 +155,8 @@ static inline void store_lanes(element *p, vector v, int64_t n) {
 #endif
 }
 
-/* For tbl: each lane takes the one `lanes` further up, or zero where there is none;
- * -LANES <= lanes <= LANES. */
+/* Index for tbl: each lane takes the value of the lane `lanes` further up, or zero if there is
+ * none; -LANES <= lanes <= LANES. */
 static inline uint8x16_t moving(int64_t lanes) {
     const uint8x16_t byte = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     return vaddq_u8(byte, vdupq_n_u8((uint8_t)(lanes * (int64_t)sizeof(element))));

@@ -1,6 +1,6 @@
-/* Layer normalization: three passes over each row, which lies in L1 after the first. The second one
- * sums squared differences from the mean: of the squares alone, less that of the mean, nothing
- * would be left where the mean is large. */
+/* Layer normalization: three passes over each row, which lies in L1 after the first. The second
+ * pass sums squared differences from the mean. The mean of the squares less the square of the mean
+ * would cancel where the mean is large. */
 #include "row_tools.h"
 
 struct normal {

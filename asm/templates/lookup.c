@@ -1,4 +1,4 @@
-/* Bytes by a table of 256: what an element-wise function of one quantized array comes to. */
+/* Bytes through a table of 256: any element-wise function of one quantized array. */
 #include "lookup.h"
 
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {

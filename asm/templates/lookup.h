@@ -1,5 +1,5 @@
-/* Tables of 256 bytes, looked up for as many bytes as `quads` have, where a level has the shuffles
- * to do it in registers. */
+/* Look up all bytes of a `quads` in a table of 256 bytes, on levels whose shuffles can do it in
+ * registers. */
 #ifndef PPLCONV_LOOKUP_H
 #define PPLCONV_LOOKUP_H
 
@@ -9,9 +9,9 @@
 
 #if PPLCONV_VECTOR_BYTES == 64
 
-/* Shuffles of words have 64 of them to choose from, half a table. Those of even and of odd bytes
- * are two: six bits of a byte choose a word, the topmost a half of the table, the lowest a byte of
- * the word. */
+/* A shuffle of words chooses from 64 words, half a table. Even and odd bytes take a shuffle each:
+ * six bits of a byte choose a word, the highest bit chooses the half of the table, and the lowest
+ * bit the byte of the word. */
 INLINE __m512i looked_up_words(const uint8_t *table, __m512i index, __mmask32 upper) {
     const __m512i *t = (const __m512i *)(const void *)table;
     const __m512i low =
@@ -31,8 +31,9 @@ INLINE quads looked_up(const uint8_t *table, quads b) {
 
 #elif PPLCONV_VECTOR_BYTES == 32
 
-/* The lower half of a byte chooses from each row of 16; each bit of the upper half from two of what
- * is left, as the sign of what it is shifted to. Bits that come from the next byte end below it. */
+/* The lower half of a byte chooses from each row of 16. Each bit of the upper half halves the
+ * remaining candidates: it is shifted to the sign bit, by which a blend chooses. Bits shifted in
+ * from the next byte stay below the sign. */
 INLINE quads looked_up(const uint8_t *table, quads b) {
     const __m256i low = _mm256_and_si256(b, _mm256_set1_epi8(15));
     const __m256i choice[4] = {_mm256_slli_epi16(b, 3), _mm256_slli_epi16(b, 2),
@@ -51,7 +52,7 @@ INLINE quads looked_up(const uint8_t *table, quads b) {
 
 #else
 
-/* Indices beyond a quarter of the table leave what the others have found. */
+/* Indices outside a quarter of the table leave the bytes that other quarters have found. */
 INLINE quads looked_up(const uint8_t *table, quads b) {
     uint8x16_t found = vdupq_n_u8(0);
     UNROLL for (int part = 0; part < 4; part++) {

@@ -1,15 +1,15 @@
 /* The last steps of sums on their way to bytes, where a level has instructions that saturate: the
- * clamp and the zero point follow the rounding. That gives what the clamp before the rounding
- * gives, since rounding, adding and saturating keep the order of numbers: what is between the
- * bounds stays between what becomes of the bounds. So both are done for two or four numbers in a
- * lane. */
+ * clamp and the zero point follow the rounding. The result equals that of a clamp before the
+ * rounding, since rounding, adding and saturating keep the order of numbers: a number between the
+ * bounds stays between the converted bounds. So clamp and zero point are applied to two or four
+ * numbers in a lane. */
 #ifndef PPLCONV_NARROW_H
 #define PPLCONV_NARROW_H
 
 #include "words.h"
 
-/* The largest float that is an int32. What is above it the instructions of x86 take for the least
- * integer, as they do what is too small; those of Arm saturate. */
+/* The largest float that is an int32. The instructions of x86 convert larger numbers to the least
+ * integer, as they do numbers that are too small; those of Arm saturate. */
 enum { LARGEST_WORD = 0x7fffff80 };
 
 #if PPLCONV_VECTOR_BYTES == 64
@@ -91,7 +91,7 @@ INLINE void store_quarter(stored *p, quads b, const int quarter, int64_t n) {
 
 #endif
 
-/* What is the same for all elements of a call: zero, and what becomes of the bounds. */
+/* Values shared by all elements of a call: zero, and the converted bounds. */
 struct ends {
     pairs zero;
     quads low, high;

@@ -58,8 +58,8 @@ static void pack_row(const struct pplconv_pack_channels_args *a, const char *src
     const int64_t size = sizeof(element), src_cs = a->src_cs, dst_ps = a->dst_ps;
     const int64_t length = a->fill > LANES ? CHUNK : columns;
     for (int64_t chunk = 0; chunk < columns; chunk += length) {
-        /* The last block of a row reaches back rather than being a part: the same is written
-         * twice. So does a chunk that is no whole block. */
+        /* The last block of a row reaches back instead of being a part; the same values are
+         * written twice. A chunk that is no whole block does the same. */
         const int64_t end = least(chunk + length, columns);
         const int64_t begin = end - chunk < LANES && columns >= LANES ? columns - LANES : chunk;
         for (int64_t c = 0; c < a->fill; c += LANES) {

@@ -39,8 +39,8 @@ INLINE piece half_of(planes v, int half) {
 enum { HALVES = 1 };
 #endif
 
-/* Pixels of a block; and those for which all blocks of channels are packed before the next pixels,
- * so that lines of the planes are read as a whole. */
+/* Pixels of a block; and pixels of a chunk, for which all blocks of channels are packed before the
+ * next pixels, so that whole cache lines of the planes are read. */
 enum { PIXELS = HALVES * ITEMS, CHUNK = 64 / SIZE };
 
 /* `pixels` of up to ITEMS channels, of which `fill` items are written. */
@@ -96,7 +96,7 @@ static void pack_row(const struct pplconv_pack_channels_args *a, const char *src
             const char *from = src + (channels ? c * a->src_cs : 0);
             char *to = dst + c * SIZE;
             for (int64_t i = chunk; i < end; i += PIXELS) {
-                /* The last block of a row reaches back rather than being a part. */
+                /* The last block of a row reaches back instead of being a part. */
                 const int64_t at = columns < PIXELS ? i : least(i, columns - PIXELS);
                 const int64_t pixels = least(columns - at, PIXELS);
                 if (pixels == PIXELS && channels == ITEMS) {

@@ -8,7 +8,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_pack_depthwise_args *a = argument;
     const int64_t taps = a->taps;
     const vector zero = {0};
-    /* Only the last call ends between multiples of 16: it clears what is no channel. */
+    /* Only the last call ends between multiples of 16: it clears the lanes behind the channels. */
     const int64_t end = a->oc_end % 16 ? a->width : a->oc_end;
 
     for (int64_t o = a->oc_begin; o < end; o += LANES) {

@@ -4,7 +4,7 @@
 struct packing {
     const struct pplconv_geometry *g;
     const int16_t *src; /* of all channels */
-    int size;           /* that has loops of its own, or 0 */
+    int size;           /* of a kernel that has loops of its own, or 0 */
 };
 
 static inline int32_t sum_of_taps(const int16_t *w, int64_t taps) {
@@ -23,8 +23,8 @@ static int32_t format_of(const struct packing *p, int64_t begin, int64_t end) {
     return FAST;
 }
 
-/* Put a weight into the `quad` of each format, which lie `step` bytes apart where they are two;
- * `place` is its number in the quad. */
+/* Put a weight into its quad. A format with two parts of a quad has them `step` bytes apart;
+ * `place` is the weight's number in the quad. */
 static void put(char *quad, int64_t step, int place, int16_t w, int32_t format) {
     if (format == QUADS) {
         quad[place] = (char)w;

@@ -42,8 +42,9 @@ static inline void copy_run(element *dst, const element *p, const struct pplconv
 
 enum { LARGEST_VECTOR_STRIDE = 2 };
 
-/* Loads ask the highest bit of each lane only, so a shift of the run's bits, one count a lane, is a
- * mask: less than the comparisons of `lanes_between`. A count as large as the lane gives none. */
+/* Masked loads look at the highest bit of each lane only. So shifting the run's bits by one count a
+ * lane makes a mask, with less work than the comparisons of `lanes_between`. A count as large as
+ * the lane clears it. */
 static inline lane_mask by_bit(element_bits bits, vector_bits up) {
 #if PPLCONV_F64
     return (lane_mask)_mm256_sllv_epi64(_mm256_set1_epi64x(bits), (__m256i)up);
@@ -123,7 +124,7 @@ static inline vector load_whole(const element *p, int64_t stride) {
 #endif
 }
 
-/* Whole vectors from p on; what comes after the planes at hand is fetched from `next` meanwhile. */
+/* Copy whole vectors from p on, and prefetch a later plane from `next` meanwhile. */
 static inline void copy_whole(element *dst, const element *p, int64_t vectors, int64_t stride,
                               const char *next) {
     for (int64_t v = 0; v < vectors; v++) {
@@ -156,7 +157,7 @@ static inline __attribute__((always_inline)) void pack(const struct pplconv_pack
     for (int64_t c = 0; c < a->channels; c++) {
         const element *src = AT_CONST(element, a->src, c * a->src_cs);
         element *dst = AT(element, a->dst, c * a->dst_cs);
-        /* Planes are far apart for the hardware's prefetchers; a prefetch cannot fault. */
+        /* Planes are too far apart for the hardware's prefetchers; a prefetch cannot fault. */
         const char *ahead = c + AHEAD < a->channels ? (const char *)src + AHEAD * a->src_cs : 0;
         for (const struct pplconv_run *run = a->runs; run < end; run++) {
             const char *next = ahead ? ahead + (int64_t)run->src * (int64_t)sizeof(element) : 0;

@@ -1,6 +1,7 @@
-/* im2col from a channels-last image: a row per output pixel, k = (kh, kw, channel) along it.
- * The taps of one image row are neighbours in memory unless dilation or channels that are not
- * packed part them; in the packed row, unless channels from elsewhere come between them. */
+/* im2col from a channels-last image: a row per output pixel, k = (kh, kw, channel) along it. The
+ * taps of one image row are neighbours in memory unless dilation, or channels that are not packed,
+ * separate them. In the packed row they are neighbours unless channels of another source come
+ * between them. */
 #include "lanes.h"
 
 static inline void copy(element *dst, const element *src, int64_t n) {
@@ -52,7 +53,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const int64_t size = sizeof(element), channels = a->channels, span = g->kw * channels;
     const int together =
         g->dilation_w == 1 && a->src_ps == channels * size && a->dst_ts == channels * size;
-    /* Where k_begin goes, counted from where tap 0 would. */
+    /* Offset of k_begin in the packed row, counted from tap 0. */
     const int64_t origin = a->k_begin / channels * a->dst_ts + a->k_begin % channels * size;
     const int64_t first_tap = a->k_begin / channels, end_tap = a->k_end / channels;
     const int narrow =

@@ -1,8 +1,9 @@
 /* im2col from a channels-last image for items of one or two bytes: a row per output pixel, k = (kh,
- * kw, channel) along it. A run is what lies side by side in the image and in the packed row: the
- * taps of one line, or one tap where dilation or channels that are not packed part them. Pixels of
- * one line of the output have the same run a step apart, so that its width is looked at once for
- * all whose run lies in the image as a whole; only those at its sides are cut to measure. */
+ * kw, channel) along it. A run is a piece that is contiguous in the image and in the packed row:
+ * the taps of one line, or one tap where dilation or channels that are not packed separate them.
+ * Pixels of one line of the output have runs of the same width, a step apart. So the copy is chosen
+ * by width once for all pixels whose run lies wholly in the image; only runs at its sides are
+ * shortened. */
 #include "bytes.h"
 
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
@@ -27,7 +28,7 @@ INLINE void move(char *dst, const char *src, const int width) {
     if (width <= 8) memcpy(dst, src, (size_t)width);
 }
 
-/* Runs of `width` up to twice as many bytes: two moves that overlap. */
+/* Runs of `width` to 2 * `width` bytes: two moves that overlap. */
 INLINE void copy_twice(char *dst, int64_t dst_step, const char *src, int64_t src_step,
                        int64_t count, int64_t bytes, const int width) {
     const int64_t rest = bytes - width;
@@ -53,7 +54,7 @@ INLINE void copy_long(char *dst, int64_t dst_step, const char *src, int64_t src_
 
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
 
-/* Runs of up to WIDEST bytes, of any number of them by one move under a mask. */
+/* Runs of up to WIDEST bytes: one move under a mask for any number of bytes. */
 INLINE void copy_short(char *dst, int64_t dst_step, const char *src, int64_t src_step,
                        int64_t count, int64_t bytes) {
     const uint64_t mask = _bzhi_u64(~0ULL, (unsigned)bytes);
@@ -117,7 +118,7 @@ INLINE int64_t clamp(int64_t x, int64_t low, int64_t high) {
     return x < low ? low : x > high ? high : x;
 }
 
-/* Where a run comes from: items begin .. end - 1 of what begins in some column of a line. */
+/* Source of a run: items begin .. end - 1, counted from some column of a line. */
 struct run {
     const char *line; /* the first pixel of the line, or beyond the image */
     int64_t columns;  /* of the line; 0 beyond the image */
@@ -126,7 +127,7 @@ struct run {
     int64_t begin, end;
 };
 
-/* A run that may lie in the image in part. */
+/* A run of which only a part may lie in the image. */
 static void emit(char *dst, const struct run *r, int64_t column, piece padding) {
     const int64_t low = clamp(-column * r->channels, r->begin, r->end);
     const int64_t high = clamp((r->columns - column) * r->channels, low, r->end);
@@ -162,10 +163,10 @@ static void pack_runs(char *dst, int64_t dst_step, const struct run *r, int64_t 
     }
 }
 
-/* Pixels whose lines all lie in the image: one after the other, each line of taps by one move of
- * `width` bytes, a power of two, which may bring more than the line's. The next line's move goes
- * over that; the last line is moved to measure. So what is packed is written from front to back,
- * and what is read too much lies in the image, whose lines are no shorter than a move. */
+/* Pixels whose lines all lie in the image, one after the other. Each line of taps is one move of
+ * `width` bytes, a power of two, which may copy more bytes than the line has; the next line's move
+ * overwrites the excess, and the last line is moved exactly. So packed rows are written from front
+ * to back, and bytes read in excess lie in the image, whose lines are no shorter than a move. */
 INLINE void pack_pixels(char *dst, int64_t dst_rs, const char *src, int64_t src_step,
                         int64_t src_line, int64_t lines, int64_t bytes, int64_t count,
                         const int width) {
@@ -193,7 +194,7 @@ static void pack_line(const struct pplconv_pack_rows_args *a, int64_t image, int
     const int64_t channels = a->channels, span = g->kw * channels;
     const int together =
         g->dilation_w == 1 && a->src_ps == channels * SIZE && a->dst_ts == channels * SIZE;
-    /* Where k_begin goes, counted from where tap 0 would. */
+    /* Offset of k_begin in the packed row, counted from tap 0. */
     const int64_t origin = a->k_begin / channels * a->dst_ts + a->k_begin % channels * SIZE;
     const int64_t column = ow * g->stride_w - g->pad_left;
     struct run r = {.channels = channels, .pixel = a->src_ps};

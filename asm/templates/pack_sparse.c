@@ -1,6 +1,6 @@
-/* The terms of one panel of sparse weights: where any of its channels has a weight that is not
- * zero. The bits of an element tell, so that subnormal numbers are weights in every mode of the
- * machine, and zeros of either sign are none. */
+/* The terms of one panel of sparse weights: each k at which any of its channels has a weight that
+ * is not zero. The bits of an element are tested, so that subnormal numbers count in every mode of
+ * the machine, and zeros of either sign do not. */
 #include "template.h"
 
 #if PPLCONV_TYPE_U8
@@ -31,13 +31,13 @@ static inline struct source source_of(const struct pplconv_pack_sparse_args *a, 
     return s;
 }
 
-/* Where the weight of the panel's first channel lies; NULL where the last block has no channel. */
+/* Address of the weight of the panel's first channel; NULL where the last block has no channel. */
 static inline const char *weight_at(const struct pplconv_pack_sparse_args *a, struct source s) {
     if (s.channel >= a->ic) return NULL;
     return AT_CONST(char, a->src, (s.channel * a->taps + s.tap) * a->src_ks);
 }
 
-/* Where the input lies that is multiplied by it. */
+/* Position of the input that is multiplied by the weight. */
 static inline int64_t place_of(const struct pplconv_pack_sparse_args *a, struct source s) {
     const int64_t h = s.tap / a->kw * a->row_dilation, w = s.tap % a->kw * a->column_dilation;
     return s.channel * a->channel_step + h / a->row_stride * a->row_step +

@@ -1,11 +1,11 @@
-/* Weights (oc, ic, taps) into panels of output channels, k down and channels across: what a
- * microkernel walks in order. Source rows are read as forward streams, LANES of them at a
+/* Weights (oc, ic, taps) into panels of output channels, k down and channels across: the order in
+ * which a microkernel reads them. Source rows are read as forward streams, LANES of them at a
  * time, and transposed on the way. A matrix (k, oc), whose channels are neighbours, is copied. */
 #include "lanes.h"
 #include "transpose.h"
 
-/* Weights of a row that are packed before the next rows: long enough to find out once for all rows
- * where each weight goes, short enough for a panel's packed rows to stay in L1 meanwhile. */
+/* Weights of a row that are packed before the next rows: enough that computing their places once
+ * for all rows pays, few enough that a panel's packed rows stay in L1 meanwhile. */
 enum { PIECE = 8 * LANES };
 
 #define OUTLINE static __attribute__((noinline))
@@ -44,7 +44,7 @@ OUTLINE void pack_whole(const char *src, int64_t src_step, int64_t count, elemen
     }
 }
 
-/* The same of `channels` rows, of which `store` elements of a packed row are made. */
+/* The same of `channels` rows; each packed row gets `store` elements. */
 OUTLINE void pack_narrow(const char *src, int64_t src_step, int64_t channels, int64_t store,
                          int64_t count, element *dst, const int64_t *place) {
     const char *rows[LANES];
@@ -93,9 +93,9 @@ static void pack_piece(const struct pplconv_pack_weights_args *a, const char *sr
     }
 }
 
-/* Rows of a matrix (k, oc) that are packed together, panel after panel: few enough for their pages
- * to stay in the TLB and for their streams to be followed, as many as make whole lines of a panel.
- * Each page and each line is then read once, in order, however far apart the rows are. */
+/* Rows of a matrix (k, oc) that are packed together, panel after panel: few enough for the TLB to
+ * hold their pages and for the prefetchers to follow them, enough to fill whole cache lines of a
+ * panel. Each page and each line is then read once, in order, however far apart the rows are. */
 enum { ROWS = 16 };
 
 /* `rows` rows of a panel that is `vectors` vectors wide. */
@@ -109,8 +109,8 @@ static inline void copy_vectors(element *dst, const char *src, int64_t src_step,
     }
 }
 
-/* `channels` elements of one row into its place in a panel, and zeros behind them. Whole vectors
- * are stored wherever they fit: a store of some lanes costs many times as much. */
+/* Copy `channels` elements of one row into its place in a panel, with zeros behind them. Whole
+ * vectors are stored wherever they fit: a store of some lanes costs many times as much. */
 static inline void copy_row(element *dst, const element *src, int64_t channels, int64_t width) {
     int64_t i = 0;
     for (; i + LANES <= channels; i += LANES) {

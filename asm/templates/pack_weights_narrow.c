@@ -1,7 +1,7 @@
-/* Weights of one or two bytes into panels of output channels, of which kernels take kr neighbouring
- * k of a channel at once. Rows of weights are transposed into a buffer, where a row holds one k of
- * some output channels; of kr such rows, items in turn are what a panel holds. Of a matrix (k, oc)
- * the rows lie in the source itself. */
+/* Weights of one or two bytes into panels of output channels, for kernels that multiply kr
+ * neighbouring k of a channel at once. Rows of weights are transposed into a buffer, where a row
+ * holds one k of some output channels. The items of kr such rows are then interleaved into the
+ * panel. A matrix (k, oc) has such rows in the source itself. */
 #include "bytes.h"
 
 /* Rows of the buffer, 16 KiB of them: channels of a block with all their taps. */
@@ -9,7 +9,7 @@ enum { ROWS = 1024 };
 
 #define OUTLINE static __attribute__((noinline))
 
-/* What is packed, where the order of k allows it with no taps. */
+/* The weights to pack. If k runs as in the source, the taps count as input channels. */
 struct weights {
     const char *src; /* of the first output channel of the columns at hand */
     int64_t os, ks, ic, taps, together, width, depth;

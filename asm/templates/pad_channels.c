@@ -1,6 +1,6 @@
-/* Pixels whose channels lie side by side to pixels that have zeros behind them, for items of one or
- * two bytes. Where pixels without gaps become pixels of four bytes, of three that they had, a
- * shuffle spreads several at once; others go by whole pieces and the rest of one. */
+/* Copy pixels whose channels lie side by side, and put zeros behind their channels, for items of
+ * one or two bytes. Where pixels of three items without gaps become pixels of four, a shuffle
+ * spreads several at once; other pixels are copied by whole pieces and the rest of one. */
 #include "bytes.h"
 
 /* Bytes of one pixel: whole pieces, and the last one with the zeros behind it. */
@@ -13,8 +13,8 @@ INLINE void pad_pixel(char *dst, const char *src, int64_t bytes, int64_t fill) {
 
 #if defined(__AVX2__) || defined(__aarch64__)
 
-/* Pixels of 3 bytes, or of 3 items of 2 bytes, to 4 of them: from 12 bytes on 16, of which a load
- * reads 4 more than it needs. Gives how many pixels that was possible for. */
+/* Pixels of 3 items to pixels of 4: 12 bytes become 16. A load reads 16 bytes, 4 more than it
+ * needs. Returns the number of pixels for which that was possible. */
 static int64_t spread(char *dst, const char *src, int64_t columns) {
     const int64_t step = 4 / SIZE; /* pixels of a piece */
     int8_t index[16];

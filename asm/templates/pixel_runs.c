@@ -7,7 +7,7 @@ static int64_t clamp(int64_t x, int64_t low, int64_t high) {
     return x < low ? low : x > high ? high : x;
 }
 
-/* Which output columns see the image through one tap: begin .. end - 1. */
+/* Output columns that see the image through one tap: begin .. end - 1. */
 struct seen {
     int64_t begin, end;
 };
@@ -19,7 +19,7 @@ static struct seen columns_seen(const struct pplconv_geometry *g, int64_t kw) {
     return s;
 }
 
-/* Divisions would take longer than all else, so they are done once for each tap of a row. */
+/* Divisions would take longer than everything else, so they are done once for each tap of a row. */
 enum { MOST_KEPT = 16, MOST_VECTORS = 65535 };
 
 static inline void set_run(struct pplconv_run *run, int64_t src, int64_t dst, int64_t begin,
@@ -36,8 +36,8 @@ static inline void set_run(struct pplconv_run *run, int64_t src, int64_t dst, in
     *run = r;
 }
 
-/* The runs of one panel for one tap, from output pixel oh, ow on; `whole` is one of 1 << `shift`
- * pixels, a vector, that all see the image. The geometry comes by value: through a pointer, it
+/* The runs of one panel for one tap, from output pixel oh, ow on. `whole` is a run of one vector,
+ * 1 << `shift` pixels, that all see the image. The geometry comes by value: through a pointer, it
  * would be read again after every run that is written. */
 static inline struct pplconv_run *panel_runs(struct pplconv_geometry g, struct pplconv_run whole,
                                              int64_t oh, int64_t ow, int64_t pixels, int shift,
@@ -97,7 +97,8 @@ pplconv_pixel_runs(const struct pplconv_geometry *geometry, int64_t first, int64
             }
         }
     }
-    /* A vector at most: whoever stores one need not know where the next run begins. */
+    /* `room` is at most a vector, so that a store of one need not know where the next run
+     * begins. */
     for (struct pplconv_run *before = run - 2; before >= runs; before--) {
         if (before[1].dst != before->dst + (before->vectors - 1) * lanes + before->lanes) continue;
         const int64_t room = before->lanes + before[1].room;

@@ -55,8 +55,8 @@ INLINE void largest_taps(const struct pplconv_pool_args *a, const char *src,
         out[v] = found(&e[v]);
 }
 
-/* `count` vectors of each pixel, from channel `first` on. The last vector of a pixel reaches back
- * where it would not be whole; a pixel of less than a vector is a part of one. */
+/* `count` vectors of a pixel, from channel `first` on. The last vector of a pixel reaches back if
+ * it would not be whole; a pixel of less than a vector is a part of one. */
 INLINE void pool(const struct pplconv_pool_args *a, int64_t pixel, int64_t first, int count,
                  int part, int kind, vector scale) {
     const char *src = AT_CONST(char, a->src, pixel * a->src_ps);

@@ -1,9 +1,9 @@
-/* Rows of float to bytes: the quotient by the scale, rounded, plus zero. As in `requantize` the
- * bounds of the type, less zero, are applied before the rounding, so that nothing has to saturate
- * behind it. */
+/* Rows of float to bytes: the quotient by the scale, rounded, plus zero. As in `requantize`, the
+ * bounds of the type, less zero, are applied before the rounding, so that no later step has to
+ * saturate. */
 #include "words.h"
 
-/* The bound where x is NaN, which at_least would pass on. */
+/* at_least that returns the bound where x is NaN, instead of passing NaN on. */
 INLINE vector at_least_number(vector x, vector low) {
 #if PPLCONV_VECTOR_BYTES == 64
     return (vector)_mm512_max_ps((__m512)x, (__m512)low);
@@ -23,13 +23,13 @@ INLINE vector at_least_number(vector x, vector low) {
 #define FUSED(a, b, c) (vector) vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b))
 #endif
 
-/* What is the same for all of a row, where there is one scale. */
+/* Values shared by all elements of a row with one scale. */
 struct divisor {
     vector scale, reciprocal, least, most;
 };
 
-/* One scale that a quotient may be found for without a division, which takes as long as all the
- * rest together. */
+/* Whether quotients by this scale may be computed without a division, which takes as long as all
+ * the rest together. */
 INLINE int is_moderate(float scale) { return scale >= 0x1p-60f && scale <= 0x1p60f; }
 
 INLINE struct divisor divisor_of(float scale, int32_t zero) {
@@ -38,10 +38,10 @@ INLINE struct divisor divisor_of(float scale, int32_t zero) {
                             splat(most * scale)};
 }
 
-/* The quotient that a division gives, of numbers that no bound takes. The first product may be off
- * by more than a unit in the last place; one correction by what remains brings it within one, from
- * where another one rounds it right, as the reciprocal is (Markstein, 1990). What is so small that
- * remainders vanish becomes zero in any case. */
+/* The quotient that a division gives, for numbers within the bounds. The first product may be off
+ * by more than a unit in the last place. One correction by the remainder brings it within a unit; a
+ * second one rounds it correctly, since the reciprocal is correctly rounded (Markstein, 1990).
+ * Numbers so small that remainders vanish become zero in any case. */
 INLINE vector divided(vector x, const struct divisor *d) {
 #if defined(FUSED)
     x = at_most(at_least_number(x, d->least), d->most);
@@ -59,7 +59,8 @@ INLINE words quantized(vector quotient, words zero) {
     return rounded(at_most(at_least_number(quotient, low), high)) + zero;
 }
 
-/* Scale and zero of each column, or one for all of the row, which may be moderate. */
+/* Each column has its own scale and zero, or the row shares one pair, whose scale may be
+ * moderate. */
 INLINE void quantize_row(const float *src, stored *dst, const float *scale, const int32_t *zero,
                          int64_t columns, const int by_column, const int moderate) {
     const struct divisor one = by_column ? divisor_of(1, 0) : divisor_of(*scale, *zero);

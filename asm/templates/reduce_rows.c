@@ -67,7 +67,7 @@ INLINE void find_extremes(const struct pplconv_reduce_rows_args *a, int64_t firs
         out[v] = extreme_of(found(&e[0][v]), found(&e[1][v]), largest);
 }
 
-/* `count` vectors of columns, each of n elements, which is less than a vector's for the last. */
+/* `count` vectors of columns, each of n elements; the last may have fewer than a vector. */
 INLINE void reduce(const struct pplconv_reduce_rows_args *a, int64_t first, int count, int64_t n,
                    int kind) {
     const vector zero = {0};

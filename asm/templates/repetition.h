@@ -1,5 +1,5 @@
-/* Windows of pixels that are those of some sums before, as images of one value and fine patterns
- * have them: what they make was computed there. */
+/* Windows of pixels that equal the windows a few sums before, as in images of one value and in fine
+ * patterns: their results were computed there. */
 #ifndef PPLCONV_REPETITION_H
 #define PPLCONV_REPETITION_H
 
@@ -10,9 +10,9 @@ enum {
     MOST_MISSES = 4,
 };
 
-/* Rows of pixels whose windows reach `beyond` the first number that they see; where all rows are
- * what they were `by` before, from one place to another; and how many vectors are not compared
- * next. */
+/* Rows of pixels. A window reaches `beyond` its first number. In places `from` .. `to` - 1,
+ * all rows equal the rows `by` places before. `skipped` counts the next vectors that are not
+ * compared. */
 struct repetition {
     const element *pixels;
     int64_t src_rs, rows, beyond, by;
@@ -32,7 +32,7 @@ static inline int is_any(vector_bits mask) {
     return some != 0;
 }
 
-/* Whether n numbers are those of `by` before. */
+/* Whether n numbers equal the numbers `by` places before. */
 static inline int is_same(const element *numbers, int64_t n, int64_t by) {
     if (n == LANES) {
         const vector now = *(const unaligned_vector *)numbers;
@@ -41,8 +41,9 @@ static inline int is_same(const element *numbers, int64_t n, int64_t by) {
     return !is_any(load_lanes(numbers, n) != load_lanes(numbers - by, n));
 }
 
-/* Whether n sums and their windows, from place i on, are those of r->by before. Rows are compared
- * from where they were the last time: windows side by side share most pixels. */
+/* Whether n sums and their windows, from place i on, equal those r->by places before. The
+ * comparison of rows continues where the last one ended, as windows side by side share most
+ * pixels. */
 static int has_repeated(struct repetition *r, const element *sums, int64_t i, int64_t n) {
     const int64_t end = i + n + r->beyond;
     if (!is_same(sums + i, n, r->by)) return 0;

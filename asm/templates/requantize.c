@@ -1,8 +1,9 @@
 /* Rows of int32 sums to the type of an array. Every step is one rounding in float32, so that all
  * levels give the same bits.
  *
- * Four vectors of sums become one of bytes. They are of one row, of two or of four, as few columns
- * as there may be; what columns have of their own stays in registers for all rows. */
+ * Four vectors of sums become one vector of bytes. The four come from one row, two rows or four
+ * rows, as the number of columns allows. Offsets and scales of columns stay in registers for all
+ * rows. */
 #include "words.h"
 
 #if PPLCONV_TYPE_U8 || PPLCONV_TYPE_S8
@@ -28,12 +29,12 @@ enum { FLOAT = 0 };
 enum { FLOAT = 1 };
 #endif
 
-/* Bytes by single lanes take long anyway, and much code. */
+/* Levels that store bytes lane by lane are slow anyway, and wide loops would be much code. */
 enum { WIDE = SATURATES || !TO_BYTES };
 
 INLINE int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
 
-/* What is the same for all elements of a call. */
+/* Values shared by all elements of a call. */
 struct constants {
 #if SATURATES
     struct ends ends;
@@ -61,8 +62,8 @@ INLINE struct constants constants_of(const struct pplconv_requantize_args *a) {
 #else
     float low = q->low, high = q->high;
 #if TO_BYTES
-    /* The bounds of the type, less zero, as well: what is clamped to integers and then rounded is
-     * what is rounded and then clamped. So nothing has to saturate. */
+    /* Apply the bounds of the type, less zero, as well: clamping to integers and then rounding
+     * gives the same as rounding and then clamping. So nothing has to saturate. */
     const float first = (float)(LEAST_STORED - q->zero), last = (float)(MOST_STORED - q->zero);
     low = low < first ? first : low > last ? last : low;
     high = high < first ? first : high > last ? last : high;
@@ -86,11 +87,11 @@ INLINE vector residual_of(const struct constants *c, words r) {
 #endif
 }
 
-/* How a call, or a part of it, is computed; all of it known to the compiler. */
+/* Variant of the loops for a call or a part of it, in constants that the compiler knows. */
 struct kind {
-    /* Offset and scale are those of a row. Residuals are added. There is a gate. Zero is 0 and the
-     * bounds are those of the type, as after ReLU with unsigned bytes. See `rounded_within`. Less
-     * code, which takes longer. */
+    /* by_row: each row has its own offset and scale. add: residuals are added. gate: there is a
+     * gate. bare: zero is 0 and the bounds are those of the type, as after ReLU with unsigned
+     * bytes. huge: see `rounded_within`. compact: less code, which takes longer. */
     int by_row, add, gate, bare, huge, compact;
 };
 
@@ -99,7 +100,7 @@ INLINE vector gated(const struct constants *c, vector v) {
     return v * open + c->shift;
 }
 
-/* One vector, of n lanes, before what `store_group` does. */
+/* One vector, of n lanes, before the last steps in `store_group`. */
 INLINE words requantized(const struct constants *c, words sum, vector scale, const stored *residual,
                          int64_t n, const struct kind kind) {
     if (!FLOAT) return sum;
@@ -135,7 +136,7 @@ INLINE void store_group(const struct constants *c, stored *const dst[4], const w
 #endif
 }
 
-/* Rows of a call, from one of them on, and what they have of their own. */
+/* Position in a call: its current row, with the row's offset and scale. */
 struct place {
     const char *src, *residual;
     char *dst;
@@ -162,7 +163,7 @@ INLINE struct place below(struct place p, const struct pplconv_requantize_args *
     return p;
 }
 
-/* Offsets and scales, of vectors of columns or of rows. */
+/* Offsets and scales of four vectors, by column or by row. */
 struct factors {
     words offset[4];
     vector scale[4];
@@ -199,8 +200,8 @@ INLINE void requantize_group(const struct constants *c, const struct pplconv_req
     store_group(c, dst, w, across, n, kind);
 }
 
-/* The same, of as many of the rows as are left; the last one stands in for those that there are
- * not. */
+/* The same for a group of rows of which only `left` exist: the last row is repeated in place of the
+ * missing ones. */
 INLINE void requantize_left(const struct constants *c, const struct pplconv_requantize_args *a,
                             struct factors f, struct place p, int64_t left, const int across,
                             int64_t n, const struct kind kind) {
@@ -233,8 +234,8 @@ INLINE void requantize_columns(const struct constants *constants,
     }
 }
 
-/* All of the columns of rows that fill groups of four vectors: rows with factors of their own one
- * after the other, as they lie in memory. */
+/* All columns that fill groups of four vectors. Rows with their own factors go one after the other,
+ * in the order of memory. */
 INLINE void requantize_fours(const struct constants *constants,
                              const struct pplconv_requantize_args *arguments, int64_t columns,
                              const struct kind kind) {
@@ -303,7 +304,7 @@ INLINE void requantize(const struct pplconv_requantize_args *a, const struct par
     const int64_t columns = a->columns, fours = columns - columns % (4 * LANES);
     int64_t i = 0;
     if (huge) {
-        /* Rare: nothing that would be fast. */
+        /* Rare, so speed does not matter. */
         for (; i < columns; i += LANES) parts.huge(&c, a, i, least(columns - i, LANES));
         return;
     }
@@ -320,7 +321,7 @@ INLINE void requantize(const struct pplconv_requantize_args *a, const struct par
     for (; i < columns; i += LANES) parts.few(&c, a, i, least(columns - i, LANES));
 }
 
-/* Whether numbers could be too large to be rounded as they are. */
+/* Whether numbers could be too large to be rounded without a bound: see `rounded_within`. */
 static int huge_numbers(const struct pplconv_requantize_args *a) {
 #if SATURATES && !PPLCONV_NEON
     const struct pplconv_quantization *q = a->parameters;
@@ -334,15 +335,15 @@ static int huge_numbers(const struct pplconv_requantize_args *a) {
 }
 
 #if SATURATES
-/* Whether what saturates is right as it is. */
+/* Whether saturation alone gives the right bounds. */
 static int bare_numbers(const struct pplconv_requantize_args *a) {
     const struct pplconv_quantization *q = a->parameters;
     return q->zero == 0 && q->low <= LEAST_STORED && q->high >= MOST_STORED;
 }
 #endif
 
-/* What was stored, through the table if there is one: few calls have it, and loops that ask for it
- * are slower. */
+/* Replace the stored bytes through the table, if there is one. This is a pass of its own: few calls
+ * have a table, and loops that test for one are slower. */
 static void look_up(const struct pplconv_requantize_args *a) {
 #if TO_BYTES
     const uint8_t *table = ((const struct pplconv_quantization *)a->parameters)->table;

@@ -6,7 +6,8 @@
 /* Vectors of channels that go together. */
 enum { TOGETHER = 4 };
 
-/* `count` vectors of a pixel, at these bytes; a part of one vector where there is no whole one. */
+/* `count` vectors of a pixel, at these byte offsets; a part of one vector if there is no whole
+ * one. */
 struct piece {
     int64_t at[TOGETHER], channels;
     int count, part;
@@ -17,8 +18,8 @@ INLINE vector load_piece(const struct piece *c, const char *pixel, int v) {
     return c->part ? load_storage_lanes(p, c->channels) : load_storage(p);
 }
 
-/* The compiler leaves out that zero is subtracted, which changes no number; zero that is added it
- * would add, as -0 becomes 0. */
+/* The compiler drops a subtraction of zero, which changes no number. It would keep an addition of
+ * zero, which turns -0 into 0. */
 INLINE vector in_all_lanes(element x) { return x - (vector){0}; }
 
 INLINE void weighted_row(const struct piece *c, const char *row, const int64_t *offset,

@@ -1,19 +1,20 @@
-/* Sums to integers: with an error, or exact ones divided. What that leaves open is computed once
- * more in double from the pixels, a vector at a time; what that leaves open is listed. Windows like
- * those before, as images of one value and patterns have them, are not computed again. */
+/* Sums to integers: inexact sums with a bound of their error, or exact sums divided. A sum is open
+ * if its integer is not certain. Open sums are computed once more in double from the pixels, a
+ * vector at a time; sums that are then still open are listed. Windows that repeat earlier ones, as
+ * in images of one value and in patterns, are not computed again. */
 #include "lanes.h"
 #include "repetition.h"
 
 enum {
-    /* Vectors between two looks at whether any of their sums is open. */
+    /* Vectors between two tests for open sums. */
     TOGETHER = 16,
-    /* Of large windows, up to so many of a vector are computed one by one. */
+    /* Up to SINGLY open sums of a vector are computed one by one, if windows are LARGE. */
     SINGLY = 2,
     LARGE = 32,
     WIDE = PPLCONV_VECTOR_BYTES / 8,
     PARTS = LANES / WIDE,
     NARROW_BYTES = WIDE * (int)sizeof(element),
-    /* Sums that a single one is made of. */
+    /* Partial sums of a single sum. */
     CHAINS = 4,
 };
 
@@ -26,7 +27,7 @@ typedef element narrow __attribute__((vector_size(NARROW_BYTES)));
 typedef element unaligned_narrow
     __attribute__((vector_size(NARROW_BYTES), aligned(sizeof(element)), may_alias));
 
-/* Adding it leaves no place for fractions; the sums are small enough, as they were limited. */
+/* Adding it rounds to an integer; the sums are small enough, as they were limited before. */
 static const double WIDE_TO_INTEGER = 6755399441055744.0;
 #if PPLCONV_F64
 static const element TO_INTEGER = 6755399441055744.0;
@@ -45,7 +46,7 @@ struct limits {
 
 enum mode { ROUND, DIVIDE, DIVIDE_TO_EVEN, DIVIDE_AND_LIST };
 
-/* How sums are computed once more. Digits have a modulus and taps each, the lowest first. */
+/* Parameters for computing sums once more. Each digit has a modulus and taps, the lowest first. */
 struct around {
     const double *taps, *digits;
     int64_t digit_count;
@@ -66,7 +67,7 @@ static inline wide wide_limited(wide x, wide low, wide high) {
     return x + WIDE_TO_INTEGER - WIDE_TO_INTEGER;
 }
 
-/* Sums with an error; gives the lanes that it leaves open, which are the least integer now. */
+/* Round sums that have an error; return the open lanes, which now hold their least integer. */
 static inline vector_bits round_vector(vector *sum, const struct limits *l) {
     const vector low = limited(*sum - l->error, l), high = limited(*sum + l->error, l);
     const vector_bits open = low != high;
@@ -74,8 +75,8 @@ static inline vector_bits round_vector(vector *sum, const struct limits *l) {
     return open;
 }
 
-/* Exact sums by a divisor; gives the lanes that are half way, which are the integer below now.
- * Rests are exact: a first quotient may be one off, the second one is small. */
+/* Divide exact sums; return the lanes that are half way, which now hold the integer below. The
+ * remainders are exact: a first quotient may be one off, the second one is small. */
 static inline vector_bits divide_vector(vector *sum, const struct limits *l, int listed) {
     const vector x = at_most(at_least(*sum, l->least), l->most);
     const vector moved = (vector)((vector_bits)l->moved ^ ((vector_bits)x & l->sign));
@@ -94,14 +95,14 @@ static inline vector divide_to_even(vector sum, const struct limits *l) {
 #if PPLCONV_VECTOR_BYTES == 16 && !PPLCONV_NEON
     const vector quotient = x / l->divisor;
 #else
-    /* The rest is exact, as products are fused. */
+    /* The remainder is exact, as products are fused. */
     const vector near = x * l->inverse;
     const vector quotient = multiply_add(multiply_add(-near, l->divisor, x), l->inverse, near);
 #endif
     return quotient + TO_INTEGER - TO_INTEGER;
 }
 
-/* n integers of which each is `size` bytes long. */
+/* Store n integers of `size` bytes each. */
 static inline __attribute__((always_inline)) void store_whole(vector whole, char *dst, int64_t n,
                                                               int64_t size) {
     const words all = __builtin_convertvector(whole, words);
@@ -152,7 +153,7 @@ static inline __attribute__((always_inline)) void vector_sums(const struct aroun
     for (int i = 0; i < PARTS; i++) sums[i] = even[i] + odd[i];
 }
 
-/* The sums of those of n windows that are open; of others too, where that is faster. */
+/* The sums of the open ones among n windows; sums of other windows too, where that is faster. */
 static inline void open_sums(const struct around *w, const double *taps, const element *pixels,
                              int64_t n, vector_bits open, int64_t count, wide sums[PARTS]) {
     if (count <= SINGLY) {
@@ -168,8 +169,8 @@ static inline void open_sums(const struct around *w, const double *taps, const e
     }
 }
 
-/* How exact sums lie to half way: numbers of that sign. Both are whole multiples of the last
- * digit, so near each other that the digits that are left out are the same. */
+/* Sides of the exact sums: numbers whose sign says whether a sum is above or below half way. Sums
+ * and half ways are multiples of the last digit, and so close that the digits left out agree. */
 static void exact_sides(const struct around *w, const element *pixels, int64_t n, vector_bits open,
                         int64_t count, wide sides[PARTS]) {
     const double *digit = w->digits;
@@ -197,8 +198,8 @@ static inline wide beside_half(wide below, wide_bits more, wide_bits less) {
     return below + (wide)((more | (~less & odd)) & (wide_bits)one);
 }
 
-/* Computes lanes of n sums that are open once more; gives those that still are. `whole` are the
- * integers, or those below. */
+/* Compute the open ones of n sums once more; return the lanes that are still open. `whole` are the
+ * integers, or the integers below. */
 static __attribute__((noinline)) vector_bits settle_vector(const struct around *w,
                                                            const struct limits *l,
                                                            const element *pixels, int64_t n,
@@ -258,14 +259,14 @@ static inline __attribute__((always_inline)) vector_bits finish_vector(vector *s
     return (vector_bits){0};
 }
 
-/* The open ones of n sums, which are stored again if they are computed again; gives how many are
- * listed then. */
+/* Settle the open ones of n sums; sums that are computed again are stored again. Returns the number
+ * of listed sums. */
 static inline __attribute__((always_inline)) int64_t
 look_closely(const struct pplconv_round_sums_args *a, const struct limits *l,
              const struct around *w, struct repetition *r, int64_t i, int64_t n, int64_t *list,
              int64_t found, const int64_t size, const enum mode mode) {
     vector sum;
-    /* What is listed has no result yet. */
+    /* A listed sum has no result yet, so it cannot be copied. */
     if (w->rows && (found == 0 || list[found - 1] < i - r->by) && is_repeated(r, a->src, i, n)) {
         char *dst = (char *)a->dst + i * size;
         memcpy(dst, dst - r->by * size, (size_t)(n * size));
@@ -275,7 +276,7 @@ look_closely(const struct pplconv_round_sums_args *a, const struct limits *l,
     else sum = load_lanes((const element *)a->src + i, n);
     vector_bits open = finish_vector(&sum, l, mode);
     if (n < LANES) {
-        /* Lanes that are no sums are none that are open. */
+        /* Lanes from n on hold no sums, so they are not open. */
         element_bits number[LANES];
         for (int lane = 0; lane < LANES; lane++) number[lane] = -(lane < n);
         vector_bits sums;

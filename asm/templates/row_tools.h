@@ -1,5 +1,5 @@
-/* What kernels that go over rows of a matrix share: a part of a vector, all lanes of a vector into
- * one, sums over a row, and extremes, where NaN wins as it does in NumPy. */
+/* Common part of kernels that go over rows of a matrix: parts of a vector, reductions of all lanes,
+ * sums over a row, and extremes, where NaN wins as it does in NumPy. */
 #ifndef PPLCONV_ROW_TOOLS_H
 #define PPLCONV_ROW_TOOLS_H
 
@@ -44,8 +44,8 @@ INLINE element added_lanes(vector v) {
     return v[0];
 }
 
-/* The largest or smallest of all that was taken, lane by lane. Maximum instructions of x86 lose
- * NaN, so that it is looked for apart, in two vectors at a time. Those of Arm do not. */
+/* The largest or smallest of all values so far, lane by lane. Maximum instructions of x86 lose NaN,
+ * so a separate test looks for it, in two vectors at a time. Those of Arm keep it. */
 struct extreme {
     vector value;
 #if PPLCONV_VECTOR_BYTES == 64
@@ -77,7 +77,7 @@ INLINE vector further(vector a, vector b, int largest) {
 
 INLINE void take(struct extreme *e, vector a, vector b, int largest) {
 #if PPLCONV_VECTOR_BYTES >= 32
-    /* Else the compiler would load both twice, for each of two instructions. */
+    /* Without this, the compiler would load both vectors twice, once for each instruction. */
     __asm__("" : "+v"(a), "+v"(b));
 #endif
     e->value = further(further(a, b, largest), e->value, largest);
@@ -94,7 +94,7 @@ INLINE void take(struct extreme *e, vector a, vector b, int largest) {
 #endif
 }
 
-/* What was taken, NaN in the lanes where there was one. */
+/* The extreme of each lane, NaN in lanes that have seen one. */
 INLINE vector found(const struct extreme *e) {
 #if PPLCONV_NEON
     return e->value;
@@ -116,7 +116,7 @@ INLINE vector extreme_of(vector a, vector b, int largest) {
     return found(&e);
 }
 
-/* The extreme of all lanes of what was taken. */
+/* The extreme of all lanes. */
 INLINE element extreme_lane(const struct extreme *e, int largest) {
     vector v = e->value;
     UNROLL for (int s = LANES / 2; s; s /= 2)
@@ -143,7 +143,7 @@ INLINE struct extreme further_extreme(struct extreme a, struct extreme b, int la
     return e;
 }
 
-/* The largest or smallest of a row; infinity of none. */
+/* The largest or smallest element of a row; -inf or inf for an empty row. */
 INLINE element row_extreme(const storage *row, int64_t columns, int largest) {
     const vector none = no_extreme(largest).value;
     struct extreme e[4];
@@ -168,7 +168,7 @@ INLINE element row_extreme(const storage *row, int64_t columns, int largest) {
     return extreme_lane(&e[0], largest);
 }
 
-/* What is summed over a row: x, x * x, or (x - mean)^2. */
+/* Term that is summed over a row: x, x * x, or (x - mean)^2. */
 enum term { PLAIN, SQUARE, DEVIATION };
 
 INLINE vector add_term(vector sum, vector x, enum term term, vector mean) {

@@ -3,8 +3,8 @@
 
 #include "exponential.h"
 
-/* exp(x - top) for top >= x, where the difference counts to more digits than the type has: it may
- * be far larger than the rounding error that its exponential is allowed. */
+/* exp(x - top) for top >= x. The difference is kept to more digits than the type has: it may be
+ * large, and its rounding error becomes a relative error of the exponential. */
 INLINE vector relative_exponential(vector x, vector top) {
     const vector y = x - top, back = y - x;
     return bounded_exponential(y, (x - (y - back)) - (top + back));
@@ -28,8 +28,8 @@ static double logarithm(double x) {
     return (double)n * high + (2 * z + (2 * z * sum + (double)n * low));
 }
 
-/* A sum with what its roundings have added too much, by Kahan: of a thousand small terms and a
- * large one, plain sums lose as many halves of a last place. */
+/* A sum with the excess that its roundings have added, by Kahan: with a thousand small terms and a
+ * large one, a plain sum loses up to a thousand halves of its last place. */
 struct total {
     vector sum, excess;
 };
@@ -49,9 +49,9 @@ INLINE struct total added(struct total a, struct total b) {
     return t;
 }
 
-/* The exponentials of a row relative to its largest element, added. Those of whole vectors are
- * stored as well, unless they would be rounded to halves, and those of the tail given: what was
- * stored under a mask cannot be loaded at once. */
+/* Sum of the exponentials of a row relative to its largest element. Exponentials of whole vectors
+ * are stored as well, unless they would be rounded to halves. Those of the tail are returned: data
+ * stored under a mask cannot be loaded right after. */
 INLINE double sum_exponentials(storage *dst, const storage *src, int64_t columns, vector top,
                                int store, vector *tail) {
     const vector zero = {0}, nothing = zero - (element)INFINITY;
@@ -83,7 +83,7 @@ INLINE double sum_exponentials(storage *dst, const storage *src, int64_t columns
     return (double)t.sum[0] - (double)t.excess[0];
 }
 
-/* What dst is made of: src - top - factor, src * factor where src is an exponential, or
+/* Values of dst: src - top - factor, src * factor where src is an exponential, or
  * exp(src - top) * factor. */
 enum { LOGARITHMS, SCALED, PROBABILITIES };
 

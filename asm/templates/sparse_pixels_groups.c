@@ -49,7 +49,7 @@ static void multiply_panel(const tile_args *g, int64_t count, const int32_t *ste
         }
     }
 
-    /* What else there is to do is up to `requantize`. */
+    /* `requantize` does the rest of the epilogue. */
     for (int m = 0; m < MR; m++) store_row(g, m, acc[m]);
 }
 

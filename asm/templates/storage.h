@@ -1,7 +1,7 @@
-/* Loads and stores of a vector of elements, which are of the compute type, that of the arithmetic,
- * in the user's arrays, which are of the storage type: PPLCONV_STORAGE_F16 or
- * PPLCONV_STORAGE_BF16, halves and bfloat16 that are computed in float; PPLCONV_STORAGE_F32, floats
- * that are computed in half precision; or the compute type itself. */
+/* Loads and stores of a vector in the user's arrays. Vectors have the compute type, arrays the
+ * storage type: PPLCONV_STORAGE_F16 or PPLCONV_STORAGE_BF16, halves or bfloat16 that are
+ * computed in float; PPLCONV_STORAGE_F32, floats that are computed in half precision; or the
+ * compute type. */
 #ifndef PPLCONV_STORAGE_H
 #define PPLCONV_STORAGE_H
 
@@ -48,8 +48,8 @@ static inline void store_storage(storage *p, vector v) { *(unaligned_vector *)p 
 #endif
 #endif
 
-/* The last lanes of a row: by what the machine has for them, or through a vector's worth of
- * memory. */
+/* The last lanes of a row: by the machine's masked or partial accesses, or through a vector's worth
+ * of memory. */
 #if (defined(PPLCONV_STORAGE_F16) || defined(PPLCONV_STORAGE_BF16)) && PPLCONV_VECTOR_BYTES == 64
 static inline vector load_storage_lanes(const storage *p, int64_t n) {
     return widened(_mm256_maskz_loadu_epi16(first_lanes(n), p));

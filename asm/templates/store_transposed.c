@@ -4,7 +4,7 @@
 #include "lanes.h"
 #include "transpose.h"
 
-/* What one call's epilogue needs. */
+/* Epilogue of one call. */
 struct epilogue {
     int64_t flags, residual_rs;
     vector low, high;

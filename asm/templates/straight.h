@@ -1,6 +1,6 @@
-/* Element-wise programs of one instruction: what it reads goes through a register of the machine
- * and no chunk. Rows that follow one another, beside inputs that are the same for each of them, are
- * run as longer ones, so that few vectors are parts. */
+/* Element-wise programs of one instruction: its operands go through machine registers instead of
+ * chunks. Rows that follow one another are run as longer rows, so that few vectors are partial;
+ * inputs that are the same for each row are repeated for that. */
 #ifndef PPLCONV_STRAIGHT_H
 #define PPLCONV_STRAIGHT_H
 
@@ -24,7 +24,7 @@ static inline vector in_all_lanes(const storage *from) {
 #else
     const element x = *from;
 #endif
-    return x - (vector){0}; /* minus, not plus: that would take the sign of a zero */
+    return x - (vector){0}; /* minus, since plus would lose the sign of a zero */
 }
 
 #define STRAIGHT(name, expression)                                                                 \
@@ -79,7 +79,7 @@ static int is_straight(int64_t op) {
     return 0;
 }
 
-/* Whether all rows lie one behind the other, beside inputs that are the same for all: one row. */
+/* Whether all rows follow one another or, for inputs of one value, are the same: then one row. */
 static int are_one_row(const struct straight *s) {
     const int64_t bytes = s->columns * (int64_t)sizeof(storage);
     if (s->to_rs != bytes) return 0;
@@ -89,8 +89,7 @@ static int are_one_row(const struct straight *s) {
     return 1;
 }
 
-/* Run `together` rows as one, as often as there are so many; 0 if they do not follow one another.
- */
+/* Run groups of rows that follow one another, each group as one row; 0 if rows do not follow. */
 static int run_joined(int64_t op, const struct straight *s) {
     storage repeated[3][REPEATED];
     const int64_t bytes = s->columns * (int64_t)sizeof(storage);
@@ -124,7 +123,7 @@ static int run_joined(int64_t op, const struct straight *s) {
     return 1;
 }
 
-/* Run a program of one instruction; 0 if it is none such. */
+/* Run a program of one instruction; 0 if the program is of another kind. */
 static int run_straight(const struct pplconv_elementwise_args *a) {
     const struct pplconv_stream *inputs = a->inputs, *output = a->outputs;
     const struct pplconv_instruction *code = a->code;

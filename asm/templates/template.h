@@ -1,6 +1,6 @@
-/* What the C templates share. A generated file defines PPLCONV_SYMBOL, PPLCONV_F16 or PPLCONV_F64
- * for those types, PPLCONV_VECTOR_BYTES and PPLCONV_NEON, includes one template, and is compiled
- * with the flags of its ISA. */
+/* Common part of the C templates. A generated file defines PPLCONV_SYMBOL, PPLCONV_F16 or
+ * PPLCONV_F64 for those types, PPLCONV_VECTOR_BYTES and PPLCONV_NEON, includes one template, and is
+ * compiled with the flags of its ISA. */
 #ifndef PPLCONV_TEMPLATE_H
 #define PPLCONV_TEMPLATE_H
 
@@ -43,7 +43,7 @@ static inline vector select_lanes(vector_bits mask, vector yes, vector no) {
     return (vector)((mask & (vector_bits)yes) | (~mask & (vector_bits)no));
 }
 
-/* What rounds twice rounds wrongly. 16 says the same of machines with half precision. */
+/* Rounding twice gives wrong results. On machines with half precision, 16 means the same as 0. */
 _Static_assert(FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 16, "every operation rounds to its type");
 
 #define PPLCONV_HIDDEN __attribute__((visibility("hidden")))

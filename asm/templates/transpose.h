@@ -5,7 +5,7 @@
 #include "lanes.h"
 
 #define UNROLL _Pragma("GCC unroll 16")
-/* A value whose making the compiler does not see. */
+/* A value whose computation is hidden from the compiler. */
 #define OPAQUE(x)                                                                                  \
     ({                                                                                             \
         __typeof__(x) opaque = (x);                                                                \
@@ -220,7 +220,7 @@ INLINE void load_transposed_part(vector block[LANES], const void *src, int64_t s
     transpose(block);
 }
 #else
-/* It goes through memory, for what makes the transposition cheap are loads. */
+/* Go through memory, since loads are what make this transposition cheap. */
 INLINE void load_transposed_part(vector block[LANES], const void *src, int64_t step, int64_t rows,
                                  int64_t columns) {
     const vector zero = {0};
@@ -228,7 +228,7 @@ INLINE void load_transposed_part(vector block[LANES], const void *src, int64_t s
     int64_t i = 0;
     for (; i < rows; i++) stage[i] = load_lanes(AT_CONST(element, src, i * step), columns);
     for (; i < LANES; i++) stage[i] = zero;
-    /* To be read from memory, not put together in registers. */
+    /* Force reads from memory: the compiler must not assemble the vectors in registers. */
     __asm__("" : "+m"(stage));
     load_transposed(block, stage, sizeof(vector));
 }

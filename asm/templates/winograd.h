@@ -1,4 +1,4 @@
-/* What the Winograd templates share: F(MR x MR, NR x NR) as one-dimensional transforms of the
+/* Common part of the Winograd templates: F(MR x MR, NR x NR) as one-dimensional transforms of the
  * rows and columns of a patch, vectors across channels. The transforms themselves are
  * generated (asm/winograd_code.py) for the type `value`, which follows from that of the kernel. A
  * template that reads an image asks for WINOGRAD_PIXELS. */

@@ -73,7 +73,7 @@ INLINE vector load_kept(const element *p, int64_t n, lane_set s) {
 #else
 typedef int64_t lane_set;
 INLINE lane_set lanes_up_to(int64_t n) { return n; }
-/* Where not all of the lanes are in use, most often none are. */
+/* If not all lanes are in use, most often none is. */
 INLINE vector load_set(const element *p, lane_set s) {
     const vector zero = {0};
     if (s == LANES) return *(const unaligned_vector *)p;

@@ -27,9 +27,9 @@ INLINE void transform_outside(value outside, value y[PATCH]) {
 #endif
 }
 
-/* One patch of `channels` lanes. Compiled for the cases that it lies on the `edge` of the image
- * or not, and that `all` lanes of its vectors are in use or not; those that are not count as
- * edges. */
+/* One patch of `channels` lanes. It is compiled for each case: whether the patch lies on the `edge`
+ * of the image, and whether `all` lanes of its vectors are in use. A patch with unused lanes counts
+ * as an edge. */
 INLINE void transform_patch(const char *src, int64_t src_rs, int64_t src_ps,
                             const struct inside *inside, value outside, char *dst, int64_t dst_ps,
                             int64_t channels, int edge, int all) {

@@ -1,12 +1,12 @@
 /* Y = A^T M A of neighbouring tiles, from one matrix for each position of the patch into a
- * channels-last image, with the epilogue in the one store. Integers have no epilogue here: what
- * their matrices are too large by is taken off. */
+ * channels-last image, with the epilogue in the one store. Integers have no epilogue here; the
+ * factor of their integer matrices is divided out. */
 #define WINOGRAD_F64 PPLCONV_F64
 #include "winograd.h"
 
 enum { AHEAD = 256 }; /* bytes: four vectors, as many as blocks of channels often have */
 
-/* What happens to an output on its way to memory, for one block of channels. */
+/* Epilogue of one block of channels. */
 struct epilogue {
     vector bias, low, high;
     int64_t flags;
@@ -36,9 +36,9 @@ INLINE vector finished(const struct epilogue *e, value sum, const char *residual
     if (e->flags & PPLCONV_CLIP) out = at_most(at_least(out, e->low), e->high);
     return out;
 }
-/* Products of neighbouring outputs are added to `seen`, two sums so that they are no long chain:
- * whichever output is infinite or NaN, so is the sum from then on. It may overflow where all is
- * finite, too. */
+/* Products of neighbouring outputs are added to `seen`, in two sums to keep the chains short. Once
+ * an output is infinite or NaN, its sum stays so. A sum may also overflow although all outputs are
+ * finite. */
 INLINE void look_at(value y[TILE], value *seen) {
     UNROLL for (int r = 0; r < TILE; r += 2)
         seen[r / 2 % 2] = add_product(seen[r / 2 % 2], y[r], y[r + 1]);
@@ -47,7 +47,7 @@ INLINE int any_spoiled(const value seen[2]) {
     const value sum = seen[0] + seen[1];
     int spoiled = 0;
     for (int i = 0; i < LANES; i++) {
-        /* What is finite less itself is zero, and anything else is NaN. */
+        /* x - x is zero for finite x, and NaN for any other. */
         if (!(sum[i] - sum[i] == 0)) spoiled = 1;
     }
     return spoiled;

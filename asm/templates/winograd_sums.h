@@ -1,5 +1,5 @@
-/* Winograd's transform of integer sums: values are int32 modulo 2^32, whatever the sums of products
- * have overflowed to, which the functions of lanes.h move as they do floats. */
+/* Winograd's transform of integer sums: values are int32 modulo 2^32, so sums of products may have
+ * overflowed. The functions of lanes.h move them as they move floats. */
 #ifndef PPLCONV_WINOGRAD_SUMS_H
 #define PPLCONV_WINOGRAD_SUMS_H
 

@@ -1,12 +1,13 @@
 /* U of weights (oc, ic, NR, NR) by integer matrices: G times the least number that leaves no
- * fractions. As winograd_weights.c has it, but that neighbouring input channels lie in pairs. */
+ * fractions. The layout is that of winograd_weights.c, except that neighbouring input channels lie
+ * in pairs. */
 #include "winograd.h"
 
 /* A vector has pairs of ACROSS output channels, a line of the cache TOGETHER vectors: they are
  * stored one after the other, since lines of all positions often share a set. */
 enum { KR = 2, ACROSS = LANES / KR, TOGETHER = 64 / PPLCONV_VECTOR_BYTES };
 
-/* Both channels of a pair, of `rows` output channels: what there is of them, beside zeros. */
+/* Both channels of a pair, of `rows` output channels, with zeros for missing channels. */
 static void gather(const struct pplconv_winograd_weights_args *a, int64_t oc, int64_t rows,
                    int64_t channel, element taps[TAPS * TAPS][LANES]) {
     const int64_t size = TAPS * TAPS, step = a->ic * size;

@@ -48,8 +48,9 @@ INLINE vector to_float(words w) {
 #endif
 }
 
-/* To the nearest, ties to even, for numbers that are less than 2^22. Where levels saturate bytes
- * (`narrow.h`), for those below 2^31, and what is too negative becomes the least integer. */
+/* To the nearest, ties to even, for magnitudes below 2^22. On levels that saturate bytes
+ * (`narrow.h`) numbers may be up to 2^31, and numbers that are too negative become the least
+ * integer. */
 INLINE words rounded(vector v) {
 #if PPLCONV_VECTOR_BYTES == 64
     return (words)_mm512_cvtps_epi32((__m512)v);
@@ -220,8 +221,9 @@ INLINE void store_four(stored *p, const words w[4]) {
 #endif
 
 #if !PPLCONV_NO_PACKING
-/* `pairs` are twice as many int16 as a vector has lanes, `quads` four times as many bytes, in
- * order: of two vectors each, saturated. Between the two steps the order is that of the level. */
+/* `pairs` holds twice as many int16 as a vector has lanes, `quads` four times as many bytes. Each
+ * is made from two of the step before, saturated. `quads` are in order; the order of `pairs`
+ * depends on the level. */
 #if PPLCONV_VECTOR_BYTES != 64
 INLINE void store_stored(stored *p, words w, int64_t n) {
     const pairs two = pairs_of(w, w);
@@ -235,7 +237,7 @@ INLINE void store_four(stored *p, const words w[4]) {
 
 #else
 
-/* What is as wide as a lane. */
+/* Elements as wide as a lane. */
 INLINE words load_stored(const stored *p, int64_t n) { return (words)load_vector(p, n); }
 INLINE void store_stored(stored *p, words w, int64_t n) { store_vector(p, (vector)w, n); }
 INLINE void store_four(stored *p, const words w[4]) {

@@ -9,7 +9,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     char *dst = a->dst;
     for (int64_t i = 0; i < a->pixels; i++) {
         element *pixel = (element *)(dst + i * step);
-        /* By lanes throughout: of whole vectors alone the compiler would make a call of memset. */
+        /* Always by lanes: the compiler would turn whole vectors alone into a call of memset. */
         for (int64_t j = 0; j < lanes; j += LANES) {
             store_lanes(pixel + j, zero, lanes - j < LANES ? lanes - j : LANES);
         }

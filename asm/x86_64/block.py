@@ -1,8 +1,8 @@
 """Loops over a block of rows that change it in place, for kernels without a tile.
 
 Several vectors go through each step of the arithmetic together, which covers its latency; the
-rest of a row goes one vector at a time, and what is left of a vector through a mask, or on AVX2,
-which has fast ones for loads alone, in parts.
+rest of a row goes one vector at a time, and the rest of a vector through a mask. Masks of AVX2 are
+fast for loads alone, so there the rest is stored in parts.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ PER_VECTOR = 5  # registers of one vector under way
 
 
 class Block:
-    """Emits the loops; a kernel's own class adds what happens to the vectors.
+    """Emits the loops; a kernel's own class adds the arithmetic.
 
     General registers: r8 row, r9 from one row to the next, rsi rows left, r10 columns, rax
-    position in the row, rdx columns left, rcx position in r11's elements, which are counted as
-    columns are; rdi is scratch. In a tail of AVX2, rdx counts bytes.
+    position in the row, rdx columns left, rcx position in r11's elements, which is counted like
+    columns; rdi is scratch. In a tail of AVX2, rdx counts bytes.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -144,7 +144,7 @@ class Block:
             self.load(x, f"[rax + {i * self.v.bytes}]", tail=tail)
 
     def store_all(self, results: list[str], *, tail: bool) -> None:
-        """Store what became of the vectors under way."""
+        """Store the results of the vectors under way."""
         w, s = self.w, self.v.suffix
         if tail and not self.v.masked:
             self.store_parts(*results)
@@ -154,7 +154,7 @@ class Block:
             w(f"vmovu{s} [rax + {i * self.v.bytes}]{mask}, {result}")
 
     def store_parts(self, result: str) -> None:
-        """Store the first rdx bytes of a vector, whose mask is needed no more."""
+        """Store the first rdx bytes of a vector, whose mask is no longer needed."""
         w, partial = self.w, self.partial
         self.tails += 1
         name = f"stored_{self.tails}"

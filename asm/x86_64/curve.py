@@ -1,7 +1,7 @@
 """Programs of one activation, in place on a block that was just stored.
 
-`elementwise.c` computes the same; here vectors go through each step together, and a call of few
-elements takes little more than they do. The block lies in L1, so the arithmetic is what counts.
+`elementwise.c` computes the same. Here several vectors go through each step together, and a call of
+few elements has little overhead. The block lies in L1, so the arithmetic takes most of the time.
 Sigmoid and SiLU are quotients with
 ``exp(-|x|)``, which never overflows:
 
@@ -101,7 +101,7 @@ class _Curve(Block):
         return f"[rcx + {STREAM.offset(member, number)}]"
 
     def join_rows(self) -> None:
-        """Rows without a gap are one row, where the slope does not count rows."""
+        """Join rows without a gap into one row, unless each row has its own slope."""
         w = self.w
         w(f"imul rax, r10, {self.v.size}")
         w("cmp rax, r9")
@@ -111,7 +111,7 @@ class _Curve(Block):
         w.label("rows_apart")
 
     def piecewise(self, name: str) -> None:
-        """One slope for all, of each row, of each column: what x below zero is multiplied by."""
+        """Multiply x below zero by a slope: one for all, one a row, or one a column."""
         w, v, s = self.w, self.v, self.v.suffix
         slope, slope_mask, zero = self.held
         columns = name == "SLOPE_OF_COLUMN"
@@ -235,7 +235,7 @@ class _Curve(Block):
                 w(f"vfmadd213{s} {p}, {r}, {self.constant(coefficient)}")
         for _, y, _, r, p in vectors:
             if silu:
-                # y * (1 + s) as y * s + y spares it the rounding of 1 + s.
+                # y * s + y instead of y * (1 + s) avoids the rounding of 1 + s.
                 w(f"vmul{s} {r}, {r}, {p}")
                 w(f"vadd{s} {p}, {r}, {one}")
                 w(f"vfmadd213{s} {y}, {r}, {y}")

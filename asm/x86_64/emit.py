@@ -14,8 +14,8 @@ CALLEE_SAVED = ("rbx", "rbp", "r12", "r13", "r14", "r15")
 class Vector:
     """Names that depend on the dtype and the ISA of a kernel.
 
-    What GEMM kernels take together of a narrow type counts as one element: it has the size of a
-    sum, and moves as one of float32.
+    A group of narrow elements that GEMM kernels multiply together counts as one element: it has
+    the size of a sum, and moves like a float32.
     """
 
     dtype: str

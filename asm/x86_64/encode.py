@@ -1,8 +1,8 @@
-"""Instructions that an assembler may be too old for, as bytes: those of narrow products.
+"""Instructions of narrow products as bytes, for assemblers that are too old for them.
 
-A build asks the assembler for them once (``setup.py``), and where it knows one of them not, all
-are written as bytes with the instruction as a comment. Only the forms that the generators write are
-there: three registers, or for AVX-512 two and a broadcast from memory.
+A build asks the assembler for them once (``setup.py``). If it does not know one of them, all are
+written as bytes with the instruction as a comment. Only the forms that the generators write are
+known here: three registers, or for AVX-512 two and a broadcast from memory.
 
 Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, chapter 2 (VEX, EVEX
 and the compressed displacement), and the pages of the instructions.
@@ -25,7 +25,7 @@ class Encoding:
     prefix : int
         Legacy prefix that the field pp stands for: 1 is 66, 2 is F3, 3 is F2.
     evex : bool
-        EVEX with vectors of 512 bits, or VEX with vectors of 256.
+        True: EVEX with vectors of 512 bits. False: VEX with vectors of 256 bits.
     """
 
     opcode: int
@@ -39,7 +39,7 @@ ENCODINGS = {
     "vpdpbssd": Encoding(0x50, 3, evex=False),
     "vdpbf16ps": Encoding(0x52, 2, evex=True),
 }
-# One of each, for an assembler to say whether it knows them.
+# One instruction of each name, to test whether an assembler knows them.
 PROBE = ".intel_syntax noprefix\n" + "".join(
     f"    {name} {r}0, {r}1, {r}2\n"
     for name, r in ((name, "zmm" if e.evex else "ymm") for name, e in ENCODINGS.items())
@@ -51,7 +51,7 @@ _REGISTER = re.compile(r"[yz]mm(\d+)")
 _MEMORY = re.compile(r"\[(\w+)(?: \+ (\w+)(?:\*([1248]))?)??(?: \+ (-?\d+))?\]\{1to16\}")
 _GENERAL = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi")
 _NUMBERS = {name: i for i, name in enumerate((*_GENERAL, *(f"r{i}" for i in range(8, 16))))}
-_BROADCAST_BYTES = 4  # what displacements of one byte count in
+_BROADCAST_BYTES = 4  # unit of displacements of one byte
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ _CODES = {
     "tdpbf16ps": (_F3, 0x5C),
 }
 MNEMONICS = tuple(_CODES)
-# One of each extension, for an assembler to say whether it knows them.
+# One instruction of each extension, to test whether an assembler knows them.
 PROBE = """.intel_syntax noprefix
     tilerelease
     tdpbusd tmm0, tmm1, tmm2
@@ -50,7 +50,7 @@ _REGISTERS = (
 )
 _RSP = _REGISTERS.index("rsp")
 _LINE = re.compile(rf"^(\s*)({'|'.join(sorted(_CODES, key=len, reverse=True))})\b\s*(.*?)\s*$")
-# What LDTILECFG reads from beside the code.
+# Operand of LDTILECFG: a constant beside the code.
 _CONSTANT = re.compile(r"\[rip \+ (\.L\w+)\]")
 _TERM = re.compile(r"([+-]?)(?:(\w+)\*([1248])|([a-z]\w*)|(\d+|0x[0-9a-f]+))")
 
@@ -85,7 +85,7 @@ def _address(text: str) -> tuple[int, int | None, int, int]:
 
 
 def _memory(code: tuple[int, int], register: int, text: str, *, sib: bool) -> list[int]:
-    """An instruction with a memory operand; `sib`: also where the base alone would do without."""
+    """An instruction with a memory operand; `sib`: with a SIB byte even for a base alone."""
     base, index, scale, displacement = _address(text)
     head = _vex(code, register, index or 0, base, 0)
     if displacement == 0 and base & 7 != 5:  # rbp and r13 have no form without displacement
@@ -127,7 +127,7 @@ def encode(mnemonic: str, operands: Iterable[str] = ()) -> bytes:
     Raises
     ------
     ValueError
-        If an operand is not of a kind that the instruction has.
+        If the instruction has no operand of such a kind.
     """
     code, found = _CODES[mnemonic], list(operands)
     if mnemonic == "tilerelease":
@@ -165,7 +165,7 @@ def _line(line: str) -> str:
         return line
     indent, mnemonic, operands = match.groups()
     if constant := _CONSTANT.fullmatch(operands):
-        # ModRM says: the four bytes that follow lead there from behind them.
+        # ModRM: the next four bytes are the distance from their end to the constant.
         numbers = [*_vex(_CODES[mnemonic], 0, 0, 0, 0), 5]
         where = f".long {constant[1]} - . - 4"
         return f"{indent}.byte {_listed(numbers)}; {where} # {line.strip()}"

@@ -18,13 +18,13 @@ TURNS = 2  # of all chains in a turn of the loop
 TILE_CHAINS = 6
 TILE_ROWS, TILE_ROW_BYTES = 16, 64
 
-# Of tiles; all else is in :data:`asm.x86_64.products.MULTIPLIES`.
+# Instructions of tiles; all others are in :data:`asm.x86_64.products.MULTIPLIES`.
 TILE_PRODUCTS = {"u8t": "tdpbusd", "s8t": "tdpbssd", "bf16t": "tdpbf16ps"}
 
 
 @dataclass(frozen=True)
 class _Registers:
-    """Those of a loop: chains first, then both operands, then what holds products for a moment."""
+    """Registers of a loop: chains first, then both operands, then temporaries of products."""
 
     kernel: Kernel
 
@@ -50,12 +50,12 @@ class _Registers:
         if self.tiles:
             return [f"{TILE_PRODUCTS[self.kernel.dtype]} {total}, {a}, {b}"]
         how = MULTIPLIES[self.kernel.dtype]
-        # Its EVEX twin of the same name is what assemblers write where they are not told.
+        # Without the prefix, assemblers write the EVEX instruction of the same name.
         prefix = "{vex} " if how.twins and ISAS[self.kernel.isa].vector_bytes == 32 else ""
         if not how.add:
             return [f"{prefix}{how.instruction} {total}, {a}, {b}"]
-        # Two in turn, so that a core which does not rename could still overlap them; of AVX2's
-        # registers ones leave but one.
+        # Two temporaries in turn, so that a core without renaming could still overlap them. With
+        # the register of ones, AVX2 has only one left.
         product = self.name(self.chains + 2 + (0 if how.widen else chain % 2))
         ones = self.name(self.chains + 3)
         return [
@@ -65,7 +65,7 @@ class _Registers:
         ]
 
     def zero(self, index: int) -> str:
-        """Clear one."""
+        """Instruction that clears a register."""
         if self.tiles:
             return f"tilezero tmm{index}"
         name = self.name(index)

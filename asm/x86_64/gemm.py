@@ -4,22 +4,22 @@ The tile C[MR, NR] lives in registers for the whole sum. Each step of k loads on
 (NR elements, in vectors) and broadcasts MR elements of A from memory; a broadcast load
 costs a load slot, not an arithmetic one, so the FMA units are the only full resource. A is
 addressed by two strides, one of which is one element: a packed panel, or planes of an image
-(its rows), or channels-last pixels (its k), so 1x1 convolution needs no packing at all. The inner
-loop exists for either kind, because integer additions share ports with FMAs on Intel's cores: where
-the near stride is a displacement, a turn of several steps needs only one addition for each of A, B
-and the prefetch.
+(its rows), or channels-last pixels (its k), so 1x1 convolution needs no packing at all. Each of the
+two cases has its own inner loop, because integer additions share ports with FMAs on Intel's cores:
+where the stride of one element is a displacement, a turn of several steps needs only one addition
+for each of A, B and the prefetch.
 
 The sum may be made of segments, each with a place of its own in A and B (the batch-reduce
-form of libxsmm and of oneDNN): the taps of a k x k convolution are segments of the image as it
-lies, so it needs no im2col. What a segment costs is a dozen integer instructions, which the
-core works off beside the FMAs before it.
+form of libxsmm and of oneDNN): the taps of a k x k convolution are segments of the image in place,
+so it needs no im2col. A segment costs a dozen integer instructions, which the core executes beside
+the FMAs of the previous segment.
 
 Each element of C is one chain of FMAs in ascending k, segment after segment, that starts from
 zero (or from what C holds), so the bits do not depend on the tile: see "The same bits for any
 team" in ``docs/architecture.md``.
 
-Of narrow types, a step takes the few neighbouring k that fill the place of a sum: such a group is
-broadcast, and loaded in vectors, as one element (``products.py``).
+With narrow types, a step multiplies a group of neighbouring k that is as wide as a sum. Such a
+group is broadcast, and loaded in vectors, as one element (``products.py``).
 
 The tile shapes follow the register-allocation arithmetic of the OpenPPL Arm Server slides
 (MR * NR + NR + temporaries <= registers).
@@ -42,15 +42,15 @@ _MULTIPLES = {1: "rcx", 3: "r8", 5: "r11", 7: "rbx", 9: "rbp", 11: "r12", 13: "r
 ROWS_PER_POINTER = 14
 _A_POINTERS = ("r10", "r14")
 
-# What changes once a segment, or once a turn of the first ones, lies below the stack pointer:
-# the ABI keeps 128 bytes there for a function that calls nothing, and no register is left.
+# Values that change once a segment, or once in each of the first turns, lie below the stack
+# pointer: the ABI keeps 128 bytes there for a function that calls nothing, and no register is left.
 _SEGMENT = "qword ptr [rsp - 8]"  # address of the next segment
 _SEGMENTS_LEFT = "qword ptr [rsp - 16]"
 _C_ROW = "qword ptr [rsp - 24]"  # row of C to prefetch next
 _C_ROWS_LEFT = "qword ptr [rsp - 32]"
 _FIRST_TURNS = "qword ptr [rsp - 40]"  # turns that prefetch a row of C each
 _OTHER_TURNS = "qword ptr [rsp - 48]"
-_AHEAD_TURN = "qword ptr [rsp - 56]"  # how far the prefetches of B go on in a turn
+_AHEAD_TURN = "qword ptr [rsp - 56]"  # distance that the prefetches of B advance in a turn
 
 Address = Callable[[int, int], str]  # row, step of the turn
 
@@ -79,7 +79,7 @@ class _Gemm(Tile):
         self.multiples = list(row_multiples(self.mr))
         taken = {_MULTIPLES[m] for m in self.multiples} | set(self.pointers)
         free = [r for r in ("r11", "r15", "r14", "r13", "r12", "rbp", "rbx") if r not in taken]
-        # Few FMAs a step: more steps a turn, so that the turn itself costs little.
+        # Small tiles have few FMAs a step, so their turns have more steps: less loop overhead.
         self.unroll = 2 if self.mr * self.nv > 12 else 4
         masks = 0 if self.v.masked else self.nv
         wanted = masks + 1 + (self.unroll > 2)
@@ -145,7 +145,7 @@ class _Gemm(Tile):
         w.label("started")
 
     def strides(self) -> None:
-        """Load what stays the same for the whole sum."""
+        """Load the strides, which stay the same for the whole sum."""
         w = self.w
         w(f"mov rdx, {self.field('b_ks')}")
         w(f"mov rcx, {self.field('a_rs')}")
@@ -240,9 +240,9 @@ class _Gemm(Tile):
         return row_address(pointer, m % ROWS_PER_POINTER, u * self.v.size)
 
     def turns(self, name: str, address: Address) -> None:
-        """Run rax turns; the first ones of the sum fetch the lines of C, a row a turn.
+        """Run rax turns; the first turns of the sum prefetch C, one row a turn.
 
-        All of C at once would keep the loads of B waiting.
+        Prefetches of all of C at once would delay the loads of B.
         """
         w = self.w
         w(f"cmp {_C_ROWS_LEFT}, 0")

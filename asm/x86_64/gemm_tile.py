@@ -1,7 +1,7 @@
 """The edges of a GEMM tile on x86-64: C into registers, the epilogue, and the one store.
 
 A row of C is a run of vectors at a stride of its own: side by side in a row-major matrix, a
-block of channels apart in a blocked image. What lies between them is not touched.
+block of channels apart in a blocked image. Memory between the vectors is not touched.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ RowAction = Callable[[int, int, str, bool], None]  # row, vector, address, tail
 class Tile:
     """Registers of a tile, and the code before and after its sum.
 
-    That code runs while the pointers of the sum are not there yet, or are needed no more: it
-    uses rax, rcx, rdx and rsi as it likes, and r9 and r10 where rows have more than five vectors.
+    That code runs before the pointers of the sum are loaded, or after their last use. So it may
+    change rax, rcx, rdx and rsi, and r9 and r10 where rows have more than five vectors.
     """
 
     arguments: Contract = GEMM
-    # Registers of broadcasts that are under way at a time, at least.
+    # Least number of registers for broadcasts under way.
     broadcasts = 1
 
     def __init__(self, kernel: Kernel, first: int = 0, w: Writer | None = None) -> None:
@@ -53,7 +53,7 @@ class Tile:
         registers = ISAS[kernel.isa].vector_registers
         self.b = [self.mr * self.nv + j for j in range(self.loaded())]
         self.multiply = MULTIPLIES[kernel.dtype]
-        # The last register has the ones that products are widened with, where they are.
+        # The last register holds the ones with which products are widened, if they are.
         self.ones = registers - 1
         last = self.ones if self.multiply.widen else registers
         self.temps = list(range(self.mr * self.nv + len(self.b), last))
@@ -62,11 +62,11 @@ class Tile:
         # One vector of B: the broadcast goes into the FMA itself, which frees a register
         # and an instruction. With more, one broadcast feeds several FMAs.
         self.embedded = self.v.masked and self.nv == 1 and self.multiply.broadcasts
-        # A product that is added by itself takes a register, but for the last with a broadcast.
+        # A product with a separate addition takes a register; the last may take the broadcast's.
         wanted = len(self.b)
         if not self.embedded:
             wanted += self.broadcasts + (bool(self.multiply.add) and self.nv > 1)
-        # A clip has two bounds, and a part of a vector on AVX2 goes through two registers.
+        # The two bounds of a clip need two registers, and so does a part of a vector on AVX2.
         wanted = max(wanted, 2)
         require(kernel, self.mr * self.nv + wanted + bool(self.multiply.widen))
         require(kernel, self.nv, len(_VECTORS), "addresses of vectors")
@@ -77,11 +77,11 @@ class Tile:
         self.partial = Partial(self.w, self.v)
 
     def loaded(self) -> int:
-        """How many registers a row of B is loaded into."""
+        """Number of registers into which a row of B is loaded."""
         return self.nv
 
     def row_masks(self) -> int:
-        """How many mask registers a kernel has for something else than rows of C."""
+        """Number of mask registers that a kernel uses for other purposes than rows of C."""
         return 0
 
     def acc(self, m: int, j: int) -> str:
@@ -98,7 +98,7 @@ class Tile:
         self.w(f"jz .L{target}")
 
     def rodata(self) -> list[str]:
-        """Give the window that tail masks are read from on AVX2."""
+        """Give the constants from which AVX2 reads its tail masks."""
         if self.v.masked:
             return []
         word = ".long" if self.v.size == 4 else ".quad"
@@ -131,7 +131,7 @@ class Tile:
                 w(f"shr rax, {v.lanes}")
 
     def long_masks(self) -> None:
-        """Make the masks one by one, where a register has not a bit for each column."""
+        """Make the masks one by one, for rows with more columns than a register has bits."""
         w, v = self.w, self.v
         w("xor ecx, ecx")
         w(f"mov rdx, {self.field('n')}")
@@ -150,7 +150,7 @@ class Tile:
             w(f"mov rax, {self.field('n')}")
             if j:
                 w(f"sub rax, {j * v.lanes}")
-            if j + 1 < self.nv:  # the last one has never more lanes within n than it has
+            if j + 1 < self.nv:  # in the last vector, n never reaches beyond its lanes
                 w(f"mov {r}, {v.lanes}")
                 w(f"cmp rax, {r}")
                 w(f"cmovg rax, {r}")
@@ -209,7 +209,7 @@ class Tile:
     def store_parts(self, done: str) -> None:
         """Store rows of C that end within a vector, or with one that is not the tile's last.
 
-        How many vectors are whole, and which parts make up the rest, is found out once a tile.
+        The number of whole vectors and the parts of the rest are determined once a tile.
         """
         w, v, partial = self.w, self.v, self.partial
         index, *temps = [*self.b, *self.temps]
@@ -236,7 +236,7 @@ class Tile:
                 w(f"cmp {left}, {v.bytes}")
                 w(f"jge .Lstore_after_{whole + 1}")
             for part in partial.parts:
-                # One column at least: the smallest part is left where there is nothing else.
+                # A row has at least one column: without any other part, it is the smallest part.
                 certain = part == v.size and not whole
                 if not certain:
                     w(f"cmp {left}, {part}")
@@ -274,7 +274,7 @@ class Tile:
     def epilogue(self) -> None:
         """Bias, residual, clip, and the one store. B's registers are free by now.
 
-        Of integers the store alone: what else there is to do is up to `requantize`.
+        Sums of integers are only stored: `requantize` does the rest.
         """
         if PRODUCTS[self.kernel.dtype].sum != "s32":
             self.finish()
@@ -329,6 +329,6 @@ class Tile:
             w(f"vadd{v.suffix} {a}, {a}, {t}")
 
     def store(self, m: int, j: int, address: str, tail: bool) -> None:
-        """Store a vector of C; on AVX2 `store_parts` has the tail."""
+        """Store a vector of C; on AVX2, `store_parts` stores the tail."""
         mask = f"{{k{j + 1}}}" if tail else ""
         self.w(f"vmovu{self.v.suffix} {address}{mask}, {self.acc(m, j)}")

@@ -1,24 +1,25 @@
 """GEMM microkernels for AMX: sums in tile registers, of 16 rows and 16 columns each.
 
-C[MR, NR] lies in up to two by two tiles, and stays there for the whole sum. A step of 16 groups
-of k (64 bytes of a row) loads one tile for each 16 rows of A and one for each 16 columns of B, and
-multiplies each with each: two by two tiles are four products for four loads, which is what keeps
-the loads behind the products. A product takes a cycle for each row of A that the configuration
-has, so MR costs what it is. A lies in rows, packed or as the pixels of an image with channels
+C[MR, NR] lies in up to two by two tiles, and stays there for the whole sum. A step of 16 groups of
+k (64 bytes of a row) loads one tile for each 16 rows of A and one for each 16 columns of B, and
+multiplies each with each: two by two tiles are four products for four loads, so the loads are
+hidden behind the products. A product takes a cycle for each row of A in the tile configuration, so
+the time is proportional to MR. A lies in rows, packed or as the pixels of an image with channels
 last: the hardware takes rows at any stride, and groups of a row side by side (``a_ks`` is one
 group, 4 bytes). B is a panel [k / kr][nr][kr], whose rows lie ``b_ks`` apart.
 
-The sum may be made of segments, as that of ``gemm.py``. The last step of a segment may have fewer
-groups than 16. Nothing beyond them is read: they are copied to the stack under masks, with zeros
-behind, and the tiles are loaded from there. So are all steps where B is not padded to whole
-vectors and n ends within one.
+The sum may be made of segments, as in ``gemm.py``. The last step of a segment may have fewer groups
+than 16. Nothing beyond them is read: they are copied to the stack under masks, with zeros behind
+them, and the tiles are loaded from there. All steps are copied this way where B is not padded to
+whole vectors and n ends within one.
 
-What a tile holds is its configuration. It depends on MR alone, which is also its number: the
-kernel loads it where ``*tiles`` has another number, and stores its own. So the kernels of a task
-that have the same MR configure once, whatever their types; ``release_tiles`` ends it.
+The tile configuration gives the rows and the row bytes of each tile. It depends on MR alone, and MR
+is its number: the kernel loads its configuration if ``*tiles`` has another number, and stores its
+own number there. So kernels of a task with the same MR configure once, even if their types differ;
+``release_tiles`` gives the tiles back.
 
-Order of sums: integers wrap, so there is none. Of bfloat16, TDPBF16PS multiplies the even and the
-odd k of one step apart, two chains of fused multiply-adds in ascending k that begin with zero;
+Order of sums: integers wrap, so it does not matter. Of bfloat16, TDPBF16PS multiplies the even and
+the odd k of one step apart, two chains of fused multiply-adds in ascending k that begin with zero;
 adds the two; and adds that to C. Each of these is rounded to nearest even, takes subnormal numbers
 as zeros and gives zeros for them, whatever MXCSR says. Steps begin where segments begin, so the
 bits depend neither on the tile nor on the team.
@@ -41,7 +42,7 @@ _PRODUCTS = {"u8t": "tdpbusd", "s8t": "tdpbssd", "bf16t": "tdpbf16ps"}
 _A = ("tmm4", "tmm7")
 _B = ("tmm5", "tmm6")
 _A_POINTERS = ("r8", "r9")
-# Four tiles on the stack: C on its way to or from its rows; else A of a part of a step, then B.
+# Four tiles on the stack: C between tiles and rows, or A and then B of a step of fewer groups.
 _BUFFER_BYTES = 4 * TILE_BYTES
 _B_BUFFER = 2 * TILE_BYTES
 _EPILOGUE = FLAGS["BIAS_ROW"] | FLAGS["BIAS_COLUMN"] | FLAGS["RESIDUAL"] | FLAGS["CLIP"]
@@ -140,7 +141,7 @@ class _GemmTiles:
         w.label("configured")
 
     def masks(self) -> None:
-        """Columns within n, in k1 and k2; those of B that may be read, in k3 and k4."""
+        """Make masks of the columns within n (k1, k2) and of the readable columns of B (k3, k4)."""
         w = self.w
         w("mov rax, -1")
         w(f"mov rdx, {self.field('n')}")
@@ -199,7 +200,7 @@ class _GemmTiles:
             self.w(instruction.format(tile=self.acc(i, j), address=address))
 
     def blocks(self, mark: str) -> list[Tile]:
-        """Rows of C in vector registers: as many kernels without a sum as it takes."""
+        """Split the rows of C into as many tiles of vector registers as they need."""
         count = -(-self.mr // GEMM_TILES["avx512", self.nv])
         ends = [self.mr * (i + 1) // count for i in range(count)]
         found = []
@@ -263,7 +264,7 @@ class _GemmTiles:
         w.label("step")
         b = [f"[rsi + rdx*1 + {j * ROW_BYTES}]" for j in range(self.nv)]
         self.multiply([f"[{pointer} + r10*1]" for pointer in _A_POINTERS], b)
-        # Sixteen rows of B, without a register for so much.
+        # Advance by 16 rows of B, in two additions: no register holds that distance.
         w("lea rsi, [rsi + rdx*8]")
         w("lea rsi, [rsi + rdx*8]")
         self.next_step()
@@ -286,7 +287,7 @@ class _GemmTiles:
                 w(f"{self.product} {self.acc(i, j)}, {_A[i]}, {_B[j]}")
 
     def parts(self) -> None:
-        """Steps of rcx groups in all that are copied, since not all of a row may be read."""
+        """Copy and multiply steps of rcx groups in all, whose rows may not be read whole."""
         w = self.w
         w.label("parts")
         w("test rcx, rcx")
@@ -315,7 +316,7 @@ class _GemmTiles:
         w("jnz .Lpart")
 
     def copy_b(self) -> None:
-        """Copy rax rows of B, and zeros behind them: a NaN left there would outlive zeros of A."""
+        """Copy rax rows of B, and zeros behind them: NaN there times zeros of A would be NaN."""
         w = self.w
         w(f"lea r12, [rsp + {_B_BUFFER}]")
         w.label("copy")

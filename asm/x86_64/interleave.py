@@ -1,14 +1,14 @@
 """Rows of bytes or words, one of each term, into vectors whose lanes of 32 bits hold a group.
 
-Products of integers take the pixels of several terms in one lane. Terms lie anywhere, so that their
-rows are loaded one by one and interleaved by shuffles. There are as few of those as instructions
-allow, for they compete with the products:
+Products of integers take the pixels of several terms in one lane. Terms lie anywhere, so their rows
+are loaded one by one and interleaved by shuffles. The shuffles compete with the products, so they
+are as few as the instructions allow:
 
 - a row that fills a register is unpacked with the others, within parts of 16 bytes: two shuffles a
-  vector, for bytes. Sums then have another order of pixels, which is put right once, before they
-  are stored (`natural`), and for sums that are loaded (`mixed`);
-- of shorter rows several are loaded into one register, by instructions that take the place of
-  plain loads, and two shuffles put all of a vector into its order.
+  vector, for bytes. Sums then have another order of pixels. They are reordered once, before they
+  are stored (`natural`) or after they are loaded (`mixed`);
+- several shorter rows are loaded into one register, by instructions that replace plain loads, and
+  two shuffles put a whole vector into its order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from asm.registry import ELEMENT_BYTES, PRODUCTS, Kernel
 from asm.writer import Writer
 from asm.x86_64.emit import Vector
 
-# Pixels in 16 bytes of sums, what most shuffles work within.
+# Pixels in 16 bytes of sums, the piece within which most shuffles work.
 CHUNK = 4
 _NAMES = {8: "xmm", 16: "xmm", 32: "ymm", 64: "zmm"}
 
@@ -31,7 +31,7 @@ class Interleave:
     kernel : Kernel
         Its NR pixels make up `kernel.vectors` vectors of sums.
     w : Writer
-        Where to.
+        Writer that takes the instructions.
     v : Vector
         Names of vectors of sums.
     """
@@ -43,10 +43,10 @@ class Interleave:
         require_vectors(kernel, (1, 2, 4, 8))
         self.width = min(row, v.bytes)  # bytes of a load
         self.parts = row // self.width  # loads of a row
-        # How many registers the rows of a part fill; those of 8 bytes have one each.
+        # Number of registers that the rows of a part fill; rows of 8 bytes have one each.
         self.filled = self.kr if self.width == 8 else self.kr * self.width // v.bytes
         self.whole = self.width == v.bytes
-        # Registers that it takes, and constants of these in the last ones.
+        # Registers that it takes; the last of them hold the constants.
         self.constants = self._constants()
         self.registers = self._taken() + len(self.constants)
 
@@ -74,7 +74,7 @@ class Interleave:
         return found
 
     def _words(self, vector: int) -> list[int]:
-        """Where the words of a vector come from: of each 4 pixels, those of each term."""
+        """Sources of the words of a vector: for each 4 pixels, the words of each term."""
         lanes = self.v.bytes // 16
         return [
             q % self.filled * self.v.lanes
@@ -155,7 +155,7 @@ class Interleave:
         return target
 
     def _unpacked(self, b: list[int]) -> list[int]:
-        """Unpack registers that rows fill, of bytes twice."""
+        """Unpack registers that rows fill; for bytes in two rounds."""
         *rows, spare = b
         found = []
         for part in range(self.parts):
@@ -236,11 +236,11 @@ class Interleave:
         return not self.whole and (bool(self.constants) or self.width == 8)
 
     def natural(self, sums: list[int], spare: list[int]) -> None:
-        """Put the sums of one row, as groups were mixed, into the order of pixels."""
+        """Put the sums of one row from the order of mixed groups into the order of pixels."""
         self._reorder(sums, spare, back=False)
 
     def mixed(self, sums: list[int], spare: list[int]) -> None:
-        """Put the sums of one row, in the order of pixels, into that of mixed groups."""
+        """Put the sums of one row from the order of pixels into the order of mixed groups."""
         self._reorder(sums, spare, back=True)
 
     def _reorder(self, sums: list[int], spare: list[int], *, back: bool) -> None:
@@ -287,7 +287,7 @@ class Interleave:
     def _reorder_halves(self, sums: list[int], spare: list[int], *, back: bool) -> None:
         """Vectors of two parts, two or four of them, on AVX2."""
         count = len(sums)
-        # Where chunks lie: in vector j of a mix, chunk j and the one `count` behind it.
+        # Places of chunks: vector j of a mix holds chunk j and chunk j + count.
         mixed = [(j, half) for half in range(2) for j in range(count)]
         natural = [(j, half) for j in range(count) for half in range(2)]
         source, target = (natural, mixed) if back else (mixed, natural)

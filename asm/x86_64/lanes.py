@@ -1,8 +1,9 @@
 """The first lanes of a vector to memory on AVX2, without a store under a mask.
 
 Up to Zen 3, AMD's cores take as long for such a store as for some ten plain ones (`masked256` of
-``pplconv/machine/x86_cores.py``). So the first half of a vector is stored, and the half that ends
-with the last lane that counts: some lanes twice, but none beyond. Of fewer lanes, quarters.
+``pplconv/machine/x86_cores.py``). So two overlapping halves are stored: the first half of the
+vector, and the half that ends with the last wanted lane. No lane beyond it is written. For fewer
+lanes, quarters take the place of halves.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ class Partial:
     Parameters
     ----------
     w : Writer
-        Where to.
+        Writer that takes the instructions.
     v : Vector
         Names of its elements.
     """
@@ -28,7 +29,7 @@ class Partial:
         self.parts = [size for size in (16, 8, 4) if size >= v.size]
 
     def rodata(self) -> list[str]:
-        """Give the numbers that words of a vector are picked by."""
+        """Give the numbers of the words of a vector, from which `pick` makes its index."""
         return [".p2align 5", ".Lword_numbers:", "    .long 0, 1, 2, 3, 4, 5, 6, 7"]
 
     def pick(self, part: int, index: int, count: str, scratch: str) -> None:

@@ -1,8 +1,8 @@
-"""How one step of k multiplies, by type: what differs between GEMM kernels on x86-64.
+"""How one step of k multiplies, by type: the difference between GEMM kernels on x86-64.
 
-A group of narrow elements, those of neighbouring k, fills as much of a vector as the sum that it
-goes into: 32 bits. So a kernel broadcasts groups of A and loads groups of B as it does single
-elements, and only the instructions between these loads and the sums are others.
+A group of narrow elements of neighbouring k is as wide as the sum to which it is added: 32 bits. So
+a kernel broadcasts groups of A and loads groups of B like single elements; only the instructions
+between these loads and the sums differ.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ class Multiply:
     add : str
         Adds the product to the sum; empty where `instruction` does.
     widen : str
-        Adds up neighbouring lanes of the product before, where sums are wider than those: it
-        multiplies them by ones, which take a register. Empty where lanes are those of sums.
+        Adds up neighbouring lanes of the product first, if sums are wider than these lanes: it
+        multiplies them by ones, which take a register. Empty if lanes are as wide as sums.
     broadcasts : bool
         Whether AVX-512's form of it takes the broadcast from memory, as its second source.
     twins : bool
-        Whether it has AVX-512's encoding and another one, so that the latter has to be asked for.
+        Whether it has AVX-512's encoding and another one, which has to be asked for.
     means : str
-        What a step does to a sum, where it is not one fused multiply-add.
+        Description of a step that is not one fused multiply-add.
     """
 
     instruction: str
@@ -44,7 +44,7 @@ _PAIRS = (
     "the sum of the group's products, the first two and the last two of which are added up first, "
     "to what fits 16 bits or the nearest number that does, added with wrap-around"
 )
-# As experiments on Granite Rapids found it, and Intel's pseudocode has it.
+# Found by experiments on Granite Rapids; Intel's pseudocode says the same.
 _BF16 = (
     "for the second k of the group, then for the first, one fused multiply-add, rounded to nearest "
     "even; subnormal operands and results are zeros, whatever MXCSR says"
@@ -53,7 +53,7 @@ _BF16 = (
 MULTIPLIES = {
     "f32": Multiply("vfmadd231ps", broadcasts=True),
     "f64": Multiply("vfmadd231pd", broadcasts=True),
-    # Its first source is the one without a sign, and what comes from memory the second.
+    # The first source is the unsigned one; the second may come from memory.
     "u8": Multiply("vpdpbusd", twins=True, means=_SUM),
     "s8": Multiply("vpdpbssd", means=_SUM),
     "u8p": Multiply("vpmaddubsw", "vpaddd", "vpmaddwd", means=_PAIRS),

@@ -14,7 +14,7 @@ def generate(kernel: Kernel) -> str:
     w(f"mov rax, [rdi + {contract.offset('tiles')}]")
     w("tilerelease")
     w("mov qword ptr [rax], 0")
-    w("vzeroupper")  # as every kernel leaves them, whoever ran before
+    w("vzeroupper")  # as every kernel does at its end
     w("ret")
     text = [
         f"{kernel.symbol}: {contract.summary}.",

@@ -1,14 +1,14 @@
-"""Products with sparse weights for AVX-512 and AVX2+FMA: what both orientations share.
+"""Products with sparse weights for AVX-512 and AVX2+FMA: the common part of both orientations.
 
-The weights of a panel of output channels are a list of terms: how far the input goes on to the
-next k that is not pruned, and the weights of all channels there. So a term is a step of the GEMM
-microkernel whose way through the input comes from memory: one load, a product with the distance
-from k to k, and an addition, none of which competes with FMAs. What is before and after the sum is
+The weights of a panel of output channels are a list of terms: the distance in the input to the next
+k that is not pruned, and the weights of all channels there. So a term is a step of the GEMM
+microkernel whose advance in the input is read from memory: one load, a product with the distance
+from k to k, and an addition, none of which competes with FMAs. The code before and after the sum is
 that of a GEMM tile.
 
 Lists are short, so a call takes several panels, one after the other: arguments, strides and masks
-are loaded once. The lines of C are fetched before the terms of its panel, as nothing else would
-hide where they come from.
+are loaded once. The lines of C are prefetched before the terms of its panel, as nothing else would
+hide their latency.
 
 Panels of 1x4 and so on, along output channels, are the blocks of MNN's sparse convolutions: a
 vector of pixels that is loaded once serves all channels of the panel.
@@ -25,18 +25,18 @@ from asm.writer import Writer
 from asm.x86_64.emit import CALLEE_SAVED, frame
 from asm.x86_64.gemm_tile import Tile
 
-# Bytes of a step, and of a panel's place.
+# Bytes of a step and of a panel's entry in `places`.
 STEP, PLACE = 4, 16
 
-# What changes from panel to panel lies below the stack pointer, in the 128 bytes that the ABI keeps
-# there for a function that calls nothing: the epilogue takes most registers.
+# Values that change from panel to panel lie below the stack pointer, as the epilogue takes most
+# registers. The ABI keeps 128 bytes there for a function that calls nothing.
 _SLOTS = {
     name: f"[rsp - {8 * (index + 1)}]"
     for index, name in enumerate(
         ("c", "residual", "bias", "places", "panels", "steps", "values", "arguments", "later")
     )
 }
-# Those that are the caller's at first, and those that the epilogue of integers does not ask for.
+# Values that start from the caller's arguments, and those that only the epilogue of floats reads.
 _TAKEN = ("c", "residual", "bias", "places", "panels", "steps", "values")
 _OF_FLOATS = ("residual", "bias")
 
@@ -58,11 +58,11 @@ class Sparse(Tile):
         if not self.v.masked:
             require(kernel, self.nv, len(self.masks), "general registers of masks")
         left = [r for r in free if r not in self.masks]
-        # The row of the next panel's C to fetch, and how many are left; without registers for them
-        # C is fetched before its terms.
+        # The next row of the next panel's C to prefetch, and the number of rows left. Without
+        # registers for them, C is prefetched before its terms.
         self.ahead = left[:2] if len(left) > 1 else []
         self.used = {self.steps, *self.taken(), *self.masks, *self.ahead}
-        # Register of how far on the input is fetched for later, if it is.
+        # Register of the distance at which input is prefetched, if it is.
         self.later = self.fetched_by([r for r in left if r not in self.ahead])
         if self.later:
             self.used.add(self.later)
@@ -72,7 +72,7 @@ class Sparse(Tile):
         return []
 
     def fetched_by(self, free: list[str]) -> str:
-        """Take a register of the free ones if the input is fetched for later."""
+        """Take one of the free registers if the input is prefetched; empty if not."""
         return ""
 
     @property
@@ -88,14 +88,14 @@ class Sparse(Tile):
         """Put sums that were loaded from C into the order that they are added up in."""
 
     def prepare(self) -> None:
-        """Load what an orientation has of its own, and keeps."""
+        """Load the values that an orientation keeps for the whole call."""
 
     def place(self) -> None:
         """Put the input back to where k is 0."""
         self.w(f"mov rsi, {self.field('x')}")
 
     def move(self) -> None:
-        """Go on by rax bytes of the input."""
+        """Advance rax bytes in the input."""
         self.w("add rsi, rax")
 
     def field(self, name: str) -> str:
@@ -115,7 +115,7 @@ class Sparse(Tile):
         return frame(self.kernel, self.contract(), self.w.lines, self.rodata())
 
     def enter(self, saved: list[str]) -> None:
-        """Keep the caller's registers, and what all panels share."""
+        """Save the caller's registers, and load the values that all panels share."""
         w = self.w
         for r in saved:
             w(f"push {r}")
@@ -129,7 +129,7 @@ class Sparse(Tile):
         self.prepare()
 
     def leave(self, saved: list[str]) -> None:
-        """Give the caller's registers back."""
+        """Restore the caller's registers."""
         w = self.w
         w("vzeroupper")
         for r in reversed(saved):
@@ -177,7 +177,7 @@ class Sparse(Tile):
         w.label("started")
 
     def fetch(self, m: int, j: int, address: str, tail: bool) -> None:
-        """Fetch a vector of C; where it ends there may be nothing, which is no fault."""
+        """Prefetch a vector of C; beyond the end of C that is no fault."""
         self.w(f"prefetcht0 {address}")
 
     def sum(self) -> None:
@@ -199,7 +199,7 @@ class Sparse(Tile):
     def fetch_next(self) -> None:
         """Point to the next panel's C, whose rows are fetched one by one between the terms.
 
-        All at once, they would keep the loads of terms waiting.
+        Prefetches of all rows at once would delay the loads of terms.
         """
         w = self.w
         if self.ahead:
@@ -245,7 +245,7 @@ class SparseFloats(Sparse):
 
     @property
     def unroll(self) -> int:
-        """Terms in a turn: few products each take more, so that it costs little."""
+        """Terms in a turn: more where a term has few products, for less loop overhead."""
         return 2 if self.mr * self.nv > 12 else 4
 
     @abstractmethod

@@ -1,7 +1,7 @@
 """Products with sparse weights whose vectors run over output channels: see ``sparse.py``.
 
 A term loads the weights of all channels of the panel and broadcasts an element of each pixel, from
-the user's array as it lies where channels are neighbours. On AVX-512 the FMA broadcasts by itself:
+directly from the user's array, where channels are neighbours. On AVX-512 the FMA itself broadcasts:
 28 pixels are 28 FMAs and 29 loads.
 """
 

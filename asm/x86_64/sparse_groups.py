@@ -1,13 +1,13 @@
 """Products with sparse weights of integers, several terms at a time, whose vectors run over pixels.
 
-See ``sparse.py``. A lane of 32 bits takes the pixels of a group of terms, wherever each of them
-lies, which ``interleave.py`` puts side by side. All channels of the panel share that: four channels
-of bytes have 16 products for 8 shuffles, so that two thirds of what the CPU could multiply are the
-most; wider panels, whose tiles are narrower, have more.
+See ``sparse.py``. A lane of 32 bits takes the pixels of a group of terms. These lie in different
+places, and ``interleave.py`` puts them side by side. All channels of the panel share these
+shuffles: four channels of bytes have 16 products for 8 shuffles, so that they reach at most two
+thirds of the CPU's peak; wider panels, whose tiles are narrower, reach more.
 
-Tails are loaded by masks of bytes on AVX-512. AVX2 has masks of words alone: it loads whole words
-by those, and in place of the rest the last four bytes, shifted. Rows of less than four bytes go
-through a general register. What is in lanes beyond n is whatever comes of it, and is not stored.
+Tails are loaded by masks of bytes on AVX-512. AVX2 has masks of words only: it loads whole words
+under a mask and, for the rest, the last four bytes, shifted. Rows of less than four bytes go
+through a general register. Lanes beyond n hold undefined values, which are not stored.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from asm.x86_64.sparse import STEP, Sparse
 _ROW_MASKS = ("k5", "k6")
 _NOT_OF_SUMS = 3  # k5 to k7
 _WORD = 4
-# General registers of a row's tail on AVX2: where its last word begins, or its last byte; of less
-# than a word where the byte in the middle is, and by how much two bytes are shifted.
+# General registers of a row's tail on AVX2: the place of its last word, or of its last byte. For
+# less than a word also the place of the middle byte, and the shifts of these two bytes.
 _LAST, _MIDDLE, _LAST_SHIFT, _MIDDLE_SHIFT = _TAIL = ("r12", "r13", "r14", "r15")
 
 RowLoad = Callable[[int, int, int], None]  # register, lane, part
@@ -40,15 +40,15 @@ class _Groups(Sparse):
         w = Writer()
         self.mixer = Interleave(kernel, w, Vector(kernel.dtype, kernel.isa))
         super().__init__(kernel, w)
-        # Products that are added by themselves have no broadcast from memory, the others do.
+        # Only instructions that also add the product take a broadcast from memory.
         self.embedded = self.v.masked and self.nv == 1 and not self.multiply.add
 
     def loaded(self) -> int:
-        """Registers that the pixels of a group are mixed in."""
+        """Registers in which the pixels of a group are mixed."""
         return self.mixer.registers
 
     def row_masks(self) -> int:
-        """How many mask registers are not those of rows of C: parts of rows of pixels have some."""
+        """Number of mask registers that rows of C leave free: parts of rows of pixels take some."""
         require(self.kernel, self.mixer.parts, len(_ROW_MASKS), "mask registers of parts of a row")
         return _NOT_OF_SUMS
 
@@ -88,7 +88,7 @@ class _Groups(Sparse):
         return [m * self.nv + j for j in range(self.nv)]
 
     def place(self) -> None:
-        """Put the input back, and the constants of shuffles, which the epilogue takes."""
+        """Reset the input, and reload the constants of shuffles, which the epilogue overwrites."""
         super().place()
         self.mixer.prepare(self.b)
 
@@ -146,7 +146,7 @@ class _Groups(Sparse):
             self.move()
             for part in range(self.mixer.parts):
                 load(*self.mixer.place(self.b, q, part), part)
-        # Less than a word of pixels: no other vector has any of them.
+        # Less than a word of pixels: only the first vector has any of them.
         self.products(self.mixer.mix(self.b, first=load == self.load_short))
         w(f"add {self.steps}, {kr * STEP}")
         w(f"add r10, {self.mr * self.v.size}")
@@ -168,7 +168,7 @@ class _Groups(Sparse):
                 self.multiply_add(self.acc(m, j), v.reg(r), t, last=j + 1 == len(pixels))
 
     def multiply_add(self, sum_: str, pixels: str, weights: str, *, last: bool) -> None:
-        """Add a product to a vector of sums; pixels are what may have no sign."""
+        """Add a product to a vector of sums; the pixels are the factor that may be unsigned."""
         w = self.w
         if not self.multiply.add:
             w(f"{self.instruction} {sum_}, {pixels}, {weights}")
@@ -198,11 +198,11 @@ class _Groups(Sparse):
         return self.temps[-1]
 
     def prepare_words(self) -> None:
-        """Load what tails of a word and more are loaded with; rax is how many bytes there are."""
+        """Load masks and offsets for tails of a word and more; rax is the number of bytes."""
         w, mask = self.w, self.words_mask
         w(f"lea {_LAST}, [rax - {_WORD}]")
         w(f"lea {_MIDDLE}, .Lmask_window[rip + {self.v.bytes}]")
-        # The sign bit of a word of the mask counts, which a part of one has not.
+        # Only the sign bit of a word of the mask counts, so a part of a word is not loaded.
         w(f"sub {_MIDDLE}, rax")
         w(f"vmovups {self.mixer.name(mask)}, [{_MIDDLE}]")
         w(f"and eax, {_WORD - 1}")
@@ -222,7 +222,7 @@ class _Groups(Sparse):
         self.mixer.put(register, lane, target)
 
     def prepare_short(self) -> None:
-        """Load what tails of less than a word are loaded with; rax is how many bytes there are."""
+        """Load offsets and shifts for tails of less than a word; rax is the number of bytes."""
         w = self.w
         if self.mixer.item > 1:  # then there is one element
             return
@@ -236,7 +236,7 @@ class _Groups(Sparse):
         w(f"shl {_LAST_SHIFT}, 3")
 
     def load_short(self, register: int, lane: int, part: int) -> None:
-        """Load a row's tail of less than a word: the last byte, that in the middle, the first."""
+        """Load a row's tail of less than a word: its last, its middle and its first byte."""
         w = self.w
         del part  # a row of AVX2 is one
         target = self.words_mask - 2 if lane else register

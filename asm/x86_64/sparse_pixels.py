@@ -11,7 +11,7 @@ from asm.contract import FLAGS, SPARSE_PIXELS
 from asm.registry import Kernel
 from asm.x86_64.sparse import SparseFloats
 
-# Lines that a term fetches for later, of those that the panels of a tile fetch in turn.
+# Cache lines that a term prefetches; the panels of a tile take turns at the lines of a row.
 FETCHED, LINE = 2, 64
 
 
@@ -19,7 +19,7 @@ class Pixels(SparseFloats):
     """Emits one kernel."""
 
     arguments = SPARSE_PIXELS
-    # Whether terms fetch pixels for later just now.
+    # Whether the terms that are being emitted prefetch pixels.
     fetching = False
 
     def loaded(self) -> int:
@@ -46,7 +46,7 @@ class Pixels(SparseFloats):
         w("jne .Ltail")
         w.label("whole")
         if self.later:
-            # Loads of what nobody asks for would take the place of others.
+            # Useless prefetches would take the place of loads.
             w(f"cmp qword ptr {self.field('x_ahead')}, 0")
             w("je .Lnear")
             self.fetching = True
@@ -60,7 +60,7 @@ class Pixels(SparseFloats):
         self.loops("tail", tail=True)
 
     def fetched_by(self, free: list[str]) -> str:
-        """Take a register, where an FMA has no load of its own."""
+        """Take a register for prefetches, unless each FMA has a load of its own."""
         return free[0] if free and self.mr > 1 else ""
 
     def prepare(self) -> None:
@@ -77,7 +77,7 @@ class Pixels(SparseFloats):
             self.w(f"mov {self.later}, {self.field('later')}")
 
     def next_panel(self) -> None:
-        """Go on to the next panel, which fetches the next lines of pixels for later."""
+        """Go on to the next panel, which prefetches the next lines of pixels."""
         w = self.w
         if self.later:
             w(f"mov rax, {self.field('later')}")

@@ -1,9 +1,8 @@
 """Products with sparse weights of single channels: see ``sparse_pixels.py``.
 
-The sum of a channel is one chain of FMAs for each vector of pixels, and each of them waits for the
-one before. So channels go in pairs, each with a list of its own: their chains are under way at
-once. What one list has more than the other follows by itself, and so does the last channel of an
-odd number.
+The sum of a channel is one chain of FMAs for each vector of pixels, and each FMA waits for the one
+before. So channels go in pairs, each with a list of its own, and their chains run at the same time.
+Further terms of the longer list follow alone, and so does the last channel of an odd number.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class _Pair(Pixels):
         return 1
 
     def field(self, name: str) -> str:
-        """Memory operand of an argument: the second row of the tile is that of the next panel."""
+        """Memory operand of an argument: the second row of the tile belongs to the next panel."""
         return super().field({"c_rs": "c_ps", "residual_rs": "residual_ps"}.get(name, name))
 
     def registers(self) -> list[str]:
@@ -67,7 +66,7 @@ class _Pair(Pixels):
         w(f"lea r11, [{self.steps} + r9*{STEP}]")
         w(f"lea rbx, [r10 + r9*{v.size}]")
         self.fetch_next()
-        # As many terms as both have, and what the second has more.
+        # Terms that both lists have, and further terms of the second.
         w("mov rax, r15")
         w("sub r15, r9")
         w("cmp r9, rax")
@@ -78,7 +77,7 @@ class _Pair(Pixels):
         w(f"mov {self.field('values')}, rbx")
 
     def loops(self, name: str, *, tail: bool) -> None:
-        """Loops that end at ``terms_done``: both lists, then what one has more."""
+        """Loops that end at ``terms_done``: both lists, then the rest of one."""
         w = self.w
         w(f"sub r9, {TURN}")
         w(f"jl .L{name}_few")

@@ -12,6 +12,7 @@ from pathlib import Path
 from benchmarks.analysis import footprint, limits, loops, mca, osaca, page, sparse
 from benchmarks.analysis.cores import CORES, Core, cores_of
 from benchmarks.analysis.page import Row
+from benchmarks.tool import new_parser
 
 PAGE = Path(__file__).resolve().parent.parent / "ANALYSIS.md"
 DTYPES = {
@@ -22,7 +23,7 @@ DTYPES = {
 
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
-    made = argparse.ArgumentParser(prog="python -m benchmarks.analysis", description=__doc__)
+    made = new_parser("benchmarks.analysis", __doc__)
     made.add_argument("arch", choices=sorted({core.arch for core in CORES}))
     made.add_argument("--llvm-mca", metavar="PROGRAM", help="the newest that is found, by default")
     made.add_argument("--cores", metavar="NAMES", help="some of them, with commas in between")

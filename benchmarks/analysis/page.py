@@ -35,38 +35,39 @@ KINDS = {
 PRODUCT = 1024, 1024, 1024
 HEAD = """# Analysis of inner loops
 
-How fast the inner loops of the GEMM tiles are on cores that are not here, by models of their
-pipelines: the figures of this page are computed, not measured. `make analyze-arm` and
-`make analyze-x86` write it.
+This page states the speed of the GEMM tiles' inner loops on other cores. Models of the cores'
+pipelines computed the figures; nothing was measured. `make analyze-arm` and `make analyze-x86`
+write the page.
 
-A model takes every load from L1 and every branch as foreseen, and knows nothing of what
-instruction fetch, caches, prefetches and memory cost. Where it is known to differ from the core,
-the table of cores says so.
+A model assumes that every load hits L1 and that every branch is predicted. It ignores the cost of
+instruction fetch, caches, prefetches and memory. The table of cores states known differences
+between model and core.
 
-A cell is FMAs (of whole vectors) a cycle, and what bounds the loop: `FMA` their units; a name
-llvm's name of another unit; `dispatch` how many micro-ops the model hands out in a cycle;
-`latency` the chain of sums into one accumulator; `groups` slots of dispatch that instructions of
-several micro-ops leave empty; `order` the order of the program, in cores that keep it;
-`dependencies` and `units` what llvm-mca names where no bound explains the cycles.
+A cell has the FMAs (of whole vectors) a cycle, and the bound of the loop: `FMA`, the FMA units;
+llvm's name of another unit; `dispatch`, the micro-ops that the model dispatches in a cycle;
+`latency`, the chain of sums into one accumulator; `groups`, dispatch slots that instructions of
+several micro-ops leave empty; `order`, the program order of in-order cores; `dependencies` or
+`units`, the bottleneck that llvm-mca names if no other bound explains the cycles.
 
-`rows` is the loop where rows of A are neighbours (packed weights, image planes), `k` the one where
-the elements of a row are (channels-last pixels). C is the number of accumulators, none of which
-waits for another. FMA:load counts vectors, or elements, that a turn loads into registers or FMAs.
+In loops of `rows`, elements of neighbouring rows of A are adjacent (packed weights, image planes);
+in loops of `k`, the elements of one row are adjacent (channels-last pixels). C is the number of
+independent accumulators. FMA:load divides the FMAs of an iteration by the vectors or elements that
+it loads into registers or FMAs.
 
-Of narrow types an FMA is what adds several products to each sum: SDOT, BFDOT, SMLAL (two for each
-pair), and SMMLA or BFMMLA, which multiply two rows by two columns. Those take rows in pairs: where
-the rows of A lie apart (`k`), an instruction puts each pair together, on the units that multiply,
-which is the limit that such loops reach. Cores without the instructions are left out.
+For narrow types an FMA is an instruction that adds several products to each sum: SDOT, BFDOT, SMLAL
+(two for each pair), and SMMLA or BFMMLA, which multiply two rows by two columns. SMMLA and BFMMLA
+take rows in pairs. If the rows of A lie apart (`k`), an extra instruction joins each pair, on the
+units that multiply, and this limits such loops. Cores without the instructions are left out.
 
-Sparse weights: a turn takes some terms of a panel's list, with the loads of their steps and the
-products of these with the distance from k to k. Rows of pixels (`pixels`) or pixels (`channels`) go
-once to all channels of the panel. "Of" is the limit that this sets in the model: as many
-loads a cycle as a loop of nothing else has, for the FMAs of each load (into vector registers), and
-at most as many FMAs as their units start, less the ZIPs that SDOT's quads take there. All of them
-are useful: none multiplies a weight that is pruned in all channels of its panel.
+Sparse weights: an iteration handles some terms of a panel's list, loads their steps and multiplies
+them by the distance from k to k. Each row of pixels (`pixels`) or pixel (`channels`) is loaded once
+for all channels of the panel. The number after "of" is the model's limit: the loads a cycle of
+a loop of loads alone, times the FMAs for each load (into vector registers), and at most the FMAs
+that their units start, less the ZIPs that SDOT's quads need there. All FMAs count: none
+multiplies a weight that is pruned in all channels of its panel.
 
-Products by tile registers (AMX) are not here: llvm knows neither the latency of their instructions
-nor the units that execute them.
+The page has no products by tile registers (AMX): llvm knows neither the latency of their
+instructions nor the units that execute them.
 """
 
 
@@ -119,6 +120,15 @@ def core_table(cores: Sequence[Core], answers: Sequence[Answer]) -> Table:
     return table
 
 
+def cells_of(loop: Loop) -> list[str]:
+    """What tells a loop from others: its tile, its accumulators, products a load."""
+    return [
+        f"{loop.title} ({loop.kernel.isa})",
+        f"{loop.accumulators}",
+        f"{loop.fmas / loop.loads:.2f}",
+    ]
+
+
 def tile_table(dtype: str, cores: Sequence[Core], rows: Sequence[Row]) -> Table:
     """FMAs a cycle of every loop on every core."""
     table = Table(
@@ -126,12 +136,7 @@ def tile_table(dtype: str, cores: Sequence[Core], rows: Sequence[Row]) -> Table:
         ("tile", "C", "FMA:load", *(core.name for core in cores)),
     )
     for row in rows:
-        loop = row.loop
-        cells = [
-            f"{loop.title} ({loop.kernel.isa})",
-            f"{loop.accumulators}",
-            f"{loop.fmas / loop.loads:.2f}",
-        ]
+        cells = cells_of(row.loop)
         bold = []
         for index, (core, verdict) in enumerate(zip(cores, row.verdicts, strict=True)):
             cells.append(f"{verdict.rate:.2f} {verdict.bound}")

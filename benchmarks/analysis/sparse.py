@@ -13,7 +13,7 @@ from benchmarks.analysis import mca
 from benchmarks.analysis.cores import Core
 from benchmarks.analysis.limits import Verdict
 from benchmarks.analysis.loops import Loop, loops_of
-from benchmarks.analysis.page import KINDS, Row
+from benchmarks.analysis.page import KINDS, Row, cells_of
 from benchmarks.tables import Table
 
 OPERATIONS = ("sparse_pixels", "sparse_channels")
@@ -66,12 +66,7 @@ def table(dtype: str, rows: Sequence[Row], rates: Sequence[float]) -> Table:
         ("tile", "C", "FMA:load", *(core.name for core in cores)),
     )
     for row in rows:
-        loop = row.loop
-        cells = [
-            f"{loop.title} ({loop.kernel.isa})",
-            f"{loop.accumulators}",
-            f"{loop.fmas / loop.loads:.2f}",
-        ]
+        loop, cells = row.loop, cells_of(row.loop)
         for verdict, rate in zip(row.verdicts, rates, strict=True):
             cells.append(f"{verdict.rate:.2f} of {limit(loop, verdict, rate):.2f} {verdict.bound}")
         made.add(cells)

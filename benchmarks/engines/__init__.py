@@ -14,6 +14,7 @@ from benchmarks.engines.onnxruntime import OnnxRuntime
 from benchmarks.engines.openvino import OpenVino
 from benchmarks.engines.pplconv import PplconvFunction, PplconvNchw, PplconvNchwc, PplconvNhwc
 from benchmarks.engines.torch import Torch, TorchNhwc
+from benchmarks.names import pick
 
 ENGINES: dict[str, Engine] = {
     engine.name: engine
@@ -48,11 +49,5 @@ def choose(
     ValueError
         If a name is unknown.
     """
-    wanted = list(names) or list(ENGINES)
-    unknown = [name for name in wanted if name not in ENGINES]
-    if unknown:
-        raise ValueError(
-            f"unknown engine {', '.join(unknown)}: expected some of {', '.join(ENGINES)}"
-        )
-    chosen = [engine for name, engine in ENGINES.items() if name in wanted]
+    chosen = pick("engine", names, ENGINES).values()
     return [one for engine in chosen for one in engine.variants(searches, tolerances)]

@@ -20,16 +20,16 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import machine, options, wisdom
+from benchmarks import options
 from benchmarks.networks import engines, models, run
 from benchmarks.networks.cases import difference, order, outputs
 from benchmarks.networks.engines import Engine
 from benchmarks.networks.process import Client, WorkerError, usable_cpus
-from benchmarks.report import Head, publish
 from benchmarks.runner import Progress
 from benchmarks.tables import NONE, Table
 from benchmarks.timing import Settings
-from pplconv.demo.demo_progress import Progress as Steps
+from benchmarks.tool import Run, command, new_parser
+from examples.models.progress import Progress as Steps
 
 # It says when it has begun, or ends where the system gives it no such priority.
 LOOP = "import os, sys; os.nice(int(sys.argv[1])); print(flush=True)\nwhile True: pass"
@@ -215,32 +215,29 @@ def table(rows: Sequence[Row], teams: Sequence[Team]) -> Table:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.networks.beside")
-    parser.description = __doc__
+    parser = new_parser("benchmarks.networks.beside", __doc__)
     parser.add_argument("--models", type=options.words, default=[], help="names; default: all")
-    parser.add_argument("--engines", type=options.words, default=["pplconv", "onnxruntime"])
-    parser.add_argument("--threads", type=options.counts, default=[2, 1], help="such as 2,1")
-    parser.add_argument("--scenes", type=options.words, default=list(SCENES), help="some of them")
+    options.add_engines(parser, engines.ENGINES, ["pplconv", "onnxruntime"])
+    options.add_threads(parser, [2, 1])
+    parser.add_argument(
+        "--scenes", type=options.some_of(SCENES), default=list(SCENES), help="some of them"
+    )
     options.add_timing(parser, rounds=3, min_seconds=0.5)
-    parser.add_argument("--cache", type=Path, metavar="DIR", help="folder that keeps the models")
+    options.add_cache(parser)
     options.add_output(parser)
     return parser
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; give the exit status."""
-    parser = _parser()
-    chosen = parser.parse_args(arguments)
-    if unknown := set(chosen.scenes) - set(SCENES):
-        parser.error(f"--scenes: {', '.join(sorted(unknown))}: expected some of {list(SCENES)}")
-    try:
+@command(_parser)
+def main(this: Run) -> int:
+    """Measure, and give the exit status."""
+    chosen = this.chosen
+    with this.refusing():
         networks = models.select(chosen.models)
         wanted = engines.select(chosen.engines)
-    except ValueError as error:
-        parser.error(str(error))
     absent = {engine.name: engine.missing() for engine in wanted if engine.missing()}
     if run.REFERENCE.missing():
-        parser.error(f"answers cannot be checked: {run.REFERENCE.missing()}")
+        this.parser.error(f"answers cannot be checked: {run.REFERENCE.missing()}")
     paths = models.obtain(
         list(networks.values()), run.cache_folder(chosen.cache), Steps(sys.stderr)
     )
@@ -251,34 +248,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for threads in chosen.threads
     ]
     settings = Settings(chosen.rounds, chosen.min_ms, settle_seconds=options.SETTLE_SECONDS)
-    progress = Progress(len(networks) * len(chosen.scenes))
     rows: list[Row] = []
-    notes: list[str] = []
-    try:
-        with wisdom.private():
-            for (name, network), path in zip(networks.items(), paths, strict=True):
-                found = measure(name, network, path, teams, chosen.scenes, settings, progress)
-                rows += found[0]
-                notes += found[1]
-    except KeyboardInterrupt:
-        notes.append("interrupted: figures are partial")
-    finally:
-        progress.end()
-    head = Head(
-        date=options.now(),
-        command=options.command_line("benchmarks.networks.beside", arguments),
-        machine={**machine.describe(), **run.described(wanted, absent)},
-        engines=[],
-        method=(
-            f"a process or two for each team, in turn, {settings.rounds} rounds in changing "
-            f"order; a round is the median of runs that last {settings.min_seconds * 1e3:g} ms or "
-            "more together, of two copies the slower one's; the best round counts"
-        ),
-        notes=notes,
+    with this.steps(len(networks) * len(chosen.scenes)) as progress:
+        for (name, network), path in zip(networks.items(), paths, strict=True):
+            found, notes = measure(name, network, path, teams, chosen.scenes, settings, progress)
+            rows += found
+            this.notes += notes
+    head = this.head(
+        f"a process or two for each team, in turn, {settings.rounds} rounds in changing "
+        f"order; a round is the median of runs that last {settings.min_seconds * 1e3:g} ms or "
+        "more together, of two copies the slower one's; the best round counts",
+        more=run.described(wanted, absent),
     )
-    plain = {"command": head.command, "notes": notes, "rows": [vars(row) for row in rows]}
-    publish(head, [table(rows, teams)], plain, chosen.markdown, chosen.json)
-    return 0
+    figures = {"notes": this.notes, "rows": [vars(row) for row in rows]}
+    return this.publish(head, [table(rows, teams)], figures)
 
 
 if __name__ == "__main__":

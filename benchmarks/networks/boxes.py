@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.networks.engines import Array
-from pplconv.demo.regions import find_regions
+from examples.demo.regions import find_regions
 
 LEAST_OVERLAP = 0.95
 """Of each box and the one that is nearest to it: intersection over union."""

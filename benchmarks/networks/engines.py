@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.names import pick
+
 Array = NDArray[Any]
 Feed = Mapping[str, Array]
 Shapes = Mapping[str, Sequence[int]]
@@ -314,9 +316,4 @@ def select(names: Sequence[str]) -> list[type[Engine]]:
     ValueError
         If a name is unknown.
     """
-    unknown = [name for name in names if name not in ENGINES]
-    if unknown:
-        raise ValueError(
-            f"unknown engine {', '.join(unknown)}: expected some of {', '.join(ENGINES)}"
-        )
-    return [engine for name, engine in ENGINES.items() if not names or name in names]
+    return list(pick("engine", names, ENGINES).values())

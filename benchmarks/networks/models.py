@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.names import pick
 from benchmarks.networks import built, convnext, regnet, swin, weights
-from pplconv.demo.demo_progress import Progress
-from pplconv.demo.model import CLASSIFIER, DETECTOR, RECOGNISER
-from pplconv.demo.published import Published, ensure
-from pplconv.demo.whole_files import write_whole
+from examples.models.ppocr import CLASSIFIER, DETECTOR, RECOGNISER
+from examples.models.progress import Progress
+from examples.models.published import Published, ensure
+from examples.models.whole_files import write_whole
 
 if TYPE_CHECKING:
     import onnx
@@ -175,12 +176,7 @@ def select(names: Sequence[str]) -> dict[str, Network]:
     ValueError
         If a name is unknown.
     """
-    unknown = [name for name in names if name not in NETWORKS]
-    if unknown:
-        raise ValueError(
-            f"unknown model {', '.join(unknown)}: expected some of {', '.join(NETWORKS)}"
-        )
-    return {name: one for name, one in NETWORKS.items() if not names or name in names}
+    return pick("model", names, NETWORKS)
 
 
 def obtain(networks: Sequence[Network], cache: Path, progress: Progress) -> list[Path]:
@@ -196,7 +192,7 @@ def obtain(networks: Sequence[Network], cache: Path, progress: Progress) -> list
 
     Raises
     ------
-    pplconv.demo.demo_errors.DemoError
+    examples.models.published.ModelError
         If a model cannot be downloaded or is not the expected one.
     OSError
         If the folder cannot be written.

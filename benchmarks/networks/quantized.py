@@ -10,14 +10,13 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks import machine, options, wisdom
+from benchmarks import options
 from benchmarks.networks import models, run
 from benchmarks.networks.boxes import LEAST_OVERLAP, same_boxes
 from benchmarks.networks.cases import Bench, Case
@@ -32,12 +31,11 @@ from benchmarks.networks.engines import (
 )
 from benchmarks.networks.process import choose_cpus
 from benchmarks.networks.tables import remarks, tables
-from benchmarks.report import Head, publish
 from benchmarks.timing import Settings
-from pplconv.demo.demo_errors import DemoError
-from pplconv.demo.demo_progress import Progress as Steps
-from pplconv.demo.model import DETECTOR
-from pplconv.demo.published import digest
+from benchmarks.tool import Run, command, new_parser
+from examples.models.ppocr import DETECTOR
+from examples.models.progress import Progress as Steps
+from examples.models.published import ModelError, digest
 
 if TYPE_CHECKING:
     from benchmarks.networks.models import Array32
@@ -70,7 +68,7 @@ class Page(models.Network):
 
 def page_of(side: int) -> Array32:
     """Give the demo's page as the detector reads it."""
-    from pplconv.demo.picture import load, network_input
+    from examples.demo.picture import load, network_input
 
     page: Array32 = network_input(load(None), side)
     return page
@@ -93,27 +91,21 @@ def quantized(path: Path, shapes: dict[str, tuple[int, ...]], folder: Path) -> P
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.networks.quantized",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--threads", type=options.counts, default=[1], help="such as 1,2")
+    parser = new_parser("benchmarks.networks.quantized", __doc__)
+    options.add_threads(parser)
     parser.add_argument("--side", type=options.positive, default=640, help="of the page (640)")
     options.add_timing(parser, rounds=10, min_seconds=0.2)
-    parser.add_argument("--cache", type=Path, metavar="DIR", help="folder that keeps the model")
+    options.add_cache(parser)
     options.add_output(parser)
     return parser
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; give the exit status: 1 if boxes of pplconv were others."""
-    parser = _parser()
-    chosen = parser.parse_args(arguments)
-    try:
+@command(_parser)
+def main(this: Run) -> int:
+    """Measure, and give the exit status: 1 if boxes of pplconv were others."""
+    parser, chosen = this.parser, this.chosen
+    with this.refusing():
         cpus = {threads: choose_cpus(threads) for threads in chosen.threads}
-    except ValueError as error:
-        parser.error(str(error))
     absent = {engine.name: engine.missing() for engine in ENGINES if engine.missing()}
     present = [engine for engine in ENGINES if engine.name not in absent]
     if without := REFERENCE.missing():
@@ -121,37 +113,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     network = Page(DETECTOR, {"x": page_of(chosen.side).shape}, side=chosen.side)
     steps = Steps(sys.stderr)
     settings = Settings(chosen.rounds, chosen.min_ms, settle_seconds=options.SETTLE_SECONDS)
-    with tempfile.TemporaryDirectory(prefix="int8-") as folder, wisdom.private():
+    with tempfile.TemporaryDirectory(prefix="int8-") as folder:
         try:
             (path,) = models.obtain([network], run.cache_folder(chosen.cache), steps)
             steps.step("quantizing")
             path = quantized(path, network.shapes(1), Path(folder))
             steps.close()
-        except (DemoError, OSError) as error:
+        except (ModelError, OSError) as error:
             print(f"{parser.prog}: {error}", file=sys.stderr)
             return 1
         name = f"ppocr_det_{chosen.side}, int8"
         cases = [(Case(name, network, digest(path), 1, n), path) for n in chosen.threads]
         bench = Bench(present, REFERENCE, settings, same_boxes)
-        done, notes = run.measure(bench, cases, cpus)
-    head = Head(
-        date=options.now(),
-        command=options.command_line("benchmarks.networks.quantized", arguments),
-        machine={**machine.describe(), **run.described(ENGINES, absent)},
-        engines=[],
-        method=(
-            f"as of benchmarks.networks.run, {settings.rounds} rounds; as many boxes as "
-            f"{REFERENCE.distribution} finds in float32, each overlapping by {LEAST_OVERLAP:g}"
-        ),
-        notes=notes + remarks(done),
+        done = run.measure(this, bench, cases, cpus)
+    head = this.head(
+        f"as of benchmarks.networks.run, {settings.rounds} rounds; as many boxes as "
+        f"{REFERENCE.distribution} finds in float32, each overlapping by {LEAST_OVERLAP:g}",
+        notes=remarks(done),
+        more=run.described(ENGINES, absent),
     )
     ours = [engine.name for engine in present if engine.ours]
     made = tables(done, [engine.name for engine in present], ours)
-    plain = run.plain(head, done, ENGINES, absent)
-    publish(head, made, plain, chosen.markdown, chosen.json)
-    return int(
-        bool(notes)
-        or any(
+    status = this.publish(head, made, run.plain(head, done, ENGINES, absent))
+    return status or int(
+        any(
             case.entries[one].status != "ok" for case in done for one in ours if one in case.entries
         )
     )

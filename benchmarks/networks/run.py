@@ -12,61 +12,44 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks import machine, options, wisdom
+from benchmarks import options
 from benchmarks.networks import engines, models
 from benchmarks.networks.cases import TOLERANCE, Bench, Case
 from benchmarks.networks.engines import Engine, Unoptimised
 from benchmarks.networks.process import choose_cpus
 from benchmarks.networks.tables import remarks, tables
-from benchmarks.report import Head, conditions, publish
-from benchmarks.runner import Progress
+from benchmarks.report import Head, conditions
 from benchmarks.timing import Settings
-from pplconv.demo.demo_errors import DemoError
-from pplconv.demo.demo_progress import Progress as Steps
-from pplconv.demo.published import digest
-
-# What a shell reports of a command that Ctrl-C ended.
-_INTERRUPTED = 130
+from benchmarks.tool import INTERRUPTED, Run, command, new_parser
+from examples.models.progress import Progress as Steps
+from examples.models.published import ModelError, digest
 
 REFERENCE: type[Engine] = Unoptimised
 """What all engines are compared with."""
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.networks.run",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = new_parser("benchmarks.networks.run", __doc__)
     parser.add_argument(
         "--models", type=options.words, default=[], help=f"some of {','.join(models.NETWORKS)}"
     )
-    parser.add_argument(
-        "--engines", type=options.words, default=[], help=f"some of {','.join(engines.ENGINES)}"
-    )
-    parser.add_argument("--threads", type=options.counts, default=[1], help="such as 1,2")
+    options.add_engines(parser, engines.ENGINES)
+    options.add_threads(parser)
     options.add_batch(parser)
     options.add_timing(parser, rounds=10, min_seconds=0.2)
-    parser.add_argument(
-        "--cache",
-        type=Path,
-        metavar="DIR",
-        help="folder that keeps the models (default: the user's cache folder)",
-    )
+    options.add_cache(parser)
     options.add_output(parser)
     return parser
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; give the exit status: 1 if an answer of pplconv was wrong."""
-    parser = _parser()
-    chosen = parser.parse_args(arguments)
-    try:
+@command(_parser)
+def main(run: Run) -> int:
+    """Measure, and give the exit status: 1 if an answer of pplconv was wrong."""
+    parser, chosen = run.parser, run.chosen
+    with run.refusing():
         networks = models.select(chosen.models)
         wanted = engines.select(chosen.engines)
         cpus = {threads: choose_cpus(threads) for threads in chosen.threads}
-    except ValueError as error:
-        parser.error(str(error))
     absent = {engine.name: engine.missing() for engine in wanted if engine.missing()}
     present = [engine for engine in wanted if engine.name not in absent]
     if not present:
@@ -80,8 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         steps.close()
         digests = {path: digest(path) for path in paths}
     except KeyboardInterrupt:
-        return _INTERRUPTED
-    except (DemoError, OSError) as error:
+        return INTERRUPTED
+    except (ModelError, OSError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 1
     settings = Settings(chosen.rounds, chosen.min_ms, settle_seconds=options.SETTLE_SECONDS)
@@ -92,22 +75,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for (name, network), path in zip(networks.items(), paths, strict=True)
     ]
     bench = Bench(present, REFERENCE, settings)
-    with wisdom.private():
-        done, notes = measure(bench, cases, cpus)
-    head = Head(
-        date=options.now(),
-        command=options.command_line("benchmarks.networks.run", arguments),
-        machine={**machine.describe(), **described(wanted, absent)},
-        engines=[],
-        method=_method(settings),
-        notes=notes + remarks(done),
-    )
+    done = measure(run, bench, cases, cpus)
+    head = run.head(_method(settings), notes=remarks(done), more=described(wanted, absent))
     ours = [engine.name for engine in present if engine.ours]
     made = tables(done, [engine.name for engine in present], ours)
-    publish(head, made, plain(head, done, wanted, absent), chosen.markdown, chosen.json)
-    if notes:
-        return _INTERRUPTED
-    return int(
+    status = run.publish(head, made, plain(head, done, wanted, absent))
+    return status or int(
         any(
             entry.status == "wrong"
             for case in done
@@ -127,23 +100,17 @@ def cache_folder(given: Path | None) -> Path:
 
 
 def measure(
-    bench: Bench, cases: Sequence[tuple[Case, Path]], cpus: Mapping[int, Sequence[int]]
-) -> tuple[list[Case], list[str]]:
-    """Measure one case after the other; give those begun, and a note if that was interrupted."""
+    run: Run, bench: Bench, cases: Sequence[tuple[Case, Path]], cpus: Mapping[int, Sequence[int]]
+) -> list[Case]:
+    """Measure one case after the other, as steps of a run; give those begun."""
     done: list[Case] = []
-    progress = Progress(len(cases))
-    try:
+    with run.steps(len(cases)) as progress:
         for case, path in cases:
             done.append(case)
             progress.begin(f"{case.name}, {conditions(case.batch, case.threads)}")
             with tempfile.TemporaryDirectory(prefix="networks-") as folder:
                 bench.measure(case, path, cpus[case.threads], Path(folder), progress.say)
-    except KeyboardInterrupt:
-        where = f"step {progress.step} of {len(cases)}"
-        return done, [f"interrupted in {where}: figures are partial"]
-    finally:
-        progress.end()
-    return done, []
+    return done
 
 
 def described(wanted: Sequence[type[Engine]], absent: Mapping[str, str]) -> dict[str, str]:

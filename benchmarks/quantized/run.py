@@ -6,30 +6,31 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import machine, options, wisdom
+from benchmarks import options
 from benchmarks.candidates import silenced
 from benchmarks.engines import ENGINES
 from benchmarks.engines import bf16 as narrow_bf16
 from benchmarks.engines import quantized as narrow_int8
 from benchmarks.engines.base import Availability, Engine
 from benchmarks.engines.quantized.base import QuantizedEngine
+from benchmarks.names import pick
 from benchmarks.peak import PeakUnavailable
-from benchmarks.problems import Problem, ProblemError, batched, load_nets, select
+from benchmarks.problems import Problem, load_nets, select
 from benchmarks.quantized import page
 from benchmarks.quantized.ceilings import Ceilings
 from benchmarks.quantized.layers import make_quantized_case, make_rounded_case
 from benchmarks.recorded import record
-from benchmarks.report import Head, conditions, group, publish, remarks, tables
+from benchmarks.report import conditions, group, remarks, tables
 from benchmarks.results import LayerResult
-from benchmarks.runner import Progress, run_layer
+from benchmarks.run import teams_and_layers
+from benchmarks.runner import run_layer
 from benchmarks.tables import Table
+from benchmarks.tool import Run, command, new_parser
 
 # A network that nothing was tuned on, beside those of every run.
 SHAPES = Path(__file__).resolve().parent / "shapes"
 # pplconv in float32, to see what narrow types are worth.
 PLAIN = ("pplconv_nhwc",)
-# What a shell reports of a command that Ctrl-C ended.
-_INTERRUPTED = 130
 _MAKERS = {"int8": make_quantized_case, "bf16": make_rounded_case}
 _METHODS = {
     "int8": "inputs uint8 or int8, weights int8 with a scale for each channel, int32 bias, outputs "
@@ -53,7 +54,7 @@ def nets_of() -> dict[str, list[Problem]]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.quantized", description=__doc__)
+    parser = new_parser("benchmarks.quantized", __doc__)
     parser.add_argument("--precision", choices=list(_MAKERS), default="int8")
     options.add_selection(parser)
     parser.add_argument(
@@ -62,13 +63,8 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="; ".join(f"{name}: some of {','.join(engines_of(name))}" for name in _MAKERS),
     )
-    parser.add_argument("--threads", type=options.counts, default=[1], help="such as 1,2")
-    parser.add_argument(
-        "--search",
-        type=options.searches,
-        default=[],
-        help=f"pplconv once with each of {','.join(options.WAYS)}, in the same run",
-    )
+    options.add_threads(parser)
+    options.add_search(parser)
     options.add_batch(parser)
     options.add_timing(parser)
     options.add_output(parser)
@@ -78,85 +74,48 @@ def _parser() -> argparse.ArgumentParser:
 def _find(
     precision: str, names: Sequence[str], searches: Sequence[str]
 ) -> list[tuple[Engine, Availability]]:
-    known = engines_of(precision)
-    if unknown := [name for name in names if name not in known]:
-        raise ValueError(
-            f"unknown engine {', '.join(unknown)}: expected some of {', '.join(known)}"
-        )
-    chosen = [
-        one
-        for name, engine in known.items()
-        if not names or name in names
-        for one in engine.variants(searches, ())
-    ]
+    known = pick("engine", names, engines_of(precision)).values()
+    chosen = [one for engine in known for one in engine.variants(searches, ())]
     with silenced():
         return [(engine, engine.available()) for engine in chosen]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; give the exit status."""
-    parser = _parser()
-    chosen = parser.parse_args(arguments)
-    with wisdom.private():
-        return _run(arguments, parser, chosen)
-
-
-def _run(
-    arguments: Sequence[str] | None, parser: argparse.ArgumentParser, chosen: argparse.Namespace
-) -> int:
-    try:
+@command(_parser)
+def main(run: Run) -> int:
+    """Measure, and give the exit status."""
+    chosen = run.chosen
+    with run.refusing():
         nets = select(nets_of(), chosen.nets, chosen.layers)
         found = _find(chosen.precision, chosen.engines, chosen.search)
-    except (ProblemError, ValueError) as error:
-        parser.error(str(error))
-    engines = options.installed(parser, found)
-    notes: list[str] = []
+    engines = options.installed(run.parser, found)
     ceilings: dict[int, Ceilings] = {}
     try:
         ceilings = {threads: Ceilings(chosen.precision, threads) for threads in chosen.threads}
     except PeakUnavailable as reason:
-        notes.append(f"no ceiling was measured: {reason}")
-    steps = [
-        (threads, problem)
-        for threads in chosen.threads
-        for batch in chosen.batch
-        for problems in batched(nets, batch).values()
-        for problem in problems
-    ]
+        run.notes.append(f"no ceiling was measured: {reason}")
+    steps = teams_and_layers(chosen, nets)
     layers: list[LayerResult] = []
     readings: list[dict[str, float]] = []
-    progress = Progress(len(steps))
-    interrupted = False
-    try:
+    make = _MAKERS[chosen.precision]
+    with run.steps(len(steps)) as progress:
         for threads, problem in steps:
             team = conditions(problem.mb, threads)
             progress.begin(f"{problem.name}, {problem.flops / 1e6:.1f} Mop, {team}")
             ceiling = ceilings.get(threads)
             settings = options.settings_of(chosen, threads)
-            make = _MAKERS[chosen.precision]
             layer = run_layer(problem, engines, threads, settings, ceiling, progress, make=make)
             layers.append(layer)
             readings.append(ceiling.take() if ceiling is not None else {})
-    except KeyboardInterrupt:
-        interrupted = True
-        notes.append(f"interrupted in step {progress.step} of {len(steps)}: figures are partial")
-    finally:
-        progress.end()
-    roles = _roles(engines)
-    head = Head(
-        date=options.now(),
-        command=options.command_line("benchmarks.quantized", arguments),
-        machine=machine.describe(),
-        engines=found,
-        method=f"{options.method(options.settings_of(chosen, 1))}; {_METHODS[chosen.precision]}",
-        notes=notes + remarks(layers, _NAMES, roles.exact),
+    head = run.head(
+        f"{options.method(options.settings_of(chosen, 1))}; {_METHODS[chosen.precision]}",
+        found,
+        remarks(layers, _NAMES, _roles(engines).exact),
     )
     best = {threads: one.best() for threads, one in ceilings.items()}
     made = report(chosen.precision, layers, readings, engines, best)
     plain = record(head, layers, best)
     plain |= {"precision": chosen.precision, "readings": readings}
-    publish(head, made, plain, chosen.markdown, chosen.json)
-    return _INTERRUPTED if interrupted else 0
+    return run.publish(head, made, plain)
 
 
 # Of the fastest loop of each layer, in the notes.

@@ -24,6 +24,8 @@ from benchmarks.serving.client import Client, Outcome, closed, open_loop
 from benchmarks.serving.pool import pool_latency, pool_rate
 from benchmarks.serving.process import Served
 from benchmarks.serving.weights import Weights
+from benchmarks.tables import Table
+from benchmarks.tool import new_parser
 
 _NPY = {"Content-Type": "application/x-npy"}
 _ROUNDS = 3
@@ -73,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.serving", description=__doc__)
+    parser = new_parser("benchmarks.serving", __doc__)
     parser.add_argument("model", metavar="MODEL", help="an ONNX file with one input")
     parser.add_argument("--shape", required=True, metavar="NAME=1x3x48x192", help="of its input")
     parser.add_argument("--instances", type=int, default=2)
@@ -199,19 +201,25 @@ def _print(report: dict[str, Any]) -> None:
         f"server: {server['capacity']:.0f}/s; p50 {server['p50_ms']:.2f} ms, "
         f"{server['p50_ms'] - pool['p50_ms']:+.2f} ms"
     )
-    print(
-        "| load | requests | rate | p50 ms | p99 ms | of 5 s | of 5 s/p50 | CPU-ms | MiB | lost |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|---|")
-    for load, row in server["loads"].items():
-        lost = ", ".join(f"{count} {what}" for what, count in row["lost"].items()) or "none"
-        print(
-            f"| {load} | {row['requests']} | {row['rate']:.1f} | {row['p50_ms']:.2f} "
-            f"| {row['p99_ms']:.2f} | {row['usual_p99_ms']:.2f} "
-            f"| {row['usual_p99_ms'] / row['p50_ms']:.1f} | {row['cpu_ms']:.2f} "
-            f"| {row['memory_mib']:.0f} | {lost} |"
-        )
+    print(_table(server["loads"]).markdown())
     if "killed" in server:
         print(f"workers killed: {server['killed']}", file=sys.stdout)
     if "reloads" in server:
         print(f"reloads: {server['reloads']}")
+
+
+def _table(loads: dict[str, dict[str, Any]]) -> Table:
+    made = Table(
+        "The server under load",
+        ["load", "requests", "rate", "p50 ms", "p99 ms", "of 5 s", "of 5 s/p50", "CPU-ms", "MiB",
+         "lost"],
+    )  # fmt: skip
+    for load, row in loads.items():
+        usual = row["usual_p99_ms"]
+        lost = ", ".join(f"{count} {what}" for what, count in row["lost"].items()) or "none"
+        made.add([
+            load, f"{row['requests']}", f"{row['rate']:.1f}", f"{row['p50_ms']:.2f}",
+            f"{row['p99_ms']:.2f}", f"{usual:.2f}", f"{usual / row['p50_ms']:.1f}",
+            f"{row['cpu_ms']:.2f}", f"{row['memory_mib']:.0f}", lost,
+        ])  # fmt: skip
+    return made

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.files import write_whole
 from benchmarks.looks import LIGHT, MARKERS, Theme, dress, legend, new_figure
-from benchmarks.report import write_whole
 from benchmarks.sparse.gains import gain
 from benchmarks.sparse.measured import Measured, Roles
 

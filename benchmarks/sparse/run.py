@@ -10,15 +10,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks import machine, options, wisdom
+from benchmarks import options
 from benchmarks.candidates import silenced
 from benchmarks.engines.base import Availability, Engine, Identity
 from benchmarks.engines.sparse import ENGINES, LEFT_OUT, SLOW, block_in
+from benchmarks.names import pick
 from benchmarks.peak import PeakUnavailable, open_peak
-from benchmarks.problems import Problem, ProblemError, load_nets, select
+from benchmarks.problems import Problem, load_nets, select
 from benchmarks.quantized.ceilings import Ceilings
 from benchmarks.recorded import record
-from benchmarks.report import Head, publish, remarks
+from benchmarks.report import remarks
 from benchmarks.runner import Progress, run_layer
 from benchmarks.sparse import plot
 from benchmarks.sparse.layers import (
@@ -30,6 +31,7 @@ from benchmarks.sparse.layers import (
 from benchmarks.sparse.measured import Measured, Roles, as_plain, group
 from benchmarks.sparse.report import products_a_cycle, report
 from benchmarks.tables import Table
+from benchmarks.tool import Run, command, new_parser
 
 # A network that nothing was tuned on, beside those of every run.
 SHAPES = Path(__file__).resolve().parent / "shapes"
@@ -42,8 +44,6 @@ LAYERS = (
 DENSITIES = {"fp32": (0.75, 0.5, 0.25, 0.1, 0.05), "int8": (0.5, 0.25, 0.1)}
 # Above it, only pplconv runs: to see where sparse weights begin to be faster.
 PEERS_UP_TO = 0.5
-# What a shell reports of a command that Ctrl-C ended.
-_INTERRUPTED = 130
 _METHOD = (
     "weights pruned by magnitude over each layer, in blocks of 1, 4, 8 and 16 output channels at "
     "one place of the kernel; all engines of a block get the same ones, those without blocks the "
@@ -66,14 +66,6 @@ def densities(text: str) -> list[float]:
     return sorted(set(numbers), reverse=True)
 
 
-def precisions(text: str) -> list[str]:
-    """Split ``fp32,int8``."""
-    found = options.words(text)
-    if not found or not set(found) <= set(ENGINES):
-        raise argparse.ArgumentTypeError(f"{text!r}: expected some of {','.join(ENGINES)}")
-    return found
-
-
 def nets_of() -> dict[str, list[Problem]]:
     """The shipped networks, and the one that is only here."""
     return load_nets() | load_nets(SHAPES)
@@ -81,9 +73,12 @@ def nets_of() -> dict[str, list[Problem]]:
 
 def parser() -> argparse.ArgumentParser:
     """Make the parser of the command."""
-    made = argparse.ArgumentParser(prog="python -m benchmarks.sparse", description=__doc__)
+    made = new_parser("benchmarks.sparse", __doc__)
     made.add_argument(
-        "--precision", type=precisions, default=list(ENGINES), help="default: fp32,int8"
+        "--precision",
+        type=options.some_of(ENGINES),
+        default=list(ENGINES),
+        help="default: fp32,int8",
     )
     made.add_argument(
         "--densities",
@@ -109,13 +104,8 @@ def parser() -> argparse.ArgumentParser:
             for precision, engines in ENGINES.items()
         ),
     )
-    made.add_argument("--threads", type=options.counts, default=[1], help="such as 1,2")
-    made.add_argument(
-        "--search",
-        type=options.searches,
-        default=[],
-        help=f"pplconv once with each of {','.join(options.WAYS)}, in the same run",
-    )
+    options.add_threads(made)
+    options.add_search(made)
     made.add_argument(
         "--dense-search",
         type=options.searches,
@@ -222,94 +212,58 @@ def measure(
     return Measured(step.precision, step.density, layer, case.kept(), readings)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; give the exit status."""
-    made = parser()
-    chosen = made.parse_args(arguments)
-    with wisdom.private():
-        return _run(arguments, made, chosen)
-
-
-def _run(
-    arguments: Sequence[str] | None, made: argparse.ArgumentParser, chosen: argparse.Namespace
-) -> int:
-    try:
+@command(parser)
+def main(run: Run) -> int:
+    """Measure, and give the exit status."""
+    chosen = run.chosen
+    every = {one.name: one for precision in chosen.precision for one in ENGINES[precision]}
+    with run.refusing():
         problems = select_layers(chosen)
-    except ProblemError as error:
-        made.error(str(error))
+        pick("engine", chosen.engines, every)
     if not problems:
-        made.error("only depthwise layers and stems are left, which are not pruned")
-    every = [one.name for precision in chosen.precision for one in ENGINES[precision]]
-    if unknown := [name for name in chosen.engines if name not in every]:
-        made.error(f"unknown engine {', '.join(unknown)}: expected some of {', '.join(every)}")
+        run.parser.error("only depthwise layers and stems are left, which are not pruned")
     found = {
         one: find(one, chosen.engines, chosen.search, chosen.dense_search)
         for one in chosen.precision
     }
+    if chosen.plot is not None and find_spec("matplotlib") is None:
+        run.parser.error("--plot draws by matplotlib, which is not installed")
+    asked = [one for some in found.values() for one in some]
+    options.installed(run.parser, asked)
     present = {
         precision: [engine for engine, availability in engines if availability.ok]
         for precision, engines in found.items()
     }
-    if chosen.plot is not None and find_spec("matplotlib") is None:
-        made.error("--plot draws by matplotlib, which is not installed")
-    if not any(present.values()):
-        absent = {engine.name: one.reason for some in found.values() for engine, one in some}
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in absent.items())
-        made.error(f"none of the engines is installed: {reasons}")
-    notes: list[str] = []
     ceilings: dict[tuple[str, int], Ceilings] = {}
     for key in ((one, threads) for one in chosen.precision for threads in chosen.threads):
         try:
             ceilings[key] = ceilings_of(*key)
         except PeakUnavailable as reason:
-            notes.append(f"no ceiling was measured: {reason}")
+            run.notes.append(f"no ceiling was measured: {reason}")
     steps = [one for one in steps_of(chosen, problems) if present[one.precision]]
     measured: list[Measured] = []
-    progress = Progress(len(steps))
-    interrupted = False
-    try:
+    with run.steps(len(steps)) as progress:
         for step in steps:
             name = f"{step.problem.name} at {step.density:g}, {step.precision}"
             progress.begin(f"{name}, {step.threads} thread(s)")
             ceiling = ceilings.get((step.precision, step.threads))
             measured.append(measure(step, present[step.precision], chosen, ceiling, progress))
-    except KeyboardInterrupt:
-        interrupted = True
-        notes.append(f"interrupted in step {progress.step} of {len(steps)}: figures are partial")
-    finally:
-        progress.end()
-    _publish(arguments, chosen, found, measured, notes)
-    return _INTERRUPTED if interrupted else 0
-
-
-def _publish(
-    arguments: Sequence[str] | None,
-    chosen: argparse.Namespace,
-    found: Mapping[str, Sequence[tuple[Engine, Availability]]],
-    measured: Sequence[Measured],
-    notes: Sequence[str],
-) -> None:
-    """Print and write the report, its record and its chart."""
-    engines = [one for some in found.values() for one in some]
-    head = Head(
-        date=options.now(),
-        command=options.command_line("benchmarks.sparse", arguments),
-        machine=machine.describe(),
-        engines=engines,
-        method=f"{options.method(options.settings_of(chosen, 1))}; {_METHOD}",
-        notes=[*notes, *_remarks(measured), *_left_out(found)],
+    head = run.head(
+        f"{options.method(options.settings_of(chosen, 1))}; {_METHOD}",
+        asked,
+        [*_remarks(measured), *_left_out(found)],
     )
     identities = {
-        precision: [engine.identity for engine, availability in some if availability.ok]
-        for precision, some in found.items()
+        precision: [engine.identity for engine in engines] for precision, engines in present.items()
     }
     cycles = {precision: products_a_cycle(precision) for precision in chosen.precision}
     made: list[Table] = report(measured, identities, cycles)
     plain: dict[str, Any] = record(head, [], {})
     plain |= {"layers": [as_plain(one) for one in measured], "a_cycle": cycles}
-    publish(head, made, plain, chosen.markdown, chosen.json)
+    status = run.publish(head, made, plain)
     if chosen.plot is not None and measured:
         _draw(chosen.plot, measured, identities)
+    return status
 
 
 def _draw(
@@ -327,12 +281,7 @@ def _remarks(measured: Sequence[Measured]) -> list[str]:
     for precision in dict.fromkeys(one.precision for one in measured):
         apart = [engine.name for engine in ENGINES[precision]] if precision == "int8" else []
         named = [
-            replace(
-                one.layer,
-                problem=replace(one.problem, layer=f"{one.problem.layer} at {one.density:g}"),
-            )
-            for one in measured
-            if one.precision == precision
+            replace(one.layer, problem=_at(one)) for one in measured if one.precision == precision
         ]
         names = ("FMA peak", "GFLOP/s") if precision == "fp32" else ("fastest loop", "Gop/s")
         found += [f"{precision}, {text}" for text in remarks(named, names, apart)]

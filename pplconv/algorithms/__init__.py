@@ -1,8 +1,9 @@
-"""What can be planned: one module an algorithm, each with ``supports`` and ``candidates``.
+"""The algorithms, a module for each, with functions ``supports`` and ``candidates``.
 
 =======================  =======================================================================
 ``depthwise.py``         one input channel for each output channel
-``depthwise_bytes.py``   the same of bytes, exact
+``depthwise_bytes.py``   depthwise convolution of bytes, exact
+``*_candidate.py``       the cut into tasks that these two share
 ``winograd.py``          3x3 and 5x5 at stride 1 with fewer products
 ``direct.py``            any convolution without im2col
 ``pointwise.py``         1x1 as a matrix product on the user's array
@@ -10,13 +11,13 @@
 ``sparse.py``            any convolution or product whose weights are sparse
 ``planes.py``            im2col of few channels in NCHW without its copies
 ``gemm.py``              the matrix product
-``tiled.py``             the candidates of these three: tiles, blocks, segments
-``nest.py``              one candidate of the GEMM nest
+``tiled.py``             candidates of the GEMM nest: tiles, blocks, segments
+``nest.py``              one candidate of the GEMM nest (pointwise, im2col, gemm)
 ``*_blocking.py``        tile, blocks and segments of one candidate, with their memory
-``*_cost.py``            what such a candidate costs
+``*_cost.py``            cost estimate of one candidate
 ``lazy.py``              `lazy`: an attribute computed when it is first asked for
-``candidate.py``         `Candidate`: what planner and loops want to know of any of them
-``core_model.py``        `CoreModel`: what the estimates know of a core
+``candidate.py``         `Candidate`: the interface of all candidates for planner and loops
+``core_model.py``        `CoreModel`: the core as cost estimates see it
 ``error_bounds.py``      how far each method may be from float64
 =======================  =======================================================================
 
@@ -43,7 +44,7 @@ ALGORITHMS = {
 }
 # For matrix products.
 MATRIX_ALGORITHMS = {gemm.NAME: gemm, sparse.NAME: sparse}
-# The name to ask for where zeros are to be left out.
+# The algorithm that leaves out zero weights.
 WITHOUT_ZEROS = sparse.NAME
 
 _KINDS: dict[str, type[Candidate]] = {
@@ -58,7 +59,7 @@ _KINDS: dict[str, type[Candidate]] = {
 
 
 def serving(problem: Problem) -> dict[str, ModuleType]:
-    """Return the algorithms that may be chosen for a problem without being asked for, by name."""
+    """Return the algorithms that ``"auto"`` may choose for a problem, by name."""
     matrix = isinstance(problem, MatrixProblem)
     found: dict[str, ModuleType] = dict(MATRIX_ALGORITHMS if matrix else ALGORITHMS)
     if problem.sparsity is None:
@@ -71,7 +72,7 @@ def serving(problem: Problem) -> dict[str, ModuleType]:
 
 
 def kind_of(algorithm: str) -> type[Candidate]:
-    """Give the kind of candidate that says what holds for a whole algorithm, by its name.
+    """Return the class of an algorithm's candidates, for properties of the whole algorithm.
 
     These are `Candidate.leaves_zeros_out` and `Candidate.transforms`.
     """
@@ -80,7 +81,7 @@ def kind_of(algorithm: str) -> type[Candidate]:
 
 def only_for(numerics: Numerics) -> str | None:
     """Name the one algorithm that has kernels for a kind of product; None if several have."""
-    return depthwise_bytes.NAME if numerics.product in depthwise_bytes.PRODUCTS else None
+    return depthwise.NAME if numerics.product in depthwise_bytes.PRODUCTS else None
 
 
 def asked_in_turn(wanted: str, finite: bool) -> tuple[str, ...]:
@@ -91,12 +92,12 @@ def asked_in_turn(wanted: str, finite: bool) -> tuple[str, ...]:
     wanted : str
         A name, or ``"auto"``.
     finite : bool
-        Whether all weights are finite. If not, none is named that may multiply padding.
+        Whether all weights are finite. If not, no algorithm is named that may multiply padding.
 
     Returns
     -------
     tuple of str
-        The last one after ``"auto"`` walks arrays that others cannot.
+        The one after ``"auto"`` takes arrays that other algorithms cannot.
     """
     if not finite and wanted in ("auto", im2col.NAME):
         return (direct.NAME,)

@@ -1,4 +1,4 @@
-"""A candidate: one way to compute one problem, as planner and loops see it."""
+"""A candidate: one way to compute one problem; the interface that planner and loops use."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ..numerics import Numerics
 from ..problem import ConvProblem, Problem
 from .core_model import CoreModel
 
-EXACT = "exact sum"  # bits of integers, whatever the order
+EXACT = "exact sum"  # integer sums have the same bits in any order
 LINE = 64  # bytes; divides longer lines, of 128 (Apple) and 256 (A64FX)
-FINISH_COLUMNS = 128  # of integer sums that wait for one another: 32 rows of them stay in L1
+FINISH_COLUMNS = 128  # of integer sums that are finished together: 32 rows of them stay in L1
 PIECES_EACH = 4
 PIECE_CYCLES = 30_000.0  # a hundred times what a task costs
 # Callers' questions about a plan: attributes of its candidate, which `Candidate.fields` passes on.
@@ -30,8 +30,8 @@ class KernelKey(NamedTuple):
     op : str
         Operation, as the registry names it.
     mr, nr, kr : int
-        Tile: rows, columns, and the neighbouring k that it takes together; 0 where the operation
-        has none.
+        Tile: rows, columns, and neighbouring k that are multiplied together; 0 if the operation has
+        no tile.
     """
 
     op: str
@@ -41,7 +41,7 @@ class KernelKey(NamedTuple):
 
     @property
     def tile(self) -> str:
-        """The tile as plans show it, empty where there is none."""
+        """The tile as plans show it; empty if there is none."""
         return f"{self.mr}x{self.nr}" if self.mr else ""
 
 
@@ -129,7 +129,7 @@ def is_padded(problem: Problem) -> bool:
 
 
 def wide_only(numerics: Numerics) -> str | None:
-    """Say why narrow types are refused by loops that take pixels otherwise than in rows."""
+    """Say why loops that do not take pixels in rows refuse narrow types; None for wide types."""
     if numerics.narrow:
         return f"products of {numerics.operand} take pixels in rows"
     return None
@@ -141,7 +141,7 @@ class Candidate(ABC):
     Attributes
     ----------
     problem : Problem
-        What is computed.
+        The problem to compute.
     numerics : Numerics
         The types that it computes with.
     algorithm : str
@@ -149,19 +149,19 @@ class Candidate(ABC):
     loops : str
         Which module of ``schedules`` runs it.
     leaves_zeros_out : bool
-        Whether weights that are zero are not multiplied; the same for a whole algorithm.
+        Whether zero weights are left out of products; the same for a whole algorithm.
     transforms : bool
-        Whether numbers are transformed, so that there are fewer products than in the direct sum;
-        the same for a whole algorithm.
+        Whether the algorithm transforms its operands, so that there are fewer products than in the
+        direct sum; the same for a whole algorithm.
     walks_rows : bool
         Whether the loops walk the rows of images one by one, so that rows of blocks of channels may
         lie anywhere.
     pixels_run_on : bool
-        Whether the loops walk pixels without regard to rows and images, so that all of them have to
-        follow one another at one distance.
+        Whether the loops walk pixels without regard to rows and images, so that all pixels must be
+        the same distance apart.
     offsets_by_taps : bool
-        Whether taps on padding are left out of sums of integers, so that outputs that see other
-        taps need another offset. Other loops multiply the zero point there.
+        Whether integer sums leave out taps on padding, so that outputs that see different taps need
+        different offsets. Other loops multiply the zero point there.
     """
 
     problem: Problem
@@ -169,7 +169,7 @@ class Candidate(ABC):
     algorithm: str
     loops: str
 
-    # The answers of all kinds of candidate but one.
+    # The defaults, which hold for most kinds of candidate.
     leaves_zeros_out: bool = False
     transforms: bool = False
     walks_rows: bool = False
@@ -179,14 +179,14 @@ class Candidate(ABC):
     @property
     @abstractmethod
     def multiplies_padding(self) -> bool:
-        """Whether padding is multiplied as if it were pixels: infinite weights make NaN of it."""
+        """Whether padding is multiplied like pixels, so that infinite weights give NaN there."""
 
     @property
     @abstractmethod
     def takes_gaps(self) -> bool:
-        """Whether the loops find each pixel by its distance, wherever it lies.
+        """Whether the loops use the distance between pixels, so that there may be gaps.
 
-        Others take an image of one channel for a plane without gaps, and convert the pixels of
+        Other loops treat an image of one channel as a plane without gaps, and convert the pixels of
         several rows at once.
         """
 
@@ -267,7 +267,7 @@ class Candidate(ABC):
 
 
 def shape_fields(p: Problem, numerics: Numerics) -> Mapping[str, Any]:
-    """Describe the problem to the loops: its geometry and how the user's arrays lie."""
+    """Describe the problem to the loops: its geometry and the layout of the user's arrays."""
     return {
         "geometry": p.geometry,
         "numerics": numerics,

@@ -1,4 +1,4 @@
-"""What candidates depend on besides the problem."""
+"""Inputs of candidates besides the problem: machine, kernels, types, team."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SparseTiles:
     kr : int
         Terms that are multiplied together.
     widths : mapping of int to tuple of int
-        For each number of channels of a panel the pixels of its tiles, ascending.
+        Pixels of the tiles, ascending, for each number of channels of a panel.
     """
 
     lanes: int = 0
@@ -34,7 +34,7 @@ NO_TILES = SparseTiles()
 
 @dataclass(frozen=True)
 class PlanContext:
-    """What candidates depend on besides the problem.
+    """Inputs of candidates besides the problem: machine, kernels, types, team.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class PlanContext:
     isa : str
         Instruction set of the kernels.
     tiles : mapping of int to int
-        For each NR the largest MR, of the kernels for these types and ISA.
+        The largest MR for each NR, of the kernels for these types and ISA.
     lanes : int
         Elements of a vector.
     threads : int

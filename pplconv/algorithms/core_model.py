@@ -1,4 +1,4 @@
-"""What the cost estimates know of a core, and the arithmetic that they share."""
+"""The model of a core for cost estimates, and the arithmetic that they share."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ STORE_CYCLES = 1.0
 CONVERT_IN_CYCLES = 2.0  # a vector of elements into scratch
 CONVERT_OUT_CYCLES = 3.0  # a vector of outputs from scratch, its place in memory included
 STORE_TRANSPOSED_CYCLES = 5.0  # a vector, L2 to the user array
-# Rates of a core that nobody has measured, by the names of `X86Core`; `CoreModel` has those of the
-# core. From L2, no more arrives than the core can load.
+# Rates for cores that were not measured, by the names of `X86Core`; `CoreModel` has the rates of
+# its core. The L2 rate is at most the rate at which the core can load.
 USUAL_RATES = {"l2_read": 48.0, "l3_read": 10.0, "memory": 5.0, "l2_write": 16.0, "taken": 100.0}
-BEYOND_L3 = 1.0  # doublings of a core's share of L3 until nothing of an operand is found there
-BROADCASTS_REACHED = 0.92  # of the loads that a core could start, where each element is one
-HIDDEN = 0.8  # of the time in which they arrive, behind FMAs
+BEYOND_L3 = 1.0  # doublings of a core's share of L3 after which L3 holds nothing of an operand
+BROADCASTS_REACHED = 0.92  # of the peak load rate, if each element needs a load of its own
+HIDDEN = 0.8  # of the time in which weights and V arrive, behind FMAs
 CYCLES_PER_MICROSECOND = 3000.0  # nominal: turns measured times into cycles
 LATE = 0.05  # of a task: how long a team waits for its last thread
 MOST_STREAMS = 16  # rows of A that a core can follow as streams
-FEW_CHANNELS = 8  # whose products leave little to hide a stream of planes behind
-STREAM_CYCLES = 0.08  # a broadcast, where there are more streams
+FEW_CHANNELS = 8  # their products are too few to hide a stream of planes
+STREAM_CYCLES = 0.08  # a broadcast, if there are more streams
 L1_WAY_BYTES = 4096
 CONFLICT_CYCLES = 0.6  # a load that misses L1 because rows share a set
-FULL = 1.15  # of L1's ways: as many lines in a set hurt
+FULL = 1.15  # of L1's size: more lines of rows that share sets cause misses
 
 # Vector bytes of instruction sets that can multiply by one element of a vector: a load of A then
 # serves an FMA for each of its elements. Others need a broadcast load for each element of A.
 BY_ELEMENT = {"neon": 16, "fp16": 16, "dotprod": 16, "i8mm": 16, "bf16": 16}
-# Instruction sets with tile registers, a row of which holds so many groups of k.
+# Instruction sets with tile registers, and the groups of k that a row of a register holds.
 TILED = ("amx",)
 TILE_GROUPS = 16
-STAYS = 0.4  # of L1: rows of a tile that panels of weights leave there
-PART_CYCLES = 180.0  # of a row, through a copy that ends with zeros
+STAYS = 0.4  # of L1: the rows of a tile stay there while panels of weights are streamed
+PART_CYCLES = 180.0  # of a row that is not whole: it is copied and filled with zeros
 
 
 @dataclass(frozen=True)
 class CoreModel:
-    """What the model knows of a core.
+    """A core as cost estimates see it.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class CoreModel:
     l3_bytes : int
         A core's share of L3.
     taken : float
-        Cycles until a line comes that another core has written.
+        Cycles to get a cache line that another core has written.
     together : int
         Neighbouring k that a lane of an FMA multiplies and adds up.
     """
@@ -89,8 +89,8 @@ class CoreModel:
     def far_rate(self, size: int) -> float:
         """Bytes a cycle at which an operand of `size` bytes, too many for L2, is streamed again.
 
-        From L3 as long as a core's share has it; from memory if it is so large that even a core
-        without neighbours finds nothing of it in L3; a part from each in between.
+        It comes from L3 if it fits a core's share; from memory if it is `BEYOND_L3` doublings
+        larger; in between, a part comes from each.
         """
         if self.l3_bytes == 0 or size <= self.l3_bytes:
             return self.l3_rate
@@ -106,7 +106,7 @@ class CoreModel:
             rates = {name: getattr(found.core, name) or usual for name, usual in rates.items()}
         loads, fma = machine.loads_per_cycle, machine.fma_rate(isa, around.numerics.product)
         if isa == "portable":
-            fma /= around.numerics.kr  # C multiplies one by one what instructions take together
+            fma /= around.numerics.kr  # C multiplies singly what instructions take together
         broadcasts = around.lanes if isa in BY_ELEMENT else 1
         if isa in TILED:
             broadcasts = TILE_GROUPS
@@ -137,7 +137,7 @@ def conflict_cycles(core: CoreModel, rows: int, apart: int) -> float:
 def segment_cycles(core: CoreModel, groups: int, step: float) -> float:
     """Cycles of a segment of a sum, of `groups` of k that take `step` cycles each.
 
-    Tile registers take the groups of a whole row at once; what is left goes by way of a copy.
+    Tile registers take the groups of a whole row at once; a partial row is copied first.
     """
     if core.broadcasts < TILE_GROUPS or groups % TILE_GROUPS == 0:
         return groups * step
@@ -157,7 +157,7 @@ def direct_sum_floor(problem: Problem, lanes: int, core: CoreModel) -> float:
 
 
 def conversion_cycles(problem: Problem, numerics: Numerics, lanes: int, reads: float) -> float:
-    """Cycles to convert the input, `reads` times, and the output once, as far as they are."""
+    """Cycles to convert the input `reads` times, and the output once, if they are converted."""
     p, cycles = problem, 0.0
     if numerics.converts_in:
         cycles += reads * p.ic * p.input_pixels * CONVERT_IN_CYCLES
@@ -167,7 +167,7 @@ def conversion_cycles(problem: Problem, numerics: Numerics, lanes: int, reads: f
 
 
 def taken_cycles(core: CoreModel, threads: int, lines: int) -> float:
-    """Cycles that a thread waits for `lines` of each border it has with other threads.
+    """Cycles that a thread waits for `lines` cache lines at each border with another thread.
 
     Both sides of a border store into them.
     """

@@ -27,65 +27,41 @@ from .context import PlanContext
 from .core_model import (
     TASK_CYCLES,
     CoreModel,
-    busiest_share,
     conversion_cycles,
     direct_sum_floor,
 )
+from .depthwise_candidate import DepthwiseCandidate
 from .error_bounds import direct_error_bound
 from .lazy import lazy
 
-NAME = "depthwise"
+NAME = DepthwiseCandidate.algorithm
 floor = direct_sum_floor
 
-SQUARE_CYCLES = 1.5  # a tap of 3x3 or 5x5; of channels also of 7x7 at stride 1
-EVERY_SECOND_CYCLES = 2.5  # the same at stride 2, where vectors of pixels take shuffles
-GENERIC_CYCLES = 4.0  # a tap of another kernel of pixels or at strides
-# Register blocks, rows by vectors, of vectors of 64 bytes and of others; the cycles that a line of
-# the image takes in a block besides its products; and bytes of a row from which on blocks compute
-# squares, too.
+SQUARE_CYCLES = 1.5  # a tap of 3x3 or 5x5; with vectors of channels also of 7x7 at stride 1
+EVERY_SECOND_CYCLES = 2.5  # the same at stride 2, where vectors of pixels need shuffles
+GENERIC_CYCLES = 4.0  # a tap of any other kernel
+# Register blocks, rows by vectors, for vectors of 64 bytes and for others; the cycles of an image
+# line in a block besides its products; and bytes of a row from which on blocks compute 3x3 and 5x5
+# too.
 BLOCKS = {64: (6, 4)}
 OTHER_BLOCK = (4, 3)
 LINE_CYCLES = 15.0
 WIDE_BYTES = 3584
-CUT_PIXELS = 1.2  # of the FMAs' time, where a pixel's channels are cut for the team
+CUT_PIXELS = 1.2  # times the FMAs' time, if a pixel's channels are cut for the team
 SPREAD_CYCLES = 6.0  # if each input channel has several output channels, in the lanes of a vector
 PLANE_CYCLES = 60.0  # a channel plane: its weights, its rows' ends
-# Sizes of what is converted at a time: vectors of channels, and their pixels as a multiple of L1;
-# or planes.
+# Sizes of a chunk that is converted at a time: vectors of channels, and the size of their pixels as
+# a multiple of L1; or planes.
 CHUNK_VECTORS = 4
 CHUNK_L1 = 4
 CHUNK_PLANES = 16
 
 
 @dataclass(frozen=True)
-class Depthwise(Candidate):
-    """One way to run a problem through depthwise convolution's loops.
+class Depthwise(DepthwiseCandidate):
+    """One way to run a problem through depthwise convolution's loops."""
 
-    Parameters
-    ----------
-    problem : ConvProblem
-        What is computed.
-    numerics : Numerics
-        The types that it is computed with.
-    isa_lanes : int
-        Elements of a vector.
-    channel_segment, row_segment : int
-        Output channels and rows of a task.
-    l1_bytes : int
-        Size that converted pixels of NCHW should fit; other layouts get several times as much.
-    """
-
-    problem: ConvProblem
-    numerics: Numerics
-    isa_lanes: int
-    channel_segment: int
-    row_segment: int
-    l1_bytes: int
-
-    algorithm = NAME
     loops = "depthwise"
-    multiplies_padding = False
-    takes_gaps = False
 
     @property
     def bits(self) -> str:
@@ -101,15 +77,6 @@ class Depthwise(Candidate):
     def by_pixels(self) -> bool:
         """Whether vectors run over pixels."""
         return is_planes(self.problem)
-
-    @property
-    def blocks(self) -> dict[str, int | str]:
-        """Orientation and segments."""
-        return {
-            "orientation": "pixels" if self.by_pixels else "channels",
-            "channel_segment": self.channel_segment,
-            "row_segment": self.row_segment,
-        }
 
     @property
     def kernel(self) -> KernelKey:
@@ -132,12 +99,6 @@ class Depthwise(Candidate):
         """Size of the packed weights."""
         p = self.problem
         return p.kh * p.kw * self.width * self.numerics.weight_bytes
-
-    @property
-    def tasks(self) -> int:
-        """Iterations of the parallel loop."""
-        p = self.problem
-        return p.batch * ceil_div(p.oc, self.channel_segment) * ceil_div(p.oh, self.row_segment)
 
     @lazy
     def chunk(self) -> tuple[int, int]:
@@ -172,22 +133,17 @@ class Depthwise(Candidate):
 
     @property
     def scratch_bytes(self) -> int:
-        """Nothing is needed, unless arrays are converted."""
+        """Scratch of one thread; 0 unless arrays are converted."""
         return self.scratch[3]
 
     def own_fields(self) -> dict[str, Any]:
-        """Collect what ``schedules.depthwise.DepthwiseSchedule`` takes."""
+        """Collect what ``schedules.depthwise_loops.DepthwiseSchedule`` takes."""
         slab_rows, slab, out, _ = self.scratch
-        channels, rows = self.chunk
-        return {
-            "channel_chunk": channels,
-            "row_chunk": rows,
+        return self.cut_fields(self.chunk) | {
             "slab_rows": slab_rows,
             "slab_offset": slab,
             "out_offset": out,
             "width": self.width,
-            "channel_segment": self.channel_segment,
-            "row_segment": self.row_segment,
         }
 
     @property
@@ -204,7 +160,7 @@ class Depthwise(Candidate):
 
     @property
     def in_blocks(self) -> bool:
-        """Whether register blocks compute it: planes without strides but narrow ones of squares."""
+        """Whether register blocks compute it: planes at stride 1, except narrow 3x3 and 5x5."""
         p = self.problem
         if not self.by_pixels or p.stride != (1, 1):
             return False
@@ -217,8 +173,8 @@ class Depthwise(Candidate):
         """Cycles of the register blocks of an image.
 
         A block of R rows takes kh + R - 1 lines, each for as many of its rows as see it. Vectors
-        beside whole blocks, and at the ends of rows, go one by one: then a line has fewer sums than
-        keep the FMA units busy, and what counts is the latency of one.
+        beside whole blocks, and at the ends of rows, go one by one: then a line has too few sums to
+        keep the FMA units busy, and latency counts.
         """
         p = self.problem
         rows, vectors = BLOCKS.get(self.isa_lanes * self.numerics.operand_bytes, OTHER_BLOCK)
@@ -257,9 +213,7 @@ class Depthwise(Candidate):
         planes = p.batch * p.oc * ceil_div(p.oh, self.row_segment) if self.by_pixels else 0
         read = p.ic * p.ih * p.iw * self.numerics.source_bytes
         moved = p.batch * (read + p.oc * p.oh * p.ow * self.numerics.destination_bytes)
-        largest = min(1.0, self.channel_segment / p.oc) * min(1.0, self.row_segment / max(p.oh, 1))
-        largest /= max(p.batch, 1)
-        busiest = busiest_share(self.tasks, threads, largest)
+        busiest = self.busiest(threads)
         convert = 0.0
         if self.numerics.converts:
             overlap = self.scratch[0] / (self.chunk[1] * p.stride[0])
@@ -274,7 +228,7 @@ class Depthwise(Candidate):
 
 
 def is_planes(problem: ConvProblem) -> bool:
-    """Tell whether channels lie in memory one after the other, whatever the layout is called."""
+    """Tell whether each channel is a contiguous plane, under any layout name."""
     p = problem
     return p.layout == "NCHW" or p.block == 1 or (p.layout == "NHWC" and p.ic == p.oc == 1)
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..numerics import Numerics
 from ..problem import ConvProblem
 from .candidate import (
     EXACT,
@@ -23,52 +22,27 @@ from .candidate import (
     thread_scratch,
 )
 from .context import PlanContext
-from .core_model import TASK_CYCLES, CoreModel, busiest_share, conversion_cycles
+from .core_model import TASK_CYCLES, CoreModel, conversion_cycles
+from .depthwise_candidate import DepthwiseCandidate
 from .lazy import lazy
 
-NAME = "depthwise"
-
-# Kinds of products that its kernels compute: bytes as they lie, by weights of up to nine bits.
+# Kinds of products that its kernels compute: bytes in place, by weights of up to nine bits.
 PRODUCTS = ("u8d", "s8d")
 
 SQUARE_CYCLES = 0.3  # a tap of 3x3 or 5x5, for a vector of sums
 GENERIC_CYCLES = 6.0  # a tap of another kernel
 PLANE_CYCLES = 60.0  # a plane: its weights, the ends of its rows
-LINE_CYCLES = 12.0  # a line of a plane that is copied
+LINE_CYCLES = 12.0  # to copy a line of a plane
 SLAB_ROOM = 64
 UNIT_HEADER = 64
 CHUNK_VECTORS = 4  # vectors of channels whose sums are finished together
 
 
 @dataclass(frozen=True)
-class DepthwiseBytes(Candidate):
-    """One way to run a problem through the loops of depthwise convolution of bytes.
+class DepthwiseBytes(DepthwiseCandidate):
+    """One way to run a problem through the loops of depthwise convolution of bytes."""
 
-    Parameters
-    ----------
-    problem : ConvProblem
-        What is computed.
-    numerics : Numerics
-        The types that it is computed with.
-    isa_lanes : int
-        Sums in a vector.
-    channel_segment, row_segment : int
-        Output channels and rows of a task.
-    l1_bytes : int
-        Size that sums should fit until they are stored.
-    """
-
-    problem: ConvProblem
-    numerics: Numerics
-    isa_lanes: int
-    channel_segment: int
-    row_segment: int
-    l1_bytes: int
-
-    algorithm = NAME
     loops = "depthwise_bytes"
-    multiplies_padding = False
-    takes_gaps = False
     bits = EXACT
     error_bound = 0.0
 
@@ -83,15 +57,6 @@ class DepthwiseBytes(Candidate):
         return 1 if self.by_pixels else 4 * self.isa_lanes
 
     @property
-    def blocks(self) -> dict[str, int | str]:
-        """Orientation and segments."""
-        return {
-            "orientation": "pixels" if self.by_pixels else "channels",
-            "channel_segment": self.channel_segment,
-            "row_segment": self.row_segment,
-        }
-
-    @property
     def kernel(self) -> KernelKey:
         """The kernel of its orientation."""
         along = "pixels" if self.by_pixels else "channels"
@@ -99,12 +64,12 @@ class DepthwiseBytes(Candidate):
 
     @property
     def square(self) -> bool:
-        """Whether kernels have loops of their own for this size."""
+        """Whether kernels have special loops for this size."""
         return self.problem.kh == self.problem.kw and self.problem.kh in (3, 5)
 
     @property
     def unit_bytes(self) -> int:
-        """Bytes of a unit of packed weights, in whichever format the kernel gives it."""
+        """Bytes of a unit of packed weights, enough for any format of the kernel."""
         p = self.problem
         if self.by_pixels:
             return 8 + 8 * p.kh * ceil_div(p.kw, 4)
@@ -116,7 +81,7 @@ class DepthwiseBytes(Candidate):
 
     @property
     def packing(self) -> str:
-        """Format of the packed weights, which kernels of other vectors pack otherwise."""
+        """Format of the packed weights, which depends on the kernel's vectors."""
         p, vector = self.problem, f"{self.isa_lanes} sums"
         geometry = f"{p.stride} {p.dilation}, {self.unit} of {p.oc // p.groups}"
         return f"bytes by {self.kernel.op} for {vector}, {self.numerics.product} {geometry}"
@@ -125,12 +90,6 @@ class DepthwiseBytes(Candidate):
     def packed_weight_bytes(self) -> int:
         """Size of the packed weights."""
         return ceil_div(self.problem.oc, self.unit) * self.unit_bytes
-
-    @property
-    def tasks(self) -> int:
-        """Iterations of the parallel loop."""
-        p = self.problem
-        return p.batch * ceil_div(p.oc, self.channel_segment) * ceil_div(p.oh, self.row_segment)
 
     @property
     def slab_line(self) -> int:
@@ -150,7 +109,7 @@ class DepthwiseBytes(Candidate):
             channels = max(channels // self.unit, 1) * self.unit
         row = channels * max(p.ow, 1) * 4
         room = self.l1_bytes * 3 // 4
-        # Two rows of outputs see the same lines, so that one alone costs more.
+        # Two rows of outputs share most of their lines, so a single row costs more.
         rows = min(max(room // row // 2 * 2, 2), max(self.row_segment, 1))
         if self.by_pixels and rows == self.row_segment:
             # At least the planes that share an input.
@@ -159,7 +118,7 @@ class DepthwiseBytes(Candidate):
 
     @lazy
     def scratch(self) -> tuple[int, int, int]:
-        """Places of the slab and of the sums, bytes of one thread."""
+        """Offsets of the slab and of the sums, and bytes of one thread."""
         p = self.problem
         channels, rows = self.chunk
         lines = (rows - 1) * p.stride[0] + (p.kh - 1) * p.dilation[0] + 1
@@ -174,17 +133,12 @@ class DepthwiseBytes(Candidate):
         return self.scratch[2]
 
     def own_fields(self) -> dict[str, Any]:
-        """Collect what ``schedules.depthwise_bytes.DepthwiseBytesSchedule`` takes."""
+        """Collect what ``schedules.depthwise_loops.DepthwiseBytesSchedule`` takes."""
         slab, out, _ = self.scratch
-        channels, rows = self.chunk
-        return {
+        return self.cut_fields(self.chunk) | {
             "pixels": int(self.by_pixels),
             "unit": self.unit,
             "unit_bytes": self.unit_bytes,
-            "channel_segment": self.channel_segment,
-            "row_segment": self.row_segment,
-            "channel_chunk": channels,
-            "row_chunk": rows,
             "slab_offset": slab,
             "slab_line": self.slab_line,
             "out_offset": out,
@@ -208,8 +162,7 @@ class DepthwiseBytes(Candidate):
             planes = p.batch * p.oc * ceil_div(p.oh, self.chunk[1])
             lines = p.batch * p.ic * p.ih
         moved = p.batch * (p.ic * p.ih * p.iw + p.oc * p.oh * p.ow)
-        largest = min(1.0, self.channel_segment / p.oc) * min(1.0, self.row_segment / max(p.oh, 1))
-        busiest = busiest_share(self.tasks, threads, largest / max(p.batch, 1))
+        busiest = self.busiest(threads)
         tile = planes * PLANE_CYCLES + lines * LINE_CYCLES + self.tasks * TASK_CYCLES
         return {
             "fma": fma * busiest,

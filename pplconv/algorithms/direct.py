@@ -62,7 +62,7 @@ def candidates(problem: ConvProblem, around: PlanContext, name: str = NAME) -> I
     """Yield the segments and tiles worth an estimate."""
     oc = problem.oc // problem.groups
     for nr, largest in widths(oc, around):
-        # No vector of the tile should be idle, but at least one tile must be left.
+        # Skip tiles with idle vectors, but keep the narrowest so that there is at least one.
         panels = weight_panels(
             problem, KernelKey("gemm", largest, nr, around.numerics.kr), around.lanes
         )

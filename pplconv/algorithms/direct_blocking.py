@@ -1,7 +1,7 @@
 """One candidate of direct convolution: its tile and segments, and the memory that they need.
 
-Vectors run over output channels, pixels are broadcast, and a sum is a list of stretches of
-input that the batch-reduce GEMM walks; see ``schedules/direct_loops.pyx``.
+Vectors run over output channels, pixels are broadcast, and the batch-reduce GEMM sums over a list
+of stretches of input; see ``schedules/direct_loops.pyx``.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class DirectBlocking(Candidate):
     Parameters
     ----------
     problem : ConvProblem
-        What is computed.
+        The problem to compute.
     numerics : Numerics
         The types that it is computed with.
     algorithm : str
@@ -111,7 +111,7 @@ class DirectBlocking(Candidate):
 
     @property
     def takes_gaps(self) -> bool:
-        """Pixels are read as they lie, unless their channels are brought together."""
+        """True unless pixels are copied into a slab with neighbouring channels."""
         return not self.slab
 
     @property
@@ -119,14 +119,14 @@ class DirectBlocking(Candidate):
         """The order of the sum, and whether it leaves taps out.
 
         Taps on padding add nothing to a sum, but they decide the sign of a zero, and they give NaN
-        where a weight is infinite.
+        if a weight is infinite.
         """
         p = self.problem
         if self.numerics.exact:
             return EXACT
         inside = ", inside the image" if any(sum(p.padding, ())) else ""
         each = self.channels * (p.kw if self.taps_touch else 1)  # in a segment of the sum
-        # Chains end with the segments, and steps begin with them.
+        # Limited chains end, and steps of several k begin, with each segment of the sum.
         if self.numerics.chain is not None or (self.numerics.narrow and each % self.numerics.step):
             inside += ", by taps that touch" if self.taps_touch else ", by taps"
         order = f"c/{p.block}, kh, kw, c" if p.layout == "NCHWc" else "kh, kw, c"
@@ -139,7 +139,7 @@ class DirectBlocking(Candidate):
 
     @property
     def blocks(self) -> dict[str, int | str]:
-        """Tile, segments, order of loops; kinds of product may share all of them."""
+        """Kind of product, tile, segments, order of loops."""
         return self.numerics.kind | {
             "mr": self.mr,
             "nr": self.nr,
@@ -170,7 +170,7 @@ class DirectBlocking(Candidate):
 
     @property
     def gathered(self) -> bool:
-        """Whether pixels pass through a slab at all: so, converted, or for whole groups of k."""
+        """Whether pixels pass through a slab: for NCHW, conversion, or whole groups of k."""
         whole = self.channels % self.numerics.kr == 0
         return self.slab or self.numerics.converts_in or not whole
 
@@ -184,7 +184,8 @@ class DirectBlocking(Candidate):
         """Geometry as the loops see it."""
         p = self.problem
         if self.flat:
-            # NHWC runs on from image to image. Short rows are taken several at a time.
+            # In NHWC, the pixels of all images are contiguous. Short rows are joined to longer
+            # ones.
             rows = p.ih * (p.batch if p.layout == "NHWC" else 1)
             along = next((d for d in range(1, rows) if rows % d == 0 and d * p.iw >= SHORT), rows)
             pixels = p.iw * along
@@ -200,13 +201,13 @@ class DirectBlocking(Candidate):
 
     @property
     def channels(self) -> int:
-        """Input channels that are neighbours, in one segment of the sum."""
-        # Of a single block only the real channels are read: images have three.
+        """Neighbouring input channels in one segment of the sum."""
+        # A single block may be partly empty (images have 3 channels); only real channels are read.
         return min(self.problem.block, self.ic) if self.problem.layout == "NCHWc" else self.ic
 
     @property
     def taps_touch(self) -> bool:
-        """Whether the taps of one row of the kernel are one stretch of memory."""
+        """Whether the taps of one row of the kernel are contiguous in memory."""
         p = self.problem
         if p.layout == "NHWC":
             # The slab has the group's channels only.
@@ -217,7 +218,7 @@ class DirectBlocking(Candidate):
 
     @lazy
     def panels(self) -> Panels:
-        """How packed weights lie."""
+        """The panels of packed weights."""
         return weight_panels(self.problem, self.kernel, self.lanes)
 
     @property
@@ -317,7 +318,7 @@ class DirectBlocking(Candidate):
         return self.scratch[-1]
 
     def own_fields(self) -> dict[str, Any]:
-        """Collect what ``schedules.direct.DirectSchedule`` takes."""
+        """Collect what ``schedules.direct_loops.DirectSchedule`` takes."""
         slab, run, stage, _ = self.scratch
         return {
             "geometry": self.geometry,
@@ -348,7 +349,7 @@ class DirectBlocking(Candidate):
         }
 
     def _memories(self) -> dict[str, tuple[int, ...]]:
-        """Describe arrays whose rows are not the user's."""
+        """Describe the arrays by the rows of `geometry`, if these are not the user's."""
         if not self.flat:
             return {}
         p = self.problem

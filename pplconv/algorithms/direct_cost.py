@@ -19,16 +19,16 @@ from .core_model import (
 from .direct_blocking import DirectBlocking
 
 SEGMENT_CYCLES = 8.0
-HIDDEN = 0.7  # of the time in which operands arrive
-APART_CYCLES = 0.01  # a byte of outputs, if each pixel is stored in several visits
+HIDDEN = 0.7  # of the time in which operands arrive, behind FMAs
+APART_CYCLES = 0.01  # a byte of outputs, if a pixel's channels are stored panel by panel
 
 
 def estimate(direct: DirectBlocking, core: CoreModel, threads: int) -> dict[str, float]:
     """Estimate the cycles of the busiest thread.
 
-    Terms: ``fma`` steps of the microkernel, ``tile`` calls, segments and stores, ``pack``
-    the slab, ``convert`` arrays of another type, ``stream`` weights and pixels from further
-    than L1, ``store`` the transposed runs, ``team``.
+    Terms: ``fma`` steps of the microkernel, ``tile`` calls, segments and stores, ``pack`` the slab,
+    ``convert`` arrays of another type, ``stream`` weights and pixels from beyond L1, ``store`` the
+    transposed runs, ``team``.
     """
     p, e = direct.problem, direct.numerics.operand_bytes
     weight = direct.numerics.weight_bytes
@@ -94,7 +94,7 @@ def estimate(direct: DirectBlocking, core: CoreModel, threads: int) -> dict[str,
         vectors_in = row_tasks * direct.slab_rows * p.iw * max(direct.ic / direct.lanes, 0.25)
         pack = vectors_in * STORE_TRANSPOSED_CYCLES * oc_tasks
         store = p.oh * p.ow / direct.lanes * direct.oc * STORE_TRANSPOSED_CYCLES
-        # No FMAs run meanwhile to hide what L2 does not hold.
+        # No FMAs run meanwhile to hide transfers from beyond L2.
         image, result = p.ih * p.iw * p.ic * e, p.oh * p.ow * p.oc * direct.numerics.sum_bytes
         if image > core.l2_bytes:
             slabs = row_tasks * direct.slab_rows * p.iw * direct.ic * e * oc_tasks

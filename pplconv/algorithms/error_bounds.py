@@ -1,13 +1,13 @@
 """Stated bounds of the algorithms' errors.
 
 An error is ``max|y - exact| / max|exact|`` over an output, before its epilogue, and a bound is in
-units of the roundoff u of the element type (2**-24, 2**-53). The bounds are of a statistical
-kind: they hold for normally distributed, for all-positive and for image-like data, with a margin
-of 1.2 to 1.5 over the largest error in hundreds of draws (``docs/accuracy.md``), in outputs of a
-thousand elements and more. A smaller output may have no large element to compare with. No bound of
-this size holds for all data: where weights cancel what is common to all inputs, the largest output
-is small and the error is not. Direct sums then still obey the classic bound: k u times the sum of
-the magnitudes of the products.
+units of the roundoff u of the element type (2**-24, 2**-53). The bounds are of a statistical kind:
+they hold for normally distributed, for all-positive and for image-like data, with a margin of 1.2
+to 1.5 over the largest error in hundreds of draws (``docs/accuracy.md``), in outputs of a thousand
+elements and more. A smaller output may have no large element to compare with. No bound of this size
+holds for all data: if weights cancel the common part of all inputs, the largest output is small but
+the error is not. Direct sums then still obey the classic bound: k u times the sum of the magnitudes
+of the products.
 
 They all follow the law of one long chain of fused multiply-adds: its partial sums grow like k
 (all-positive) or like sqrt(k) (random signs), each step adds a rounding of random sign, and so the
@@ -48,8 +48,8 @@ def direct_error_bound(k: int, numerics: Numerics) -> float:
     k : int
         Products of one output: (ic / groups) * kh * kw.
     numerics : Numerics
-        The types that are computed with. Where chains are limited, the same law holds for each
-        chain, and their total is rounded once.
+        The types that are computed with. If chains are limited, the same law holds for each chain,
+        and their total is rounded once.
 
     Returns
     -------
@@ -84,7 +84,7 @@ def winograd_error_bound(n: int, r: int, channels: int, numerics: Numerics) -> f
 
 
 def winograd_error(n: int, r: int, channels: int, numerics: Numerics) -> float:
-    """Bound the same error, but without the error of converting arrays."""
+    """Bound the error of F(n x n, r x r) without the error of converting arrays."""
     transforms, growth = WINOGRAD[n, r]
     return numerics.roundoff * math.hypot(transforms, growth * math.sqrt(channels))
 

@@ -1,4 +1,4 @@
-"""The matrix product: rows of A as they lie, or packed where they lie badly.
+"""The matrix product: rows of A in place, or packed.
 
 The blocks are those of the GEMM nest, which follow the register and cache formulas of MegEngine's
 and OpenPPL's documents; pointwise convolution runs through the same candidates.
@@ -19,8 +19,8 @@ from .nest_cost import PACKED_BYTES, moved_cycles
 from .tiled import candidates as tiled_candidates
 
 NAME = "gemm"
-PACKING_CYCLES = 200.0  # to pack B, besides: memory borrowed, a team counted in
-# Bytes a cycle at which what one core has just written comes to another.
+PACKING_CYCLES = 200.0  # overhead of packing B: borrow memory, count a team in
+# Bytes a cycle from the core that has just written them to another core.
 CORE_TO_CORE_BYTES = 1.5
 floor = direct_sum_floor
 
@@ -36,7 +36,7 @@ def supports(problem: Problem, numerics: Numerics) -> str | None:
 def candidates(problem: Problem, around: PlanContext) -> Iterator[Nest]:
     """Yield the nests worth an estimate."""
     yield from tiled_candidates(problem, around, NAME, packed=False)
-    # Rows that are converted go through scratch anyway.
+    # Rows that are converted or narrow go through scratch anyway.
     if not (around.numerics.converts or around.numerics.narrow):
         yield from tiled_candidates(problem, around, NAME, packed=True)
 

@@ -1,7 +1,7 @@
-"""What blockings of products of matrices share: those of the GEMM nest, and of sparse weights.
+"""The common part of blockings of matrix products: the GEMM nest's, and those of sparse weights.
 
-A convolution is such a product, too: it has output pixels for rows, output channels for columns,
-and windows of the image for A.
+A convolution is such a product too: output pixels are the rows, output channels the columns, and A
+has windows of the image.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class MatrixBlocking(Candidate):
 
     @property
     def multiplies_padding(self) -> bool:
-        """Rows of A are whole windows, with zeros outside of the image."""
+        """True if there is padding: rows of A are whole windows, with zeros outside images."""
         return is_padded(self.problem)
 
     @lazy
@@ -35,7 +35,7 @@ class MatrixBlocking(Candidate):
 
     @lazy
     def geometry(self) -> Geometry:
-        """The images that the rows of A are windows of."""
+        """Geometry of the convolution: the rows of A are windows of its images."""
         return self.problem.geometry
 
     @lazy
@@ -78,7 +78,7 @@ class MatrixBlocking(Candidate):
         return f"sum over {summed}{order}{self.numerics.order}"
 
     def own_fields(self) -> dict[str, Any]:
-        """Collect what all loops over pixels of images take."""
+        """Collect the fields that all loops over pixels take."""
         return {
             "images": self.images,
             "pixels": self.pixels,

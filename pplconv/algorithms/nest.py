@@ -1,4 +1,4 @@
-"""One candidate of the GEMM nest that ``pointwise`` and ``im2col`` share, with what it costs."""
+"""One candidate of the GEMM nest of ``pointwise``, ``im2col`` and ``gemm``, with its cost."""
 
 from __future__ import annotations
 

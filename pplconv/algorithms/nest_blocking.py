@@ -1,10 +1,10 @@
-"""The GEMM nest that ``pointwise``, ``im2col`` and ``gemm`` share: blocks, segments, their memory.
+"""The GEMM nest of ``pointwise``, ``im2col`` and ``gemm``: blocks, segments, their memory.
 
-A `NestBlocking` is one candidate: everything that the loops of ``schedules.gemm`` need besides the
-problem. It works on a `MatrixProblem`: that of a convolution has output pixels for rows, output
-channels for columns, and windows of the image for A. Block sizes follow the register and cache
-formulas in MegEngine's and OpenPPL's documents: the number of registers gives the tile, L1 the
-block of K and one operand's panel, L2 the packed pixels of a task.
+A `NestBlocking` is one candidate: everything that the loops of ``schedules.gemm_loops`` need
+besides the problem. It works on a `MatrixProblem`. For a convolution, output pixels are the rows,
+output channels the columns, and A has windows of the image. Block sizes follow the register and
+cache formulas in MegEngine's and OpenPPL's documents: the number of registers gives the tile, L1
+the block of K and one operand's panel, L2 the packed pixels of a task.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class NestBlocking(MatrixBlocking):
     Parameters
     ----------
     problem : Problem
-        What is computed.
+        The problem to compute.
     numerics : Numerics
         The types that it is computed with.
     algorithm : str
@@ -98,7 +98,7 @@ class NestBlocking(MatrixBlocking):
     def blocks(self) -> dict[str, int | str]:
         """Orientation, tile, blocks and segments."""
         own: dict[str, int | str] = dict(self.numerics.kind)
-        if self.problem is self.matrix:  # of convolutions, the algorithm says it
+        if self.problem is self.matrix:  # for convolutions, the algorithm's name tells
             own["rows"] = "packed" if self.packed else "in place"
             if self.columns != BEFORE:
                 own["columns"] = self.columns
@@ -130,10 +130,10 @@ class NestBlocking(MatrixBlocking):
 
     @lazy
     def panels(self) -> Panels:
-        """How packed weights lie.
+        """The panels of packed weights.
 
-        Integer sums take zeros up to a whole step, so that no step goes by way of a copy. Products
-        of floats with what lies behind a row of A might be NaN.
+        For integer sums, panels have zeros up to a whole step, so that no step needs a copy of A.
+        For floats, the zeros times values past a row of A might give NaN.
         """
         panels = weight_panels(self.problem, self.kernel, self.orientation)
         step = self.numerics.step
@@ -175,14 +175,14 @@ class NestBlocking(MatrixBlocking):
 
     @lazy
     def pixel_panels(self) -> Panels:
-        """How packed NCHW pixels lie; as rows of tiles, all of a segment in one panel."""
+        """The panels of packed NCHW pixels; if pixels are rows of tiles, a segment is one panel."""
         if self.orientation == "pixels":
             return Panels.of_columns(self.kernel)
         return Panels(round_up(self.hw_segment, self.lanes), self.kernel.kr)
 
     @lazy
     def copied(self) -> bool:
-        """Whether pixels that are not packed are copied: converted, or for whole groups of k."""
+        """Whether unpacked pixels are copied, for conversion or for whole groups of k."""
         whole = self.matrix.k % self.numerics.kr == 0
         return not self.packed and (self.numerics.converts_in or not whole)
 
@@ -215,9 +215,9 @@ class NestBlocking(MatrixBlocking):
 
     @property
     def packed_row(self) -> int:
-        """Bytes from one packed pixel to the next, where its channels are neighbours.
+        """Bytes from one packed pixel to the next, if its channels are neighbours.
 
-        For planes that are converted into scratch as they lie: from one channel to the next.
+        For planes that are converted into scratch: from one channel to the next.
         """
         if not self.packed and not self.in_rows:
             return odd_lines(self.hw_segment * self.numerics.operand_bytes)
@@ -225,10 +225,10 @@ class NestBlocking(MatrixBlocking):
 
     @property
     def moved_row(self) -> int:
-        """Bytes of a row of A where those that do not begin with a line are moved; 0: they stay.
+        """Bytes of a scratch row for copies of misaligned rows of A; 0: rows stay in place.
 
-        Tile registers load lines of each row, and arrays of NumPy begin somewhere in a line: where
-        they lie, that would be two lines for one, for every panel.
+        Tile registers load whole cache lines of each row, and arrays of NumPy may begin anywhere in
+        a line. In place, each load would touch two lines instead of one, for every panel.
         """
         if not self.numerics.in_tiles or self.packed or self.copied or self.pixels_inner:
             return 0
@@ -236,10 +236,10 @@ class NestBlocking(MatrixBlocking):
 
     @property
     def finish_panels(self) -> int:
-        """Panels of output channels whose tiles are finished together, where one follows another.
+        """Panels of output channels whose tiles are finished together.
 
-        One call for many columns of integer sums stores whole lines, and while it does, it does not
-        wait for a tile that has just been stored.
+        One call for many columns of integer sums stores whole lines, and does not have to wait for
+        a tile that has just been stored.
         """
         if not self.numerics.exact or self.pixels_inner or not self.y_in_rows:
             return 1
@@ -321,7 +321,7 @@ class NestBlocking(MatrixBlocking):
 
     @property
     def _tile_rows(self) -> int:
-        """Rows of one tile that is converted from scratch, or of all that wait for their sums."""
+        """Rows of sums in scratch: of one tile, or of all tiles between blocks of K."""
         if self.k_block >= self.matrix.k:
             return self.mr
         return self.hw_segment if self.orientation == "channels" else self.oc_segment
@@ -332,14 +332,14 @@ class NestBlocking(MatrixBlocking):
         return self.memory[-1]
 
     def own_fields(self) -> dict[str, Any]:
-        """Collect what ``schedules.gemm.GemmSchedule`` takes."""
+        """Collect what ``schedules.gemm_loops.GemmSchedule`` takes."""
         g, p = self.geometry, self.matrix
         runs, tile, planes, slab, moved, weights, _ = self.memory
         slab_rows, slab_channels = self.slab
         fields = super().own_fields() | {
             "y_in_rows": self.y_in_rows,
-            # Bytes of input and output from one group to the next, of the weights before packing
-            # from one group, output channel and k to the next; channels with biases of their own.
+            # Bytes of input and output from one group to the next; bytes of the weights before
+            # packing from one group, output channel and k to the next; biases of a group.
             "matrices": (
                 p.a.group * self.numerics.source_bytes,
                 p.c.group * self.numerics.destination_bytes,

@@ -5,13 +5,13 @@ Terms (all in cycles of the busiest thread):
 ``fma``
     steps of the microkernel, each bound by FMAs, by loads, or by the FMA's latency;
 ``tile``
-    what a call of the microkernel costs besides: arguments, zeroing, loading and storing C;
+    overhead of calls of the microkernel: arguments, zeroing, loading and storing C;
 ``pack``
     im2col of the pixels, repeated for each segment of output channels; B that tasks pack;
 ``stream``
     operands that a tile reads again from L2 or beyond;
 ``store``
-    the transposed store, where vectors ran across the user's layout;
+    the transposed store, if vectors run across the user's layout;
 ``convert``
     arrays of another type than the kernels read and write, to scratch and back;
 ``team``
@@ -47,8 +47,8 @@ from .core_model import (
 from .nest_blocking import BY_TASK, IN_PLACE, NestBlocking
 
 PASS_CYCLES = 2.5
-# Sums that come from beyond L2 and go there again are short pieces of far rows, slower than one
-# stream: float32 squares of 4096 lose 4 % with blocks of 512 instead of 2048.
+# Sums that are loaded from beyond L2 and stored there again are short pieces of distant rows,
+# slower than one stream: float32 squares of 4096 lose 4 % with blocks of 512 instead of 2048.
 PASS_MISSES = 1.5
 AVX2_BYTES = 32
 SIEVE_CYCLES = 4.0, 6.5  # a vector of every second pixel: AVX2 has no shuffle of two vectors
@@ -60,14 +60,15 @@ COPY_CYCLES = 12.0  # the channels of one tap, gathered from a block
 PAGE_BYTES = 4096
 NEW_PAGE_CYCLES = 6.0  # a vector stored into another page than the vector before it
 CALL_CYCLES = 48.0  # a microkernel with the loop around it
-HIDDEN = 0.6  # of the time of the FMAs, in which operands arrive unnoticed
+HIDDEN = 0.6  # of the FMAs' time, which hides the arrival of operands
 FETCHED = 0.9  # of a step of a product of matrices: tiles fetch the next panel meanwhile
-# A tile that begins with another row of a matrix that lies across its vectors: it has a page of its
-# own and no stream that foresees it; where rows share too few sets of L2, it comes from beyond.
+# A row of a matrix that is read across its rows, a few elements of each row for a tile: each row is
+# in a page of its own, and no prefetcher follows. If rows share too few sets of L2, they come from
+# beyond it.
 ROW_CYCLES = 5.0
 FAR_ROW_CYCLES = 24.0
 L2_WAY_BYTES = 1 << 17
-NEAR_BYTES = 1 << 18  # between the first and the last of rows whose pages the first TLB keeps
+NEAR_BYTES = 1 << 18  # first row to last, if the first TLB has entries for all their pages
 
 
 def moved_cycles(matrix: MatrixProblem, lanes: int) -> float:
@@ -145,7 +146,7 @@ def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, flo
 
 
 def _border_lines(nest: NestBlocking, threads: int) -> int:
-    """Lines of outputs that two threads store into where their pixels meet.
+    """Cache lines of outputs that two threads store into, where their segments meet.
 
     There is one in each plane, unless both planes and segments are whole lines.
     """
@@ -158,7 +159,7 @@ def _border_lines(nest: NestBlocking, threads: int) -> int:
 
 
 def _cut_panels(nest: NestBlocking) -> float:
-    """Calls that a panel of weights takes, where groups begin within blocks of channels."""
+    """Average calls for a panel of weights, as groups may begin within blocks of channels."""
     block = nest.problem.block
     if block == 0:
         return 1.0
@@ -177,7 +178,7 @@ def _pack(nest: NestBlocking, core: CoreModel) -> float:
     elif nest.in_rows:
         per_vector = 1.5 + 4.0 * lanes / max(min(nest.ic * g.kw, 4 * lanes), 1)
     elif g.stride_w <= 2:
-        # A run ends with its row or panel; strided rows also bring what they skip.
+        # A run ends with its row or panel; strided rows also load the pixels that they skip.
         runs = 1.0 if nest.flat else 1.0 + nest.lanes / (2.0 * g.ow)
         # Packed pixels that fill L2 are written back line by line while they are packed.
         packed = nest.k_block * min(nest.hw_segment, nest.pixels) * nest.numerics.operand_bytes
@@ -193,7 +194,7 @@ def _pack(nest: NestBlocking, core: CoreModel) -> float:
 
 
 def _stream(nest: NestBlocking, core: CoreModel, fma: float, threads: int) -> float:
-    """Cycles to bring the tiles' operands closer, beyond what hides behind `fma`."""
+    """Cycles to load the tiles' operands from beyond L1, as far as `fma` does not hide them."""
     p, numerics = nest.matrix, nest.numerics
     by_pixels = nest.orientation == "pixels"
     weight_row, pixel_row = (
@@ -204,7 +205,7 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float, threads: int) -> fl
     wide = nest.nr if by_pixels else nest.mr
     pixels = float(wide * pixel_row)
     if not nest.packed and not nest.in_rows:
-        # A tile has a piece of each plane, and lines that it has a part of come whole.
+        # A tile has a piece of each plane, and partial cache lines are loaded whole.
         pixels = nest.k_block * _lines(nest, wide) * LINE
     calls = nest.hw_segments * ceil_div(p.k, nest.k_block)
     calls *= ceil_div(nest.oc, nest.panels.width)
@@ -215,7 +216,7 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float, threads: int) -> fl
     near = 0.0
     if whole_inner + outer > core.l1_bytes:
         near += calls * inner
-    # An outer operand that only one tile reads comes from beyond, and is counted there.
+    # An outer operand that only one tile reads comes from beyond L2, and is counted below.
     again = segment > nest.mr or not nest.pixels_inner or by_pixels
     stays = outer + inner <= core.l1_bytes
     if numerics.in_tiles:
@@ -223,14 +224,14 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float, threads: int) -> fl
     if again and not stays:
         near += calls * outer
     far = stalls = 0.0
-    # Where tasks differ in their output channels alone, a thread keeps to its share of the weights.
-    # That is measured of narrow types (1.7 times as fast, of 7x7 images and 2.4 MB of weights);
-    # plans of others stay until a corpus of teams says the same of them.
+    # If tasks differ only in their output channels, a thread reads only its share of the weights.
+    # That was measured for narrow types (1.7 times as fast, for 7x7 images and 2.4 MB of weights).
+    # For other types the estimate does not use it until a corpus of teams shows the same.
     shared = numerics.narrow and nest.tasks == nest.oc_segments
     own = nest.oc / min(nest.oc_segments, threads) if shared else nest.oc
     if nest.columns == BY_TASK:
-        # What is packed stays in L2. Rows of A pass by once for each segment, maybe from beyond;
-        # where they are packed, nothing hides that.
+        # Packed weights stay in L2. Rows of A are read once for each segment, maybe from beyond L2;
+        # if they are packed, nothing hides that.
         a, b = nest.pixels * p.k * numerics.operand_bytes, p.k * own * numerics.weight_bytes
         if a + b > core.l2_bytes and nest.packed:
             stalls += a * nest.oc_segments / core.l3_rate
@@ -243,7 +244,7 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float, threads: int) -> fl
         # memory, a row for each step of k. Most of the step's time hides that.
         step = step_cycles(core, nest.mr, nest.nr // nest.lanes)
         is_matrix = nest.problem is p
-        # All threads read the same weights, which each one's share of L3 holds a part of.
+        # All threads read the same weights, and each thread's share of L3 holds a part of them.
         each = int(own * p.k * numerics.weight_bytes) // threads
         rate = core.far_rate(each) if is_matrix else core.l3_rate
         row = nest.panels.width * numerics.weight_bytes / rate
@@ -265,7 +266,7 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float, threads: int) -> fl
         stalls += _across(nest, core, calls) + _passes(nest, core)
     planes = nest.ic * nest.pixels * numerics.operand_bytes
     if by_pixels and nest.oc <= FEW_CHANNELS and planes > core.l2_bytes:
-        # They pass but once, with little to hide behind: as a few long streams, or, cut by tiles,
+        # Planes are read once, with few FMAs to hide that: as a few long streams, or, cut by tiles,
         # at half the rate.
         streams = not nest.packed and nest.k_block <= MOST_STREAMS
         far = 0.0
@@ -275,7 +276,7 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float, threads: int) -> fl
 
 
 def _across(nest: NestBlocking, core: CoreModel, calls: int) -> float:
-    """Cycles that `calls` of tiles wait for rows of a matrix that is read where it lies.
+    """Cycles that `calls` of tiles wait for rows of a matrix that is read in place.
 
     Its rows lie across the tiles: each call reads a few elements of all rows of its block of K.
     """
@@ -299,7 +300,7 @@ def _rows_cycles(nest: NestBlocking, core: CoreModel, apart: int) -> float:
 
 
 def _passes(nest: NestBlocking, core: CoreModel) -> float:
-    """Cycles for sums that leave L2 between blocks of K: they come, and go, tile by tile."""
+    """Cycles to load and store sums that do not stay in L2 between blocks of K."""
     p, size = nest.matrix, nest.numerics.sum_bytes
     again = ceil_div(p.k, nest.k_block) - 1
     segment = min(nest.hw_segment, nest.pixels) * min(nest.oc_segment, nest.oc) * size
@@ -312,5 +313,5 @@ def _lines(nest: NestBlocking, pixels: int) -> float:
     """Cache lines that neighbouring pixels of a plane lie in, on average over the planes."""
     plane = nest.geometry.ih * nest.geometry.iw * nest.numerics.operand_bytes
     size = pixels * nest.numerics.operand_bytes
-    step = math.gcd(plane, LINE)  # of the places in a line where a plane begins
+    step = math.gcd(plane, LINE)  # distance between the offsets in a line at which planes begin
     return ceil_div(size, LINE) if step == LINE else 1.0 + (size - step) / LINE

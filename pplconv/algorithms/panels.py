@@ -1,7 +1,7 @@
-"""How packed operands lie: in panels, as the kernel that reads them wants them.
+"""The memory layout of packed operands: panels, in the format of the kernel that reads them.
 
-The kernel's row says it, and `Panels` is what follows from it: what plans count, name and cut is
-what ``schedules/panel_offsets.pxd`` packs and reads.
+`Panels` is derived from the kernel's row in the table. Plans count, name and cut panels with it;
+``schedules/panel_offsets.pxd`` packs and reads the same panels.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Panels(NamedTuple):
     kr : int
         Neighbouring k of one row or column that lie side by side; 1: none do.
     step : int
-        What the kernel takes of k at once, if the zeros behind k fill whole steps; else 1.
+        Number of k that the kernel takes at once, if zeros after k fill whole steps; else 1.
     """
 
     width: int
@@ -56,7 +56,7 @@ class Panels(NamedTuple):
 
     @property
     def fields(self) -> dict[str, int]:
-        """What loops take of them."""
+        """The fields that loops take."""
         return {"panel_width": self.width, "kr": self.kr}
 
     def padded(self, n: int) -> int:

@@ -1,7 +1,7 @@
 """im2col of few channels in NCHW without its copies: the candidates and their cost.
 
-Vectors run along rows of outputs; the rows of the image lie in a slab with zeros around them, where
-each tap reads them a pixel further on; see ``schedules/plane_loops.pyx``.
+Vectors run along rows of outputs; the rows of the image are in a slab with zeros around them, which
+each tap reads a pixel further on; see ``schedules/plane_loops.pyx``.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ from .tiled import row_tiles
 
 NAME = "im2col"
 RUN_BYTES = SEGMENT_BYTES = 16  # struct pplconv_run, struct pplconv_segment
-MOST_CHANNELS = 8  # of a group: for more, im2col is small beside the products
+MOST_CHANNELS = 8  # of a group: with more, im2col is cheap compared to the products
 NARROWEST = 2  # vectors in a row of outputs
 SEGMENT_CYCLES = 8.0
-ACROSS = 0.7  # of the loads of pixels cross lines, and take two
+ACROSS = 0.7  # share of the loads of pixels that cross cache lines, and take twice as long
 LAY_CYCLES = 4.0  # a vector into the slab
 
 
 @dataclass(frozen=True)
 class Planes(Candidate):
-    """One way to run a problem through these loops.
+    """One way to run a problem through the loops on few channel planes.
 
     Parameters
     ----------
     problem : ConvProblem
-        What is computed.
+        The problem to compute.
     numerics : Numerics
         The types that it is computed with.
     lanes, mr, nr : int
@@ -78,12 +78,12 @@ class Planes(Candidate):
 
     @property
     def multiplies_padding(self) -> bool:
-        """Rows lie in the scratch with zeros around them."""
+        """True if there is padding: rows have zeros around them in the scratch."""
         return is_padded(self.problem)
 
     @property
     def bits(self) -> str:
-        """The order of the sum, which is that of packed rows; taps on padding are multiplied."""
+        """The order of the sum, the same as with packed rows; taps on padding are multiplied."""
         return f"sum over c, kh, kw{self.numerics.order}"
 
     @property
@@ -93,7 +93,7 @@ class Planes(Candidate):
 
     @property
     def blocks(self) -> dict[str, int | str]:
-        """What becomes of the rows; orientation, tile, segment."""
+        """Treatment of the rows; orientation, tile, segment."""
         return {
             "rows": "in place", "orientation": "pixels", "mr": self.mr, "nr": self.nr,
             "row_segment": self.row_segment,
@@ -116,12 +116,12 @@ class Planes(Candidate):
 
     @lazy
     def panels(self) -> Panels:
-        """How packed weights lie."""
+        """The panels of packed weights."""
         return Panels.of_rows(self.kernel)
 
     @property
     def packing(self) -> str:
-        """Format of the packed weights, which packed rows share."""
+        """Format of the packed weights, the same as with packed rows."""
         return f"{self.panels.name}, k = ckhkw"
 
     @property
@@ -165,7 +165,7 @@ class Planes(Candidate):
         return self.scratch[-1]
 
     def own_fields(self) -> dict[str, Any]:
-        """Collect what ``schedules.planes.PlanesSchedule`` takes."""
+        """Collect what ``schedules.plane_loops.PlanesSchedule`` takes."""
         runs, slab, _ = self.scratch
         return {
             "mr": self.mr,

@@ -1,4 +1,4 @@
-"""1x1 convolution as a matrix product on the user's array as it lies: nothing is packed."""
+"""1x1 convolution as a matrix product on the user's array in place: no pixels are packed."""
 
 from __future__ import annotations
 

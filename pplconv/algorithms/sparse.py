@@ -21,7 +21,7 @@ NAME = "sparse"
 
 # Kinds of product that have kernels for terms.
 PRODUCTS = ("f16", "f32", "f64", "u8", "s8", "s16")
-# Of L1 and of L2: pixels that stay there while the terms of all panels pass by.
+# Shares of L1 and of L2 for pixels that stay there while the terms of all panels are read.
 NEAR = 0.75
 LARGEST_PANEL = 0.6
 LAID = 0.25
@@ -84,12 +84,12 @@ def _widths(pixels: int, widths: tuple[int, ...], orientation: str) -> set[int]:
 
 
 def _ways(problem: Problem, numerics: Numerics) -> tuple[str, ...]:
-    """What may become of pixels: they are read as they lie, packed, or laid."""
+    """Ways to treat pixels: "in place", "packed" or "laid" (see `SparseBlocking`)."""
     if problem.is_pointwise and not numerics.converts_in and not problem.block:
         as_they_lie = problem.matrix.a_in_rows or numerics.exact
         return ("in place",) if as_they_lie else ("in place", "packed")
     if numerics.exact and not problem.matrix.a_in_rows:
-        # Planes of bytes are packed as they lie alone.
+        # Planes of bytes are packed only for 1x1 kernels.
         return ("packed",) if problem.is_pointwise else ("laid",)
     return ("packed",) if problem.geometry.kh * problem.geometry.kw == 1 else ("packed", "laid")
 
@@ -116,7 +116,7 @@ def _blocked(
     panels = max(matrix.n // panel, 1)
     for k_block in _blocks_of_k(whole, around):
         pieces = 1 if repeat % threads == 0 else team_pieces(pixels, unit, threads, cycles)
-        # A team shares pixels, or output channels where that cuts tiles of few pixels.
+        # A team shares the pixels or, if that would leave too few pixels, the output channels.
         ways = {}
         for count in {pieces, 1}:
             segment = balanced(pixels, min(largest, pixels), unit, count)
@@ -130,7 +130,7 @@ def _blocked(
 
 
 def _blocks_of_k(whole: Sparse, around: PlanContext) -> list[int]:
-    """All of K, and blocks whose pixels stay in L1 or L2 while the panels pass by."""
+    """All of K, and blocks whose pixels stay in L1 or L2 while all panels are read."""
     k = whole.k_block
     blocks = {k}
     if whole.channels_run or around.numerics.chain is not None:

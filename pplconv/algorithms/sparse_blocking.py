@@ -1,7 +1,7 @@
 """Loops over sparse weights: panels, blocks, segments, and their memory.
 
-A `SparseBlocking` is one candidate but for its cost: everything that the loops of
-``schedules.sparse`` need besides the problem.
+A `SparseBlocking` is one candidate without its cost estimate: everything that the loops of
+``schedules.sparse_loops`` need besides the problem.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .candidate import (
 from .lazy import lazy
 from .matrix_blocking import RUN_BYTES, SLAB_BYTES, MatrixBlocking
 
-PANEL_BYTES = 16  # where the terms and the values of a panel begin
+PANEL_BYTES = 16  # of an entry of the table: where the terms and the values of a panel begin
 STEP_BYTES = 4
 CHUNK_BYTES = 24576  # sums on their way into rows of channels: they stay in L1
-FETCHED_BYTES = 1 << 20  # of planes, from which on they are fetched ahead
+FETCHED_BYTES = 1 << 20  # of planes: larger ones are prefetched
 
 
 class Places(NamedTuple):
-    """Places in one thread's scratch, in bytes, and its size."""
+    """Offsets in one thread's scratch, in bytes, and its size."""
 
     panel: int
     runs: int
@@ -47,14 +47,14 @@ class SparseBlocking(MatrixBlocking):
     Parameters
     ----------
     problem : Problem
-        What is computed.
+        The problem to compute.
     numerics : Numerics
         The types that it is computed with.
     orientation : str
         ``"pixels"`` or ``"channels"``: what the vectors run over.
     rows : str
-        What becomes of pixels: ``"in place"``, they are read as they lie; ``"packed"``, a row for
-        each k; ``"laid"``, planes with zeros around them, which taps read.
+        Treatment of pixels: ``"in place"``; ``"packed"``, a row for each k; ``"laid"``, copied as
+        planes with zeros around them, which taps read.
     lanes, kr : int
         Sums of a vector; terms that are multiplied together.
     panel, width : int
@@ -62,7 +62,7 @@ class SparseBlocking(MatrixBlocking):
     k_block, hw_segment : int
         Block of K, and pixels of a task.
     parts : int
-        Tasks that share the output channels of a segment, by the weights that are stored.
+        Tasks that share the output channels of a segment, divided by the number of stored weights.
     """
 
     problem: Problem
@@ -84,7 +84,7 @@ class SparseBlocking(MatrixBlocking):
 
     @property
     def bits(self) -> str:
-        """The order of the sum, which leaves out what is not stored."""
+        """The order of the sum, which leaves out weights that are not stored."""
         return self.order("stored ")
 
     @property
@@ -112,12 +112,12 @@ class SparseBlocking(MatrixBlocking):
 
     @lazy
     def images(self) -> int:
-        """Images whose pixels do not run on into the next one: rows are laid for each."""
+        """Images that the loops treat separately; rows are laid for each image."""
         return self.problem.batch if self.laid else self.matrix.images
 
     @lazy
     def pixels(self) -> int:
-        """Pixels of each of these."""
+        """Output pixels of each of `images`."""
         return self.problem.output_pixels if self.laid else self.matrix.m
 
     @property
@@ -145,7 +145,7 @@ class SparseBlocking(MatrixBlocking):
 
     @property
     def taps(self) -> int:
-        """Of the kernel."""
+        """Taps of the kernel."""
         return self.geometry.kh * self.geometry.kw
 
     @lazy
@@ -177,7 +177,7 @@ class SparseBlocking(MatrixBlocking):
     def room(self) -> tuple[int, int]:
         """Bounds of the terms, and of their values, of all groups.
 
-        What is known of the weights is how many are stored, not where.
+        The number of stored weights is known, but not where they are.
         """
         k, groups = self.matrix.k, self.matrix.groups
         stored = self.sparsity.stored(groups * self.matrix.n * k)
@@ -227,7 +227,7 @@ class SparseBlocking(MatrixBlocking):
 
     @lazy
     def transposes(self) -> bool:
-        """Whether pixels in rows become packed panels, and sums rows."""
+        """Whether pixels in rows are transposed into packed panels, and sums back into rows."""
         return self.by_pixels and self.in_rows
 
     @lazy
@@ -237,25 +237,25 @@ class SparseBlocking(MatrixBlocking):
 
     @lazy
     def fetches(self) -> bool:
-        """Whether pixels are fetched a tile ahead: of planes that may not be in L2."""
+        """Whether pixels are prefetched a tile ahead: if they are planes that may not be in L2."""
         size = self.matrix.k * self.matrix.m * self.numerics.operand_bytes
         return size > FETCHED_BYTES and not (self.packed or self.in_rows)
 
     @lazy
     def tiled(self) -> int:
-        """Pixels of an image that tiles run over: laid rows count what is between them."""
+        """Pixels of an image that tiles run over, with laid rows those between rows included."""
         g = self.geometry
         return max((g.oh - 1) * self.laid_row + g.ow, 0) if self.laid else self.matrix.m
 
     @lazy
     def seen(self) -> tuple[int, int]:
-        """Rows and columns that lie before the last tap."""
+        """Rows and columns from the first tap to the last."""
         g = self.geometry
         return (g.kh - 1) * g.dilation_h, (g.kw - 1) * g.dilation_w
 
     @lazy
     def phases(self) -> tuple[int, int]:
-        """Parts that rows and columns are laid in: those that lie whole strides apart."""
+        """Number of phases of rows and of columns; those of a phase are whole strides apart."""
         g = self.geometry
         return min(g.stride_h, self.seen[0] + 1), min(g.stride_w, self.seen[1] + 1)
 
@@ -290,7 +290,7 @@ class SparseBlocking(MatrixBlocking):
 
     @property
     def laid_text(self) -> str:
-        """How planes are laid: what places of terms follow from."""
+        """How planes are laid, which decides the places of terms."""
         h, w = self.phases
         parts = f" of {h}x{w} phases of {self.laid_rows}" if h * w > 1 else ""
         return f"in rows of {self.laid_row}{parts}"
@@ -322,7 +322,7 @@ class SparseBlocking(MatrixBlocking):
 
     @lazy
     def slab_bytes(self) -> int:
-        """Size of it; of what is laid, rows that are converted after they were moved."""
+        """Size of the slab; for laid planes, it holds copied rows until their conversion."""
         rows, channels = self.slab
         if not self.laid:
             return rows * self.geometry.iw * channels * self.numerics.operand_bytes
@@ -332,7 +332,7 @@ class SparseBlocking(MatrixBlocking):
 
     @lazy
     def scratch(self) -> Places:
-        """Places in one thread's scratch."""
+        """Offsets in one thread's scratch."""
         n, e, g = self.numerics, self.numerics.operand_bytes, self.geometry
         gathers = self.in_rows and self.packed and not self.laid
         panel = self.width * self.packed_row if gathers else 0
@@ -367,7 +367,7 @@ class SparseBlocking(MatrixBlocking):
         return self.scratch.size
 
     def own_fields(self) -> dict[str, Any]:
-        """Collect what ``schedules.sparse.SparseSchedule`` takes."""
+        """Collect what ``schedules.sparse_loops.SparseSchedule`` takes."""
         m, places = self.matrix, self.scratch
         terms, values = self.room
         rows, channels = self.slab

@@ -1,14 +1,14 @@
-"""What loops over sparse weights cost: cycles, term by term, for one thread of the team.
+"""The cost model of sparse weights: cycles, term by term, for one thread of the team.
 
 ``fma``
-    terms of the microkernel, each bound by FMAs, by loads, by the FMA's latency, or by L2 where its
-    pixels lie there;
+    terms of the microkernel, each bound by FMAs, by loads, by the FMA's latency, or by L2 if its
+    pixels are there;
 ``tile``
-    what a call of the microkernel costs besides;
+    overhead of calls of the microkernel;
 ``pack``
     pixels packed, or turned from rows into panels;
 ``stream``
-    planes that are read where they lie, and weights that L2 has no room for;
+    planes that are read in place, and weights for which L2 has no room;
 ``store``
     sums turned into rows;
 ``convert``
@@ -34,23 +34,23 @@ from .core_model import (
 )
 from .sparse_blocking import SparseBlocking
 
-CALL_CYCLES = 50.0  # a microkernel with the loop around it, and the end of its loop foretold wrong
+CALL_CYCLES = 50.0  # a microkernel with the loop around it, and a mispredicted branch at its end
 PASS_CYCLES = 0.8  # a vector of C, stored and loaded again
 TURN_CYCLES = 2.5  # a vector of pixels from rows into a panel
-# The same, and to gather it before, where rows of all taps outgrow L1.
+# The same from gathered rows, which outgrow L1; and to gather them.
 GATHERED_CYCLES, GATHER_CYCLES = 4.5, 5.0
 PACK_CYCLES = 3.0
 STORE_ROWS_CYCLES = 8.0  # a vector of sums into rows of channels
 ROWS_CYCLES = 3.0  # a vector of sums into its row
 LAY_CYCLES, LAY_ROW_CYCLES = 3.0, 10.0  # a vector of a laid row, and the row besides
-# The same of images at strides: a vector from rows, and an element of planes.
+# To lay images with strides: a vector from rows, and an element of planes.
 TURN_APART_CYCLES, ELEMENT_CYCLES = 18.0, 1.3
-ACROSS = 0.8  # of a load, what a vector across two lines takes more
-SINGLES_REACHED = 0.88  # of the loads that could start, where each FMA has one
-FROM_L2 = 0.5  # of a term's own time, in which lines from L2 come unnoticed
+ACROSS = 0.8  # of a load: the extra time of a vector across two lines
+SINGLES_REACHED = 0.88  # of the peak load rate, if each FMA has a load
+FROM_L2 = 0.5  # of a term's own time, which hides lines from L2
 MIXES = {2: 1.0, 4: 2.0}  # shuffles for each vector of sums of a group of terms
 TERM_CYCLES = 1.0  # its step, which no FMA waits for
-HIDDEN = 0.7  # of the time of the FMAs, in which operands arrive unnoticed
+HIDDEN = 0.7  # of the FMAs' time, which hides the arrival of operands
 TIGHT = 0.9  # of the rate of FMAs that terms reach
 
 
@@ -103,7 +103,7 @@ def _term(s: SparseBlocking, core: CoreModel, channels: int, pixels: int) -> flo
     reached = BROADCASTS_REACHED
     loads = channels / core.broadcasts + vectors * (1.0 + ACROSS * _crosses(s))
     if channels == 1:
-        # Every FMA has a load, and so have steps; chains of two channels are under way at once.
+        # Every FMA has a load, and so has every step; the chains of two channels overlap.
         reached, loads = SINGLES_REACHED, loads + 0.5
     latency = core.fma_latency / (2.0 if channels == 1 else 1.0)
     cycles = max(
@@ -166,14 +166,14 @@ def _stream(s: SparseBlocking, core: CoreModel, fma: float) -> float:
         planes = s.ic * m.m * n.operand_bytes
     stalls = 0.0
     if planes > core.l2_bytes:
-        # Where tiles read planes as they lie, terms fetch the next tile; all others wait for them.
+        # If tiles read planes in place, terms prefetch the next tile; otherwise loads stall.
         if s.packed or s.in_rows:
             stalls = planes / core.far_rate(planes)
         else:
             arrive += planes / core.far_rate(planes)
     outputs = m.n * m.m * n.destination_bytes
     if outputs > core.l2_bytes:
-        # Lines come before they are stored; some are still there.
+        # Lines are loaded before they are stored into; some are still in L2.
         arrive += 2.0 * (outputs - 0.5 * core.l2_bytes) / core.far_rate(outputs)
     if s.parts > 1:  # each part reads all pixels
         stalls += (s.parts - 1) * planes / core.l2_rate

@@ -13,11 +13,11 @@ from .nest import Nest
 from .nest_blocking import BEFORE, BY_TASK, IN_PLACE, weight_panels
 from .panels import Panels
 
-# Planes that are read at once: as many streams as prefetchers follow well. Twice as many have half
-# of the passes over C, which counts where there are more channels.
+# Planes that are read at once: as many streams as prefetchers follow well. Twice as many halve the
+# passes over C, which pays if there are more output channels.
 PLANE_STREAMS = 8
-# Pixels of the busiest thread, as a share of those that tasks of whole tiles give it, from which
-# other tasks are worth an estimate.
+# A more even division is worth an estimate if the busiest thread has less than this share of the
+# pixels that it has with tasks of whole tiles.
 FEWER_PIXELS = 0.99
 # Parts of L2 that a task may fill with what it packs of B.
 L2_SHARES = (4, 2)
@@ -77,8 +77,8 @@ class _Frame:
         self.oc = matrix.n
         self.pixels = max(1, matrix.m)
         self.share = max(1, matrix.images) * matrix.groups
-        # K is cut between channels where packed k runs through the taps of each channel, and
-        # between taps where their channels are gathered from blocks.
+        # K is cut between channels if packed k runs through the taps of each channel, and between
+        # taps if channels are gathered from blocks.
         self.whole = 1
         if packed and problem.block:
             self.whole = max(problem.ic // problem.groups, 1)
@@ -91,7 +91,7 @@ class _Frame:
         self.l1 = around.machine.l1d_bytes
         self.l2 = around.machine.l2_share
         weights = self.oc * matrix.k * self.weight
-        # Of L2, for packed pixels that share it with the weights on their way through. Weights of a
+        # The part of L2 for packed pixels; weights are streamed through the rest. Weights of a
         # large matrix come from memory again for each segment of A, so segments are larger.
         from_memory = problem is matrix and 0 < core.l3_bytes * around.threads < weights
         self.room = self.l2 * 3 // 8 if from_memory else self.l2 // 4
@@ -107,14 +107,15 @@ class _Frame:
         return round_up(balanced(k, longest, self.whole), self.whole)
 
     def blocks_of_k(self, panel: int, one_tile: bool) -> set[int]:
-        """Blocks of K worth trying where vectors run over channels: for L1, and the largest for L2.
+        """Blocks of K worth trying if vectors run over channels: for L1, and the largest for L2.
 
         Parameters
         ----------
         panel : int
             Output channels of a panel, which stays in L2 with 64 pixels.
         one_tile : bool
-            Whether all pixels fit into one tile: weights then pass but once, best in one stream.
+            Whether all pixels fit into one tile: weights are then read only once, best in one
+            stream.
         """
         whole, block = self.matrix.k, self.block_of_k(self.l1 // 24)
         larger = block
@@ -128,7 +129,7 @@ class _Frame:
         if one_tile:
             return {block, whole}
         if self.numerics.in_tiles:
-            # Rows of a tile stay in L1 while panels pass by.
+            # Rows of a tile stay in L1 while panels are streamed.
             rows = int(STAYS * self.l1) // (2 * TILE_GROUPS)
             near = whole if self.pixels_inner else balanced(whole, rows, self.whole)
             return {whole, round_up(near, self.whole)}
@@ -139,7 +140,7 @@ class _Frame:
         return {block, larger, round_up(balanced(whole, longest, self.whole), self.whole)}
 
     def is_narrow(self, nr: int, largest: int) -> bool:
-        """Whether weights that pass but once would come a line at a time: too few at once."""
+        """Whether a tile is too narrow to stream weights that are read once: a line at a time."""
         wider = self.oc > nr and nr < max(self.around.tiles)
         weights = self.oc * self.matrix.k * self.weight
         return (
@@ -151,7 +152,7 @@ class _Frame:
         )
 
     def panels(self, orientation: str, mr: int, nr: int) -> Panels:
-        """How weights are packed for a tile."""
+        """The panels of weights for a tile."""
         return weight_panels(self.problem, KernelKey("gemm", mr, nr, self.numerics.kr), orientation)
 
     def pieces(self) -> tuple[int, ...]:
@@ -166,20 +167,20 @@ class _Frame:
         return (1,) if self.share % threads == 0 else (threads, 1)
 
     def finer(self, pieces: int, multiple: int) -> int:
-        """Several pieces for each thread, if the weights, which each piece reads, stay near."""
+        """Return several pieces a thread if the weights, which each piece reads, stay in L2."""
         if pieces == 1 or self.oc * self.matrix.k * self.weight > self.l2 // 4:
             return pieces
         return team_pieces(self.pixels, multiple, pieces, self.cycles)
 
     def segments(self, segment: int, unit: int) -> Iterator[int]:
-        """Yield `segment`, of whole tiles, and one that shares the pixels out more evenly, if any.
+        """Yield `segment`, of whole tiles, and a segment that divides pixels more evenly, if any.
 
         Parameters
         ----------
         segment : int
             Pixels of a task.
         unit : int
-            What the other one is a multiple of.
+            The more even segment is a multiple of it.
         """
         yield segment
         threads, count = self.around.threads, ceil_div(self.pixels, segment)
@@ -196,7 +197,7 @@ class _Frame:
         """Whether pixels are innermost, which keeps a panel of weights in L1 while they stream by.
 
         The other order suits NHWC as long as the weights stay in L2: it finishes whole pixels of
-        the output one after the other. Matrices that fill L2 alone do not stay there.
+        the output one after the other. Weights of a matrix product that fill L2 do not stay there.
         """
         room = self.l2 * 7 // 8 if self.problem is self.matrix else self.l2
         return not self.in_rows or self.oc * self.matrix.k * self.weight > room
@@ -238,7 +239,7 @@ class _Frame:
         pieces = self.finer(self.pieces()[0], nr)
         hw_segment = balanced(self.pixels, most_pixels, nr, pieces)
         if pieces <= self.around.threads and hw_segment < self.pixels <= pieces * most_pixels:
-            # Shares of the team, equal up to a vector rather than a tile.
+            # Give each thread the same share, up to a vector instead of a tile.
             hw_segment = balanced(self.pixels, most_pixels, self.around.lanes, pieces)
         for mr in row_tiles(self.oc, largest):
             oc_segment = self.panels("pixels", mr, nr).padded(self.oc)
@@ -246,7 +247,7 @@ class _Frame:
                 yield self.nest("pixels", mr, nr, k_block, segment, oc_segment)
         if not self.passes_once() or self.packed or self.numerics.converts_in:
             return
-        # Planes that pass but once do so best as a few long streams.
+        # Planes that are read only once are best read as a few long streams.
         hw_segment = balanced(self.pixels, self.l2 // 4 // (self.oc * self.sum), nr, pieces)
         streams = PLANE_STREAMS if self.oc <= 2 else 2 * PLANE_STREAMS
         mr = min(row_tiles(self.oc, largest))
@@ -259,10 +260,10 @@ class _Frame:
         return self.oc <= FEW_CHANNELS and planes > self.l2 and self.matrix.k > 2 * PLANE_STREAMS
 
     def unpacked(self, nr: int, largest: int) -> Iterator[Nest]:
-        """Vectors over columns of a B that nobody has packed.
+        """Vectors over columns of a B that was not packed before.
 
-        Tiles read it where its rows are in one piece. Or each task packs a block of it that stays
-        in L2 while all rows of A pass by: what is packed leaves no core.
+        If its rows are contiguous, tiles can read it in place. Or each task packs a block of B that
+        stays in its core's L2 while all rows of A are read.
         """
         k, n, threads = self.matrix.k, self.oc, self.around.threads
         budgets = (self.l1 // 24, self.l1 // 6)

@@ -33,15 +33,15 @@ from .winograd_cost import estimate, staged
 
 NAME = "winograd"
 
-# (n, r) of the kernels that exist, and of those of integers, whose matrices have no fractions.
+# (n, r) of the kernels that exist; and of the integer kernels, whose transforms have no fractions.
 VARIANTS = ((2, 3), (4, 3), (6, 3), (2, 5), (4, 5))
 INTEGER_VARIANTS = ((2, 3),)
 INTEGER_PRODUCT = "s16"
-# What integer sums may reach: M is four times as large, G of F(2, 3) being doubled on both sides.
+# Largest integer sum: M is four times as large, as G of F(2, 3) is doubled on both sides.
 LARGEST_SUM = 2**29 - 1
 
 ENOUGH_TILES = 28  # in a block: fewer make poor use of register tiles and weights
-# In stages, each thread of a team gets so many parts of a transform: others wait for its last one.
+# Parts of a transform for each thread of a team in a staged plan; others wait for its last one.
 PARTS_EACH = 4
 
 
@@ -90,8 +90,8 @@ def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
 
 
 def largest_sum(problem: ConvProblem) -> int:
-    """Bound the sums of bytes as they come, without zero points, for any weights."""
-    # Where no products of eight bits are permitted, zero points have made the weights wider.
+    """Bound the sums of raw bytes, without zero points, for any weights."""
+    # If no products of eight bits are permitted, zero points have made the weights wider.
     narrow = any(PRODUCTS[kind].weights == "s8" for kind in problem.permitted)
     pixel, weight = 255 if problem.dtype == "u8" else 128, 128 if narrow else 255
     return problem.k * pixel * weight
@@ -120,7 +120,7 @@ def _blockings(
     problem: ConvProblem, around: PlanContext, n: int, r: int, nr: int, largest: int
 ) -> Iterator[Candidate]:
     e, positions = around.numerics.operand_bytes, (n + r - 1) ** 2
-    wide = around.numerics.sum_bytes // e  # sums are so much wider
+    wide = around.numerics.sum_bytes // e  # how much wider sums are
     ic, oc = problem.ic // problem.groups, problem.oc // problem.groups
     tiles = max(tiles_of(problem, n), 1)
     budget = around.machine.l2_share * 5 // 8 // (positions * e)  # channels of V and M
@@ -136,7 +136,7 @@ def _blockings(
             continue
         oc_block = whole if segments == 1 else panels.padded(oc)
         most = max(budget // (ic_segment + wide * oc_block), 1)
-        # Sums are cut only where V of all input channels would leave room for too few tiles.
+        # Sums are cut only if V of all input channels leaves room for too few tiles.
         enough = most >= min(tiles, ENOUGH_TILES)
         for cap in {most, min(most, 2 * ENOUGH_TILES)}:
             pieces = ceil_div(around.threads, problem.groups)
@@ -144,7 +144,8 @@ def _blockings(
             for mr in row_tiles(tile_block, largest):
                 block = tile_block
                 if tile_block > mr and tile_block % mr:
-                    # Round up to whole register tiles, if the blocks stay as many or not too large.
+                    # Round up to whole register tiles, if there are as many blocks as before or
+                    # `most` permits it.
                     rounded = round_up(tile_block, mr)
                     if ceil_div(tiles, rounded) == ceil_div(tiles, tile_block) or rounded <= most:
                         block = rounded
@@ -166,10 +167,10 @@ def _blockings(
 def _stages(
     problem: ConvProblem, around: PlanContext, n: int, r: int, nr: int, largest: int
 ) -> Iterator[Candidate]:
-    """Yield blockings whose V and M lie in L3 or beyond, so that weights pass by but once or twice.
+    """Yield blockings with V and M in L3 or memory, so that weights are read once or twice.
 
-    They are for weights that L2 does not hold. A position's V has half of L2, where every panel of
-    weights meets it.
+    They are for weights that L2 does not hold. V of a position takes half of L2, where it stays
+    while every panel of weights is multiplied by it.
     """
     e, positions, threads = around.numerics.operand_bytes, (n + r - 1) ** 2, around.threads
     ic, oc = problem.ic // problem.groups, problem.oc // problem.groups

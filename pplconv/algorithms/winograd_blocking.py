@@ -27,7 +27,7 @@ from .error_bounds import winograd_error_bound
 from .lazy import lazy
 from .panels import Panels
 
-SLAB_VECTORS = 4  # of sums in a pixel of the slab: what makes one vector of bytes
+SLAB_VECTORS = 4  # of sums in a pixel of the slab: as many as a vector of bytes has elements
 LARGE_ROW = 1024  # bytes from which rows are padded to share no cache set
 SLAB_SHARE, MOST_SHARE = 8, 9  # sixteenths of L1 for a slab; the most, for tiles of whole lines
 NEAR_BYTES = 1 << 22  # of outputs, for which slabs end with whole lines
@@ -46,7 +46,7 @@ class WinogradBlocking(Candidate):
     Parameters
     ----------
     problem : ConvProblem
-        What is computed.
+        The problem to compute.
     numerics : Numerics
         The types that it is computed with.
     n, r : int
@@ -54,7 +54,7 @@ class WinogradBlocking(Candidate):
     lanes, mr, nr : int
         Elements of a vector; the tile of the products.
     tile_block : int
-        Tiles that are transformed, multiplied and transformed back at a time.
+        Tiles that are transformed, multiplied and transformed back together.
     ic_segment, oc_block, oc_segment : int
         Input channels of V, output channels of M, output channels of a task. In stages, V and M
         have all of them, and a product takes `ic_segment` at a time.
@@ -93,7 +93,7 @@ class WinogradBlocking(Candidate):
 
     @property
     def variant(self) -> str:
-        """As plans name it."""
+        """The variant's name in plans."""
         return f"F({self.n}x{self.n},{self.r}x{self.r})"
 
     @property
@@ -155,7 +155,7 @@ class WinogradBlocking(Candidate):
 
     @lazy
     def panels(self) -> Panels:
-        """How packed weights lie, those of each position by themselves."""
+        """The panels of packed weights of one position."""
         return Panels.of_columns(self.kernel)
 
     @property
@@ -171,7 +171,7 @@ class WinogradBlocking(Candidate):
 
     @property
     def tasks(self) -> int:
-        """Iterations of the parallel loop; in stages of the longest one."""
+        """Iterations of the parallel loop; of the longest stage if staged."""
         oc_segments = ceil_div(self.oc, self.oc_segment)
         if self.staged:
             return max(*self.part_tasks, self.positions * oc_segments) if self.rounds else 0
@@ -193,10 +193,10 @@ class WinogradBlocking(Candidate):
 
     @property
     def by_planes(self) -> bool:
-        """Whether channels lie apart, so that pixels pass through slabs before the transforms.
+        """Whether pixels pass through slabs before the transforms, as channels are not neighbours.
 
-        A single channel, or blocks of one, are planes in every layout. Arrays that are converted
-        pass through slabs too, but for bytes of the input whose channels are neighbours.
+        A single channel, or blocks of one, are planes in every layout. Converted arrays pass
+        through slabs too, except bytes of the input whose channels are neighbours.
         """
         p = self.problem
         return (
@@ -223,10 +223,10 @@ class WinogradBlocking(Candidate):
 
     @lazy
     def whole_tiles(self) -> int:
-        """Tiles whose outputs are whole lines, where output planes share sets of L1; else 1.
+        """Tiles whose outputs are whole cache lines, if output planes share sets of L1; else 1.
 
-        A line that two slabs store a part of would leave L1 between the two. Large outputs wait for
-        memory, whatever L1 does.
+        A line that two slabs store into would leave L1 in between. Large outputs are bound by
+        memory anyway.
         """
         p, e = self.problem, self.numerics.destination_bytes
         plane = p.output_pixels * e
@@ -238,7 +238,7 @@ class WinogradBlocking(Candidate):
 
     @property
     def line_tiles(self) -> int:
-        """Tiles at whose multiples slabs begin: `whole_tiles`, if a slab has room for as many."""
+        """Slabs begin at multiples of so many tiles: `whole_tiles`, if a slab has room for them."""
         return self.whole_tiles if self.slab_tiles % self.whole_tiles == 0 else 1
 
     @property
@@ -248,7 +248,7 @@ class WinogradBlocking(Candidate):
 
     @lazy
     def memory(self) -> dict[str, int]:
-        """Layout of the scratch, in bytes; in stages V and M lie in the shared one."""
+        """Layout of the scratch, in bytes; if staged, V and M are in the shared scratch."""
 
         def row(channels: int, element: int) -> int:
             size = round_up(channels * element, LINE)
@@ -266,7 +266,7 @@ class WinogradBlocking(Candidate):
         if self.by_planes:
             slab_row = (self.slab_tiles * self.n + self.r - 1) * self.slab_channels * e
             slab = self.t * slab_row
-            # Planes are converted beside the slab, into as much room as the slab has.
+            # Planes are converted in a stage as large as the slab.
             stage = slab if self.numerics.converts else 0
         return {
             "v_row": v_row,
@@ -292,7 +292,7 @@ class WinogradBlocking(Candidate):
         return self.memory["shared"]
 
     def own_fields(self) -> dict[str, Any]:
-        """Collect what ``schedules.winograd.WinogradSchedule`` takes."""
+        """Collect what ``schedules.winograd_loops.WinogradSchedule`` takes."""
         sizes = ("size", "shared")
         memory = {name: at for name, at in self.memory.items() if name not in sizes}
         return memory | {

@@ -17,19 +17,19 @@ from .winograd_blocking import WinogradBlocking
 
 # Arithmetic of a transform, without its stores: cycles for each position and vector of channels.
 TRANSFORM_CYCLES = 1.5
-# V and M may have this share of L2 before the images that pass by drive them out.
+# V and M may take this share of L2 before the streamed images evict them.
 L2_KEPT = 0.45
-# V and M that pass through shared scratch are written to it and read from it, and what they drive
-# out of L2 has to be written, too.
+# V and M in shared scratch are written and read once, and the lines that they evict from L2 are
+# written back.
 SHARED = 2.5
 PIECE_CYCLES = 60.0
-OTHERS = 0.25  # of the steps of a block's other tiles, in which weights arrive
+OTHERS = 0.25  # of the steps of a block's other tiles, which hide the arrival of weights
 # A team waits for its last thread at the end of each stage.
 WAIT_CYCLES = 3000.0
 
 
 def staged(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[str, float]:
-    """Estimate the cycles of the busiest thread where V and M lie beyond L2.
+    """Estimate the cycles of the busiest thread of a staged plan, whose V and M are beyond L2.
 
     Terms: ``fma`` products with their calls, ``pre`` and ``post`` transforms with their traffic,
     ``stream`` weights and V on their way to the products, ``store`` the slabs of NCHW, ``tasks``,
@@ -43,7 +43,7 @@ def staged(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[st
     vm_bytes = (v_vectors + m_vectors) * vector
     u_bytes = winograd.packed_weight_bytes // winograd.problem.groups
     far = vector / core.far_rate(vm_bytes // max(rounds, 1))
-    # Of what a thread reads, the others have written most, and their caches have it, or had.
+    # Most lines that a thread reads were written by other threads, and come from their caches.
     taken = core.taken * vector / LINE * (1.0 - 1.0 / threads)
     pre = v_vectors * (TRANSFORM_CYCLES + SHARED * far + taken)
     post = m_vectors * (TRANSFORM_CYCLES + SHARED * far + taken)
@@ -75,10 +75,10 @@ def staged(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[st
 
 
 def _late(winograd: WinogradBlocking, core: CoreModel, u_bytes: int) -> float:
-    """Cycles that a row of a panel of weights keeps waiting, on its way from L3 or memory.
+    """Cycles that a product waits for a row of a panel of weights from L3 or memory.
 
-    It arrives with a step of the first register tile, which hides what it has time for. The other
-    tiles of the block hide a part: prefetches run ahead, but not as far as the next panel.
+    The row arrives during a step of the first register tile, whose time it overlaps. The other
+    tiles of the block hide a part too, as prefetches run ahead, but not as far as the next panel.
     """
     step = step_cycles(core, min(winograd.mr, winograd.tile_block), winograd.nr // winograd.lanes)
     others = ceil_div(winograd.tile_block, winograd.mr) - 1
@@ -118,7 +118,7 @@ def _vectors(winograd: WinogradBlocking) -> tuple[int, int]:
 def _slabs(winograd: WinogradBlocking, repeats: int) -> float:
     """Cycles to bring a group's pixels into slabs, `repeats` times, and outputs from there."""
     p, numerics = winograd.problem, winograd.numerics
-    # Sums in a slab of pixels need no other order.
+    # Integer sums of NHWC are stored from a slab without a transposition.
     if not winograd.by_planes or (numerics.exact and p.layout == "NHWC"):
         return 0.0
     overlap = (winograd.t / winograd.n) * (
@@ -140,9 +140,9 @@ def _conversions(winograd: WinogradBlocking, repeats: int) -> float:
 def estimate(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[str, float]:
     """Estimate the cycles of the busiest thread.
 
-    Terms: ``fma`` products with their calls, ``pre`` and ``post`` transforms with their
-    traffic, ``stream`` weights and V that come from further than L1, ``store`` the slabs
-    of NCHW, ``tasks``, ``team``.
+    Terms: ``fma`` products with their calls, ``pre`` and ``post`` transforms with their traffic,
+    ``stream`` weights and V that come from beyond L1, ``store`` the slabs of NCHW, ``tasks``,
+    ``team``.
     """
     p, numerics = winograd.problem, winograd.numerics
     vector = winograd.lanes * numerics.sum_bytes
@@ -169,7 +169,7 @@ def estimate(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[
     stream = 0.0
     panels = ceil_div(winograd.oc, winograd.panels.width)
     if u_bytes + scratch > core.l2_bytes:
-        # The weights pass by once for each block of tiles.
+        # All weights are read once for each block of tiles.
         rows = blocks * winograd.positions * panels * _steps(winograd)
         stream += rows * _late(winograd, core, u_bytes)
     else:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 
 class CallSignature:
-    """What `inspect.signature` finds as ``__signature__`` of an instance.
+    """The signature that `inspect.signature` finds as ``__signature__`` of an instance.
 
     ``__call__`` of a compiled class is a slot, which knows only ``*args`` and ``**kwargs``.
 
     Parameters
     ----------
     *optional : str
-        What a call takes beside ``input``; ``residual`` and ``out`` by default.
+        Arguments of a call besides ``input``; ``residual`` and ``out`` by default.
     """
 
     def __init__(self, *optional: str) -> None:
@@ -19,8 +19,8 @@ class CallSignature:
 
     def __get__(self, instance: object, owner: type) -> object:
         caller = next(base for base in owner.__mro__ if "__call__" in vars(base))
-        # The class itself has another signature, that of its constructor; a subclass that is
-        # called in another way has its own.
+        # The class itself has the signature of its constructor; a subclass that overrides
+        # ``__call__`` has its own.
         if instance is None or vars(caller).get("__signature__") is not self:
             raise AttributeError("__signature__")
         from inspect import Parameter, Signature  # on demand: few programs ask

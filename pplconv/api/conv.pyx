@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, binding=True
 """`Conv2d`: a convolution with its weights packed once.
 
-One call goes like this: the plan and packed weights of the input's shape are found or made
-(``ready``), the arrays become pointers (`memory.arrays`), and ``prepared`` runs the loops.
+A call finds or makes the plan and packed weights of the input's shape (``ready``), turns the arrays
+into pointers (`memory.arrays`), and runs the loops (``prepared``).
 """
 
 from libc.stdint cimport int64_t
@@ -45,7 +45,7 @@ sparse='auto', block=None, weight_shape=None, padding_mode='zeros')
     weight : array_like, shape (oc, ic / groups, kh, kw)
         float16, bfloat16 (of the package ml_dtypes), float32 or float64. Copied: later changes to
         the array have no effect. Or a matrix of ``scipy.sparse`` or ``torch.sparse`` with a row for
-        each output channel (docs/sparse.md), of which a dense array is made.
+        each output channel (docs/sparse.md), which is made dense.
     bias : array_like, shape (oc,), optional
         Same dtype as `weight`. Copied.
     stride, dilation : int or (int, int), optional
@@ -82,15 +82,15 @@ optional
         Prepare for inputs of this shape now rather than at the first call; for NCHWc it says
         how large a block is.
     search : {"estimate", "measure", "exhaustive"}, optional
-        How plans are made. ``"estimate"``: at once, by what earlier searches found
-        (`pplconv.wisdom`), else by a cost model. ``"measure"``: by timing what the model thinks
-        near the best, unless that was found before. ``"exhaustive"``: by timing everything that
-        could serve, unless an exhaustive search did before. What a search finds is remembered
-        for later plans. It never replaces the model's choice by one that was slower on one
-        thread, where methods are compared, or in dividing the work over the team.
+        How plans are made. ``"estimate"``: at once, from the results of earlier searches
+        (`pplconv.wisdom`), else by a cost model. ``"measure"``: by timing the candidates that the
+        model thinks near the best, unless an earlier search has a result. ``"exhaustive"``: by
+        timing every candidate, unless an earlier exhaustive search has a result. Results are
+        remembered for later plans. A search never replaces the model's choice by one that was
+        slower on one thread, where methods are compared, or in dividing the work over the team.
     search_seconds : float, optional
         How long a search may take for each input shape, packing included. It ends as soon as the
-        time is up and the model's choice and one other were timed; a huge layer takes longer.
+        time is up and the model's choice and one other were timed, so a huge layer may take longer.
         Where too little time is left, the less promising candidates are not timed.
     max_workspace : int, optional
         Bytes of scratch memory that a call may use, the whole team's together, without packed
@@ -100,21 +100,22 @@ optional
         ``PPLCONV_NUM_THREADS``, else ``OMP_NUM_THREADS``, else the
         affinity mask and the container's CPU quota. The result's bits do not depend on it.
     search_context : {"hot", "cold"}, optional
-        What a search times. ``"hot"``: runs in a row, which find weights and arrays in the caches.
-        ``"cold"``: runs before each of which weights, input and output have left the caches, as in
-        a network that is larger than they are; fewer of them fit into `search_seconds`. What was
-        found is kept apart; where nothing is known of the one, ``search="estimate"`` follows the
-        other.
+        State of the caches in timed runs. ``"hot"``: runs in a row, which find weights and arrays
+        in the caches. ``"cold"``: weights, input and output are evicted before each run, as in a
+        network that is larger than the caches; fewer runs fit into `search_seconds`. Results are
+        kept apart; where one context has none, ``search="estimate"`` uses those of the other.
     sparse : {"auto", True, False}, optional
-        Whether weights that are zero may be left out: where a tenth of them or more are zeros and
-        it pays, always (as ``algorithm="sparse"``), or never. Zeros that are left out are no part
-        of the model: what they would multiply may be infinite or NaN. See docs/sparse.md.
+        Whether weights that are zero may be left out. ``"auto"``: where a tenth of them or more are
+        zeros and it pays. True: always (as ``algorithm="sparse"``). False: never. Zeros that are
+        left out are not multiplied: an infinite or NaN input does not reach the output through
+        them. See docs/sparse.md.
     block : (1, N), optional
-        Output channels whose zeros are left out together, 1, 4, 8 or 16. None: what they show.
+        Output channels whose zeros are left out together, 1, 4, 8 or 16. None: found from the
+        zeros.
     weight_shape : (int, int, int, int), optional
         (oc, ic / groups, kh, kw), for a sparse matrix of kernels that are not 1x1.
     padding_mode : {"zeros", "reflect", "replicate", "circular"}, optional
-        What `padding` is made of, as in `conv2d`; docs/imaging.md says how it is computed.
+        Values of the padding, as in `conv2d`; docs/imaging.md says how it is computed.
 
     Attributes
     ----------
@@ -138,14 +139,14 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
     See Also
     --------
     conv2d : the same as a function.
-    wisdom : what searches found, remembered.
+    wisdom : the remembered results of searches.
 
     Notes
     -----
     A search runs where a plan is made: here for `input_shape`, else at the first call with an
-    input of another shape. It times candidates in turns on random data, and says nothing;
-    ``python -m pplconv search`` does the same for whole networks and shows how it goes on. An
-    interrupt ends it and leaves nothing behind. Epilogues are told apart by what they cost: none
+    input of another shape. It times candidates in turns on random data, and prints nothing;
+    ``python -m pplconv search`` does the same for whole networks and shows its progress. An
+    interrupt ends it and leaves nothing behind. Epilogues are told apart by their cost: none
     (bias, residual and clips are part of the store), another pass over each tile (slopes, say), or
     one with exponentials; ``python -m pplconv search --help`` lists them.
 
@@ -181,7 +182,7 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
         checks.check_weight_shape(array.shape, self.groups)
         self.stride = checks.pair("stride", given["stride"], 1)
         self.dilation = checks.pair("dilation", given["dilation"], 1)
-        # What a word such as "same" means depends on the input; wrong words are refused here.
+        # A word such as "same" depends on the input; wrong words are refused here.
         explicit = checks.explicit_padding(padding, (1, 1), (1, 1), self.stride, self.dilation)
         self.padding = padding if isinstance(padding, str) else explicit
         self.layout = checks.check_layout(given["layout"])
@@ -213,7 +214,7 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
         Returns
         -------
         Plan
-            With the threads of a call alone: pins and limits of OpenMP leave fewer.
+            Its `threads` are those of a single call: pins and limits of OpenMP leave fewer.
 
         Raises
         ------
@@ -231,7 +232,7 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
         ----------
         samples : array_like, or iterable of array_like or of (input, residual)
             Inputs as calls will have them, some dozens; an iterable is read once. They decide the
-            scales of input, output and residual, and the signal-to-noise ratio is theirs.
+            scales of input, output and residual; the signal-to-noise ratio is measured on them.
         method : {"minmax", "percentile", "mse"}, optional
             How scales are found, as in `pplconv.quant.observe`.
         percentile : float, optional
@@ -257,12 +258,12 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
 
         See Also
         --------
-        QConv2d : what numbers of quantized arrays stand for.
+        QConv2d : the meaning of numbers in quantized arrays.
 
         Notes
         -----
-        The bias is rounded to int32. Where the weights of a channel are so small beside it that
-        it would not fit, their scale is made larger.
+        The bias is rounded to int32. If the weights of a channel are so small that its bias would
+        not fit, their scale is made larger.
 
         Examples
         --------
@@ -358,7 +359,7 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
             x = input if o.x.held else None
             if self.blocked and input.ndim == 4:
                 input_shapes.check_is_blocked("input", input.shape, self.in_channels)
-            # A plan for images with their padding is not one for images of that size.
+            # A plan with an extension is for padded images, not for images of that size.
             if (x is None or ready is None or ready.extension is not None
                     or not has_dims(&o.x, ready.prepared.input_dims, ready.prepared.ndim)):
                 shape = batched_shape(input, "input", dimensions(self.layout))
@@ -378,5 +379,5 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
 
 
 def _unpickle(*pickled):
-    """Rebuild a `Conv2d` that version 0.1.0 has pickled."""
+    """Rebuild a `Conv2d` that version 0.1.0 pickled."""
     return rebuild(Conv2d, Conv2d, *pickled)

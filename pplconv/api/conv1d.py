@@ -20,7 +20,7 @@ __all__ = ["LAYOUTS", "conv1d"]
 Array = npt.NDArray[Any]
 Number = SupportsIndex | tuple[SupportsIndex] | list[int]
 
-# Names of layouts, those of images of one row, and the axes of samples and of the row.
+# For each layout: the layout of images of one row, and the axes of samples and of the row.
 _ROWS: dict[str, tuple[Layout, int, int]] = {"NCW": ("NCHW", -1, -2), "NWC": ("NHWC", -2, -3)}
 LAYOUTS = tuple(_ROWS)
 
@@ -54,7 +54,7 @@ def conv1d(
     input : array_like, shape (N, C, W) or (C, W)
         float16, bfloat16, float32 or float64; (N, W, C) or (W, C) for ``layout="NWC"``.
     weight : array_like, shape (oc, C / groups, kw)
-        Same dtype as `input`, whatever the layout.
+        Same dtype as `input`; the same shape for both layouts.
     bias : array_like, shape (oc,), optional
         Same dtype as `input`.
     stride, dilation : int or (int,), optional
@@ -91,7 +91,7 @@ def conv1d(
     array([[1., 3., 6., 9., 7.]], dtype=float32)
     """
     rows, samples, row = _row_of(layout)
-    # What may run code of the caller's is read before there are views of arrays.
+    # Arguments that may run the caller's code are read before there are views of arrays.
     across, apart = _one("stride", stride), _one("dilation", dilation)
     around, groups = _padding(padding), checks.integer("groups", groups, 1)
     threads, activation = checks.check_threads(threads), settled(activation)
@@ -135,7 +135,7 @@ def conv1d(
     shape[channels] = taps.shape[0]
 
     def as_row(name: str, value: Any) -> Any:
-        """Give what has the shape of the output a row; other shapes are refused in our terms."""
+        """Give an array of the output's shape a row axis; the message for others has 1-D shapes."""
         if value is None:
             return None
         if not issubclass(type(value), np.ndarray):
@@ -166,7 +166,7 @@ def _one(name: str, value: Any) -> int:
 
 
 def _padding(value: Any) -> Any:
-    """Turn what is around a signal into what is around an image of one row."""
+    """Turn padding of a signal into padding of an image of one row."""
     if isinstance(value, str):
         return value
     sides = tuple(value) if isinstance(value, (tuple, list)) else (value,)

@@ -1,9 +1,8 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, binding=True
 """`conv2d`: from the caller's arrays to a plan's loops and back, with a cache of plans.
 
-One call goes like this: the arguments become a `Prepared` (problem, plan, compiled schedule; found
-in the cache or made), the arrays become pointers (`memory.arrays`), and ``prepared`` runs the
-loops.
+A call finds in the cache or makes a `Prepared` (problem, plan, compiled schedule) for its
+arguments, turns the arrays into pointers (`memory.arrays`), and runs the loops (``prepared``).
 """
 
 from pplconv.memory.arrays cimport (
@@ -59,8 +58,7 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
                            object precision, object mode):
     """Find or make (Prepared, Activation, None) for one call of `conv2d`.
 
-    Where padding is made of pixels, an `Extension` and the plans of its strips are in the place of
-    None.
+    Where padding is made of pixels, an `Extension` and the plans of its strips replace the None.
     """
     cdef object key = None, found, form = activation
     cdef Prepared prepared
@@ -84,7 +82,7 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
             found = key = None
         if found is not None:
             if prelu:
-                # In the type that the plan computes in: the environment may say otherwise by now.
+                # Slopes have the type that the plan computes in: the environment may have changed.
                 return found[0], Activation(
                     activation_of(activation, w.shape[0]),
                     (<Prepared> found[0]).bias_type), found[2]
@@ -177,9 +175,9 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
         blocks and team are chosen to keep to it. Packed weights do not count. What a plan uses
         is `Plan.scratch_bytes`.
     padding_mode : {"zeros", "reflect", "replicate", "circular"}, optional
-        What `padding` is made of, as in ``torch.nn.Conv2d``: zeros; the image's mirror image
-        without the edge, which must be larger than the padding; its edge; or its other side, which
-        must be at least as large.
+        Values of the padding, as in ``torch.nn.Conv2d``. ``"reflect"``: the mirror image without
+        the edge; the image must be larger than the padding. ``"replicate"``: the edge.
+        ``"circular"``: the opposite side; the image must be at least as large as the padding.
     out : ndarray, optional
         Written and returned; C-contiguous, native, and apart from every operand.
 
@@ -205,26 +203,26 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
 
     Notes
     -----
-    Plans are made by what searches found (`pplconv.wisdom`), else by estimate; `Conv2d` and
+    Plans follow the results of searches (`pplconv.wisdom`), else an estimate; `Conv2d` and
     ``python -m pplconv search`` can measure instead. Weights that are zero are multiplied like all
-    others: to look for them would take as long as to use them. `Conv2d` may leave them out.
+    others: finding them would take as long as using them. `Conv2d` may leave them out.
 
     Convolutions of 3x3 and 5x5 taps at stride 1 may go through Winograd's algorithm. Its error is
-    relative to the largest output, not to each, which shows in images: sums of integers are no
-    integers, and ``y.astype(int)`` makes 2 of 2.9999998 (use `numpy.rint` before); zeros near a
-    bright pixel become some 1e-7 of it, and may be negative. ``tolerance=0`` gives
-    direct sums, in which zeros stay zero and integers are exact up to 2**24 in float32;
+    relative to the largest output, not to each output. This shows in images: sums of integers are
+    not quite integers, and ``y.astype(int)`` makes 2 of 2.9999998 (use `numpy.rint` before); zeros
+    near a bright pixel become some 1e-7 of it, and may be negative. ``tolerance=0`` gives direct
+    sums, in which zeros stay zero and integers are exact up to 2**24 in float32;
     ``with pplconv.runtime.tolerance(0):`` and ``PPLCONV_TOLERANCE=0`` give them to whole programs.
 
     In layout NCHWc the last dimension of the input is the block, 1 to 64 channels, and the
-    output has the same. C is what the weights say; where the block does not divide it, the last
-    block ends in lanes of no channel. Such lanes of the input are multiplied by zero weights: any
-    finite numbers may stand there, but infinities and NaN spoil every output that they reach. Such
-    lanes of the residual have no effect, and those of the output are written as zero. An image
+    output has the same. The weights determine C; where the block does not divide it, the last
+    block ends in spare lanes without a channel. Spare lanes of the input are multiplied by zero
+    weights: they may hold any finite numbers, but infinities and NaN spoil every output that they
+    reach. Spare lanes of the residual have no effect, and those of the output are zero. An image
     without N whose height equals its number of channels could be an NCHW array, so it is refused;
     pass it as (1, ceil(C / block), H, W, block).
 
-    NaN and infinities reach the outputs whose windows see them, and no others, whatever the
+    NaN and infinities reach the outputs whose windows see them, and no others, with every
     algorithm. Padding is left out of the sums: it makes no NaN of an infinite weight.
 
     All arrays have one dtype, bias, residual and `out` too; none is ever cast, as in PyTorch and
@@ -235,18 +233,18 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     without arithmetic of half precision they are computed in float32, bias, residual and
     activation included, and each element is rounded once, to the nearest: its error is half a
     unit in its last place beside that of float32. Results beyond 65504 then become infinite.
-    `tolerance` is the error that may be spent besides that rounding; yet ``"auto"`` never chooses
-    Winograd for float16, and nothing does for bfloat16. Arithmetic in half precision first rounds
+    `tolerance` is the error that may be spent besides that rounding. ``"auto"`` never chooses
+    Winograd for float16, and bfloat16 never uses it. Arithmetic in half precision first rounds
     input and weights of float32 to it. Bias, residual and activation are then separate steps in
-    half precision, and numbers beyond 65504 are infinite, even in lanes of no channel.
+    half precision, and numbers beyond 65504 are infinite, even in spare lanes.
 
-    bfloat16 arrays give a bfloat16 array of the type that ml_dtypes has, tensors too. Sums are in
-    float32, whatever multiplies, as are bias, residual and activation, and each result is rounded
+    bfloat16 arrays give a bfloat16 array of the type that ml_dtypes has, tensors too. Sums, bias,
+    residual and activation are in float32 with every kind of product, and each result is rounded
     once, to the nearest: its error is half a unit in its last place, 2**-8 of it, beside that of
     float32. Products of bfloat16 first round input and weights of float32 to it, which adds up to
-    2 * 2**-8 of the largest output. Instructions for them take subnormal numbers as zeros, add in
-    orders of their own, and so give other last bits than float32 does and than one another:
-    `Plan.bits` says which ones they are, and docs/accuracy.md what they do.
+    2 * 2**-8 of the largest output. Instructions for these products take subnormal numbers as
+    zeros and add in orders of their own, so their last bits differ from float32 and from one
+    another: `Plan.bits` names the instructions, and docs/accuracy.md describes them.
 
     Examples
     --------
@@ -279,7 +277,7 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
         max_workspace, precision, padding_mode)
     if extended_by is not None and (<tuple> extended_by)[0].whole is None:
         described = activation_of(activation, prepared.problem.oc)
-    # The arguments that were just read may have changed arrays.
+    # Reading the arguments may have run code that changed arrays.
     if x is not input or w is not weight or b is not bias or r is not residual:
         x, w, b, r = renewed(input, x), renewed(weight, w), renewed(bias, b), renewed(residual, r)
     batched = x.ndim == prepared.ndim

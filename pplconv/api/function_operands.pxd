@@ -1,10 +1,10 @@
-"""How functions read their arrays and what the code around a call says, before they plan."""
+"""How functions read their arrays and the settings around a call, before they plan."""
 
 from pplconv.memory.arrays cimport as_array, conversion
 
 
 cdef inline bint is_numbers(object given) noexcept:
-    """Whether an operand is numbers of Python, which take the type of the other one."""
+    """Whether an operand is Python numbers, which take the type of the other operand."""
     return type(given) is list or type(given) is tuple
 
 
@@ -22,5 +22,5 @@ cdef inline int refuse_another_type(object w, object x) except -1:
 
 
 cdef inline tuple asked(tuple scope, object threads, object tolerance):
-    """Team and tolerance: as arguments say, else as the code around the call does."""
+    """Team and tolerance: from the arguments, else from the code around the call."""
     return (scope[0] if threads is None else threads, scope[1] if tolerance is None else tolerance)

@@ -1,4 +1,4 @@
-"""What prepared operators have in common; see ``layer.pyx``."""
+"""The base class of prepared operators; see ``layer.pyx``."""
 
 from pplconv.ops.ready cimport ReadyPlans
 from pplconv.memory.arrays cimport View, as_array, lies_plain
@@ -20,11 +20,11 @@ cdef class Layer:
         return self.plans
 
     cdef inline object added(self, object residual):
-        """The residual as an array, before any array is held."""
+        """Convert the residual to an array, before any array is held."""
         return None if residual is None else as_array(residual, "residual", self.dtype)
 
     cdef inline object taken(self, object input, View *view):
-        """The input as an array, which is held already if kernels read it as it lies."""
+        """Convert the input to an array; hold it if kernels can read it where it lies."""
         if lies_plain(input, self.dtype, view):
             return input
         return self.converted(input)

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""What `Conv2d`, `ConvTranspose2d` and `Linear` share: weights packed once, settings, pickles."""
+"""Base class of `Conv2d`, `ConvTranspose2d` and `Linear`: packed weights, settings, pickles."""
 
 from pplconv.memory.arrays cimport as_array, conversion, float_name, is_brain
 from pplconv.ops.ready cimport plain_bias, read_only
@@ -15,7 +15,7 @@ from pplconv.planner import as_run_here
 
 
 cdef object own_copy(object array):
-    """Weights of our own, made first: other arguments may change the caller's as they are read."""
+    """Copy the weights before other arguments are read: reading those may change the array."""
     return np.array(array, order="C", copy=True)
 
 
@@ -29,7 +29,7 @@ cdef class Layer:
     """
 
     cdef object converted(self, object input):
-        """An input that does not lie as kernels read it, as an array of the weights' type."""
+        """Convert an input that kernels cannot read where it lies; refuse another type."""
         input = as_array(input, "input", self.dtype)
         if float_name(input, "input") != self.dtype_name:
             raise TypeError(f"input must be {self.dtype} like weight, got {input.dtype}"
@@ -37,14 +37,14 @@ cdef class Layer:
         return input
 
     cdef tuple describe_type(self, str name, dict given):
-        """Keep the type of the weights; gives the types that may be computed in."""
+        """Keep the type of the weights; return the types that may be computed in."""
         self.dtype_name = name
         self.dtype = array_dtype(name)
         self.precision = given.get("precision")
         return checks.check_precision(self.precision, self.dtype_name)
 
     cdef object describe_rest(self, dict given, object array, object channels):
-        """Check and keep activation, settings, bias and weights; gives the activation described."""
+        """Check and keep activation, settings, bias and weights; return the `Activation`."""
         self.activation = kept_activation(given["activation"], channels)
         described = activation_of(self.activation, channels)
         self.settings = {**checked(given), "epilogue": described.epilogue}
@@ -54,10 +54,10 @@ cdef class Layer:
         return described
 
     cdef int keep_copies(self) except -1:
-        """Copy the bias before the first plan is made; the weights are of `own_copy`."""
+        """Copy the bias before the first plan is made; `own_copy` has copied the weights."""
         if self.bias is not None:
             self.bias = read_only(np.array(self.bias, self.dtype, order="C"))
-        # Calls compute with packed copies, so writing to the array that is shown would do nothing.
+        # Calls compute with packed copies, so writing to the visible array would do nothing.
         self.weight = read_only(np.ascontiguousarray(self.weight, self.dtype))
         if self.zeros is not None:
             self.zeros.weight = self.weight
@@ -66,7 +66,7 @@ cdef class Layer:
         return 0
 
     cdef object shown_plan(self, tuple shape):
-        """The plan for one shape of the problem, with the team that a call would have."""
+        """Return the plan for one shape of the problem, with the team that a call would have."""
         with named(input="input_shape"):
             return as_run_here(self.made().make(shape).prepared.plan)
 
@@ -133,9 +133,8 @@ cdef class Layer:
     def __reduce_prepared__(self, threads):
         """Reduce for a process of this machine and version that shares memory with this one.
 
-        Unlike an ordinary pickle it carries the plans and the packed weights, as buffers that
-        protocol 5 can leave out of band; the function that rebuilds it uses all arrays where they
-        lie.
+        Unlike an ordinary pickle, the result carries the plans and the packed weights, as buffers
+        that protocol 5 can keep out of band; `rebuild_prepared` uses all arrays where they lie.
 
         Parameters
         ----------
@@ -159,12 +158,12 @@ cdef class Layer:
 
 
 class Bits:
-    """Stands for an array of bfloat16, which would be copied into the stream, as bits that are not.
+    """Pickle an array of bfloat16 as its bits, which stay out of band; bfloat16 would be copied.
 
     Parameters
     ----------
     array : ndarray
-        What is unpickled in its place.
+        The array that unpickling gives back.
     """
 
     def __init__(self, array):
@@ -175,12 +174,12 @@ class Bits:
 
 
 def numbers_of(bits, dtype):
-    """The array that `Bits` stood for, where its memory arrived."""
+    """Return the array that `Bits` replaced, on the memory that arrived."""
     return bits.view(dtype)
 
 
 cdef object out_of_band(object value):
-    """What stands for an argument in a pickle whose buffers may be left out of it."""
+    """Return an argument as pickles with out-of-band buffers hold it."""
     return Bits(value) if isinstance(value, np.ndarray) and is_brain(value.dtype) else value
 
 
@@ -190,7 +189,7 @@ cdef tuple values_of(Layer layer):
 
 
 cdef dict arguments_of(Layer layer, tuple pickled):
-    """The same by name; old pickles end before the newest."""
+    """The same by name; old pickles lack the newest arguments."""
     return dict(zip(layer.kept(), pickled))
 
 

@@ -62,11 +62,11 @@ sparse='auto', block=None)
     threads : int, optional
         Size of the team, as in `Conv2d`. The result's bits do not depend on it.
     search_context : {"hot", "cold"}, optional
-        Whether a search times runs that find weights and arrays in the caches, as in `Conv2d`.
+        State of the caches in timed runs, as in `Conv2d`.
     sparse : {"auto", True, False}, optional
         Whether weights that are zero may be left out, as in `Conv2d`.
     block : (1, N), optional
-        Output features of which zeros are left out together, as in `Conv2d`.
+        Output features whose zeros are left out together, as in `Conv2d`.
 
     Attributes
     ----------

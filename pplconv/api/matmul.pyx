@@ -47,14 +47,14 @@ cdef enum:
 
 
 cdef class Multiplication:
-    """A product of arrays of certain shapes and strides, made ready."""
+    """A compiled plan for a product of arrays of certain shapes and strides."""
 
     cdef Prepared prepared
-    cdef Activation activation  # None: it has slopes, which each call brings anew
-    cdef bint swapped  # whether a is what is packed
-    # None, or what has to be copied first ("a", "b" or "b.T"), and the product of the copy.
+    cdef Activation activation  # None: it has slopes, which each call reads anew
+    cdef bint swapped  # whether a is packed instead of b
+    # None, or the operand to copy first ("a", "b" or "b.T"), and the plan for the copy.
     cdef object copied
-    cdef object dtype  # of the result, and of both operands as they are computed with
+    cdef object dtype  # of the result, and of both operands in the computation
     cdef tuple shape
     cdef int64_t dims[MOST_DIMENSIONS]
     # Elements from the beginning of a, b and out, for each of the runs.
@@ -69,8 +69,8 @@ cdef class Multiplication:
 
 cdef object ndarray = np.ndarray
 cdef dict known = {}
-# The types whose arrays are read where they lie. (Each is one object, however an array came by it,
-# but for rare ones, which are copied.)
+# Types of arrays that are read where they lie. NumPy has one object for each; the rare arrays with
+# another dtype object are copied.
 cdef object F16 = DTYPES["f16"], F32 = DTYPES["f32"], F64 = DTYPES["f64"]
 cdef object PRELU = object()  # in keys: a PReLU with any slopes
 cdef object UNKNOWN = object()
@@ -78,7 +78,7 @@ cdef object lock = ForkableLock()
 
 
 cdef bint hold_own(object array, object dtype, View *view) except -1:
-    """Hold the memory of an array of one of the types above; tell whether it is one."""
+    """Hold the memory of an array of one of the types above; return whether it has one."""
     if dtype is F32 or dtype is F64 or dtype is F16:
         hold(array, view, PyBUF_STRIDES)
         return True
@@ -106,10 +106,10 @@ cdef object elements(tuple strides, int64_t size):
 
 
 cdef bint is_whole(object array):
-    """Whether elements are whole numbers of elements apart.
+    """Whether strides are whole numbers of elements.
 
-    Strides of an array without elements, or along which there is but one, are anything, and stay
-    so when it is copied: NumPy takes such an array to be in order already.
+    Strides of an empty array, or along a dimension of length 1, are arbitrary. They would stay so
+    in a copy, as NumPy takes such an array to be in order already.
     """
     cdef int64_t size = array.dtype.itemsize
     if not array.size:
@@ -132,7 +132,7 @@ cdef object copy_of(object array, str how, object dtype):
 
 cdef Multiplication copied_first(object a, object b, str how, str dtype, object activation,
                                  bint with_bias, object threads):
-    """Plan a product of which one operand is copied at each call."""
+    """Plan a product that copies one operand at each call."""
     cdef Multiplication inner
     copy = copy_of(a if how == "a" else b, how, array_dtype(dtype))
     if how == "a":
@@ -144,7 +144,7 @@ cdef Multiplication copied_first(object a, object b, str how, str dtype, object 
 
 cdef Multiplication make(object a, object b, str dtype, object activation, bint with_bias,
                          object threads):
-    """Plan a product of `a` and `b`; one that is not of `dtype` is converted at each call."""
+    """Plan a product of `a` and `b`; an operand of another type is converted at each call."""
     cdef Multiplication made
     cdef object native = array_dtype(dtype)
     cdef int64_t size = native.itemsize
@@ -153,8 +153,8 @@ cdef Multiplication make(object a, object b, str dtype, object activation, bint 
             return copied_first(a, b, name, dtype, activation, with_bias, threads)
     permitted = checks.check_precision(None, dtype)
     matrices.matrix_shapes(a.shape, b.shape)  # else slopes might be blamed for the shape of b
-    # Bias and slopes follow the columns of the result; packed a has them along its vectors' rows.
-    # One plan serves all PReLUs, those with one slope for all columns too.
+    # Bias and slopes follow the columns of the result. A packed `a` would need them along rows, so
+    # operands are not swapped then. One plan serves all PReLUs, also those with a single slope.
     columns = b.shape[len(b.shape) - 1] if len(b.shape) > 1 else 1
     described = activation_of(activation, columns)
     # Other sequences than tuples may be a PReLU too.
@@ -180,8 +180,8 @@ cdef Multiplication make(object a, object b, str dtype, object activation, bint 
 def matmul(a, b, *, bias=None, residual=None, activation=None, out=None, threads=None):
     """Multiply matrices, as `numpy.matmul`, maybe with an epilogue in the same pass.
 
-    ``activation(a @ b + bias + residual)``. It keeps only plans: each call packs what the loops
-    want packed. A program that multiplies by the same matrix again should make a `Linear`.
+    ``activation(a @ b + bias + residual)``. It keeps only plans: each call packs the operand that
+    the loops read packed. A program that uses the same matrix again should make a `Linear`.
 
     Parameters
     ----------
@@ -190,8 +190,8 @@ def matmul(a, b, *, bias=None, residual=None, activation=None, out=None, threads
         `numpy.asarray` or DLPack on the CPU takes. Transposed views, rows with gaps and broadcast
         batches are read where they lie.
     b : array_like, shape (..., k, n) or (k,)
-        As `a`. Where the dtypes differ, the one that does not hold the other's numbers is
-        converted; float16 and bfloat16 are refused.
+        As `a`. Where the dtypes differ, the operand whose type cannot hold the other's numbers is
+        converted; float16 with bfloat16 is refused.
     bias : array_like, shape (n,), optional
         Of the result's dtype; added to each row.
     residual : array_like, optional
@@ -269,7 +269,7 @@ cdef object multiply(Operands *o, object a, object b, object bias, object residu
         threads = (<tuple> scope)[0]
     kept = is_plain(threads)  # calls with another kind of number are planned each time
     if activation is not None and not is_plain_activation(activation) or not kept:
-        # Their objects may change arrays, which are not held yet.
+        # Reading these objects may change the arrays, which are not held yet.
         threads, activation = checks.check_threads(threads), settled(activation)
     if x is not a or y is not b or added is not bias or extra is not residual:
         x, y = renewed(a, x), renewed(b, y)
@@ -339,14 +339,14 @@ cdef str common_name(object a_dtype, object b_dtype):
     """The type that holds the numbers of both."""
     try:
         return float_name(np.empty(0, np.promote_types(a_dtype, b_dtype)), "a")
-    except TypeError:  # float16 and bfloat16
+    except TypeError:  # float16 with bfloat16
         raise TypeError(f"b must be {a_dtype} like a, or float32, got {b_dtype}: neither type "
                         "holds the other's numbers") from None
 
 
 cdef object of_nothing(object x, object y, object bias, object residual, object activation,
                        object out, object threads):
-    """A product of matrices without k, whose sums are zero: that of zeros with a k of 1."""
+    """Multiply matrices whose k is 0: all sums are zero, as of zeros with k = 1."""
     matrices.matrix_shapes(x.shape, y.shape)
     return matmul(np.zeros((*x.shape[:-1], 1), x.dtype),
                   np.zeros((*y.shape[:-2], 1, *y.shape[-1:]) if y.ndim > 1 else 1, y.dtype),
@@ -354,7 +354,7 @@ cdef object of_nothing(object x, object y, object bias, object residual, object 
 
 
 cdef bint hold_aligned(object array, View *view) except -1:
-    """Hold an array's memory, if it is not held yet; tell whether its elements are aligned."""
+    """Hold an array's memory, if it is not held yet; return whether its elements are aligned."""
     if not view.held:
         hold(array, view, PyBUF_STRIDES)
     return (view.buffer.len == 0

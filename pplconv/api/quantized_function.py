@@ -71,7 +71,7 @@ def qconv2d(
     w_scale : float or array_like, shape (oc,)
         Scale of the weights, one for all or one for each output channel.
     w_zero_point : int or array_like, shape (oc,), or None
-        One for all or one for each output channel, whatever `w_scale` is.
+        One for all or one for each output channel, independent of `w_scale`.
     bias : array_like, shape (oc,), optional
         int32, in units of ``x_scale * w_scale``; or float32, in real units: it is divided by them
         and rounded to int32, ties to even.
@@ -82,10 +82,10 @@ def qconv2d(
     residual : array_like, optional
         Of the output's shape and type; added before the activation.
     residual_scale, residual_zero_point : optional
-        Of the residual; without for float32.
+        Of the residual; None for a float32 residual.
     out_dtype : {uint8, int8, int32, float32}, optional
-        Of the output. int32 are the sums with the bias, float32 have real units. None: that of
-        `y_zero_point` if it is a number of NumPy, else that of `x`.
+        Of the output. int32: the sums with the bias. float32: real units. None: the type of
+        `y_zero_point` if it is a NumPy scalar, else that of `x`.
     layout : {"NCHW", "NHWC"}, optional
         Of input, residual and output.
     algorithm, threads, max_workspace : optional
@@ -232,9 +232,9 @@ def _convolved(
     residual: Any,
     out: Array | None,
 ) -> Array:
-    """One convolution, with the names of arguments that both functions have."""
+    """Run one convolution; argument names are those that both functions share."""
     w = given_w = array_of(w, "w")
-    # Other objects may change it while they are read, and a view does not see that.
+    # Reading other objects may run code that changes `w`, and a view does not notice.
     if not run_no_code(bias, *vars(scales).values(), *geometry.values(), *settings.values()):
         w = w.copy()
     groups = checks.integer("groups", geometry["groups"], 1)
@@ -249,6 +249,6 @@ def _convolved(
             refuse_residual(DTYPES[output.dtype])
         if out is not None:
             refuse_overlap(out, w=given_w, bias=bias)
-        # An instance of a subclass is looked at again there, after the geometry was read.
+        # The kernel reads an instance of a subclass again, now that the geometry has been read.
         y: Array = kernel(given if issubclass(type(given), np.ndarray) else x, residual, out)
     return y

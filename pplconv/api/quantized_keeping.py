@@ -13,18 +13,18 @@ __all__ = ["array_text", "kept_scale", "kept_zeros", "number_text", "plain_copy"
 
 
 def read_only(array: Array) -> Array:
-    """A view of an array that refuses to be written to, and to be made writeable again."""
+    """Return a view of an array that cannot be written to, nor made writeable again."""
     array.flags.writeable = False
     return array.view()
 
 
 def plain_copy(array: Array) -> Array:
-    """A copy that lies plainly, which nobody writes."""
+    """Return a contiguous, native, read-only copy."""
     return read_only(np.array(array, array.dtype.newbyteorder("="), order="C", copy=True))
 
 
 def kept_scale(name: str, value: Any, *shapes: tuple[int, ...]) -> np.float32 | Array | None:
-    """Scales as they are kept: one, or a read-only array of one for each channel."""
+    """Return scales as layers keep them: one number, or a read-only array with one per channel."""
     if value is None:
         return None
     array = quantization.scales(name, value, *shapes)
@@ -32,7 +32,7 @@ def kept_scale(name: str, value: Any, *shapes: tuple[int, ...]) -> np.float32 | 
 
 
 def kept_zeros(value: Any, weight: Array) -> int | Array:
-    """Zero points of weights likewise."""
+    """Return zero points of weights likewise."""
     kind = quantization.integer_name(weight, "weight")
     array = quantization.zero_points("w_zero_point", value, kind, weight.shape[:1])
     return read_only(array) if array.ndim else int(array)

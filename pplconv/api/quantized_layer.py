@@ -49,12 +49,12 @@ _SCALES = ("x_scale", "x_zero_point", "w_scale", "w_zero_point", "y_scale", "y_z
 _RESIDUAL = ("residual_scale", "residual_zero_point")
 _GEOMETRY = ("stride", "padding", "dilation", "groups")
 _SETTINGS = ("algorithm", "search", "search_seconds", "max_workspace", "threads", "search_context")
-# What came later, and pickles of earlier versions do not say.
+# Arguments that pickles of earlier versions lack.
 _ZEROS: dict[str, Any] = {"sparse": "auto", "block": None}
 
 
 def _kept(name: str, text: str) -> property:
-    """One of the arguments after the checks, read-only."""
+    """Return a read-only property for one of the checked arguments."""
     return property(attrgetter(f"_arguments.{name}"), doc=text)
 
 
@@ -69,7 +69,7 @@ class QConv2d:
     ----------
     weight : array_like, shape (oc, ic / groups, kh, kw)
         uint8 or int8. Copied: later changes to the array have no effect. Or a sparse matrix, as in
-        `Conv2d`; what it does not store is the integer 0.
+        `Conv2d`; elements that it does not store are the integer 0.
     bias : array_like, shape (oc,), optional
         int32, in units of ``x_scale * w_scale`` as ONNX has it. Or float32, in real units: it is
         divided by them and rounded to int32, ties to even.
@@ -77,44 +77,43 @@ class QConv2d:
         As in `Conv2d`. Padding has the value of `x_zero_point`, which stands for zero.
     x_scale, y_scale : float
         Scales of input and output, float32 (other numbers are rounded to it), more than 0 and
-        finite. `y_scale` is left out for outputs that are int32 or float32, `x_scale` and `w_scale`
-        may be for int32.
+        finite. Leave out `y_scale` for int32 and float32 outputs; for int32 outputs `x_scale` and
+        `w_scale` may be left out too.
     w_scale : float or array_like, shape (oc,)
         Scale of the weights, one for all or one for each output channel.
     x_zero_point, y_zero_point : int, optional
         Of the type of input and output.
     w_zero_point : int or array_like, shape (oc,), optional
-        One for all or one for each output channel, whatever `w_scale` is.
+        One for all or one for each output channel, independent of `w_scale`.
     residual_scale : float, optional
-        Calls may then have a residual with this scale. float32 outputs take float32 residuals
-        without.
+        Scale of residuals; without it calls take no residual. float32 outputs take float32
+        residuals, which need no scale.
     residual_zero_point : int, optional
         Of the type of the output.
     activation : optional
         None, ``"relu"``, ``"relu6"`` or ``("clip", low, high)``, in real units. It is a clamp
         before results are rounded.
     x_dtype : {uint8, int8}, optional
-        Of inputs. None: that of `x_zero_point` if it is a number of NumPy, else uint8.
+        Of inputs. None: the type of `x_zero_point` if it is a NumPy scalar, else uint8.
     out_dtype : {uint8, int8, int32, float32}, optional
-        Of outputs. int32 are the sums with the bias, float32 have real units. None: that of
-        `y_zero_point` if it is a number of NumPy, else that of inputs.
+        Of outputs. int32: the sums with the bias. float32: real units. None: the type of
+        `y_zero_point` if it is a NumPy scalar, else that of inputs.
     layout : {"NCHW", "NHWC"}, optional
         Of input, residual and output. Weights are OIHW in both.
     algorithm, input_shape, search, search_seconds, max_workspace, threads, search_context, \
 sparse, block, weight_shape
-        As in `Conv2d`. What may be left out are weights of the value of `w_zero_point`; results are
-        the same.
+        As in `Conv2d`. Weights that equal `w_zero_point` may be left out; results are the same.
 
     Attributes
     ----------
     weight : ndarray
         The copy, read-only.
     bias : ndarray of int32 or None
-        As it is added to sums, read-only.
+        As it is added to the sums, read-only.
     multiplier : ndarray of float32 or None
-        ``x_scale * w_scale / y_scale`` of each channel, as results are computed.
+        ``x_scale * w_scale / y_scale`` of each channel, as used for the results.
     signal_to_noise : float or None
-        In dB, where `Conv2d.quantize` made it.
+        In dB, if `Conv2d.quantize` made this object.
     weight_shape, in_channels, out_channels, kernel_size
         As in `Conv2d`.
     x_dtype, out_dtype : numpy.dtype
@@ -140,9 +139,9 @@ search_seconds, max_workspace, threads, search_context, sparse, block
 
     Notes
     -----
-    It computes ONNX's QLinearConv [1]_, and ConvInteger [2]_ where outputs are int32, with a
-    residual and an activation besides. Where results differ from onnxruntime's and
-    ``onnx.reference``'s is a table in docs/quantization.md.
+    It computes ONNX's QLinearConv [1]_, and ConvInteger [2]_ where outputs are int32, and
+    adds a residual and an activation. A table in docs/quantization.md lists where results differ
+    from onnxruntime's and ``onnx.reference``'s.
 
     References
     ----------
@@ -345,7 +344,7 @@ search_seconds, max_workspace, threads, search_context, sparse, block
 
     @property
     def signal_to_noise(self) -> float | None:
-        """In dB, of the samples that `Conv2d.quantize` made it with; None without."""
+        """In dB, on the samples that `Conv2d.quantize` was given; None for other objects."""
         return self._signal_to_noise
 
     @property

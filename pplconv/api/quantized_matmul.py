@@ -122,14 +122,14 @@ def qmatmul(
     y_scale, y_zero_point : number or array_like
         Likewise for rows of the result; `y_scale` is None if it is int32 or float32.
     bias : array_like, shape (N,), optional
-        int32, in units of ``a_scale * b_scale``; or float32, in real units, where these have one
-        scale for all of `a` and `b` is a single matrix: it is divided by them and rounded to int32,
-        ties to even.
+        int32, in units of ``a_scale * b_scale``. Or float32, in real units, if `a` has a single
+        scale and `b` is a single matrix: it is divided by these units and rounded to int32, ties to
+        even.
     activation : optional
         None, ``"relu"``, ``"relu6"`` or ``("clip", low, high)``, in real units.
     out_dtype : {uint8, int8, int32, float32}, optional
-        Of the result. int32 are the sums with the bias, float32 have real units. None: that of
-        `y_zero_point` if it is of NumPy, else that of `a`.
+        Of the result. int32: the sums with the bias. float32: real units. None: the type of
+        `y_zero_point` if it is NumPy's, else that of `a`.
     threads : int, optional
         As in `matmul`.
     out : ndarray, optional
@@ -155,8 +155,8 @@ def qmatmul(
 
     Notes
     -----
-    Numbers for each row of `a` or of the result are slower than one for all: NumPy makes the
-    results of the sums then, by the same contract.
+    Scales and zero points for each row of `a` or of the result are slower than one for all: NumPy
+    then requantizes the sums, by the same contract.
 
     References
     ----------
@@ -190,12 +190,12 @@ def qmatmul(
 
 @dataclass(frozen=True)
 class _Product:
-    """Two arrays of matrices that fit, with their zero points and scales.
+    """Two arrays of matrices of matching shapes, with their zero points and scales.
 
     Parameters
     ----------
     a, b : ndarray
-        With both dimensions of matrices; `b` without its zero points.
+        At least 2-D; the zero points of `b` are subtracted already.
     a_side, b_side : Side
         Their scales and zero points.
     a_kind : {"u8", "s8"}
@@ -225,10 +225,10 @@ class _Product:
         b_scale: Any = ...,
         others: tuple[object, ...] = (),
     ) -> _Product:
-        """Check operands and what belongs to them; a scale of ``...`` is one that there is not."""
+        """Check operands with their zero points and scales; ``...`` stands for no scale."""
         a, b = array_of(first := a, "a"), array_of(b, "b")
         given = a, b = renewed(first, a), b
-        # Other arguments (`others` too) may change them while they are read.
+        # Reading the other arguments may run code that changes the operands.
         if not run_no_code(a_zero, b_zero, *others):
             a, b = a.copy(), b.copy()
         a_kind, b_kind = quantization.integer_name(a, "a"), quantization.integer_name(b, "b")
@@ -306,7 +306,7 @@ class _Product:
         return result
 
     def _units(self) -> Array | None:
-        """What one unit of each column's sum is worth, in float64; None if it depends on more."""
+        """Value of a unit of each column's sum, in float64; None unless columns alone decide it."""
         a, b = self.a_side.scale, self.b_side.scale
         if a is None or b is None or a.size != 1 or b.size not in (1, self.b.shape[-1]):
             return None
@@ -315,7 +315,7 @@ class _Product:
         )
 
     def _multiplier(self, kind: str, y: Side | None) -> Array | None:
-        """Multipliers of all results as they are broadcast; None for sums."""
+        """Multipliers that broadcast to all results; None for int32 sums."""
         if kind == "s32":
             return None
         assert self.a_side.scale is not None and self.b_side.scale is not None

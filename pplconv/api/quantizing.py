@@ -27,7 +27,7 @@ from .quantized_layer import QConv2d
 if TYPE_CHECKING:
     from .layer import Layer
 
-# A bias may take this much of int32; the sums have the rest.
+# A bias may take this much of the int32 range; the sums have the rest.
 _LARGEST_BIAS = (INT32[1] + 1) // 2
 
 
@@ -66,7 +66,7 @@ def quantize_conv(
     of_x = observer(dtype=DTYPES[x_kind])
     integers = DTYPES[out_kind if out_kind in quantization.RANGES else x_kind]
     of_y, of_residual = observer(dtype=integers), observer(dtype=integers)
-    # Gone through twice, and calls take time: what is no array is found first.
+    # A list, as samples are read twice; bad samples are found before the slow calls.
     pairs = [_pair(sample) for sample in arrays_of(samples, "samples")]
     if not pairs:
         raise ValueError("samples must have at least one input")
@@ -88,7 +88,7 @@ def quantize_conv(
 
 
 def _pair(sample: Any) -> tuple[Any, Any]:
-    """An input, and a residual or None."""
+    """Split a sample into input and residual, or None."""
     if not isinstance(sample, tuple):
         return sample, None
     if len(sample) != 2:
@@ -101,7 +101,7 @@ def _pair(sample: Any) -> tuple[Any, Any]:
 def _made(
     conv: Any, scales: dict[str, Any], out_kind: str, *, per_channel: bool, symmetric: bool
 ) -> QConv2d:
-    """The same convolution with quantized weights, and these scales of its arrays."""
+    """Make the same convolution with quantized weights and the given scales of its arrays."""
     bias = None if conv.bias is None else conv.bias.astype(np.float32)
     q, w_scale, w_zero = weights_beside(
         conv.weight, bias, float(scales["x_scale"]), _LARGEST_BIAS, per_channel=per_channel,
@@ -118,7 +118,7 @@ def _made(
 
 
 def _ratio(conv: Any, made: QConv2d, scales: dict[str, Any], pairs: list[tuple[Any, Any]]) -> float:
-    """Signal-to-noise ratio of all samples together, in dB."""
+    """Return the signal-to-noise ratio of all samples together, in dB."""
     signal = noise = 0.0
     for exact, got in _outputs(conv, made, scales, pairs):
         signal += float(np.square(exact.astype(np.float64)).sum())

@@ -1,9 +1,9 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, binding=True
-"""`conv_transpose2d`, with its cache of plans, and what its calls share with `ConvTranspose2d`'s.
+"""`conv_transpose2d`, with its cache of plans, and code shared with calls of `ConvTranspose2d`.
 
-One call goes like this: the arguments become a `TransposedProblem`, `transposing.decompose` divides
-it into ordinary convolutions (found in the cache or made), and `transposed.Transposed` packs the
-weights and runs these as one program of a team.
+A call makes a `TransposedProblem` of its arguments. `transposing.decompose` divides this into
+ordinary convolutions, which are cached, and `transposed.Transposed` packs the weights and runs the
+convolutions as one program of a team.
 """
 
 from libc.stdint cimport int64_t
@@ -39,7 +39,7 @@ cdef object plans_lock = ForkableLock()
 
 cdef object computed(object transposed, Operands *o, object input, object x, object weight,
                      object bias, object residual, object out, bint batched):
-    """Check residual and `out`, then compute. `o.x` is held already; `x` is the array behind it.
+    """Check residual and `out`, then compute. `o.x` holds `x` already.
 
     `weight` and `bias` are the caller's arrays, for the check of overlaps, or None; `residual` is
     as in `hold_results`.
@@ -107,15 +107,15 @@ def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_paddi
         (left, right)); or ``"valid"`` (none), ``"same_upper"``, ``"same_lower"`` (ONNX's
         ``auto_pad``: the output is as large as the input times the stride).
     output_padding : int or (int, int), optional
-        Output pixels that are added at the bottom and the right, of which some see no input; below
-        the stride or the dilation.
+        Output pixels that are added at the bottom and the right; some of them see no input. Less
+        than the stride or the dilation.
     groups : int, optional
         Groups of channels that do not see one another.
     dilation : int or (int, int), optional
         Output pixels from one tap of the kernel to the next.
     output_size : int or (int, int), optional
-        Height and width of the output, in place of `output_padding`: of all sizes from which
-        `conv2d` makes images as large as the input, this one.
+        Height and width of the output, in place of `output_padding`: one of the sizes from which
+        `conv2d` makes images as large as the input.
     activation : optional
         Applied last, as in `conv2d`.
     residual : array_like, optional
@@ -123,7 +123,7 @@ def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_paddi
     layout : {"NCHW", "NHWC", "NCHWc"}, optional
         Of input, residual and output, as in `conv2d`; weights are (C, oc / groups, kh, kw) in each.
     algorithm : {"auto", "depthwise", "pointwise", "winograd", "direct", "im2col"}, optional
-        Of the ordinary convolutions that it is divided into; see the notes. ``"auto"`` lets the
+        For the ordinary convolutions that it is divided into; see the notes. ``"auto"`` lets the
         planner choose; another one that cannot serve all of them is an error, which says why.
     tolerance : float, optional
         Largest error that the planner may spend on speed, as in `conv2d`.
@@ -132,8 +132,8 @@ def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_paddi
     threads : int, optional
         Size of the team, as in `conv2d`. The result's bits do not depend on it.
     max_workspace : int, optional
-        Bytes of scratch memory that a call may use, the whole team's together, and what is moved
-        included.
+        Bytes of scratch memory that a call may use: the whole team's together, and copies of
+        outputs and residuals.
     out : ndarray, optional
         Written and returned; C-contiguous, native, and apart from every operand.
 
@@ -162,11 +162,12 @@ def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_paddi
     The order of the positional arguments is PyTorch's, where groups come before the dilation.
 
     Outputs at the same place in the stride sum over the same taps, so they are an ordinary
-    convolution by these taps. Each is planned as such; where it is cheaper several are computed as
-    one with more channels. In layout NHWC and NCHWc they are written to their places in the output;
-    in NCHW, with a stride above 1, one more pass over memory puts them there.
+    convolution by these taps. Each is planned as such; where it is cheaper, several are computed as
+    one convolution with more channels. In layout NHWC and NCHWc results are written straight to
+    their places in the output; in NCHW, with a stride above 1, one more pass over memory puts them
+    there.
 
-    NaN and infinities reach the outputs that a tap leads to, and no others. Outputs that see no
+    NaN and infinities reach the outputs that their taps lead to, and no others. Outputs that see no
     input are the bias (with residual and activation).
 
     Examples
@@ -222,7 +223,7 @@ def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_paddi
         if key is not None:
             with plans_lock:
                 keep_plan(transposed_plans, key, (decomposed, described), PLANS)
-    # The arguments that were just read may have changed arrays.
+    # Reading the arguments may have run code that changed arrays.
     x, b, r = renewed(input, x), renewed(bias, b), renewed(residual, r)
     if plain_w is w:
         w = renewed(weight, w)

@@ -23,7 +23,7 @@ from pplconv.memory.array_like import renewed
 from pplconv.problem import dimensions
 from pplconv.runtime import ForkableLock
 
-# Bound of a cache.
+# Most plans that a layer keeps.
 cdef enum:
     PLANS_PER_LAYER = 16
 
@@ -56,7 +56,7 @@ search_context='hot')
     layout : {"NCHW", "NHWC", "NCHWc"}, optional
         Of input, residual and output, as in `conv2d`.
     algorithm : {"auto", "depthwise", "pointwise", "winograd", "direct", "im2col"}, optional
-        Of the ordinary convolutions that it is divided into, as in `conv_transpose2d`.
+        For the ordinary convolutions that it is divided into, as in `conv_transpose2d`.
     tolerance : float, optional
         Largest error that the planner may spend on speed, as in `conv2d`.
     precision : {None, "auto", "fp32", "fp16", "bf16", "low", "low_bf16"}, optional
@@ -66,10 +66,10 @@ search_context='hot')
         how large a block is.
     search, search_seconds, search_context : optional
         How the ordinary convolutions are planned, as in `Conv2d`; `search_seconds` is for each of
-        them. How the work is divided into these is always estimated.
+        them. The division into them is always estimated.
     max_workspace : int, optional
-        Bytes of scratch memory that a call may use, the whole team's together, and what is moved
-        included. Packed weights do not count.
+        Bytes of scratch memory that a call may use: the whole team's together, and copies of
+        outputs and residuals. Packed weights do not count.
     threads : int, optional
         Size of the team, as in `Conv2d`. The result's bits do not depend on it.
 
@@ -108,8 +108,8 @@ precision, search, search_seconds, search_context, max_workspace, threads
     cdef readonly str layout
     cdef readonly int64_t groups
     cdef object described, permitted, lock
-    # Maps an input shape, with output size and scope, to a `Transposed`; and packed weights by
-    # piece and packing.
+    # `ready`: `Transposed` by input shape, output size and scope. `packed`: packed weights by piece
+    # and packing.
     cdef dict ready, packed
     cdef bint finite
 
@@ -131,7 +131,7 @@ precision, search, search_seconds, search_context, max_workspace, threads
         array = given["weight"]
         self.permitted = self.describe_type(dtype_name(array, "weight"), given)
         self.groups = checks.integer("groups", given["groups"], 1)
-        transposed_problem.check_weight_shape(array.shape, self.groups)
+        checks.check_weight_shape(array.shape, self.groups, transposed=True)
         self.stride = checks.pair("stride", given["stride"], 1)
         self.dilation = checks.pair("dilation", given["dilation"], 1)
         self.padding = transposed_problem.check_padding(given["padding"])
@@ -184,7 +184,7 @@ precision, search, search_seconds, search_context, max_workspace, threads
         Returns
         -------
         TransposedPlan
-            Its `way` says how the work is divided, its `parts` are the plans of the ordinary
+            Its `way` says how the work is divided; its `parts` are the plans of the ordinary
             convolutions. `threads` as of `Conv2d.plan_for`.
 
         Raises
@@ -278,7 +278,7 @@ precision, search, search_seconds, search_context, max_workspace, threads
             release_all(&o)
 
     def __reduce_prepared__(self, threads):
-        """Reduce as for any process: plans and packed weights are made again there."""
+        """Reduce as for any process, which makes plans and packed weights again."""
         return self.__reduce_ex__(5)
 
     cdef tuple kept(self):

@@ -4,8 +4,8 @@
 ``signatures``        the table: defaults, types, checks and texts of arguments, and who takes them
 ``checks``            integers, pairs, padding, layouts, precision; the problem of a convolution
 ``activation``        the forms of ``activation=``
-``settings``          what may be asked of the planner, checked
-``input_shapes``      ``input_shape=``, and hints where a shape is taken for something else
-``argument_names``    messages with the names that a function has for its arguments
+``settings``          settings of the planner, checked
+``input_shapes``      ``input_shape=``, and hints where a shape is mistaken for something else
+``argument_names``    messages with the names of a function's own arguments
 ====================  ============================================================================
 """

@@ -17,7 +17,7 @@ _FORMS = forms()
 
 @dataclass(frozen=True)
 class Activation:
-    """What ``activation=`` asks for, checked.
+    """A checked value of ``activation=``.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Activation:
 
     @property
     def epilogue(self) -> str:
-        """Class of the epilogue, one of `COST_CLASSES`: it tells only what the epilogue costs."""
+        """Cost class of the epilogue, one of `COST_CLASSES`."""
         return KINDS[self.kind].cost
 
 
@@ -52,7 +52,7 @@ def activation_text(activation: object) -> str:
 
 
 def _number(what: str, value: object, activation: object) -> float:
-    """A number that is a part of an activation."""
+    """Return a number inside an activation as a float."""
     if isinstance(value, (bool, str)):
         raise TypeError(f"activation: {what} must be numbers, got {activation_text(activation)}")
     try:
@@ -90,7 +90,7 @@ def activation_of(activation: object, oc: int) -> Activation:
     ------
     TypeError, ValueError
         If `activation` is of no known form, its bounds are NaN or out of order, its slope is
-        not finite, or its slopes are not as many as the channels.
+        not finite, or the number of slopes is not that of the channels.
     """
     if activation is None:
         return Activation("none")
@@ -124,7 +124,7 @@ def activation_of(activation: object, oc: int) -> Activation:
 
 
 def settled(activation: object) -> object:
-    """Replace objects that stand for numbers by these, which run no code when they are read.
+    """Replace objects inside an activation by plain numbers, which run no code when read.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def kept_activation(activation: object, oc: int) -> object:
     found = activation_of(activation, oc)
     if found.kind == "prelu":
         slope = np.array(found.slope)
-        slope.flags.writeable = False  # it can be read as an attribute
+        slope.flags.writeable = False  # users can read it as an attribute
         return ("prelu", slope)
     if isinstance(activation, (tuple, list)):
         return (activation[0], found.slope) if found.kind == "leaky_relu" else tuple(activation)

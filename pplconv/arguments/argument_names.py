@@ -1,4 +1,4 @@
-"""Names of arguments in messages, where a function has others than what it is made of."""
+"""Names of arguments in messages, where a function's names differ from those of its checks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def named(**names: str) -> Iterator[None]:
     Parameters
     ----------
     names : str
-        Own names, by the names that checks know.
+        The function's names, by the names that checks use.
 
     Raises
     ------
@@ -33,7 +33,7 @@ def renamed(error: TypeError | ValueError, **names: str) -> TypeError | ValueErr
     Parameters
     ----------
     error : TypeError or ValueError
-        What a check raised.
+        Raised by a check.
     names : str
         As in `named`.
     """

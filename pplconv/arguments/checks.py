@@ -23,8 +23,9 @@ from ..sparsity import Sparsity
 Pair = tuple[int, int]
 Padding = tuple[Pair, Pair]
 
-# What each word of ``precision=`` permits for arrays of each type, the preferred one first. The
-# planner weighs those that the machine has; a word that has no entry for a type is refused.
+# Types of arithmetic that each word of ``precision=`` permits for arrays of each type, the
+# preferred one first. The planner compares those that the machine supports; a word without an entry
+# for a type is refused.
 _FULL = {"f16": ("f32",), "bf16": ("f32",), "f32": ("f32",), "f64": ("f64",)}
 _AS_ARRAYS = {**_FULL, "f16": ("f16", "f32"), "bf16": (*BRAIN_KINDS, "f32")}
 PRECISIONS: dict[str | None, dict[str, tuple[str, ...]]] = {
@@ -56,7 +57,7 @@ def integer(name: str, value: object, minimum: int) -> int:
     Raises
     ------
     TypeError
-        If `value` is not an integer (a bool is none).
+        If `value` is not an integer (a bool does not count as one).
     ValueError
         If it is below `minimum`.
     """
@@ -82,7 +83,7 @@ def pair(name: str, value: object, minimum: int) -> Pair:
     Raises
     ------
     TypeError, ValueError
-        As `integer`, or if `value` is no pair.
+        As `integer`, or if `value` is not a pair.
     """
     complaint = f"{name} must be an int or a pair of ints, got {shown(value)}"
     plain = _plain(value)
@@ -94,7 +95,7 @@ def pair(name: str, value: object, minimum: int) -> Pair:
 
 
 def _same(size: int, kernel: int, stride: int, dilation: int, *, lower: bool) -> Pair:
-    """Padding that makes the output ceil(size / stride) long; the odd one goes last or first."""
+    """Padding that makes the output ceil(size / stride) long; an odd pixel goes last or first."""
     out = -(-size // stride)
     total = max(0, (out - 1) * stride + (kernel - 1) * dilation + 1 - size)
     small, large = total // 2, total - total // 2
@@ -143,7 +144,7 @@ def explicit_padding(
 
 
 def check_layout(layout: object) -> str:
-    """Return `layout` if it is one.
+    """Return `layout` if it is a layout.
 
     Raises
     ------
@@ -159,7 +160,7 @@ def check_block(block: object) -> int:
     Raises
     ------
     TypeError, ValueError
-        If it is none.
+        If it is not.
     """
     number = integer("block", block, 1)
     if number > LARGEST_BLOCK:
@@ -219,8 +220,8 @@ def check_precision(precision: object, dtype: str) -> tuple[str, ...]:
     Parameters
     ----------
     precision : object
-        None or ``"auto"``: as the arrays are, which for float16 permits half precision.
-        ``"fp32"``: in float32. ``"fp16"`` and ``"bf16"`` permit the type, and do not demand it.
+        None or ``"auto"``: that of the arrays, which for float16 permits half precision.
+        ``"fp32"``: in float32. ``"fp16"`` and ``"bf16"`` permit the type, but do not demand it.
         ``"low"`` permits both. ``"low_bf16"`` demands bfloat16; `make_problem` makes an exception.
     dtype : str
         Of the arrays.
@@ -233,7 +234,7 @@ def check_precision(precision: object, dtype: str) -> tuple[str, ...]:
     Raises
     ------
     TypeError, ValueError
-        If it is none of these, or says nothing about such arrays.
+        If it is none of these, or does not apply to arrays of `dtype`.
     """
     if precision is not None and not isinstance(precision, str):
         raise TypeError(f"precision must be None or a str, got {precision!r}")
@@ -260,22 +261,24 @@ def check_max_workspace(max_workspace: object) -> int | None:
     return None if max_workspace is None else integer("max_workspace", max_workspace, 0)
 
 
-def check_weight_shape(shape: tuple[int, ...], groups: int) -> None:
-    """Check a weight shape (oc, ic / groups, kh, kw) by itself.
+def check_weight_shape(shape: tuple[int, ...], groups: int, *, transposed: bool = False) -> None:
+    """Check a weight shape (oc, ic / groups, kh, kw), or (ic, oc / groups, kh, kw) if `transposed`.
 
     Raises
     ------
     ValueError
-        If it has not four dimensions of at least 1, or `groups` does not divide oc.
+        If it does not have four dimensions of at least 1, or `groups` does not divide the first.
     """
+    first, second, channels = ("ic", "oc", "input") if transposed else ("oc", "ic", "output")
     if len(shape) != 4:
         raise ValueError(
-            f"weight must have the 4 dimensions (oc, ic / groups, kh, kw), got shape {shape}"
+            f"weight must have the 4 dimensions ({first}, {second} / groups, kh, kw), "
+            f"got shape {shape}"
         )
     if min(shape) < 1:
         raise ValueError(f"weight must not be empty, got shape {shape}")
     if shape[0] % groups:
-        raise ValueError(f"groups must divide the {shape[0]} output channels, got {groups}")
+        raise ValueError(f"groups must divide the {shape[0]} {channels} channels, got {groups}")
 
 
 def make_problem(
@@ -293,13 +296,13 @@ def make_problem(
 ) -> ConvProblem:
     """Check shapes and geometry, and make the problem of a batched input.
 
-    `dtype` is that of the arrays, `permitted` and `sparsity` as in `ConvProblem`; where
-    bfloat16 alone is permitted, depthwise convolution may still be computed in float32.
+    `dtype` is that of the arrays; `permitted` and `sparsity` are as in `ConvProblem`. Where only
+    bfloat16 is permitted, depthwise convolution may still be computed in float32.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is wrong; the message names it, what it was and what was expected.
+        If an argument is wrong; the message has its name, its value and what was expected.
     """
     layout = check_layout(layout)
     groups = integer("groups", groups, 1)
@@ -347,7 +350,7 @@ def make_problem(
 
 
 def _blocks(channels: int, block: int, input_shape: tuple[int, ...]) -> int:
-    """Blocks that `channels` fill, whole or in part."""
+    """Return how many blocks `channels` fill, the last one maybe in part."""
     if not 1 <= block <= LARGEST_BLOCK:
         raise ValueError(
             f"input must have blocks of 1 to {LARGEST_BLOCK} channels in its last dimension "

@@ -1,4 +1,4 @@
-"""Shapes that are easily confused with something else; every message says what was meant."""
+"""Shapes that are easily confused with something else; messages say what was probably meant."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def dimensions_of(input_shape: Any) -> tuple[int, ...]:
     Raises
     ------
     TypeError, ValueError
-        If it is no shape, but for example the input itself.
+        If it is not a shape but, for example, the input itself.
     """
     if getattr(input_shape, "ndim", 1) != 1:
         raise TypeError(
@@ -39,7 +39,7 @@ def check_is_blocked(name: str, shape: tuple[int, ...], channels: int) -> None:
     Raises
     ------
     ValueError
-        If the second dimension is as long as there are channels.
+        If the second dimension equals the number of channels.
     """
     if shape[1] == channels:
         raise ValueError(
@@ -55,7 +55,7 @@ def full_shape(input_shape: Any, layout: str, channels: int) -> tuple[int, ...]:
     Raises
     ------
     TypeError, ValueError
-        If it is no shape of the layout.
+        If it is not a shape of the layout.
     """
     ndim = dimensions(layout)
     dims = dimensions_of(input_shape)
@@ -72,18 +72,18 @@ def full_shape(input_shape: Any, layout: str, channels: int) -> tuple[int, ...]:
 
 
 def check_weight_is_no_size(weight: object, shape: str, layer: str, sizes: str) -> None:
-    """Tell a caller who passes sizes, as to the layer of the same name in torch, what is taken.
+    """Refuse sizes, which the layer of the same name in torch takes in place of weights.
 
     Parameters
     ----------
     weight : object
         The argument.
     shape : str
-        Of an array of weights.
+        Shape of an array of weights.
     layer : str
         ``"Conv2d"`` or ``"Linear"``.
     sizes : str
-        What torch takes.
+        The sizes that torch takes.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What may be asked of the planner beside a problem, and the state of subclasses in pickles."""
+"""Settings of the planner besides the problem, and the state of subclasses in pickles."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
 def checked(given: dict[str, Any]) -> dict[str, Any]:
     """Return settings as `planner.make_plan` takes them, checked in the given order.
 
-    ``precision`` is left out: it is the problem's.
+    ``precision`` is left out: it is part of the problem.
 
     Raises
     ------

@@ -1,10 +1,10 @@
 """The table of arguments: what layers and functions take, show, pickle and say in their stubs.
 
-A row has what an argument is wherever it is taken: its default, its type for checkers, what a layer
-shows of it, its check, and its description. `SIGNATURES` has the order of the arguments of each
-compiled layer and function, and the few that differ there. From both derive the stubs
-(``python -m tools.stubs``), `repr` and pickles of layers, and checks of settings; tests hold
-signatures and docstrings to them.
+A row describes an argument for all layers and functions: its default, its type for checkers, the
+type of a layer's attribute, its check, and its description. `SIGNATURES` has the order of the
+arguments of each compiled layer and function, and the few rows that differ there. Stubs
+(``python -m tools.stubs``), `repr` and pickles of layers, and checks of settings derive from both;
+tests compare signatures and docstrings with them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REQUIRED = _Required()
 
 
 class Argument(NamedTuple):
-    """What an argument is wherever it is taken.
+    """A row of the table: one argument of layers and functions.
 
     Parameters
     ----------
@@ -38,11 +38,12 @@ class Argument(NamedTuple):
     annotation : str
         Its type, in the words of ``api/layer.pyi``.
     kept : str or None
-        Type of the attribute that layers show it as; None: they keep nothing of that name.
+        Type of the layers' attribute of that name; None: they have none.
     check : callable or None
-        Returns it checked, or raises an error that names it; None where that takes other arguments.
+        Returns the checked value, or raises an error that names the argument; None if the check
+        needs other arguments.
     text : str or None
-        Its description in docstrings; None where each has one of its own.
+        Its description in docstrings; None if each docstring has its own.
     """
 
     default: object
@@ -53,17 +54,16 @@ class Argument(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """What a layer or a function takes.
+    """The arguments of a layer or a function.
 
     Parameters
     ----------
     positional, keywords : str
-        Names of arguments in their order, with spaces between them; the latter by name only.
+        Names of arguments in their order, with spaces between them; `keywords` by name only.
     kept : str
-        Of a layer, the arguments that `repr` shows and pickles hold, in an order that old pickles
-        have as well.
+        For a layer, the arguments in `repr` and pickles, in an order that old pickles share.
     own : dict
-        Fields of rows that differ here, by argument.
+        Fields that differ from the rows, by argument.
     described : frozenset of str
         Arguments whose descriptions differ from those of the rows.
     """

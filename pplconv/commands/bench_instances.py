@@ -43,12 +43,12 @@ _COUNT = re.compile(r"\*([1-9][0-9]{0,3})$")
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured of one split.
+    """Measurements of one split.
 
     Attributes
     ----------
     mode : str
-        Of the pool.
+        Mode of the pool.
     instances, threads : int
         The split.
     throughput : float
@@ -71,7 +71,7 @@ class Layers:
     Parameters
     ----------
     problems : list of (ConvProblem, int)
-        Layers, and how often each comes.
+        Layers, and the number of times that each occurs.
     """
 
     def __init__(self, problems: list[tuple[ConvProblem, int]]) -> None:
@@ -122,7 +122,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measure what the command line asks.
+    """Measure the splits of the command line.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ def run(options: argparse.Namespace, look: Callable[[], Facts] = gather) -> int:
 
 
 def layout(found: list[Finding], width: int) -> str:
-    """Lay findings out for people: one a line, what is longer goes on below."""
+    """Lay findings out for people: one a line; a longer text continues below."""
     names = max(len(finding.what) for finding in found)
     lines = []
     for finding in found:
@@ -78,7 +78,7 @@ def layout(found: list[Finding], width: int) -> str:
 
 
 def record(facts: Facts, found: list[Finding]) -> dict[str, object]:
-    """Give findings and figures as JSON has them."""
+    """Give findings and figures for a JSON report."""
     return {
         "format": 1,
         "pplconv": _version.__version__,

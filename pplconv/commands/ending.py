@@ -11,14 +11,14 @@ __all__ = ["carry_out", "complain"]
 
 
 def carry_out(command: str, work: Callable[[Progress], None]) -> int:
-    """Do what a command line asks, and say what went wrong instead of raising it.
+    """Run a command, and print an error instead of raising it.
 
     Parameters
     ----------
     command : str
         Its name, for messages.
     work : callable
-        Does it, and shows how far it is.
+        Does the work, and shows its progress.
 
     Returns
     -------

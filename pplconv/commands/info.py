@@ -26,8 +26,8 @@ def config() -> dict[str, Any]:
     dict
         Of strings, numbers, lists and dicts only, so that it goes into a JSON report.  Sizes are
         in bytes; ``threads["default"]`` is the team where a call names none, and ``threads["why"]``
-        what decided it; ``tolerance`` says the same of the error that may be spent, ``wisdom`` what
-        the file of measured plans holds.  ``cpu["core"]`` is the row of an x86 core in pplconv's
+        the reason; ``tolerance`` says the same of the accuracy budget, ``wisdom`` describes the
+        file of measured plans.  ``cpu["core"]`` is the row of an x86 core in pplconv's
         table, None where there is none; its rates are 0 where they are not known.
 
     Raises

@@ -26,14 +26,14 @@ def add_shapes(parser: argparse.ArgumentParser) -> None:
 def random_feed(
     inputs: Sequence[NodeArg], shapes: Mapping[str, tuple[int, ...]]
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """Make an array for each input: normal numbers, or zeros of types that are no floats.
+    """Make an array for each input: normal numbers, or zeros for types other than floats.
 
     Parameters
     ----------
     inputs : sequence of NodeArg
-        As the session lists them.
+        Inputs, as the session lists them.
     shapes : mapping of str to tuple of int
-        Shapes of those that have open sizes, and of any others.
+        Shapes of inputs with open sizes, and of any other inputs.
 
     Returns
     -------
@@ -42,7 +42,7 @@ def random_feed(
     Raises
     ------
     ValueError
-        If a size is not known, or a shape is of no input.
+        If a size is not known, or a shape belongs to no input.
     """
     names = [value.name for value in inputs]
     for name in shapes:
@@ -90,7 +90,7 @@ def check_writable(path: Path | None) -> None:
     Raises
     ------
     ValueError
-        If it is a folder, or in none.
+        If it is a folder, or if its folder does not exist.
     """
     if path is None:
         return

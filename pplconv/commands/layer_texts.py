@@ -10,7 +10,7 @@ from ..problem import ConvProblem, Problem, split_name
 
 
 def read_convolutions(shapes: list[str], dtype: str) -> list[tuple[str, ConvProblem]]:
-    """Do what `read_layers` does, and refuse matrix products.
+    """Read layers as `read_layers` does, and refuse matrix products.
 
     Raises
     ------
@@ -32,15 +32,14 @@ def read_layers(shapes: list[str], dtype: str) -> list[tuple[str, Problem]]:
     ----------
     shapes : list of str
         Convolutions as oneDNN's benchdnn writes them and matrix products such as m64n512k256, or
-        files with one in each line, blank lines and
-        lines that begin with # left out.
+        files with one in each line; blank lines and lines that begin with # are left out.
     dtype : str
-        Of all of them.
+        Type of all layers.
 
     Returns
     -------
     list of (str, Problem)
-        Names, the sizes where a layer has none, and problems.
+        Names and problems; a layer without a name is named by its sizes.
 
     Raises
     ------

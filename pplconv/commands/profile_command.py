@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Profile what the command line names.
+    """Profile the network of the command line.
 
     Parameters
     ----------

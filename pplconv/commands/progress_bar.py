@@ -13,7 +13,7 @@ _REDRAW_SECONDS = 0.1
 
 
 class Progress:
-    """Show how far a command is.
+    """Show the progress of a command.
 
     A terminal has one line, which is drawn anew; elsewhere that would leave a log full of
     control characters, so there each step is a line of its own.
@@ -36,9 +36,9 @@ class Progress:
         Parameters
         ----------
         share : float
-            What is done of all steps, 0 to 1.
+            Share of the work that is done, 0 to 1.
         text : str
-            What is being done.
+            Description of the step.
         """
         if self._terminal:
             self._draw(share, text)
@@ -47,7 +47,7 @@ class Progress:
             self._stream.flush()
 
     def update(self, share: float, text: str) -> None:
-        """Say how far the present step is; a log does without."""
+        """Show the progress of the present step; nothing is written to a log."""
         if self._terminal and time.monotonic() - self._drawn >= _REDRAW_SECONDS:
             self._draw(share, text)
 

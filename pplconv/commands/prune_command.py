@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prune what the command line names.
+    """Prune the network of the command line.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def _prune(options: argparse.Namespace, progress: Progress) -> None:
     # Before minutes are spent.
     check_writable(options.output)
     progress.step(0.0, f"reading {options.model}")
-    load(options.model)  # which says what is wrong with it
+    load(options.model)  # raises with a clear message if something is wrong
     model = onnx.load(options.model)
     progress.step(0.1, "pruning")
     layers = prune_model(

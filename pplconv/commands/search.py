@@ -114,7 +114,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Search for what the command line asks.
+    """Run the searches of the command line.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def run(options: argparse.Namespace) -> int:
         Exit status: 0, 2 if something could not be read, searched or remembered, 130 if
         interrupted.
     """
-    # A name, a line, a setting, an extra that is missing: the user's to mend.
+    # A wrong name, line or setting, or a missing extra: the user can correct it.
     try:
         jobs = _jobs(options)
     except (ImportError, OSError, TypeError, ValueError) as error:
@@ -170,7 +170,7 @@ def run(options: argparse.Namespace) -> int:
 def _search(
     job: _Job, options: argparse.Namespace, done: int, total: int, progress: Progress
 ) -> planner.Planned:
-    """Run one search, and show how far it is."""
+    """Run one search, and show its progress."""
     progress.step(done / total, f"{done + 1}/{total} {job}")
     tolerance = options.tolerance if job.tolerance is None else job.tolerance
     if tolerance is None:
@@ -194,7 +194,7 @@ def _search(
 
 
 class _Table:
-    """Table of what was found; each line is printed as soon as it is known."""
+    """Table of the results; each line is printed as soon as it is known."""
 
     def __init__(self, jobs: list[_Job]) -> None:
         self._widths = [
@@ -293,7 +293,7 @@ def _of_network(path: str, options: argparse.Namespace, teams: list[int]) -> lis
                 str(found.problem), found.problem, found.threads or threads, found.epilogue, True,
                 found.algorithm, session._settings.tolerance,
             ))  # fmt: skip
-    # Small steps may have the same team whatever is asked for.
+    # Small steps may have the same team for every requested size.
     return list(dict.fromkeys(jobs))
 
 

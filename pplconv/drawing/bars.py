@@ -22,7 +22,7 @@ class Row:
     Parameters
     ----------
     label : str
-        What it is.
+        Written before the bar.
     value : float or None
         How long the bar is, in a unit that all rows share; None: a title without a bar.
     text : str
@@ -35,7 +35,7 @@ class Row:
 
 
 def bar(share: float, width: int) -> str:
-    """A bar of `share` of `width` columns, to an eighth of one; what is not 0 is seen."""
+    """A bar of `share` of `width` columns, in eighths of one; at least one if `share` > 0."""
     eighths = round(min(max(share, 0.0), 1.0) * width * 8)
     eighths = max(eighths, 1 if share > 0 else 0)
     return (_FULL * (eighths // 8) + _PARTS[eighths % 8]).strip()

@@ -21,7 +21,7 @@ def tag(name: str, *content: str, **attributes: object) -> str:
     name : str
         Of the element.
     *content : str
-        What is in it: markup, texts escaped by `text`.
+        Its content: markup, with texts escaped by `text`.
     **attributes
         Escaped here. ``_`` stands for ``-``, and one at the end is left out; None is left out.
     """
@@ -34,7 +34,7 @@ def tag(name: str, *content: str, **attributes: object) -> str:
 
 
 def text(value: object) -> str:
-    """Escape a text; what is no character of HTML is replaced."""
+    """Escape a text; characters that cannot be printed are replaced."""
     return escape(_plain(value))
 
 

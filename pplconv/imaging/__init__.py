@@ -7,7 +7,7 @@
 ``convolve2d``   convolution of two arrays, as ``scipy.signal.convolve2d``
 ===============  ===================================================================================
 
-docs/imaging.md has a table of what other libraries call borders, anchors and types.
+docs/imaging.md has a table of the names of borders, anchors and types in other libraries.
 """
 
 from __future__ import annotations

@@ -23,13 +23,13 @@ from pplconv.runtime import ForkableLock
 from pplconv.schedules.band_loops import PIXELS
 from pplconv.schedules.band_loops import READ as NAMES_READ
 
-# Types of images that need not be converted before, for each type of sums.
+# For each type of sums, the types of images that need no conversion beforehand.
 READ = {PIXELS[computed]: frozenset([PIXELS[pixel] for pixel in names])
         for computed, names in NAMES_READ.items()}
 PIXEL_NAMES = {dtype: name for name, dtype in PIXELS.items()}
 
 
-# Plans are kept for other weights: a filter with a new kernel need not be planned again.
+# Plans do not depend on weights: a filter with a new kernel reuses them.
 cdef dict plans_of_bands = {}
 cdef object bands_lock = ForkableLock()
 cdef enum:
@@ -37,7 +37,7 @@ cdef enum:
 
 
 cdef Ready ready_of(ReadyPlans plans, tuple shape, str isa):
-    """Find or make what convolves one plane of some size without padding."""
+    """Find or make the compiled plan for one plane of some size without padding."""
     cdef object scope = plans.scope(), found
     cdef Ready ready = plans.plans.get(shape if scope is None else (scope, shape))
     if ready is not None:
@@ -53,7 +53,7 @@ cdef Ready ready_of(ReadyPlans plans, tuple shape, str isa):
 
 
 cdef list passes_of(tuple convs, int64_t height, int64_t width, str isa, list kept):
-    """Find or make what convolves one plane of some size, one convolution after the other."""
+    """Find or make compiled plans for one plane of some size, one convolution after the other."""
     cdef Ready ready
     cdef Layer conv
     cdef list made = []
@@ -69,7 +69,7 @@ cdef list passes_of(tuple convs, int64_t height, int64_t width, str isa, list ke
 
 
 cdef const char *place_of(object array) except NULL:
-    """Where an array begins, whatever its strides; it is not empty."""
+    """Return the address of a non-empty array with any strides."""
     return <const char *> <size_t> array.ctypes.data
 
 
@@ -79,14 +79,13 @@ class Rounding(NamedTuple):
     Parameters
     ----------
     limits : ndarray, shape (n, 5)
-        Of the type of the sums, for each output channel: how far a sum may be from what it stands
-        for, the least result and the largest one, and a divisor and a direction, as the contract of
-        ``round_sums`` has them.
+        Of the type of the sums, for each output channel: the largest error of a sum, the least and
+        the largest result, a divisor and a direction, as in the contract of ``round_sums``.
     taps : ndarray of float64, shape (n, kh * kw) or (n, kh + kw)
         The kernels; with `separable`, a column and a row of each.
     again : ndarray of float64, shape (n, 2 + kh * kw + m * (1 + kh * kw)), optional
-        For sums that are made once more in double: their error, a number of digits up to m, and the
-        taps that they are made of; then for each digit its modulus and its taps.
+        For sums that are made once more in double: their error, a number of digits up to m, and
+        their taps; then for each digit its modulus and its taps.
     separable : bool
         Whether `taps` are factors.
     """
@@ -98,7 +97,7 @@ class Rounding(NamedTuple):
 
 
 def has_rows(array):
-    """Whether pixels of a row are neighbours, and elements lie as the loops read them.
+    """Whether pixels of a row are contiguous, in a form that the loops read.
 
     Parameters
     ----------
@@ -130,7 +129,7 @@ def run_bands(image, tuple convs, rows, runs, value, results, rounding, tuple ex
         Which pixels of these rows: for each run of neighbours, where it goes, where it begins in
         the image or -1, and how long it is.
     value : ndarray, shape (1,)
-        What stands beyond the image, of the type of the convolutions.
+        Value of pixels outside the image, of the type of the convolutions.
     results : ndarray, shape (n, height, width, C)
         Written; the pixels of a row are neighbours. Of the type of the convolutions, or integers of
         8, 16 or, for convolutions in float64, 32 bits.
@@ -141,7 +140,7 @@ def run_bands(image, tuple convs, rows, runs, value, results, rounding, tuple ex
     band : int
         Rows of results that are computed at a time.
     threads : int
-        How many compute, at most.
+        Most threads that compute.
 
     Raises
     ------

@@ -1,11 +1,11 @@
 """How a filter runs over an image: in bands of rows, or where the image lies.
 
-The rows of a band are read, with the pixels that stand beyond the border, as numbers of the type
-that sums have; so no padded copy of the image is made, and integers are converted on the way. A
-band, and its sums, stay in a core's cache: see `banded`. Sums that are not results, and that no
-loop rounds, are made of a part of the image at a time, and stored from there.
+The loops read the rows of a band, padding included, into numbers of the sums' type; so the image
+needs no padded copy, and integers are converted on the way. A band and its sums stay in a core's
+cache: see `banded`. Sums that only NumPy turns into results are computed for a part of the image at
+a time, and stored from there.
 
-A small image that has zeros around it, and needs no conversion, is convolved where it lies.
+A small image with zeros around it that needs no conversion is convolved where it lies.
 
 A row of H x W x C pixels is one row of W * C numbers whose taps are C apart: all channels are
 filtered at once, as one plane.
@@ -27,27 +27,27 @@ from .operators import Bank, Operator
 __all__ = ["Region", "Store", "run"]
 
 Array = npt.NDArray[Any]
-# Makes results, the second, of sums, the first, which may be overwritten.
+# Turns sums (the first array, which may be overwritten) into results (the second array).
 Store = Callable[[Array, Array], None]
 
-# What a band and its sums take together: half of a small L2.
+# Bytes of a band and its sums together: half of a small L2.
 BAND_BYTES = 1 << 19
 LEAST_ROWS = 8
-# A band of a high kernel has this many times the rows that it shares with others; it is larger than
-# half of an L2 then, but there is more to be computed as well.
+# A band of a high kernel has at least this many times the rows that it shares with other bands. It
+# may exceed half of an L2 then, but it also has more to compute.
 HALOS = 3
 # Bands for each thread, at least.
 BANDS_EACH = 2
-# What the sums of results of another type take, where they are not finished band by band.
+# Bytes of sums in one part of the image, if the loops do not turn them into results band by band.
 PART_BYTES = 1 << 24
-# An image is convolved where it lies if it and its results take no more: a share of the last cache.
-# Beyond, rows that were just read by a band are nearer.
+# An image is convolved where it lies if it and its results take at most these bytes: a share of the
+# last-level cache. For larger images bands are faster, as their rows stay in nearer caches.
 WHOLE_BYTES = 1 << 24
 
 
 @dataclass(frozen=True)
 class Region:
-    """Which outputs are wanted, and what lies around the image.
+    """The wanted outputs, and the border of the image.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Region:
     border : str
         One of `borders.BORDERS`.
     value : float
-        Of the constant.
+        Of a constant border.
     """
 
     origin: tuple[int, int]
@@ -84,9 +84,9 @@ def run(
     image : ndarray, shape (H, W, C)
         In any strides.
     operator : Operator
-        What makes sums of a band.
+        Makes the sums of a band.
     region : Region
-        What is computed.
+        Outputs to compute.
     out : ndarray, shape (n, rows, columns, C)
         Written; integers with `rounding`.
     rounding : Rounding, optional
@@ -94,7 +94,7 @@ def run(
     team : int
         Threads, at most.
     store : callable, optional
-        Makes results of sums. With neither, sums are results, of their type or another one.
+        Makes results of sums. Without `rounding` and `store`, sums are cast to the type of `out`.
     """
     if not out.size:
         return
@@ -106,7 +106,7 @@ def run(
     if has_rows(out) and (rounding is not None or (store is None and out.dtype == operator.dtype)):
         _run_bands(image, operator, region, out, rounding, team)
         return
-    # In parts, whose sums or results are stored afterwards.
+    # Compute a part at a time; its sums or results are stored afterwards.
     part_dtype = operator.dtype if rounding is None else out.dtype
     most = max(PART_BYTES // (count * width * channels * part_dtype.itemsize), 1)
     for first in range(0, height, most):
@@ -123,7 +123,7 @@ def run(
 
 
 def _readable(image: Array, computed: np.dtype[Any]) -> Array:
-    """Give an image as the loops read it: once, whatever the parts that it is filtered in."""
+    """Convert an image to a form that the loops read, once for all parts."""
     if has_rows(image) and image.dtype in READ[computed]:
         return image
     native = image.dtype.newbyteorder("=")
@@ -133,7 +133,7 @@ def _readable(image: Array, computed: np.dtype[Any]) -> Array:
 
 
 def _lies_in_zeros(image: Array, operator: Operator, region: Region, out: Array) -> bool:
-    """Whether an image can be convolved where it lies, and is small enough for that to be best."""
+    """Whether an image can be convolved where it lies, and is small enough for it to pay."""
     if not isinstance(operator, Bank) or not operator.is_finite:
         return False
     if region.border != "constant" or region.value != 0 or image.nbytes + out.nbytes > WHOLE_BYTES:
@@ -182,10 +182,10 @@ def _run_bands(
     rows = source_index(region.border, region.origin[0], height + halo, seen[0])
     runs = runs_of(source_index(region.border, region.origin[1], columns, seen[1]))
     row_bytes = dtype.itemsize * channels * (columns + count * width)
-    # Rows that two bands see are read, and summed up along rows, twice.
+    # Rows that two bands share are read, and summed up along rows, twice.
     band = max(BAND_BYTES // row_bytes, HALOS * halo, LEAST_ROWS)
     band = min(band, max(-(-height // (BANDS_EACH * team)), LEAST_ROWS))
-    # Bands of one height, so that no thread waits for the last one.
+    # Bands of equal height, so that no thread waits for a large last one.
     band = -(-height // -(-height // band))
     with np.errstate(all="ignore"):
         value = np.array([region.value], dtype)

@@ -1,4 +1,4 @@
-"""``border=``: what lies around an image."""
+"""``border=``: values of the pixels around an image."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from .._checks import one_of
 __all__ = ["BORDERS", "check_border"]
 
 BORDERS = ("reflect101", "reflect", "replicate", "wrap", "constant")
-"""What it may be; docs/imaging.md has the names that other libraries give to them."""
+"""Its values; docs/imaging.md has their names in other libraries."""
 
 
 def check_border(border: object) -> str:
-    """Return `border` if it is one.
+    """Return `border` if it is a known border.
 
     Raises
     ------

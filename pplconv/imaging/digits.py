@@ -1,7 +1,7 @@
-"""Low digits of taps: they tell on which side of half way exact sums lie that are near it.
+"""Low digits of taps: they tell on which side of half way a nearby exact sum lies.
 
-The distance of such a sum from half way is known but for a small error. So all that is missing is
-its rest by some power of two, for which the taps' own rests by it are enough.
+The distance of such a sum from half way is known up to a small error. So the remainder of the sum
+modulo some power of two is enough to decide, and it follows from the remainders of the taps.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Array = npt.NDArray[Any]
 # Bits of a digit at most, and digits.
 _MOST_BITS = 28
 _MOST_DIGITS = 6
-# The least unit: smaller numbers may be flushed to zero.
+# The least unit (an exponent): smaller numbers may be flushed to zero.
 _LEAST_UNIT = -900
 
 
 def unit_of(values: Array) -> int:
-    """Exponent of the largest power of two that divides some values; 0 of zeros."""
+    """Exponent of the largest power of two that divides all values; 0 if all are zero."""
     numbers, exponents = np.frexp(values[values != 0])
     if not len(numbers):
         return 0
@@ -35,12 +35,12 @@ def unit_of(values: Array) -> int:
 
 
 def digits_of(factors: tuple[Array, ...], error: float, largest: int) -> Array | None:
-    """Give what says on which side of half way sums lie.
+    """Return digits that tell on which side of half way sums lie.
 
     Parameters
     ----------
     factors : tuple of ndarray of float64
-        One flat kernel; or a column and a row, whose products are not rounded.
+        One flat kernel; or a column and a row, with exact products.
     error : float
         How far sums are from half way, at most.
     largest : int
@@ -56,7 +56,7 @@ def digits_of(factors: tuple[Array, ...], error: float, largest: int) -> Array |
     room = min(52 - largest.bit_length() - count.bit_length(), _MOST_BITS)
     if not 0 < error < 0.1 or not _LEAST_UNIT <= unit < 0 or room < 1:
         return None
-    # Sums are apart from half way by less than half of the modulus of all digits.
+    # The distance of sums from half way is less than half of the modulus of all digits.
     bits = max(math.frexp(4 * error)[1] - unit, 1)
     number = -(-bits // room)
     size = -(-bits // number)
@@ -80,11 +80,11 @@ def digits_of(factors: tuple[Array, ...], error: float, largest: int) -> Array |
 
 
 def _parts(values: Array, size: int, number: int) -> Array:
-    """Digits of whole multiples of a unit, the lowest first; higher ones are left out."""
+    """Digits of values in units of `unit_of`, the lowest first; higher digits are left out."""
     numbers, exponents = np.frexp(values)
     exponents = np.where(values == 0, 0, exponents - unit_of(values))
     left = np.ldexp(numbers, np.minimum(exponents, 900))
-    # What is larger has no low digits.
+    # Larger values have no low digits.
     left[exponents > 900] = 0.0
     found = np.empty((number, len(values)), np.int64)
     for k in range(number):

@@ -27,7 +27,7 @@ Array = npt.NDArray[Any]
 
 INTEGERS = tuple(map(np.dtype, ("uint8", "int8", "uint16", "int16")))
 FLOATS = tuple(map(np.dtype, ("float16", "float32", "float64")))
-# Results of images of integers may be these, too.
+# Further types of results for images of integers.
 _WIDER = (np.dtype("int32"), *FLOATS)
 _MOST_THREADS = 65536
 
@@ -56,13 +56,13 @@ def check_kernel(kernel: object, name: str, dimensions: tuple[int, ...], *, fini
     Parameters
     ----------
     kernel : array_like
-        What the caller gave.
+        The argument.
     name : str
         Of the argument.
     dimensions : tuple of int
         How many it may have.
     finite : bool
-        Whether it must not have infinities and NaN.
+        Whether infinities and NaN are refused.
     """
     array = array_of(kernel, name)
     refuse_mask(array, name)
@@ -82,7 +82,7 @@ def check_kernel(kernel: object, name: str, dimensions: tuple[int, ...], *, fini
 
 
 def check_anchor(anchor: object, extent: tuple[int, int], *, flip: bool) -> tuple[int, int]:
-    """Return the taps (above, left of) the one that lies on the pixel itself.
+    """Return how many taps are (above, left of) the tap that lies on the pixel itself.
 
     `anchor` is OpenCV's (x, y), where -1 is the centre; None is (-1, -1).
     """

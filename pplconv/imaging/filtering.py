@@ -57,7 +57,7 @@ def filter2d(
         One kernel, or a bank of them; integers or floating point, used by its exact values in
         float64 for images of integers, else rounded to the type of the arithmetic.
     border : {"reflect101", "reflect", "replicate", "wrap", "constant"}, optional
-        What lies around the image: ``dcb|abcd|cba`` (the edge once), ``cba|abcd|dcb`` (the edge
+        Pixels around the image: ``dcb|abcd|cba`` (the edge once), ``cba|abcd|dcb`` (the edge
         twice), ``aaa|abcd|ddd``, ``bcd|abcd|abc``, or `value`. Images smaller than the kernel are
         continued as often as it takes.
     value : number, optional
@@ -73,14 +73,15 @@ def filter2d(
     out : ndarray, optional
         Written and returned; C-contiguous, native, and apart from the image.
     threads : int, optional
-        How many threads compute at most. None: what `pplconv.runtime.team` says around the call,
-        else the process's team. Results do not depend on it.
+        Most threads that compute. None: the team of `pplconv.runtime.team` around the call, else
+        the process's team. Results do not depend on it.
 
     Returns
     -------
     ndarray
         Shape (H, W) or (H, W, C); with a bank (n, H, W) or (n, H, W, C), an image for each kernel.
-        For an image of another library (a tensor, or what knows the array API), an array of that.
+        For an image of another library (a tensor, or an array of the array API), an array of that
+        library.
 
     Raises
     ------
@@ -100,7 +101,7 @@ def filter2d(
     Floating point is summed up directly, in float64 for float64, else in float32, and rounded to
     `dtype` once. NaN and infinities reach the outputs whose windows see them, and no others.
 
-    docs/imaging.md has a table of what other libraries call borders, anchors and types.
+    docs/imaging.md has a table of the names of borders, anchors and types in other libraries.
 
     Examples
     --------
@@ -153,8 +154,8 @@ def sepfilter2d(
 ) -> Array:
     """Correlate an image with a row and with a column, as ``cv2.sepFilter2D``.
 
-    It is what `filter2d` is with the kernel ``numpy.outer(kernel_y, kernel_x)``, in kh + kw
-    products a pixel instead of kh * kw.
+    The result is that of `filter2d` with the kernel ``numpy.outer(kernel_y, kernel_x)``, with
+    kh + kw products a pixel instead of kh * kw.
 
     Parameters
     ----------
@@ -177,11 +178,12 @@ def sepfilter2d(
 
     Notes
     -----
-    Images of integers are rounded once, at the end, as if no product had been: the result is the
-    exact sum of pixels times the products of both kernels' values. OpenCV rounds after each pass.
+    Images of integers are rounded once, at the end, as if all products were exact: the result is
+    the exact sum of pixels times the products of both kernels' values. OpenCV rounds after each
+    pass.
 
     In floating point the sums of a row are rounded before the column is applied, so the last bits
-    may be other ones than those of `filter2d`.
+    may differ from those of `filter2d`.
 
     Examples
     --------
@@ -220,7 +222,7 @@ def sepfilter2d(
 
 
 def _vector(kernel: object, name: str, *, finite: bool) -> Array:
-    """Return a kernel of one dimension, or of two of which one is of one element."""
+    """Return a kernel as a vector; 2-D kernels must have one row or one column."""
     array = check_kernel(kernel, name, (1, 2), finite=finite)
     if array.ndim == 2 and 1 not in array.shape:
         raise ValueError(f"{name} must be a vector, got shape {array.shape}")
@@ -228,7 +230,7 @@ def _vector(kernel: object, name: str, *, finite: bool) -> Array:
 
 
 class _Call:
-    """What both filters do with the arguments that they share."""
+    """Arguments that both filters share, checked, and the call that runs them."""
 
     def __init__(
         self,
@@ -248,7 +250,7 @@ class _Call:
         number = check_value(value, pixels.dtype)
         self.dtype = check_dtype(dtype, pixels.dtype)
         self._team = planner.team_size(check_threads(threads))
-        # Other arguments were read before: their objects may have changed the image.
+        # Reading the other arguments may have run code that changed the image.
         pixels = renewed(given, pixels)
         self.image = pixels.reshape(*pixels.shape[:2], -1)
         self.channels = self.image.shape[2]
@@ -261,7 +263,7 @@ class _Call:
 
     @property
     def computed(self) -> np.dtype[Any]:
-        """Type of sums of floating point: the wider one of image and result, float32 at least."""
+        """Type of floating-point sums: the wider type of image and result, at least float32."""
         wider: np.dtype[Any] = np.result_type(self.image.dtype, self.dtype, np.float32)
         return wider.newbyteorder("=")
 
@@ -271,7 +273,7 @@ class _Call:
         return self.dtype in INTEGERS or self.dtype == np.int32
 
     def exactly(self, kernels: list[Exact]) -> np.dtype[Any]:
-        """Choose the type of sums of integers that become floating point."""
+        """Choose the type of sums for images of integers with floating-point results."""
         return np.dtype(np.float32 if all(k.is_exact("float32") for k in kernels) else np.float64)
 
     def run(self, operator: Operator, rounding: Rounding | None) -> Array:

@@ -1,4 +1,4 @@
-"""What makes sums of a band: a bank of kernels, or two vectors one after the other."""
+"""Operators that make the sums of a band: a bank of kernels, or two vectors in turn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = npt.NDArray[Any]
 # Rows above and below, numbers to the left and to the right.
 Padding = tuple[tuple[int, int], tuple[int, int]]
 
-# Prepared convolutions that are kept, the latest used last.
+# Number of prepared convolutions that are kept, in order of their last use.
 KEPT = 32
 _kept: OrderedDict[Any, Conv2d] = OrderedDict()
 _lock = ForkableLock()
@@ -26,7 +26,7 @@ _lock = ForkableLock()
 def _prepared(
     bank: Array, channels: int, padding: Padding = ((0, 0), (0, 0)), threads: int = 1
 ) -> Conv2d:
-    """Give the convolution of one plane by a bank (n, kh, kw); its taps are `channels` apart."""
+    """Return a convolution of one plane by a bank (n, kh, kw), with taps `channels` apart."""
     key = bank.tobytes(), bank.shape, bank.dtype.char, channels, padding, threads
     with _lock:
         found = _kept.get(key)
@@ -36,7 +36,7 @@ def _prepared(
     # Sums are direct: the same for every band, and for the image as a whole.
     made = Conv2d(
         bank[:, None], dilation=(1, channels), padding=padding, tolerance=0, precision=None,
-        threads=threads, sparse=False,  # a tap that is zero sees NaN
+        threads=threads, sparse=False,  # zero taps must let NaN through
     )  # fmt: skip
     with _lock:
         _kept[key] = made
@@ -46,10 +46,10 @@ def _prepared(
 
 
 class Operator(Protocol):
-    """What makes sums of a band."""
+    """Makes the sums of a band."""
 
     dtype: np.dtype[Any]
-    """Of band and sums, float32 or float64."""
+    """Type of band and sums, float32 or float64."""
 
     extent: tuple[int, int]
     """Rows and columns of the kernel."""
@@ -77,16 +77,16 @@ class Bank:
 
     @property
     def convolutions(self) -> tuple[Conv2d, ...]:
-        """The convolution that every band has."""
+        """The convolution that each band runs."""
         return (_prepared(self._bank, self._channels),)
 
     @property
     def is_finite(self) -> bool:
-        """Whether zeros times the kernels are zeros."""
+        """Whether all taps are finite, so that zeros times taps are zeros."""
         return bool(np.isfinite(self._bank).all())
 
     def on_image(self, plane: Array, sums: Array, padding: Padding, team: int) -> None:
-        """Sum up an image where it lies, beside which there are zeros.
+        """Make the sums of an image where it lies, with zeros around it.
 
         Parameters
         ----------

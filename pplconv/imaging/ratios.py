@@ -1,7 +1,7 @@
 """Kernels that are nearly integers over one divisor: 1/6, 0.3, B-splines.
 
-Float64 has such values with an error. Sums of the integers are exact, so they say by themselves
-which sums lie half way between two results: the small rest decides only there.
+In float64 such values have an error. Sums of the integers are exact, so they show which sums lie
+half way between two results; the small remainder decides only there.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ __all__ = ["MOST_AGAIN", "Ratio", "ratios_of"]
 
 Array = npt.NDArray[Any]
 
-# Taps up to which sums are made once more in float64: the array has 32 KiB.
+# Most taps of kernels whose sums are made once more in float64: the array has 32 KiB.
 MOST_AGAIN = 1 << 12
-# Divisors that are looked for, and different values that are looked at.
+# The largest divisor tried, and the most different values examined.
 _MOST_DIVISOR = 1 << 12
 _MOST_VALUES = 64
-# How near a value is to its ratio: float32 has ratios as near as this.
+# Largest distance of a value from its ratio: ratios rounded to float32 are within it.
 _NEAR = 2.0**-22
-# What is so small, compared with the largest value, counts as zero.
+# Values this small, compared with the largest value, count as zero.
 _SMALL = 2.0**-30
-# The largest integer in proportion to what is left of a value.
+# The largest integer in proportion to the remainder of a value.
 _MOST_REST = 1 << 30
-# The least unit of what is left: smaller ones may be flushed to zero.
+# The least unit of remainders (an exponent): smaller ones may be flushed to zero.
 _LEAST_UNIT = -960
 # Less than any of their sums.
 _LEAST_LOST = 2.0**-1000
@@ -39,7 +39,7 @@ _EVEN = 2
 
 @dataclass(frozen=True)
 class Ratio:
-    """A kernel as integers over a divisor, and what is left.
+    """A kernel as integers over a divisor, and the remainder.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Ratio:
         1 or -1 if all exact sums are farther from zero than the ratio, or nearer; 1 as well if none
         lies half way, as those of odd divisors; 2 if the ratio says it all; else 0.
     again : ndarray, optional
-        For ``direction=0``, the error of the sums of what is left, and its taps.
+        For ``direction=0``, the error of the sums of remainders, and their taps.
     """
 
     numerators: tuple[Array, ...]
@@ -63,7 +63,7 @@ class Ratio:
     again: Array | None
 
     def fits(self, bits: int) -> bool:
-        """Whether sums of numerators, and their quotients, are exact in numbers of so many bits."""
+        """Whether sums of numerators, and their quotients, are exact in numbers of `bits` bits."""
         exact = self.total * (1 + 1e-9) + self.divisor < 2.0**bits
         # Rests are told apart that differ by a fraction of the divisor.
         return exact and self.divisor < 2.0 ** (bits - 6)
@@ -101,8 +101,8 @@ def ratios_of(factors: tuple[Array, ...], largest: int) -> tuple[Ratio, ...]:
     Returns
     -------
     tuple of Ratio
-        None, one, or two: the first one's sums are larger, and decide more. Sums of what is left
-        are less than half of one.
+        None, one, or two: the first one's sums are larger, and decide more. Sums of the
+        remainders are less than half of one.
     """
     found = []
     for factor in factors:
@@ -151,7 +151,7 @@ def _factor_of(values: Array) -> _Factor | None:
     if len(sizes) > _MOST_VALUES or not sizes[-1]:
         return None
     near = []
-    # The largest first: they are found out the soonest not to be ratios.
+    # Largest first: these are the soonest to turn out not to be ratios.
     for size in sizes[::-1].tolist():
         ratio = (0, 1) if size <= _SMALL * sizes[-1] else _nearest(size)
         if ratio is None:
@@ -178,7 +178,7 @@ def _factor_of(values: Array) -> _Factor | None:
 
 
 def _proportional(rests: list[Fraction]) -> Array | None:
-    """Give the smallest integers in proportion to some numbers, if they are small."""
+    """Return the smallest integers in proportion to some numbers, if they are small."""
     below = math.lcm(*(rest.denominator for rest in rests))
     numbers = [rest.numerator * (below // rest.denominator) for rest in rests]
     divisor = math.gcd(*numbers) or 1
@@ -188,7 +188,7 @@ def _proportional(rests: list[Fraction]) -> Array | None:
 
 
 def _common(rests: list[Fraction], numerators: list[int]) -> Fraction | None:
-    """Give what values are of their ratios if it is the same for all."""
+    """Return the remainders' common share of the ratios, if it is the same for all."""
     found = {rest / n for rest, n in zip(rests, numerators, strict=True) if n}
     if len(found) != 1 or any(rest for rest, n in zip(rests, numerators, strict=True) if not n):
         return None
@@ -211,7 +211,7 @@ def _nearest(size: float) -> tuple[int, int] | None:
 
 
 def _again(found: list[_Factor], largest: int) -> Array | None:
-    """Give taps whose sums are exact in float64, and how far these are from what is left."""
+    """Return taps with exact sums in float64, after their distance from the remainders."""
     first, *other = found
     if not other:
         rests, lost = first.rests, 0.0 if first.is_exact else 2.0**-53 * first.sizes[1]
@@ -229,5 +229,5 @@ def _again(found: list[_Factor], largest: int) -> Array | None:
             return None
         taps = np.ldexp(np.rint(np.ldexp(rests, -unit)), unit)
     lost += float(np.abs(rests - taps).sum())
-    # Not subnormal, which the loops would take for zero.
+    # Not subnormal, as the loops would flush it to zero.
     return np.append(max(1.01 * lost * largest, _LEAST_LOST) if lost else 0.0, taps)

@@ -1,8 +1,9 @@
-"""In which arithmetic sums of integers are made, so that they are rounded as if they were exact.
+"""Arithmetic for sums of integers, chosen so that they are rounded as if they were exact.
 
-Sums are exact where all of them are multiples of one power of two, and few enough bits long; or
-where the kernel is nearly integers over a divisor, and these are summed up. Elsewhere their error
-has a bound. What that leaves open the loops compute once more, in float64 and then in integers.
+Sums are exact if all of them are multiples of one power of two and short enough, or if the kernel
+is nearly integers over a divisor and these integers are summed up. Otherwise a bound
+of the error is known. Sums too near half way for it are computed once more, in float64 and then by
+digits.
 """
 
 from __future__ import annotations
@@ -24,24 +25,24 @@ __all__ = ["Exact", "saturated"]
 
 Array = npt.NDArray[Any]
 
-# Kernels that are kept, as filters are called with the same ones, and bytes of each at most.
+# Most kernels that are kept, as filters are often called with the same ones; most bytes of each.
 KEPT = 64
 KEPT_BYTES = 1 << 14
-# Bits of a number, counted from its first one.
+# Significant bits of a number.
 _BITS = {"float32": 24, "float64": 53}
 # Bound of the error in float32 beyond which float64 is taken. Twice the error is the share of
 # pixels that are computed again, each of which takes as long as some thirty pixels did.
 _LARGEST_ERROR = 0.01
-# Exponent of the largest value of a column, and what sums may lack because products are so small
-# that they are taken for zero: sums of a row of magnitudes below one lack less.
+# Exponent of the largest value of a column, and the error of sums whose tiny products are flushed
+# to zero: sums of a row of magnitudes below one lose less.
 _LARGEST = {"float32": 40, "float64": 400}
 _TINY = {"float32": 2.0**-60, "float64": 2.0**-500}
-# Sums are bounded in float64, with an error.
+# Bounds of sums are computed in float64; this covers their rounding.
 _MARGIN = 1 + 1e-9
 
 
 class Again(NamedTuple):
-    """How sums are made once more: in float64, with an error; and by digits where that leaves them.
+    """How sums are made once more: in float64 with an error bound, then by digits if still open.
 
     Parameters
     ----------
@@ -58,7 +59,7 @@ class Again(NamedTuple):
     digits: Array
 
     def numbers(self, digits: int) -> Array:
-        """Give all of them as the loops read them, with room for some number of digits."""
+        """Return all fields as the loops read them, with room for some number of digits."""
         kept = len(self.digits)
         none = np.zeros((digits - kept) * (1 + len(self.taps)))
         return np.concatenate([(self.error, kept), self.taps, self.digits.ravel(), none])
@@ -71,7 +72,7 @@ class Way:
     Parameters
     ----------
     factors : tuple of ndarray
-        What is summed up: a kernel, or a column and a row.
+        Taps to sum up: a kernel, or a column and a row.
     error : float
         Bound of the error of sums.
     divisor, direction : int
@@ -88,12 +89,12 @@ class Way:
 
 
 class Exact:
-    """One kernel by its exact values, and how large the pixels are that it meets.
+    """One kernel by its exact values, and the largest magnitude of pixels.
 
     Parameters
     ----------
     factors : tuple of ndarray of float64
-        One flat kernel; or a column and a row, whose products are not rounded.
+        One flat kernel; or a column and a row, with exact products.
     largest : int
         Magnitude of the largest pixel.
     """
@@ -109,7 +110,7 @@ class Exact:
             self._share = 1.0
         else:
             self._roundings = sum(map(len, factors)) + 2.0
-            # Of the products of all taps, how many are computed.
+            # Share of the products of all taps that are computed.
             self._share = self._roundings / (self.count + 1)
 
     @classmethod
@@ -124,7 +125,7 @@ class Exact:
 
     @cached_property
     def _scaled(self) -> tuple[Array, ...]:
-        """The factors, of which a row has magnitudes below one."""
+        """The factors; a row is scaled to magnitudes below one."""
         if len(self.factors) == 1:
             return self.factors
         down, across = self.factors
@@ -134,7 +135,7 @@ class Exact:
 
     @cached_property
     def total(self) -> float:
-        """No less than the largest magnitude of a sum."""
+        """Upper bound of the magnitude of a sum."""
         with np.errstate(all="ignore"):
             sums = [float(np.abs(factor).sum()) for factor in self._scaled]
         total = math.prod(sums) * self.largest * _MARGIN
@@ -146,12 +147,12 @@ class Exact:
         return sum(unit_of(factor) for factor in self.factors)
 
     def is_exact(self, dtype: str) -> bool:
-        """Whether sums in `dtype` are exact, in whatever order and with or without FMA."""
+        """Whether sums in `dtype` are exact, in any order, with or without FMA."""
         # Beyond these exponents numbers are subnormal, or infinite.
         return -100 < self.unit < 64 and self.total < 2.0 ** (self.unit + _BITS[dtype])
 
     def error(self, dtype: str) -> float:
-        """Bound of the error of sums in `dtype`, and of what is compared with them."""
+        """Bound of the error of sums in `dtype` and of the values compared with them."""
         return self._error(dtype, self._roundings + 4)
 
     def _error(self, dtype: str, steps: float) -> float:
@@ -185,7 +186,7 @@ class Exact:
         return "float32" if near and self.count <= MOST_AGAIN else "float64"
 
     def way(self, dtype: str) -> Way:
-        """Say how sums are made in `dtype`, which has as many bits as `dtype` of this or more."""
+        """Return how sums are made in `dtype`, which has at least the bits of `self.dtype`."""
         found = self._ways.get(dtype)
         if found is None:
             found = self._ways[dtype] = self._way(dtype)
@@ -211,7 +212,7 @@ class Exact:
         return Way(self._scaled, self.error(dtype), again=again)
 
     def _again(self, error: float, distance: float, taps: Array) -> Again:
-        """Say how open sums are made once more, and those that are nearer to half way then."""
+        """Return how open sums are made once more, with digits for sums that stay open."""
         digits = digits_of(self.factors, 1.01 * distance, self.largest) if error else None
         return Again(
             error, taps.ravel(), np.empty((0, 1 + self.count)) if digits is None else digits
@@ -230,10 +231,10 @@ def _made(largest: int, *factors: bytes) -> Exact:
 
 
 def _additions(taps: Array) -> float:
-    """How often a product is rounded by additions, in the mean of their magnitudes.
+    """How often a product is rounded by additions, averaged by magnitude.
 
-    In whatever order they are added, no product is part of more sums than there are products, and
-    if one is, others are part of fewer; most is lost if the largest ones come first.
+    In any order of additions, no product is part of more sums than there are products, and if one
+    is part of many, others are part of fewer. Most is lost if the largest products come first.
     """
     sizes = np.sort(np.abs(taps))
     with np.errstate(all="ignore"):
@@ -244,7 +245,7 @@ def _additions(taps: Array) -> float:
 def saturated(
     kernels: Sequence[Exact], dtype: np.dtype[Any]
 ) -> tuple[np.dtype[Any], list[Way], Rounding]:
-    """Say how sums of kernels become integers of some type.
+    """Return how sums of kernels become integers of some type.
 
     Parameters
     ----------
@@ -258,9 +259,9 @@ def saturated(
     computed : dtype
         Of the sums.
     ways : list of Way
-        What is summed up for each plane.
+        How sums are made, for each plane.
     rounding : Rounding
-        How the loops round that.
+        How the loops round these sums.
     """
     info = np.iinfo(dtype)
     # In float32 the largest int32 would be rounded up.
@@ -287,7 +288,7 @@ def saturated(
 
 
 def _rounded_up(error: float, computed: np.dtype[Any]) -> float:
-    """Give the error as a number of a type, no less than it is."""
+    """Return the error rounded up to a number of a type."""
     with np.errstate(all="ignore"):
         near = computed.type(error)
         return float(near if near >= error else np.nextafter(near, computed.type(np.inf)))

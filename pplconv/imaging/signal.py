@@ -46,7 +46,7 @@ def correlate2d(
         around the centre of all. With ``"valid"`` one array must be as large as the other or
         larger in both dimensions, and may be the second.
     boundary : {"fill", "wrap", "symm"}, optional
-        What lies around `in1`: `fillvalue`, its other side, or its mirror image with the edge
+        Values around `in1`: `fillvalue`, its other side, or its mirror image with the edge
         twice.
     fillvalue : number, optional
         For ``boundary="fill"``.
@@ -55,7 +55,7 @@ def correlate2d(
     -------
     ndarray
         Of the type that NumPy gives to ``in1 * in2``; where `in1` is of another library (a tensor,
-        or what knows the array API), an array of that.
+        or an array of the array API), an array of that library.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def _computed(
     if mode == "full":
         origin, shape = (1 - kh, 1 - kw), (ih + kh - 1, iw + kw - 1)
     elif mode == "same":
-        # Of even kernels, correlation has the tap before the centre, convolution that after it.
+        # Even kernels: correlation has the tap before the centre, convolution the tap after it.
         odd = 0 if flip else 1
         origin, shape = (-((kh - odd) // 2), -((kw - odd) // 2)), (ih, iw)
     else:
@@ -176,7 +176,7 @@ def _computed(
 
 
 def _fill(value: Array, dtype: np.dtype[Any]) -> float:
-    """Return what lies around arrays of a type: for integers without the fraction, as in SciPy."""
+    """Return the fill value for arrays of a type; for integers without its fraction, as SciPy."""
     if dtype.kind in "ui":
         limits = np.iinfo(dtype)
         if not np.isfinite(value) or not limits.min <= int(value) <= limits.max:

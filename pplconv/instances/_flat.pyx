@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Arrays laid out in memory for another process, without pickling them.
 
-Most requests and answers are one array or a few. Their description, shapes and types, is a few
-numbers; pickling them takes five times as long, on either side.
+Most requests and answers are one array or a few. Their shapes and types are a few numbers; pickling
+them takes five times as long, on either side.
 """
 
 from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -122,7 +122,7 @@ def flatten(obj):
     else:
         return None
     count = len(arrays)
-    # An array that comes twice must be one object there as well; pickle takes care of that.
+    # An array that occurs twice must be one object for the reader too; pickle takes care of that.
     if not 1 <= count <= MOST or (count > 1 and len({id(array) for array in arrays}) < count):
         return None
     flat = Flat.__new__(Flat)
@@ -157,7 +157,7 @@ def read_flat(block, int64_t at, bint own):
 
 
 cdef object one(object block, const char *base, const int64_t *row, bint own):
-    """The array of a row: where it lies, or a copy."""
+    """The array of a row: in place, or a copy."""
     cdef View view
     cdef int i
     shape = tuple([row[5 + i] for i in range(row[4])])

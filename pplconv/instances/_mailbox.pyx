@@ -1,15 +1,15 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Short messages from one process to another, through memory that both see.
 
-A mailbox holds one message, a few numbers. Its writer counts up by one when it begins to prepare a
-message and by one when the message is there, so the first step tells a reader that waiting pays.
-The reader looks for some time, without the interpreter's lock, since a wake-up by the system takes
-tens of microseconds; then it announces that it goes to sleep, and looks once more. A writer that
-finds the reader asleep after leaving a message has to wake it. So one of the two sees what the
-other did, whoever is first. The mailbox does not say how a reader sleeps.
+A mailbox holds one message, a few numbers. Its writer increments a count when it begins to prepare
+a message, and again when the message is complete. The first increment tells a reader that waiting
+pays. The reader looks for some time, without the interpreter's lock, since a wake-up by the system
+takes tens of microseconds. Then it announces that it goes to sleep, and looks once more. A writer
+that finds the reader asleep after leaving a message has to wake it. So one of the two always sees
+the other's step, in whatever order they act. The mailbox does not say how a reader sleeps.
 
-Nothing here waits for the other process: one that is killed at any step leaves a message that is
-there, or none.
+Nothing here waits for the other process: a process that is killed at any step leaves a complete
+message or none.
 """
 
 from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE

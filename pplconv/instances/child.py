@@ -61,15 +61,15 @@ class Order:
     mailboxes : Handle
         Descriptor of the memory that both ends of the channel see.
     segment : Handle
-        Of the model.
+        Descriptor of the segment of the model.
     size : int
-        Of the segment, in bytes.
+        Size of the segment in bytes.
     laid : Laid
-        Where the model lies there.
+        Location of the model in the segment.
     is_factory : bool
-        Whether a factory lies there, which makes the model.
+        Whether the segment holds a factory, which makes the model.
     threads : int
-        The team of a call.
+        Team size of a call.
     cores : tuple of int
         Logical CPUs to be bound to; empty for none.
     tolerance : float or None
@@ -95,14 +95,14 @@ class Order:
 
 
 class Watched(NamedTuple):
-    """What tells a forked worker that the process which ordered it has ended.
+    """Descriptors that tell a forked worker that the process which ordered it has ended.
 
     Attributes
     ----------
     pipe : int
-        Its other end is held by that process.
+        A pipe whose other end that process holds.
     process : int
-        A pidfd.
+        A pidfd of that process.
     """
 
     pipe: int
@@ -127,7 +127,7 @@ class Ready:
 
 @dataclass(frozen=True)
 class Failure:
-    """An exception on its way.
+    """An exception that is sent to the parent.
 
     Attributes
     ----------
@@ -166,12 +166,12 @@ def serve(sock: socket.socket, order: Order, watched: Watched | None = None) -> 
     order : Order
         All that the worker needs to know.
     watched : Watched, optional
-        Of a worker that was forked; what a spawned child has of its parent by default.
+        Descriptors of a forked worker; by default those that a spawned child has of its parent.
     """
     # Ctrl-C goes to every process of a terminal, and the parent decides what it means. It has been
     # blocked since before this process began.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if hasattr(signal, "SIGHUP"):  # the pool's process may take it as a wish, and not end
+    if hasattr(signal, "SIGHUP"):  # the pool's process may handle it without ending
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     _end_with_parent(watched)
@@ -272,7 +272,7 @@ def _end_with_parent(watched: Watched | None) -> None:
     threading.Thread(target=_exit_after, args=(waited,), daemon=True).start()
     if has_ended:  # before it could be watched
         os._exit(1)
-    # That thread waits for the GIL, which a model may keep; this signal waits for nothing.
+    # The thread has to wait for the GIL, which a model may keep; the signal does not.
     pipe = waited[0]
     with suppress(AttributeError, OSError):
         signal.signal(signal.SIGIO, signal.SIG_DFL)

@@ -1,11 +1,11 @@
 """Cores that pinned pools hold while they are open.
 
-Two pools of this process never hold the same core.  Other processes are told by a socket for each
-core, bound to a name that all processes of the system see (Linux: an abstract name, which is no
-file).  The system takes a name once and frees it when its process ends, however that ends; so
-processes that start at the same time find different cores.  What other programs bind is read from
-the affinity masks of their threads.  None of this can make a pool fail: if the system does not
-tell, or every core is busy, the pool also takes cores that others use.
+Two pools of this process never hold the same core. For other processes, each held core has a
+socket, bound to a name that all processes of the system see (Linux: an abstract name, which is no
+file). The system gives a name to one process only and frees it when that process ends, in whatever
+way. So processes that start at the same time find different cores. Cores that other programs use
+are read from the affinity masks of their threads. None of this can make a pool fail: if the system
+gives no information, or every core is busy, the pool also takes cores that others use.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Hold", "claim", "divide"]
 
 _NAME = "\0pplconv-core-{}"
 
-# The socket of each core that is held; None where other processes cannot be told.
+# The socket of each held core; None if no socket could be made for other processes to see.
 _held: dict[int, socket.socket | None] = {}
 _lock = ForkableLock()
 
@@ -64,7 +64,7 @@ def divide(instances: int | None, threads: int | None, pin: bool) -> tuple[Split
     Warns
     -----
     RuntimeWarning
-        If there are too few for all of them; then none has any.
+        If there are too few cores for all instances; then no instance has cores of its own.
     """
     machine = current_machine()
     share = process_threads(config.current(), machine)
@@ -91,7 +91,7 @@ def claim(
     Parameters
     ----------
     machine : Machine
-        What there is.
+        Description of the machine.
     instances, threads, share
         As for `split`.
 
@@ -123,7 +123,7 @@ def claim(
 
 
 def _tell(core: int) -> tuple[socket.socket | None, bool]:
-    """Claim a core before other processes: the socket that holds it, and whether another has it."""
+    """Claim a core: the socket that holds it, and whether another process holds it."""
     if sys.platform != "linux":
         return None, False
     try:

@@ -18,7 +18,7 @@ from .worker import Worker, WorkerDied
 _LOGGER = logging.getLogger("concurrent.futures")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
-"""Seconds for which an instance without a worker leaves requests to other instances."""
+"""Seconds, at first and at most, for which an instance without a worker takes no requests."""
 
 _ATTEMPTS = 3
 """How often a worker is made for a request that no other instance has."""
@@ -30,15 +30,15 @@ class Dispatcher:
     Parameters
     ----------
     index : int
-        Of the instance.
+        Index of the instance.
     queue : RequestQueue
-        Where its requests come from, shared by all.
+        Queue of requests, shared by all instances.
     make_worker : callable
         Makes the worker of an index.
     threads : int
         Size of the team, for the statistics.
     closing : Closing
-        What the dispatchers know of the pool's end.
+        State of the pool's end, shared by the dispatchers.
     retries : int
         How often a request is run again if its worker dies before the answer.
     batching : Batching
@@ -145,7 +145,7 @@ class Dispatcher:
             results = split(self._run((join(requests),), {}), requests)
         except WorkerDied as death:
             failure = death
-        except BaseException:  # of which request is not known
+        except BaseException:  # it is not known which request caused it
             return False
         if failure is None and results is None:
             return False
@@ -206,7 +206,7 @@ class Dispatcher:
         return worker
 
     def _replace(self, attempts: int = 1) -> None:
-        """Make another worker; whoever killed the last may kill this before it is ready."""
+        """Make another worker; it may be killed too before it is ready."""
         while self._worker is None:
             try:
                 self._worker = self._make()
@@ -237,7 +237,7 @@ class Dispatcher:
 
 
 class Closing:
-    """What a pool's dispatchers know of its end.
+    """State of a pool's end, shared by its dispatchers.
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ class Closing:
 
 
 def _begun(future: Future[Any]) -> bool:
-    """Begin with a request; False if it was cancelled, or set by somebody else."""
+    """Begin with a request; False if its future was cancelled, or set by other code."""
     try:
         return future.set_running_or_notify_cancel()
     except InvalidStateError:

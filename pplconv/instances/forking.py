@@ -1,9 +1,9 @@
-"""A process that has imported all that workers need, and forks them (Linux).
+"""A process that has imported all modules that workers need, and forks them (Linux).
 
-A worker that is started anew imports for a second or two: Python, NumPy, ONNX.  This process does
-so once, computes nothing, and has no threads of Python; its children begin with what it has
-imported, in memory that they share with it.  So a worker that died is replaced within a tenth of a
-second, and further workers cost little memory.
+A worker that is started anew imports for a second or two: Python, NumPy, ONNX. This process imports
+once, computes nothing, and has no threads of Python. Its children begin with the imported modules,
+in memory that they share with it. So a worker that died is replaced within a tenth of a second, and
+further workers cost little memory.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _can_fork() -> bool:
 
 
 CAN_FORK = _can_fork()
-"""Whether this system has what it takes."""
+"""Whether this system can fork workers."""
 
 _LONGEST_ORDER = 1 << 16
 _READY, _UNFIT = b"ready", b"unfit"
@@ -63,14 +63,14 @@ class NotForked(Exception):
 
 
 class Forked:
-    """A worker that is no child of this process, with what is asked of a `SpawnProcess`.
+    """A worker that is no child of this process, with the needed methods of a `SpawnProcess`.
 
     Parameters
     ----------
     pid, pidfd : int
-        Of the process; the descriptor becomes this object's.
+        Number and descriptor of the process; this object closes the descriptor.
     lifeline : int
-        End of a pipe, this object's; the worker ends when all such ends are closed.
+        End of a pipe, which this object closes; the worker ends when all such ends are closed.
     """
 
     def __init__(self, pid: int, pidfd: int, lifeline: int) -> None:
@@ -81,7 +81,7 @@ class Forked:
 
     @property
     def exitcode(self) -> int | None:
-        """None while it runs; else 1, as only its parent is told more."""
+        """None while it runs; else 1, as only its parent learns the real code."""
         return 1 if self._ended(0) else None
 
     def kill(self) -> None:
@@ -96,7 +96,7 @@ class Forked:
         self._ended(timeout)
 
     def close(self) -> None:
-        """Let go of it: it ends, and nobody is told when."""
+        """Close the descriptors: the worker ends, at some later time."""
         self._close()
 
     def _ended(self, timeout: float) -> bool:
@@ -113,17 +113,17 @@ def _close_all(*descriptors: int) -> None:
 
 
 class ForkServer:
-    """The process, seen from the one that wants workers.
+    """The forking process, seen from the process that wants workers.
 
     Parameters
     ----------
     modules : sequence of str
-        What it imports.
+        Modules that it imports.
 
     Raises
     ------
     NotForked
-        If it imported something that must not be forked.
+        If it imported a module that must not be forked.
     ChildProcessError
         If it ended before it was ready; the argument is its exit code.
     """
@@ -186,7 +186,7 @@ class ForkServer:
             os.close(lifeline)
             raise NotForked("it has ended") from error
         except BaseException:
-            # Interrupted: what it may still say would be taken for its next answer.
+            # Interrupted: a late answer would be taken for the answer to the next order.
             os.close(lifeline)
             self.close()
             raise
@@ -216,8 +216,8 @@ class ForkServer:
 
 
 def _fork_all(sock: socket.socket, modules: Sequence[str]) -> None:
-    """Fork a worker for each order; returns in each worker when that ends, and when all is over."""
-    # The process that orders decides what a signal to all of its group means.
+    """Fork a worker for each order; returns at the end, in this process and in each worker."""
+    # The process that orders decides how to react to a signal to the whole process group.
     for sent in (signal.SIGINT, signal.SIGHUP):
         signal.signal(sent, signal.SIG_IGN)
     # A program may ignore the ends of its children; here each is waited for.
@@ -230,14 +230,14 @@ def _fork_all(sock: socket.socket, modules: Sequence[str]) -> None:
         sock.send(_UNFIT)
         return
     for module in modules:
-        # What cannot be imported here may be importable to the worker, or is refused there.
+        # If a module cannot be imported here, the worker imports it or reports the error.
         with suppress(Exception):
             importlib.import_module(module)
     if threading.active_count() > 1 or _foreign_threads():
         sock.send(_UNFIT)
         return
     gc.collect()
-    gc.freeze()  # to look through it would take workers long, and write to memory that is shared
+    gc.freeze()  # collecting these objects would slow workers down, and write to shared memory
     sock.send(_READY)
     _Forks(sock, ended).serve_all()
 
@@ -245,8 +245,8 @@ def _fork_all(sock: socket.socket, modules: Sequence[str]) -> None:
 def _foreign_threads() -> bool:
     """Whether there are threads besides this one and OpenBLAS's, which stops its own for a fork.
 
-    Others, such as those of OpenMP under another library, are missing in the child, where whoever
-    counts on them waits for ever.
+    Other threads, such as those of OpenMP under another library, are missing in the child, where a
+    library that counts on them waits for ever.
     """
     from threadpoolctl import threadpool_info
 
@@ -264,9 +264,9 @@ class _Forks:
     Parameters
     ----------
     sock : socket.socket
-        Where orders come from.
+        Socket that brings orders.
     parent : int
-        Readable when the process that orders has ended.
+        Descriptor that is readable when the process that orders has ended.
     """
 
     def __init__(self, sock: socket.socket, parent: int) -> None:
@@ -313,7 +313,7 @@ class _Forks:
         _close_all(*self._children)
         random: Any = sys.modules.get("numpy.random")
         if random is not None:
-            random.seed()  # not the numbers of all the others
+            random.seed()  # else all workers would draw the same numbers
         sock, watched, mailboxes, segment = fds
         order = pickle.loads(told).with_handles(Handle(mailboxes), Handle(segment))
         serve(socket.socket(fileno=sock), order, Watched(watched, self._parent))

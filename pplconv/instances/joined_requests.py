@@ -32,7 +32,7 @@ class Batching(NamedTuple):
 
 
 def check_model(model: object) -> None:
-    """Refuse a model that says that its batches have a fixed size.
+    """Refuse a model whose inputs have a fixed batch size.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def check_model(model: object) -> None:
 
 
 def kind_of(request: Request) -> Kind | None:
-    """Say which requests one can be joined with: those of an equal kind; None: with none.
+    """Kind of a request: requests of an equal kind can be joined; None: with no other.
 
     A request can be joined if its only argument is an array or a mapping of arrays, all with the
     same first dimension.
@@ -78,10 +78,11 @@ def rows_of(request: Request) -> int:
 
 
 def gather(queue: RequestQueue, first: Request, batching: Batching) -> list[Request]:
-    """Take further requests that can be joined with one, as many as make a call.
+    """Take further requests that can be joined with one, as many as fit a call.
 
-    Their rows are a power of two, if there are such that wait: a model is prepared for each number
-    of rows that it meets, and these are few. What is taken beyond is put back for all instances.
+    Their rows are a power of two, if waiting requests allow it: a model is prepared for each number
+    of rows that it meets, so these should be few. Requests taken in excess are put back for all
+    instances.
     """
     found = [first]
     kind = kind_of(first) if batching.most > 1 else None

@@ -30,8 +30,8 @@ def watch(pool: _Pool) -> None:
 def own(process: Any) -> None:
     """Note a process that `multiprocessing` started, which forked children must not end.
 
-    At its end a child that `os.fork` made, and that leaves by `sys.exit`, would terminate all that
-    `multiprocessing` has started: it takes those of its parent for its own.
+    A child made by `os.fork` that ends by `sys.exit` would terminate all processes that
+    `multiprocessing` has started, since it takes its parent's processes for its own.
     """
     with _lock:
         _processes.add(process)
@@ -45,12 +45,12 @@ def _at_exit() -> None:
 
 
 def _in_child() -> None:
-    # No other thread exists here, and so none that held the lock.
+    # No other thread exists in the child, so a lock held by one would never be released.
     global _lock
     _lock = threading.Lock()
     for pool in list(_pools):
         pool._in_child()
-    # It has no other way to be told.
+    # `multiprocessing` has no public way to forget processes.
     children: set[Any] = getattr(sys.modules.get("multiprocessing.process"), "_children", set())
     children.difference_update(list(_processes))
 

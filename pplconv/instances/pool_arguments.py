@@ -43,7 +43,7 @@ def make_model(
     except TypeError as error:
         if inspect.isroutine(factory) or inspect.isclass(factory):
             raise
-        # The signature of many models tells nothing.
+        # Many models accept any arguments by their signature.
         raise _no_factory(factory, error) from error
     if not callable(model):
         raise TypeError(f"factory must return a callable, got {type(model).__name__}")
@@ -70,7 +70,7 @@ def integer(name: str, value: object, least: int = 1) -> int:
 
 
 def seconds(name: str, value: object) -> float:
-    """An argument that is a time, maybe an endless one."""
+    """An argument that is a time in seconds, possibly infinite."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{name} must be a number of seconds, got {value!r}")
     if not value >= 0:

@@ -21,7 +21,7 @@ class RemoteTraceback(Exception):
 
 
 def raised(failure: Failure) -> Exception:
-    """The exception that a worker has met, or a RuntimeError that tells of it.
+    """The exception of a worker, or a RuntimeError that describes it.
 
     Parameters
     ----------

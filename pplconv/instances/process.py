@@ -6,9 +6,9 @@ top of it.  A `Conv2d` brings its plans and packed weights along, for every inpu
 prepared for (``input_shape=``, or a call): workers neither plan nor pack those again. If a worker
 writes to an array of its model, only that worker sees it.
 
-On Linux one process, started by spawn, imports what the model needs, and workers are forked from it
-(`forking`); elsewhere, and where it has imported what must not be forked, each worker is started
-by spawn.
+On Linux one process, started by spawn, imports the modules that the model needs, and workers are
+forked from it (`forking`). Elsewhere, and if it has imported a module that must not be forked, each
+worker is started by spawn.
 
 A model that cannot be pickled is made in each worker, by ``factory`` itself, and shares nothing.
 """
@@ -58,15 +58,15 @@ def make_process_workers(
     Parameters
     ----------
     factory : callable
-        Makes the model, a callable; called here, once. If what it makes cannot be pickled, it is
-        called again in each worker, and must then be pickled itself: a function at the top level
-        of a module.
+        Makes the model, a callable; called here, once. If the model cannot be pickled, the factory
+        is called again in each worker, and must then be picklable itself: a function at the top
+        level of a module.
     placements : sequence of Placement
-        Where each worker runs: bound to the cores that it names, with weights on their node.
+        Placement of each worker: bound to the cores that it names, with weights on their node.
     threads : int
-        The team of each worker.
+        Team size of each worker.
     check : callable, optional
-        Raises if the model will not do.
+        Raises if the model is unsuitable.
 
     Returns
     -------
@@ -109,7 +109,7 @@ class ProcessWorkers:
         machine = current_machine()
         share = process_threads(config.current(), machine)
         self._spare = SpareCores(min(share, usable_cores(machine)), threads)
-        # The tolerance around the code that makes the pool: workers do not run inside it.
+        # Workers do not run inside a tolerance that is set around the code that makes the pool.
         self._tolerance = scoped_tolerance()
         parcel, self._is_factory = _take_apart(factory, threads, check)
         self._laid = parcel.laid
@@ -215,12 +215,12 @@ class ProcessWorkers:
 
 
 class _Held:
-    """Processes and memory that must be freed at the end, whatever causes the end.
+    """Processes and memory that must be freed at the end in any case.
 
     Parameters
     ----------
     modules : sequence of str
-        What workers import.
+        Modules that workers import.
     """
 
     def __init__(self, modules: Sequence[str]) -> None:
@@ -233,7 +233,7 @@ class _Held:
         self._processes: list[SpawnProcess | Forked] = []
 
     def start(self, sock: socket.socket, order: Order) -> SpawnProcess | Forked:
-        """Start a worker, which is killed at the end if it lives then."""
+        """Start a worker, which is killed at the end if it still runs."""
         with self._lock:
             process = self._forked(sock, order) or _spawned(sock, order)
             self._processes = [other for other in self._processes if other.exitcode is None]
@@ -241,14 +241,14 @@ class _Held:
         return process
 
     def _forked(self, sock: socket.socket, order: Order) -> Forked | None:
-        """Fork a worker; None where that cannot be done."""
+        """Fork a worker; None if this system or the model does not allow it."""
         while self._forks:
             fresh = self._server is None
             try:
                 self._server = self._server or ForkServer(self._modules)
                 return self._server.start(sock, order)
             except NotForked:
-                # One that was killed is replaced; what cannot be forked now never can.
+                # A server that was killed is replaced; one that cannot fork now never can.
                 server, self._server = self._server, None
                 if server is not None:
                     server.close()
@@ -272,7 +272,7 @@ class _Held:
 
 
 def _check_children() -> None:
-    """Refuse to go on where `multiprocessing` would refuse each process, by an assertion."""
+    """Refuse now if `multiprocessing` would refuse each process later, by an assertion."""
     if multiprocessing.current_process().daemon:
         raise RuntimeError(
             "mode='process' needs child processes, which multiprocessing refuses to a daemonic "
@@ -299,7 +299,7 @@ def _spawned(sock: socket.socket, order: Order) -> SpawnProcess:
 def _take_apart(
     factory: Callable[[], object], threads: int, check: Callable[[object], None] | None
 ) -> tuple[Parcel, bool]:
-    """Take the model apart or, if that fails, the factory; return which one it was, too."""
+    """Pickle the model or, if that fails, the factory; return whether it was the factory."""
     model = make_model(factory, check)
     try:
         return Parcel(model, threads=threads), False

@@ -34,15 +34,15 @@ class ProcessWorker(Worker):
     Parameters
     ----------
     process : SpawnProcess or Forked
-        Started.
+        The started process.
     sock : socket.socket
-        The connection to it.
+        The connection to the process.
     mailboxes : ndarray
-        Memory shared with it; see `Channel`.
+        Memory shared with the process; see `Channel`.
     spare : SpareCores
         Shared with other workers of the machine.
     node : int or None
-        Where it runs.
+        NUMA node on which it runs.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class ProcessWorker(Worker):
 
     @property
     def pid(self) -> int | None:
-        """Of the process."""
+        """Number of the process."""
         return self._process.pid
 
     def bound_to(self, cores: tuple[int, ...]) -> None:
@@ -96,27 +96,27 @@ class ProcessWorker(Worker):
         self._cores = cores
 
     def run(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-        """Call the model in the process, and wait for what it returns.
+        """Call the model in the process, and wait for its result.
 
         Parameters
         ----------
         args, kwargs : tuple, dict
-            What was submitted; arrays reach the model as they are, in memory that it may write
-            to and keep.
+            Submitted arguments; arrays reach the model unchanged, in memory that it may write to
+            and keep.
 
         Returns
         -------
         object
-            Arrays own their memory and begin on a cache line, but for small ones.
+            The result. Its arrays own their memory and, except small ones, begin on a cache line.
 
         Raises
         ------
         WorkerDied
             If the process ends before it has answered, or had ended.
         Exception
-            What the model raised, with a `RemoteTraceback` as its cause; a RuntimeError that
-            tells of it where that cannot be pickled; or what the pickling of request or answer
-            raised. The process goes on.
+            The model's exception, with a `RemoteTraceback` as its cause, or a RuntimeError that
+            describes it if it cannot be pickled; or an exception of pickling the request or the
+            answer. The process goes on.
         """
         if os.getpid() != self._owner:
             raise RuntimeError("this worker belongs to the process that this one was forked from")
@@ -147,7 +147,7 @@ class ProcessWorker(Worker):
         return self._channel.copy(laid)
 
     def first_answer(self) -> object:
-        """Wait for what the process says before any request."""
+        """Wait for the first message of the process, before any request."""
         with self._running:
             try:
                 return self._channel.copy(self._channel.receive())
@@ -168,7 +168,7 @@ class ProcessWorker(Worker):
         Parameters
         ----------
         timeout : float
-            Seconds for the request that runs; none if it is 0.
+            Seconds that the running request may take; 0: it is not waited for.
         """
         if os.getpid() != self._owner:
             return

@@ -35,7 +35,7 @@ class Request:
     Parameters
     ----------
     args, kwargs : tuple, dict
-        What to call the model with.
+        Arguments of the model.
     """
 
     __slots__ = ("__weakref__", "args", "future", "kwargs", "submitted")
@@ -52,7 +52,7 @@ def _let_go(request: weakref.ref[Request], future: Future[Any]) -> None:
     """Free the arguments of a cancelled request, which itself stays in the queue."""
     found = request() if future.cancelled() else None
     if found is not None:
-        # Whoever looks at it now finds a request that is joined with none.
+        # From now on it looks like a request that is joined with no other.
         found.args, found.kwargs = (None,), {}
 
 
@@ -75,7 +75,7 @@ class RequestQueue:
         """Threads that empty the queue: none of them may wait for room."""
         self.stopped = False
         self._items: SimpleQueue[Request | _Mark | None] = SimpleQueue()
-        # What was put back comes before all items, which have a mark for each of these.
+        # Requests that were put back come first; `_items` holds a mark for each of them.
         self._front: deque[Request | None] = deque()
         self._mutex = threading.Lock()
         self._room = threading.Condition(self._mutex)
@@ -87,8 +87,8 @@ class RequestQueue:
         Raises
         ------
         QueueFull
-            If there was no room in time; at once in a thread that takes from the queue, as
-            everybody might be waiting for it.
+            If there was no room in time. In a thread that takes from the queue, it is raised at
+            once: otherwise all threads might wait for room.
         PoolClosed
             If the queue was stopped.
         """
@@ -131,7 +131,7 @@ class RequestQueue:
         return item
 
     def put_back(self, requests: Sequence[Request]) -> None:
-        """Put taken requests back, before all others; anybody may take them, whatever the bound."""
+        """Put taken requests back, before all others, regardless of the queue's size."""
         with self._mutex:
             self._front.extendleft(reversed(requests))
             for _ in requests:
@@ -144,7 +144,7 @@ class RequestQueue:
             self._room.notify_all()
 
     def stop_unlocked(self, takers: int) -> None:
-        """Do the same, at a time when nobody can add requests.
+        """Do the same without the lock, when no requests can be added any more.
 
         A pool may be garbage-collected in a thread that holds any lock.
         """

@@ -1,8 +1,8 @@
-"""Memory that two processes see: files without a name, and objects laid out in them.
+"""Memory that two processes share: files without a name, and the layout of objects in them.
 
-A segment has no name that could be left behind: it is gone with its last mapping and descriptor,
-however its processes end.  An object in a segment is its pickle (protocol 5) behind the buffers
-of its arrays, each at the start of a cache line and as it lies in the array.
+A segment has no name that could be left behind: it is freed with its last mapping and descriptor,
+however its processes end. An object in a segment is stored as the buffers of its arrays, each at
+the start of a cache line and unchanged, followed by its pickle (protocol 5).
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def create(name: str, size: int) -> int:
     Returns
     -------
     int
-        A descriptor that is the caller's.
+        A descriptor that the caller has to close.
 
     Raises
     ------
     MemoryError
-        If there is not so much memory.
+        If there is not enough memory.
     """
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -62,7 +62,7 @@ def create(name: str, size: int) -> int:
         with tempfile.TemporaryFile(prefix=name) as file:  # has no name from the start
             fd = os.dup(file.fileno())
     try:
-        # Memory that is missing later, at a write, would be a bus error.
+        # Without memory, a later write would be a bus error.
         os.posix_fallocate(fd, 0, size)
     except OSError as error:
         os.close(fd)
@@ -99,21 +99,21 @@ def map_segment(fd: int, size: int, access: int = mmap.ACCESS_WRITE) -> Bytes:
 
 
 def seal(fd: int) -> None:
-    """Let nobody write to a segment or resize it from now on, where the system can do that."""
+    """Forbid writes to a segment and changes of its size, where the system can do that."""
     seals = [getattr(fcntl, f"F_SEAL_{what}", 0) for what in ("SHRINK", "GROW", "WRITE", "SEAL")]
     with suppress(OSError, AttributeError):
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, sum(seals))
 
 
 class Laid(NamedTuple):
-    """Where an object lies in a segment; its reader needs to know no more.
+    """Location of an object in a segment: all that its reader needs.
 
     Attributes
     ----------
     at, length : int
         Place and size of the pickle, in bytes; the table of the buffers follows it.
     buffers : int
-        Their number; `FLAT` if `pplconv.instances._flat` has written there, not pickle.
+        Number of buffers; `FLAT` if `pplconv.instances._flat` has written the object, not pickle.
     """
 
     at: int
@@ -129,15 +129,15 @@ class Parcel:
     obj : object
         Anything that can be pickled.
     inline : int
-        Buffers below so many bytes go with the pickle.
+        Buffers of fewer bytes are stored inside the pickle.
     threads : int, optional
-        The object goes for good to a process with teams of this size, so all that it has prepared
-        goes with it (`Conv2d.__reduce_prepared__`).
+        Team size of the process that keeps the object for good. If given, everything that the
+        object has prepared goes with it (`Conv2d.__reduce_prepared__`).
 
     Raises
     ------
     Exception
-        Whatever the pickling of `obj` raises.
+        Any exception of pickling `obj`.
     """
 
     def __init__(self, obj: object, inline: int = 1, threads: int | None = None) -> None:
@@ -196,17 +196,17 @@ def unpack(block: Bytes, laid: Laid, place: Callable[[Bytes], Bytes] | None = No
     Parameters
     ----------
     block : ndarray
-        The segment; the object holds the parts that it keeps.
+        The segment; the object keeps the parts of it that it uses.
     laid : Laid
-        Where the object lies there.
+        Location of the object in the segment.
     place : callable, optional
         Gives each buffer another place, for an object that is to own its memory.
 
     Returns
     -------
     object
-        Its arrays lie in the segment, or where `place` has put them; those that were read-only
-        are.
+        The object, with its arrays in the segment or where `place` has put them; read-only arrays
+        stay read-only.
     """
     end = laid.at + laid.length
     table = struct.unpack_from(f"={3 * laid.buffers}q", block.data, end)

@@ -8,7 +8,7 @@ __all__ = ["SpareCores"]
 
 
 class SpareCores:
-    """Counts running requests, of all workers that share it.
+    """Counts the running requests of all workers that share it.
 
     A reader that watches for a message instead of sleeping keeps a core busy. That slows down a
     thread that computes, unless another core is idle.

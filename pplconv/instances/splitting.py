@@ -43,28 +43,28 @@ def split(
 
     Left to choose, it makes one instance of one thread for each core of the share.  Requests are
     independent, so instances have nothing to wait for, while a team waits at the end of each
-    layer for its slowest thread; and as instances of a node share their weights, more of them
-    cost no more cache than a team does.  What a team is better at is the latency of a single
-    request, which `threads` asks for.
+    layer for its slowest thread. Instances of a node share their weights, so more of them cost no
+    more cache than a team does. A team gives a lower latency of a single request, which `threads`
+    asks for.
 
     No instance spans two nodes, unless a share beyond the cores asks for it.  A second hardware
-    thread of a core is left alone, since one keeps the units busy that convolutions use.  Where
-    the quota grants fewer CPUs than the affinity mask has cores, or there are more threads than
-    free cores, none of them are anyone's own: the placements then name no cores.
+    thread of a core is left alone, since one thread keeps the core's FMA units busy. If the quota
+    grants fewer CPUs than the affinity mask has cores, or there are more threads than free cores,
+    no instance has cores of its own: the placements then name no cores.
 
     Parameters
     ----------
     machine : Machine
-        What there is.
+        Description of the machine.
     instances, threads : int or None
-        What was asked for; None: what fills the share.
+        Requested numbers; None: as many as fill the share.
     share : int, optional
-        Threads that the process may have, as `process_threads` says; by default what the machine
-        grants.
+        Threads that the process may have, as `process_threads` says; by default as many as the
+        machine grants.
     taken : collection of int, optional
-        CPUs that belong to somebody else.
+        CPUs that other pools hold.
     busy : collection of int, optional
-        CPUs that are used only where all others do not suffice.
+        CPUs that are used only if all others do not suffice.
 
     Returns
     -------
@@ -90,12 +90,12 @@ def split(
 
 
 def unbound(instances: int, threads: int) -> Split:
-    """Instances that the system puts where it likes."""
+    """Instances that the system may run on any core."""
     return Split(threads, (Placement(None, ()),) * instances)
 
 
 def usable_cores(machine: Machine) -> float:
-    """Physical cores that the process may use, no more than the quota pays for."""
+    """Physical cores that the process may use, at most the CPU quota."""
     cores = sum(len(own) for _, own in cores_by_node(machine))
     return cores if machine.quota is None else min(cores, machine.quota)
 
@@ -121,9 +121,9 @@ def _without(cpus: Collection[int], nodes: _Nodes) -> _Nodes:
 def _sizes(
     cores: list[int], instances: int | None, threads: int | None, share: int
 ) -> tuple[int, int]:
-    """How many instances of how many threads, on nodes of so many cores.
+    """Numbers of instances and of threads of each, for the cores of each node.
 
-    A share beyond the cores was asked for by somebody who knows why, and is taken as it is.
+    A share beyond the cores was asked for on purpose, and is taken as it is.
     """
     fits = share <= sum(cores)
     if instances is None:

@@ -16,13 +16,13 @@ class InstanceStatistics:
     Attributes
     ----------
     index : int
-        Of the instance, 0 and up.
+        Index of the instance, from 0.
     served, errors : int
         Requests that were answered with a result, and with an exception.
     replaced : int
         Workers that died and were replaced; 0 in thread mode.
     retried : int
-        How often a request was run again, since its worker had died.
+        Number of times that a request was run again because its worker had died.
     p50, p95 : float or None
         Seconds from `submit` to the answer, waiting included, that 50 and 95 of 100 requests did
         not exceed, among the latest 1024 of this instance; None before the first.

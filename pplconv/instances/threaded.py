@@ -28,13 +28,13 @@ def make_thread_workers(
     ----------
     factory : callable
         Makes a model; called once for each node, in a thread that is bound to the node, as pages
-        lie where they are first written.
+        lie on the node that first writes them.
     placements : sequence of Placement
-        Where each worker runs.
+        Placement of each worker.
     threads : int
         Size of each worker's team.
     check : callable, optional
-        Raises if the model will not do.
+        Raises if the model is unsuitable.
 
     Returns
     -------
@@ -42,7 +42,7 @@ def make_thread_workers(
         Makes the worker of an index, for the calling thread.
     """
     models = {placement.node: _Shared(factory, check) for placement in placements}
-    # Of the code that makes the pool: the instances' threads have a context of their own.
+    # The tolerance of the code that makes the pool: the instances' threads have another context.
     spent = scoped_tolerance()
 
     def make_worker(index: int) -> Worker:
@@ -62,7 +62,7 @@ class ThreadWorker(Worker):
     placement, threads
         As for `make_thread_workers`.
     spent : float or None
-        Tolerance of calls that name none; None for that of the environment.
+        Tolerance of calls without ``tolerance=``; None for the environment's.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class ThreadWorker(Worker):
 
 
 class _Shared:
-    """A model that is made by the first who asks, or its failure."""
+    """A model that is made at the first request for it, or the failure to make it."""
 
     def __init__(
         self, factory: Callable[[], Model], check: Callable[[object], None] | None

@@ -1,15 +1,15 @@
 """Objects from one process to another, through memory.
 
-Each direction has a segment that its sender makes, makes anew when an object does not fit, and
-fills again with the next object, and a mailbox that says where the object lies.  A socket carries
-what memory cannot: descriptors of new segments, and a byte that wakes a sleeping reader. One
+Each direction has a segment and a mailbox. The sender makes the segment, makes it anew when an
+object does not fit, and otherwise reuses it for the next object. The mailbox says where the object
+lies. A socket carries descriptors of new segments, and a byte that wakes a sleeping reader. One
 message is under way at a time: the sender waits for the answer.
 
-A wake-up can take as long as copying a megabyte. So if cores are idle (one end knows and tells the
-other), a reader whose last message came soon watches the mailbox before it sleeps, for twice the
-time of a wake-up: at worst, it uses a processor for half a millisecond after its last message. A
+A wake-up can take as long as copying a megabyte. So a reader whose last message came soon watches
+the mailbox before it sleeps, for twice the time of a wake-up, if cores are idle (one end knows and
+tells the other). At worst, it uses a processor for half a millisecond after its last message. A
 sender announces a message before it copies, so that a sleeping reader is awake when the copy is
-there.
+complete.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SHORTEST_WATCH, _LONGEST_WATCH = 20e-6, 500e-6
 _WAKING = 50e-6
 # Seconds to wait for an announced message: copying a megabyte or two takes as long.
 _WATCH_ANNOUNCED = 250e-6
-# More seconds for each byte that was sent: the other end copies it before it answers.
+# Further seconds to watch for each byte sent: the other end copies it before it answers.
 _COPYING = 100e-12
 
 MAILBOXES = 2 * _mailbox.BYTES
@@ -50,7 +50,7 @@ _KEPT_BY_READER, _WATCH = 1, 2
 # Bytes that go through the socket.
 _WAKE, _SEGMENT = b"\0", b"\1"
 
-# A buffer below this costs less in the pickle than apart from it.
+# A smaller buffer costs less inside the pickle than outside it.
 _INLINE = 16384
 _LEAST = 1 << 16
 # A segment beyond this serves one message: a single large one must not hold memory for good.
@@ -119,7 +119,7 @@ class Channel:
         Raises
         ------
         Exception
-            What the pickling of `obj` raises.
+            Any exception of pickling `obj`.
         MemoryError
             If there is no memory for it.
         """
@@ -159,7 +159,7 @@ class Channel:
         Raises
         ------
         Gone
-            If there is no other end.
+            If the other end is closed or its process has ended.
         """
         assert self._out is not None
         size = self._out.nbytes if self._unsent is not None else 0
@@ -274,7 +274,7 @@ class Channel:
                 self._in = None
 
     def view(self, laid: Laid) -> tuple[object, weakref.ref[Bytes]]:
-        """The received object where it lies, and the reference that `done_with` takes after use."""
+        """The received object in place, and the reference that `done_with` takes after use."""
         assert self._in is not None
         # Arrays on it hold this array, since NumPy sees no array behind it.
         block = np.frombuffer(self._in.data, np.uint8)
@@ -283,9 +283,9 @@ class Channel:
         return unpack(block, laid), weakref.ref(block)
 
     def done_with(self, block: weakref.ref[Bytes]) -> None:
-        """Let the other end write again where a `view` was, unless somebody has kept part of it.
+        """Let the other end reuse the memory of a `view`, unless part of it is still in use.
 
-        Whoever keeps an array keeps the segment; the next message then comes in another one.
+        An array that is kept keeps the segment; the next message then comes in another one.
         """
         assert self._in is not None
         if block() is not None:
@@ -306,6 +306,6 @@ class Channel:
         while self._arrived:
             os.close(self._arrived.pop())
         self._sock.close()
-        # Nobody sends or receives any more; whoever keeps this object keeps no memory by it.
+        # Nothing is sent or received any more, so this object need not keep the memory.
         with suppress(AttributeError):  # closed before
             del self._outbox, self._inbox

@@ -23,19 +23,19 @@ class Worker(ABC):
 
     @abstractmethod
     def run(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-        """Call the model, and wait for what it returns.
+        """Call the model, and wait for its result.
 
         Parameters
         ----------
         args, kwargs : tuple, dict
-            What was submitted.
+            Submitted arguments.
 
         Raises
         ------
         WorkerDied
-            If the worker ended before it answered; it is then asked for nothing but `close`.
+            If the worker ended before it answered; afterwards only `close` is called.
         BaseException
-            What the model raised.
+            Any exception of the model.
         """
 
     @abstractmethod
@@ -53,7 +53,7 @@ class Worker(ABC):
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended already, and could not even begin a request."""
+        """Whether it has already ended, so that it cannot begin a request."""
         return False
 
     @property

@@ -13,7 +13,7 @@ from .worker_placement import Placement
 def bound(placement: Placement) -> AbstractContextManager[Any]:
     """Bind the calling thread, and the teams it leads, to the placement's cores if it names any.
 
-    It is the instance's own, and gets the process's CPUs otherwise.
+    The thread belongs to the instance. If the placement names no cores, it gets the process's CPUs.
     """
     if not placement.cores:
         runtime.spread()

@@ -1,16 +1,16 @@
-"""pplconv in other packages: their operators replaced, their clusters served.
+"""pplconv in other packages: replacements for their operators, and serving on their clusters.
 
-Each module here needs packages that pplconv itself does not, uses nothing of pplconv but its public
-API, and is imported by the user, or by a command, never by pplconv's other rooms:
+Each module here needs packages that pplconv itself does not need, and uses only the public API of
+pplconv. Users or a command import it; no other part of pplconv does:
 
 =================  ===============================================================================
-module             what it is for
+module             purpose
 =================  ===============================================================================
 `torch`            convolutions and linear layers of PyTorch's modules
 `onnx_reference`   operators of the ONNX project's NumPy evaluator, `onnx.reference`
 `dask`             pictures larger than memory, as dask arrays; `tiles`: how they are cut
-`ray_serve`        replicas on a Ray cluster, on packed weights that lie once on each node
+`ray_serve`        replicas on a Ray cluster, with one copy of packed weights on each node
 `asgi`             sessions over HTTP, on Starlette
-`npy`              arrays as ``.npy`` files in memory, from whoever sends them
+`npy`              arrays as ``.npy`` files in memory, also from untrusted senders
 =================  ===============================================================================
 """

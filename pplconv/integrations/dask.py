@@ -16,8 +16,8 @@
     y = map_tiles(make_model, x, layers=[Layer(3, padding=1), Layer(3, stride=2, out_channels=64)])
     y.to_zarr("answer.zarr")
 
-Tiles take along what the layers see beyond them, and have nothing around them at the picture's own
-border, where the layers' own padding is right; see docs/large-images.md.
+A tile includes the pixels around it that the layers see. At the picture's own border it has none,
+since the layers' own padding is right there; see docs/large-images.md.
 """
 
 from __future__ import annotations
@@ -62,24 +62,26 @@ def map_tiles(
     ----------
     make_model : callable
         ``make_model(algorithm=algorithm)`` returns the model: a callable that takes a tile and
-        returns what its layers make of it. It is called once in each worker process, which keeps
-        the model while the answer is computed; the model may be called from many threads at once.
-        What it refers to travels to each worker once: let it load large weights from a file.
+        returns the output of its layers. `make_model` is called once in each worker process, which
+        keeps the model while the answer is computed; the model may be called from many threads at
+        once. Objects that `make_model` refers to are sent to each worker once: let it load large
+        weights from a file.
     x : dask.array.Array, shape (N, C, H, W) or (C, H, W)
         (N, H, W, C) or (H, W, C) for ``layout="NHWC"``. Its chunks along height and width are the
         tiles, moved to multiples of the layers' strides; those smaller than the halo are joined.
         Chunks of channels are joined.
     layers : sequence of Layer or Conv2d
         The layers in order, as far as they see more than one pixel: kernel, stride, padding and
-        dilation. Of branches that meet again, those that reach farthest. Operations on single
-        pixels need no entry. Everything else, such as a mean over the picture, has no tiles.
+        dilation. For branches that meet again, give the branch that reaches farthest. Operations
+        on single pixels need no entry. Other operations, such as a mean over the picture, cannot be
+        computed by tiles.
     algorithm : str, optional
         Passed to `make_model` for its convolutions: with ``"direct"`` and ``"im2col"`` the answer
         has the bits of the whole picture. With ``"auto"`` it may differ in the last ones.
     layout : {"NCHW", "NHWC"}, optional
-        Of `x` and of the answer.
+        Layout of `x` and of the answer.
     dtype : dtype, optional
-        Of the answer; that of `x` by default.
+        Type of the answer; by default the type of `x`.
 
     Returns
     -------
@@ -97,7 +99,7 @@ def map_tiles(
     The order of a sum is chosen for each shape, so tiles by the default ``algorithm="auto"`` may
     differ from the whole picture in the last bits, also with ``tolerance=0``, which only rules
     Winograd out. A named direct algorithm has one order for all shapes. The bits also depend on
-    the instruction set: workers of several kinds of CPUs give those of each one's own
+    the instruction set: workers on different kinds of CPUs may give different bits
     (``PPLCONV_MAX_ISA`` makes them agree).
 
     A worker that dies loses the tiles in progress and those that only it had; dask computes them
@@ -186,7 +188,7 @@ def _channels_of(layers: Sequence[Layer | Conv2d], channels: int) -> int:
 
 @dataclass(frozen=True)
 class _Task:
-    """One tile: what the model makes of it, without what its neighbours have."""
+    """One tile: the model's output, without the outputs that belong to its neighbours."""
 
     rows: Axis
     columns: Axis
@@ -222,7 +224,7 @@ class _Task:
             begin = found.skip if at else 0
             own[axis] = slice(begin, begin + found.outputs[at])
         part = answer[tuple(own)]
-        # A view would keep the halo's outputs in memory, which nobody counts.
+        # A view would keep the halo's outputs in memory, uncounted by dask.
         return answer if part.shape == answer.shape else np.ascontiguousarray(part)
 
 
@@ -242,7 +244,7 @@ def _recipe(make_model: Callable[..., Any], algorithm: str) -> _Recipe:
     except ValueError:  # some C functions have no readable signature
         pass
     payload = cloudpickle.dumps((make_model, algorithm))
-    # What the pickle refers to may change from one call to the next, such as a file of weights.
+    # Things outside the pickle may change between calls, such as a file of weights.
     token = hashlib.sha256(payload).hexdigest()[:16] + uuid.uuid4().hex[:16]
     return _Recipe(token, payload)
 
@@ -274,12 +276,12 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 
 class _Recipe:
-    """How a model is made, and in each process the one that was made.
+    """Recipe of a model, and access to the model that each process has made of it.
 
     Parameters
     ----------
     token : str
-        Of this recipe alone.
+        Identifies this recipe alone.
     payload : bytes
         Pickle of `make_model` and of the algorithm.
     """

@@ -16,7 +16,7 @@ _MOST = 1 << 62
 
 
 def read(body: bytes | bytearray | memoryview) -> NDArray[np.generic]:
-    """Read an array where it lies.
+    """Read an array in place.
 
     Parameters
     ----------
@@ -26,12 +26,13 @@ def read(body: bytes | bytearray | memoryview) -> NDArray[np.generic]:
     Returns
     -------
     ndarray
-        On the memory of `body`, unless its numbers would not be aligned there.
+        An array on the memory of `body`, or a copy if its numbers would not be aligned there.
 
     Raises
     ------
     ValueError
-        If it is no such file, has more or less than its header says, or holds Python objects.
+        If it is no such file, has more or fewer bytes than its header says, or holds Python
+        objects.
     """
     stream = io.BytesIO(memoryview(body)[: 1 << 16])  # a header is at most that long
     try:
@@ -46,7 +47,7 @@ def read(body: bytes | bytearray | memoryview) -> NDArray[np.generic]:
         raise ValueError(f"not a .npy file: {error}") from None
     if dtype.hasobject:
         raise ValueError(f"the .npy file holds Python objects ({dtype}), which are refused")
-    # Python takes True for 1, and has integers that no array's dimension can be.
+    # In Python True equals 1, and integers may be larger than any dimension of an array.
     if any(type(size) is not int or not 0 <= size < _MOST for size in shape):
         raise ValueError("not a .npy file: its shape is none")
     size, begin = math.prod(shape) * dtype.itemsize, stream.tell()
@@ -68,12 +69,12 @@ def write(array: NDArray[np.generic]) -> bytes:
 
 
 def parts(array: NDArray[np.generic]) -> tuple[bytes, memoryview]:
-    """Give the file of an array in two parts, the second of them where the array lies.
+    """Give the file of an array in two parts; the second one is the array's own memory.
 
     Parameters
     ----------
     array : ndarray
-        Of numbers; copied if it is not contiguous.
+        An array of numbers; copied if it is not contiguous.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A model on a Ray cluster: Serve's replicas on packed weights that lie once on each node.
+"""A model on a Ray cluster: Serve's replicas share one copy of packed weights on each node.
 
 ::
 
@@ -14,11 +14,11 @@
     weights = keeper("edges-1", make_model)
     serve.run(deployment(weights, num_replicas=4, num_cpus=2), name="edges")
 
-A replica answers ``POST`` of a ``.npy`` file with one, and arrays from Serve's handles with arrays;
-see docs/ray.md.
+A replica answers a ``POST`` of a ``.npy`` file with a ``.npy`` file, and arrays from Serve's
+handles with arrays; see docs/ray.md.
 
-The weights belong to the keeper, an actor without a driver. Ray drops an object with the process
-that put it: with weights put by the driver that deploys, no replica could start once it has ended.
+The weights belong to the keeper, an actor without a driver. Ray drops an object when the process
+that put it ends: if the deploying driver put the weights, no replica could start after its end.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ from pplconv.sharing import Prepared, prepared
 __all__ = ["Keeper", "deployment", "keeper", "release"]
 
 _NAMESPACE = "pplconv"
-# Larger arguments become objects of whoever starts the actor, and end with it; then the actor could
-# not be started again. Ray's own limit is 100 KiB for all of an argument.
+# Ray stores a larger argument as an object of the process that starts the actor. The object ends
+# with that process, and then the actor could not be restarted. Ray's own limit is 100 KiB for an
+# argument.
 _LARGEST_MAKER = 90_000
-# A keeper that dies between handing a reference out and its use takes the object along.
+# If a keeper dies after it gave a reference and before its use, the object is lost: try again.
 _TRIES = 5
 
 
@@ -61,7 +62,7 @@ class Keeper:
     Attributes
     ----------
     name : str
-        As given.
+        Name of the weights, as given to `keeper`.
     """
 
     name: str
@@ -124,13 +125,13 @@ def keeper(name: str, make_model: Callable[[], Callable[..., Any]]) -> Keeper:
     Parameters
     ----------
     name : str
-        Of the weights, in the whole cluster: other weights get another name, so that replicas of
-        both can live side by side while a deployment is replaced.
+        Name of the weights, in the whole cluster. Give other weights another name, so that
+        replicas of both can live side by side while a deployment is replaced.
     make_model : callable
         Called without arguments, once in each keeper; returns the model: a `Conv2d`, an
         `InferenceSession` or anything that can be pickled and holds some, of a class that every
-        node can import. What they were prepared for (``input_shape=`` or a call) is ready in each
-        replica. `make_model` has to be small, at most 90000 bytes as a pickle: let it load the
+        node can import. Plans that they were prepared for (``input_shape=`` or a call) are ready in
+        each replica. `make_model` has to be small, at most 90000 bytes as a pickle: let it load the
         weights from a file that each node has.
 
     Returns
@@ -151,8 +152,8 @@ def keeper(name: str, make_model: Callable[[], Callable[..., Any]]) -> Keeper:
 
     Notes
     -----
-    Keepers outlive drivers; `release` ends them, and what replicas have mapped stays until they
-    end as well. A keeper that dies is started again by Ray and makes the model anew.
+    Keepers outlive drivers; `release` ends them. Weights that replicas have mapped stay until the
+    replicas end. A keeper that dies is started again by Ray and makes the model anew.
     """
     _check_keeper(name, make_model)
     maker = cloudpickle.dumps(make_model)
@@ -187,8 +188,8 @@ def _check_keeper(name: Any, make_model: Any) -> None:
 def release(name: str) -> None:
     """End all keepers of one name.
 
-    Replicas that run keep what they have mapped, and those that start afterwards start a keeper
-    again. So release a name when no deployment uses it any longer.
+    Running replicas keep the weights that they have mapped. Replicas that start later start a
+    keeper again. So release a name when no deployment uses it any longer.
 
     Parameters
     ----------
@@ -235,7 +236,7 @@ class WeightsKeeper:
                     "that calls keeper"
                 ) from error
             self._references[threads] = ray.put(taken)
-            # The store's copy will do here as well.
+            # Use the store's copy here too, so that the first one can be freed.
             self._model = ray.get(self._references[threads]).model()
         return [self._references[threads]]
 
@@ -292,9 +293,9 @@ def deployment(
     num_replicas : int or "auto", optional
         As of ``serve.deployment``.
     num_cpus : float, optional
-        CPUs of a replica: its team. Ray sets ``OMP_NUM_THREADS`` to them, unless the cluster was
-        started with that set. Threads are bound to no core: Ray only counts CPUs, and several
-        replicas would choose the same ones.
+        CPUs of a replica: its team. Ray sets ``OMP_NUM_THREADS`` to this number, unless the cluster
+        was started with that variable set. Threads are bound to no core: Ray only counts CPUs, and
+        several replicas would choose the same ones.
     max_body : int, optional
         Bytes of a request over HTTP; larger ones get 413.
     **options

@@ -1,11 +1,11 @@
-"""Which input pixels a tile of the output of some layers sees, and how a picture is cut for that.
+"""Input pixels that a tile of the output of some layers sees, and the cutting of a picture.
 
-Along one axis, a stack of layers is a window: output `o` sees the inputs from ``o * step - pad``
-to ``o * step - pad + window - 1``, where `step` is the product of the strides. A tile that begins
-at a multiple of `step` is computed by the layers as the whole picture is, but for outputs near its
-edges: there each layer pads what has pixels in the picture. So a tile takes a *halo*
-along, and such outputs are left out of its result. At the picture's own border a tile has no halo,
-and the layers' own padding is right.
+Along one axis, a stack of layers is a window: output `o` sees the inputs from ``o * step - pad`` to
+``o * step - pad + window - 1``, where `step` is the product of the strides. A tile that begins at a
+multiple of `step` gives the outputs of the whole picture, except near its edges: there each layer
+pads where the picture has pixels. So a tile includes a *halo* of neighbouring pixels, and outputs
+near its edges are left out of its result. At the picture's own border a tile has no halo, and the
+layers' own padding is right.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pplconv import Conv2d
 __all__ = ["Axis", "Cut", "Layer", "axes_of", "cut"]
 
 
-# Taps of a window, of which a Conv2d is made that says what its numbers mean.
+# Most taps of a window. A Conv2d of that size is made to check and complete its numbers.
 LARGEST_KERNEL = 1 << 26
 
 
@@ -108,8 +108,8 @@ class Axis:
         padded = [(at, w.mode) for at, w in enumerate(self.windows) if w.before or w.after]
         least = max(self.before, self.after, 1)
         if any(mode == "reflect" for _, mode in padded):
-            # A mirror image shows as many pixels of the tile as it is wide. They are right only
-            # if they see nothing of the padding at the tile's other end.
+            # A mirror image repeats as many pixels of the tile as it is wide. These are right only
+            # if they do not see the padding at the tile's other end.
             least = max(least, max(pad, behind) + window)
         object.__setattr__(self, "least", least)
         wrapped = [at for at, mode in padded if mode == "circular"]
@@ -117,30 +117,30 @@ class Axis:
 
     @property
     def before(self) -> int:
-        """Pixels before a tile that it takes along: whole steps, or outputs would be others."""
+        """Pixels of the halo before a tile: whole steps, so that outputs stay aligned."""
         return -(-self.pad // self.step) * self.step
 
     @property
     def after(self) -> int:
-        """Pixels behind a tile that it takes along."""
+        """Pixels of the halo behind a tile."""
         return max(0, self.window - self.step - self.pad)
 
     def fits_two(self, first: int, rest: int) -> bool:
-        """Whether an axis, or what is left of it, may be cut into tiles of so many pixels.
+        """Whether an axis, or the rest of it, may be cut into two tiles of these sizes.
 
-        Each gives the other one its halo, and no layer is left with less than it needs: outputs
-        that see padding alone have no pixel in their tile.
+        Each tile must hold the halo of the other, and each layer must get the pixels it needs:
+        outputs that see padding alone have no pixel in their tile.
         """
         if min(first, rest) < self.least:
             return False
         try:
-            # There may be a halo before the first one too; it fits without.
+            # The first tile may have a halo before it too, but must fit without one.
             return min(self.size(first + self.after), self.size(self.before + rest)) > 0
         except ValueError:
             return False
 
     def size(self, pixels: int) -> int:
-        """Give the outputs of so many pixels.
+        """Give the number of outputs of `pixels` pixels.
 
         Raises
         ------
@@ -166,7 +166,7 @@ class Cut:
     Attributes
     ----------
     inputs, outputs : tuple of int
-        Pixels and outputs of each tile that no other one has.
+        Pixels and outputs of each tile, without halo and skipped outputs.
     before, after : int
         The halo between two tiles; none at the ends of the axis.
     skip : int
@@ -181,14 +181,14 @@ class Cut:
 
 
 def cut(axis: Axis, chunks: Sequence[int]) -> Cut:
-    """Cut an axis into tiles, near where it is cut already.
+    """Cut an axis into tiles, near its present cuts.
 
     Parameters
     ----------
     axis : Axis
-        What the layers see.
+        The stack of layers along the axis.
     chunks : sequence of int
-        Sizes of the pieces that there are. Pieces move to whole steps, and those that are smaller
+        Sizes of the present pieces. Pieces move to whole steps, and those that are smaller
         than the halo join their neighbours.
 
     Returns
@@ -234,7 +234,7 @@ def _differences(begins: list[int], end: int) -> tuple[int, ...]:
 
 
 def axes_of(layers: Sequence[Layer | Conv2d]) -> tuple[Axis, Axis]:
-    """Read what a stack of layers does along height and width.
+    """Describe a stack of layers along height and along width.
 
     Raises
     ------
@@ -314,6 +314,6 @@ def _numbers(
             f"layers[{at}].padding is {padding!r}: with stride {stride} it depends on the "
             "picture's size, and would be another one for each tile; say it in numbers"
         )
-    # What is odd goes to the end, but for "same_lower".
+    # The odd pixel goes to the end, except for "same_lower".
     halves = [(total // 2, total - total // 2) for total in reach]
     return [(b, a) for a, b in halves] if padding == "same_lower" else halves

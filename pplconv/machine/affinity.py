@@ -1,7 +1,7 @@
 """Which CPUs this process may run on: its affinity mask, and the cpuset around it.
 
-The kernel keeps a mask inside the cpuset, so the mask alone is the answer, unless OpenMP has bound
-the thread that asks.  The cpuset answers where a sandbox forbids the call.
+The kernel keeps a mask inside the cpuset, so the mask alone is enough, unless OpenMP has bound the
+calling thread. The cpuset is read if a sandbox forbids the call.
 
 Source: Linux documentation, admin-guide/cgroup-v2 and admin-guide/cgroup-v1/cpusets;
 sched_setaffinity(2); proc(5) for ``Cpus_allowed_list``.
@@ -16,7 +16,7 @@ from .cgroups import chains
 from .kernel_files import parse_list, read_list, read_text, under
 from .openmp_places import widened
 
-# The CPUs that a group really has, then those that were asked for it.
+# Files with the CPUs that a group really has, then with the CPUs requested for it.
 _CPUSET_FILES = {
     1: ("cpuset.effective_cpus", "cpuset.cpus"),
     2: ("cpuset.cpus.effective", "cpuset.cpus"),
@@ -24,7 +24,7 @@ _CPUSET_FILES = {
 
 
 def cpuset(root: str) -> tuple[int, ...]:
-    """CPU ids that the control groups allow this process; () if they do not say.
+    """CPU ids that the control groups allow this process; () if unknown.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def cpuset(root: str) -> tuple[int, ...]:
         Ascending.
     """
     for version, directories in chains(root, "cpuset"):
-        # A group without a set of its own has that of the group around it.
+        # A group without a set of its own has the set of the group around it.
         for directory in directories:
             for name in _CPUSET_FILES[version]:
                 cpus = read_list(os.path.join(directory, name))
@@ -47,7 +47,7 @@ def cpuset(root: str) -> tuple[int, ...]:
 
 
 def mask(root: str) -> tuple[int, ...]:
-    """CPU ids that this process may run on; () if nothing tells.
+    """CPU ids that this process may run on; () if unknown.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def mask(root: str) -> tuple[int, ...]:
 
 
 def bound_by_openmp() -> tuple[int, ...]:
-    """CPU ids that OpenMP has left the calling thread; () if it has all that the process has."""
+    """CPU ids to which OpenMP has bound the calling thread; () if it has all of the process's."""
     ask = getattr(os, "sched_getaffinity", None)
     try:
         own = tuple(sorted(ask(0))) if ask is not None else ()

@@ -1,11 +1,12 @@
 """Tile registers (AMX) of x86: whether CPU and system have them, and the permission to use them.
 
-A CPU with the instructions is not enough. Virtual machines announce them without any palette, that
-is without a configuration that LDTILECFG would take (uxlfoundation/oneDNN#5689). And Linux saves
-their 8 KiB only for processes that have asked for it: before that, the first tile instruction ends
-the process. The request is refused by systems that do not know it, by filters of system calls, and
-where a thread has an alternate stack for signals (``sigaltstack``, as Python's ``faulthandler``
-installs) that is too small for what a signal would have to save there. Then there simply are none.
+A CPU with the instructions is not enough. Some virtual machines announce them without any palette,
+that is without a tile configuration that LDTILECFG would accept (uxlfoundation/oneDNN#5689). And
+Linux saves the 8 KiB of tile registers only for processes that have asked for it: before that, the
+first tile instruction ends the process. The request is refused by systems that do not know it, by
+filters of system calls, and if a thread has an alternate stack for signals (``sigaltstack``, as
+Python's ``faulthandler`` installs) that is too small for the registers that a signal would save
+there. Then the machine counts as one without tile registers.
 
 Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18, and
 volume 2, CPUID, leaves 07H, 1DH; Linux documentation, arch/x86/xstate.
@@ -20,10 +21,10 @@ Permit = Callable[[], bool]
 
 # Leaf 7, EDX.
 FEATURES = 1 << 22 | 1 << 24 | 1 << 25  # AMX-BF16, AMX-TILE, AMX-INT8
-# XCR0: the configuration of tiles, and what they hold.
+# XCR0: the tile configuration, and the tile data.
 TILE_STATE = 0b11 << 17
 _PALETTES = 0x1D
-# What kernels are made for: palette 1.
+# The tile configuration that kernels need: palette 1.
 _ROW_BYTES, _TILES, _ROWS = 64, 8, 16
 
 
@@ -43,7 +44,7 @@ def has_tiles(cpuid: Callable[[int, int], tuple[int, int, int, int] | None], xcr
         True for bytes and bfloat16 in palette 1 with eight tiles of 16 rows of 64 bytes.
     """
     last = cpuid(0, 0)
-    # Asked for a leaf above its last one, the CPU would answer with another.
+    # For a leaf above its last one, the CPU would return another leaf.
     if last is None or last[0] < _PALETTES or xcr0 & TILE_STATE != TILE_STATE:
         return False
     if (cpuid(7, 0) or (0,) * 4)[3] & FEATURES != FEATURES:
@@ -56,9 +57,9 @@ def has_tiles(cpuid: Callable[[int, int], tuple[int, int, int, int] | None], xcr
 
 @lru_cache(maxsize=1)
 def permitted() -> bool:
-    """Whether the system lets this process use tile registers: asked once, at the first call.
+    """Whether the system lets this process use tile registers; it is asked once, at the first call.
 
-    What has been refused is not asked for again, since plans must not change while they are used.
+    A refused request is not repeated, since plans must not change while they are used.
     """
     from pplconv import _kernels
 
@@ -66,5 +67,5 @@ def permitted() -> bool:
 
 
 def never() -> bool:
-    """Refuse: a machine that nobody may ask."""
+    """Refuse; for descriptions of machines other than this one."""
     return False

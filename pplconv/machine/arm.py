@@ -1,9 +1,10 @@
 """Arm machines: which cores there are, and which instruction sets may be used.
 
 An instruction set may be used if the system announces its features and every core has them.  A
-system asks one core and may answer for all of them wrongly: the Exynos 9810 announces arithmetic
-in half precision, which its small cores (Cortex-A55) have and its large ones (Exynos-M3) do not,
-so that a program stops whenever it is moved.  Source: TNN's and cpuinfo's lists of denied chips.
+system asks one core only, and its answer may be wrong for the others: the Exynos 9810 announces
+arithmetic in half precision, which its small cores (Cortex-A55) have and its large ones (Exynos-M3)
+do not, so that a program crashes when it is moved.  Source: TNN's and cpuinfo's lists of denied
+chips.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ ISA_FEATURES = {
     "neon32": ("neon", "vfpv4"),
     "half32": ("neon", "vfpv4", "fphp", "asimdhp"),
 }
-"""What each instruction set of the ladders needs."""
+"""Features that each instruction set of the ladders needs."""
 
-# Products by instructions that multiply matrices, of which a few cores do fewer than of others.
+# Kinds of product by instructions that multiply matrices, which some cores start less often than
+# FMAs.
 _BY_MATRIX = {"i8mm": ("s8m", "u8m"), "bf16": ("bf16m",)}
 _OF_V8_0 = frozenset({"asimd", "neon", "vfpv4"})
 _UNKNOWN = ArmCore("")
@@ -38,14 +40,14 @@ Kinds = tuple[tuple[int, tuple[int, ...]], ...]
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """What there is; fields as in `Machine`.
+    """An Arm machine; fields as in `Machine`.
 
     Parameters
     ----------
     identity : Cpu
         Vendor, name and instruction sets.
     features, denied : tuple of str
-        Vector features that may be used; those that are announced and may not.
+        Vector features that may be used; features that are announced but may not be used.
     kinds : tuple of (int, tuple of int)
         MIDR and CPUs of each kind of core, the strongest first.
     core : ArmCore
@@ -62,7 +64,7 @@ class Arm:
     cpu: int | None
 
     def fields(self) -> dict[str, Any]:
-        """What `Machine` says of Arm cores and of no others, by its names."""
+        """The fields that `Machine` has for Arm cores only, by their names there."""
         return {
             "features": self.features,
             "denied": self.denied,
@@ -74,7 +76,7 @@ class Arm:
         }
 
     def _rates(self) -> Iterator[tuple[str, float]]:
-        """Products of vectors a cycle, by instruction set, and by type where those differ."""
+        """Vector products a cycle, by instruction set, and by type if types differ."""
         for isa in self.identity.isas:
             yield isa, 1 if isa == "portable" else self.core.fma
             if isa == "neon":
@@ -93,7 +95,7 @@ def identify(
     ask: Sysctl,
     arch: str = "aarch64",
 ) -> Arm:
-    """Put together what an Arm system says of its cores.
+    """Describe the cores of an Arm system.
 
     Parameters
     ----------
@@ -104,7 +106,7 @@ def identify(
     auxval : callable
         ``getauxval``.
     register : callable
-        MIDR of the core that asks, 0 where it cannot be read.
+        Returns the MIDR of the calling core, 0 if it cannot be read.
     ask : callable
         ``sysctl`` by name.
     arch : {"aarch64", "armv7l"}, optional
@@ -120,7 +122,7 @@ def identify(
     features = tuple(name for name in announced if not lacking or name in _OF_V8_0)
     isas = ("portable", *(isa for isa, need in ISA_FEATURES.items() if set(need) <= {*features}))
     denied = tuple(name for name in announced if name not in features)
-    # The strongest cores do most of the work, so plans are theirs.
+    # The strongest cores do most of the work, so plans are made for them.
     usable = [(value, min(own)) for value, each in kinds if (own := {*each} & {*affinity})]
     if usable:
         value, cpu = usable[0]
@@ -137,7 +139,7 @@ def identify(
 
 
 def _kinds(midrs: dict[int, int]) -> Kinds:
-    """CPUs by the core that they are, whatever its revision; the strongest first."""
+    """CPUs by kind of core, regardless of its revision; the strongest first."""
     groups: dict[tuple[int, int], list[int]] = {}
     for cpu, value in sorted(midrs.items()):
         groups.setdefault((midr.implementer(value), midr.part(value)), []).append(cpu)

@@ -15,8 +15,8 @@ products of narrow types
     FMAs on neoverse-n2, -v1, -v2, -n3 and cortex-a510 (SDOT also on tsv110 and neoverse-n1), the
     last three half as often on ampere1; SMLAL and SMLAL2 half as often, on a64fx as often.
 caches
-    Technical reference manuals of the cores, which allow several sizes of most: a row has that of
-    a well-known product, or the smaller one where products differ.  sysfs comes first.
+    Technical reference manuals of the cores, which allow several sizes for most caches: a row has
+    the size in a well-known product, or the smaller one if products differ. sysfs comes first.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ IMPLEMENTERS = {
 
 @dataclass(frozen=True, slots=True)
 class ArmCore:
-    """Facts of a core that the planner needs and that no system tells.
+    """Properties of a core that the planner needs and that no system reports.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class ArmCore:
     in_order : bool
         Whether instructions execute in the order of the program.
     smlal : float
-        SMLAL that start in a cycle, see `smlal_rate`; 0: as most cores have them.
+        SMLAL that start in a cycle, see `smlal_rate`; 0: as many as on most cores.
     matrix : float
         SMMLA or BFMMLA that start in a cycle; 0: as many as FMAs, or none at all.
     """
@@ -104,8 +104,8 @@ class ArmCore:
         return {level: cache for level, cache in found.items() if cache.bytes}
 
 
-# fmt: off
-# Cores of ARMv7, and one of ARMv8 without AArch64. One FMA a cycle is more than the smallest do.
+# fmt: off Cores of ARMv7, and one of ARMv8 without AArch64. The smallest do less than one FMA a
+# cycle.
 _V7_IN_ORDER = ArmCore("", 1, 8, 0.5, 32, 512, l2_cpus=4, v8_2=False, in_order=True)
 _V7 = ArmCore("", 1, 8, 1, 32, 1024, l2_cpus=4, v8_2=False)
 _A53 = ArmCore("Cortex-A53", 1, 4, 0.5, 32, 512, l2_cpus=4, v8_2=False, in_order=True)
@@ -197,12 +197,12 @@ _CORES = {
 }
 # fmt: on
 
-# Apple's systems name a family, ``hw.cpufamily``, and no register; the large core stands for it.
+# Apple's systems report a family, ``hw.cpufamily``, instead of MIDR; the large core represents it.
 _APPLE_FAMILIES = {0x1B588BB3: _FIRE, 0xDA33D83D: _AVALANCHE}
 
 
 def find(midr: int) -> ArmCore:
-    """Row of a core; its number and middling rates where the table does not have it."""
+    """Row of a core; its number and average rates if the table does not have it."""
     maker, number = registers.implementer(midr), registers.part(midr)
     found = _CORES.get(maker, {}).get(number)
     return found or ArmCore(f"part {number:#05x}")

@@ -1,4 +1,4 @@
-"""Cache sizes: sysfs, else CPUID, else sysctl, else what the core is known for, else defaults.
+"""Cache sizes: sysfs, else CPUID, else sysctl, else the table of Arm cores, else defaults.
 
 Each level is looked up by itself, but if a system describes some caches and no L3, there is none.
 """
@@ -54,8 +54,8 @@ def read(
     ask : callable, optional
         ``sysctl`` by name.
     known : ArmCore, optional
-        A core whose caches are known where the system does not tell: many boards and virtual
-        machines describe none.
+        The core, whose row has caches in case the system does not report them: many boards and
+        virtual machines describe none.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def _from_cpuid(cpuid: Cpuid, online: int) -> tuple[dict[int, CacheLevel], int]:
             line_bytes = (ebx & 0xFFF) + 1
             partitions = (ebx >> 12 & 0x3FF) + 1
             ways = (ebx >> 22) + 1
-            # The CPU counts ids that it reserves, a power of two, rather than CPUs that exist.
+            # The CPU reports reserved ids, a power of two, not the number of CPUs that exist.
             sharers = min((eax >> 14 & 0xFFF) + 1, max(1, online))
             levels[level] = CacheLevel(line_bytes * partitions * ways * (ecx + 1), sharers)
             if level == 1 or not line:
@@ -129,7 +129,7 @@ def _from_cpuid(cpuid: Cpuid, online: int) -> tuple[dict[int, CacheLevel], int]:
 
 
 def _from_sysctl(ask: Sysctl) -> tuple[dict[int, CacheLevel], int]:
-    # Where there are several kinds of cores, the plain names are those of the smallest.
+    # If there are several kinds of cores, the plain names describe the smallest one.
     prefix = "hw.perflevel0." if number(ask, "hw.nperflevels") else "hw."
     sizes = {
         1: (number(ask, f"{prefix}l1dcachesize"), 1),

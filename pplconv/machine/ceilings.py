@@ -1,6 +1,6 @@
-"""The roofs of a roofline, measured when they are asked for: FMA units, and each level of memory.
+"""The roofs of a roofline, measured on request: FMA units, and each level of memory.
 
-Nothing is planned by these figures: they would differ from process to process.
+Plans do not use these figures, which differ from process to process.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from .machine import Machine
 
 # Long enough for a clock read not to count, short enough to fall between two interruptions.
 BURST_SECONDS = 0.003
-# The same of copies, whose threads start later.
+# The same for copies, whose threads start later.
 COPY_SECONDS = 0.004
 _COPIES = 5
-# A cache much larger than this is shared by many virtual machines: what lies there is not near.
+# A cache much larger than this is shared by many virtual machines, so its size does not count.
 LARGEST = 1 << 29
 
 FmaLoop = Callable[[str, str, int], int]
@@ -61,7 +61,7 @@ class Peak:
     _iterations: int = 0
 
     def read(self, bursts: int = 3) -> float:
-        """Run the loop `bursts` times and give the best one (flop/s of the whole team)."""
+        """Run the loop `bursts` times and return the best rate (flop/s of the whole team)."""
         if not self._iterations:
             self._iterations = self._calibrate()
         best = max(self._burst() for _ in range(bursts))
@@ -90,8 +90,8 @@ class Peak:
         spans: list[tuple[float, float, int]] = []
 
         def work() -> None:
-            # Another team-mate may wake late: each runs until all have surely been running, and
-            # only what falls between the first start and the last end is counted.
+            # A thread may wake late, so each runs the loop several times; the rate is counted from
+            # the first start to the last end.
             barrier.wait()
             start = self.now()
             flops = sum(self.loop(self.isa, self.dtype, self._iterations) for _ in range(3))
@@ -109,14 +109,14 @@ class Peak:
 
 
 def working_sets(threads: int, caches: Mapping[int, int], largest: int = LARGEST) -> dict[str, int]:
-    """Choose what the team of `threads` copies, by level: bytes a thread, source and target.
+    """Choose the bytes that each of `threads` copies, source and target together, by level.
 
     Parameters
     ----------
     threads : int
         Size of the team.
     caches : mapping of int to int
-        Size of each level in bytes; levels that are not known lack.
+        Size of each level in bytes; unknown levels are left out.
     largest : int, optional
         Bytes of all arrays together.
     """
@@ -129,7 +129,7 @@ def working_sets(threads: int, caches: Mapping[int, int], largest: int = LARGEST
 
 
 def copy_rate(bytes_each: int, threads: int, now: Callable[[], float] = time.perf_counter) -> float:
-    """Copy in `threads` threads, each its own arrays; give bytes moved a second by all of them.
+    """Copy in `threads` threads, each its own arrays; return the bytes a second of all of them.
 
     A byte copied counts as two moved, one read and one written.
     """
@@ -174,7 +174,7 @@ def _burst(
 
 @dataclass(frozen=True)
 class Ceilings:
-    """What this machine could do at most.
+    """Measured peak rates of this machine.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def measure(isa: str, threads: int, machine: Machine, largest: int = 1 << 28) ->
     threads : int
         Size of the team.
     machine : Machine
-        Whose caches the arrays are fitted to.
+        Its cache sizes determine the sizes of the arrays.
     largest : int, optional
         Bytes that all copied arrays may have together.
 

@@ -1,4 +1,4 @@
-"""Where the control groups around this process are, v1 and v2.
+"""Directories of the control groups around this process, v1 and v2.
 
 Source: Linux documentation, admin-guide/cgroup-v1/cgroups and admin-guide/cgroup-v2; proc(5) for
 ``mountinfo``.
@@ -19,7 +19,7 @@ class Chain(NamedTuple):
     Parameters
     ----------
     version : int
-        1 or 2: which files a group has.
+        1 or 2; it decides which files a group has.
     directories : tuple of str
         The process's own group first, the group at the mount point last.
     """
@@ -34,7 +34,7 @@ class _Mount(NamedTuple):
     point: str
 
 
-# Where the hierarchies are by custom, for systems whose mount table cannot be read.
+# Customary places of the hierarchies, for systems whose mount table cannot be read.
 _CUSTOMARY = {
     "cpu": (
         _Mount(2, "/", "/sys/fs/cgroup"),
@@ -112,8 +112,8 @@ def _upward(root: str, mount: _Mount, group: str) -> tuple[str, ...]:
 def _below(top: str, group: str) -> list[str]:
     """Names that lead from the group `top` to `group`.
 
-    Inside a container the process may be listed by a path that only the host can follow, or by
-    one that leaves the visible part ("/.."): then the mount point itself is its group.
+    Inside a container the process may be listed by a path that only the host can follow, or by a
+    path that leaves the visible part ("/.."). Then the mount point itself is its group.
     """
     prefix = top.rstrip("/")
     if group != prefix and not group.startswith(prefix + "/"):

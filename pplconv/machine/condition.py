@@ -1,6 +1,6 @@
-"""What changes on a machine while others use it: time that is stolen, load, throttling, clocks.
+"""The changing state of a machine: load, stolen time, throttling, clocks.
 
-Unlike a `Machine` it is asked for each time, and nothing is planned by it.
+Unlike a `Machine` it is read anew each time, and plans do not depend on it.
 
 Source: Linux manual, proc(5) for ``stat``, ``loadavg`` and ``status``; Linux documentation,
 admin-guide/cgroup-v2 and scheduler/sched-bwc (``cpu.stat``), admin-guide/pm/cpufreq,
@@ -17,20 +17,20 @@ from dataclasses import dataclass
 from .cgroups import chains
 from .kernel_files import parse_list, read_int, read_text, to_int, under
 
-# Fields of the line "cpu" in /proc/stat, behind its name. What guests take is part of "user".
+# Fields of the line "cpu" in /proc/stat, after its name. "user" includes the time of guests.
 _IDLE, _IOWAIT, _STEAL, _COUNTED = 3, 4, 7, 8
 
 
 @dataclass(frozen=True)
 class Times:
-    """What all CPUs together did since the system began, and how often a quota stopped the process.
+    """Time of all CPUs since the system started, and how often a quota stopped the process.
 
     Parameters
     ----------
     total, idle, stolen : int
-        Ticks; stolen are those in which a virtual machine was ready to run and another one ran.
+        Ticks. In stolen ticks this virtual machine was ready to run while another one ran.
     periods, throttled : int
-        Periods of the control groups' quotas, and those at whose end threads stood still.
+        Periods of the control groups' quotas, and periods at whose end threads were stopped.
     """
 
     total: int = 0
@@ -40,7 +40,7 @@ class Times:
     throttled: int = 0
 
     def since(self, before: Times) -> Times:
-        """What came since `before`."""
+        """The difference from `before`."""
         return Times(
             self.total - before.total, self.idle - before.idle, self.stolen - before.stolen,
             self.periods - before.periods, self.throttled - before.throttled,
@@ -49,7 +49,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Condition:
-    """How a machine is run.
+    """Load and settings of a machine.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Condition:
     governors : tuple of str
         Policies by which the CPUs choose their clocks; () if the system does not tell.
     clock_limit : float or None
-        The lowest clock that a policy allows at most, as a share of what the CPU could have.
+        The lowest of the CPUs' maximum clocks by policy, as a share of the CPU's own maximum.
     huge_pages : str
         ``"always"``, ``"madvise"`` or ``"never"``; "" if the system does not tell.
     memory_nodes : tuple of int
@@ -73,7 +73,7 @@ class Condition:
 
 
 def times(root: str = "/") -> Times:
-    """Read `Times`; what the system does not tell is 0.
+    """Read `Times`; numbers that the system does not report are 0.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def times(root: str = "/") -> Times:
     for _, directories in chains(root, "cpu"):
         for directory in directories:
             found = _statistics(os.path.join(directory, "cpu.stat"))
-            # Of groups in groups, the one that is stopped most often says how often this one is.
+            # Of nested groups, use the group that was throttled most often.
             if found.get("nr_throttled", 0) >= throttled:
                 throttled = found.get("nr_throttled", 0)
                 periods = found.get("nr_periods", periods)

@@ -1,7 +1,7 @@
-"""Which logical CPUs are one core, one package.
+"""Which logical CPUs belong to one core, and to one package.
 
-sysfs tells on Linux.  Without it, /proc/cpuinfo tells on x86. Elsewhere (Windows, macOS) there are
-only counts: such systems give the hardware threads of a core adjacent numbers, and number the cores
+On Linux, sysfs lists them; without sysfs, /proc/cpuinfo does on x86. Other systems (Windows, macOS)
+report only counts; they give the hardware threads of a core adjacent numbers, and number the cores
 with two threads first.
 
 Source: Linux documentation, admin-guide/cputopology.
@@ -31,7 +31,7 @@ class Cores:
 
 
 def online(root: str) -> tuple[int, ...]:
-    """CPU ids that are online, ascending; () if neither sysfs nor /proc tells."""
+    """CPU ids that are online, ascending; () if neither sysfs nor /proc lists them."""
     return read_list(under(root, f"{_CPU_DIR}/online")) or tuple(sorted(_cpuinfo(root)))
 
 
@@ -47,14 +47,14 @@ def read(root: str, cpus: tuple[int, ...], ask: Sysctl, threads_per_core: int) -
     ask : callable
         ``sysctl`` by name.
     threads_per_core : int
-        What CPUID says of a core, 0 if it says nothing: the last resort.
+        Hardware threads of a core by CPUID, 0 if unknown; used as the last resort.
 
     Returns
     -------
     Cores
         Cores and packages hold each of `cpus` once.
     """
-    # The kernel renamed the first of each pair to the second; the first is still there.
+    # The kernel renamed the first file of each pair to the second; the first still exists.
     cores, alone = _grouped(root, cpus, "thread_siblings_list", "core_cpus_list")
     packages, others = _grouped(root, cpus, "core_siblings_list", "package_cpus_list")
     if cores:
@@ -102,7 +102,7 @@ def _cores_elsewhere(
 
 
 def _dealt(cpus: tuple[int, ...], count: int) -> Groups:
-    """`cpus` dealt out to `count` cores; a core each if there is no such number."""
+    """`cpus` divided among `count` cores; a core for each CPU if `count` is not plausible."""
     if not 0 < count < len(cpus):
         return tuple((cpu,) for cpu in cpus)
     each, more = divmod(len(cpus), count)

@@ -1,4 +1,4 @@
-"""Who made the CPU, and which instruction sets the CPU and the system support.
+"""Identity of the CPU, and the instruction sets that the CPU and the system support.
 
 Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, CPUID, and
 volume 1, chapter 13 (XCR0); AMD64 Architecture Programmer's Manual, volume 3, appendix E.
@@ -59,11 +59,10 @@ def is_x86(arch: str) -> bool:
 def leaf(cpuid: Cpuid, number: int, sub: int = 0) -> Registers:
     """Read a CPUID leaf as (eax, ebx, ecx, edx), zeros if the CPU does not have it.
 
-    Asked for a leaf above its last one, an Intel CPU answers with its last one, so the range is
-    checked first.
+    For a leaf above its last one, an Intel CPU returns its last one, so the range is checked first.
     """
     last = cpuid(number & 0x80000000, 0)
-    # Without extended leaves, 0x80000000 itself is out of range and answers with anything.
+    # Without extended leaves, 0x80000000 itself is out of range and may return anything.
     if last is None or not number <= last[0] <= (number & 0x80000000) + 0xFFFF:
         return (0, 0, 0, 0)
     return cpuid(number, sub) or (0, 0, 0, 0)
@@ -77,10 +76,10 @@ def identify(cpuid: Cpuid, xgetbv: Xgetbv, permit: Permit = never) -> Cpu:
     cpuid : callable
         ``cpuid(leaf, subleaf)`` gives (eax, ebx, ecx, edx), or None where there is no CPUID.
     xgetbv : callable
-        ``xgetbv(0)`` gives XCR0 or None; called only where the system has enabled XSAVE, for
-        the instruction faults otherwise.
+        ``xgetbv(0)`` gives XCR0 or None; called only if the system has enabled XSAVE, as the
+        instruction faults otherwise.
     permit : callable, optional
-        ``permit()`` asks the system for tile registers; called only where all else is there.
+        ``permit()`` asks the system for tile registers; called only if all other conditions hold.
 
     Returns
     -------
@@ -98,9 +97,9 @@ def identify(cpuid: Cpuid, xgetbv: Xgetbv, permit: Permit = never) -> Cpu:
 
 
 def announces(cpuid: Cpuid) -> tuple[dict[str, bool], bool]:
-    """Whether CPUID names ``"avx2"`` and ``"avx512"``, and whether the system has enabled XSAVE.
+    """Whether CPUID reports ``"avx2"`` and ``"avx512"``, and if the system has enabled XSAVE.
 
-    That a CPU has instructions does not say that the system saves their registers.
+    A CPU may have instructions whose registers the system does not save.
     """
     features1, (_, ebx, _, _) = leaf(cpuid, 1)[2], leaf(cpuid, 7)
     avx2 = _all(features1, _FMA | _AVX | _F16C) and _all(ebx, _AVX2 | _BMI2)
@@ -126,11 +125,11 @@ def from_cpuinfo(root: str) -> Cpu:
 
 
 def threads_per_core(cpuid: Cpuid) -> int:
-    """Hardware threads of the core that this runs on; 0 if CPUID does not say."""
+    """Hardware threads of the calling core; 0 if CPUID does not report them."""
     _, threads, level, _ = leaf(cpuid, 0xB)
     if level >> 8 & 0xFF == 1:  # the lowest level of the topology: hardware threads
         return threads & 0xFFFF
-    # AMD before Zen 2; leaf 0x8000001E exists where 0x80000001 says so (ECX, bit 22).
+    # AMD before Zen 2; leaf 0x8000001E exists if 0x80000001 says so (ECX, bit 22).
     if leaf(cpuid, 0x80000001)[2] >> 22 & 1:
         return (leaf(cpuid, 0x8000001E)[1] >> 8 & 0xFF) + 1
     return 0
@@ -139,7 +138,7 @@ def threads_per_core(cpuid: Cpuid) -> int:
 def _isas(cpuid: Cpuid, xcr0: int, permit: Permit) -> tuple[str, ...]:
     """Levels that CPU and system have, lowest first; see `pplconv.architecture.LADDERS`.
 
-    Nested, since a compiler that may use AVX-512 may use AVX2 in the same file.
+    Each level includes the lower ones, since a compiler that may use AVX-512 may use AVX2 too.
     """
     highest, _, ecx, _ = leaf(cpuid, 7)
     eax1, _, _, edx1 = leaf(cpuid, 7, 1) if highest else (0, 0, 0, 0)

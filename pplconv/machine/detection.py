@@ -40,11 +40,11 @@ def detect(
         ``xgetbv(index)`` gives an extended control register or None.
     permit : callable, optional
         ``permit()`` asks the system for tile registers (AMX), where the CPU has them. By default
-        the system of this process is asked if `cpuid` is this CPU's; others have none.
+        the system of this process is asked if `cpuid` is not given; else there are none.
     auxval : callable, optional
         ``auxval(type)`` gives a word of the auxiliary vector, 0 where there is none.
     register : callable, optional
-        ``register()`` gives the MIDR of the AArch64 core that asks, 0 where it cannot be read.
+        ``register()`` returns the MIDR of the calling AArch64 core, 0 if it cannot be read.
     affinity : iterable of int, optional
         CPU ids that the process may run on.
     arch : str, optional
@@ -55,8 +55,8 @@ def detect(
     Returns
     -------
     Machine
-        What cannot be read has a default: portable kernels, 32 KiB of L1, 512 KiB of L2, no L3,
-        no quota, one NUMA node.
+        Properties that cannot be read have defaults: portable kernels, 32 KiB of L1, 512 KiB of L2,
+        no L3, no quota, one NUMA node.
     """
     arch = here() if arch is None else arch
     instruction: cpu.Cpuid | None = None

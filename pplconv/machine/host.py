@@ -1,4 +1,4 @@
-"""What psutil answers where a system has neither sysfs nor /proc."""
+"""Answers of psutil, for systems with neither sysfs nor /proc."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def memory() -> int:
 def affinity() -> Iterable[int]:
     """CPU ids that this process may run on; () if psutil cannot tell.
 
-    Where a system has no affinity masks (macOS), psutil has no such method.
+    On systems without affinity masks (macOS), psutil has no such method.
     """
     return _ask(lambda psutil: tuple(psutil.Process().cpu_affinity()), ())
 
 
 def _ask(question: Callable[[Any], _Answer], default: _Answer) -> _Answer:
-    """Answer of `question(psutil)`; `default` where psutil cannot tell."""
+    """Return `question(psutil)`, or `default` if psutil cannot tell."""
     try:
         import psutil
     except (ImportError, NotImplementedError):  # the latter on systems that it does not know

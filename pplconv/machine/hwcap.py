@@ -1,8 +1,8 @@
 """Vector features that an Arm system announces.
 
-They say what CPU *and* system support, like CPUID together with XCR0 on x86, and bear the names
-of Linux's /proc/cpuinfo.  That file itself is not read: below user-mode emulation it shows the
-host.
+These are features that CPU *and* system support, like CPUID together with XCR0 on x86. Their names
+are those in Linux's /proc/cpuinfo. That file itself is not read: under user-mode emulation it
+describes the host.
 
 Source: Linux documentation, arch/arm64/elf_hwcaps, and uapi/asm/hwcap.h of arm64 and arm for the
 bits (a 64-bit kernel announces those of arm to 32-bit programs);
@@ -68,7 +68,7 @@ def read(auxval: Auxval, ask: Sysctl, arch: str = "aarch64") -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        In the order of the bits.  Where nothing tells, ``("asimd",)`` on aarch64.
+        In the order of the bits. If the system reports nothing, ``("asimd",)`` on aarch64.
     """
     if arch == "armv7l":
         word = auxval(_AT_HWCAP)

@@ -1,4 +1,4 @@
-"""Which cores are the small ones, on machines that mix two kinds.
+"""Which cores are efficiency cores, on machines that mix two kinds.
 
 Source: Linux kernel, arch/x86/events/intel (the names of the counters' devices) and
 Documentation/ABI/testing/sysfs-devices-system-cpu (``cpu_capacity``, ``cpuinfo_max_freq``).
@@ -13,9 +13,9 @@ from .sysctl import Sysctl, number
 
 _CPU_DIR = "/sys/devices/system/cpu"
 
-# What counts as small, as a share of the largest.  Capacity is work per time, so less than half is
-# another kind of core.  Clocks differ among equal cores, too, for the best ones turbo higher: only
-# a fifth less is another kind.
+# Limits for efficiency cores, as a share of the largest value. Capacity is work per time, so less
+# than half means another kind of core. Clocks differ among equal cores too, as the best ones turbo
+# higher, so only a fifth less means another kind.
 _SMALL_CAPACITY = 0.5
 _SMALL_CLOCK = 0.8
 
@@ -56,7 +56,7 @@ def efficiency_cores(
 
 
 def _by_counters(root: str) -> set[int]:
-    """Intel: each kind of core has performance counters of its own."""
+    """Intel: each kind of core has its own performance counters."""
     return {
         cpu
         for name in ("cpu_atom", "cpu_lowpower")
@@ -65,7 +65,7 @@ def _by_counters(root: str) -> set[int]:
 
 
 def _by_value(root: str, cores: Sequence[Sequence[int]], name: str, share: float) -> set[int]:
-    """Cores whose value lies below a share of the largest; a core's threads have the same."""
+    """CPUs of cores whose value is below `share` of the largest; a core's threads have the same."""
     values: dict[int, int] = {}
     for at, core in enumerate(cores):
         value = read_int(under(root, f"{_CPU_DIR}/cpu{core[0]}/{name}"))
@@ -77,7 +77,7 @@ def _by_value(root: str, cores: Sequence[Sequence[int]], name: str, share: float
 
 
 def _by_level(cpus: list[int], ask: Sysctl) -> set[int]:
-    """By the levels of macOS, which numbers the CPUs of the lowest first."""
+    """By the levels of macOS, which numbers the CPUs of the lowest level first."""
     levels = number(ask, "hw.nperflevels")
     small = sum(number(ask, f"hw.perflevel{at}.logicalcpu") for at in range(1, min(levels, 8)))
     return set(cpus[:small])

@@ -35,7 +35,7 @@ def read_int(path: str) -> int | None:
 
 
 def to_int(text: str) -> int | None:
-    """Decimal integer in `text`; None if it is not one, or one that no kernel would write."""
+    """Decimal integer in `text`; None if it is not one, or is beyond 64 bits."""
     try:
         number = int(text)
     except ValueError:

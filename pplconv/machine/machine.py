@@ -28,7 +28,7 @@ class CacheLevel:
 
 @dataclass(frozen=True)
 class Machine:
-    """What the planner and the teams need to know of a machine.
+    """The properties of a machine that the planner and the teams need.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Machine:
         CPUID family and model with their extensions added in; of AArch64 implementer and part
         number of MIDR, for the strongest usable core; 0 if unknown.
     isas : tuple of str
-        What CPU and system can execute, of the architecture's ladder, lowest first.
+        Instruction sets of the architecture's ladder that CPU and system can execute, lowest first.
     features : tuple of str
         Vector features of an AArch64 machine that may be used, by the names of Linux's HWCAP, for
         example ``asimddp`` or ``sve``; () elsewhere.

@@ -1,6 +1,6 @@
-"""Main ID registers (MIDR): who made an Arm core, and which one it is.
+"""Main ID registers (MIDR): maker and part number of an Arm core.
 
-Each core has its own, and machines that mix kinds of cores exist, so it is asked for each CPU.
+Each core has its own, and machines may mix kinds of cores, so it is read for each CPU.
 
 Source: Arm Architecture Reference Manual, MIDR_EL1; Linux documentation, arch/arm64/cpu-feature-
 registers (reading the register, which the kernel answers for) and the sysfs ABI
@@ -44,7 +44,7 @@ def read(root: str, cpus: tuple[int, ...], register: Midr) -> dict[int, int]:
     cpus : tuple of int
         CPU ids that are online.
     register : callable
-        The register of the core that asks, 0 where it cannot be read.
+        Returns the register of the calling core, 0 if it cannot be read.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def read(root: str, cpus: tuple[int, ...], register: Midr) -> dict[int, int]:
     """
     found = _sysfs(root, cpus) or _cpuinfo(root, cpus)
     own = register()
-    # Files that do not list the asking core belong to another machine: this one is emulated.
+    # Files that do not list the calling core describe the host of an emulated machine.
     return found if own in (0, *found.values()) else dict.fromkeys(cpus, own)
 
 

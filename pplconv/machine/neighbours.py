@@ -1,7 +1,7 @@
-"""CPUs that threads of this system are bound to: asked for each time, as it changes all the time.
+"""CPUs to which threads of this system are bound; read anew each time, as they change.
 
-Linux tells any process the affinity mask of any thread that it sees, whoever owns it.  What runs in
-other containers is not seen, and neither is anything on systems without such masks.
+Linux reports the affinity mask of any visible thread, whoever owns it. Threads in other containers
+are not visible. Systems without such masks report nothing.
 
 Source: Linux manual, sched_setaffinity(2); proc(5) for ``stat``; ``PF_KTHREAD`` in sched.h.
 """
@@ -21,10 +21,10 @@ _Ask = Callable[[int], Iterable[int]]
 
 
 def bound_cpus(usable: Iterable[int], root: str = "/", ask: _Ask | None = None) -> frozenset[int]:
-    """CPUs of `usable` that threads of any process are bound to.
+    """CPUs of `usable` to which threads of any process are bound.
 
-    A thread counts where its mask holds at most half of `usable`: a wider mask keeps it off some
-    CPUs rather than on some.  Threads of the kernel do not count, since it has some for every CPU.
+    A thread counts if its mask holds at most half of `usable`: a wider mask rather keeps it off
+    some CPUs. Threads of the kernel do not count, since there are some for every CPU.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def bound_cpus(usable: Iterable[int], root: str = "/", ask: _Ask | None = None) 
     root : str, optional
         Directory that holds ``proc``.
     ask : callable, optional
-        Gives the mask of a thread by its number, or raises OSError; the system by default.
+        Returns the mask of a thread by its number, or raises OSError; by default the system's call.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def bound_cpus(usable: Iterable[int], root: str = "/", ask: _Ask | None = None) 
 
 
 def _threads(root: str) -> Iterator[tuple[str, int]]:
-    """The process and the number of each thread that there is."""
+    """Yield the process and the number of each thread."""
     for process in _numbers(under(root, "/proc")):
         for thread in _numbers(under(root, f"/proc/{process}/task")):
             yield process, int(thread)
@@ -70,7 +70,7 @@ def _numbers(folder: str) -> list[str]:
 
 
 def _counts(root: str, process: str) -> bool:
-    """Whether a process is none of the kernel's, and has not ended."""
+    """Whether a process is not the kernel's, and has not ended."""
     fields = read_text(under(root, f"/proc/{process}/stat")).rpartition(")")[2].split()
     try:
         return not int(fields[_FLAGS]) & _KERNEL_THREAD and fields[_STATE] not in "ZX"

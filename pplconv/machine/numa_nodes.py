@@ -34,7 +34,8 @@ def read(root: str, cpus: tuple[int, ...], memory_bytes: int) -> tuple[Node, ...
     Returns
     -------
     tuple of Node
-        A single node has all memory, and also all `cpus` where the system describes none.
+        A single node of unknown memory has all memory; it has all `cpus` if the system describes no
+        node.
     """
     left = set(cpus)
     nodes = []

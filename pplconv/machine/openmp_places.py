@@ -1,9 +1,9 @@
 """CPUs that OpenMP keeps from a thread that it has bound.
 
 With ``OMP_PROC_BIND`` or ``GOMP_CPU_AFFINITY`` set, libgomp binds the thread that loads it to the
-first of its places, before anybody reads the affinity mask.  Its list of places still tells which
-CPUs the process had, or was given by ``OMP_PLACES``.  Only libgomp is asked: other OpenMP libraries
-bind when they start a team, and a question would be the start of one.
+first of its places, before anybody reads the affinity mask.  Its list of places still has the CPUs
+that the process had, or that ``OMP_PLACES`` gave it. Only libgomp is asked: other OpenMP libraries
+bind when they start a team, and asking them would start one.
 
 Source: OpenMP 5.2, 18.3 (places); libgomp manual, ``GOMP_CPU_AFFINITY``.
 """
@@ -35,7 +35,7 @@ def places(root: str = "/") -> list[frozenset[int]]:
     Returns
     -------
     list of frozenset of int
-        Empty where no thread is bound by them.
+        Empty if they bind no thread.
     """
     found: list[frozenset[int]] = []
     paths = _libraries(root)
@@ -56,19 +56,19 @@ def places(root: str = "/") -> list[frozenset[int]]:
 
 
 def widened(mask: Iterable[int], root: str = "/") -> tuple[int, ...]:
-    """Give the CPUs that a thread with this mask would have if OpenMP had not bound it.
+    """Return the CPUs that a thread with this mask would have if OpenMP had not bound it.
 
     Parameters
     ----------
     mask : iterable of int
-        What the thread may run on.
+        CPUs that the thread may run on.
     root : str, optional
         Directory that holds ``proc``.
 
     Returns
     -------
     tuple of int
-        Ascending; those of `mask` if no place of OpenMP explains it.
+        Ascending; the CPUs of `mask` if it is not inside a place of OpenMP.
     """
     cpus = frozenset(mask)
     known = places(root)

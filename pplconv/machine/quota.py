@@ -1,8 +1,8 @@
-"""How much CPU time the control groups around this process grant.
+"""The CPU quota that the control groups around this process set.
 
-A container with 64 CPUs in its affinity mask and a quota of 1.5 is stopped by the kernel for most
-of each period if it starts 64 threads, so the quota bounds a team.  Limits nest: the tightest one
-between the process's own group and the root holds.
+If a container with 64 CPUs in its affinity mask and a quota of 1.5 starts 64 threads, the kernel
+stops it for most of each period; so the quota bounds a team. Limits nest: the tightest limit from
+the process's own group up to the root applies.
 
 Source: Linux documentation, admin-guide/cgroup-v2 (``cpu.max``) and scheduler/sched-bwc
 (``cpu.cfs_quota_us``).

@@ -1,4 +1,4 @@
-"""What macOS answers where Linux has files: `sysctl` by name.
+"""Values of macOS's `sysctl` by name, where Linux has files.
 
 Source: Apple's documentation of ``sysctlbyname``, "Determining system capabilities".
 """
@@ -17,7 +17,7 @@ def sysctl(name: str) -> bytes | None:
 
 
 def number(ask: Sysctl, name: str, *, signed: bool = True) -> int:
-    """Value as an integer, 0 if there is none; so is a negative one, unless it has no sign."""
+    """Value as an integer; 0 if there is none, or if it is signed and negative."""
     raw = ask(name) or b""
     # The same name is 4 bytes wide in one release and 8 in the next.
     return max(0, int.from_bytes(raw, "little", signed=signed)) if len(raw) in (4, 8) else 0

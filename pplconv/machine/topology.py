@@ -1,7 +1,7 @@
 """CPUs of the machine and of this process: affinity, cores, NUMA nodes, memory.
 
-sysfs and /proc come first, since reading them is quicker than importing psutil; sysctl and psutil
-answer where a system has neither.
+sysfs and /proc come first, since reading them is faster than importing psutil; sysctl and psutil
+are for systems with neither.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def read(
     ask : callable, optional
         ``sysctl`` by name.
     threads_per_core : int, optional
-        What CPUID says, for systems that list no cores; 0 if it says nothing.
+        Hardware threads of a core by CPUID, for systems that list no cores; 0 if unknown.
 
     Returns
     -------
@@ -79,11 +79,11 @@ def read(
 
 
 def _within(cpus: tuple[int, ...], online: tuple[int, ...]) -> tuple[int, ...]:
-    """`cpus` that are online; all of them if that leaves none, for then the lists contradict."""
+    """`cpus` that are online; all of them if none is, as the lists then contradict each other."""
     present = set(online)
     return tuple(cpu for cpu in cpus if cpu in present) or cpus
 
 
 def _numbered(mask: tuple[int, ...]) -> tuple[int, ...]:
-    """Ids of all CPUs of a system that lists none: as many as it counts, the mask among them."""
+    """Ids of all CPUs of a system that lists none: 0 to its count, and those of the mask."""
     return tuple(sorted({*mask, *range(os.cpu_count() or 1)}))

@@ -12,7 +12,7 @@ from .cpu import AVX2_STATE, AVX512_STATE, Cpuid, Xgetbv, announces, leaf
 
 
 def withheld(cpuid: Cpuid, xgetbv: Xgetbv, isas: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """Give instruction sets that the CPU has, the machine has not, and why.
+    """Return instruction sets that the CPU has but the machine may not use, and why.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ def withheld(cpuid: Cpuid, xgetbv: Xgetbv, isas: Iterable[str]) -> tuple[tuple[s
     xgetbv : callable
         ``xgetbv(0)`` gives XCR0 or None; called only where the system has enabled XSAVE.
     isas : iterable of str
-        What the machine was found to have.
+        Instruction sets that the machine may use.
 
     Returns
     -------

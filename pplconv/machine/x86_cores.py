@@ -25,10 +25,10 @@ l1d, ways, l2, l3_share
     Where cores share an L3 as a whole (Zen), the share is that of one among all; elsewhere it is
     the slice beside a core.
 l2_read, l2_write, l3_read, memory
-    What one core reached with streaming loads, in bytes a cycle.  Haswell to Cascade Lake, Zen 1
-    and 2: kerncraft's machine files (E5-2695 v3, E5-2697 v4, Gold 6148, Gold 6248, EPYC 7451, EPYC
-    7452; "load", and for writes "update" less the time of its reads) at the clocks they name.  What
-    Zen 4 writes to its L2: AIDA64 on a Ryzen 7600X at its turbo.
+    Rates that one core reached with streaming loads, in bytes a cycle.  Haswell to Cascade Lake,
+    Zen 1 and 2: kerncraft's machine files (E5-2695 v3, E5-2697 v4, Gold 6148, Gold 6248, EPYC 7451,
+    EPYC 7452; "load", and for writes "update" less the time of its reads) at the clocks they name.
+    What Zen 4 writes to its L2: AIDA64 on a Ryzen 7600X at its turbo.
     Memory is nominal: it depends on the machine more than on the core.
 masked256, masked512
     Cycles of a store under a mask, ``vmaskmovps`` of 256 bits and AVX-512's of 512.  Haswell:
@@ -40,11 +40,12 @@ split
     Cycles of a 256-bit store, of 512 bits on Zen 4, that crosses cache lines: AIDA64's tables of
     unaligned VMOVUPS; that of Haswell agrees with A. Ertl, *Cost of unaligned stores*.
 page
-    Cycles of a store that crosses pages: found for no core but those measured.  What lies beyond
-    the page counts even if a mask leaves all of that out.
+    Cycles of a store that crosses pages: known only for measured cores. A store counts as crossing
+    even if its mask leaves out all elements on the second page.
 taken
-    Cycles until a line comes that another core has written: what a team of two loses for each line
-    that both threads store into, by differences of candidates in this project's corpora.
+    Cycles to get a cache line that another core has written: the loss of a team of two for each
+    line that both threads store into, from differences between candidates in this project's
+    corpora.
 words, pairs, bf16
     Ports of the instructions by Agner Fog's tables and uops.info, as the larger share of one
     port; words measured on Zen 3 (2.0), Skylake (1.5), pairs there too (1.0 and 1.0), and of bf16
@@ -67,7 +68,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class X86Core:
-    """Facts of a core that no CPU reports; 0 for what is not known.
+    """Properties of a core that no CPU reports; 0 if unknown.
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ class X86Core:
     split, page : float
         Cycles of a store across lines, and across pages.
     taken : float
-        Cycles until a line comes that another core has written.
+        Cycles to get a cache line that another core has written.
     words256, words512 : float
         ``vpmaddwd`` with the ``vpaddd`` of its product, of such vectors, that start in a cycle.
     pairs256, pairs512 : float
@@ -144,9 +145,9 @@ class Found:
     core : X86Core
         The row.
     products : str
-        Where the core is found; "" if unknown.
+        Products that have the core; "" if unknown.
     exact : bool
-        Whether the row is of this very core, and not of the one that resembles it most.
+        Whether the row is this core's own, not that of the most similar core.
     small : X86Core or None
         The efficiency cores beside it.
     """
@@ -253,8 +254,8 @@ def _one_unit(core: X86Core) -> X86Core:
 
 _ZN, _HYGON = "AuthenticAMD", "HygonGenuine"
 
-# The first range that fits counts, so those with a pattern stand before those without; and variants
-# of a core stand before it, so that the core itself counts as the newest in `nearest`.
+# The first range that fits counts, so ranges with a pattern come before ranges without. Variants of
+# a core come before it, so that `nearest` takes the core itself as the newest.
 _RANGES = (
     *_intel(_HASWELL, "4th Core", 0x3C, 0x45, 0x46),
     *_intel(_HASWELL, "Xeon E v3", 0x3F),
@@ -334,7 +335,7 @@ def cores_of(vendor: str) -> tuple[X86Core, ...]:
 
 
 def find(vendor: str, family: int, model: int, brand: str = "") -> Found | None:
-    """Row of the core that this is; None if there is none.
+    """Row of a CPU's core; None if there is none.
 
     Parameters
     ----------

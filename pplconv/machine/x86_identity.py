@@ -1,4 +1,4 @@
-"""Which row of the table of x86 cores a machine has, and what follows from it."""
+"""The row of a machine in the table of x86 cores, and rates derived from it."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ USUAL_FMAS = {
     "avx512bf16": 0.5,
     "amx": 16,
 }
-"""What plans take for instruction sets that a row does not have.
+"""Rates of instruction sets that a row does not have.
 
 Of AMX, tiles of 16 rows whose products take a cycle a row count as so many vectors each."""
 
 RATED = frozenset(core.isa for core in CORES)
-"""Instruction sets that rows tell cores apart by."""
+"""Instruction sets that distinguish rows of the table."""
 
 NEIGHBOURS = 6
-"""Slices of L3 that a core finds free, where many share it."""
+"""Slices of a shared L3 that one core can count on."""
 
 
 def nearest(vendor: str, isa: str, l1d_bytes: int, l2_bytes: int) -> Found | None:
@@ -69,7 +69,7 @@ def nearest(vendor: str, isa: str, l1d_bytes: int, l2_bytes: int) -> Found | Non
 
 @lru_cache(maxsize=16)
 def x86_core(machine: Machine) -> Found | None:
-    """Row of the cores of a machine, of those that plans are made for.
+    """Row of those cores of a machine that plans are made for.
 
     Parameters
     ----------
@@ -79,8 +79,8 @@ def x86_core(machine: Machine) -> Found | None:
     Returns
     -------
     Found or None
-        None if it is no x86 machine, or has an unknown core without AVX2, or one whose caches
-        nobody could read: without an L3 their sizes may be no more than defaults.
+        None if it is no x86 machine, or has an unknown core without AVX2, or an unknown core
+        without an L3, whose cache sizes may be mere defaults.
     """
     if not is_x86(machine.arch):
         return None
@@ -99,11 +99,11 @@ def x86_core(machine: Machine) -> Found | None:
 
 
 def _renumbered(found: Found, machine: Machine) -> bool:
-    """Whether a hypervisor gives the core the number of another one.
+    """Whether a hypervisor reports the model number of another core.
 
-    A cache then has twice the size that the row says, or half of it, and both are just those of
-    other rows.  Sizes that no core has prove nothing, as hypervisors make those up, too; nor do
-    those of a machine without an L3, which nobody may have read.
+    A cache then has at least twice or at most half the size in the row, and the sizes of L1 and L2
+    are those of another row. Sizes that no core has prove nothing, as hypervisors make up sizes
+    too; nor do sizes of a machine without an L3, which may be defaults.
     """
     sizes = machine.l1d_bytes >> 10, machine.l2_bytes >> 10
     rows = {(core.l1d, core.l2) for core in cores_of(machine.vendor)}
@@ -119,8 +119,8 @@ def _renumbered(found: Found, machine: Machine) -> bool:
 def fma_per_cycle(machine: Machine) -> dict[str, float]:
     """Vector FMAs that one core of a machine starts in a cycle, by instruction set.
 
-    What takes the place of an FMA in products of narrow types counts as one: an instruction that
-    multiplies groups and adds them up, or the two or three that do.
+    In products of narrow types, the one to three instructions that multiply groups of elements and
+    add them up count as one FMA.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def fma_per_cycle(machine: Machine) -> dict[str, float]:
     Returns
     -------
     dict of str to float
-        ``portable`` counts as one: what the compiler makes of it is not known here.
+        ``portable`` counts as one, as the compiler's code is not known here.
     """
     found = x86_core(machine)
     known = _known(found.core) if found else {}
@@ -143,7 +143,7 @@ def fma_per_cycle(machine: Machine) -> dict[str, float]:
 
 
 def _known(core: X86Core) -> dict[str, float]:
-    """Rates of a row, by instruction set; 0 where it has none. Products of bytes are as FMAs."""
+    """Rates of a row by instruction set; 0 if it has none. Products of bytes count as FMAs."""
     return {
         "avx2": core.fma256,
         "avx2/s16": core.words256,
@@ -161,9 +161,10 @@ def _known(core: X86Core) -> dict[str, float]:
 def l3_share(machine: Machine) -> int:
     """Bytes of L3 that a core can count on; 0 where there is none.
 
-    Hypervisors show a few CPUs the whole of a cache whose other cores work for others. What the
-    system reports counts only up to some slices: on a Granite Rapids whose two CPUs were shown 480
-    MiB, one core streamed 64 MiB as L3, and weights of 38 MiB came partly from memory.
+    Hypervisors report the whole cache to a few CPUs, although other cores share it with other
+    machines. So the reported size counts only up to some slices: on a Granite Rapids whose two CPUs
+    were shown 480 MiB, one core streamed 64 MiB as L3, and weights of 38 MiB came partly from
+    memory.
 
     Parameters
     ----------

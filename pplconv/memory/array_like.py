@@ -1,6 +1,6 @@
-"""Lists, tensors of other libraries and exporters of memory, taken as plain ndarrays.
+"""Lists, tensors of other libraries and exporters of memory, converted to plain ndarrays.
 
-Other libraries' errors name neither the argument nor what to do here; those raised here do both.
+Errors of other libraries name neither the argument nor a remedy; errors raised here name both.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import numpy as np
 
 from .dlpack import Bits
 
-# Errors by which objects say that they are no arrays; any other error is passed on.
+# Errors that mean that an object is not an array; any other error is passed on.
 _REFUSALS = (AttributeError, BufferError, RuntimeError, TypeError, ValueError)
-# Types whose objects call nothing that others have defined.
+# Types whose objects run no code that others have defined.
 _QUIET = {type(None), bool, int, float, str, type, np.ndarray, *np.sctypeDict.values()}
 _CPU = 1  # DLPack's number for it
 
 
 def array_of(value: Any, name: str, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any]:
-    """Take anything that NumPy or DLPack (on the CPU) takes.
+    """Return an ndarray from anything that NumPy or DLPack (on the CPU) accepts.
 
     A tensor that records gradients is taken without them. Python numbers, and lists of them, have
     no type of their own.
@@ -28,7 +28,7 @@ def array_of(value: Any, name: str, dtype: np.dtype[Any] | None = None) -> np.nd
     Parameters
     ----------
     value : array_like
-        What the caller gave.
+        The caller's argument.
     name : str
         Of the argument.
     dtype : data-type, optional
@@ -37,8 +37,8 @@ def array_of(value: Any, name: str, dtype: np.dtype[Any] | None = None) -> np.nd
     Returns
     -------
     ndarray
-        Of any dtype and shape, never of a subclass, whose attributes could say something else than
-        the array has; it shares the memory of `value` where that is possible.
+        Of any dtype and shape, never of a subclass, whose attributes could contradict its memory.
+        It shares the memory of `value` if possible.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def array_of(value: Any, name: str, dtype: np.dtype[Any] | None = None) -> np.nd
     detach = getattr(value, "detach", None)
     if getattr(value, "requires_grad", False) and callable(detach):
         value = detach()
-    # An object with both is taken by NumPy's own protocol, which may copy where DLPack may not.
+    # If an object has both, NumPy's own protocol is used, which may copy where DLPack may not.
     if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
         if is_bfloat16(value):
             return _as_bfloat16(value, name)
@@ -59,20 +59,20 @@ def array_of(value: Any, name: str, dtype: np.dtype[Any] | None = None) -> np.nd
     try:
         array = np.asarray(value)
     except _REFUSALS as error:
-        # Tensors of this type have no way to NumPy but this one.
+        # DLPack is the only way from bfloat16 tensors to NumPy.
         if is_bfloat16(value) and hasattr(value, "__dlpack__") and not _misplaced(value, name):
             return _as_bfloat16(value, name)
         kind = ValueError if isinstance(error, ValueError) else TypeError
         raise kind(_advice(value, name) or f"{name} is no array: {error}") from error
     if array.dtype.kind in "iuf" and _holds_python_numbers(value):
-        # The other arrays may have a type that is refused later.
+        # `dtype`, that of the other arrays, may be a type that is refused later.
         known = dtype is not None and (dtype.kind == "f" or dtype.name == "bfloat16")
         array = array.astype(dtype if known else np.float64, copy=False)
     return array
 
 
 def numbers_of(value: Any, name: str) -> np.ndarray[Any, Any]:
-    """Take an array as `array_of` does, but Python's numbers with the type that NumPy gives them.
+    """Take an array as `array_of` does, but let NumPy choose the type of Python's numbers.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def numbers_of(value: Any, name: str) -> np.ndarray[Any, Any]:
 
 
 def _as_bfloat16(value: Any, name: str) -> np.ndarray[Any, Any]:
-    """Take what exports bfloat16 as an array of ml_dtypes' type."""
+    """Convert an exporter of bfloat16 to an array of ml_dtypes' type."""
     dtype = bfloat16_dtype()
     if dtype is None:
         raise TypeError(
@@ -101,7 +101,7 @@ def _as_bfloat16(value: Any, name: str) -> np.ndarray[Any, Any]:
 
 
 def is_bfloat16(value: Any) -> bool:
-    """Whether an array or tensor holds bfloat16, by the name that its type has.
+    """Whether an array or tensor holds bfloat16, by the name of its type.
 
     NumPy has no such type: the package ml_dtypes adds one, and tensors have types of their own.
     """
@@ -109,7 +109,7 @@ def is_bfloat16(value: Any) -> bool:
 
 
 def bfloat16_dtype() -> np.dtype[Any] | None:
-    """Return NumPy's type of bfloat16 arrays, if ml_dtypes is installed, which has it."""
+    """Return NumPy's type of bfloat16 arrays if ml_dtypes, which defines it, is installed."""
     try:
         found = import_module("ml_dtypes")
     except ImportError:
@@ -119,13 +119,13 @@ def bfloat16_dtype() -> np.dtype[Any] | None:
 
 
 def as_bfloat16_bits(value: Any, name: str = "input") -> np.ndarray[Any, Any]:
-    """Take an array or tensor of bfloat16 as the bits of its numbers.
+    """Return the bits of an array or tensor of bfloat16.
 
     Parameters
     ----------
     value : array_like
-        An array of ml_dtypes' type, which refuses the buffer protocol, or what exports bfloat16
-        through DLPack on the CPU.
+        An array of ml_dtypes' type, which refuses the buffer protocol, or an object that exports
+        bfloat16 through DLPack on the CPU.
     name : str
         Of the argument.
 
@@ -153,10 +153,10 @@ def as_bfloat16_bits(value: Any, name: str = "input") -> np.ndarray[Any, Any]:
 
 
 def run_no_code(*values: Any) -> bool:
-    """Whether arguments can be read without a call of methods that others have defined.
+    """Whether arguments can be read without running code that others have defined.
 
-    Other objects may change the arrays of the same call while they are read: what was looked at
-    before, and what shares memory with them, has to be copied then.
+    Other objects may change the arrays of the same call while they are read. Arrays that were
+    checked before, or share memory with them, have to be copied then.
     """
     return all(
         type(value) in _QUIET
@@ -167,15 +167,15 @@ def run_no_code(*values: Any) -> bool:
 
 
 def renewed(given: object, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Take an argument once more, after others were read whose objects may have changed it.
+    """Take an argument once more, as reading other arguments may have changed it.
 
     Parameters
     ----------
     given : object
-        What the caller gave.
+        The caller's argument.
     array : ndarray
-        What `array_of` made of it before. A view of an instance of a subclass does not see when
-        that gets other memory.
+        The result of `array_of` before. If `given` is of a subclass, this is a view, which does not
+        notice if `given` gets other memory.
     """
     return array_of(given, "an argument") if issubclass(type(given), np.ndarray) else array
 
@@ -211,7 +211,7 @@ def _through_dlpack(value: Any, name: str) -> np.ndarray[Any, Any]:
 def _holds_python_numbers(value: Any) -> bool:
     """Whether NumPy made the array from Python's own ints and floats.
 
-    The first element tells for all: NumPy's scalars have their own type, and nobody mixes the two.
+    Only the first element is checked: lists do not mix Python's numbers and NumPy's scalars.
     """
     while type(value) in (list, tuple):
         if not value:
@@ -221,7 +221,7 @@ def _holds_python_numbers(value: Any) -> bool:
 
 
 def _misplaced(value: Any, name: str) -> str | None:
-    """Why there is no memory of a tensor to be read here, and what helps; None if there is."""
+    """Why the memory of a tensor cannot be read here, and a remedy; None if it can."""
     device = getattr(value, "device", None)
     where = getattr(device, "type", "cpu")
     if where == "meta" or getattr(value, "is_meta", False) is True:
@@ -235,7 +235,7 @@ def _misplaced(value: Any, name: str) -> str | None:
 
 
 def _advice(value: Any, name: str) -> str | None:
-    """Why a tensor cannot be an array, and what helps; None if that is not known."""
+    """Why a tensor cannot be an array, and a remedy; None if that is not known."""
     misplaced = _misplaced(value, name)
     if misplaced is not None:
         return misplaced

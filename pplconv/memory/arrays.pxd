@@ -4,7 +4,7 @@ from cpython.buffer cimport PyBuffer_Release
 from libc.stdint cimport int64_t
 
 
-# Without the check for errors, which `hold_bits` makes.
+# Declared without a check for errors, which `hold_bits` makes.
 cdef extern from "Python.h":
     int PyObject_GetBuffer(object array, Py_buffer *buffer, int flags)
 

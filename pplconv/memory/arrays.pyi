@@ -1,4 +1,4 @@
-"""Types of the arrays that lie as kernels like them."""
+"""Types of aligned arrays and of checks of `out`."""
 
 from collections.abc import Sequence
 from typing import Any, SupportsIndex, TypeVar, overload

@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, binding=True
-"""The caller's arrays: taken, checked, and held as plain memory for the length of a call.
+"""The caller's arrays: checked, and held as plain memory for the length of a call.
 
-An array that lies as the kernels read (native, C-contiguous, aligned) is used where it is;
-any other is copied by NumPy. Nothing here knows what a convolution is.
+An array in the layout that kernels read (native byte order, C-contiguous, aligned) is used in
+place; NumPy copies any other. Nothing here knows what a convolution is.
 """
 
 from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE
@@ -37,8 +37,8 @@ cdef dict DTYPE_NAMES = NAMES
 cdef object as_array(object value, str name, object dtype=None):
     """An ndarray from anything that `array_of` takes; Python numbers become `dtype`.
 
-    It may call methods of the caller's objects, which may change arrays: every argument is taken
-    before the first array is held.
+    This may run code of the caller's objects, which may change arrays. So every argument is
+    converted before the first array is held.
     """
     return value if type(value) is ndarray else array_of(value, name, dtype)
 
@@ -58,7 +58,7 @@ cdef int refuse_change(str name) except -1:
 
 
 cdef object as_given(object given, object result, object out):
-    """A result in the namespace of `given`; `out`, the caller's own, stays what it is."""
+    """Return a result in the namespace of `given`, or the caller's own `out` if there is one."""
     if out is not None:
         return out
     if type(given) is ndarray:
@@ -67,7 +67,7 @@ cdef object as_given(object given, object result, object out):
 
 
 cdef bint is_brain(object dtype):
-    """Whether a type of NumPy is that of bfloat16, which ml_dtypes has."""
+    """Whether a NumPy type is the bfloat16 of ml_dtypes."""
     global brain
     if brain is None and dtype.name == "bfloat16":
         brain = bfloat16_dtype()
@@ -75,9 +75,9 @@ cdef bint is_brain(object dtype):
 
 
 cdef int hold_bits(object array, Py_buffer *buffer, int flags) except -1:
-    """Hold memory that was refused: bfloat16, whose type has no place in the buffer protocol.
+    """Hold memory that the buffer protocol refused: bfloat16, for whose type it has no code.
 
-    What was refused for another reason is so again, and the error passed on.
+    Memory that was refused for another reason is refused again, and the error passed on.
     """
     PyErr_Clear()
     if type(array) is ndarray and is_brain(array.dtype):
@@ -147,7 +147,7 @@ cdef int check_operand(object array, str name, tuple shape, object dtype) except
 
 
 cdef bint lies_plain(object array, object dtype, View *view) except -1:
-    """Hold an array's memory if it can be read as it lies: native, contiguous, aligned."""
+    """Hold an array's memory if it can be read in place: native, contiguous, aligned."""
     if type(array) is not ndarray or array.dtype is not dtype:
         return False
     try:
@@ -161,7 +161,7 @@ cdef bint lies_plain(object array, object dtype, View *view) except -1:
 
 
 cdef object hold_plain(object array, object dtype, View *view):
-    """Hold an array's memory, or that of a plain copy; returns whichever it was."""
+    """Hold the memory of an array or, if it is not plain, of a copy; return the held array."""
     if lies_plain(array, dtype, view):
         return array
     array = np.require(array, dtype=dtype, requirements=("C", "A"))
@@ -170,7 +170,7 @@ cdef object hold_plain(object array, object dtype, View *view):
 
 
 cdef int refuse_out(object out, tuple shape, object dtype) except -1:
-    """Say what is wrong with an `out` that cannot be written as it lies."""
+    """Raise an error if an `out` cannot be written in place."""
     if out.dtype != dtype:
         raise TypeError(f"out must be {dtype} in native byte order, got {out.dtype}")
     if out.shape != shape:
@@ -200,7 +200,7 @@ cdef int hold_out(object out, tuple shape, const int64_t *dims, int ndim, object
 
 
 cdef void find_extent(const View *view, uintptr_t *begin, uintptr_t *end) noexcept:
-    """Find the first byte of an array, and the one behind its last."""
+    """Find the first byte of an array, and the first byte after it."""
     cdef uintptr_t span
     cdef int i
     begin[0] = <uintptr_t> view.buffer.buf
@@ -246,9 +246,9 @@ def refuse_overlap(out, **operands):
     Parameters
     ----------
     out : object
-        What the caller gave; other objects than arrays are refused elsewhere.
+        The caller's argument; objects other than arrays are refused elsewhere.
     **operands : object
-        By their names; those that are no arrays share nothing.
+        By their names; objects other than arrays are skipped.
 
     Raises
     ------
@@ -262,12 +262,12 @@ def refuse_overlap(out, **operands):
 
 
 def check_out(out, tuple shape, dtype, **operands):
-    """Check all that an `out` must be.
+    """Check the type, shape, memory layout and overlap of an `out`.
 
     Parameters
     ----------
     out : object
-        What the caller gave.
+        The caller's argument.
     shape : tuple of int
         Of the result.
     dtype : numpy.dtype
@@ -365,7 +365,7 @@ def empty_aligned(shape, dtype=np.float32):
 
 
 cdef const char *address_of(object array, int64_t *size) except? NULL:
-    """Where a contiguous array lies, and its bytes if asked; it stays there while it lives."""
+    """Return the address of a contiguous array, valid while it lives; store its bytes in `size`."""
     cdef View view
     cdef const char *data
     view.held = False

@@ -1,4 +1,4 @@
-"""Types of what goes through DLPack in disguise."""
+"""Types of bfloat16 exported through DLPack as uint16."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""Memory of bfloat16 as DLPack describes it, made into what NumPy takes.
+"""DLPack's bfloat16 tensors, re-typed so that NumPy accepts them.
 
-NumPy refuses the type. Who takes a DLPack capsule owns the description that it holds, so the type
-in it can be changed to the bits of the same size before NumPy sees it.
+NumPy refuses the type. The consumer of a DLPack capsule owns the description inside, so its type
+can be changed to an unsigned integer of the same size before NumPy sees it.
 """
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
@@ -13,7 +13,7 @@ cdef enum:
     BFLOAT = 4
 
 
-# As dlpack.h has them, since its first version.
+# The structs of dlpack.h, the same since its first version.
 cdef struct DataType:
     uint8_t code
     uint8_t bits
@@ -42,14 +42,14 @@ class Bits:
 
     def __init__(self, exporter):
         self.exporter = exporter
-        # What messages say of it.
+        # For error messages.
         self.dtype = getattr(exporter, "dtype", "")
 
     def __dlpack_device__(self):
         return self.exporter.__dlpack_device__()
 
     def __dlpack__(self, **unused):
-        # Without a version: all exporters know that form, and all of them copy for nobody.
+        # Without arguments: every exporter supports this form, and none copies in it.
         capsule = self.exporter.__dlpack__()
         cdef Tensor *tensor = <Tensor *> PyCapsule_GetPointer(capsule, "dltensor")
         if (tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes) != (BFLOAT, 16, 1):

@@ -1,4 +1,4 @@
-"""Types of elements: NumPy's for each of the names that problems and kernels have for them."""
+"""Types of elements: NumPy's type for each name that problems and kernels use."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from ..numerics import TYPES
 from .array_like import bfloat16_dtype
 
 DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(kind.numpy) for name, kind in TYPES.items()}
-# Types of the arrays that `conv2d` and its like take; integers need scales, which they have not.
+# Types of arrays that `conv2d` and similar functions take; integers would need scales.
 NAMES = {DTYPES[name]: name for name in ("f16", "f32", "f64")}
 
 
 def array_dtype(name: str) -> np.dtype[Any]:
     """Return the type of the caller's arrays for one of the names.
 
-    For ``"bf16"`` it is that of ml_dtypes, where that is installed: `DTYPES` has the bits.
+    For ``"bf16"`` it is the type of ml_dtypes if that is installed; `DTYPES` has the type of the
+    bits.
     """
     return (bfloat16_dtype() if name == "bf16" else None) or DTYPES[name]
 

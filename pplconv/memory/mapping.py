@@ -1,7 +1,7 @@
-"""Files as arrays: read where they are touched, and out of the process's memory when let go.
+"""Files as arrays: pages are read when they are touched, and leave memory when they are released.
 
-The pages of a mapped file belong to the system, which reads them again if they are asked for after
-they were let go, or had to make room.
+The system reads pages of a mapped file again if they are touched after they were released or
+evicted.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ __all__ = [
 
 Array = npt.NDArray[Any]
 
-# Rows of about so many bytes are worked on at once.
+# Bytes of the rows that are worked on at once.
 _BLOCK_BYTES = 1 << 20
 
 
 class _Mapping(mmap.mmap):
-    """A mapping of this module's own; another's pages are nobody's to let go.
+    """A mapping made by this module; pages of other mappings are never released.
 
     Attributes
     ----------
     path : Path
         The file.
     state : tuple of int
-        Which file it was, its size and the time of its last change, when it was mapped.
+        Device, inode, size and time of the last change, when it was mapped.
     """
 
     path: Path
@@ -56,7 +56,7 @@ class _Pages(mmap.mmap):
 
 @contextlib.contextmanager
 def memory_errors() -> Iterator[None]:
-    """Raise MemoryError where the system says that there is no memory, as Python itself does.
+    """Raise MemoryError instead of OSError if the system is out of memory, as Python itself does.
 
     Yields
     ------
@@ -81,7 +81,7 @@ def map_file(path: Path) -> npt.NDArray[np.uint8]:
     Returns
     -------
     ndarray of uint8
-        Its bytes, read-only. What cannot be mapped, such as a pipe, is read.
+        Its bytes, read-only. A file that cannot be mapped, such as a pipe, is read.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def map_file(path: Path) -> npt.NDArray[np.uint8]:
     with memory_errors(), path.open("rb") as file:
         try:
             mapping = _Mapping(file.fileno(), 0, access=mmap.ACCESS_READ)
-        # An empty file, or none that has a place on a disk.
+        # An empty file, or one that cannot be mapped.
         except (OSError, ValueError) as error:
             if isinstance(error, OSError) and error.errno == errno.ENOMEM:
                 raise
@@ -104,7 +104,7 @@ def map_file(path: Path) -> npt.NDArray[np.uint8]:
 
 
 def release(array: Array) -> None:
-    """Let go of the pages that an array of a mapped file lies in; other arrays stay as they are.
+    """Release the pages of an array in a mapped file; other arrays stay as they are.
 
     Parameters
     ----------
@@ -119,12 +119,12 @@ def release(array: Array) -> None:
 
 
 def discard(array: Array) -> None:
-    """Give back the memory of an array of `fresh_pages` whose elements nobody wants any more.
+    """Give back the memory of an array of `fresh_pages` whose elements are no longer needed.
 
     Parameters
     ----------
     array : ndarray
-        Such an array, or a part of one; of others nothing happens. Some elements become zero.
+        Such an array, or a part of one; other arrays stay as they are. Some elements become zero.
     """
     pages = _owner_of(array)
     if isinstance(pages, _Pages) and array.size:
@@ -136,8 +136,8 @@ def discard(array: Array) -> None:
 def fresh_pages(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
     """Make an array of zeros whose memory goes back to the system with it.
 
-    Large arrays that live briefly leave gaps in the memory of a process otherwise, of which it
-    gives nothing back.
+    Otherwise, large short-lived arrays leave gaps in the memory of the process, which it does not
+    give back.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def blocks(array: Array) -> Iterator[slice]:
 
 
 def plain(array: Array) -> Array:
-    """Give an array that is C-contiguous and lies where its type should.
+    """Return an array that is C-contiguous and aligned for its type.
 
     Parameters
     ----------
@@ -194,15 +194,15 @@ def plain(array: Array) -> Array:
     Returns
     -------
     ndarray
-        The same, or a copy. Pages of a file are let go as they are copied.
+        The same, or a copy. Pages of a file are released as they are copied.
     """
     if array.flags.c_contiguous and array.flags.aligned:
         return array
     if not array.ndim or array.nbytes < _BLOCK_BYTES:
-        # NumPy would make one dimension of none.
+        # `reshape`, as NumPy would turn no dimensions into one.
         return np.require(array, requirements=("A", "C")).reshape(array.shape)
     copy = fresh_pages(array.shape, array.dtype)
-    # In the order in which the elements lie, so that each page is read once.
+    # Copy in the order of memory, so that each page is read once.
     outermost = max(range(array.ndim), key=lambda axis: abs(array.strides[axis]))
     source, destination = (np.moveaxis(each, outermost, 0) for each in (array, copy))
     for rows in blocks(source):
@@ -217,13 +217,13 @@ def unchanged(array: Array) -> None:
     Parameters
     ----------
     array : ndarray
-        Any array; those that are in memory cannot be refused.
+        Any array; arrays that are not in a mapped file are never refused.
 
     Raises
     ------
     RuntimeError
-        If the file at that place was written to or cut. One that was put in its place is another
-        file, and the mapped one is as it was.
+        If the file was written to or truncated. A new file in its place is no error: the mapped
+        file is unchanged.
     """
     mapping = _owner_of(array)
     if not isinstance(mapping, _Mapping):
@@ -242,7 +242,7 @@ def _state(found: os.stat_result) -> tuple[int, ...]:
 
 
 def _owner_of(array: Array) -> Any:
-    """Whatever has the memory of an array."""
+    """Find the object that owns the memory of an array."""
     owner: Any = array
     while isinstance(owner, np.ndarray):
         owner = owner.base
@@ -250,7 +250,7 @@ def _owner_of(array: Array) -> Any:
 
 
 def _places(array: Array, mapping: mmap.mmap) -> tuple[int, int]:
-    """Bytes of a mapping before the first of an array, and before the one behind its last."""
+    """Offsets in a mapping of the first byte of an array, and of the first byte after it."""
     origin: int = np.frombuffer(mapping, np.uint8).__array_interface__["data"][0]
     start: int = array.__array_interface__["data"][0] - origin
     steps = [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
@@ -259,6 +259,6 @@ def _places(array: Array, mapping: mmap.mmap) -> tuple[int, int]:
 
 
 def _let_go(mapping: mmap.mmap, begin: int, end: int) -> None:
-    # Systems without it keep the pages, which is no more than a pity.
+    # Systems without MADV_DONTNEED keep the pages, which does no harm.
     if end > begin and hasattr(mmap, "MADV_DONTNEED"):
         mapping.madvise(mmap.MADV_DONTNEED, begin, end - begin)

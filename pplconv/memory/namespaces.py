@@ -1,7 +1,7 @@
 """Results in the library that the caller's arrays are from.
 
-The array API has it so, and SciPy and scikit-learn do it: an array of JAX gives an array of JAX.
-No library is imported for it, since one whose arrays arrive here is imported already.
+An input of JAX gives a result of JAX, as the array API, SciPy and scikit-learn have it. No library
+is imported for this: a library whose arrays arrive here is imported already.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 _Result = TypeVar("_Result")
 
-# Errors by which libraries say that they do not take an array by this way.
+# Errors of libraries that do not accept an array in this way.
 _REFUSALS = (AttributeError, BufferError, NotImplementedError, RuntimeError, TypeError, ValueError)
 
 
@@ -23,9 +23,9 @@ def as_given(given: Any, result: _Result, out: Any = None) -> _Result:
     Parameters
     ----------
     given : object
-        What the caller gave as input.
+        The caller's input.
     result : ndarray
-        What was computed: memory of its own, to which nobody else refers, or that of `out`.
+        The computed result: memory of its own, to which nobody else refers, or that of `out`.
     out : object, optional
         The caller's own array, if the result was written to one: that is what is returned.
 

@@ -6,8 +6,7 @@ from libc.stdint cimport int64_t
 cdef class Buffer:
     cdef char *data
     cdef readonly size_t size
-    # The node whose memory it prefers, -1 for none. With a node, the buffer is a mapping of its
-    # own.
+    # The node whose memory it prefers, -1 for none. With a node, the buffer is a separate mapping.
     cdef readonly int node
 
 

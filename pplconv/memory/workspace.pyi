@@ -1,4 +1,4 @@
-"""Types of the borrowed memory; everything but its size, and what tests need, is for C callers."""
+"""Types of the borrowed memory; all but its size and functions for tests is for C callers."""
 
 class Buffer:
     def __new__(cls, size: int) -> Buffer: ...

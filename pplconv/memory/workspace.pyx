@@ -1,12 +1,12 @@
 """Scratch memory and packed weights: aligned, and kept for the next call.
 
-Fresh pages cost a fault each, which for scratch of a megabyte is as much as ten million
-FMAs; so what a call borrows goes back to a small pool. The pool holds few buffers and
-bounded bytes; a buffer is used by one call at a time.
+Fresh pages cost a fault each, which for scratch of a megabyte is as much as ten million FMAs; so
+buffers that a call borrows go back to a small pool. The pool holds few buffers and bounded bytes; a
+buffer is used by one call at a time.
 
-A flag guards the pool; it is held for a few instructions only, and nobody waits for it long: a call
-that does not get it does without the pool. So a child forked while another thread held it (possible
-only without the GIL) computes on, with a new pool.
+A flag guards the pool. It is held for a few instructions only, and a call that does not get it soon
+does without the pool. So a child forked while another thread held it (possible only without the
+GIL) goes on with a new pool.
 
 Under `pplconv.runtime.pin` on a machine of several NUMA nodes, a buffer prefers the memory of
 the caller's node, and serves callers of that node only. It is a mapping of its own, so that the
@@ -92,7 +92,7 @@ cdef enum:
     POOL_BUFFERS = 9
     POOL_BYTES = 1 << 28
 
-# Oldest first, each a reference that the pool owns. The flag guards them.
+# Oldest first; the pool owns a reference to each. Guarded by the flag.
 cdef PyObject *pool[POOL_BUFFERS]
 cdef int pooled = 0
 cdef size_t pool_bytes = 0
@@ -135,7 +135,7 @@ def allocated_bytes():
 
 
 def empty_pool():
-    """For tests: free what waits for the next call."""
+    """For tests: free the buffers in the pool."""
     cdef PyObject *dropped[POOL_BUFFERS]
     cdef int i, count = 0
     if not pplconv_pool_take():
@@ -158,8 +158,8 @@ cdef class Buffer:
             raise MemoryError(f"cannot allocate {size} bytes")
         self.size = <size_t> size
         if self.node >= 0:
-            # A pin has asked the system before. If this is refused all the same, pages come from
-            # the node that touches them first.
+            # The pin has checked that the system permits this. If it is refused all the same, pages
+            # come from the node of the thread that touches them first.
             prefer_node(self.data, self.size if size else 1, self.node)
 
     def __dealloc__(self):
@@ -173,7 +173,7 @@ cdef class Buffer:
 
 
 cdef PyObject *take_out(int at) noexcept:
-    # The flag is held; the reference is the caller's now.
+    # The caller holds the flag, and takes over the reference.
     global pooled, pool_bytes
     cdef PyObject *taken = pool[at]
     cdef int i
@@ -194,7 +194,7 @@ cdef Buffer borrow(int64_t size):
             found = <int64_t> (<Buffer> pool[i]).size
             if found >= size and (<Buffer> pool[i]).node == node and (at < 0 or found < smallest):
                 at, smallest = i, found
-                # The one that came back last is warm, and most programs need only one.
+                # The buffer that came back last is warm, and most programs need only one.
                 if i == pooled - 1:
                     break
         if at >= 0:

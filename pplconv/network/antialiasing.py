@@ -1,7 +1,7 @@
-"""Resize with antialiasing: the filter is as wide as the inputs that an output stands for.
+"""Resize with antialiasing: the filter covers all inputs of an output pixel.
 
 Each step is rounded to single precision, as onnxruntime computes it. ONNX's reference differs from
-it for several words of ``coordinate_transformation_mode``, and at images narrower than the filter.
+it in several ``coordinate_transformation_mode`` values, and for images narrower than the filter.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _SINGLE = np.float32
 _HALF = np.float32(0.5)
 # How far a filter reaches to either side.
 _REACH = {"linear": 1, "cubic": 2}
-# Outputs are made one by one where each has so many times as many taps as there are outputs.
+# Outputs are computed one by one if taps exceed outputs by this factor.
 _FEW = 64
 # Fractional bits of the weights of eight-bit integers.
 _BITS = 22
 
 
 def wide_taps(axis: Axis, attributes: Mapping[str, Any], region: tuple[Any, Any]) -> Taps:
-    """Say what each output of one dimension is made of.
+    """Compute inputs and weights of each output along one dimension.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def wide_taps(axis: Axis, attributes: Mapping[str, Any], region: tuple[Any, Any]
     attributes : mapping
         Of the node; its mode is linear or cubic.
     region : (float, float)
-        The part that ``tf_crop_and_resize`` cuts out, in parts of the whole.
+        Beginning and end of ``tf_crop_and_resize``'s region, as fractions of the input.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def wide_taps(axis: Axis, attributes: Mapping[str, Any], region: tuple[Any, Any]
     last = axis.inputs - 1
     if attributes.get("exclude_outside", 0):
         weights[(at < 0) | (at > last)] = 0
-    # A cumulative sum rounds after each number.
+    # A cumulative sum rounds after each addition, as onnxruntime does.
     total = np.cumsum(weights, 1)[:, -1:]
     at, weights = _clipped(at, weights, last)
     weights = weights * (_SINGLE(1) / np.where(total == 0, _SINGLE(1), total))
@@ -86,13 +86,13 @@ def _cubic(d: Array, a: np.float32) -> Array:
 
 
 def _clipped(at: Array, weights: Array, last: int) -> tuple[Array, Array]:
-    """Give the weights of inputs beyond the border to the border's."""
+    """Add the weights of inputs beyond the border to the border's input."""
     inside = np.clip(at, 0, last).astype(np.int64)
     first = inside[:, :1]
     columns = np.minimum(first + np.arange(at.shape[1]), last)
     folded = np.zeros_like(weights)
     rows, beyond = np.arange(len(at))[:, None], at != inside
-    # From left to right, and what is beyond comes last: each sum is rounded.
+    # From left to right, the inputs beyond the border last: the order decides the rounding.
     for part in (np.where(beyond, 0, weights), np.where(beyond, weights, 0)):
         np.add.at(folded, (rows, inside - first), part)
     return columns, folded
@@ -106,9 +106,9 @@ def filtered(x: Array, axis: int, taps: Taps) -> Array:
     x : ndarray
         The array.
     axis : int
-        Which dimension.
+        Dimension to filter.
     taps : Taps
-        What its outputs are made of.
+        Inputs and weights of its outputs.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def filtered(x: Array, axis: int, taps: Taps) -> Array:
     else:
         for tap in np.flatnonzero(weights.any(0)):
             weight = weights[:, tap].reshape(-1, *(1,) * (x.ndim - 1 - axis))
-            # Zero times infinity is no number; onnxruntime has no tap there.
+            # Zero times infinity would be NaN; onnxruntime has no tap there.
             part = x.take(taps.at[:, tap], axis).astype(work, copy=False)
             sums += np.where(weight == 0, 0, weight * part)
     if bytewise:

@@ -1,7 +1,7 @@
-"""Where values lie in the arena: those that do not live at the same time share memory.
+"""Offsets of values in the arena: values with disjoint lifetimes share memory.
 
-So do the result of an element-wise step and an operand that nobody wants after it: elements are
-read before those of the same place are written.
+The result of an element-wise step may also take the place of an operand that no later step reads:
+each element is read before its place is written.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from ..schedules.elementwise_loops import Elementwise
 from .storage import Buffer, Step, Value
 
 LINE = 64
-# Buffers that follow one another at a power of two would compete for the same sets of a cache.
+# Buffers at distances of a power of two would compete for the same cache sets.
 GAP = 64
 
 
 def lives(steps: Sequence[Step]) -> list[Buffer]:
-    """Find the buffers of the arena, and the steps that they live from and to.
+    """Find the buffers of the arena, with the first and the last step of each.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def lives(steps: Sequence[Step]) -> list[Buffer]:
     Returns
     -------
     list of Buffer
-        Each once, by their first step, without those that take the place of another.
+        Each once, ordered by first step, without buffers that take the place of another.
     """
     found: dict[int, Buffer] = {}
     for index, step in enumerate(steps):
@@ -55,7 +55,7 @@ def lives(steps: Sequence[Step]) -> list[Buffer]:
 
 
 def _replaced(step: Step, result: Value, index: int) -> Buffer | None:
-    """Find a buffer that ends with a step, and whose place the step's result can take."""
+    """Find a buffer that a step reads last and its result can overwrite."""
     buffer = result.buffer
     if not buffer.in_arena or buffer.first != index:
         return None
@@ -78,7 +78,7 @@ def arrange(buffers: Sequence[Buffer]) -> int:
     """Choose the offset of every buffer.
 
     The largest goes first, each to the lowest gap that is free for as long as it lives (greedy by
-    size: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
+    size; Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Batches run in parts: what lies between steps then stays in the caches.
+"""Batches run in parts, so that intermediate results stay in the caches.
 
-A network that computes each image by itself gives the same for a batch and for its parts one after
-the other. The graph says whether it does: the first dimension of every value that follows from an
-input is the batch's, and no operator looks across it.
+A network that treats each image separately gives equal results for a batch and for its parts in
+turn. The graph shows whether it does: the first dimension of every value that depends on an input
+is the batch, and no operator mixes images.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def batched_names(graph: Graph) -> frozenset[str]:
     Returns
     -------
     frozenset of str
-        Empty where the batch is of one image, or the network may look from one image at another.
+        Empty if the batch has one image, or if an operator may mix images.
     """
     sizes = {graph.shapes[name][:1] for name in graph.inputs}
     if len(sizes) != 1:
@@ -51,9 +51,9 @@ def batched_names(graph: Graph) -> frozenset[str]:
 
 
 def _keeps_apart(node: Node, graph: Graph, batched: set[str]) -> bool:
-    """Whether each image of the outputs follows from the same image of the inputs alone."""
+    """Whether each output image depends on the same image of the inputs alone."""
     row = row_of(node.op)
-    # What is element-wise is so in Python, too.
+    # Element-wise operators are element-wise in Python, too.
     known = row.expression is not None or row.is_served(node, graph)
     return known and row.batches(node, graph, batched)
 
@@ -80,10 +80,10 @@ def for_images(graph: Graph, batched: frozenset[str], images: int) -> Graph:
 def images_at_once(
     graph: Graph, items: Sequence[Node | Chain], batched: frozenset[str], cache: int
 ) -> int:
-    """Choose how many images run together: those with the least traffic from memory.
+    """Choose how many images run together, for the least traffic from memory.
 
-    What lives between steps comes from memory as far as it is more than the cache holds; weights do
-    once for all images that run together, unless the cache holds them beside the rest.
+    Intermediate results beyond the cache's size come from memory. Weights come from memory once for
+    all images that run together, unless the cache has room for them, too.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def images_at_once(
     batched : frozenset of str
         As `batched_names` gives it.
     cache : int
-        Bytes that a core can count on, the same for any team, as the choice decides the bits.
+        Bytes of cache of one core: the same for any team, because the choice decides the bits.
 
     Returns
     -------
@@ -121,7 +121,7 @@ def images_at_once(
 def _activations(
     graph: Graph, items: Sequence[Node | Chain], batched: frozenset[str]
 ) -> tuple[int, int]:
-    """Estimate the bytes that live at once at most, and those that are read and written in all."""
+    """Estimate the peak of live bytes, and the total of bytes read and written."""
     place: dict[str, str] = {}
     size: dict[str, int] = {}
     last: dict[str, int] = {}

@@ -1,8 +1,8 @@
-"""Networks of bfloat16 as networks of float32 between inputs and outputs of bfloat16.
+"""Networks of bfloat16, computed in float32 between inputs and outputs of bfloat16.
 
-Each number of bfloat16 is one of float32. So what is computed of them is at least as accurate as
-arithmetic of bfloat16, one operator at a time, and is rounded where it leaves the network, and at
-a Cast to bfloat16 that the model has.
+Each bfloat16 number is a float32 number. So results are at least as accurate as those of operators
+that round to bfloat16 one by one. They are rounded at the outputs of the network, and at the
+model's own Casts to bfloat16.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TYPES = ("dtype", "output_dtype", "softmax_precision", "stash_type", "to")
 
 
 def compute_in_float32(model: ir.Model) -> None:
-    """Make the values of a model that are bfloat16 float32.
+    """Turn the bfloat16 values of a model into float32.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def compute_in_float32(model: ir.Model) -> None:
 
 
 def _has_bfloat16(model: ir.Model) -> bool:
-    # What is computed as bfloat16 follows from one of these.
+    # Every bfloat16 value is computed from one of these.
     values = list(model.graph.inputs)
     for graph in model.graphs():
         values += graph.initializers.values()
@@ -86,7 +86,7 @@ def _cast(source: ir.Value, dtype: ir.DataType, name: str) -> ir.Node:
 
 
 def _round(node: ir.Node) -> None:
-    """Have a Cast round to bfloat16 before what reads float32."""
+    """Make a Cast round to bfloat16, and give its readers float32."""
     result = node.outputs[0]
     source = node.inputs[0]
     assert source is not None and node.graph is not None
@@ -96,7 +96,7 @@ def _round(node: ir.Node) -> None:
 
 
 def _cast_behind(graph: ir.Graph, value: ir.Value) -> None:
-    """Have all that read an input read it as float32."""
+    """Give all readers of an input its values as float32."""
     node = _cast(value, _WIDE, f"{value.name}_float32")
     uses = [use for use in value.uses() if use.node is not node]
     for user, index in uses:
@@ -108,7 +108,7 @@ def _cast_behind(graph: ir.Graph, value: ir.Value) -> None:
 
 
 def _cast_to_output(graph: ir.Graph, value: ir.Value) -> None:
-    """Round what leaves the network."""
+    """Round the outputs of the network."""
     if value.is_graph_input():
         return
     name, at = value.name, list(graph.outputs).index(value)

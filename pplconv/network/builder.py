@@ -1,4 +1,4 @@
-"""What the operators of a network are made with: values, steps, and where results go."""
+"""`Builder`: operators lower nodes with it, to values, steps and destinations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Values(dict[str, Value]):
     Attributes
     ----------
     constants : mapping of str to ndarray
-        What is known beforehand.
+        Arrays known at compilation.
     """
 
     constants: Mapping[str, Array] = {}
@@ -44,14 +44,14 @@ class Values(dict[str, Value]):
 
 @dataclass(frozen=True)
 class Settings:
-    """What plans are made with; see `InferenceSession`.
+    """Settings of plans; see `InferenceSession`.
 
     Parameters
     ----------
     threads : int or None
-        Size of the team; None: what the process has.
+        Size of the team; None: the process's threads.
     tolerance : float
-        Error that plans may spend on speed.
+        Error that plans may trade for speed.
     precision : str
         ``"auto"``, ``"fp32"`` or ``"fp16"``.
     search : str
@@ -59,9 +59,9 @@ class Settings:
     max_workspace : int or None
         Bytes of scratch.
     sparse : bool or str
-        ``"auto"``, or False: weights that are zero are multiplied like all others.
+        ``"auto"``, or False to multiply zero weights like all others.
     max_memory : int or None
-        Bytes that a run may take.
+        Bytes that one run may take.
     """
 
     threads: int | None = None
@@ -77,7 +77,7 @@ class Settings:
         cls, threads: object, tolerance: object, precision: str, search: object,
         max_workspace: object, sparse: object, max_memory: object = None,
     ) -> Settings:  # fmt: skip
-        """Check what a session was given.
+        """Check the arguments of a session.
 
         Raises
         ------
@@ -104,11 +104,11 @@ class Kept(NamedTuple):
     Parameters
     ----------
     constant : ndarray or ScaledTensor
-        What they are of; it keeps its place in memory so.
+        Their constant; the reference keeps its memory in place.
     weight : ndarray or None
-        The weights before packing, contiguous; None if nobody reads them any more.
+        The weights before packing, contiguous; None if no loops read them.
     packed : PackedWeights or buffer
-        Another process's are bytes until a plan asks for them.
+        Those of another process are bytes until a plan asks for them.
     """
 
     constant: Array | ScaledTensor
@@ -118,26 +118,26 @@ class Kept(NamedTuple):
 
 @dataclass
 class Builder:
-    """A program while it is made.
+    """A program under construction.
 
     Parameters
     ----------
     settings : Settings
-        What plans are made with.
+        Settings of its plans.
     isa : str
-        Level of the kernels that are no part of a plan.
+        Instruction set of kernels outside plans.
     packed : dict
         Packed weights that programs of a session share: `Kept`, by constant, part and packing.
     planned : dict
         Plans of convolutions, by problem, algorithm, epilogue and threads.
     progress : callable, optional
-        Gives what the search for a problem's plan reports to, which its text says.
+        Takes a problem's text, and gives the callable that its search reports to.
     used : set
-        Keys of those that this program uses.
+        Keys of the packed weights of this program.
     finite : dict
-        Whether all numbers of a part of a constant are finite.
+        By part of a constant: whether all its numbers are finite.
     zeros : dict
-        How sparse parts of constants are.
+        By part of a constant: how sparse it is.
     """
 
     settings: Settings
@@ -150,15 +150,15 @@ class Builder:
     zeros: dict[Any, Sparsity | None] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     values: Values = field(default_factory=Values)
-    # Images that are computed with their channels in planes.
+    # Names of images that are computed in planes (NCHW).
     planes: frozenset[str] = frozenset()
-    # Copies that lie otherwise, by what they are copies of.
+    # Copies in other layouts, by the value they copy.
     relaid: dict[Any, tuple[Value, Value]] = field(default_factory=dict)
-    # Where results are wanted: parts of joined arrays, and outputs of the network.
+    # Destinations of results: parts of joined arrays, and outputs of the network.
     wanted: dict[str, Value] = field(default_factory=dict)
 
     def new(self, shape: Shape, dtype: np.dtype[Any], order: Sequence[int] | None = None) -> Value:
-        """Make a value of its own memory, without gaps, with dimensions in the given order."""
+        """Make a value with memory of its own, without gaps, its dimensions in the given order."""
         strides = strides_of(shape, dtype.itemsize, order)
         size = dtype.itemsize * int(np.prod(shape, dtype=object))
         return Value(shape, dtype, strides, Buffer(size))
@@ -171,18 +171,18 @@ class Builder:
         order: Sequence[int] | None = None,
         fits: Callable[[Value], bool] = lambda value: True,
     ) -> Value:
-        """Give the value that a step should write: where it is wanted, else one of its own.
+        """Give the value that a step should write: its destination, or a new value.
 
         Parameters
         ----------
         name : str
             Of the result.
         shape, dtype
-            What it is.
+            Shape and type of the result.
         order : sequence of int, optional
-            How it lies if nobody wants it elsewhere.
+            Order of dimensions in memory if the result has no destination.
         fits : callable, optional
-            Whether the step could write a value that lies in a certain way.
+            Whether the step can write a value with the strides of its argument.
         """
         wanted = self.wanted.get(name)
         if wanted is not None and wanted.shape == shape and fits(wanted):
@@ -193,13 +193,13 @@ class Builder:
         """Add a step."""
         step.nodes = [plain_name(name) for name in step.nodes]
         self.steps.append(step)
-        # What was copied of an array before it is written anew is no copy of it any more.
+        # Copies of an array are stale once it is written again.
         written = {id(value.buffer) for value in step.writes}
         for key in [key for key in self.relaid if key[0] in written]:
             del self.relaid[key]
 
     def deliver(self, name: str, value: Value) -> None:
-        """Say what a name stands for from now on; it is copied to where it is wanted."""
+        """Bind a name to a value, and copy the value to its destination if it has one."""
         wanted = self.wanted.get(name)
         if wanted is not None and not wanted.is_same(value):
             self.copy(value, wanted, [name])
@@ -212,12 +212,12 @@ class Builder:
             self.emit(copy_step(source, destination, self.isa, nodes))
 
     def convert(self, source: Value, destination: Value, nodes: list[str]) -> None:
-        """Copy elements to where they are of another type."""
+        """Copy elements to a value of another type."""
         if destination.size:
             self.emit(convert_step(source, destination, self.isa, nodes))
 
     def contiguous(self, value: Value, order: Sequence[int] | None = None) -> Value:
-        """Give the value without gaps in an order of dimensions, copied if need be."""
+        """Give the value without gaps in an order of dimensions; copy it if necessary."""
         if value.lies_as(strides_of(value.shape, value.dtype.itemsize, order)):
             return value
         known = value.constant
@@ -232,11 +232,11 @@ class Builder:
         return self.relaid[key][1]
 
     def order(self, name: str, rank: int) -> Shape:
-        """Dimensions of a result from the outermost to the innermost, where nothing else counts."""
+        """Default order of a result's dimensions, from the outermost to the innermost."""
         return tuple(range(rank)) if rank != 4 or name in self.planes else channels_last(4)
 
     def pixels(self, value: Value) -> Value:
-        """Give images whose channels are neighbours, with any gap between pixels."""
+        """Give images as NHWC, with any distance between pixels."""
         _, c, h, w = value.shape
         e = value.dtype.itemsize
         _, sc, sh, sw = value.strides
@@ -264,12 +264,12 @@ class Builder:
         return self.planned[key]
 
     def least_cycles(self, problem: Any) -> float:
-        """Estimate the best plan's cycles on one thread, with weights that are in no cache."""
+        """Estimate the best plan's cycles on one thread, with weights outside the caches."""
         settings = self.settings
         return planner.least_cycles(problem, settings.tolerance, settings.max_workspace)
 
     def all_finite(self, part: tuple[Any, ...], weight: Array | ScaledTensor) -> bool:
-        """Tell whether a part of a constant has finite numbers only; it is read once.
+        """Tell whether all numbers of a part of a constant are finite; the answer is kept.
 
         Parameters
         ----------
@@ -289,14 +289,14 @@ class Builder:
     def sparsity(
         self, part: tuple[Any, ...], weight: Array | ScaledTensor, groups: int
     ) -> Sparsity | None:
-        """Say how sparse a part of a constant is, for its problem; its zeros are counted once.
+        """Give the sparsity of a part of a constant, for its problem; zeros are counted once.
 
         Parameters
         ----------
         part : (ndarray or ScaledTensor, ...)
             What stands for the constant, and which part.
         weight : ndarray or ScaledTensor
-            The part, (oc, ic / groups, ...). What is zero stays so when weights are scaled.
+            The part, (oc, ic / groups, ...). Scaling keeps zeros.
         groups : int
             Groups of channels.
         """
@@ -317,7 +317,7 @@ class Builder:
         prepared: Prepared,
         weight: Array | ScaledTensor,
     ) -> PackedWeights:
-        """Give the packed weights of a part of a constant: those that are there, or new ones.
+        """Give the packed weights of a part of a constant: kept ones, or new ones.
 
         Parameters
         ----------
@@ -349,10 +349,10 @@ class Builder:
 
 
 def _packed(prepared: Prepared, weight: Array | ScaledTensor) -> PackedWeights:
-    """Pack weights, and keep them only where loops read them too: in their file, if they lie so."""
+    """Pack weights; keep the unpacked ones, in their file if possible, only if loops read them."""
     array = weight.numpy() if isinstance(weight, ScaledTensor) else weight
     numerics = prepared.plan.numerics
-    # Of floating point they come as the arrays do, and packing converts them.
+    # Floating-point weights have the type of the arrays; packing converts them.
     floats = DTYPES[numerics.source].kind == "f"
     array = as_type(array, DTYPES[numerics.source if floats else numerics.weights])
     ready = plain(array)

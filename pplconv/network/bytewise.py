@@ -1,9 +1,9 @@
-"""Chains that make a byte of a byte: 256 results stand for all of them.
+"""Chains that map one byte to one byte, as tables of 256 results.
 
 A chain of element-wise nodes between a DequantizeLinear and a QuantizeLinear is a function of one
-byte, if it reads one array. Its table is what the chain's own loops make of all bytes, so that the
-bits are theirs. Where a product of integers stores what the chain reads, and nobody else reads it,
-the product stores what the table says.
+byte, if it reads one array. The chain's own loops compute its table from all 256 bytes, so the bits
+are equal. If a product of integers stores the chain's input, and nothing else reads that input, the
+product looks its results up in the table before it stores them.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ _PRODUCTS = ("pplconv.QuantizedConv", "pplconv.QuantizedLinear")
 
 
 def table_of(chain: Chain, graph: Graph, isa: str) -> Array | None:
-    """Give what a chain makes of each byte, by its number as uint8.
+    """Give a chain's result for each byte, indexed by the byte as uint8.
 
     Parameters
     ----------
     chain : Chain
     graph : Graph
-        That it is of.
+        Graph of the chain.
     isa : str
-        Level of the kernels that compute it.
+        Instruction set of the kernels that compute the table.
 
     Returns
     -------
     ndarray of 256 bytes or None
-        None if it is more than a function of one array of bytes.
+        None if it is not a function of one array of bytes.
     """
     program = written(chain, graph)
     name = _source(chain, program, graph)
@@ -53,7 +53,7 @@ def table_of(chain: Chain, graph: Graph, isa: str) -> Array | None:
 
 
 def _source(chain: Chain, program: Written, graph: Graph) -> str | None:
-    """Name of the bytes that a chain is a function of, one by one; None if it is something else."""
+    """Name of the one array of bytes that a chain maps element by element, or None."""
     names = {name for name, *_ in program.inputs}
     if program.stored is None or len(names) != 1 or not all(p for *_, p in program.inputs):
         return None
@@ -83,16 +83,16 @@ def _computed(program: Written, x: Array, dtype: np.dtype[np.generic], isa: str)
 
 
 def with_tables(items: Sequence[Node | Chain], graph: Graph, isa: str) -> list[Node | Chain]:
-    """Join chains of bytes to the products whose stores they follow.
+    """Merge chains of bytes into the products whose results they read.
 
     Parameters
     ----------
     items : sequence of Node or Chain
         In an order in which they can run.
     graph : Graph
-        That they are of.
+        Their graph.
     isa : str
-        Level of the kernels that compute tables.
+        Instruction set of the kernels that compute tables.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def with_tables(items: Sequence[Node | Chain], graph: Graph, isa: str) -> list[N
 
 
 def _may_join(name: str, chain: Chain, graph: Graph) -> bool:
-    """Whether a chain alone reads a value, and gives bytes of the same type."""
+    """Whether only this chain reads a value, and its result has the same type."""
     readers = graph.users.get(name, [])
     return (
         name not in graph.outputs

@@ -1,4 +1,4 @@
-"""`quantize_model`: a network of float32 as one of integers, by samples of its inputs."""
+"""`quantize_model`: turn a float32 network into an integer one, from samples of its inputs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from .values import constant
 __all__ = ["quantize_model"]
 
 Array = npt.NDArray[Any]
-# What onnxruntime and others read; nothing newer is needed.
+# onnxruntime and other engines read this version; nothing newer is needed.
 _IR_VERSION = 10
-# Most that a bias may be in units of the products of scales, with room for the sums beside it.
+# Largest bias, in units of the products of scales: it leaves room for the sums.
 _MOST_UNITS = 1 << 28
 
 
@@ -45,16 +45,16 @@ def quantize_model(
     model : str, path, bytes-like or onnx.ModelProto
         A network of float32, as for `pplconv.InferenceSession`.
     samples : iterable
-        Inputs as they will come: mappings of names to arrays, or arrays where there is one input.
+        Typical inputs: mappings of names to arrays, or arrays if there is one input.
         They are run through the network one by one.
     method : {"minmax", "percentile", "mse"}, optional
-        What the integers cover, as in `pplconv.quant.observe`.
+        How ranges are chosen, as in `pplconv.quant.observe`.
     percentile : float, optional
         As in `pplconv.quant.observe`.
     keep : collection of str, optional
-        Names of nodes, or of their outputs, that go on computing float32.
+        Names of nodes, or of their outputs, that stay in float32.
     threads : int, optional
-        Team that the samples are run by.
+        Size of the team that runs the samples.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def _observe(
     samples: Iterable[Any],
     threads: int | None,
 ) -> None:
-    """Run the samples, and show each observer the values that have its scale."""
+    """Run the samples, and give each observer the values that share its scale."""
     watched = model.clone()
     made = {v.name: v for node in watched.graph for v in node.outputs}
     given = {value.name for value in watched.graph.outputs}
@@ -144,7 +144,7 @@ def _feed(session: InferenceSession, sample: Any) -> Mapping[str, Any]:
 
 
 class _Writer:
-    """The graph while pairs are put in."""
+    """A graph under quantization: inserts pairs of QuantizeLinear and DequantizeLinear."""
 
     def __init__(
         self, graph: ir.Graph, choice: Choice, parameters: Mapping[ir.Value, tuple[Any, Any]]
@@ -156,14 +156,14 @@ class _Writer:
         self.weights: dict[Any, ir.Value] = {}
 
     def write(self) -> None:
-        """Put a pair behind each value, and integers in the place of weights."""
+        """Insert a pair after each value, and replace weights by integers."""
         for value in list(self.choice.values):
             self.pair(value)
         for node, axis in self.choice.products.items():
             self.operands(node, axis)
 
     def pair(self, value: ir.Value) -> None:
-        """Have those that read integers read a value as it is quantized and dequantized."""
+        """Redirect integer readers of a value to its quantized and dequantized copy."""
         readers = [
             (node, port) for node, port in value.uses() if self.choice.reads_integers(node, value)
         ]
@@ -179,7 +179,7 @@ class _Writer:
         self.graph.extend([quantize, dequantize])
 
     def both(self, first: ir.Value) -> list[ir.Value]:
-        """Give scale and zero point that values share."""
+        """Give the scale and zero point that values share."""
         return [
             self.constant((first, what), f"{first.name}_{what}", np.asarray(number))
             for what, number in zip(("scale", "zero_point"), self.parameters[first], strict=True)
@@ -221,14 +221,14 @@ class _Writer:
         units32 = np.asarray(np.float32(x_scale) * scale)
         if node.op_type == "Gemm":
             node.attributes["beta"] = ir.AttrFloat32("beta", 1.0)
-        # The same bias may be multiplied by other factors.
+        # Another product may scale the same bias by other factors.
         own = bias, rounded.tobytes(), units32.tobytes()
         node.replace_input_with(
             2, self.dequantized(own, str(bias.name), rounded.astype(np.int32), units32, 0)
         )
 
     def origin(self, value: ir.Value) -> ir.Value:
-        """Give the value that a product reads the integers of."""
+        """Give the dequantized value that a product reads."""
         dequantize = value.producer()
         assert dequantize is not None and dequantize.inputs[0] is not None
         quantize = dequantize.inputs[0].producer()
@@ -238,7 +238,7 @@ class _Writer:
     def dequantized(
         self, key: Any, name: str, integers: Array, scale: Array, axis: int
     ) -> ir.Value:
-        """Give constants as numbers that integers stand for; each key has one such node."""
+        """Give a DequantizeLinear of integer constants; one node for each key."""
         if key not in self.weights:
             zeros = np.zeros(scale.shape, integers.dtype)
             inputs = [
@@ -255,7 +255,7 @@ class _Writer:
         return self.weights[key]
 
     def unused(self, name: str) -> str:
-        """Give a name that nothing has."""
+        """Give an unused name."""
         unique, count = name, 0
         while unique in self.names:
             count += 1
@@ -265,7 +265,7 @@ class _Writer:
 
 
 def _columns(node: ir.Node, bias: Array, channels: int) -> Array | None:
-    """Give a bias as one number for each output channel; None if it differs between rows."""
+    """Give a bias as one number for each output channel; None if rows have different biases."""
     numbers = bias.astype(np.float64)
     if node.op_type == "Gemm":
         numbers = numbers * node.attributes.get_float("beta", 1.0)

@@ -1,6 +1,6 @@
-"""Affine maps of channels, and the weights of a convolution with one taken in.
+"""Affine maps of channels, and their merging into the weights of a convolution.
 
-The sums are made in float64, and rounded once to the type of the weights.
+Sums are computed in float64, and rounded once to the type of the weights.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Affine(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """The constants of a convolution; the weights are read only where they are needed."""
+    """The constants of a convolution; the weights are read only when needed."""
 
     tensor: ir.TensorProtocol
     bias: npt.NDArray[np.generic] | None
@@ -74,7 +74,7 @@ class Weights(NamedTuple):
 
 
 class Scaled(NamedTuple):
-    """Weights and bias with an affine map taken in."""
+    """Weights and bias after an affine map was merged into them."""
 
     tensor: ir.TensorProtocol
     bias: npt.NDArray[Any]
@@ -111,21 +111,21 @@ def weights_of(node: ir.Node) -> Weights | None:
 
 
 def affine_of(operator: str, c: Numbers, *, first: bool) -> Affine | None:
-    """Give what an operator with one constant operand does to the other.
+    """Give the affine map of an operator with one constant operand.
 
     Parameters
     ----------
     operator : str
         ``Add``, ``Sub``, ``Mul`` or ``Div``.
     c : array
-        The constant, a number a channel.
+        The constant, one number a channel.
     first : bool
         Whether the constant is the first operand.
 
     Returns
     -------
     Affine or None
-        None where it is not affine.
+        None if the operator is not affine in the other operand.
     """
     one, zero = np.ones_like(c), np.zeros_like(c)
     if operator == "Add":
@@ -140,7 +140,7 @@ def affine_of(operator: str, c: Numbers, *, first: bool) -> Affine | None:
 
 
 def batch_normalization(node: ir.Node) -> Affine | None:
-    """Give what a BatchNormalization does to each channel, in inference.
+    """Give the affine map of a BatchNormalization in inference.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def batch_normalization(node: ir.Node) -> Affine | None:
     Returns
     -------
     Affine or None
-        None in training, or where its constants are not constant.
+        None in training, or if an operand is not constant.
     """
     if attribute_int(node, "training_mode", 0):
         return None
@@ -195,7 +195,7 @@ def after(weights: Weights, affine: Affine) -> Scaled | None:
     Parameters
     ----------
     weights : Weights
-        Those of the convolution alone.
+        Constants of the convolution alone.
     affine : Affine
         The map, of the output's channels.
 
@@ -217,7 +217,7 @@ def before(weights: Weights, affine: Affine) -> Scaled | None:
     Parameters
     ----------
     weights : Weights
-        Those of the convolution alone.
+        Constants of the convolution alone.
     affine : Affine
         The map, of the input's channels.
 
@@ -263,7 +263,7 @@ def rebuilt(op: Any, node: ir.Node, x: ir.Value, new: Scaled) -> Any:
     Parameters
     ----------
     op : builder
-        What onnxscript gives to a rule.
+        The builder that onnxscript passes to a rule.
     node : ir.Node
         The convolution so far.
     x : ir.Value

@@ -1,4 +1,4 @@
-"""Contradictions of what has a number for each channel, column or gate."""
+"""Checks of operands with one number for each channel, column or gate."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .values import Shapes, attribute_int, attribute_string, axis_of, broadcasts
 
 __all__ = ["CHANNEL_CHECKS"]
 
-# Matrices of weights that each direction has, in a row.
+# Weight matrices of each direction, stacked.
 _GATES = {"GRU": 3, "LSTM": 4, "RNN": 1}
 
 
 def _of_channels(node: ir.Node, shapes: Shapes) -> str | None:
-    """BatchNormalization and InstanceNormalization: one number a channel, whose number x says."""
+    """BatchNormalization and InstanceNormalization: as many numbers as x has channels."""
     x = shapes[0]
     given = [(value, shape) for value, shape in zip(node.inputs, shapes, strict=False)][1:]
     known = [shape for _, shape in given if shape is not None]
@@ -52,7 +52,7 @@ def _of_layer(node: ir.Node, shapes: Shapes) -> str | None:
 
 
 def _of_sequence(node: ir.Node, shapes: Shapes) -> str | None:
-    """Compare the operands of a recurrent node; None is left out, or not known yet."""
+    """Compare the operands of a recurrent node; None: left out, or not known yet."""
     x, w, r, bias, lengths, hidden, cell, peepholes = shapes[:8]
     direction = attribute_string(node, "direction", "forward")
     if direction not in ("forward", "reverse", "bidirectional"):
@@ -165,4 +165,4 @@ CHANNEL_CHECKS: dict[str, Callable[[ir.Node, Shapes], str | None]] = {
     "GroupNormalization": _of_groups,
     "LayerNormalization": _of_layer,
 }
-"""What is wrong with operands that follow the channels of others, by operator."""
+"""By operator: the check of operands that depend on the channels of others."""

@@ -1,7 +1,7 @@
-"""Checks of a model as it was parsed, before anything is built of it.
+"""Checks of a parsed model, before anything is built from it.
 
-Nothing here asks for memory by a size that the file only claims: sizes are Python integers, and are
-compared with the bytes that are there.
+No check allocates memory of a size that the file claims: sizes are Python integers, and are
+compared with the bytes present.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .texts import printable
 
 __all__ = ["MAX_DEPTH", "MAX_NODES", "OLDEST_OPSET", "check_model"]
 
-# The files that PyTorch is tested with are of this one.
+# The opset of the files that PyTorch is tested with.
 OLDEST_OPSET = 6
 MAX_DEPTH = 16
 """Deepest nesting of subgraphs, and longest chain of local functions."""
@@ -23,7 +23,7 @@ MAX_NODES = 200_000
 """Most nodes of a model, its local functions inlined."""
 
 _STANDARD = ("", "ai.onnx")
-# ONNX's checker refuses them from one opset on, below the other; files have them.
+# ONNX's checker refuses these operators from the first opset to the second; real files have them.
 _WITHDRAWN = {"GroupNormalization": (18, 21)}
 
 
@@ -33,7 +33,7 @@ def check_model(model: onnx.ModelProto) -> None:
     Parameters
     ----------
     model : onnx.ModelProto
-        A model as it was parsed.
+        A parsed model.
 
     Raises
     ------
@@ -109,7 +109,7 @@ _Functions = Mapping[tuple[str, str, str], onnx.FunctionProto]
 
 
 def _inlined_size(model: onnx.ModelProto, functions: _Functions) -> int:
-    """Count the nodes that are left when all functions are inlined."""
+    """Count the nodes after all functions are inlined."""
     sizes: dict[tuple[str, str, str], int] = {}
     open_calls: list[tuple[str, str, str]] = []
 
@@ -193,7 +193,7 @@ def _check_body(
         used = set(filter(None, node.input))
         for graph in subgraphs(node):
             used |= _free_names(graph)
-        # A difference from all producers would go through all of them, for each node.
+        # A set difference would visit all producers for each node.
         missing = {name for name in used if name not in known and name not in producers}
         if missing:
             raise ValueError(
@@ -202,7 +202,7 @@ def _check_body(
         needs.append({producers[name] for name in used if name in producers and name not in own})
     _check_acyclic(nodes, needs)
     for name in outputs:
-        # A value from outside is no output of a subgraph either: it takes an Identity.
+        # A subgraph cannot output a value from outside directly: it needs an Identity.
         if name not in own and name not in producers:
             raise ValueError(f"model never defines its output {name!r}")
     everything = known | producers.keys()
@@ -226,7 +226,7 @@ def _calls(node: onnx.NodeProto, functions: _Functions) -> bool:
 def _definition(
     node: onnx.NodeProto, context: onnx.checker.C.CheckerContext
 ) -> onnx.checker.C.CheckerContext:
-    """Give the opsets that a node is checked against: a later one, where its own is withdrawn."""
+    """Give the opsets to check a node against: a later one if its own is withdrawn."""
     opsets = dict(context.opset_imports)
     first, next_one = _WITHDRAWN.get(node.op_type, (0, 0))
     if not first <= opsets.get("", 0) < next_one:
@@ -235,7 +235,7 @@ def _definition(
 
 
 def _short(node: onnx.NodeProto) -> onnx.NodeProto:
-    """Give a node with the short name of ONNX's own domain, the one that the checker knows."""
+    """Give a node with the short name of ONNX's own domain, as the checker requires."""
     if not node.domain:
         return node
     copy = onnx.NodeProto()
@@ -245,7 +245,7 @@ def _short(node: onnx.NodeProto) -> onnx.NodeProto:
 
 
 def _check_text(node: onnx.NodeProto) -> None:
-    # A protobuf gives bytes where it should give text that is none.
+    # A protobuf gives bytes in place of text that is not UTF-8.
     texts = [node.name, node.op_type, node.domain, node.overload, node.doc_string]
     texts += [*node.input, *node.output, *(attribute.name for attribute in node.attribute)]
     if not all(isinstance(text, str) for text in texts):
@@ -268,7 +268,7 @@ def _check_attributes(node: onnx.NodeProto) -> None:
 
 
 def _free_names(graph: onnx.GraphProto) -> set[str]:
-    """Names that a subgraph takes from outside."""
+    """Names that a subgraph reads from outside."""
     own = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
     used = {value.name for value in graph.output}
     for node in graph.node:

@@ -1,8 +1,8 @@
-"""Which values of a network are quantized, so that most of its work is done with integers.
+"""The choice of quantized values, so that integers do most of a network's work.
 
-Convolutions and products with known weights read quantized values. What reads only one such value
-behind them is computed in their store: Relu, Clip, and a sum whose other operand is quantized too.
-Values that only move share a scale with what they are moved from, so that nothing is converted.
+Convolutions and products with known weights read quantized values. Their stores also compute a
+following Relu or Clip, and a sum whose other operand is quantized, too. Values that are only moved
+share the scale of their source, so that nothing is converted.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ __all__ = ["Choice", "choose"]
 
 
 class Choice:
-    """What is to be quantized.
+    """Products and values to quantize.
 
     Attributes
     ----------
     products : dict
-        Nodes that multiply integers, in their order, each with the axis of its weights that output
-        channels lie on.
+        Nodes that multiply integers, in their order, each with the axis of output channels in its
+        weights.
     values : dict
-        Values that are quantized, each with the first of those that it shares a scale with.
+        Quantized values, each with the first value of its scale's group.
     """
 
     def __init__(self) -> None:
@@ -35,28 +35,28 @@ class Choice:
         self.values: dict[ir.Value, ir.Value] = {}
 
     def add(self, value: ir.Value) -> bool:
-        """Take a value among those that are quantized; whether it is new there."""
+        """Mark a value as quantized; whether it was not before."""
         if value in self.values:
             return False
         self.values[value] = value
         return True
 
     def first(self, value: ir.Value) -> ir.Value:
-        """Give the value whose scale a value has."""
+        """Give the first value of a value's scale group."""
         while self.values[value] is not value:
             value = self.values[value]
         return value
 
     def join(self, one: ir.Value, other: ir.Value) -> bool:
-        """Have two values share a scale; whether they did not."""
+        """Make two values share a scale; whether they did not before."""
         a, b = self.first(one), self.first(other)
         self.values[b] = a
         return a is not b
 
     def reads_integers(self, node: ir.Node, value: ir.Value) -> bool:
-        """Whether a reader of a quantized value reads what is quantized.
+        """Whether a reader of a quantized value reads its integers.
 
-        What is computed in float32 for others stays there for readers that compute in float32.
+        Values that are also computed in float32 stay float32 for float32 readers.
         """
         if node in self.products or not _is_stored(value, self):
             return node in self.products or bool(_moved(node)) or _is_sum(node, self)
@@ -71,7 +71,7 @@ def choose(graph: ir.Graph, keep: Collection[str] = ()) -> Choice:
     graph : ir.Graph
         A prepared graph.
     keep : collection of str
-        Names of nodes, or of their outputs, that go on computing float32.
+        Names of nodes, or of their outputs, that stay in float32.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def choose(graph: ir.Graph, keep: Collection[str] = ()) -> Choice:
 
 
 def _channel_axis(node: ir.Node) -> int | None:
-    """Axis of the output channels of weights; None if it is no product that can be quantized."""
+    """Axis of output channels in the weights; None if the product cannot be quantized."""
     if node.domain or node.op_type not in ("Conv", "Gemm", "MatMul"):
         return None
     x, w = node.inputs[:2]
@@ -114,7 +114,7 @@ def _channel_axis(node: ir.Node) -> int | None:
 
 
 def _extended(value: ir.Value, choice: Choice) -> bool:
-    """Quantize what a quantized value is made of, where that saves a conversion."""
+    """Quantize the source of a quantized value, where that saves a conversion."""
     node = value.producer()
     if node is None:
         return False
@@ -130,7 +130,7 @@ def _extended(value: ir.Value, choice: Choice) -> bool:
 
 
 def _moves(node: ir.Node) -> bool:
-    """Whether a node moves elements, or chooses among them, and adds none but zeros."""
+    """Whether a node only moves or selects elements, and adds nothing but zeros."""
     operands, others = _moved(node), node.outputs[1:]
     return (
         bool(operands)
@@ -143,7 +143,7 @@ def _moves(node: ir.Node) -> bool:
 
 
 def _moved(node: ir.Node) -> Sequence[ir.Value | None]:
-    """Operands of a node that it only moves."""
+    """Operands whose elements a node only moves."""
     moves = Moves.NOTHING if node.domain else row_of(node.op_type).moves
     if moves is Moves.NOTHING:
         return ()
@@ -152,7 +152,7 @@ def _moved(node: ir.Node) -> Sequence[ir.Value | None]:
 
 
 def _clamped(node: ir.Node) -> ir.Node | None:
-    """The node before a Relu or Clip that alone reads it; any other node is its own."""
+    """The node before a Relu or Clip that is its only reader; else the node itself."""
     if node.op_type not in ("Relu", "Clip") or node.inputs[0] is None:
         return node
     inner = node.inputs[0]
@@ -164,7 +164,7 @@ def _is_single(value: ir.Value) -> bool:
 
 
 def _residual(node: ir.Node, choice: Choice) -> tuple[ir.Node | None, ir.Value | None]:
-    """Give the product that a sum is stored with, and the operand that is its residual."""
+    """Give the product that stores a sum, and the operand that becomes its residual."""
     a, b = node.inputs[:2]
     if a is None or b is None or a is b or is_constant(a) or is_constant(b):
         return None, None
@@ -176,7 +176,7 @@ def _residual(node: ir.Node, choice: Choice) -> tuple[ir.Node | None, ir.Value |
     if not found:
         return None, None
     if len(found) == 2:
-        # The later one stores the sum, the other is there by then.
+        # The later product stores the sum; the other operand is computed before it.
         order = list(choice.products)
         found.sort(key=lambda pair: order.index(pair[0]) if pair[0] else 0)
     return found[-1]

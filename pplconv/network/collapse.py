@@ -1,4 +1,4 @@
-"""Dimensions that several arrays run through in one step become one."""
+"""Merges neighbouring dimensions over which all arrays step evenly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .storage import Shape, Value
 
 @dataclass(frozen=True)
 class Collapsed:
-    """Arrays of one shape, broadcasts included, over as few dimensions as they have together.
+    """Arrays of one shape, broadcasts included, over the fewest common dimensions.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class Collapsed:
 
 
 def broadcast_strides(value: Value, shape: Shape) -> Shape:
-    """Strides of a value as it is seen with a larger shape; 0 where it is repeated."""
+    """Strides of a value broadcast to a larger shape; 0 where it is repeated."""
     missing = len(shape) - len(value.shape)
     own = (1,) * missing + value.shape
     strides = (0,) * missing + value.strides
@@ -40,21 +40,21 @@ def broadcast_strides(value: Value, shape: Shape) -> Shape:
 
 
 def collapse(shape: Shape, element: int, strides: Sequence[Shape]) -> Collapsed:
-    """Find the fewest dimensions that element-wise loops can walk arrays by.
+    """Find the fewest dimensions over which element-wise loops can walk arrays.
 
     Parameters
     ----------
     shape : tuple of int
-        That they all have.
+        Shape of all arrays.
     element : int
         Bytes of an element.
     strides : sequence of tuple of int
-        Of each array; the first is walked with the smallest steps inside.
+        Of each array; the smallest strides of the first array become the innermost.
     """
     dims, walks = walk_dims(shape, strides)
     inner = [walk[-1] for walk in walks]
     if any(s not in (0, element) for s in inner) or inner[:1] != [element]:
-        # No dimension has neighbours for all: one element at a time.
+        # No dimension is contiguous in all arrays: one element at a time.
         return Collapsed(tuple(dims), 1, tuple(map(tuple, walks)), (1,) * len(walks))
     return Collapsed(
         tuple(dims[:-1]), dims[-1], tuple(tuple(walk[:-1]) for walk in walks),

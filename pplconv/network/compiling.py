@@ -1,4 +1,4 @@
-"""From a graph whose shapes are known to a program that runs."""
+"""Compiles a graph of known shapes into a program."""
 
 from __future__ import annotations
 
@@ -46,32 +46,32 @@ if TYPE_CHECKING:
 
 # How much slower a copy is in Python than in loops.
 _IN_PYTHON = 32
-# Pieces of fused nodes that a `ReferenceEvaluator` of ONNX errs in.
+# Parts of fused nodes that ONNX's `ReferenceEvaluator` computes wrongly.
 _NEW_OPERATORS = [ConvTranspose]
 
 
 @dataclass(eq=False)
 class Compiled:
-    """A network for inputs of certain shapes.
+    """A network compiled for inputs of fixed shapes.
 
     Parameters
     ----------
     program : Program
-        What runs; steps on the host are not in it.
+        The compiled steps, without those on the host.
     steps : list of Step
         All steps, in order.
     native : list of int
         How many steps of `program` come before each of them.
     inputs, outputs : list of (str, tuple, dtype)
-        What comes in and goes out, by the numbers of the caller's arrays: inputs first.
+        Name, shape and type of the caller's arrays, in their order: inputs first.
     packed : frozenset
         Keys of its packed weights among those of the session.
     model : onnx_ir.Model
-        What it was made of.
+        The specialised model that it was compiled from.
     planned : dict
         Plans of its convolutions, as `Builder.planned`.
     times : int
-        Runs of `program` for the whole batch, one after the other, each on its part.
+        Runs of `program` for the whole batch, in turn, each on its part.
     """
 
     program: Program
@@ -94,7 +94,7 @@ class Compiled:
         seconds : ndarray, optional
             The time of each step is added to it.
         """
-        # Arrays of bfloat16 export no memory; their bits do.
+        # Arrays of bfloat16 export no buffer; views of their bits do.
         arrays = [array.view(np.uint16) if array.dtype.kind == "V" else array for array in arrays]
         frame = self.program.frame()
         try:
@@ -129,7 +129,7 @@ class Compiled:
 
 
 def view_of(value: Value, frame: Frame, arrays: Sequence[Array]) -> Array:
-    """Give a value's elements during a run."""
+    """Give a value's array during a run."""
     known = value.constant
     if known is not None:
         return known
@@ -161,9 +161,9 @@ def compile_model(
     packed : dict, optional
         Packed weights of other programs of the same model.
     planned : dict, optional
-        Plans to take, where they serve; receives all that are made.
+        Plans to reuse; receives all new plans.
     progress : callable, optional
-        Told the share that is done, and a text, while plans are searched.
+        Called with the share done, and a text, while plans are searched.
     """
     half = half_level()
     graph = with_formats(graph_of(model), settings, half)
@@ -178,7 +178,7 @@ def compile_model(
             graph = for_images(graph, batched, images)
             items = chains(graph)
     most = planner.share(settings.threads)
-    # Of the steps that are no part of a plan; those that lie below serve the other types.
+    # For the steps outside plans; lower instruction sets serve the other types.
     isa = half or planner.default_context("f32").isa
     items = with_tables(items, graph, isa)
     builder = Builder(
@@ -213,7 +213,7 @@ def compile_model(
 
 
 def _turning_cycles(shape: Shape, element: int) -> float:
-    """Estimate what it costs to turn images round; bytes are turned in Python."""
+    """Estimate the cost of a change of layout; bytes are transposed in Python."""
     return (1 if element > 1 else _IN_PYTHON) * planner.turning_cycles(shape, element)
 
 
@@ -246,7 +246,7 @@ def _lower(node: Node, builder: Builder, graph: Graph) -> None:
 
 
 def _in_numpy(compute: Compute, node: Node, graph: Graph) -> Callable[..., Sequence[Any]]:
-    """Give the function of a node's arrays that computes it here."""
+    """Give our function that computes a node from its arrays."""
     names = list(dict.fromkeys(name for name in node.inputs if name))
     shapes = [graph.shapes[name] for name in node.outputs if name]
 
@@ -258,7 +258,7 @@ def _in_numpy(compute: Compute, node: Node, graph: Graph) -> Callable[..., Seque
 
 
 def _in_reference(node: Node) -> Callable[..., Sequence[Any]]:
-    """Give the function of a node's arrays by which ONNX's reference computes it."""
+    """Give the function by which ONNX's reference computes a node from its arrays."""
     names = list(dict.fromkeys(name for name in node.inputs if name))
     written = [name for name in node.outputs if name]
     try:
@@ -297,7 +297,7 @@ def _lower_chain(chain: Chain, builder: Builder, graph: Graph) -> None:
     order = builder.order(name, len(shape))
     if program.stored is None:
         order = _order(order, shape, [stream.value for stream in inputs])
-    # Else numbers are turned round, and not the integers, for which there are no such loops.
+    # Otherwise the floating-point values would be transposed, as integers have no such loops.
     y = builder.target(name, shape, dtype, order)
     names = [node.outputs[0] for node in chain.nodes]
     table = table_of(chain, graph, builder.isa)
@@ -311,7 +311,7 @@ def _lower_chain(chain: Chain, builder: Builder, graph: Graph) -> None:
 
 
 def _order(wanted: Shape, shape: Shape, inputs: Sequence[Value]) -> Shape:
-    """Dimensions from outside to inside: as wanted if an input lies so, else as the first does."""
+    """Order of dimensions: the wanted one if an input has it, else that of the first input."""
     found = [value for value in inputs if value.shape == shape and value.constant is None]
     if not found or any(
         value.lies_as(strides_of(shape, value.dtype.itemsize, wanted)) for value in found
@@ -321,7 +321,7 @@ def _order(wanted: Shape, shape: Shape, inputs: Sequence[Value]) -> Shape:
 
 
 def _finished(builder: Builder, graph: Graph, model: ir.Model, most: int, times: int) -> Compiled:
-    """Choose places, and compile; `most` threads may compute at once over all calls."""
+    """Allocate the arena, and compile; at most `most` threads compute at once in all calls."""
     steps = builder.steps
     arena_bytes = arena.arrange(arena.lives(steps))
     externals = [*graph.inputs, *graph.outputs]

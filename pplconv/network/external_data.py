@@ -1,4 +1,4 @@
-"""Weights in files beside the model: where they may lie, and how long they must be."""
+"""Weights in files beside the model: permitted paths and required lengths."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def check_external_data(tensor: onnx.TensorProto, folder: Path | None) -> None:
     Parameters
     ----------
     tensor : onnx.TensorProto
-        A tensor; any whose data is in the model itself is left alone.
+        Any tensor; tensors with data in the model itself pass.
     folder : Path or None
-        Folder of the model; None: the model came without one.
+        Folder of the model; None if the model has no path.
 
     Raises
     ------
     ValueError
-        If the tensor's data cannot be where the model says.
+        If the place of the tensor's data is not permitted or does not exist in the file.
     FileNotFoundError
         If there is no such file.
     """
@@ -60,7 +60,7 @@ def check_external_data(tensor: onnx.TensorProto, folder: Path | None) -> None:
 def _inside(folder: Path, location: str, name: str) -> Path:
     if not location:
         raise ValueError(f"model names no file for {name}")
-    # A model made on another system must not mean another file here.
+    # A path written on another system must not name another file here.
     parts = {*PurePosixPath(location).parts, *PureWindowsPath(location).parts}
     absolute = PurePosixPath(location).is_absolute() or PureWindowsPath(location).anchor
     if absolute or ".." in parts or "\0" in location:

@@ -1,4 +1,4 @@
-"""What a graph computes of constants alone is computed once, within bounds."""
+"""Constant folding, within bounds of memory and time."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from .values import constant, describe, is_constant, static_shape
 __all__ = ["FOLD_BYTES", "fold"]
 
 FOLD_BYTES = 64 << 20
-"""Largest constant that folding computes; what is larger stays an operator of the graph."""
+"""Largest constant that folding computes; larger ones stay operators of the graph."""
 
-# Of all constants together, so that no file is small and asks for much many times.
+# Limit of all constants together: a small file could ask for many large ones.
 _TOTAL_BYTES = 8 * FOLD_BYTES
 
 # Larger ones that repeat one value are kept as views of it.
 _VIEW_BYTES = 1 << 16
 
-# A constant that repeats one value is kept as a view of that value, so it costs nothing here.
+# Constants that repeat one value are views of that value, and cost nothing here.
 _REPEATED_BYTES = 4 << 30
 
-# NumPy takes seconds for these where the session takes milliseconds.
+# NumPy takes seconds for these operators, the session milliseconds.
 _SLOW = frozenset(
     (
         "Attention", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "Einsum", "GRU", "LSTM",
@@ -43,13 +43,12 @@ _SLOW = frozenset(
 )  # fmt: skip
 _PRODUCTS = frozenset(("MatMul", "Gemm"))
 _PRODUCT_OPERATIONS = 1 << 30
-# Their outputs have a size that only the data say, but never more than that of their inputs for
-# each axis.
+# Operators whose output size depends on data: at most the size of their inputs, for each axis.
 _DATA_DEPENDENT = frozenset(("Compress", "NonZero", "Unique"))
 
 
 def fold(model: ir.Model) -> None:
-    """Infer shapes and types, and compute what depends on constants alone.
+    """Infer shapes and types, and compute results of constants.
 
     Parameters
     ----------
@@ -85,16 +84,16 @@ def fold(model: ir.Model) -> None:
 
 
 class _Fold(FoldConstantsPass):
-    """The pass of onnxscript, which goes from node to node, after a look at each of them.
+    """onnxscript's pass, with our checks before each node.
 
-    What a node claims is checked before its shapes are inferred or its results computed; shapes
-    are ours where ONNX infers others than onnxruntime computes.
+    A node's attributes are checked before its shapes are inferred or its results computed. Shapes
+    are ours where ONNX infers other shapes than onnxruntime computes.
     """
 
     def process_node(self, node: ir.Node, is_function: bool) -> Any:
         """See `FoldConstantsPass`."""
         for value in node.inputs:
-            # The folder leaves a constant the shape that its maker was inferred to have.
+            # The pass keeps the inferred shape of a folded node for its constant.
             if is_constant(value) and static_shape(value) is None:
                 value.shape = ir.Shape(value.const_value.shape)
         check_node(node)
@@ -115,7 +114,7 @@ class _Fold(FoldConstantsPass):
 
 
 def _as_onnxruntime(node: ir.Node) -> None:
-    """Have a node say what onnxruntime takes it for, where ONNX's inference takes it otherwise."""
+    """Rewrite a node to onnxruntime's meaning, where ONNX's inference differs."""
     if node.op_type == "ConvTranspose":
         resolve_node(node)
     elif node.op_type in POOLS:
@@ -127,19 +126,19 @@ def _as_onnxruntime(node: ir.Node) -> None:
 
 
 class _Budget:
-    """What may be computed, while there is memory left for it."""
+    """Decides which nodes are folded, within a budget of memory."""
 
     def __init__(self) -> None:
         self.left = _TOTAL_BYTES
 
     def should_fold(self, node: ir.Node) -> bool | None:
-        """Say whether a node is computed; asked for nodes with constant inputs only."""
+        """Say whether to fold a node, all of whose inputs are constant."""
         if node.domain or node.op_type in _SLOW or _is_ours(node):
             return False
         return self.allows(node)
 
     def allows(self, node: ir.Node) -> bool | None:
-        """Say whether there is memory and time for the outputs of a node, and take it."""
+        """Say whether memory and time suffice for a node's outputs, and reserve them."""
         total = _output_bytes(node)
         if total is None or total > min(FOLD_BYTES, self.left):
             return False
@@ -148,12 +147,12 @@ class _Budget:
         if node.op_type in _PRODUCTS and total * _depth(node) > 4 * _PRODUCT_OPERATIONS:
             return False
         self.left -= total
-        # None leaves the folder's own list in force, which refuses ConstantOfShape.
+        # None would apply onnxscript's own list, which refuses ConstantOfShape.
         return True if node.op_type == "ConstantOfShape" else None
 
 
 def _output_bytes(node: ir.Node) -> int | None:
-    """Most bytes that the outputs take, or None where nothing bounds them."""
+    """Upper bound of the outputs' bytes, or None if there is none."""
     sizes = [_size(value) for value in node.outputs]
     if None not in sizes:
         return sum(size or 0 for size in sizes)
@@ -164,7 +163,7 @@ def _output_bytes(node: ir.Node) -> int | None:
 
 
 def _depth(node: ir.Node) -> int:
-    """Products for each element of the output, at most."""
+    """Upper bound of products for each element of the output."""
     shape = node.inputs[0].shape if node.inputs[0] is not None else None
     return max((int(size) for size in shape), default=1) if shape is not None else 1
 
@@ -183,13 +182,13 @@ def _size(value: ir.Value) -> int | None:
 
 
 def _is_ours(node: ir.Node) -> bool:
-    """Tell whether a node is computed here, where ONNX's reference errs."""
+    """Tell whether our own code folds a node, where ONNX's reference errs."""
     if node.op_type == "Slice" and not node.domain:
-        # It errs backwards; shapes take it forwards, and need it in the same pass.
+        # The reference errs for negative steps. Shapes need positive steps, in the same pass.
         steps = constant(node.inputs[4]) if len(node.inputs) > 4 else None
         return steps is not None and int(steps.min(initial=1)) < 0
     if node.op_type in REDUCTIONS and not node.domain:
-        # Of shapes as well.
+        # Shapes are computed by these, too.
         operands = [constant(value) for value in node.inputs]
         x = operands[0]
         if x is None or x.dtype.kind not in "iu":
@@ -199,7 +198,7 @@ def _is_ours(node: ir.Node) -> bool:
 
 
 def _compute(graph: ir.Graph, budget: _Budget) -> int:
-    """Make constants of what operators in NumPy give of constants; how many."""
+    """Fold the operators that NumPy computes; give how many."""
     count = 0
     for node in list(graph):
         compute = COMPUTED.get(node.op_type) if _is_ours(node) else None
@@ -230,7 +229,7 @@ def _compute(graph: ir.Graph, budget: _Budget) -> int:
 
 
 def _replace(graph: ir.Graph, value: ir.Value, array: np.ndarray) -> None:
-    """Have a constant of the same name read where a value was."""
+    """Replace a value by a constant of the same name."""
     tensor = ir.Tensor(array, name=value.name)
     known = ir.Value(
         name=value.name, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype),
@@ -242,7 +241,7 @@ def _replace(graph: ir.Graph, value: ir.Value, array: np.ndarray) -> None:
 
 
 def _repeat_values(graph: ir.Graph) -> int:
-    """Make constants of what is left of ConstantOfShape; how many."""
+    """Fold the remaining ConstantOfShape nodes; give how many."""
     count = 0
     for node in list(graph):
         if node.op_type != "ConstantOfShape" or node.domain or not is_constant(node.inputs[0]):

@@ -1,12 +1,12 @@
-"""The type that each value of float16 or float32 is stored in, and where it changes.
+"""Storage types of float16 and float32 values, and the conversions between them.
 
-A value is float16 or float32 for ONNX. In a program it may be the other one: a node takes and gives
-the type that it is computed in, and a node of our own, ``pplconv.Reformat``, stands where
-neighbours differ. Inputs and outputs of the network, and what runs in Python, are what ONNX says.
+A program may store a float16 value as float32, or the reverse: a node reads and writes the type
+that it computes in, and our node ``pplconv.Reformat`` converts between neighbours. Inputs and
+outputs of the network, and steps in Python, keep ONNX's type.
 
-Where the CPU computes in half precision, and may, convolutions and products by known matrices take
-and give float16, and what can follow them does. Elsewhere everything is float32: convolutions would
-convert each slab of their arrays, which takes longer than to keep what is between them in float32.
+If the CPU computes in half precision, and the settings permit it, convolutions and products by
+known matrices read and write float16, and so do nodes after them that can. Otherwise everything is
+float32: convolutions would convert each slab, which takes longer than storing float32 between them.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def may_be_half(dtype: np.dtype[Any], precision: str) -> bool:
 
 
 def with_formats(graph: Graph, settings: Settings, level: str | None) -> Graph:
-    """Decide what each value is stored in.
+    """Decide the storage type of each value.
 
     Parameters
     ----------
     graph : Graph
-        As ONNX says.
+        With ONNX's types.
     settings : Settings
-        Whose precision permits half precision, or not.
+        Its precision permits half precision, or not.
     level : str or None
         Instruction set that computes in half precision, if there is one.
 
@@ -64,7 +64,7 @@ def with_formats(graph: Graph, settings: Settings, level: str | None) -> Graph:
 
 
 class _Formats:
-    """The graph that is made, node by node."""
+    """The new graph, built node by node."""
 
     def __init__(self, graph: Graph, precision: str, half: bool) -> None:
         self.graph, self.precision, self.half = graph, precision, half
@@ -74,7 +74,7 @@ class _Formats:
         self.constants = Constants()
         for name in graph.constants:
             self.constants.add_as(name, graph.constants, name, graph.dtypes[name])
-        # The types that each computed value is there in, first the one that its node gives.
+        # Types in which each computed value exists; the first is its node's own.
         self.there = {name: [graph.dtypes[name]] for name in graph.inputs}
 
     def decided(self) -> Graph:
@@ -94,11 +94,11 @@ class _Formats:
         )
 
     def floats(self, names: list[str]) -> list[str]:
-        """Those that are float16 or float32."""
+        """Names of values of float16 or float32."""
         return [name for name in names if name and self.graph.dtypes[name] in _BOTH]
 
     def type_of(self, node: Node) -> np.dtype[Any] | None:
-        """The type that a node takes and gives; None: those that ONNX says."""
+        """The type that a node reads and writes; None: ONNX's types."""
         if not self.is_served(node, SINGLE):
             return None
         if not self.half or not self.is_served(node, HALF):
@@ -108,19 +108,19 @@ class _Formats:
             return SINGLE
         format = row_of(node.op).format
         if format is Format.LEADS and node.inputs[1] in self.graph.constants:
-            # Weights are as `Conv2d` takes them.
+            # `Conv2d` takes weights of either type.
             return HALF if self.survives(node.inputs[2:]) else SINGLE
         if format is not Format.FOLLOWS and not is_elementwise(node, self.seen_as[HALF]):
             return SINGLE
         return HALF if self.mostly_half(node) and self.survives(self.arrays(node)) else SINGLE
 
     def is_served(self, node: Node, dtype: np.dtype[Any]) -> bool:
-        """Whether loops of ours compute a node of a type."""
+        """Whether our loops compute a node in a type."""
         graph = self.seen_as[dtype]
         return is_elementwise(node, graph) or row_of(node.op).is_served(node, graph)
 
     def survives(self, names: list[str]) -> bool:
-        """Whether no number that is known beforehand is lost in float16."""
+        """Whether all constants of a node survive in float16."""
         known = [name for name in self.floats(names) if name in self.graph.constants]
         return all(
             self.graph.dtypes[name] == HALF or _survives(self.graph.constants[name])
@@ -128,11 +128,11 @@ class _Formats:
         )
 
     def arrays(self, node: Node) -> list[str]:
-        """Inputs that are stored as the node wants them."""
+        """Inputs that are stored in the node's type."""
         return node.inputs[: row_of(node.op).arrays]
 
     def mostly_half(self, node: Node) -> bool:
-        """Whether most of what a node reads is there as float16, where it was computed."""
+        """Whether most inputs of a node were computed as float16."""
         sizes = {HALF: 0, SINGLE: 0}
         for name in self.floats(self.arrays(node)):
             if name not in self.graph.constants:
@@ -140,7 +140,7 @@ class _Formats:
         return sizes[HALF] > 0 and sizes[HALF] >= sizes[SINGLE]
 
     def compute(self, node: Node, dtype: np.dtype[Any] | None) -> None:
-        """Add a node that takes and gives a type."""
+        """Add a node that reads and writes a type."""
         arrays = set(self.arrays(node))
 
         def taken(name: str) -> str:
@@ -162,7 +162,7 @@ class _Formats:
         self.nodes.append(replace(node, inputs=inputs, outputs=outputs))
 
     def cast(self, node: Node) -> None:
-        """Give a value in the type that the model asks for: as it is there, or converted."""
+        """Give a value in the model's type, converted if necessary."""
         source, result = node.inputs[0], node.outputs[0]
         wanted = self.graph.dtypes[result]
         if source in self.graph.constants:
@@ -174,7 +174,7 @@ class _Formats:
         self.there[result] = [wanted]
 
     def named(self, name: str, dtype: np.dtype[Any]) -> str:
-        """Name of a value in a type; it is one of its own where that is not the model's."""
+        """Name of a value in a type; a name of its own unless it is the model's type."""
         if dtype == self.graph.dtypes[name]:
             return name
         stored = stored_name(name, dtype)
@@ -182,7 +182,7 @@ class _Formats:
         return stored
 
     def stored(self, name: str, dtype: np.dtype[Any]) -> str:
-        """Name of a value in a type, which it is converted to where it is not there yet."""
+        """Name of a value in a type; a conversion is added if the value lacks that type."""
         stored = self.named(name, dtype)
         if name in self.graph.constants:
             if stored not in self.constants:
@@ -211,7 +211,7 @@ def _seen_as(graph: Graph, dtype: np.dtype[Any]) -> Graph:
 
 
 def _survives(array: np.ndarray[Any, Any]) -> bool:
-    """Whether finite numbers of an array are so as float16, and only zeros become zero."""
+    """Whether float16 keeps an array's finite numbers finite, and its non-zero numbers non-zero."""
     halves = as_type(array, HALF)
     lost = (np.isfinite(array) & ~np.isfinite(halves)) | ((array != 0) & (halves == 0))
     return not bool(lost.any())

@@ -1,4 +1,4 @@
-"""The fused nodes: what they mean, and how they are built.
+"""The fused nodes: their meaning and construction.
 
 ``pplconv::Conv`` and ``pplconv::ConvTranspose`` take eight inputs, any after the second left out::
 
@@ -10,8 +10,8 @@ and compute ::
 
 ``W``, ``B``, ``scale``, ``offset`` and ``slope`` are constants, the last four of shape (oc,); both
 residuals have the shape of the output and are no constants.  Inputs that are left out at the end
-are missing from the node: `inputs_of` gives all of them.  Arrays of weights may lie with any
-strides, of zero too where one value is repeated.  Besides ONNX's attributes (``strides``, ``pads``,
+are missing from the node: `inputs_of` gives all of them.  Arrays of weights may have any strides,
+zero included, where one value is repeated.  Besides ONNX's attributes (``strides``, ``pads``,
 ``dilations``, ``group``, ``kernel_shape``, and ``output_padding`` of a ConvTranspose), which are
 always there, they have ``activation``, a name of `ACTIVATIONS` or an empty one, and
 ``activation_parameters``: the bounds of ``clip``, infinite where there is none; the slope of
@@ -55,7 +55,7 @@ ACTIVATIONS = ("relu", "hardsigmoid", *(name for name in KINDS if name != "none"
 
 
 class Port(IntEnum):
-    """Places of the inputs of a fused convolution."""
+    """Positions of the inputs of a fused convolution."""
 
     X = 0
     W = 1
@@ -68,7 +68,7 @@ class Port(IntEnum):
 
 
 def inputs_of(node: ir.Node) -> list[ir.Value | None]:
-    """Give the inputs of a fused node, those left out too.
+    """Give the inputs of a fused node, omitted ones as None.
 
     Parameters
     ----------
@@ -113,11 +113,11 @@ def build(
     Parameters
     ----------
     op : builder
-        What onnxscript gives to a rule.
+        The builder that onnxscript passes to a rule.
     operator : str
         One of `FUSED_CONVOLUTIONS`, or `LINEAR`.
     inputs : sequence of ir.Value or None
-        All inputs, those left out too.
+        All inputs, omitted ones as None.
     attributes : sequence of ir.Attr
         ONNX's attributes, and the two of the activation where there is one.
 
@@ -143,11 +143,11 @@ def with_changes(
     Parameters
     ----------
     op : builder
-        What onnxscript gives to a rule.
+        The builder that onnxscript passes to a rule.
     node : ir.Node
         The fused node so far.
     changes : dict
-        Inputs that differ, by their places.
+        Changed inputs, by position.
     activation : tuple, optional
         Name and parameters of another activation.
 

@@ -1,4 +1,4 @@
-"""Which element-wise nodes run as one pass."""
+"""Joins element-wise nodes into chains that run as one pass."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .operators.table import EXPRESSIONS
 from .storage import Value
 
 MOST_NODES = 16
-# They are element-wise, too, where one scale serves all elements: integers are converted as they
-# are read or written.
+# These are element-wise, too, if all elements have one scale: loops convert integers as they read
+# or write them.
 CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
 
 
@@ -40,18 +40,18 @@ class Chain:
 
     @property
     def kind(self) -> str:
-        """What it is, for people."""
+        """Kind of step, for people."""
         return "+".join(node.op.replace("izeLinear", "ize") for node in self.nodes)
 
     def inputs(self) -> list[str]:
-        """Names of what comes from outside, each once."""
+        """Names of the chain's inputs, each once."""
         made = {node.outputs[0] for node in self.nodes}
         names = (name for node in self.nodes for name in arrays_of(node) if name not in made)
         return list(dict.fromkeys(names))
 
 
 def arrays_of(node: Node) -> list[str]:
-    """Names of what an element-wise node computes with."""
+    """Names of an element-wise node's operands."""
     if node.op in CONVERSIONS:
         return node.inputs[:1]
     return [name for name in node.inputs if name]
@@ -64,14 +64,14 @@ class Written:
     Parameters
     ----------
     code : Code
-        Its lines, and the constants of one element that it reads.
+        Its instructions, and the constants of one element that they read.
     inputs : list of (str, int, Value or None)
-        Names of the arrays that it reads, with the numbers that stand for them, and scale and zero
-        point of integers.
+        Names of the arrays that it reads, with their numbers in the code, and scale and zero point
+        of integers.
     result : int
-        Number of the result.
+        Number of the result in the code.
     stored : Value or None
-        Scale and zero point that the result is stored with as integers.
+        Scale and zero point of an integer result.
     """
 
     code: Code
@@ -170,7 +170,7 @@ def _computed(chain: Chain, graph: Graph) -> np.dtype[Any]:
 def chains(graph: Graph) -> list[Node | Chain]:
     """Join element-wise nodes: a node goes with its users if they all go together.
 
-    Values that something else reads, or that have another shape, are results of their own.
+    A value with other readers, or of another shape, ends a chain.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Steps that run in Python: what no loop of ours computes."""
+"""Steps that run in Python: operators without loops of ours."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ def host_step(
     writes: list[Value],
     nodes: list[str],
 ) -> Step:
-    """Make a step that calls a function of arrays.
+    """Make a step that calls a Python function of arrays.
 
     Parameters
     ----------
     kind : str
-        What it is, for people.
+        Kind of step, for people.
     function : callable
-        Takes the arrays that are read, and gives those that are written.
+        Takes the arrays to read, and gives the arrays to write.
     reads, writes : list of Value
-        What it works on.
+        Values that it reads and writes.
     nodes : list of str
-        What it stands for.
+        Names of its nodes.
     """
     return Step(function, reads, writes, {}, kind, nodes, "in Python", host=True)
 
@@ -49,7 +49,7 @@ def run_host(step: Step, views: Callable[[Value], Array]) -> None:
     ValueError
         If the function refuses the arrays: indices out of range, for example.
     """
-    # What overflows is infinite without a warning, as in our loops.
+    # Overflow gives infinity without a warning, as in our loops.
     with np.errstate(all="ignore"):
         try:
             results = step.work(*(views(value) for value in step.reads))

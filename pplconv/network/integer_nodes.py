@@ -1,7 +1,6 @@
-"""The nodes of integers: what they mean, and how they are built.
+"""The fused nodes of integers: their meaning and construction.
 
-``pplconv::QuantizedConv`` and ``pplconv::QuantizedLinear`` take five inputs, the last of which may
-be left out::
+``pplconv::QuantizedConv`` and ``pplconv::QuantizedLinear`` take five inputs; the last is optional::
 
     X, W, offset, multiplier, residual
 
@@ -25,7 +24,7 @@ int32      the sum plus ``offset``
 
 ``residual`` is uint8 or int8, as the output is if that is one of them. Besides ``x_zero``,
 ``y_zero``, ``residual_zero``, ``low``, ``high`` and ``residual_scale`` a convolution has ONNX's
-attributes, padding in numbers. With a gate, which is what HardSwish does, there is no residual.
+attributes, padding in numbers. With a gate, for HardSwish, there is no residual.
 
 ``pplconv::QuantizedAdd`` takes A and B of one shape: ``(A - a_zero) * a_scale + (B - b_zero) *
 b_scale``, clamped, rounded and stored likewise. ``pplconv::QuantizedAverage`` takes X: the sum of a
@@ -76,21 +75,21 @@ RESIDUAL = 4
 Array = npt.NDArray[Any]
 _INT32 = np.iinfo(np.int32)
 _SINGLE = np.finfo(np.float32)
-# A bias is rounded to a multiple of the products of scales. That is less than the weights' own
-# rounding costs where a channel's largest weight is not much smaller than an int8 can be.
+# A bias is rounded to a multiple of the product of scales. This error is smaller than the weights'
+# own rounding error, unless a channel's largest weight is much smaller than int8 allows.
 LEAST_WEIGHT = 16
-# Of the bias of a channel without weights: its unit may be chosen.
+# For the bias of a channel without weights, whose unit is free.
 _UNITS = 1 << 20
 
 
 def is_normal(number: Any) -> bool:
-    """Whether numbers above zero are normal ones of float32: loops flush others to zero."""
+    """Whether positive numbers are normal in float32: loops flush denormals to zero."""
     array = np.asarray(number, np.float64)
     return bool(((array >= _SINGLE.tiny) & (array <= _SINGLE.max)).all())
 
 
 def dequantized(value: ir.Value | None) -> tuple[ir.Value, Quantization] | None:
-    """Tell what a value is dequantized from, by one scale for all.
+    """Give the integers that a value is dequantized from, if they have one scale.
 
     Parameters
     ----------
@@ -100,7 +99,7 @@ def dequantized(value: ir.Value | None) -> tuple[ir.Value, Quantization] | None:
     Returns
     -------
     (ir.Value, Quantization) or None
-        The integers, which are no constant, and what they stand for; None for anything else.
+        The integers, which are not constant, and their scale and zero point; else None.
     """
     node = None if value is None else value.producer()
     if node is None or node.op_type != "DequantizeLinear":
@@ -119,7 +118,7 @@ class Sums(NamedTuple):
     Parameters
     ----------
     weight : ir.Value or ndarray
-        The model's own, if nothing is subtracted.
+        The model's own, if no zero point is subtracted.
     offset : ndarray of int32
         One for each channel.
     multiplier : ndarray of float64 or None
@@ -150,18 +149,18 @@ def sums_of(
     x : Quantization
         Of the input.
     weight : ir.Value or None
-        The weights as float32 nodes have them: a DequantizeLinear of a constant.
+        The float32 weights: a DequantizeLinear of a constant.
     axis : int
-        Their output channels.
+        Axis of the output channels.
     bias : ndarray of float64, optional
         Real numbers, one for each channel.
 
     Returns
     -------
     Sums or None
-        None if the weights are something else, their scales differ along another axis, or the
-        numbers are none that loops could do it with: sums beyond int32, factors beyond float32, a
-        bias that is finer than the sums.
+        None if the weights are anything else, if their scales differ along another axis, or if the
+        numbers do not suit the loops: sums beyond int32, factors beyond float32, a bias finer than
+        the sums.
     """
     node = None if weight is None else weight.producer()
     w = quantization_of(node)
@@ -176,7 +175,7 @@ def sums_of(
     rows = np.moveaxis(centred, axis, 0).reshape(channels, -1)
     units = np.broadcast_to(x.scale.astype(np.float64) * w.scale.astype(np.float64), (channels,))
     biases = np.zeros(channels) if bias is None else bias
-    # A channel without weights is its bias, in units that hold it.
+    # A channel without weights is only its bias, in a unit that holds it.
     empty = ~rows.any(1)
     units = np.where(empty, np.where(biases == 0, 1.0, np.abs(biases) / _UNITS), units)
     if not np.isfinite(biases).all() or not is_normal(units):
@@ -194,7 +193,7 @@ def sums_of(
 
 
 def offset_of(rows: Array, bias: Array, x: Quantization) -> Array | None:
-    """Give what is added to sums of stored integers; None if a sum could be beyond int32."""
+    """Give the offset of sums of stored integers; None if a sum could exceed int32."""
     low, high = (bound - x.one_zero for bound in RANGES[x.dtype])
     up = np.maximum(rows, 0).sum(1, dtype=np.int64)
     down = np.minimum(rows, 0).sum(1, dtype=np.int64)
@@ -215,7 +214,7 @@ def build_product(
     x_zero: int,
     attributes: Sequence[ir.Attr] = (),
 ) -> Any:
-    """Build a product of integers that gives float32, or int32 without a multiplier.
+    """Build a product of integers with float32 results, or int32 without a multiplier.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """Quantized arithmetic in NumPy, by the contract of rounding: exact sums, one rounding a step.
 
 A sum of products of integers is exact in int32. It becomes a number of the output's scale by one
-multiplication in float32; a residual is added by one more and an addition; the result is clamped,
-rounded to the nearest integer, ties to even, and only then the zero point is added; what is beyond
-the type becomes its first or last number.
+multiplication in float32. A residual takes one more multiplication and an addition. The result is
+clamped and rounded to the nearest integer, ties to even. The zero point is added last, and numbers
+beyond the type saturate.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def dequantize(x: Array, scale: Any, zero: Any) -> Array:
 
 
 def dynamically_quantized(x: Array) -> tuple[Array, Array, Array]:
-    """Quantize to uint8 by the least and the largest number, as DynamicQuantizeLinear does.
+    """Quantize to uint8 by the minimum and maximum, as DynamicQuantizeLinear does.
 
     Returns
     -------
     y, scale, zero : ndarray
-        Integers, and what they stand for.
+        Integers, with their scale and zero point.
     """
     most = np.float32(max(x.max(initial=0), 0))
     least = np.float32(min(x.min(initial=0), 0))
@@ -75,7 +75,7 @@ def dynamically_quantized(x: Array) -> tuple[Array, Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Store:
-    """What becomes of sums.
+    """The steps after a sum of integers.
 
     Parameters
     ----------
@@ -90,12 +90,12 @@ class Store:
     low, high : float
         Bounds, in units of the output's scale, zero point not counted.
     residual_scale, residual_zero : float, int
-        What a residual is multiplied by, and what is subtracted before.
+        Factor of a residual, and the zero point subtracted before.
     gate : (float, float, float), optional
         Slope, middle and shift: x becomes ``x * clip(x * slope + middle, 0, 1) + shift``. There is
         no residual then.
     table : ndarray of 256 bytes, optional
-        What is stored for each byte.
+        Byte to store in place of each byte.
     """
 
     dtype: np.dtype[Any]
@@ -138,8 +138,8 @@ class Store:
         return np.asarray(self.table.view(self.dtype)[stored.view(np.uint8)])
 
 
-# Sums are made in float64, where all integers below 2**53 are exact, because NumPy multiplies
-# matrices of integers without BLAS.
+# Sums are computed in float64, which is exact below 2**53, because NumPy multiplies matrices of
+# integers without BLAS.
 
 
 def multiply(a: Array, b: Array) -> Array:
@@ -156,7 +156,7 @@ def windows(
     fill: int,
     sizes: Sequence[int],
 ) -> list[Array]:
-    """Give what each tap of a window sees, for all outputs.
+    """Give the inputs of each tap of a window, for all outputs.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def windows(
     pads : sequence of int
         Top, left, bottom, right.
     fill : int
-        What lies around the image.
+        Value of the padding.
     sizes : sequence of int
         Height and width of the output.
     """
@@ -222,5 +222,5 @@ def convolve(taps: Sequence[Array], weight: Array, groups: int) -> Array:
 
 
 def average(taps: Sequence[Array]) -> Array:
-    """Sum what windows see, exactly."""
+    """Sum the inputs of windows exactly."""
     return np.asarray(np.sum([tap.astype(np.float64) for tap in taps], 0))

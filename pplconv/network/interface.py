@@ -1,4 +1,4 @@
-"""What a session takes and gives, and what it refuses."""
+"""Inputs and outputs of a session, and its refusals of arrays."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NodeArg(NamedTuple):
     name : str
         Its name.
     shape : list of int, str or None
-        Its dimensions; a text or None where any size will do.
+        Its dimensions; a text or None where any size is accepted.
     type : str
         As ONNX Runtime writes it: ``"tensor(float)"``.
     """
@@ -43,7 +43,7 @@ def dtype_of(value: ir.Value) -> np.dtype[Any]:
 
 
 def told(value: ir.Value) -> NodeArg:
-    """Say what an input or an output is."""
+    """Describe an input or an output."""
     shape: list[int | str | None] = []
     for dimension in value.shape or ():
         shape.append(dimension if isinstance(dimension, int) else getattr(dimension, "value", None))
@@ -52,7 +52,7 @@ def told(value: ir.Value) -> NodeArg:
 
 
 def check_shape(name: str, value: ir.Value, shape: tuple[int, ...]) -> None:
-    """Refuse a shape that the network does not declare."""
+    """Refuse a shape that contradicts the network's declaration."""
     declared = value.shape
     if declared is None:
         return
@@ -67,12 +67,12 @@ def check_shape(name: str, value: ir.Value, shape: tuple[int, ...]) -> None:
 def shaped(
     values: Sequence[ir.Value], inputs: Mapping[str, Any], shape_inputs: Collection[str]
 ) -> list[Array]:
-    """Give arrays of the shapes that somebody asks about: shapes, or arrays of them.
+    """Give arrays of the given shapes; arrays are accepted in place of shapes.
 
     Raises
     ------
     TypeError, ValueError
-        If the network does not declare them.
+        If they contradict the network's declaration.
     """
     names = [value.name or "" for value in values]
     if set(inputs) != set(names):
@@ -84,7 +84,7 @@ def shaped(
             isinstance(n, (int, np.integer)) for n in given
         )
         if is_shape and value.name not in shape_inputs:
-            # Of an array whose elements nobody reads, the shape is all there is.
+            # Nobody reads the elements of these arrays, only their shapes.
             given = np.broadcast_to(np.zeros((), dtype_of(value)), tuple(map(int, given)))
         array = np.asarray(given, dtype_of(value))
         check_shape(value.name or "", value, array.shape)
@@ -111,7 +111,7 @@ def checked_out(
 
 
 def shape_inputs(graph: ir.Graph) -> frozenset[str]:
-    """Name the inputs that are shapes, axes or the like of some node."""
+    """Name the inputs that serve a node as shape, axes or the like."""
     return frozenset(
         value.name or ""
         for value in graph.inputs
@@ -121,7 +121,7 @@ def shape_inputs(graph: ir.Graph) -> frozenset[str]:
 
 
 def _shape_operands(node: ir.Node) -> tuple[int, ...]:
-    """Operands of a node that shapes follow from, or which nodes there are."""
+    """Operands of a node that decide shapes, or branches."""
     if node.op_type == "If":
         return (0,)
     return row_of(node.op_type).shapes

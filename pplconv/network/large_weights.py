@@ -1,9 +1,8 @@
-"""Weights left where they lie: a protobuf parsed without the data of its large tensors.
+"""Large weights in place: a protobuf parsed without the data of its large tensors.
 
-The parser of protobufs would copy them, and whoever reads them would copy them again. So the wire
-format is walked here as far as the tensors of the graph, and each large one is parsed as an empty
-one with a reference. Whatever is not as expected is left to the parser, and to the checks of what
-it gives.
+The parser of protobufs copies weights, and each reader copies them again. So this module walks the
+wire format down to the tensors of the graph, and replaces each large tensor by an empty one with a
+reference. It leaves anything unexpected to the parser, and to the checks of its result.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ import onnx_ir as ir
 
 __all__ = ["Lifted", "lift_data", "put_back"]
 
-# Smaller ones are copied: pages are of this size.
+# Smaller tensors are copied: this is the size of a page.
 _LEAST_BYTES = 4096
 _MOST_AXES = 32
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
-# Fields that messages of a kind are inside of: GRAPH is a model's field 7, and so on.
+# Field numbers that hold messages of each kind: GRAPH is a model's field 7, and so on.
 _MODEL, _GRAPH, _NODE, _ATTRIBUTE, _TENSOR = range(5)
 _INSIDE: dict[int, dict[int, int]] = {
     _MODEL: {7: _GRAPH},
@@ -41,7 +40,7 @@ _DIMS, _TYPE, _FLOAT_DATA, _DOC_STRING, _RAW_DATA = 1, 2, 4, 12, 9
 # Segments, data of other types, and data elsewhere.
 _OTHER_DATA = frozenset((3, 5, 6, 7, 10, 11, 13, 14))
 
-# Types whose data are arrays as they lie.
+# Types whose raw data are arrays without conversion.
 _PLAIN = {
     kind: np.dtype(kind.numpy())
     for kind in (
@@ -53,7 +52,7 @@ _PLAIN = {
 
 
 class _Unexpected(Exception):
-    """Something that the parser should judge."""
+    """Content that is left to the parser."""
 
 
 class Lifted(NamedTuple):
@@ -64,9 +63,9 @@ class Lifted(NamedTuple):
     proto : onnx.ModelProto
         The model; large tensors are empty there.
     token : str
-        What the texts of those tensors begin with; their number follows.
+        Prefix of the references in those tensors; their number follows.
     arrays : list of ndarray
-        Their data, in memory that is the file's; not aligned.
+        Their data, in the file's memory; not aligned.
     """
 
     proto: onnx.ModelProto
@@ -78,12 +77,12 @@ class _Field(NamedTuple):
     number: int
     wire: int
     begin: int  # of the tag
-    data: int  # of what follows the tag, and the length if there is one
+    data: int  # of the content after the tag, and after the length if there is one
     end: int
 
 
 def lift_data(content: npt.NDArray[np.uint8]) -> Lifted:
-    """Parse a model, and leave the data of large tensors where they lie.
+    """Parse a model without copying the data of large tensors.
 
     Parameters
     ----------
@@ -97,7 +96,7 @@ def lift_data(content: npt.NDArray[np.uint8]) -> Lifted:
     Raises
     ------
     google.protobuf.message.DecodeError
-        If it is none.
+        If it is not a model.
     """
     walk = _Walk(content)
     proto = onnx.ModelProto()
@@ -113,7 +112,7 @@ def lift_data(content: npt.NDArray[np.uint8]) -> Lifted:
 
 
 def put_back(model: ir.Model, lifted: Lifted) -> None:
-    """Give the empty tensors of a model the data that they were parsed without.
+    """Give the empty tensors of a model their data.
 
     Parameters
     ----------
@@ -150,11 +149,11 @@ class _Walk:
         self.content = content
         self.bytes = content.data
         self.arrays: list[npt.NDArray[Any]] = []
-        # No file can know it: what looks like a reference is one.
+        # No file can guess the token, so a text with it is a reference.
         self.token = f"{secrets.token_hex(16)} "
 
     def without_data(self, begin: int, end: int, kind: int) -> bytearray:
-        """Give the message of a kind without the data of the large tensors in it."""
+        """Give a message without the data of its large tensors."""
         inside = _INSIDE[kind]
         found = bytearray()
         copied = begin
@@ -180,7 +179,7 @@ class _Walk:
         return found
 
     def reference(self, begin: int, end: int) -> bytearray | None:
-        """Give an empty tensor that stands for one; None if it has to stay."""
+        """Give an empty tensor in place of a large one; None if the tensor has to stay."""
         dims: list[int] = []
         types: list[int] = []
         data: list[_Field] = []
@@ -234,7 +233,7 @@ class _Walk:
             at = stop
 
     def numbers(self, field: _Field) -> list[int]:
-        """Give the integers of a field, packed or not; a negative one is large here."""
+        """Give the integers of a field, packed or not; negative ones appear as large ones."""
         if field.wire not in (_VARINT, _BYTES):
             raise _Unexpected
         found = []

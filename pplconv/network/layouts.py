@@ -1,13 +1,13 @@
-"""How images lie inside a network: channels beside one another (NHWC), or in planes (NCHW).
+"""The layout of images inside a network: channels last (NHWC) or in planes (NCHW).
 
 One decision for the whole graph. Each convolution has a price in either layout, from the planner's
-cost model; where a value's maker and a reader differ, the change has one. With two layouts the
-cheapest choice is a minimum cut (Greig, Porteous and Seheult, "Exact maximum a posteriori
+cost model. A change of layout between a producer and a reader has a price, too. With two layouts
+the cheapest choice is a minimum cut (Greig, Porteous and Seheult, "Exact maximum a posteriori
 estimation for binary images", 1989), whatever branches and joins the graph has.
 
 Prices are those of one thread, so that the choice, and with it the bits of the result, is the same
-for any team. Blocks of channels (NCHWc) are no choice: their convolutions cost as much as NHWC's or
-more, as pixels of whole vectors lie alike in both, and all other steps would need loops for them.
+for any team. Blocks of channels (NCHWc) are no candidate: their convolutions cost as much as NHWC's
+or more, since both keep whole vectors of a pixel together, and all other steps would need loops.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from .operators.table_row import Layout
 
 __all__ = ["in_planes"]
 
-# The model errs by some percent; a layout that wins by less is not worth a change.
+# The cost model errs by some percent, so a smaller gain is not worth a change of layout.
 CLEAR = 1.15
 
 Prices = tuple[float, float]
-# Nodes of the cut that stand for the layouts themselves.
+# Terminals of the cut: the two layouts.
 _PLANES, _PIXELS = 0, 1
 
 
 @dataclass
 class _Network:
-    """The network of the cut: which node each value hangs on, and who reads it."""
+    """The flow network of the cut: the node of each value, and its readers."""
 
     count: int = 2
     edges: list[tuple[int, int, float]] = field(default_factory=list)
@@ -50,7 +50,7 @@ class _Network:
             self.readers.setdefault(name, set()).add(by)
 
     def price_change(self, name: str, cycles: float) -> None:
-        """A change of a value is paid once, whoever reads it."""
+        """Add the price of a change of a value, paid once for all its readers."""
         maker = self.maker[name]
         others = [reader for reader in self.readers.get(name, ()) if reader != maker]
         if not others or cycles <= 0:
@@ -76,14 +76,14 @@ def in_planes(
     items : sequence of Node or Chain
         Its nodes, element-wise ones joined.
     prices : callable
-        Cycles of a convolution of ours beside pixels and in planes; infinite where it cannot be.
+        Cycles of a fused convolution in NHWC and in planes; infinite if it cannot run so.
     change : callable
-        Cycles of bringing a value from one layout to the other.
+        Cycles of a value's change from one layout to the other.
 
     Returns
     -------
     frozenset of str
-        Names of images whose makers write planes. What is not named lies as its maker has it.
+        Names of images whose producers write planes. Other values keep their producers' layout.
     """
     network = _Network()
     chosen: dict[str, int] = {}
@@ -96,7 +96,7 @@ def in_planes(
         shape = graph.shapes[name]
         if len(shape) == 4 and shape[1] > 1 and shape[2] * shape[3] > 1:
             network.price_change(name, change(name))
-    # Those that win nothing are not among them.
+    # Values without a gain are left out.
     apart = source_side(network.count, _PLANES, _PIXELS, network.edges)
     return frozenset(name for name, node in chosen.items() if node in apart)
 
@@ -108,15 +108,15 @@ def _add(
     chosen: dict[str, int],
     prices: Callable[[Node], Prices],
 ) -> None:
-    """Say for a node or a chain what it reads and writes in which layout."""
+    """Add the layouts that a node or a chain reads and writes."""
     if isinstance(item, Chain):
         chosen[item.result] = network.maker[item.result] = own = network.node()
         whole = graph.shapes[item.result]
-        # What is repeated is small, or changes nothing.
+        # Broadcast operands are small, or independent of layout.
         network.read([name for name in item.inputs() if graph.shapes[name] == whole], own)
         return
     row = row_of(item.op)
-    # In Python images lie as they may; what it gives is plain.
+    # Steps in Python read any layout, and write NCHW.
     layout = row.layout if row.is_served(item, graph) else Layout.PYTHON
     images = [name for name in item.inputs if name and name not in graph.constants]
     outputs = [name for name in item.outputs if name]

@@ -29,8 +29,8 @@ def load(source: Any) -> ir.Model:
     Parameters
     ----------
     source : str, path, bytes-like or onnx.ModelProto
-        The model.  A file is mapped into memory, and so are those with weights beside it, for which
-        the model has to be given as a path; they are not to be written to while the model lives.
+        The model.  A file is mapped into memory, and so are files with weights beside it, which
+        need the model as a path.  Nobody may write to these files while the model lives.
 
     Returns
     -------
@@ -43,8 +43,8 @@ def load(source: Any) -> ir.Model:
     TypeError
         If `source` is none of these.
     ValueError
-        If it is no ONNX model, contradicts itself, is of an unsupported opset, or keeps weights
-        where it must not.
+        If it is not an ONNX model, contradicts itself, has an unsupported opset, or keeps weights
+        in a forbidden place.
     FileNotFoundError, OSError
         If the file, or one with weights, cannot be read.
     """
@@ -92,7 +92,7 @@ def _read(source: Any) -> tuple[Lifted, Path | None]:
         folder = path.resolve().parent
     else:
         try:
-            # What can be changed is copied.
+            # Writable buffers are copied.
             whole = source if isinstance(source, bytes) else bytes(memoryview(source))
         except TypeError:
             raise TypeError(
@@ -111,7 +111,7 @@ def _read(source: Any) -> tuple[Lifted, Path | None]:
 
 
 def _check_types(proto: onnx.ModelProto) -> None:
-    """Refuse inputs and outputs that are no tensors, and may be nested without end."""
+    """Refuse inputs and outputs that are not tensors: their types may be nested without end."""
     for values in (proto.graph.input, proto.graph.output):
         for value in values:
             if value.type.WhichOneof("value") not in (None, "tensor_type"):

@@ -24,7 +24,7 @@ def source_side(
     source, sink : int
         Two of them.
     edges : iterable of (int, int, float)
-        From, to, and what it costs if only the first is on the source's side; may be infinite.
+        From, to, and the cost of having only the first on the source's side; may be infinite.
 
     Returns
     -------
@@ -48,13 +48,13 @@ def source_side(
         if math.isinf(flow):
             raise ValueError("no cut of finite cost parts the source from the sink")
         for a, b in pairs:
-            # A remainder of rounding must not keep an edge open for ever.
+            # A rounding remainder must not keep an edge open for ever.
             left[a][b] = 0.0 if left[a][b] == flow else left[a][b] - flow
             left[b][a] += flow
 
 
 def _search(left: list[dict[int, float]], source: int, sink: int) -> dict[int, int]:
-    """Find who is reached over edges that are not full, and from where; until the sink is."""
+    """Search over edges with capacity left, until the sink; give each node's predecessor."""
     before = {source: source}
     queue = deque([source])
     while queue and sink not in before:

@@ -1,7 +1,7 @@
-"""Attributes and operands that contradict one another, where ONNX's inference lets them pass.
+"""Contradictions of attributes and operands that ONNX's inference lets pass.
 
-Each operator has a check, which says what is wrong or gives None; what is not known yet is no
-contradiction. Shapes are inferred only of nodes that pass (`folding`).
+Each operator has a check that names the contradiction or gives None; unknown shapes contradict
+nothing. Only nodes that pass have their shapes inferred (`folding`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def check_node(node: ir.Node) -> None:
     Parameters
     ----------
     node : ir.Node
-        Any node; what is known of its operands and results counts.
+        Any node; checks use the known part of its operands and results.
 
     Raises
     ------
@@ -50,17 +50,17 @@ def check_node(node: ir.Node) -> None:
 
 
 def contradiction(node: ir.Node) -> str | None:
-    """Say what is wrong with the attributes and the shapes of a node.
+    """Name the contradiction in the attributes and shapes of a node.
 
     Parameters
     ----------
     node : ir.Node
-        Any node; what is known of its operands and results counts.
+        Any node; checks use the known part of its operands and results.
 
     Returns
     -------
     str or None
-        None if nothing is known to be wrong.
+        None if there is no known contradiction.
     """
     if node.domain:
         return None
@@ -77,7 +77,7 @@ def contradiction(node: ir.Node) -> str | None:
     return problem
 
 
-# Attributes that are true or false.
+# Boolean attributes.
 _FLAGS = frozenset((
     "align_corners", "antialias", "ceil_mode", "count_include_pad", "exclude_outside", "exclusive",
     "fmod", "input_forget", "keepdims", "largest", "linear_before_reset", "noop_with_empty_axes",
@@ -93,7 +93,7 @@ def _of_flags(node: ir.Node) -> str | None:
     return None
 
 
-# Operands that list sizes, axes, beginnings and the like.
+# Operands that list sizes, axes, starts and the like.
 _VECTORS = {
     "ConstantOfShape": (0,),
     "Expand": (1,), "Reshape": (1,), "Slice": (1, 2, 3, 4), "Split": (1,), "Squeeze": (1,),

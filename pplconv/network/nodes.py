@@ -16,20 +16,20 @@ from .values import is_constant
 
 @dataclass(eq=False)
 class Node:
-    """An operator with the names of what it reads and writes.
+    """An operator with the names of the values that it reads and writes.
 
     Parameters
     ----------
     op : str
-        Its type; with a prefix where it is none of ONNX's own, ``pplconv.Conv``.
+        Its type; with a prefix unless it is ONNX's own, as in ``pplconv.Conv``.
     inputs : list of str
-        Names; an empty one is an input that is left out.
+        Names; an empty name is an omitted input.
     outputs : list of str
         Names.
     attributes : dict
         By name: numbers, texts, lists of them, arrays.
     source : onnx_ir.Node or None
-        What it was made of, if the model has it.
+        The model's node, if there is one.
     """
 
     op: str
@@ -40,10 +40,10 @@ class Node:
 
 
 class Constants(Mapping[str, Array]):
-    """What is known beforehand, by name.
+    """The constants, by name.
 
-    Scaled weights are computed each time that they are asked for, unless somebody still has them.
-    So are those that are stored in another type than they came in.
+    Scaled weights are computed at each request, unless an earlier result is still alive. So are
+    weights stored in another type than the model's.
     """
 
     def __init__(self) -> None:
@@ -55,19 +55,19 @@ class Constants(Mapping[str, Array]):
         self._known[name] = tensor if isinstance(tensor, ScaledTensor) else tensor.numpy()
 
     def add_as(self, name: str, other: Constants, source: str, dtype: np.dtype[Any]) -> None:
-        """Add a constant of others in a type of floating point, perhaps not its own."""
+        """Add a constant of another `Constants`, in a floating-point type, perhaps not its own."""
         self._known[name] = other.origin(source)
         self._types[name] = dtype
 
     def origin(self, name: str) -> Array | ScaledTensor:
-        """What stands for a constant: the same object for the same elements, in all programs.
+        """The object behind a constant: one object for the same elements, in all programs.
 
-        It may be of another type than the constant.
+        Its type may differ from the constant's.
         """
         return self._known[name]
 
     def weights(self, name: str) -> Array:
-        """Give what is only packed: as it came, for packing converts it."""
+        """Give a constant that is only packed in the model's type: packing converts it."""
         known = self._known[name]
         return known.numpy() if isinstance(known, ScaledTensor) else known
 
@@ -85,22 +85,22 @@ class Constants(Mapping[str, Array]):
         return len(self._known)
 
 
-# Between a name and the type that its value is stored in, if it is not the one that the model says.
+# Separates a name from its storage type, if that is not the model's type.
 _STORED_AS = "\0"
 
 
 def stored_name(name: str, dtype: np.dtype[Any]) -> str:
-    """Name a value in a type that is not the one that the model says."""
+    """Name a value in a storage type other than the model's."""
     return f"{name}{_STORED_AS}{dtype}"
 
 
 def plain_name(name: str) -> str:
-    """Name a value as the model does."""
+    """Give the model's name of a value."""
     return name.partition(_STORED_AS)[0]
 
 
 def as_type(array: Array, dtype: np.dtype[Any]) -> Array:
-    """Give an array in a type; what is too large for it becomes infinite."""
+    """Convert an array to a type; too large numbers become infinite."""
     with np.errstate(all="ignore"):
         return array.astype(dtype, copy=False)
 
@@ -114,9 +114,9 @@ class Graph:
     nodes : list of Node
         In an order in which they can run.
     shapes, dtypes : dict
-        Of every name.
+        Of every value, by name.
     constants : Constants
-        Elements of what is known beforehand.
+        The constants.
     inputs, outputs : list of str
         In the order of the model.
     """
@@ -130,14 +130,14 @@ class Graph:
     users: dict[str, list[Node]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Find who reads each name."""
+        """Find the readers of each name."""
         for node in self.nodes:
             for name in dict.fromkeys(filter(None, node.inputs)):
                 self.users.setdefault(name, []).append(node)
 
 
 def attributes_of(node: ir.Node) -> Iterator[tuple[str, Any]]:
-    """Give the attributes of a node as Python's own values and arrays."""
+    """Give the attributes of a node as Python values and arrays."""
     for name, attribute in node.attributes.items():
         value = attribute.value
         if attribute.type == ir.AttributeType.TENSOR:
@@ -177,7 +177,7 @@ def graph_of(model: ir.Model) -> Graph:
             shapes[name] = tuple(int(d) for d in value.shape)
             dtypes[name] = np.dtype(value.dtype.numpy())
         if dtypes[name].hasobject:
-            # Pointers in memory that holds anything before it is written.
+            # Elements of these types are pointers, and memory is uninitialised at first.
             raise ValueError(f"{name!r} is text, which a network cannot compute")
         return name
 

@@ -1,4 +1,4 @@
-"""Operands that onnxruntime takes otherwise than NumPy and ONNX's inference do."""
+"""Operands that onnxruntime interprets differently from NumPy and ONNX's inference."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .values import constant, rank
 
 __all__ = ["end_before_the_first", "reduce_once"]
 
-# They stand for an end that is left out, in both directions.
+# These ends mean "no end", in both directions.
 _NO_END = (np.iinfo(np.int32).max, np.iinfo(np.int64).max)
 _BEFORE_ALL = -(1 << 31)
 
 
 def end_before_the_first(node: ir.Node) -> None:
-    """Have backward slices with the largest integer as their end go on to the first element.
+    """Extend backward slices that end at the largest integer to the first element.
 
-    So it is in onnxruntime; NumPy and ONNX's inference give nothing.
+    onnxruntime does so; in NumPy and ONNX's inference such slices are empty.
 
     Parameters
     ----------
@@ -37,9 +37,9 @@ def end_before_the_first(node: ir.Node) -> None:
 
 
 def reduce_once(node: ir.Node) -> None:
-    """Have a reduction name each axis once.
+    """Remove repeated axes of a reduction.
 
-    So onnxruntime takes axes that are named twice; NumPy and ONNX's reference refuse them.
+    onnxruntime accepts repeated axes; NumPy and ONNX's reference refuse them.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def reduce_once(node: ir.Node) -> None:
     dimensions = rank(node.inputs[0])
     if axes is None or axes.ndim != 1:
         return
-    # An axis that is not there keeps its number, and is refused by it.
+    # An axis out of range keeps its number, which the refusal names.
     places = {
         axis + dimensions if dimensions is not None and -dimensions <= axis < 0 else axis: axis
         for axis in reversed(axes.tolist())
@@ -60,7 +60,7 @@ def reduce_once(node: ir.Node) -> None:
 
 
 def _replace(node: ir.Node, place: int, word: str, array: npt.NDArray[Any]) -> None:
-    """Give a node a constant of its own as one of its operands."""
+    """Replace an operand of a node by a constant of its own."""
     assert node.graph is not None
     tensor = ir.Tensor(array, name=f"{node.outputs[0].name}/{word}")
     value = ir.Value(

@@ -1,4 +1,4 @@
-"""Models of older opsets brought to the one that the rules and operators are written for."""
+"""Converts models of older opsets to the opset of the rules and operators."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ OPSET = 24
 PER_GROUP = "per_group"
 """Attribute of a GroupNormalization that has a scale for each group, as before opset 21."""
 
-# What the converter reads of weights are shapes, scales, axes and the like.
+# The converter reads only small tensors: shapes, scales, axes and the like.
 _SMALL_BYTES = 4096
-# The newest opset whose Upsample and Resize have no modes of coordinates.
+# The newest opset whose Upsample and Resize have no coordinate modes.
 _NO_COORDINATES = 10
-# The newest whose Hardmax takes all dimensions behind its axis for one.
+# The newest opset whose Hardmax flattens all dimensions from its axis on.
 _FLAT_HARDMAX = 12
-# The newest whose masks of Dropout are zero in inference, and the newest that has them as numbers.
+# The newest opset whose Dropout masks are zero in inference, and the newest with numeric masks.
 _NO_MASKS, _MASKS_OF_NUMBERS = 11, 9
-# The converter knows no file formats before 3, and the fields of the newest do no harm.
+# The converter knows no IR version before 3; fields of the newest version do no harm.
 _IR_VERSION = 10
 
 
@@ -35,7 +35,7 @@ def convert_opset(model: ir.Model) -> ir.Model:
     Parameters
     ----------
     model : ir.Model
-        A checked model without local functions; not to be used any more.
+        A checked model without local functions; invalid afterwards.
 
     Returns
     -------
@@ -52,7 +52,7 @@ def convert_opset(model: ir.Model) -> ir.Model:
     if version >= OPSET:
         return model
     inputs = len(model.graph.inputs)
-    # The converter takes such a node for one of today's.
+    # The converter would take such a node for one of the newest opset.
     grouped = {
         node.outputs[0].name
         for node in model.graph.all_nodes()
@@ -79,7 +79,7 @@ def convert_opset(model: ir.Model) -> ir.Model:
         elif node.op_type == "Dropout" and not node.domain and version <= _NO_MASKS:
             _empty_mask(node, numbers=version <= _MASKS_OF_NUMBERS)
     values = list(graph.inputs)
-    # The list forgets its values when it is emptied, and not when a part is deleted.
+    # Emptying the list releases its values; deleting a part does not.
     graph.inputs.clear()
     graph.inputs.extend(values[:inputs])
     for value in values[inputs:]:
@@ -95,7 +95,7 @@ def convert_opset(model: ir.Model) -> ir.Model:
 
 
 def _place_pixels(graph: ir.Graph) -> None:
-    """Say where the pixels of resized images lie, which the converter leaves to new defaults."""
+    """Write the old coordinate mode, which the converter would replace by the new default."""
     for node in graph.all_nodes():
         if node.op_type == "Resize" and not node.domain:
             node.attributes["coordinate_transformation_mode"] = ir.AttrString(
@@ -105,7 +105,7 @@ def _place_pixels(graph: ir.Graph) -> None:
 
 
 def _flatten_hardmax(node: ir.Node) -> None:
-    """Take the dimensions from the axis on for one, which the converter does for Softmax only."""
+    """Flatten the dimensions from the axis on; the converter does so for Softmax only."""
     x = node.inputs[0]
     axis = node.attributes.get_int("axis", 1)
     flat = ir.node("Flatten", [x], {"axis": axis})
@@ -118,7 +118,7 @@ def _flatten_hardmax(node: ir.Node) -> None:
 
 
 def _empty_mask(node: ir.Node, *, numbers: bool) -> None:
-    """Have a mask of zeros, of the type of the input or of truths, if there is a mask at all."""
+    """Replace an existing mask by zeros, of the input's type or of booleans."""
     if len(node.outputs) < 2 or not node.outputs[1].name:
         return
     x = node.inputs[0]
@@ -130,7 +130,7 @@ def _empty_mask(node: ir.Node, *, numbers: bool) -> None:
 
 
 def _put_in_place(old: ir.Value, nodes: list[ir.Node]) -> None:
-    """Have nodes compute a value, the last of them under its name."""
+    """Make new nodes compute a value; the last node takes its name."""
     node = old.producer()
     assert node is not None and node.graph is not None
     new, kept = nodes[-1].outputs[0], old.name

@@ -1,4 +1,4 @@
-"""``auto_pad`` and ``output_shape`` made explicit, for which shapes have to be known."""
+"""Replaces ``auto_pad`` and ``output_shape`` by explicit padding, once shapes are known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .values import attribute_int, attribute_ints, attribute_string, static_shap
 __all__ = ["POOLS", "infer_pool", "resolve_node", "resolve_padding", "rooms", "settle_pool"]
 
 POOLS = frozenset(("AveragePool", "LpPool", "MaxPool"))
-"""Those with windows."""
+"""Operators with windows."""
 
 _WEIGHTED = frozenset(("Conv", "ConvInteger", "ConvTranspose"))
 _WINDOWED = _WEIGHTED | POOLS
@@ -31,9 +31,9 @@ def resolve_padding(graph: ir.Graph) -> None:
 
 
 def settle_pool(node: ir.Node) -> None:
-    """Have a pool say what onnxruntime takes it for, before its shape is inferred.
+    """Rewrite a pool to onnxruntime's meaning, before its shape is inferred.
 
-    It takes no notice of ``pads`` beside ``auto_pad``.
+    onnxruntime ignores ``pads`` beside ``auto_pad``.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def settle_pool(node: ir.Node) -> None:
 
 
 def rooms(node: ir.Node, sizes: Sequence[int], kernel: Sequence[int]) -> tuple[int, ...]:
-    """Say how far windows may move in each dimension; negative where they do not fit.
+    """Give the free range of windows in each dimension; negative where they do not fit.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def rooms(node: ir.Node, sizes: Sequence[int], kernel: Sequence[int]) -> tuple[i
     Returns
     -------
     tuple of int
-        Zeros for padding that leaves as many pixels as strides fit, whatever the window.
+        Zeros for padding that keeps as many pixels as strides fit, for any window.
     """
     axes = len(sizes)
     mode = attribute_string(node, "auto_pad", "NOTSET") or "NOTSET"
@@ -70,9 +70,9 @@ def rooms(node: ir.Node, sizes: Sequence[int], kernel: Sequence[int]) -> tuple[i
 
 
 def infer_pool(node: ir.Node) -> None:
-    """Correct how many windows that do not fit ONNX's inference finds where it rounds up.
+    """Correct ONNX's inferred number of windows where they do not fit and it rounds up.
 
-    It rounds quotients below zero toward zero.
+    ONNX's inference rounds negative quotients toward zero.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def _resolve_forward(
             for size, stride, reach in zip(sizes, strides, span, strict=True)
         )
         pads = _halves(totals, more_at_end=mode == "SAME_UPPER")
-        # The output has as many pixels as strides fit, whatever way of rounding the node names.
+        # The output has as many pixels as strides fit, whichever rounding the node names.
         if "ceil_mode" in node.attributes:
             node.attributes["ceil_mode"] = ir.AttrInt64("ceil_mode", 0)
     _set(node, "pads", pads)
@@ -147,9 +147,9 @@ def _resolve_forward(
 def _resolve_transposed(
     node: ir.Node, sizes: tuple[int, ...], span: tuple[int, ...], strides: tuple[int, ...]
 ) -> None:
-    """Follow onnxruntime, which ONNX's inference of shapes does not agree with.
+    """Follow onnxruntime, where ONNX's inference of shapes differs.
 
-    ``output_padding`` counts where ``auto_pad`` cuts, and what is cut off is never negative.
+    ``auto_pad`` takes ``output_padding`` into account, and never cuts off a negative number.
     """
     axes = len(sizes)
     mode = _mode(node)
@@ -161,7 +161,7 @@ def _resolve_transposed(
         for size, stride, reach, more in zip(sizes, strides, span, extra, strict=True)
     )
     if wanted:
-        # What the taps do not reach is padding of the output.
+        # Outputs that no tap reaches are output padding.
         extra = tuple(
             more + max(0, want - have) for more, want, have in zip(extra, wanted, full, strict=True)
         )

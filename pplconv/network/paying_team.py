@@ -1,4 +1,4 @@
-"""How many threads the program of a graph deserves."""
+"""Chooses the number of threads for a graph's program."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from .operators.table import row_of
 
 
 def flops_of(node: Node, graph: Graph) -> int:
-    """Estimate the floating-point operations of a node; an element that is moved counts as some."""
+    """Estimate the floating-point operations of a node; a moved element counts as several."""
     return row_of(node.op).flops(node, graph)
 
 
 def with_team(settings: Settings, graph: Graph) -> Settings:
-    """Give the settings with the threads that pay: each step costs a wait for the others.
+    """Give the settings with the number of threads that pays: each step costs a barrier.
 
     Parameters
     ----------
     settings : Settings
         Its team is the largest.
     graph : Graph
-        Whose nodes are about as many as the steps of its program.
+        It has about as many nodes as its program has steps.
     """
     wanted = planner.team_size(settings.threads)
     flops = sum(flops_of(node, graph) for node in graph.nodes)

@@ -1,4 +1,4 @@
-"""`prepare` and `specialize`: a model made ready once, and once for each set of input shapes."""
+"""`prepare` rewrites a model once, `specialize` once for each set of input shapes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Prepared", "prepare", "specialize"]
 
 @dataclass(frozen=True)
 class Prepared:
-    """A rewritten model, and what was done to it.
+    """A rewritten model, and the rules that fired.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Prepared:
 
 
 def prepare(model: ir.Model) -> Prepared:
-    """Do for a model what does not depend on the shapes of its inputs.
+    """Rewrite a model as far as input shapes do not matter.
 
     Parameters
     ----------
@@ -56,8 +56,8 @@ def prepare(model: ir.Model) -> Prepared:
     Raises
     ------
     ValueError
-        If the model cannot be converted, what is constant in it cannot be computed, or a scale or
-        a zero point is none or not constant.
+        If the model cannot be converted, a constant result cannot be computed, or a scale or a zero
+        point is invalid or not constant.
     """
     model = model.clone()
     for value in model.graph.outputs:
@@ -100,8 +100,8 @@ def specialize(
     shapes : mapping
         A shape for each input; those of inputs with a fixed shape may be left out.
     constants : mapping, optional
-        Values of inputs that are shapes, axes or the like.  They are no inputs of the result, in
-        which shapes may depend on them.
+        Values of inputs that are shapes, axes or the like.  The result has no such inputs; its
+        shapes may depend on their values.
 
     Returns
     -------
@@ -132,7 +132,7 @@ def specialize(
         fold(model)
     resolve_padding(model.graph)
     check_static(model)
-    # Some are constant only now: shapes, and what was an input.
+    # Some are constant only now: shapes, and former inputs.
     quantize_constants(model.graph)
     apply_rules(model, SIMPLIFYING_RULES, fired)
     if any(value.shape is None for node in model.graph for value in node.outputs):
@@ -146,7 +146,7 @@ def specialize(
 
 
 def _quantize(model: ir.Model, fired: dict[str, list[str]]) -> None:
-    """Make nodes of integers; what is quantized and constant besides becomes numbers."""
+    """Make nodes of integers; other quantized constants become floating-point numbers."""
     apply_rules(model, QUANTIZING_RULES, fired)
     passes.RemoveUnusedNodesPass()(model)
     if dequantize_constants(model.graph):

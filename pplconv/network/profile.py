@@ -25,7 +25,7 @@ __all__ = ["NetworkProfile"]
 
 @dataclass(frozen=True)
 class NetworkProfile(NetworkPlan):
-    """A network's plan with what it took: a `NetworkPlan`, and what is listed here.
+    """A network's plan with measured times: a `NetworkPlan` with these fields besides.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class NetworkProfile(NetworkPlan):
         Returns
         -------
         str
-            HTML that needs nothing else: no script, nothing that is fetched.
+            HTML without scripts, which fetches nothing.
 
         Raises
         ------
@@ -81,7 +81,7 @@ class NetworkProfile(NetworkPlan):
         return content
 
     def record(self) -> dict[str, Any]:
-        """Give all that is measured as numbers, texts, lists and dicts, for JSON.
+        """Give all measurements as numbers, texts, lists and dicts, for JSON.
 
         Sizes are in bytes, times in seconds.
         """

@@ -1,4 +1,4 @@
-"""Programs that a session keeps, found while another one is made."""
+"""A session's programs; lookups do not wait while another program is made."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ Found = tuple[Compiled, dict[str, list[str]]]
 
 
 class Programs(OrderedDict[Any, Found]):
-    """Programs by input shapes, the last used at the end; some are kept.
+    """Programs by input shapes, least recently used first, up to a limit.
 
-    A program takes up to seconds to make, and whoever asks for a known one must not wait so long:
-    `find` and `add` take a lock of their own for an instant. Who makes a program holds `making`.
+    A program can take seconds to make, and a request for a known program must not wait for it:
+    `find` and `add` hold a lock of their own for an instant. A maker of programs holds `making`.
 
     Parameters
     ----------
     most : int
-        How many are kept.
+        Number of programs to keep.
     """
 
     def __init__(self, most: int) -> None:
@@ -41,7 +41,7 @@ class Programs(OrderedDict[Any, Found]):
         self._most = most
 
     def find(self, key: Any) -> Found | None:
-        """Give a known program, as the last used."""
+        """Give a known program, and mark it as most recently used."""
         with self._lock:
             found = self.get(key)
             if found is not None:
@@ -49,7 +49,7 @@ class Programs(OrderedDict[Any, Found]):
             return found
 
     def add(self, key: Any, found: Found) -> None:
-        """Keep a program, and drop what was used longest ago."""
+        """Keep a program, and drop the least recently used one if there are too many."""
         with self._lock:
             self[key] = found
             self.move_to_end(key)
@@ -57,7 +57,7 @@ class Programs(OrderedDict[Any, Found]):
                 self.popitem(last=False)
 
     def all(self) -> list[tuple[Any, Found]]:
-        """List all, as they are now."""
+        """List all current programs."""
         with self._lock:
             return list(self.items())
 
@@ -66,7 +66,7 @@ def key_of(
     values: Sequence[ir.Value], inputs: Sequence[Array], shape_inputs: Collection[str],
     team: int | None,
 ) -> tuple[Any, dict[str, Shape], dict[str, Array], list[Array]]:  # fmt: skip
-    """Say what a program depends on, and which inputs it reads.
+    """Give the key of a program, and the inputs that it reads.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def key_of(
     inputs : sequence of ndarray
         Arrays for them.
     shape_inputs : collection of str
-        Those that shapes follow from: constants of a program.
+        Inputs that decide shapes: constants of a program.
     team : int or None
         Of the code around.
 

@@ -1,4 +1,4 @@
-"""The weights of a network, pruned by magnitude: for trying what sparse ones would gain."""
+"""Prunes a network's weights by magnitude, to try how much sparse weights would gain."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class PrunedLayer:
     sparsity : Sparsity
         Block and density.
     norm : float
-        L2 norm of the weights that stay, as a share of that of all.
+        L2 norm of the remaining weights, divided by the norm of all.
     """
 
     name: str
@@ -93,7 +93,7 @@ def prune_model(
     Returns
     -------
     list of PrunedLayer
-        In the order of the nodes; weights of several nodes are in it for each of them.
+        In the order of the nodes; shared weights appear once for each node.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def prune_model(
 
 
 def _pruned(weight: _Weight, density: float, width: int) -> tuple[Sparsity, float]:
-    """Prune a tensor; say what is left of it."""
+    """Prune a tensor; give its sparsity and remaining norm."""
     before = weight.seen(numpy_helper.to_array(weight.tensor))
     after = magnitude(before, density, (1, width), groups=weight.groups)
     stored = stored_weights(after, weight.groups, (width,))[width]
@@ -171,17 +171,17 @@ def _weights(graph: onnx.GraphProto) -> Iterator[_Weight]:
 
 
 def steps_of(layers: list[PrunedLayer], plan: NetworkPlan) -> list[StepPlan | None]:
-    """Find the steps that layers have become.
+    """Find the step of each layer.
 
-    A step that computes what follows a layer, too, is named after that: such ones are told apart by
-    their weights, and by their order where weights are of one size.
+    A step that also computes the nodes after a layer has the name of the last node. Such steps are
+    matched by the size of their weights, and by their order if sizes are equal.
 
     Parameters
     ----------
     layers : list of PrunedLayer
         Layers of a network.
     plan : NetworkPlan
-        How it runs.
+        The network's plan.
 
     Returns
     -------
@@ -213,7 +213,7 @@ def steps_of(layers: list[PrunedLayer], plan: NetworkPlan) -> list[StepPlan | No
 
 
 def _weights_of(step: StepPlan) -> tuple[int, int] | None:
-    """Output channels and size of the weights of a step; None if it has none that are known."""
+    """Output channels and size of a step's weights; None if it has no constant weights."""
     if step.plan is None or step.plan.layout.startswith(("mk", "km")):  # two computed matrices
         return None
     return _size(ConvProblem.parse(step.plan.problem).weight_shape)

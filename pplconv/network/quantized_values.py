@@ -1,7 +1,7 @@
-"""Scales and zero points of a graph's quantized values: what they are, and what is refused.
+"""Scales and zero points of a graph's quantized values, and their checks.
 
 A quantized value ``q`` stands for ``(q - zero) * scale``. Loops need both when a program is made,
-so they have to be constants; only what DynamicQuantizeLinear computes may differ between runs.
+so they have to be constants; only those of DynamicQuantizeLinear may differ between runs.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _SCALES: dict[tuple[str, str], tuple[tuple[int, int], ...]] = {
 
 @dataclass(frozen=True, eq=False)
 class Quantization:
-    """How numbers are stored as integers.
+    """The scale, zero point and type of a quantized value.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Quantization:
         return int(np.iinfo(self.dtype).min)
 
     def is_same(self, other: Quantization | None) -> bool:
-        """Whether integers of another one stand for the same numbers."""
+        """Whether another quantization gives integers the same meaning."""
         return (
             other is not None
             and self.dtype == other.dtype
@@ -98,7 +98,7 @@ class Quantization:
 
 
 def quantization_of(node: ir.Node | None) -> Quantization | None:
-    """Give what a QuantizeLinear or DequantizeLinear converts to or from.
+    """Give the quantization of a QuantizeLinear or DequantizeLinear.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def _along(array: Array, axis: int | None, rank: int) -> Array:
 
 
 def quantize_constants(graph: ir.Graph) -> None:
-    """Compute what QuantizeLinear makes of constants: weights that are stored as float32.
+    """Compute each QuantizeLinear of constants: weights stored as float32.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def quantize_constants(graph: ir.Graph) -> None:
 
 
 def dequantize_constants(graph: ir.Graph) -> bool:
-    """Compute the numbers of quantized constants that no quantized node has taken.
+    """Dequantize the quantized constants that no quantized node uses.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ def dequantize_constants(graph: ir.Graph) -> bool:
 
 
 def _make_constant(graph: ir.Graph, node: ir.Node, array: Array) -> None:
-    """Put a constant in the place of a node, unless it gives an output of the network."""
+    """Replace a node by a constant, unless it computes an output of the network."""
     old = node.outputs[0]
     if old.is_graph_output():
         return
@@ -245,7 +245,7 @@ def _make_constant(graph: ir.Graph, node: ir.Node, array: Array) -> None:
 
 
 def check_quantization(graph: ir.Graph) -> None:
-    """Refuse scales and zero points that are none.
+    """Refuse invalid scales and zero points.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ def check_quantization(graph: ir.Graph) -> None:
     ------
     ValueError
         Naming the node, if a scale is not constant, not finite or not above zero, or a zero point
-        is not constant, of another type than what it belongs to, or beyond its range.
+        is not constant, has another type than its value, or is out of range.
     """
     for node in graph:
         inputs = [*node.inputs, *[None] * 9]
@@ -267,7 +267,7 @@ def check_quantization(graph: ir.Graph) -> None:
             if not _is_dynamic(scale):
                 _check_scale(node, scale, port == _OUTPUT or not is_constant(inputs[port]))
             if zero is not None and not _is_dynamic(zero):
-                # An output has the type of its zero point, whatever the file says.
+                # An output has the type of its zero point, even if the file declares another.
                 _check_zero(node, zero, None if port == _OUTPUT else inputs[port])
 
 
@@ -285,7 +285,7 @@ def _is_dynamic(value: ir.Value) -> bool:
 
 
 def _check_scale(node: ir.Node, value: ir.Value, by_loops: bool) -> None:
-    """Refuse scales that are none, or that loops would take for zero."""
+    """Refuse invalid scales, and denormal ones, which loops would take for zero."""
     scale = constant(value)
     if scale is None:
         raise ValueError(

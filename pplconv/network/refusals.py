@@ -1,4 +1,4 @@
-"""What a session refuses to run, said all at once."""
+"""The operators that a session refuses to run, all in one error."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .storage import Array
 from .texts import printable
 from .values import attribute_int, attribute_string
 
-# What each gate of a recurrent operator is followed by, for one direction. ONNX's reference takes
-# no other ones, no bound and no lengths, and does not say so.
+# Activations of a recurrent operator's gates, for one direction. ONNX's reference silently ignores
+# other activations, a bound and lengths.
 ACTIVATIONS = {"GRU": ("sigmoid", "tanh"), "LSTM": ("sigmoid", "tanh", "tanh"), "RNN": ("tanh",)}
-# Of a region of RoiAlign; ONNX's reference has an object of Python for each.
+# Sampling points of a RoiAlign region; ONNX's reference makes a Python object for each.
 _MOST_POINTS = 1 << 23
-# They have graphs inside, which see values outside.
+# Operators with subgraphs, which read values from outside.
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan"})
 
 
@@ -32,7 +32,7 @@ def check_operators(graph: ir.Graph, fallback: bool) -> None:
     graph : ir.Graph
         A prepared graph.
     fallback : bool
-        Whether ONNX's reference may run what has no row.
+        Whether ONNX's reference may run operators without a row.
 
     Raises
     ------
@@ -65,15 +65,16 @@ def check_operators(graph: ir.Graph, fallback: bool) -> None:
         printable(f"{kind}, {len(names)} of them: {', '.join(names)}")
         for kind, names in sorted(found.items())
     ]
-    # No option lets run what the reference would compute wrongly, or branches that data choose.
+    # No option permits operators that the reference computes wrongly, or branches chosen by data.
     hint = "; fallback=True runs ONNX's own operators in onnx.reference" if helped else ""
     raise ValueError(f"model has operators that cannot run ({'; '.join(lines)}){hint}")
 
 
 def _is_open_branch(node: ir.Node) -> bool:
-    """Tell whether a node is an If whose condition is known as soon as shapes are.
+    """Tell whether a node is an If whose condition is known once shapes are.
 
-    It follows from shapes, from constants, or is an input, which is a constant of a program.
+    The condition depends on shapes and constants only, or is an input, which a program treats as a
+    constant.
     """
     if node.domain or node.op_type != "If":
         return False
@@ -95,13 +96,13 @@ def _is_open_branch(node: ir.Node) -> bool:
 
 
 def _unserved(node: ir.Node) -> str:
-    """Say what neither our loops nor ONNX's reference do of a recurrent node; else nothing."""
+    """Name the options of a recurrent node that neither our loops nor ONNX's reference support."""
     if node.op_type not in ACTIVATIONS:
         return ""
     both = attribute_string(node, "direction", "forward") == "bidirectional"
     usual = ACTIVATIONS[node.op_type] * (2 if both else 1)
     given = node.attributes.get_strings("activations", ()) or usual
-    # An RNN names two by default, of which one direction takes the first.
+    # An RNN names two activations by default; a single direction uses the first.
     if tuple(name.lower() for name in given)[: len(usual)] != usual:
         return f"the activations {', '.join(given)}"
     if "clip" in node.attributes:
@@ -110,20 +111,20 @@ def _unserved(node: ir.Node) -> str:
 
 
 def check_operands(node: Node, operands: Sequence[Array]) -> None:
-    """Refuse arrays that ONNX's reference takes otherwise, or without end.
+    """Refuse arrays that ONNX's reference misinterprets, or computes for hours.
 
     Parameters
     ----------
     node : Node
         Any node.
     operands : sequence of ndarray
-        Its operands, those that are left out excepted.
+        Its operands, without omitted ones.
 
     Raises
     ------
     ValueError
-        If a sequence is shorter than the array, which the reference takes for whole, or a region
-        has more points than it has objects for.
+        If a sequence is shorter than the array, because the reference ignores its length, or if a
+        region has more sampling points than the reference can hold as objects.
     """
     _check_lengths(node, operands)
     if node.op == "RoiAlign":

@@ -25,31 +25,31 @@ class StepPlan:
     Parameters
     ----------
     kind : str
-        What it does.
+        Kind of step.
     outputs : tuple of str
-        Names of the nodes' outputs that it stands for.
+        Names of the outputs of its nodes.
     shape : tuple of int
         Of its result.
     layout : str
         ``"NHWC"``, or the order of the dimensions in memory, outermost first; ``"view"`` of a
         part of an array is marked by ``+``.
     detail : str
-        How it is done.
+        Details, for people.
     flops : int
         Floating-point operations of convolutions and products.
     bytes : int
-        What it reads and writes, packed weights not counted.
+        Bytes read and written, without packed weights.
     seconds : float or None
         Its time; None if it was not measured.
     method : str
         Algorithm of a convolution or product; "" of all other steps.
     weight_bytes : int
-        Packed weights that it reads besides.
+        Bytes of packed weights.
     host : bool
         Whether it runs in Python.
     plan : Plan or None
-        How a convolution or product is computed; its `sparsity` and gains say what becomes of
-        weights that are zero.
+        Plan of a convolution or product; its `sparsity` and gains describe the treatment of zero
+        weights.
     """
 
     kind: str
@@ -67,18 +67,18 @@ class StepPlan:
 
     @property
     def leaves_zeros_out(self) -> bool:
-        """Whether weights that are zero are not multiplied."""
+        """Whether zero weights are left out."""
         return self.plan is not None and self.plan.leaves_zeros_out
 
 
 @dataclass(frozen=True)
 class BufferPlan:
-    """A stretch of the arena, and the steps that it is taken for.
+    """A buffer of the arena, and its lifetime in steps.
 
     Parameters
     ----------
     offset, size : int
-        Bytes from the beginning of the arena, and bytes.
+        In bytes; the offset counts from the beginning of the arena.
     first, last : int
         Numbers of the steps that write it first and use it last.
     """
@@ -100,9 +100,9 @@ class NetworkPlan:
     steps : tuple of StepPlan
         In their order.
     fired : dict
-        For each rule that rewrote the graph, the outputs that it did so for.
+        For each rule that rewrote the graph, the outputs of the rewritten nodes.
     arena_bytes, scratch_bytes : int
-        Memory of one run, for what lies between steps and for the team.
+        Memory of one run: intermediate results, and scratch of the team.
     buffers : tuple of BufferPlan
         How the arena is shared, by first steps.
     times : int
@@ -118,16 +118,16 @@ class NetworkPlan:
     times: int = 1
 
     def show(self, *, most: int = 16, width: int | None = None, file: TextIO | None = None) -> None:
-        """Print bars: the steps that take longest, and beside each what was estimated.
+        """Print bars: the longest steps, with the estimate beside each.
 
         Parameters
         ----------
         most : int, optional
-            Steps that are shown; the others are summed up.
+            Number of steps to show; the rest is summed up.
         width : int, optional
             Columns; by default those of the terminal.
         file : file object, optional
-            Where to print; standard output by default.
+            Destination; standard output by default.
 
         Notes
         -----

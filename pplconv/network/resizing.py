@@ -1,7 +1,7 @@
 """Resize: sizes, coordinates and weights, in single precision as onnxruntime computes them.
 
-The standard leaves open in which precision a size or a coordinate is computed; at ties, and where
-a product is nearly an integer, it decides which pixel is taken and how many there are.
+The standard does not define the precision of sizes and coordinates. At ties, and where a product is
+nearly an integer, the precision decides which pixel is read, and how many pixels there are.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ Array = npt.NDArray[Any]
 Sizes = list[int | None]
 
 MOST_TAPS = 1 << 23
-"""Most pixels of a resized axis, times the inputs that each of them is made of."""
+"""Limit of a resized axis: output pixels times inputs of each."""
 
 _SINGLE = np.float32
 _HALF = np.float32(0.5)
-# Coordinates as near as this to the middle between two pixels are ties.
+# Coordinates within this distance of the middle between two pixels are ties.
 _TIE = np.float32(1e-6)
 _TAPS = {"nearest": 1, "linear": 2, "cubic": 4}
 OLD_ROUNDING = "rounds_as_before_opset_11"
-"""Attribute of those that are of no newer opset; a file cannot have it."""
-# Words that an attribute may be; the first one is the default.
+"""Attribute that marks nodes of older opsets; files cannot contain it."""
+# Permitted values of each attribute; the first is the default.
 _WORDS = {
     "mode": (*_TAPS,),
     "coordinate_transformation_mode": (
@@ -64,7 +64,7 @@ class Axis:
     inputs, outputs : int
         Its sizes.
     scale : float32
-        The scale that coordinates are computed with.
+        Scale for the coordinates.
     """
 
     inputs: int
@@ -74,12 +74,12 @@ class Axis:
 
 @dataclass(frozen=True)
 class Taps:
-    """What the outputs of one dimension are made of.
+    """Inputs and weights of the outputs along one dimension.
 
     Parameters
     ----------
     at : ndarray of int64
-        Shape (outputs, taps): inputs.
+        Shape (outputs, taps): indices of inputs.
     weights : ndarray of float64
         Of the same shape: the factor of each.
     outside : ndarray of bool
@@ -92,13 +92,13 @@ class Taps:
 
 
 def word(attributes: Mapping[str, Any], name: str) -> str:
-    """Give an attribute that is a word, or what it is by default."""
-    # Some files have the rounding of other modes empty.
+    """Give an attribute that is a word, or its default."""
+    # Some files leave the rounding of other modes empty.
     return str(attributes.get(name) or _WORDS[name][0])
 
 
 def axes_of(attributes: Mapping[str, Any], rank: int) -> list[int]:
-    """Give the dimensions that scales, sizes and regions are of."""
+    """Give the dimensions that scales, sizes and regions apply to."""
     given = [int(axis) for axis in attributes.get("axes") or range(rank)]
     if any(not -rank <= axis < rank for axis in given):
         raise ValueError(f"axes {given} of a tensor of {rank} dimensions")
@@ -109,7 +109,7 @@ def axes_of(attributes: Mapping[str, Any], rank: int) -> list[int]:
 
 
 def _scaled(size: int, scale: np.float32) -> int:
-    # Beyond what float32 holds, no axis is that long.
+    # No axis is longer than float32 can hold.
     wide = float(size) * float(scale)
     return int(_SINGLE(size) * scale) if wide < 1 << 62 else int(wide)
 
@@ -161,7 +161,7 @@ def _by_sizes(
 def _resized(
     x: Sizes, scales: Array | None, sizes: Array | None, attributes: Mapping[str, Any]
 ) -> tuple[Sizes, list[np.float32 | None]]:
-    """Give the shape of the result and the scale of each axis; None for what is not known.
+    """Give the shape of the result and the scale of each axis; unknown ones are None.
 
     Raises
     ------
@@ -199,14 +199,14 @@ def axes_resized(
     sizes: Array | None,
     attributes: Mapping[str, Any],
 ) -> list[Axis]:
-    """Say for each dimension what becomes of it.
+    """Describe the resizing of each dimension.
 
     Parameters
     ----------
     x : sequence of int
-        Shape of what is resized.
+        Shape of the input.
     scales, sizes : ndarray or None
-        As the node has them; an empty one is none.
+        The node's operands; an empty one counts as omitted.
     attributes : mapping
         Of the node.
 
@@ -224,7 +224,7 @@ def axes_resized(
     found = []
     for inputs, outputs, scale in zip(x, shape, factors, strict=True):
         assert outputs is not None and scale is not None
-        # What keeps its shape is copied, also if a scale is not quite one.
+        # An axis of unchanged length is copied, even if its scale is not exactly 1.
         found.append(Axis(int(inputs), outputs, _SINGLE(1) if same else scale))
     return found
 
@@ -267,7 +267,7 @@ def infer_resize(node: ir.Node) -> ir.Shape | None:
 
 
 def coordinates(axis: Axis, mode: str, region: tuple[Any, Any]) -> Array:
-    """Say where outputs lie among inputs, each step rounded to single precision."""
+    """Compute input coordinates of the outputs, each step rounded to single precision."""
     o = np.arange(axis.outputs, dtype=_SINGLE)
     inputs, outputs = _SINGLE(axis.inputs), _SINGLE(axis.outputs)
     one = _SINGLE(1)
@@ -307,7 +307,7 @@ def _nearest(x: Array, attributes: Mapping[str, Any], scale: np.float32) -> Arra
 
 
 def taps(axis: Axis, attributes: Mapping[str, Any], region: tuple[Any, Any] = (0, 1)) -> Taps:
-    """Say what each output of one dimension is made of.
+    """Compute inputs and weights of each output along one dimension.
 
     Parameters
     ----------
@@ -316,7 +316,7 @@ def taps(axis: Axis, attributes: Mapping[str, Any], region: tuple[Any, Any] = (0
     attributes : mapping
         Of the node.
     region : (float, float), optional
-        The part that ``tf_crop_and_resize`` cuts out, in parts of the whole.
+        Beginning and end of ``tf_crop_and_resize``'s region, as fractions of the input.
 
     Returns
     -------
@@ -341,7 +341,7 @@ def taps(axis: Axis, attributes: Mapping[str, Any], region: tuple[Any, Any] = (0
         x = x if excluded else np.clip(x, 0, last)
         at = np.floor(x)[:, None] + np.arange(2)
         weights = 1 - np.abs(x[:, None] - at)
-        # Both are the last pixel, which may be infinite.
+        # Both taps are the last pixel, which may be infinite.
         weights[at[:, 1] > last] = 0.5
     else:
         at = np.floor(x)[:, None] + np.arange(-1, 3)

@@ -1,6 +1,6 @@
-"""Weights times factors of channels, computed when they are asked for and not kept.
+"""Weights times factors of channels, computed at each request and not kept.
 
-They are asked for when weights are packed, and again for other shapes of the inputs.
+The weights are needed when they are packed, and again for other shapes of the inputs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["ScaledTensor", "scaled", "stays_finite"]
 Array = npt.NDArray[Any]
 Numbers = npt.NDArray[np.float64]
 
-# Smaller ones are computed at once.
+# Smaller tensors are scaled at once.
 _LEAST_BYTES = 1 << 16
 
 
@@ -33,14 +33,14 @@ class ScaledTensor(ir.LazyTensor):
     Parameters
     ----------
     tensor : ir.TensorProtocol
-        What is scaled; of two dimensions or more.
+        Tensor to scale, of two dimensions or more.
     factors : ndarray of float64
         Shape (G, 1) or (G, columns): for each group of rows one number, or one for each column.
 
     Attributes
     ----------
     source : ir.TensorProtocol
-        What is scaled.
+        Tensor to scale.
     """
 
     __slots__ = ("_factors", "_found", "source")
@@ -52,7 +52,7 @@ class ScaledTensor(ir.LazyTensor):
         self._found: Any = None
 
     def numpy(self) -> Array:
-        """Compute the array, or give it to one more who wants it while somebody has it."""
+        """Compute the array, or give an earlier result that is still alive."""
         found: Array | None = None if self._found is None else self._found()
         if found is None:
             source: Array = self.source.numpy()
@@ -65,7 +65,7 @@ class ScaledTensor(ir.LazyTensor):
 
 
 def scaled(tensor: ir.TensorProtocol, factors: Numbers) -> ir.TensorProtocol:
-    """Scale a tensor: at once if it is small, else when it is asked for.
+    """Scale a tensor: at once if it is small, else at each request.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def stays_finite(tensor: ir.TensorProtocol, factors: Numbers) -> bool:
 
 
 def _products(source: Array, factors: Numbers) -> Iterator[tuple[slice, Array]]:
-    """Give some rows after the other, scaled; pages of files are let go."""
+    """Yield scaled rows in blocks; pages of mapped files are released."""
     of_a_group = max(1, len(source) // len(factors))
     tail = (1,) * (source.ndim - 2)
     for rows in blocks(source):

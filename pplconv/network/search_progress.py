@@ -1,4 +1,4 @@
-"""How far the searches for a network's plans are."""
+"""Progress of the searches for a network's plans."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ __all__ = ["in_parts"]
 
 
 def in_parts(progress: Progress, graph: Graph) -> Callable[[str], Progress]:
-    """Divide what is reported among the plans of a graph, one after the other.
+    """Divide the reported share among the plans of a graph, in turn.
 
     Parameters
     ----------
     progress : callable
-        Told the share that is done of all, and a text.
+        Called with the share done of all, and a text.
     graph : Graph
-        Its nodes ask for about one plan each, those of other types for none.
+        Convolutions and products ask for about one plan each, other nodes for none.
 
     Returns
     -------
     callable
-        Gives, for the text of a plan, what its search reports to.
+        Takes the text of a plan, and gives the callable that its search reports to.
     """
     total = max(sum(row_of(node.op).planned for node in graph.nodes), 1)
     begun = 0

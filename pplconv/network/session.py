@@ -61,14 +61,14 @@ class InferenceSession:
     tolerance : float, optional
         Largest error that each convolution may spend on speed; as for `Conv2d`.
     precision : {"auto", "fp32", "fp16", "bf16", "low", "low_bf16"}, optional
-        Precision of convolutions and of products by known matrices: as the arrays are, or as for
-        `Conv2d`. bfloat16 is what their operands are rounded to: arrays between them stay float32,
+        Precision of convolutions and of products by known matrices: that of the arrays, or as for
+        `Conv2d`. With bfloat16 only their operands are rounded: arrays between them stay float32,
         or float16 where the CPU computes in it.
     search : {"estimate", "measure", "exhaustive"}, optional
         How plans are made; as for `Conv2d`, with operands outside the caches.
     max_workspace : int, optional
-        Bytes of scratch, the whole team's together, beside the arena of a run. Where it is tight,
-        the team is smaller.
+        Bytes of scratch of the whole team, besides the arena of a run. A tight limit makes the team
+        smaller.
     max_memory : int, optional
         Bytes of arena, scratch and outputs that a run may take: inputs of shapes that need more are
         refused. By default there is no limit.
@@ -78,8 +78,8 @@ class InferenceSession:
     fallback : bool, optional
         Whether `onnx.reference` may run operators that pplconv does not know.
     progress : callable, optional
-        Called with the share that is done and a text while plans are searched, which is when inputs
-        of new shapes come. What has been found is kept if it raises. It does not travel in pickles.
+        Called with the share done and a text while plans are searched, for inputs of new shapes. If
+        it raises, the plans found so far are kept. Pickles leave it out.
 
     Raises
     ------
@@ -94,7 +94,7 @@ class InferenceSession:
     >>> (y,) = session.run(None, {"x": x})  # doctest: +SKIP
     """
 
-    programs_kept = 8  # those of the sets of input shapes that were used last
+    programs_kept = 8  # for the most recently used sets of input shapes
     most_shape_elements = MOST_SHAPE_ELEMENTS
 
     def __init__(
@@ -126,12 +126,12 @@ class InferenceSession:
     def _begin(
         self, prepared: Prepared, progress: Callable[[float, str], None] | None = None
     ) -> None:
-        """Be a session of a prepared model, without programs."""
+        """Initialise a session of a prepared model, without programs."""
         self._progress = progress
         self._model = prepared.model
         self._name = prepared.model.graph.name or "network"
         self._fired = prepared.fired
-        # Inputs that shapes or branches follow from: a program is made for each value of theirs.
+        # Inputs that decide shapes or branches: each of their values has a program of its own.
         self.shape_inputs = shape_inputs(self._model.graph)
         self._programs = Programs(self.programs_kept)
         self._packed: dict[Any, Kept] = {}
@@ -160,8 +160,8 @@ class InferenceSession:
         feed : mapping of str to array_like
             The inputs by name.
         out : sequence of ndarray or None, optional
-            Where outputs go, in the order of the result; C-contiguous and apart from the inputs.
-            None makes an array.
+            Arrays for the outputs, in the order of the result: C-contiguous, and without overlap
+            with the inputs. None makes a new array.
 
         Returns
         -------
@@ -201,7 +201,7 @@ class InferenceSession:
         return [by_name[name] for name in wanted]
 
     def __call__(self, feed: Mapping[str, npt.ArrayLike]) -> list[Array]:
-        """Compute all outputs: ``run(None, feed)``, as an `InstancePool` calls its model."""
+        """Compute all outputs, ``run(None, feed)``: an `InstancePool` calls its model so."""
         return self.run(None, feed)
 
     def _inputs(self, feed: Mapping[str, npt.ArrayLike]) -> list[Array]:
@@ -233,9 +233,9 @@ class InferenceSession:
     def _compiled(
         self, inputs: Sequence[Array]
     ) -> tuple[Compiled, dict[str, list[str]], list[Array]]:
-        """Find or make the program for these inputs; with the rules that it is due to.
+        """Find or make the program for these inputs; give the fired rules, too.
 
-        Inputs that are shapes are constants of a program; the others are given back.
+        Inputs that are shapes are constants of a program; the others are returned.
         """
         key, shapes, constants, rest = self._key(inputs)
         found = self._programs.find(key)
@@ -249,7 +249,7 @@ class InferenceSession:
     ) -> tuple[Compiled, dict[str, list[str]]]:
         special = specialize(self._model, shapes, constants)
         try:
-            # Branches are known by now.
+            # Branches are resolved by now.
             check_operators(special.model.graph, self._fallback)
             compiled = compile_model(
                 special.model, self._settings, self._packed, progress=self._progress
@@ -269,7 +269,7 @@ class InferenceSession:
         return key_of(self._model.graph.inputs, inputs, self.shape_inputs, self._team())
 
     def _team(self) -> int | None:
-        """Team of the code around, which has programs of its own; None if it has no say."""
+        """Team of the enclosing ``runtime`` scope, which has programs of its own; else None."""
         return scoped_team() if self._settings.threads is None else None
 
     def _forget(self) -> None:
@@ -300,7 +300,7 @@ class InferenceSession:
         return plan_of(compiled, fired)
 
     def is_ready_for(self, inputs: Mapping[str, Any]) -> bool:
-        """Whether the program for inputs of certain shapes is kept, or has yet to be made.
+        """Whether the program for inputs of these shapes is already compiled.
 
         Parameters
         ----------
@@ -328,7 +328,7 @@ class InferenceSession:
         Returns
         -------
         NetworkProfile
-            A `NetworkPlan` with seconds. Steps start a team each here, which they do not in `run`.
+            A `NetworkPlan` with seconds. Here each step starts its own team; in `run` it does not.
             Its `html` draws a page, its `show` bars.
 
         Raises
@@ -353,7 +353,7 @@ class InferenceSession:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The prepared model travels; programs are made again.
+        # A pickle has the prepared model; programs are compiled again.
         return self._reduced([], {}, [])
 
     def _reduced(self, *kept: Any) -> tuple[Any, ...]:
@@ -367,7 +367,7 @@ class InferenceSession:
 
         Unlike an ordinary pickle it carries the rewritten models, the plans and the packed weights
         of all programs that are kept now, its arrays as buffers that protocol 5 can leave out of
-        band; whoever rebuilds it uses them where they lie.
+        band; the rebuilt session uses them in place.
 
         Parameters
         ----------
@@ -382,7 +382,7 @@ class InferenceSession:
         settings = replace(self._settings, threads=self._settings.threads or threads)
         planned: dict[Any, Any] = {}
         with self._programs.making:
-            # Those of other teams are the same but for the plans, which are made for this one.
+            # Programs of other teams differ only in their plans, which are made for this team.
             kept = {key[:2]: found for key, found in self._programs.all()}
             used: set[Any] = set()
             for compiled, _ in kept.values():

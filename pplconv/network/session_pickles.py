@@ -1,7 +1,7 @@
-"""Sessions on their way to other processes: models without their weights, weights as arrays.
+"""Pickles of sessions for other processes: models without weights, weights as arrays.
 
-Arrays that several models have are one object here, so that a pickle holds them once, and out of
-band where its reader wants them so (`pplconv.sharing`).
+Arrays shared by several models are one object here, so that a pickle holds them once, or out of
+band (`pplconv.sharing`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .builder import Kept
 from .scaling import ScaledTensor
 from .storage import Array
 
-# Smaller ones stay in the protobuf.
+# Smaller tensors stay in the protobuf.
 _LEAST_BYTES = 1024
 
 
@@ -57,7 +57,7 @@ def taken_apart(model: ir.Model) -> Sent:
 
 
 def put_together(sent: Sent) -> ir.Model:
-    """Make the model again, on the arrays as they lie."""
+    """Rebuild the model on the arrays in place."""
     model = ir.from_proto(_proto(sent.proto))
     for name, array in sent.arrays.items():
         value = model.graph.initializers[name]
@@ -79,9 +79,9 @@ class Packs(NamedTuple):
     Parameters
     ----------
     constant : ndarray
-        What they are of.
+        The unpacked constant.
     key : tuple
-        Which part of it, and the packing.
+        Part of the constant, and the packing.
     weight : ndarray, tuple of int or None
         The weights before packing; their shape if they are the constant's memory; None if they are
         not kept.
@@ -101,7 +101,7 @@ def packs_of(packed: Mapping[Any, Kept]) -> list[Packs]:
     for (_, *key), kept in packed.items():
         constant = kept.constant
         if isinstance(constant, ScaledTensor):
-            # The same array as in the models, while this list has it.
+            # The same array object as in the models, while this list is alive.
             constant = constant.numpy()
         weight: Any = kept.weight
         same = weight is not None and (
@@ -116,7 +116,7 @@ def packs_of(packed: Mapping[Any, Kept]) -> list[Packs]:
 
 
 def kept_of(packs: list[Packs]) -> dict[Any, Kept]:
-    """Keep what `packs_of` listed; plans that want it take it from there."""
+    """Keep the packed weights that `packs_of` listed, for plans that need them."""
     found = {}
     for constant, key, weight, packed in packs:
         if isinstance(weight, tuple):
@@ -126,7 +126,7 @@ def kept_of(packs: list[Packs]) -> dict[Any, Kept]:
 
 
 def plans_that_run_here(planned: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Leave out plans of another instruction set: they are made anew, and weights packed anew."""
+    """Drop plans of another instruction set: they are planned, and their weights packed, again."""
     return {
         key: (plan, fields)
         for key, (plan, fields) in planned.items()

@@ -1,4 +1,4 @@
-"""Shapes of a graph's values: those that a file only claims, and those that are inferred."""
+"""Shapes of a graph's values: claimed by the file, and inferred."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ __all__ = ["check_static", "forget_shapes", "make_constant", "set_input_shapes"]
 
 
 def forget_shapes(graph: ir.Graph, *, inputs: bool) -> None:
-    """Drop what a file says of shapes, which is wrong in some.
+    """Drop the shapes that a file claims: some files are wrong.
 
     Parameters
     ----------
     graph : ir.Graph
         Changed in place.
     inputs : bool
-        Whether unknown sizes of inputs are given a name each as well, so that two of them are not
-        taken for equal.
+        Whether to name each unknown size of inputs, too, so that no two count as equal.
     """
     for node in graph.all_nodes():
         for value in node.outputs:
@@ -40,7 +39,7 @@ def forget_shapes(graph: ir.Graph, *, inputs: bool) -> None:
             continue
         sizes: list[int | str] = []
         for size in value.shape:
-            # Minus one is how some files write that a size is free.
+            # Some files write -1 for a free size.
             if isinstance(size, int) and size >= 0:
                 sizes.append(size)
             else:
@@ -62,7 +61,7 @@ def set_input_shapes(graph: ir.Graph, shapes: Mapping[str, tuple[int, ...]]) -> 
     Raises
     ------
     ValueError
-        If one is missing, unknown, or not what the model declares.
+        If one is missing, unknown, or contradicts the model's declaration.
     """
     names = [value.name for value in graph.inputs]
     unknown = sorted(set(shapes) - set(names))
@@ -93,7 +92,7 @@ def _check_shape(argument: str, value: ir.Value, shape: tuple[int, ...]) -> None
 
 
 def make_constant(graph: ir.Graph, name: str, array: npt.NDArray[Any]) -> None:
-    """Make a constant of an input.
+    """Turn an input into a constant.
 
     Parameters
     ----------
@@ -147,7 +146,7 @@ def check_static(model: ir.Model) -> None:
 
 
 def _why(model: ir.Model, node: ir.Node) -> str:
-    """Say why nothing was inferred for a node whose inputs are known."""
+    """Explain why no shape was inferred for a node whose inputs are known."""
     domain = node.domain
     if domain and domain not in ("ai.onnx.ml", "ai.onnx.preview"):
         return f"model has an operator of unknown shape at {describe(node)}"

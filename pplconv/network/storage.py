@@ -1,4 +1,4 @@
-"""Arrays of a network before it runs: shapes, strides, and the memory that they lie in."""
+"""Arrays of a network before it runs: shapes, strides and memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(eq=False)
 class Buffer:
-    """A stretch of memory that values lie in.
+    """A block of memory that holds values.
 
     Parameters
     ----------
@@ -34,9 +34,9 @@ class Buffer:
     first, last : int
         Steps that write it first and read it last; -1 where there is none yet.
     offset : int
-        Where it lies in the arena, once that is decided.
+        Offset in the arena, once it is chosen.
     successors : list of Buffer
-        Those that take its place one after the other, each written as the one before is read.
+        Buffers that take its place in turn; each is written while its predecessor is read.
     """
 
     size: int
@@ -49,7 +49,7 @@ class Buffer:
 
     @property
     def end(self) -> int:
-        """The step that reads it or a successor last."""
+        """The last step that reads it or a successor."""
         return self.successors[-1].last if self.successors else self.last
 
     @property
@@ -65,13 +65,13 @@ class Value:
     Parameters
     ----------
     shape : tuple of int
-        Its dimensions, in the order that ONNX has them.
+        Its dimensions, in ONNX's order.
     dtype : numpy.dtype
         Type of the elements.
     strides : tuple of int
         Bytes from one index of each dimension to the next.
     buffer : Buffer
-        Where it lies.
+        Its memory.
     offset : int
         Bytes from the beginning of the buffer.
     """
@@ -89,7 +89,7 @@ class Value:
 
     @property
     def constant(self) -> Array | None:
-        """Its elements, if they are known beforehand."""
+        """Its elements, if it is a constant."""
         if self.buffer.array is None:
             return None
         flat = self.buffer.array.reshape(-1).view(np.uint8)
@@ -99,7 +99,7 @@ class Value:
         )  # fmt: skip
 
     def lies_as(self, strides: Shape) -> bool:
-        """Whether it lies with these strides; those of dimensions of 1 do not matter."""
+        """Whether it has these strides; strides of dimensions of size 1 do not count."""
         return all(
             a == b for n, a, b in zip(self.shape, self.strides, strides, strict=True) if n > 1
         )
@@ -120,7 +120,7 @@ class Value:
 
     @property
     def order(self) -> Shape:
-        """Its dimensions as they lie, from the outermost to the innermost."""
+        """Its dimensions in memory order, from the outermost to the innermost."""
         return tuple(sorted(range(len(self.shape)), key=lambda d: (-self.strides[d], d)))
 
     def viewed(self, shape: Shape, strides: Shape, offset: int = 0) -> Value:
@@ -138,7 +138,7 @@ def strides_of(shape: Sequence[int], element: int, order: Sequence[int] | None =
     element : int
         Bytes of an element.
     order : sequence of int, optional
-        Dimensions from the outermost to the innermost; as they are by default.
+        Dimensions from the outermost to the innermost; in their own order by default.
     """
     strides, step = [0] * len(shape), element
     for d in reversed(order if order is not None else range(len(shape))):
@@ -148,12 +148,12 @@ def strides_of(shape: Sequence[int], element: int, order: Sequence[int] | None =
 
 
 def channels_last(rank: int) -> Shape:
-    """Order of the dimensions of images whose channels are neighbours: N, spatial ones, C."""
+    """Order of the dimensions in NHWC: N, spatial ones, C."""
     return (0, *range(2, rank), 1) if rank > 2 else tuple(range(rank))
 
 
 def constant_value(array: Array) -> Value:
-    """A value that is known beforehand."""
+    """Make the value of a constant."""
     array = plain(array)
     strides = strides_of(array.shape, array.itemsize)
     return Value(array.shape, array.dtype, strides, Buffer(array.nbytes, array=array))
@@ -166,17 +166,17 @@ class Step:
     Parameters
     ----------
     work : object
-        What runs: a compiled work, or a function of arrays for steps on the host.
+        A compiled work, or a Python function of arrays for steps on the host.
     reads, writes : list of Value
-        What it works on.
+        Values that it reads and writes.
     places : dict
-        The same by the names that ``program.Program`` takes, of values, constants and objects.
+        Values, constants and objects by the names that ``program.Program`` takes.
     kind : str
-        What it is, for people.
+        Kind of step, for people.
     nodes : list of str
-        Names of the outputs of the nodes that it stands for.
+        Names of the outputs of its nodes.
     detail : str
-        How it is done, for people.
+        Details, for people.
     host : bool
         Whether it runs in Python.
     flops : int
@@ -195,7 +195,7 @@ class Step:
 
 
 def place_of(value: Any) -> Any:
-    """Say where a value lies, in the words of a program."""
+    """Describe a value's place for a program."""
     if isinstance(value, list):
         return [place_of(item) for item in value]
     if not isinstance(value, Value):

@@ -1,4 +1,4 @@
-"""The tensors of a parsed model: where they are, and whether their data are as long as they say."""
+"""Finds the tensors of a parsed model, and compares their data with their shapes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["check_tensor", "describe_node", "iterate_tensors", "subgraphs"]
 
 
 def iterate_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """Give all tensors of a model: initializers and attributes, of subgraphs and functions too.
+    """Yield all tensors of a model: initializers and attributes, also of subgraphs and functions.
 
     Parameters
     ----------
@@ -92,12 +92,12 @@ def _attribute_tensors(attribute: onnx.AttributeProto, where: str) -> Iterator[o
 
 
 def check_tensor(tensor: onnx.TensorProto) -> None:
-    """Refuse a tensor whose data are not as long as its shape says.
+    """Refuse a tensor whose data do not have its shape's length.
 
     Parameters
     ----------
     tensor : onnx.TensorProto
-        Any tensor; the length of external data is left to `external_data`.
+        Any tensor; `external_data` checks the length of external data.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def check_tensor(tensor: onnx.TensorProto) -> None:
     except ValueError:
         raise ValueError(f"model has the unknown type {tensor.data_type} in {name}") from None
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        return  # measured against its file
+        return  # `external_data` compares it with its file
     if dtype == ir.DataType.STRING:
         found, expected = len(tensor.string_data), count
     elif dtype == ir.DataType.UNDEFINED:
@@ -132,7 +132,7 @@ def check_tensor(tensor: onnx.TensorProto) -> None:
 
 
 def _typed_entries(tensor: onnx.TensorProto, dtype: ir.DataType, count: int) -> tuple[int, int]:
-    """Entries found in the field of a type, and how many there should be."""
+    """Number of entries in a type's field, and the required number."""
     if dtype == ir.DataType.FLOAT:
         return len(tensor.float_data), count
     if dtype == ir.DataType.COMPLEX64:

@@ -1,4 +1,4 @@
-"""Weights taken out of the protobuf that they came in, and those in files."""
+"""Weights as arrays: taken out of the protobuf, or mapped from files."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Array = npt.NDArray[Any]
 
 
 def own_tensors(model: ir.Model) -> None:
-    """Make arrays of a model's initializers.
+    """Turn a model's initializers into arrays.
 
-    A protobuf gives a new copy of its bytes each time that they are read, and may be changed by
-    whoever has it.  Weights in files of their own stay there.
+    A protobuf copies its bytes at each read, and its owner may change it.  Weights in files of
+    their own stay there.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def own_tensors(model: ir.Model) -> None:
 
 
 def map_tensors(model: ir.Model, folder: Path) -> None:
-    """Make arrays of the tensors that lie in files beside the model: one mapping a file.
+    """Map the tensors in files beside the model as arrays: one mapping for each file.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def map_tensors(model: ir.Model, folder: Path) -> None:
         if not isinstance(tensor, ir.ExternalTensor):
             return tensor
         tensor.base_dir = folder
-        # Others lie otherwise than arrays of their type.
+        # Other types are stored differently from arrays.
         if tensor.dtype.bitwidth % 8 or not tensor.size:
             return ir.Tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=tensor.name)
         if tensor.path not in files:
@@ -83,7 +83,7 @@ def _map_attributes(attributes: Any, mapped: Callable[[Any], Any]) -> None:
 
 
 def arrays_of(model: ir.Model) -> Iterator[Array]:
-    """Give the arrays of a model's initializers, and those that scaled ones are computed of.
+    """Yield the arrays of a model's initializers, and the sources of scaled ones.
 
     Parameters
     ----------
@@ -103,19 +103,19 @@ def arrays_of(model: ir.Model) -> Iterator[Array]:
 
 
 def release_files(model: ir.Model) -> None:
-    """Let go of the pages of files that the weights of a model were read from.
+    """Release the pages of files that a model's weights were read from.
 
     Parameters
     ----------
     model : ir.Model
-        A model; what it says stays the same.
+        A model; its content does not change.
     """
     for array in arrays_of(model):
         release(array)
 
 
 def check_files(model: ir.Model) -> None:
-    """Refuse a model whose weights are no longer what they were.
+    """Refuse a model whose weights have changed in their files.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Texts of model files in messages."""
+"""Quotes texts of model files in messages."""
 
 from __future__ import annotations
 

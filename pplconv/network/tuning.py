@@ -19,11 +19,11 @@ class Search:
     Parameters
     ----------
     problem : ConvProblem
-        What is computed, in the network's layout.
+        The problem, in the network's layout.
     algorithm : str
-        The only one that may, or ``"auto"``.
+        The only permitted algorithm, or ``"auto"``.
     epilogue : str
-        Class of what follows the sums.
+        Cost class of the epilogue.
     threads : int or None
         Size of the team.
     """

@@ -1,4 +1,4 @@
-"""Copies between values that lie differently, or are of different types."""
+"""Copies between values of different strides or types."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .storage import Step, Value
 
 
 def copy_step(source: Value, destination: Value, isa: str, nodes: list[str]) -> Step:
-    """Make a step that copies a value to another place, repeated where that is larger.
+    """Make a step that copies a value, and repeats it along larger dimensions.
 
     Parameters
     ----------
     source, destination : Value
-        Of one type; there is something to copy.
+        Of one type, and not empty.
     isa : str
         Level of the kernel.
     nodes : list of str
@@ -49,7 +49,7 @@ def convert_step(source: Value, destination: Value, isa: str, nodes: list[str]) 
     Parameters
     ----------
     source, destination : Value
-        Of one shape; there is something to convert.
+        Of one shape, and not empty.
     isa : str
         Level of the kernel.
     nodes : list of str

@@ -1,4 +1,4 @@
-"""What is known of the values of a graph: constants, shapes, channels."""
+"""Known facts of a graph's values: constants, shapes, channels."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FLOATS = frozenset((ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE))
 
 Array = npt.NDArray[np.generic]
 Shapes = Sequence["tuple[int, ...] | None"]
-"""Shapes of operands by their places; None where one is left out or not known."""
+"""Shapes of operands by position; None if omitted or unknown."""
 
 
 def is_constant(value: ir.Value | None) -> bool:
@@ -77,7 +77,7 @@ def constant(value: ir.Value | None) -> Array | None:
 
 
 def rank(value: ir.Value | None) -> int | None:
-    """Give the number of axes of a value, or None if it is not known.
+    """Give the number of axes of a value, or None if it is unknown.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def rank(value: ir.Value | None) -> int | None:
 
 
 def static_shape(value: ir.Value | None) -> tuple[int, ...] | None:
-    """Give the shape of a value, or None if a part of it is not known.
+    """Give the shape of a value, or None if any size is unknown.
 
     Parameters
     ----------
@@ -109,15 +109,15 @@ def static_shape(value: ir.Value | None) -> tuple[int, ...] | None:
 
 
 def scalar(value: ir.Value | None, beside: int | None = None) -> float | None:
-    """Give the number that a constant with one element holds.
+    """Give the number in a constant of one element.
 
     Parameters
     ----------
     value : ir.Value or None
         An input of a node.
     beside : int, optional
-        Rank of the array that it is broadcast with, which it must not raise; by default only 0 and
-        1 axes are taken.
+        Rank of the array that it is broadcast with, which it must not raise. By default only
+        constants of 0 or 1 axes are accepted.
 
     Returns
     -------
@@ -133,17 +133,17 @@ def scalar(value: ir.Value | None, beside: int | None = None) -> float | None:
 
 
 def close(value: float | None, wanted: float, dtype: ir.DataType | None) -> bool:
-    """Tell whether a number is the one wanted, as its type can hold it.
+    """Tell whether a number equals the wanted one rounded to its type.
 
-    Numbers of single precision in a graph of double precision are others: a rule that took them
-    for the ones wanted would change its results.
+    A single-precision number in a double-precision graph does not equal it: a rule that accepted
+    it would change results.
 
     Parameters
     ----------
     value : float or None
-        A number, or None, which is close to nothing.
+        A number, or None, which equals nothing.
     wanted : float
-        What it is compared with.
+        Number to compare with.
     dtype : ir.DataType or None
         Type that the number was stored in.
 
@@ -169,7 +169,7 @@ def per_channel(
     axes : int
         Rank of that array.
     axis : int, optional
-        Which axis counts the channels; negative ones count from the end.
+        Axis of the channels; negative axes count from the end.
 
     Returns
     -------
@@ -190,7 +190,7 @@ def per_channel(
 
 
 def wide(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Give numbers in double precision, without warnings for those that are none.
+    """Convert numbers to double precision, without warnings for NaN.
 
     Parameters
     ----------
@@ -223,14 +223,14 @@ def all_finite(array: npt.NDArray[Any]) -> bool:
 
 
 def broadcasts_to(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Tell whether NumPy's rules leave a shape as it is beside another.
+    """Tell whether broadcasting with another shape leaves a shape unchanged.
 
     Parameters
     ----------
     shape : tuple of int
-        What has to stay.
+        The shape to keep.
     other : tuple of int
-        What it is broadcast with.
+        The other shape.
 
     Returns
     -------
@@ -248,11 +248,11 @@ def attribute_int(node: ir.Node, name: str, default: int) -> int:
     Parameters
     ----------
     node : ir.Node
-        Whose attribute is asked for.
+        The node.
     name : str
         Its name.
     default : int
-        What an absent one means.
+        Value of an absent attribute.
 
     Returns
     -------
@@ -277,23 +277,23 @@ def attribute_string(node: ir.Node, name: str, default: str) -> str:
 
 
 def axis_of(node: ir.Node, shape: tuple[int, ...] | None, default: int) -> tuple[int, str | None]:
-    """Give the attribute ``axis``, and what is wrong with it.
+    """Give the attribute ``axis``, and its error.
 
     Parameters
     ----------
     node : ir.Node
-        Whose attribute is asked for.
+        The node.
     shape : tuple of int or None
-        Of what has the axes, if it is known.
+        Shape of the array with the axes, if known.
     default : int
-        What an absent attribute means.
+        Value of an absent attribute.
 
     Returns
     -------
     axis : int
         Counted from the front, if the shape is known.
     problem : str or None
-        None if the axis is there, or the shape is not known.
+        None if the axis exists, or the shape is unknown.
     """
     axis = attribute_int(node, "axis", default)
     if shape is None:

@@ -1,4 +1,4 @@
-"""Contradictions of convolutions and pools: windows against weights, channels against groups."""
+"""Checks of convolutions and pools: windows against weights, channels against groups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["WINDOW_CHECKS"]
 
 
 class _Places(NamedTuple):
-    """Where a convolution has its operands: weights, bias, and what each channel may have."""
+    """Positions of a convolution's operands: weights, bias, and operands by channel."""
 
     weights: int = 1
     bias: int | None = None
@@ -81,7 +81,7 @@ def _of_pool(node: ir.Node, shapes: Shapes) -> str | None:
 
 
 def _of_windows(node: ir.Node, axes: int | None) -> str | None:
-    """Compare the attributes of windows with the number of axes, if it is known."""
+    """Compare the attributes of windows with the number of axes, if known."""
     auto = attribute_string(node, "auto_pad", "NOTSET") or "NOTSET"
     if auto not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
         return f"auto_pad is {auto!r}"
@@ -93,14 +93,14 @@ def _of_windows(node: ir.Node, axes: int | None) -> str | None:
             count = "" if axes is None else f"{times * axes} "
             return f"{name} is {list(given)}, expected {count}integers from {least} upwards"
     pads = attribute_ints(node, "pads", ())
-    # Pools take no notice of pads then, in onnxruntime; convolutions are refused by it.
+    # onnxruntime ignores the pads of pools then, and refuses convolutions.
     if auto != "NOTSET" and node.op_type not in POOLS and (any(pads) or (pads and auto != "VALID")):
         return f"auto_pad is {auto}, and pads is {list(pads)}"
     return _of_outputs(node, axes) if node.op_type == "ConvTranspose" and axes else None
 
 
 def _of_outputs(node: ir.Node, axes: int) -> str | None:
-    """Check what a ConvTranspose says of its output."""
+    """Check a ConvTranspose's attributes of its output."""
     ones = (1,) * axes
     strides = attribute_ints(node, "strides", ()) or ones
     dilations = attribute_ints(node, "dilations", ()) or ones
@@ -132,4 +132,4 @@ WINDOW_CHECKS: dict[str, Callable[[ir.Node, Shapes], str | None]] = {
     **dict.fromkeys(POOLS, _of_pool),
     "LRN": _of_size,
 }
-"""What is wrong with convolutions and pools, by operator."""
+"""By operator: the check of convolutions and pools."""

@@ -2,8 +2,8 @@
 
 No kernel reads such padding. A large image is padded with zeros, which costs nothing, and the
 outputs that see padding are computed again: strips at the four sides, each an ordinary convolution
-of a thin part of the image with its border extended. A small image is extended as a whole. What is
-chosen depends on the problem alone, and so do the bits of the result.
+of a thin part of the image with its border extended. A small image is extended as a whole. The
+choice depends on the problem alone, and so do the bits of the result.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Array = npt.NDArray[Any]
 _EDGES = {"reflect": "reflect101", "replicate": "replicate", "circular": "wrap"}
 PADDING_MODES = ("zeros", *_EDGES)
 
-# Images up to so many bytes, all together, are extended as a whole: the copy stays in the caches.
+# A batch of at most this many bytes is extended as a whole: the copy stays in the caches.
 SMALL_BYTES = 1 << 18
 # Likewise where strips would compute more than this share of the outputs again.
 LARGEST_SHARE = 0.25
@@ -99,11 +99,12 @@ class Extension:
     Attributes
     ----------
     problem : ConvProblem
-        What is computed first: the whole without padding, or all but the strips right.
+        Computed first: the extended image without padding, or the image padded with zeros, where
+        only the outputs in the strips are wrong.
     whole : Part or None
         The whole image, where it is extended.
     strips : list of Part
-        What is computed again.
+        Parts that are computed again.
     """
 
     def __init__(self, asked: ConvProblem, mode: str) -> None:

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""A plan made ready, and one run of it: pointers in, loops without the GIL, output out.
+"""A compiled plan, and one run of it: pointers in, loops without the GIL, output out.
 
 Everything that can be refused is refused before the first byte of `out` is written.
 """
@@ -148,10 +148,10 @@ cdef class PackedWeights:
         The same weights, packed the same way, in other memory, such as memory that processes share.
         They are used where they lie, and held while this object lives.
     keep : ndarray, optional
-        The same weights once more, contiguous, in memory where they are better kept than in
-        `weight`, aligned or not. Then they are kept only if loops of this packing read them.
+        The same weights in other memory, contiguous, aligned or not, to be kept in place of
+        `weight`. They are kept only if loops of this packing read them.
     consume : bool, optional
-        Whether nobody wants `weight` afterwards, so that its memory may go as it is packed.
+        Whether `weight` is not needed afterwards, so that its memory may go as it is packed.
 
     Raises
     ------
@@ -177,7 +177,7 @@ cdef class PackedWeights:
         # The memory stays where it is while the array lives.
         filters, bytes = <const char *> view.buffer.buf, view.buffer.len
         release(&view)
-        # Whoever brings packed weights need not have the others, unless loops read them too.
+        # A caller with packed weights may lack the unpacked ones, unless loops read those too.
         if bytes != prepared.filter_bytes and (
                 packed is None or keep is None or schedule.reads_filters):
             refuse_change("weight")
@@ -211,7 +211,7 @@ cdef class PackedWeights:
                 parts = 1 + self.size // PART_BYTES
                 for part in range(parts):
                     schedule.pack_part(filters, buffer.data, team, part, parts)
-                    # They need not lie beside the packed ones.
+                    # Unpacked weights need not stay in memory beside the packed ones.
                     release_pages(weight)
                     if consume:
                         discard(weight[:schedule.rows_before(part + 1, parts)])

@@ -1,9 +1,9 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """A list of steps that one team runs from the first to the last, without the GIL.
 
-A step is a work and the places of its arrays. What lies between steps is in an arena, whose places
-are chosen beforehand; what comes in and goes out are the caller's arrays. Phases of all steps
-form one list for the team, so that a step costs a wait for the others and nothing else.
+A step is a work and the places of its arrays. Intermediate arrays lie in an arena, at offsets
+chosen beforehand; inputs and outputs are the caller's arrays. The phases of all steps form one list
+for the team, so a step costs a wait for the other threads and nothing else.
 """
 
 from cpython.buffer cimport PyBuffer_FillInfo
@@ -39,7 +39,7 @@ cdef inline char *at(const Place *place, char *const *bases) noexcept nogil:
 
 
 cdef class Frame:
-    """The memory of one run: scratch of the team, arena, and what steps are told.
+    """The memory of one run: the team's scratch, the arena, and the steps' arguments.
 
     It exports the arena as a buffer.
     """
@@ -51,17 +51,18 @@ cdef class Frame:
 
 
 cdef class Program:
-    """Steps compiled.
+    """A compiled list of steps.
 
     Parameters
     ----------
     steps : sequence of (Work or Prepared, dict)
-        The second says where arrays are: ``arrays``, a list of places, for works that are no
-        schedules of convolutions; ``x``, ``y``, ``residual`` or None, ``weights``, and the objects
-        ``bias`` (ndarray or None) and ``activation`` (`pplconv.ops.prepared.Activation` or None)
-        for those that are, and what follows the activation: ``finish``
-        (`pplconv.schedules.finish.Finish`) with ``after``, an array that is added, or None. Sums of
-        integers have ``rescaling`` (`ops.quantized.rescaling.Rescaling`) in the place of a bias.
+        The dict says where the arrays are. A schedule of a convolution has ``x``, ``y``,
+        ``residual`` or None, ``weights``, and the objects ``bias`` (ndarray or None) and
+        ``activation`` (`pplconv.ops.prepared.Activation` or None). Operations after the activation
+        are in ``finish`` (`pplconv.schedules.finish.Finish`), with ``after``, an array that is
+        added, or None. Sums of integers have ``rescaling``
+        (`ops.quantized.rescaling.Rescaling`) in the place of a bias. Any other work has
+        ``arrays``, a list of places.
         ``weights`` may be a `PackedWeights`. A place is an ndarray, a constant that is kept;
         ``("arena", offset, size)``; or ``("external", number, offset, size)``.
     arena_bytes : int
@@ -71,8 +72,8 @@ cdef class Program:
     threads, most : int
         Size of the team, and how many threads may compute at once over all calls.
     most_scratch : int, optional
-        Bytes of scratch of the whole team, which has fewer threads where they would take more. A
-        step needs what it needs on one thread.
+        Bytes of scratch of the whole team; the team has fewer threads where they would take more.
+        One thread always runs, even if its scratch is larger.
 
     Raises
     ------
@@ -227,7 +228,7 @@ cdef class Program:
         return 0
 
     cdef int64_t list_bytes(self) noexcept nogil:
-        """Bytes of what steps are told: tensors with their arrays, runs, phases."""
+        """Bytes of the steps' arguments: tensors with their arrays, runs, phases."""
         cdef int64_t step = (sizeof(Tensors) + MOST_ARRAYS * sizeof(char *)
                              + MOST_PHASES * sizeof(Run))
         return self.count * step + self.phase_count * <int64_t> sizeof(Phase)
@@ -263,7 +264,7 @@ cdef class Program:
                 runs[k].after = NULL
             if b.rounds == 1 and b.phases == 1 and b.steps[0].tasks == 1:
                 if alone != NULL:
-                    # No thread could do anything meanwhile: whoever did the last one goes on.
+                    # Both steps have one task: the thread that did the last step goes on.
                     alone.after = runs
                     alone = runs
                     runs += MOST_PHASES

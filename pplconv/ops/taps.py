@@ -1,4 +1,4 @@
-"""Which taps of their windows outputs at the border of an image have inside it."""
+"""Which taps lie inside the image, for outputs at its border."""
 
 from __future__ import annotations
 

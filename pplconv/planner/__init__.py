@@ -1,16 +1,19 @@
 """The planner: which algorithm, kernel, blocks and team a problem gets.
 
-===================  ===========================================================================
-``plan.py``          `Plan`, the frozen answer
-``planning.py``      `make_plan`: wisdom first, else the estimate or a search
-``estimating.py``    candidates, ranked by the cost model
-``describing.py``    a ranked candidate as a plan
-``pricing.py``        least costs, for choices between plans
-``gains.py``          what it gains to leave zeros out
-``target.py``        `Target`: machine and kernels that plans are made for, if not this process's
-``searching.py``     candidates, measured
-``racing.py``        how measuring goes: turns, time, and who wins
-===================  ===========================================================================
+=====================  ===========================================================================
+``plan.py``            `Plan`, the frozen answer; ``plan_fields.py``: its fields
+``planning.py``        `make_plan`: wisdom first, else the estimate or a search
+``estimating.py``      candidates, ranked by the cost model
+``describing.py``      a ranked candidate as a plan
+``pricing.py``         least costs, for choices between plans
+``sparsity_gains.py``  dense against sparse candidates: the gain of leaving zeros out
+``target.py``          `Target`: machine and kernels that plans are made for
+``searching.py``       candidates, measured
+``racing.py``          timing candidates in turns: which ones, for how long, which one wins
+``measuring.py``       a plan found among this process's candidates, and timed
+``roofs.py``           lower bounds of a plan's time
+``showing.py``         a plan as bars
+=====================  ===========================================================================
 """
 
 from __future__ import annotations

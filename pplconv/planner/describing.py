@@ -20,10 +20,10 @@ def plan_of(
 ) -> tuple[Plan, dict[str, Any]]:
     """Turn a candidate into a plan, and into the fields that the loops take.
 
-    `gains` are the predicted and the measured one.
+    `gains` are the predicted gain and the measured gain.
     """
     candidate, problem = best.candidate, request.problem
-    # Not the next one of a generator, which would be left to be closed: that takes memory.
+    # A list, as an unfinished generator would have to be closed later, which takes memory.
     around, *_ = [c for c in request.contexts() if c.numerics == candidate.numerics]
     threads, target = request.team_for(candidate, around.threads), request.target or here()
     plan = Plan(
@@ -59,5 +59,5 @@ def summary(candidate: Candidate) -> str:
 
 
 def _other(name: str, usual: str) -> str:
-    """A type, if it is not the usual one."""
+    """`name`, or "" if it is the usual type."""
     return "" if name == usual else name

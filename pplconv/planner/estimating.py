@@ -32,18 +32,18 @@ from .target import Target, here
 
 # One more thread pays if its share takes this many times as long as its start.
 STARTS_PER_SHARE = 2
-# No machine has more cores than that, and no system starts any number of threads.
+# More cores than any machine has; no system can start an unlimited number of threads.
 LARGEST_TEAM = 1024
 
 # Even the best loops are a little above their floor, so an algorithm whose floor is just below the
 # best estimate would not win.
 FLOOR_MARGIN = 1.06
-# How many times as long as its FMAs at their peak rate a depthwise convolution takes at least.
+# A depthwise convolution takes at least so many times as long as its FMAs at their peak rate.
 DEPTHWISE_TIMES = 3
-# Of the rate of a plain stream from memory: what weights arrive at that a call finds in no cache.
+# Weights that are in no cache arrive at this share of the rate of a plain stream from memory.
 COLD_RATE = 0.65
 
-# A whole method further behind the best than this is of no interest to a search.
+# A search leaves out methods whose best estimate is more than so many times the best of all.
 PRUNE_METHODS = 3.0
 
 _MODULES: dict[str, ModuleType] = {**ALGORITHMS, **MATRIX_ALGORITHMS}
@@ -97,10 +97,9 @@ def _context(
 
 
 def default_context(dtype: str) -> PlanContext:
-    """Kernels and team of a call that names neither, as the environment stands now.
+    """Kernels and team of a call that names neither, in the current environment.
 
-    The arrays are of `dtype`; the type of the arithmetic is the one that every machine has for
-    them.
+    The arrays are of `dtype`; the arithmetic is of the type that every machine supports for them.
     """
     settings, target = config.current(), here()
     *_, computed = default_permission(dtype)
@@ -112,9 +111,9 @@ def default_context(dtype: str) -> PlanContext:
 
 
 def best_isa(numerics: Numerics) -> str | None:
-    """Instruction set that plans of these types have, as the environment stands now.
+    """Instruction set of plans of these types, in the current environment.
 
-    None if this machine, or what the environment leaves of it, has no kernels for them.
+    None if this machine, within the limits of the environment, has no kernels for them.
     """
     return _best_isa(here(), numerics, config.current().max_isa)
 
@@ -126,7 +125,7 @@ def _best_isa(target: Target, numerics: Numerics, cap: str | None) -> str | None
 
 
 def default_tolerance() -> float:
-    """Error that a call without ``tolerance=`` may spend, as the environment stands now."""
+    """Error that a call without ``tolerance=`` may spend, in the current environment."""
     return tolerance_of(config.current())
 
 
@@ -137,7 +136,7 @@ def team_size(threads: int | None) -> int:
 
 
 def share(threads: int | None) -> int:
-    """How many threads of this process may compute at once, where a call asks for `threads`.
+    """How many threads of this process may compute at once, if a call asks for `threads`.
 
     The process's default team, unless the call itself, or the code around it, asks for more.
     """
@@ -148,7 +147,7 @@ def share(threads: int | None) -> int:
 def least_share(around: PlanContext, start: int) -> float:
     """Floating-point operations of a thread's share below which the thread does not pay.
 
-    It is counted at the peak rate of one core; a method far below the peak needs less.
+    It is counted at the peak rate of one core; slower methods need fewer operations.
 
     Parameters
     ----------
@@ -163,7 +162,7 @@ def least_share(around: PlanContext, start: int) -> float:
 
 
 def team(problem: Problem, around: PlanContext, start: int) -> int:
-    """Cut a team down to what the work justifies, where starting it costs `start` microseconds."""
+    """Cut a team down to what the work justifies, if its start costs `start` microseconds."""
     flops = problem.flops
     if isinstance(problem, ConvProblem) and 1 < problem.groups == problem.ic:
         flops *= DEPTHWISE_TIMES
@@ -171,7 +170,7 @@ def team(problem: Problem, around: PlanContext, start: int) -> int:
 
 
 def paying_team(flops: float, threads: int) -> int:
-    """Cut a team of `threads` down to what steps of about `flops` operations each justify."""
+    """Cut a team of `threads` down to the size that steps of about `flops` operations justify."""
     least = least_share(default_context("f32"), config.current().team_start_us)
     return max(1, min(threads, int(flops / least)))
 
@@ -188,7 +187,7 @@ class Ranked:
 def rank(
     candidates: Iterable[Candidate], core: CoreModel, threads: int, cold: bool = False
 ) -> list[Ranked]:
-    """Estimate every candidate for a team, best first; if `cold`, with what weights then take."""
+    """Estimate every candidate for a team, best first; if `cold`, with the time to load weights."""
     rate, ranked = COLD_RATE * core.memory_rate * threads, []
     for candidate in candidates:
         cost = candidate.cost(core, threads)
@@ -200,12 +199,12 @@ def rank(
 
 @dataclass(frozen=True)
 class Request:
-    """What a caller wants planned.
+    """A caller's request for a plan.
 
     Parameters
     ----------
     problem : Problem
-        What is to be computed.
+        The problem to compute.
     algorithm : str
         A name, or ``"auto"``.
     tolerance : float
@@ -248,7 +247,7 @@ class Request:
         """
         settings = self.target.settings if self.target else config.current()
         target, threads = self.target or here(), self.threads
-        if threads is None:  # asked each time: threads may differ in it
+        if threads is None:  # asked each time, as it may differ by thread
             threads = default_threads(settings, target.machine)
         found = [
             around
@@ -258,13 +257,13 @@ class Request:
         if not found:
             types = ", ".join(self.problem.permitted)
             raise ValueError(f"no kernels here compute arrays of {self.problem.dtype} in {types}")
-        # Portable kernels of one kind are no match for vectors of another, but those of an
-        # algorithm that has no others.
+        # If any kind of product has vector kernels, leave out kinds with portable kernels only,
+        # except those of an algorithm that has no other kernels.
         fast = [around for around in found if around.isa != "portable"]
         if fast:
             fast = [a for a in found if a in fast or only_for(a.numerics)]
         if not fast and self.problem.dtype in ("f32", "bf16"):
-            # Where no bfloat16 is multiplied, float32 is what serves it.
+            # Without vector kernels for bfloat16 products, compute in float32.
             numerics = numerics_of(self.problem.dtype, "f32")
             around = _context(numerics, threads, settings, target)
             fast = [around] if around is not None else []
@@ -339,7 +338,7 @@ class Request:
         return sorted(found, key=lambda r: r.total)
 
     def _fits(self, candidate: Candidate) -> bool:
-        # The scratch of one thread decides, so that the team does not influence the choice.
+        # Compare the scratch of one thread, so that the team does not influence the choice.
         return self.max_workspace is None or candidate.workspace(1) <= self.max_workspace
 
     def _too_imprecise(self, name: str, around: PlanContext) -> str:
@@ -368,14 +367,14 @@ def estimate_plan(request: Request, slack: float = 1.0) -> tuple[list[Ranked], l
     Parameters
     ----------
     request : Request
-        What is to be planned.
+        The request to plan.
     slack : float
-        Algorithms up to this factor behind the best are ranked; a search wants more than the best.
+        Algorithms up to this factor behind the best are ranked; a search needs more than the best.
 
     Returns
     -------
     single, teamed : list of Ranked
-        All candidates as one thread sees them; those of the chosen bits as the team does.
+        All candidates, ranked for one thread; those of the chosen bits, ranked for the team.
     """
     single = request.ranked(1, slack=slack)
     return single, rank_team(request, single[0].candidate, single)

@@ -19,12 +19,13 @@ _MOST_RUNS = 200
 
 
 def problem_of(plan: PlanFields) -> Problem:
-    """The problem of a plan, as far as its texts tell it.
+    """Rebuild the problem of a plan from its texts.
 
     Raises
     ------
     ValueError
-        If its matrices do not lie as those of `Linear`, which its text does not tell.
+        If its matrices have another layout than those of `Linear`, which the text does not
+        describe.
     """
     found: Problem
     if plan.problem.startswith("mb") and "ic" in plan.problem:
@@ -43,7 +44,7 @@ def problem_of(plan: PlanFields) -> Problem:
 
 
 def context_of(plan: PlanFields) -> PlanContext | None:
-    """What this process plans such a problem for; None if it is not what the plan was made for."""
+    """The context in which this process plans such a problem; None if none fits the plan."""
     try:
         contexts = Request(problem_of(plan), threads=plan.threads).contexts()
     except ValueError:
@@ -55,7 +56,7 @@ def context_of(plan: PlanFields) -> PlanContext | None:
 
 
 def time_plan(plan: PlanFields) -> float:
-    """Run a plan on random arrays that stay in the caches, and give its shortest time.
+    """Run a plan on random arrays that stay in the caches, and return its shortest time.
 
     Parameters
     ----------
@@ -89,9 +90,10 @@ def time_plan(plan: PlanFields) -> float:
 
 
 def _found(plan: PlanFields, problem: Problem) -> Ranked:
-    """The candidate that a plan was made of.
+    """Find the candidate that a plan was made from.
 
-    Segments are cut for the team that was asked for, which tasks may have cut down to the plan's.
+    Segments depend on the requested team, which may have been larger than the plan's, so several
+    team sizes are tried.
     """
     symbol, around = here().symbol, context_of(plan)
     wanted = () if around is None else (plan.threads, team_size(None), *range(1, team_size(None)))

@@ -103,7 +103,7 @@ class Plan(PlanFields):
 
 
 def as_run_here(plan: Plan) -> Plan:
-    """The plan with the team that a call of this thread would have now.
+    """Return the plan with the team that a call of this thread would get now.
 
     Parameters
     ----------

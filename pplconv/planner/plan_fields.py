@@ -1,4 +1,4 @@
-"""What a plan holds: frozen, readable, and free of any address."""
+"""The fields of a plan: frozen, readable, and free of any address."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Value = TypeVar("_Value")
 
 
 class _Fixed(Mapping[str, _Value]):
-    """A mapping that nobody changes.
+    """An immutable mapping.
 
     `types.MappingProxyType` cannot be copied deeply, which `dataclasses.asdict` does.
     """
@@ -38,13 +38,13 @@ class _Fixed(Mapping[str, _Value]):
         return repr(self._items)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, _Value]:
-        """Give a dict, which the caller may change."""
+        """Return a dict, which the caller may change."""
         return dict(self._items)
 
 
 @dataclass(frozen=True)
 class PlanFields:
-    """The fields of a `Plan`, and what follows from them; `Plan` says what they are."""
+    """The fields of a `Plan`, and properties derived from them; `Plan` describes them."""
 
     problem: str
     dtype: str
@@ -74,7 +74,7 @@ class PlanFields:
         object.__setattr__(self, "cost", _Fixed(self.cost))
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Mappings travel as dicts, as in the pickles of other versions.
+        # Mappings are pickled as dicts, as in the pickles of other versions.
         values = (getattr(self, name) for name in self.__dataclass_fields__)
         return type(self), tuple(dict(v) if isinstance(v, Mapping) else v for v in values)
 

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 RUNNERS_UP = 3
 SEARCH_SECONDS = 0.5
-# Where the runs of a search find their operands: in the caches, as calls in a row do, or outside
-# them, as the layers of a network do.
+# Where operands are when a run of a search begins: in the caches, as in repeated calls, or outside
+# them, as in the layers of a network.
 SEARCH_CONTEXTS = ("hot", "cold")
 
 
 def check_search_context(context: object) -> str:
-    """Return `context` if it is one that a search knows.
+    """Return `context` if it is one of `SEARCH_CONTEXTS`.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def check_search_context(context: object) -> str:
 
 @dataclass(frozen=True)
 class Planned:
-    """A plan, and how it compares with the estimate's where both were measured.
+    """A plan; after a search, also the estimate's plan with its measured time.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Planned:
     fields : dict
         For ``schedules.compile_plan``.
     own : Plan or None
-        What the estimate would have chosen, with its time; None unless a search has run.
+        The plan that the estimate would have chosen, with its time; None unless a search has run.
     """
 
     plan: Plan
@@ -68,7 +68,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class _Known:
-    """What wisdom says, found again among the candidates."""
+    """An entry of wisdom, found among the candidates."""
 
     bits: str
     best: Ranked | None = None  # None: the choice is known, the team's blocks are not
@@ -93,7 +93,7 @@ def make_plan(
     Parameters
     ----------
     problem : Problem
-        What is to be computed.
+        The problem to compute.
     algorithm, threads, max_workspace
         See `Request`.
     tolerance : float or None
@@ -126,14 +126,14 @@ def make_plan(
 def make_cheapest_plan(
     problems: Sequence[MatrixProblem], *, threads: int | None = None, epilogue: str = "none"
 ) -> tuple[int, Plan, dict[str, Any]]:
-    """Plan the problem of several that costs least, packing included: all give the same result.
+    """Plan the cheapest of several problems with the same result, packing included.
 
-    One thread is an alternative to a team: what is packed then stays in the core's cache.
+    A single thread is tried as well as a team: packed weights then stay in the core's cache.
 
     Parameters
     ----------
     problems : sequence of MatrixProblem
-        Different ways to see one product, of the same bits.
+        Different formulations of one product, with the same bits.
     threads : int or None
         See `Request`.
     epilogue : str
@@ -173,12 +173,12 @@ def plan_problem(
 ) -> Planned:
     """Plan one problem.
 
-    What a search finds is remembered when it has ended, and only then.
+    The result of a search is remembered only when the search has ended.
 
     Parameters
     ----------
     request : Request
-        What is to be planned.
+        The request to plan.
     search : str
         ``"estimate"``; ``"measure"``: time the candidates that the estimate puts near the best,
         unless the choice is known already; ``"exhaustive"``: time all, unless all were timed
@@ -187,8 +187,8 @@ def plan_problem(
         Time that a search may spend.
     search_context : str
         ``"hot"``: a search times runs in a row; ``"cold"``: runs whose arrays and packed weights
-        have left the caches. What is remembered says which; where nothing is known of the one, the
-        other serves an estimate.
+        have left the caches. Remembered results are marked with it; an estimate uses a result of
+        the other context if there is none of this one.
     epilogue : str
         One of `COST_CLASSES`.
     again : bool
@@ -217,8 +217,8 @@ def plan_problem(
         # A search needs an entry for exactly this case; an estimate takes any hint.
         asked = keys if search == "estimate" else keys[:1]
         entries = [(key, entry) for key in asked if (entry := wisdom.lookup(key)) is not None]
-    # The estimate might leave out what was measured.
-    # So might one that knows dense weights, which may be several times as slow or as fast.
+    # The estimate must not leave out a candidate that was measured. For sparse weights all are
+    # kept, as the estimate may be wrong by a factor of several between dense and sparse ones.
     far = search == "exhaustive" or request.problem.sparsity is not None
     slack = math.inf if far else PRUNE_METHODS
     if search == "estimate" and not entries:
@@ -229,7 +229,7 @@ def plan_problem(
     for key, entry in entries:
         known = _find(request, entry, single, search)
         if known is not None:
-            # A time from the other context is not what such a call takes.
+            # A time measured in the other context does not apply to this call.
             if key in keys[len(keys) // 2 :]:
                 known = replace(known, seconds=None)
             break
@@ -257,7 +257,7 @@ def _measured(
     search: str, seconds: float, epilogue: str, context: str, bits: str | None,
     progress: Progress | None, predicted: float | None,
 ) -> Planned:  # fmt: skip
-    """Search, and remember what was found."""
+    """Search, and remember the result."""
     from .searching import search_plan
 
     found = search_plan(
@@ -286,7 +286,7 @@ def _measured(
 
 
 def _keys(request: Request, epilogue: str, context: str) -> list[wisdom.Key]:
-    """Keys to look up, exactly this case first; a search stores its result under that one.
+    """Keys to look up, exactly this case first; a search stores its result under the first key.
 
     The first half are those of `context`, the second half the same ones of the other context.
     """
@@ -296,10 +296,10 @@ def _keys(request: Request, epilogue: str, context: str) -> list[wisdom.Key]:
         asked += f" algorithm={request.algorithm}"
     if request.max_workspace is not None:
         asked += f" max_workspace={request.max_workspace}"
-    # A result with a free choice may serve a restricted one, and a result without an epilogue is a
-    # good guess for one with an epilogue.
+    # A result without restrictions may serve a restricted request, and a result without an epilogue
+    # is a good guess for a request with an epilogue.
     classes = dict.fromkeys((epilogue + asked, epilogue, COST_CLASSES[0]))
-    # What is hot has no mark: files that know no contexts were measured so.
+    # Hot results have no mark, as in files that are older than contexts, whose results are hot.
     marks = {name: f" search_context={name}" for name in SEARCH_CONTEXTS} | {"hot": ""}
     contexts = sorted(SEARCH_CONTEXTS, key=lambda name: name != context)
     cpu, around = wisdom.cpu_model(request.machine), request.context()
@@ -321,8 +321,8 @@ def _find(
 ) -> _Known | None:
     """Find what wisdom remembers among the candidates; None if it is not among them.
 
-    Wisdom may come from a stranger's file: it only ever points at a candidate that the planner
-    has made itself.
+    Wisdom may come from an untrusted file, so it can only select a candidate that the planner has
+    made itself.
     """
     if search == "exhaustive" and all(d.search != search for d in entry.teams.values()):
         return None

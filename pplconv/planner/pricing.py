@@ -1,4 +1,4 @@
-"""What a convolution, or another way to lay out images, would cost: for choices between plans."""
+"""Cost of a convolution or of a change of layout, for choices between plans."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..problem import Problem
 from .estimating import Request, default_context
 from .target import Target, here
 
-# Of an element that is transposed in blocks which L1 holds (0.29 to 0.78 on a Zen 5).
+# Cycles to transpose an element, in blocks that fit L1 (0.29 to 0.78 on a Zen 5).
 TURN_CYCLES = 0.4
 
 
@@ -23,12 +23,12 @@ def _least_cycles(request: Request, settings: config.Settings, target: Target) -
 
 
 def least_cycles(problem: Problem, tolerance: float, max_workspace: int | None) -> float:
-    """Estimate the cycles of the best way on one thread, with weights that are in no cache.
+    """Estimate the cycles of the best candidate on one thread, with weights that are in no cache.
 
     Parameters
     ----------
     problem : Problem
-        What is to be computed.
+        The problem to compute.
     tolerance : float
         Error that may be spent.
     max_workspace : int or None
@@ -37,14 +37,14 @@ def least_cycles(problem: Problem, tolerance: float, max_workspace: int | None) 
     Returns
     -------
     float
-        Infinite if nothing serves the problem so.
+        Infinite if no candidate serves the problem.
     """
     found = least_cycles_of(Request(problem, "auto", tolerance, 1, max_workspace, cold=True))
     return math.inf if found is None else found
 
 
 def least_cycles_of(request: Request) -> float | None:
-    """Estimate the cycles of the best way on one thread; None if nothing serves the request."""
+    """Estimate the cycles of the best candidate on one thread; None if none serves the request."""
     try:
         return _least_cycles(request, config.current(), request.target or here())
     except ValueError:
@@ -52,7 +52,7 @@ def least_cycles_of(request: Request) -> float | None:
 
 
 def kept_bytes() -> int:
-    """Bytes between steps that one core finds in its caches again."""
+    """Bytes that stay in the caches of one core from step to step."""
     machine = here().machine
     return max(l3_share(machine), machine.l2_share)
 

@@ -1,4 +1,4 @@
-"""Timing candidates in turns: which are worth it, for how long, and which one wins.
+"""Timing candidates in turns: which ones, for how long, and which one wins.
 
 It knows nothing of convolutions: the caller hands in the runs and the clock.
 
@@ -30,12 +30,13 @@ SHORT_SECONDS = 5e-3
 # A short problem runs several times a turn, so that a turn outlasts the clock.
 TURN_SECONDS = 2e-4
 MOST_RUNS = 16
-# What another choice must gain on the estimate's; then, the same after fewer rounds than the least.
+# Another choice must take less than this share of the time of the estimate's choice; and less than
+# the second share after fewer than `LEAST_ROUNDS` rounds.
 CLEARLY = 0.99
 CLEARLY_AT_ONCE = 0.95
 
 Progress = Callable[[float, str], None]
-# Run so many times; seconds of the shortest run.
+# Runs a candidate so many times, and returns the seconds of the shortest run.
 Runs = Callable[[int], float]
 
 
@@ -49,10 +50,10 @@ class Timed:
 
 
 def pruned(ranked: list[Ranked], effort: str) -> list[Ranked]:
-    """Keep what is worth a measurement, best estimate first; all of it if exhaustive.
+    """Keep the candidates worth a measurement, best estimate first; all of them if exhaustive.
 
-    Of candidates that leave zeros out and that do not, the best are kept, so that what it gains is
-    known.
+    The best candidate that leaves zeros out and the best one that does not are both kept, so that
+    the gain is known.
     """
     if effort == "exhaustive":
         return ranked
@@ -79,7 +80,7 @@ def choose(timed: Sequence[Timed], estimated: Ranked) -> Timed:
     timed : sequence of Timed
         Fastest first, `estimated` among them.
     estimated : Ranked
-        What the estimate would have chosen.
+        The estimate's choice.
     """
     own = next(t for t in timed if t.ranked is estimated)
     least = min(own.rounds, timed[0].rounds)
@@ -123,13 +124,13 @@ def race(
     ranked : sequence of Ranked
         The candidates, most promising first.
     prepare : callable
-        Makes one ready: allocates, packs.
+        Prepares a candidate (allocates, packs), and returns its `Runs`.
     seconds : float
-        How long, preparation included.
+        Time for the race, preparation included.
     keep : collection of int
         Indices of candidates that stay in every round.
     clock : callable
-        Gives the time in seconds.
+        Returns the time in seconds.
     progress : callable, optional
         Called with the share that is done and a text.
 
@@ -140,7 +141,7 @@ def race(
     """
     begin = clock()
     kept = [ranked[i] for i in sorted(keep)]
-    # These come first, so that no lack of time leaves them out.
+    # These come first, so that they are timed even if time is short.
     order = kept + [r for r in ranked if not any(r is k for k in kept)]
     running: list[_Runner] = []
     slow: list[_Runner] = []

@@ -1,4 +1,4 @@
-"""What no way to compute a problem can beat: the FMA units, and the bytes that must come and go."""
+"""Lower bounds of a plan's time: the FMA units, and the bytes that must be loaded and stored."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from .plan_fields import PlanFields
 __all__ = ["NOMINAL_HERTZ", "Roof", "clock", "roofs_of"]
 
 NOMINAL_HERTZ = CYCLES_PER_MICROSECOND * 1e6
-# What a core may run at; a clock outside comes of a core whose FMA rate is not known.
+# Clocks that a core may have; a result outside means that the core's FMA rate is unknown.
 _SLOWEST, _FASTEST = 2e8, 8e9
 
 
 @dataclass(frozen=True)
 class Roof:
-    """A time that a plan takes at least.
+    """A lower bound of a plan's time.
 
     Parameters
     ----------
     name : str
-        What sets it.
+        The limiting resource.
     seconds : float
         The time.
     text : str
-        What has to be done, and how fast it can be.
+        The amount of work, and its highest rate.
     """
 
     name: str
@@ -40,19 +40,20 @@ class Roof:
 
 
 def clock(ceilings: Ceilings | None) -> float:
-    """Cycles a second that the FMA peak of a core tells; the nominal ones where there is none."""
+    """Clock of a core, derived from its FMA peak; the nominal clock if no peak was measured."""
     if ceilings is None:
         return NOMINAL_HERTZ
     around = default_context("f32")
     per_cycle = 2 * around.lanes * around.machine.fma_rate(ceilings.isa, "f32")
-    # Of one thread alone, as a team's may wait for a core that another process has.
+    # Use the peak of one thread alone: threads of a team may have to share cores with other
+    # processes.
     alone = ceilings.core_flops or ceilings.flops / ceilings.threads
     found = alone / max(per_cycle, 1)
     return found if _SLOWEST < found < _FASTEST else NOMINAL_HERTZ
 
 
 def roofs_of(plan: PlanFields, ceilings: Ceilings | None = None) -> list[Roof]:
-    """Give the roofs of a plan, the time of its FMAs first.
+    """Return the roofs of a plan, the time of its FMAs first.
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ def roofs_of(plan: PlanFields, ceilings: Ceilings | None = None) -> list[Roof]:
     if plan.leaves_zeros_out and plan.sparsity is not None:
         cycles, flops = cycles * plan.sparsity.share, int(flops * plan.sparsity.share)
     rate = flops * hertz / cycles if cycles else 0.0
-    # Fewer products than those of the direct sum may be quicker.
+    # A transform needs fewer products, so it may be faster than the direct sum's roof.
     name = "direct sum" if plan.transforms else "FMA units"
     words = f"{flops / 1e6:.3g} MFLOP at {rate / 1e9:.3g} GFLOP/s"
     found = [Roof(name, cycles / hertz, words)]
@@ -102,7 +103,7 @@ def bytes_of(plan: PlanFields, problem: Problem) -> int:
 
 
 def _memory(around: PlanContext, core: CoreModel, moved: int, threads: int) -> tuple[str, float]:
-    """The nearest level that holds so many bytes, and the bytes a cycle that a team gets there."""
+    """The nearest level that holds so many bytes, and its rate for a team in bytes a cycle."""
     if moved <= core.l2_bytes * threads:
         return "L2", core.l2_rate * threads
     if moved <= max(around.machine.l3_bytes, core.l3_bytes * threads):

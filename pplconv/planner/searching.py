@@ -23,7 +23,7 @@ from .estimating import Ranked, Request, rank_team
 from .racing import Progress, Runs, Timed, choose, pruned, race
 from .sparsity_gains import measured_gain
 
-# Packed weights that are kept for the next candidate, by their format.
+# How many packed weights are kept for other candidates with the same format.
 PACKED_KEPT = 6
 
 
@@ -33,11 +33,11 @@ class Bench:
     Parameters
     ----------
     problem : Problem
-        What is computed.
+        The problem to compute.
     isas : mapping of Numerics to str
         Instruction set of the kernels, by the types that are computed with.
     epilogue : str
-        Class of what follows the sums.
+        Cost class of the epilogue.
     context : str
         ``"hot"``: runs follow one another on the same arrays; ``"cold"``: arrays and packed
         weights have left the caches before each run.
@@ -54,17 +54,17 @@ class Bench:
         out = problem.destination or problem.dtype
         self.problem, self.isas, self.epilogue = problem, isas, epilogue
         self.cold = context == "cold"
-        # Finite, of both signs, hardly ever zero: no denormals, and no zeros that pages share.
+        # Finite, of both signs, hardly ever zero: so no denormals, and no shared zero pages.
         self.x: NDArray[Any] = empty_aligned(problem.input_shape, DTYPES[problem.dtype])
         self.x[...] = _draw(rng, problem.dtype, problem.input_shape)
         self._weights: dict[str, NDArray[Any]] = {}
         self.y: NDArray[Any] = empty_aligned(problem.output_shape, DTYPES[out])
-        self.y.fill(1)  # its pages are there before the first run is timed
+        self.y.fill(1)  # touch its pages before the first run is timed
         self._packed: OrderedDict[tuple[str, str], Trial] = OrderedDict()
         self.whole = True  # whether every run had its full team
 
     def weight(self, kind: str) -> NDArray[Any]:
-        """Weights of a type, as they come before they are packed."""
+        """Weights of a type, before packing."""
         if kind not in self._weights:
             rng = np.random.default_rng(1)
             drawn = _draw(rng, kind, self.problem.weight_shape)
@@ -74,7 +74,7 @@ class Bench:
         return self._weights[kind]
 
     def prepare(self, candidate: Candidate, threads: int) -> Runs:
-        """Make a candidate ready to be run."""
+        """Prepare a candidate, and return the function that times its runs."""
         numerics = candidate.numerics
         packing = numerics.weights, candidate.packing
         kind = numerics.source if numerics.converts_weights else numerics.weights
@@ -108,7 +108,7 @@ def _draw(rng: np.random.Generator, kind: str, shape: tuple[int, ...]) -> NDArra
 
 
 def _prune(rng: np.random.Generator, weight: NDArray[Any], groups: int, sparsity: Sparsity) -> None:
-    """Leave as many of the weights as problems of this sparsity have, anywhere."""
+    """Keep as many weights as this sparsity has, at random places; set the others to zero."""
     rows = weight.reshape(groups, weight.shape[0] // groups, -1)
     _, oc, k = rows.shape
     whole = oc // sparsity.block * sparsity.block
@@ -122,7 +122,7 @@ def _prune(rng: np.random.Generator, weight: NDArray[Any], groups: int, sparsity
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found.
+    """The result of a search.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class Found:
         What the estimate would have chosen. For a team, its method may differ from that of `best`,
         as methods are compared on one thread.
     timed : list of Timed
-        What else could have been chosen for this team, fastest first.
+        All timed candidates that could be chosen for this team, fastest first.
     whole : bool
         Whether every run had the team that it was to be timed with.
     gain : float or None
@@ -159,12 +159,12 @@ def search_plan(
     progress: Progress | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Found:
-    """Measure candidates: first what decides the bits, on one thread, then the team's blocks.
+    """Measure candidates: the method, which decides the bits, on one thread; then team blocks.
 
     Parameters
     ----------
     request : Request
-        What is to be planned.
+        The request to plan.
     single, teamed : list of Ranked
         The estimate: see `estimate_plan`.
     effort : str
@@ -172,7 +172,7 @@ def search_plan(
     seconds : float
         Time to spend, preparations included; see `race` for what may exceed it.
     epilogue : str
-        Class of what follows the sums.
+        Cost class of the epilogue.
     context : str
         ``"hot"`` or ``"cold"``: where a run finds its arrays and weights (see `Bench`). Taking them
         out of the caches is part of the time that is spent.
@@ -181,7 +181,7 @@ def search_plan(
     progress : callable, optional
         Called with the share that is done and a text.
     clock : callable
-        Gives the time in seconds.
+        Returns the time in seconds.
 
     Returns
     -------
@@ -211,7 +211,7 @@ def search_plan(
         bits = best.ranked.candidate.bits
     chosen = next(r.candidate for r in single if r.candidate.bits == bits)
     divisions = pruned(rank_team(request, chosen, single), effort)
-    # The estimate's own choice is timed even where its bits rule it out, to be compared with.
+    # The estimate's own choice is timed for comparison, even if its bits rule it out.
     outsider = [] if teamed[0].candidate.bits == bits else [teamed[0]]
     timed = race(
         divisions + outsider,

@@ -1,4 +1,4 @@
-"""A plan as bars: where the estimate sees the time go, what no plan can beat, what it took."""
+"""A plan as bars: the terms of the estimate, the roofs, and the measured time."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def show_parts(
     """Print the bars of plans that run one after the other."""
     seconds, found = None, None
     if measure:
-        # First what may be refused.
+        # Time the plans first, as that may raise an error.
         seconds = [time_plan(part) for part in parts]
         threads = max(part.threads for part in parts)
-        # The loop that is measured multiplies float32, whatever the plan does.
+        # The measured loop multiplies float32, whatever the types of the plan.
         found = roofs.measure(default_context("f32").isa, threads, current_machine())
     write(picture(parts, title, seconds, found, width), sys.stdout if file is None else file)
 
@@ -50,7 +50,7 @@ def page_part(plan: PlanFields) -> str:
 
 
 def plan_title(plan: PlanFields) -> str:
-    """Say in a line what is computed, and how."""
+    """Describe the problem and the method in two lines."""
     team = "1 thread" if plan.threads == 1 else f"{plan.threads} threads"
     return (
         f"{plan.problem} {plan.dtype} {plan.layout}\n"
@@ -70,13 +70,13 @@ def picture(
     Parameters
     ----------
     parts : sequence of Plan
-        That run one after the other.
+        Plans that run one after the other.
     title : str
-        What they are together.
+        Title of the picture.
     seconds : sequence of float or None
-        What each took.
+        Measured time of each.
     found : Ceilings or None
-        Of this machine, where they were measured.
+        Measured ceilings of this machine, if any.
     width : int or None
         Columns; those of the terminal if None.
     """

@@ -1,4 +1,4 @@
-"""What it gains to leave zeros out: the best dense candidate against the best sparse one."""
+"""The gain of leaving zeros out: the best dense candidate against the best sparse one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def predicted_gain(request: Request, single: Sequence[Ranked]) -> float | None:
     Parameters
     ----------
     request : Request
-        What is planned.
+        The request that is planned.
     single : sequence of Ranked
         Its candidates, best first.
 
@@ -38,17 +38,17 @@ def predicted_gain(request: Request, single: Sequence[Ranked]) -> float | None:
     dense = least_cycles_of(
         replace(alone, problem=replace(problem, sparsity=None), algorithm="auto")
     )
-    # Of nothing to compute, nothing is estimated.
+    # If there is nothing to compute, there is no gain.
     return dense / best if dense and best else None
 
 
 def measured_gain(timed: Iterable[Timed]) -> float | None:
-    """Give the gain that was measured on one thread.
+    """Return the gain that was measured on one thread.
 
     Parameters
     ----------
     timed : iterable of Timed
-        What has run.
+        The candidates that have run.
 
     Returns
     -------

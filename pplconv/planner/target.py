@@ -1,7 +1,7 @@
-"""What plans are made for: a machine, and the kernels that are built for it.
+"""The target of plans: a machine, and the kernels that are built for it.
 
-Nearly always the machine of this process. Plans can also be made for another machine that is
-described: they name kernels, and only running them needs addresses.
+It is nearly always the machine of this process. Plans can also be made for another machine from its
+description, as plans name kernels, and only running them needs addresses.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Tiles = dict[int, int]
 _NO_SETTINGS = Settings()
 
 
-@dataclass(frozen=True, eq=False)  # told apart by identity: a machine is much to compare
+@dataclass(frozen=True, eq=False)  # compared by identity, as comparing machines is slow
 class Target:
     """A machine that is not this one, and its kernels.
 
@@ -33,14 +33,14 @@ class Target:
     gemm : tuple of (str, str, int, int, int, int)
         Type, instruction set, KR, NR, largest MR and lanes of a vector, of the GEMM kernels.
     settings : Settings
-        What its environment asks for; in it, what starting a team costs.
+        Settings of its environment, among them the cost of starting a team.
     sparse : tuple of (str, str, str, int, int, int, int)
         Operation, type, instruction set, KR, lanes, channels of a panel and pixels of a tile, of
         the kernels for sparse weights.
     symbols : mapping of (str, str, str, int, int, int) to str
-        Symbol of each kernel, by operation, type, instruction set, MR, NR and KR. Where there are
-        variants, it is the one for the machine's kind of cores, which runs in place of the general
-        one.
+        Symbol of each kernel, by operation, type, instruction set, MR, NR and KR. If there are
+        variants, it is the variant for the machine's kind of cores, which replaces the general
+        kernel.
     """
 
     machine: Machine
@@ -63,7 +63,7 @@ class Target:
         machine : Machine
             Caches, cores, rates.
         rows : iterable of mapping
-            Of each kernel ``symbol``, ``op``, ``dtype``, ``isa``, ``tuning``, ``mr``, ``nr``,
+            For each kernel ``symbol``, ``op``, ``dtype``, ``isa``, ``tuning``, ``mr``, ``nr``,
             ``kr`` and ``lanes``.
         settings : Settings, optional
             Those of an empty environment by default.
@@ -105,7 +105,7 @@ class Target:
         return rows[0][5] if rows else 0, {nr: mr for *_, nr, mr, _ in rows}
 
     def sparse_tiles(self, op: str, dtype: str, isa: str) -> SparseTiles:
-        """Kernels of an operation with sparse weights: those of `isa`, or of a level below it."""
+        """Kernels for sparse weights: of `isa`, or of the next lower level that has any."""
         levels = self.machine.isas[: self.machine.isas.index(isa) + 1]
         for level in reversed(levels):
             rows = [row for row in self.sparse if row[:3] == (op, dtype, level)]
@@ -137,7 +137,7 @@ class Target:
 
 @lru_cache(maxsize=1)
 def here() -> Target:
-    """The machine of this process. Its settings are those of the environment, asked each time."""
+    """The machine of this process. Callers read its settings from the environment each time."""
     machine = current_machine()
-    _kernels.tune(machine.tuning)  # the same tiles and bits, so plans need not know
+    _kernels.tune(machine.tuning)  # same tiles and bits, so plans do not depend on it
     return Target.of(machine, _kernels.rows())

@@ -1,4 +1,4 @@
-"""Scales and zero points of arrays, and numbers as integers of eight bits.
+"""Scales and zero points of arrays, and conversion to and from eight-bit integers.
 
 A number q of a quantized array stands for ``scale * (q - zero_point)``.
 
@@ -6,11 +6,11 @@ A number q of a quantized array stands for ``scale * (q - zero_point)``.
 ``quantize_weights``  weights as integers, with a scale for each channel or for all
 ``observe``           scale and zero point for activations, from samples of them
 ``quantize``          numbers as integers; ``dequantize`` goes back
-``quantize_model``    an ONNX network of float32 as one of integers (extra ``onnx``)
-``signal_to_noise``   how near an approximation is, in dB
+``quantize_model``    an ONNX network of integers from one of float32 (extra ``onnx``)
+``signal_to_noise``   closeness of an approximation, in dB
 ====================  ============================================================================
 
-`pplconv.Conv2d.quantize` uses all of them; docs/quantization.md has examples.
+`pplconv.Conv2d.quantize` does all this for one convolution; docs/quantization.md has examples.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ _PROVIDED: dict[str, Callable[[], Any]] = {}
 
 
 def _provide(name: str, load: Callable[[], Any]) -> None:
-    """Take a name that a room above has, which is loaded when it is asked for first."""
+    """Add a function of a package above this one; it is loaded at its first use."""
     _PROVIDED[name] = load
 
 

@@ -1,4 +1,4 @@
-"""Counts of numbers in bins, for ranges that are to leave some numbers out."""
+"""Histograms, for ranges that leave some numbers out."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
-# Bins on each side of zero. The range of eight bits has 255 steps, each of 32 bins and more.
+# Bins on each side of zero. The range of eight bits has 255 steps, each of at least 32 bins.
 _BINS = 8192
-# Power of two within which all numbers may as well be zero.
+# Numbers below this power of two are treated like zero.
 _LEAST = -150
 
 
 class Histogram:
-    """Counts of numbers in bins of one width, with zero where two of them meet.
+    """Counts of numbers in bins of one width; zero is the edge between two bins.
 
-    Bins reach as far as the power of two that holds the largest magnitude so far; where a larger
-    one comes, each two become one. So counts do not depend on the order in which numbers come.
+    Bins reach to the power of two above the largest magnitude so far. When a larger number comes,
+    pairs of bins are merged, so counts do not depend on the order of the numbers.
     """
 
     def __init__(self) -> None:
@@ -29,19 +29,19 @@ class Histogram:
 
     @property
     def reach(self) -> float:
-        """Where the last bin ends."""
+        """End of the last bin."""
         return 0.0 if self._exponent is None else math.ldexp(1.0, self._exponent)
 
     def add(self, numbers: Array) -> None:
         """Count numbers that float32 holds."""
         if not numbers.size:
             return
-        # In float64 no product below can underflow, as float32 has no numbers so small.
+        # In float64 no product below can underflow: float32 has no numbers that small.
         exact = numbers.astype(np.float32).astype(np.float64).reshape(-1)
         low, high = float(exact.min()), float(exact.max())
         self.low, self.high = min(self.low, low), max(self.high, high)
         largest = max(-low, high)
-        # The power of two beyond the largest: what lies at the end of a bin counts in the next.
+        # The power of two above the largest: a number at the end of a bin counts in the next bin.
         self._widen(max(math.frexp(largest)[1], _LEAST) if largest else _LEAST)
         places = np.floor(exact * (_BINS / self.reach)).astype(np.int64) + _BINS
         self._counts += np.bincount(places, minlength=2 * _BINS)
@@ -53,7 +53,7 @@ class Histogram:
         while self._exponent < exponent:
             pairs = self._counts.reshape(-1, 2).sum(1)
             if exponent - self._exponent > 2 * int(math.log2(_BINS)):
-                # So far apart that all of them end in the two bins beside zero.
+                # The new range is so wide that all counts end in the two bins beside zero.
                 pairs[:] = 0
                 half = _BINS // 2
                 pairs[half - 1] = self._counts[:_BINS].sum()
@@ -64,7 +64,7 @@ class Histogram:
             self._exponent += 1
 
     def percentiles(self, percentile: float) -> tuple[float, float]:
-        """Give the ends of the bins beyond which ``100 - percentile`` per cent lie on each side."""
+        """Return ends of bins with ``100 - percentile`` per cent of the numbers beyond each."""
         total = int(self._counts.sum())
         beyond = (1 - percentile / 100) * total
         first = int(np.argmax(np.cumsum(self._counts) > beyond))
@@ -74,7 +74,7 @@ class Histogram:
         return max(low, self.low), min(high, self.high)
 
     def filled(self) -> tuple[Array, Array]:
-        """Give the middles of the bins that are not empty, and their counts."""
+        """Return the middles of the bins that are not empty, and their counts."""
         places = np.flatnonzero(self._counts)
         middles = (places - _BINS + 0.5) * (self.reach / _BINS)
         return middles, self._counts[places]

@@ -1,4 +1,4 @@
-"""Numbers as integers of eight bits and back, and what that costs."""
+"""Numbers to eight-bit integers and back, and the error of that."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RANGED = (np.dtype(np.uint8), np.dtype(np.int8))
 def quantize(
     x: Any, scale: Any, zero_point: Any = 0, *, axis: int | None = None, dtype: Any = None
 ) -> Array:
-    """Make integers of numbers: ONNX's QuantizeLinear.
+    """Quantize numbers: ONNX's QuantizeLinear.
 
     ``saturate(rint(x / scale) + zero_point)``, ties to even; the division is in float32.
 
@@ -32,9 +32,9 @@ def quantize(
     zero_point : int or array_like, optional
         One, or as many as there are scales.
     axis : int, optional
-        Along which scales differ; needed where there is more than one.
+        Axis along which scales differ; needed if there is more than one.
     dtype : {uint8, int8}, optional
-        None: that of `zero_point` if it is of NumPy, else uint8.
+        None: the type of `zero_point` if it is NumPy's, else uint8.
 
     Returns
     -------
@@ -70,13 +70,13 @@ def quantize(
     low, high = range_of(dtype)
     scales, zeros = _spread("x", numbers.shape, scale, zero_point, axis, dtype)
     with np.errstate(over="ignore", under="ignore"):
-        # Beyond these bounds any zero point leaves a number that saturates.
+        # Beyond these bounds numbers saturate with any zero point.
         rounded = np.rint(np.clip(numbers / scales, np.float32(-1024), np.float32(1024)))
     return np.clip(rounded.astype(np.int32) + zeros, low, high).astype(dtype)
 
 
 def dequantize(q: Any, scale: Any, zero_point: Any = 0, *, axis: int | None = None) -> Array:
-    """Give the numbers that integers stand for: ONNX's DequantizeLinear.
+    """Dequantize integers to the numbers that they stand for: ONNX's DequantizeLinear.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def dequantize(q: Any, scale: Any, zero_point: Any = 0, *, axis: int | None = No
 
 
 def signal_to_noise(exact: Any, approximation: Any) -> float:
-    """Give the signal-to-noise ratio of an approximation.
+    """Return the signal-to-noise ratio of an approximation.
 
     Parameters
     ----------
@@ -161,10 +161,10 @@ def real(name: str, value: Any) -> Array:
     Raises
     ------
     TypeError
-        If they are none.
+        If they are not real numbers.
     """
     array = array_of(value, name)
-    # The name of a type that another package defines tells more than its kind.
+    # Types of other packages, such as bfloat16, show that they are real only by their names.
     if array.dtype.kind != "f" and "float" not in array.dtype.name:
         raise TypeError(f"{name} must be real numbers, got dtype {array.dtype}")
     return array
@@ -173,7 +173,7 @@ def real(name: str, value: Any) -> Array:
 def _spread(
     name: str, shape: tuple[int, ...], scale: Any, zero_point: Any, axis: int | None, kind: Any
 ) -> tuple[Array, Array]:
-    """Scales as float32 and zero points of a type as int32, ready for broadcasting to `shape`."""
+    """Return scales as float32 and zero points as int32, ready to broadcast to `shape`."""
     scales = array_of(scale, "scale")
     zeros = numbers_of(0 if zero_point is None else zero_point, "zero_point")
     if scales.dtype.kind not in "fiu":

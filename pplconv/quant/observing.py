@@ -16,12 +16,12 @@ from .ranges import range_of, scale_of
 METHODS = ("minmax", "percentile", "mse")
 
 _LARGEST = float(np.finfo(np.float32).max)
-# Ends of a range that are tried for the least error, as parts of the whole range.
+# Ends of ranges that are tried for the least error, as parts of the whole range.
 _PARTS = np.linspace(0.1, 1.0, 91)
 
 
 class Observer:
-    """Watches arrays, and says what scale suits them.
+    """Collects statistics of arrays, to find their scale and zero point.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Observer:
         self._counts = None if method == "minmax" else Histogram()
 
     def add(self, x: Any) -> None:
-        """Watch one array.
+        """Add the numbers of one array.
 
         Raises
         ------
@@ -69,7 +69,7 @@ class Observer:
         if not numbers.size:
             return
         low, high = float(numbers.min()), float(numbers.max())
-        # NaN is in both, and compares false.
+        # A NaN makes both NaN, which compare false.
         if not (low >= -_LARGEST and high <= _LARGEST):
             raise ValueError("x must be finite in float32, got NaN or an infinity")
         self._low, self._high = min(self._low, low), max(self._high, high)
@@ -78,7 +78,7 @@ class Observer:
             self._counts.add(numbers)
 
     def range(self) -> tuple[float, float]:
-        """Give the range that integers are to cover, zero included.
+        """Return the range that integers are to cover, zero included.
 
         Raises
         ------
@@ -95,7 +95,7 @@ class Observer:
         return self._least_error(self._counts)
 
     def _least_error(self, counts: Histogram) -> tuple[float, float]:
-        """Shrink the range from its ends in turn, as long as squared errors become less."""
+        """Shrink the range from its two ends in turn, as long as the squared error decreases."""
         middles, weights = counts.filled()
         best = (self._low, self._high)
         least = self._error(best, middles, weights)
@@ -112,7 +112,7 @@ class Observer:
         return best
 
     def _error(self, ends: tuple[float, float], middles: Array, weights: Array) -> float:
-        """Squared error of all numbers if integers cover a range."""
+        """Return the squared error of all numbers if integers cover a range."""
         first, last = range_of(self.dtype)
         low, high = map(np.asarray, ends)
         scale, zero_point = scale_of(low, high, self.dtype, symmetric=self.symmetric)
@@ -121,7 +121,7 @@ class Observer:
         return float((np.square(q * step - middles) * weights).sum())
 
     def parameters(self) -> tuple[Any, Any]:
-        """Give scale and zero point as NumPy's numbers.
+        """Return scale and zero point as NumPy scalars.
 
         Raises
         ------
@@ -150,12 +150,12 @@ def observe(
     x : array_like, or iterable of array_like
         Real, finite numbers; an iterable is read once, and its arrays may differ in shape.
     method : {"minmax", "percentile", "mse"}, optional
-        What the integers cover. ``"minmax"``: all numbers. ``"percentile"``: all but the few
+        Range that the integers cover. ``"minmax"``: all numbers. ``"percentile"``: all but the few
         largest and smallest, which saturate. ``"mse"``: the range with the least squared error,
         rounding and saturation together.
     percentile : float, optional
-        More than 50, at most 100: as many per cent of all numbers are not above the range, and as
-        many not below.
+        More than 50, at most 100: this percentage of all numbers is not above the range, and the
+        same percentage is not below.
     dtype : {uint8, int8}, optional
         Of the integers.
     symmetric : bool, optional
@@ -174,7 +174,7 @@ def observe(
 
     See Also
     --------
-    quantize_weights : the same for weights, which are known.
+    quantize_weights : the same for weights, without samples.
 
     Notes
     -----
@@ -195,7 +195,7 @@ def observe(
 
 
 def arrays_of(x: Any, name: str = "x") -> Iterator[Any]:
-    """Give one array, or those of an iterable.
+    """Yield one array, or the arrays of an iterable.
 
     Raises
     ------

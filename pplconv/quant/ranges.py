@@ -31,10 +31,10 @@ def range_of(dtype: Any) -> tuple[int, int]:
 
 
 def scale_of(low: Array, high: Array, dtype: Any, *, symmetric: bool) -> tuple[Array, Array]:
-    """Give scales and zero points for ranges of real numbers.
+    """Return scales and zero points for ranges of real numbers.
 
-    A range is widened to have zero in it, as zero must be one of the quantized numbers: padding is
-    made of it.
+    Ranges are widened to include zero, as padding needs an exact zero among the quantized
+    numbers.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def scale_of(low: Array, high: Array, dtype: Any, *, symmetric: bool) -> tuple[A
     Returns
     -------
     scale : ndarray of float32
-        1 for ranges that are nothing but zero.
+        1 for ranges that hold only zero.
     zero_point : ndarray of `dtype`
     """
     first, last = range_of(dtype)

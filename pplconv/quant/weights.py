@@ -10,7 +10,7 @@ from .._checks import flag, integer
 from .numbers import Array, quantize, real
 from .ranges import scale_of
 
-# Scales of weights that are next to nothing: their products with other scales are normal numbers.
+# Least scale, for weights that are almost zero: its products with other scales are normal numbers.
 _LEAST_SCALE = 2.0**-100
 
 
@@ -18,9 +18,9 @@ def weights_beside(
     w: Any, bias: Array | None, x_scale: float, most: int, *, per_channel: bool = True,
     symmetric: bool = True, axis: int = 0,
 ) -> tuple[Array, Any, Any]:  # fmt: skip
-    """Make int8 of weights, with scales of which a bias is a multiple that integers hold.
+    """Quantize weights to int8 with scales in which the bias fits its integers.
 
-    A channel whose weights are next to nothing beside its bias, or nothing, gets another scale.
+    A channel whose weights are zero, or tiny compared with its bias, gets another scale.
 
     Parameters
     ----------
@@ -56,18 +56,18 @@ def weights_beside(
 def quantize_weights(
     w: Any, per_channel: bool = True, symmetric: bool = True, *, axis: int = 0, dtype: Any = np.int8
 ) -> tuple[Array, Any, Any]:
-    """Make integers of weights, and find their scales.
+    """Quantize weights, and find their scales.
 
     Parameters
     ----------
     w : array_like
         Real, finite numbers. The first dimension is that of output channels, as in `Conv2d`.
     per_channel : bool, optional
-        Whether each output channel gets a scale of its own, which costs nothing when it is run.
+        Whether each output channel gets a scale of its own, which costs no time in calls.
     symmetric : bool, optional
         Whether zero points are 0 (128 for uint8), and the integers -127 to 127: the largest
-        magnitude decides. Otherwise the range from the smallest to the largest weight does, with
-        zero in it.
+        magnitude gives the scale. Otherwise the range from the smallest to the largest weight does,
+        zero included.
     axis : int, optional
         Dimension of output channels; the last for the right operand of `qmatmul`.
     dtype : {int8, uint8}, optional
@@ -114,7 +114,7 @@ def quantize_weights(
     scale, zero = scale_of(exact.min(others), exact.max(others), dtype, symmetric=symmetric)
     q = quantize(array, scale, zero, axis=at if per_channel else None, dtype=dtype)
     if symmetric:
-        # Division may round up the last digit of the largest magnitude.
+        # Division may round the largest magnitude up.
         middle = int(np.asarray(zero).reshape(-1)[0])
         q = np.maximum(q, middle - 127)
     return (q, scale, zero) if per_channel else (q, scale[()], zero[()])

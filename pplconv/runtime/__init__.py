@@ -1,18 +1,19 @@
-"""Teams: how many threads, and when not to start any.
+"""Teams: their sizes, the CPUs of their threads, and defaults for blocks of code.
 
 ===================  ===========================================================================
-``threads.py``       `default_threads`: the team where a call names none, and why
+``threads.py``       `default_threads`: the team of a call that names none, and why
 ``scope.py``         `team`, `tolerance`: other defaults for a block of code
-``locks.py``         `ForkableLock`: found open by a child forked while another thread held it
+``locks.py``         `ForkableLock`: open in a child forked while another thread held it
 ``places.py``        `choose_places`: which cores and whose memory a pin can have
-``pinning.py``       `pin`: threads bound to cores and put back, only where asked for
-``spreading.py``     CPUs of started threads and processes, where OpenMP binds their starter
+``pinning.py``       `pin`: threads bound to cores and put back, only on request
+``leaders.py``       threads that start teams under pins
+``spreading.py``     CPUs of started threads and processes, if OpenMP binds their starter
 ``openmp.py``        `openmp_runtimes`: which OpenMP libraries this process has loaded
 ===================  ===========================================================================
 
-This room changes no setting of other libraries, and no thread's CPUs unless `pin` asks for it.
-Threads and processes of its own leave a CPU to which OpenMP has bound the thread that starts them;
-that one leaves it for the moment in which it starts a process.
+This package changes no setting of other libraries, and no thread's CPUs unless `pin` asks for it.
+If OpenMP has bound a thread to a CPU, threads and processes that pplconv starts from it are not
+bound to that CPU; the thread itself leaves it while it starts a process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Threads that start teams under pins: which pin each follows, and where its team begins."""
+"""Threads that start teams under pins: the pin that each follows, and its team's first core."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Leader:
         self.team = 1
 
     def follow(self, pin: Pinned | None, team: int) -> int:
-        """Bind the calling thread, which is this leader, and its teams by `pin`.
+        """Bind the calling thread, which is this leader, and its teams as `pin` demands.
 
         Returns
         -------
@@ -58,7 +58,7 @@ class Leader:
         return error
 
     def place_in(self, pin: Pinned) -> int:
-        """First place of this leader's team: where the teams of others leave most room."""
+        """First place of this leader's team: where teams of other leaders leave most room."""
         if pin not in self.first:
             places = len(pin.cores)
             load = [0] * places
@@ -91,7 +91,7 @@ class Leader:
 
 
 def this_leader() -> Leader:
-    """The calling thread as a leader."""
+    """Return the leader of the calling thread."""
     leader: Leader | None = getattr(_here, "leader", None)
     if leader is None:
         leader = _here.leader = Leader()

@@ -6,18 +6,18 @@ import os
 import threading
 from types import TracebackType
 
-# How many forks lie behind this process, and the lock for giving another lock up as lost.
+# Number of forks from the first process to this one; and a lock for replacing lost locks.
 _generation = 0
 _guard = threading.Lock()
 
 
 class ForkableLock:
-    """A reentrant lock that does not stay closed in a child forked while another thread had it.
+    """A reentrant lock that is open again in a child forked while another thread held it.
 
-    What it guards must be whole at every instant at which a fork can happen, as it is in a dict
-    that gets an entry at the end.
+    The guarded data must be consistent at every instant at which a fork can happen; a dict to which
+    entries are added is.
 
-    Reentrant, so that a signal handler that runs while its thread holds the lock can pass.
+    Reentrant, so that a signal handler can take it while its thread holds it.
     """
 
     __slots__ = ("_born", "_lock")
@@ -43,8 +43,9 @@ class ForkableLock:
         with _guard:
             if self._born == _generation:
                 return
-            # Nobody takes it before this is done, so its holder is the thread that forked, which
-            # may be this one, or another thread of the parent.
+            # No thread of this process takes it before this is done. So its holder is the thread
+            # that forked, which may be this one, or another thread of the parent, which does not
+            # exist here.
             if self._lock.acquire(blocking=False):
                 self._lock.release()
             else:

@@ -1,4 +1,4 @@
-"""Which OpenMP libraries this process has loaded."""
+"""The OpenMP libraries that this process has loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads of teams bound to cores, and put back: only where `pin` asks for it."""
+"""Threads of teams bound to cores, and put back: only if `pin` asks for it."""
 
 from __future__ import annotations
 
@@ -54,8 +54,7 @@ class Pin:
     node : int or None
         NUMA node of all of them; None if they belong to several.
     memory_node : int or None
-        NUMA node whose memory is preferred; None where there is one node only, or the system
-        refused.
+        NUMA node whose memory is preferred; None if there is only one node, or the system refused.
     active : bool
         Whether threads are bound.
     """
@@ -65,7 +64,7 @@ class Pin:
         self.node = places.node
         self.memory_node: int | None = None
         self.active = False
-        # None: teams of all threads.
+        # The only leader whose teams are bound; None: all leaders.
         self._owner = owner
         self._warned = False
         if self.cores:
@@ -210,7 +209,7 @@ def pin(
     if trouble:
         try:
             made.complain("; ".join(trouble), 2)
-        except BaseException:  # warnings are errors here: nobody would be left to unpin
+        except BaseException:  # if warnings are errors, the caller would have no Pin to end
             _end(made)
             raise
     return made
@@ -219,7 +218,7 @@ def pin(
 def pinned_team(threads: int) -> int:
     """Bind the calling thread as the pins want, and cut its next team down to their cores.
 
-    To be called before each team is started while there are pins (``_binding.pinned``).
+    Call this before each team is started while there are pins (``_binding.pinned``).
 
     Parameters
     ----------
@@ -251,7 +250,7 @@ def pinned_team(threads: int) -> int:
 
 
 def pinned_cores() -> int | None:
-    """How many cores the calling thread's teams have by the pins; None if no pin serves it.
+    """Number of cores that pins leave the calling thread's teams; None if no pin serves it.
 
     Binds nothing, unlike `pinned_team`.
     """
@@ -301,7 +300,7 @@ def _end(pin: Pin) -> int:
         error = 0
         for leader in all_leaders():
             error = leader.abandon(pin, _serving(leader)) or error
-        # The teams of threads that have ended may outlive them for a moment.
+        # Teams may outlive the threads that led them for a moment.
         error = pin.binding.move(0, None) or error
         if not _pins:
             _binding.keep_older(())
@@ -309,7 +308,7 @@ def _end(pin: Pin) -> int:
 
 
 def _serving(leader: Leader) -> Pin | None:
-    """The pin that binds a leader's teams: its latest own pin, else the latest of everyone's."""
+    """The pin that binds a leader's teams: its own latest pin, else the latest pin for all."""
     serving = [pin for pin in _pins if pin.serves(leader)]
     own = [pin for pin in serving if pin._owner is not None]
     chosen = own or serving
@@ -319,7 +318,7 @@ def _serving(leader: Leader) -> Pin | None:
 def _threads_of_process() -> list[int]:
     try:
         return [int(name) for name in os.listdir("/proc/self/task")]
-    except (OSError, ValueError):  # not Linux, or no /proc: all threads count as young
+    except (OSError, ValueError):  # not Linux, or no /proc: all threads count as started later
         return []
 
 

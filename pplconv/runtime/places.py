@@ -1,4 +1,4 @@
-"""Which cores a pin can have, and whose memory: arguments and machine in, places out."""
+"""Which cores a pin can have, and the memory of which node, from its arguments and the machine."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Cores = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The part of its wishes that a pin gets.
+    """The part of a pin's request that the machine can fulfil.
 
     Parameters
     ----------
     cores : tuple of tuple of int
-        Logical CPUs of each physical core, one thread each; () where nothing can be had.
+        Logical CPUs of each physical core, one thread each; () if no core is available.
     node : int or None
         NUMA node that all of them belong to; None if they belong to several.
     prefers_memory : bool
         Whether there is another node that memory could come from.
     complaint : str
-        What cannot be had, for people; "" if everything can.
+        The part of the request that cannot be fulfilled, for people; "" if all can.
     """
 
     cores: Cores
@@ -76,14 +76,14 @@ def choose_places(
     Parameters
     ----------
     machine : Machine
-        What there is.
+        The machine.
     node : int, optional
-        The system's number of the NUMA node.  None: the one with the most cores inside the
-        affinity mask, the lowest of them where several have as many.
+        The system's number of the NUMA node.  None: the node with the most cores inside the
+        affinity mask; of several, the lowest.
     cores : int or sequence of int, optional
-        How many cores, or logical CPUs by their ids.  Ids of one physical core make one place,
-        in the order in which cores are first named; they may belong to several nodes where
-        `node` is None.  None: all cores of the node.
+        How many cores, or logical CPUs by their ids.  Ids of one physical core make one place, in
+        the order in which cores are first named; they may belong to several nodes if `node` is
+        None.  None: all cores of the node.
 
     Returns
     -------

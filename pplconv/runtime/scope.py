@@ -1,4 +1,4 @@
-"""Defaults for a block of code: team and tolerance of calls in it that name none."""
+"""Defaults for a block of code: team and tolerance of its calls that name none."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ channels."""
 
 
 class Scope(NamedTuple):
-    """What the blocks around a call say, each None where none of them says it.
+    """Defaults set by the blocks around a call; None if no block sets them.
 
-    A tuple, so that equal ones find the same plan.
+    A tuple, so that equal scopes find the same plan.
     """
 
     team: int | None = None
@@ -33,8 +33,8 @@ class Scope(NamedTuple):
 
 
 SCOPE: ContextVar[Scope | None] = ContextVar("pplconv_scope", default=None)
-"""Scope of this context, None outside of all blocks. A context variable and no global: each
-thread has its own, and so has each task of an event loop. One for everything, as each call of
+"""Scope of this context, None outside of all blocks. A context variable, as each thread and each
+task of an event loop has its own scope. A single variable for all defaults, as each call of
 `conv2d` reads it."""
 
 _TOKENS: ContextVar[tuple[Token[Scope | None], ...]] = ContextVar("pplconv_blocks", default=())
@@ -51,9 +51,9 @@ class Block(ContextDecorator):
     Parameters
     ----------
     call : str
-        How it was asked for, for the warning.
+        The call that made it, for the warning.
     change : callable
-        Makes the scope inside from the one outside.
+        Makes the scope inside the block from the scope outside.
     """
 
     def __init__(self, call: str, change: Callable[[Scope], Scope]) -> None:
@@ -176,26 +176,26 @@ def tolerance(tolerance: float) -> Block:
 
 
 def scoped_team() -> int | None:
-    """Team that the code around the call has named by `team`, None if it has named none."""
+    """Team set by a block of `team` around the call; None if there is none."""
     scope = SCOPE.get()
     return None if scope is None else scope.team
 
 
 def scoped_tolerance() -> float | None:
-    """Tolerance that the code around the call has named, None if it has named none."""
+    """Tolerance set by a block of `tolerance` around the call; None if there is none."""
     scope = SCOPE.get()
     return None if scope is None else scope.tolerance
 
 
 def default_tolerance(settings: Settings) -> float:
-    """Error that a call may spend where it names none.
+    """Error that a call may spend if it names no tolerance.
 
-    What `tolerance` has named, else ``PPLCONV_TOLERANCE``, else `DEFAULT_TOLERANCE`.
+    That of a block of `tolerance`, else ``PPLCONV_TOLERANCE``, else `DEFAULT_TOLERANCE`.
 
     Parameters
     ----------
     settings : Settings
-        What the environment asks for.
+        Settings of the environment.
 
     Returns
     -------
@@ -206,12 +206,12 @@ def default_tolerance(settings: Settings) -> float:
 
 
 def explain_default_tolerance(settings: Settings) -> tuple[float, str]:
-    """`default_tolerance` and what decided it, in words.
+    """Return `default_tolerance` and the reason for it, in words.
 
     Parameters
     ----------
     settings : Settings
-        What the environment asks for.
+        Settings of the environment.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""CPUs of threads and processes that pplconv starts where OpenMP has bound who starts them."""
+"""CPUs of threads and processes that pplconv starts from a thread that OpenMP has bound."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ __all__ = ["spread", "spread_children", "team_cpus"]
 
 
 def team_cpus() -> tuple[int, ...]:
-    """CPUs for threads of teams; () where they inherit the right ones.
+    """CPUs for threads of teams; () if they inherit the right ones.
 
-    A thread inherits the CPUs of the one that starts it.  One that OpenMP has bound would have all
-    its team on its own CPU.  The first leader asks for all of them, so its own CPUs do not count.
+    A thread inherits the CPUs of the thread that starts it; a leader that OpenMP has bound would
+    have its whole team on its own CPU. The first leader asks on behalf of all, so the CPUs do not
+    depend on the caller's own.
     """
     return current_machine().affinity if openmp_binds() else ()
 
 
 def spread() -> None:
-    """Let the calling thread, which pplconv has started, run where the process may."""
+    """Let the calling thread, which pplconv has started, run on all CPUs of the process."""
     cpus = team_cpus()
     if cpus and bound_by_openmp():
         _move(cpus)
@@ -30,9 +31,9 @@ def spread() -> None:
 
 @contextmanager
 def spread_children() -> Iterator[None]:
-    """Let processes that the calling thread starts in a ``with`` block run where this one may.
+    """Let processes started in a ``with`` block by this thread run on all CPUs of the process.
 
-    They inherit its CPUs, and their own OpenMP knows of no others.
+    They inherit the thread's CPUs, and their own OpenMP knows of no others.
 
     Yields
     ------

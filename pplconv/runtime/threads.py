@@ -1,4 +1,4 @@
-"""How many threads a team has where a call names none.
+"""How many threads a team has if a call names none.
 
 One for each physical core that the process may use, within the CPU quota:
 
@@ -6,8 +6,8 @@ One for each physical core that the process may use, within the CPU quota:
   sibling adds no unit; it takes its half of the L1 and L2 that blocks are sized for, and a team
   of twice as many threads waits at twice as many ends.
 - *Efficiency cores included.*  A team's threads fetch pieces of work one by one, so that a slow
-  core takes fewer of them rather than holding up the others; what it does is gained.
-- *All NUMA nodes.*  Whoever wants one node pins, or sets the mask.
+  core takes fewer of them instead of holding up the others; its work is a gain.
+- *All NUMA nodes.*  To use one node, pin, or set the affinity mask.
 - *The quota rounded up.*  With 1.5 CPUs, one thread would leave a third of them unused.
 """
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 
 def default_threads(settings: Settings, machine: Machine) -> int:
-    """Team size where a call names none.
+    """Team size of a call that names none.
 
-    What `team` has named, else ``PPLCONV_NUM_THREADS``, else ``OMP_NUM_THREADS``, else one thread
-    for each physical core with a CPU in the affinity mask, efficiency cores included, but no more
-    than the control groups' quota pays for, rounded up.  A number that the user gave is taken as
-    it is, even above the CPUs that there are.
+    That of a block of `team`, else ``PPLCONV_NUM_THREADS``, else ``OMP_NUM_THREADS``, else one
+    thread for each physical core with a CPU in the affinity mask, efficiency cores included, but no
+    more than the control groups' quota pays for, rounded up.  A number that the user gave is taken
+    as it is, even above the CPUs that there are.
 
     Parameters
     ----------
     settings : Settings
-        What the environment asks for.
+        Settings of the environment.
     machine : Machine
         Where the team would run.
 
@@ -48,12 +48,12 @@ def default_threads(settings: Settings, machine: Machine) -> int:
 
 
 def explain_default_threads(settings: Settings, machine: Machine) -> tuple[int, str]:
-    """`default_threads` and what decided it, in words.
+    """Return `default_threads` and the reason for it, in words.
 
     Parameters
     ----------
     settings : Settings
-        What the environment asks for.
+        Settings of the environment.
     machine : Machine
         Where the team would run.
 
@@ -71,12 +71,12 @@ def explain_default_threads(settings: Settings, machine: Machine) -> tuple[int, 
 
 
 def process_threads(settings: Settings, machine: Machine) -> int:
-    """`default_threads` where `team` has named none: what all calls of the process share.
+    """`default_threads` without blocks of `team`: the number that all calls of the process share.
 
     Parameters
     ----------
     settings : Settings
-        What the environment asks for.
+        Settings of the environment.
     machine : Machine
         Where the threads would run.
 
@@ -107,7 +107,7 @@ def _in_mask(count: int) -> str:
 
 
 def _kinds(cores: Sequence[Sequence[int]], efficiency_cores: Sequence[int]) -> str:
-    """What else there is to say of cores: how many are small, how many CPUs get no thread."""
+    """Notes on the cores: how many are efficiency cores, and that siblings get no thread."""
     small = sum(core[0] in efficiency_cores for core in cores)
     cpus = sum(len(core) for core in cores)
     notes = [f"{small} of them efficiency cores"] if small else []

@@ -1,22 +1,21 @@
 """The loops: a plan's work divided over a team, tiles packed, kernels called. No GIL.
 
 =========================  =====================================================================
-``base``                   `Schedule`: tasks; how arrays lie
+``base``                   `Schedule`: tasks, memory layout, types
 ``gemm_loops``             1x1 and tiled im2col through the GEMM microkernel
-``direct_loops``           convolution on channels-last and blocked arrays as they lie
+``direct_loops``           convolution without im2col, in place on NHWC and NCHWc
 ``plane_loops``            convolution of few channel planes, read in a padded slab
-``sparse_loops``           weights as lists of terms, and how they are packed
+``sparse_loops``           sparse weights, packed as lists of terms
 ``winograd_loops``         pre-processing, products over all positions, post-processing
-``depthwise_loops``        one input channel for each output channel
-``depthwise_byte_loops``   the same of bytes, exact
+``depthwise_loops``        one input channel for each output channel; also of bytes, exact
 ``relayout``               NCHW to NCHWc and back
-``team_loop``              the one loop of a team: phases of tasks, hooks of its threads
+``team_loop``              the only parallel loop: phases of tasks, hooks of threads
 ``execute``                runs of a plan, for calls and trials: team, scratch, loops, time
 ``team``                   how many threads a call gets just now
 =========================  =====================================================================
 
 A plan's ``loops`` names the module that runs it. Only ``team_loop`` divides work over
-threads, and no module of this folder touches an element: that is what kernels are for.
+threads, and no module of this folder computes with elements: kernels do that.
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ from __future__ import annotations
 from typing import Any
 
 from .base import Schedule
-from .depthwise_byte_loops import DepthwiseBytesSchedule
-from .depthwise_loops import DepthwiseSchedule
+from .depthwise_loops import DepthwiseBytesSchedule, DepthwiseSchedule
 from .direct_loops import DirectSchedule
 from .gemm_loops import GemmSchedule
 from .plane_loops import PlanesSchedule

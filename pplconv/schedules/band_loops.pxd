@@ -1,4 +1,4 @@
-"""The loops of image filters compiled: see ``bands.pyx``."""
+"""The loops of image filters compiled: see ``band_loops.pyx``."""
 
 from libc.stdint cimport int64_t
 
@@ -13,7 +13,7 @@ cdef enum:
 
 
 cdef struct Pass:
-    # One convolution of a band, and the bytes of what it makes.
+    # One convolution of a band, with the addresses of its weights.
     const void *job
     Step[MOST_PHASES] steps
     int phases
@@ -25,22 +25,22 @@ cdef struct Pass:
 cdef struct BandJob:
     Pass[HEIGHTS][MOST_PASSES] passes
     int pass_count
-    # Rows of the result, of a band, and of the input beyond those of a band.
+    # Rows of the result, rows of a band, and input rows that a band needs beyond its own.
     int64_t height, rows, halo
-    # Of a pixel: channels, and bytes of a number of the image and of a sum.
+    # Channels of a pixel; bytes of an element of the image, and of a sum.
     int64_t channels, pixel, element
     # Pixels of a row of the band, and numbers of a row of results.
     int64_t columns, width
     # Kernels, and bytes of a result.
     int64_t count, result
-    # Rows and columns of the kernels, if results are integers, and whether they are separable.
+    # If results are integers: rows and columns of the kernels, and whether these are separable.
     int64_t tap_rows, tap_columns
     bint separable
     # The same rows where results are computed again in float64, else 0.
     int64_t again_rows, again_numbers
-    # Numbers of all kernels' exact taps that one has, the least result and the largest one.
+    # Exact taps of one kernel; the least and the largest result.
     int64_t taps, low, high
-    # Numbers of results that a list has room for.
+    # How many open results a list has room for.
     int64_t room
     # Bytes from row to row of the image, and from row to row and plane to plane of the results.
     int64_t image_rs, result_rs, result_ps
@@ -50,8 +50,8 @@ cdef struct BandJob:
     int64_t kind
     # The last pass writes results.
     bint straight
-    # Where a thread's scratch has what the passes make, the list of open results, sums of rows, and
-    # scratch of the passes.
+    # Offsets in a thread's scratch: the band and the results of the passes, the list of open
+    # results, exact sums of rows, and the scratch of the passes.
     int64_t[MOST_PASSES + 1] places
     int64_t open_place, exact_place, own_place, shared_place
 

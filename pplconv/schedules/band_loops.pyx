@@ -1,9 +1,9 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Filters of images, in bands of rows that stay in a core's cache.
 
-A task reads the rows of its band, and what stands for pixels beyond the border, as numbers of the
-type of sums; runs one convolution or two over them; and stores what they make, as integers where
-results are. So neither a padded copy of an image is made nor sums of all of it.
+A task reads the rows of its band, and the values of pixels beyond the border, in the type of sums.
+It runs one convolution or two over them and stores the results, rounded if they are integers. So no
+image is padded in a copy, and the sums of a whole image are never in memory.
 """
 
 from libc.stdint cimport int64_t
@@ -43,12 +43,13 @@ cdef enum:
     AGAIN = 7
     PARAMETERS = 5
     DOUBLE = 8
-    # Open results that are computed together: where sums of rows are kept, and elsewhere.
+    # Open results that are computed together: of separable kernels, whose sums of rows are kept,
+    # and of others.
     MANY = 1 << 19
     FEW = 1 << 12
 
 
-# Types of pixels by name, and those that are read as they are for each type of sums.
+# Types of pixels by name; and for each type of sums, the types of pixels that kernels read.
 PIXELS = {"u8": np.dtype(np.uint8), "s8": np.dtype(np.int8), "u16": np.dtype(np.uint16),
           "s16": np.dtype(np.int16), "f16": np.dtype(np.float16), "f32": np.dtype(np.float32),
           "f64": np.dtype(np.float64)}
@@ -60,7 +61,7 @@ READ = {
 
 cdef inline void read_pixels(const BandJob *j, const char *src, char *dst,
                              int64_t count) noexcept nogil:
-    """Make numbers of the pixels of a row."""
+    """Convert the pixels of a row to the type of sums."""
     cdef pplconv_read_pixels_args a
     cdef pplconv_convert_in_args c
     if j.kind:
@@ -74,7 +75,7 @@ cdef inline void read_pixels(const BandJob *j, const char *src, char *dst,
 
 cdef inline void read_row(const BandJob *j, const Tensors *t, int64_t row,
                           char *dst) noexcept nogil:
-    """Read a row of the image, or what stands for it."""
+    """Read a row of the image, or fill in the value of a row beyond its border."""
     cdef const int64_t *run = <const int64_t *> t.arrays[RUNS]
     cdef int64_t at = (<const int64_t *> t.arrays[ROWS])[row], _i
     cdef int64_t numbers = j.channels * j.element
@@ -84,7 +85,7 @@ cdef inline void read_row(const BandJob *j, const Tensors *t, int64_t row,
         return
     src = t.arrays[IMAGE] + at * j.image_rs
     for _i in range(j.run_count):
-        # Where they go, where they stand or -1, and how many there are.
+        # A run: its first column in the band, its first pixel in the image (-1: none), its length.
         if run[1] < 0:
             pplconv_repeat(dst + run[0] * numbers, t.arrays[VALUE], run[2] * j.channels,
                            j.element)
@@ -115,7 +116,7 @@ cdef int by_number(const void *a, const void *b) noexcept nogil:
 
 cdef inline void settle(const BandJob *j, const Tensors *t, int64_t k, const char *band, char *dst,
                         int64_t *open, int64_t count, char *sums) noexcept nogil:
-    """Compute open results of a band by exact integers."""
+    """Compute the open results of a band again, with exact integers."""
     cdef pplconv_exact_sums_args a
     if j.separable:
         qsort(open, count, INDEX, by_number)
@@ -199,17 +200,17 @@ cdef class Bands(Work):
     ----------
     fields : dict
         ``pixel`` and ``computed``, types of the image and of sums; ``result``, bytes of a result if
-        they are integers, else 0; ``image_rows`` and ``image_columns``, of pixels of so many
-        ``channels``; ``height`` and ``width`` of the results, in pixels; ``columns`` of a band,
-        ``rows`` of its results and ``halo``, what it has beyond them; ``count``, of kernels;
-        ``runs``, of pixels in a row of a band; ``taps``, rows and columns of the kernels if results
-        are integers, else (0, 0); ``separable``, whether exact ones are a column and a row;
-        ``again``, numbers by which what is open of a kernel is computed again, or 0; ``low`` and
-        ``high``, limits of integers. ``image_rs``, ``result_rs`` and ``result_ps`` are bytes from
-        row to row, and from plane to plane of results.
+        results are integers, else 0; ``image_rows`` and ``image_columns``, the size of the image,
+        and ``channels`` of a pixel; ``height`` and ``width`` of the results, in pixels; ``columns``
+        of a band, ``rows`` of its results and ``halo``, its input rows beyond these; ``count``, of
+        kernels; ``runs``, of pixels in a row of a band; ``taps``, rows and columns of the kernels
+        if results are integers, else (0, 0); ``separable``, whether exact kernels are a column and
+        a row; ``again``, how many numbers of a kernel its open results are first computed again
+        with in float64, or 0; ``low`` and ``high``, limits of integers. ``image_rs``, ``result_rs``
+        and ``result_ps`` are bytes from row to row, and from plane to plane of results.
     passes : sequence of sequences of (Schedule, packed, filters)
-        For bands of the usual height, then for the last one: the convolutions, the addresses of
-        their weights as they are packed, and 0 or those of the weights before that. The caller
+        For bands of the usual height, then for the last band: the convolutions, the addresses of
+        their packed weights, and the addresses of their weights before packing, or 0. The caller
         keeps them.
     isa : str
         Which kernels to call.

@@ -1,5 +1,5 @@
 # cython: cdivision=True
-"""What a compiled plan is to the modules that run one, and what all loops share."""
+"""The interface of compiled plans, and helpers that all loops share."""
 
 from libc.stdint cimport int64_t
 
@@ -33,8 +33,8 @@ from pplconv.schedules.work cimport (
 
 
 cdef struct Memory:
-    # How an array lies: bytes from one image, block of channels, row and pixel to the next,
-    # and how many channels are neighbours (1 in NCHW, a block in NCHWc, all in NHWC).
+    # The memory layout of an array: bytes from one image, block of channels, row and pixel to the
+    # next, and how many channels are neighbours (1 in NCHW, a block in NCHWc, all in NHWC).
     int64_t image, block, row, pixel, width
 
 
@@ -55,8 +55,8 @@ cdef struct Shape:
     Memory x, y
     # Kernels that may follow the store, in all loops; `curve` runs an activation alone.
     pplconv_kernel curve, elementwise, zero_lanes
-    # They convert source to operand and sum to destination; NULL where nothing is converted.
-    # `requantize` is the latter of integers.
+    # `convert_in` converts source to operand, `convert_out` sum to destination; NULL where nothing
+    # is converted. `requantize` takes the place of `convert_out` for integer sums.
     pplconv_kernel convert_in, convert_out, requantize
 
 
@@ -98,7 +98,7 @@ cdef inline pplconv_stream of_channels(const Shape *s, const char *numbers, int6
 cdef inline void complete(const Shape *s, const Tensors *t, void *data, int64_t row_stride,
                           int64_t rows, int64_t columns, int64_t channel,
                           bint channels_in_rows) noexcept nogil:
-    # All that follows the store of a block, which lies in L1; `channel` is its first.
+    # Do all that follows the store of a block, while it is in L1; `channel` is its first one.
     cdef const Follow *f = &t.follow
     cdef pplconv_elementwise_args e
     cdef pplconv_stream[5] streams
@@ -110,7 +110,7 @@ cdef inline void complete(const Shape *s, const Tensors *t, void *data, int64_t 
     last.data, last.rs, last.step, last.reg = data, row_stride, True, ELEMENT
     e.inputs, e.outputs, e.output_count = streams, last, 1
     last += 1
-    if f.slope != NULL:  # the second, as `curve` has it
+    if f.slope != NULL:  # `curve` takes it as its second input
         last.data, last.rs, last.step = <void *> f.slope, 0, False
         if f.slope_of_channel:
             last[0] = of_channels(s, f.slope, channel, channels_in_rows)
@@ -142,8 +142,8 @@ cdef inline void complete(const Shape *s, const Tensors *t, void *data, int64_t 
 
 
 cdef inline int64_t epilogue_flags(const Shape *s, const Tensors *t, int64_t bias) noexcept nogil:
-    # The part of the epilogue that the kernels that finish a sum do. A residual of another type is
-    # added where the sum is converted; so is all that follows it.
+    # Flags of the epilogue for the kernels that finish a sum. A residual of another type is added
+    # when the sum is converted, and the rest of the epilogue follows there.
     cdef int64_t flags = 0
     if s.exact:
         return flags
@@ -176,8 +176,8 @@ cdef inline void scale_block(const Shape *s, const Tensors *t, const char *block
                              int64_t offset, int64_t rs, int64_t rows, int64_t columns,
                              int64_t channel, const char *offsets,
                              bint channels_in_rows) noexcept nogil:
-    # Finish a block of integer sums on their way to `offset` in the output; `offsets` are those of
-    # all output channels.
+    # Scale a block of integer sums on its way to `offset` in the output. `offsets` has an element
+    # for each output channel of all groups.
     cdef pplconv_requantize_args r
     r.src = block
     r.src_rs = block_rs
@@ -239,8 +239,8 @@ cdef inline void finish_converted(const Shape *s, const Tensors *t, char *block,
 
 cdef inline void zero_tail(const Shape *s, int64_t channel, char *y, int64_t rows,
                            int64_t columns) noexcept nogil:
-    # The lanes behind the last output channel of a blocked array become zero: `channel` is
-    # one past the channels just stored, `y` the rectangle's first pixel in the first block.
+    # Zero the lanes after the last output channel of a blocked array. `channel` is one past the
+    # channels just stored, `y` the rectangle's first pixel in the first block.
     cdef pplconv_zero_lanes_args a
     cdef pplconv_convert_out_args n
     cdef int64_t row, channels = s.groups * s.oc, used = channels % s.y.width
@@ -276,8 +276,7 @@ cdef int64_t array_bytes(const Memory *m, int64_t element, int64_t batch, int64_
 cdef class Schedule(Work):
     cdef Shape shape
     cdef pack_function pack
-    # What is done before, if anything: all pieces count what they will pack, then each gets its
-    # place.
+    # Steps before `pack`, or NULL: all pieces count what they will pack, then each gets its place.
     cdef pack_function count, place
     cdef int64_t weight_bytes
     # Output channels of a panel, 0 where weights are packed otherwise.

@@ -18,7 +18,7 @@ cdef enum:
 
 
 cdef int check_offsets(dict offsets, int64_t element) except -1:
-    """Refuse places in the scratch, the members of a struct, where no element may begin."""
+    """Refuse offsets in the scratch, the members of a struct, that are not whole elements."""
     for offset in offsets.values():
         if offset % element:
             raise ValueError("offsets are whole elements")
@@ -26,12 +26,12 @@ cdef int check_offsets(dict offsets, int64_t element) except -1:
 
 
 cdef str mover_of(str type):
-    """Name of the kernels that only move elements of a type: narrow ones share them by size."""
+    """Name the type of the kernels that move elements of `type`: narrow types share by size."""
     return {"s8": "u8", "bf16": "s16"}.get(type, type)
 
 
 cdef pplconv_kernel find_release(str product, str isa):
-    """The kernel that gives tile registers back, for products that use them; NULL for others."""
+    """Find the kernel that releases tile registers; NULL for products that use none."""
     if not product.endswith("t"):
         return NULL
     return find("release_tiles", "u8", isa)
@@ -91,7 +91,8 @@ cdef int64_t array_bytes(const Memory *m, int64_t element, int64_t batch, int64_
     """Bytes from the first element of an array to the end of its last one."""
     if min(batch, channels, height, width) < 1:
         return 0
-    # Blocks are whole, whatever the number of channels; where all are neighbours, there are none.
+    # Arrays in blocks of channels have whole blocks. If all channels are neighbours, there are no
+    # blocks.
     if m.width > 1 and m.block:
         channels = ceil_div(channels, m.width) * m.width
     return ((batch - 1) * m.image + channel_offset(m, element, channels - 1)
@@ -111,7 +112,7 @@ cdef class Schedule(Work):
     Parameters
     ----------
     fields : dict
-        What the plan decides, by name.
+        The plan's decisions, by name.
     isa : str
         Which kernels to call.
 
@@ -205,7 +206,7 @@ cdef class Schedule(Work):
         return 0
 
     cdef int64_t rows_before(self, int part, int parts) noexcept nogil:
-        """Output channels whose weights are not read by this part or a later one."""
+        """Count the output channels before those whose weights this or a later part reads."""
         cdef int64_t panels
         if self.shape.groups != 1 or not self.panel_width:
             return 0

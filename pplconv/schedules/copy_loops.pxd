@@ -1,4 +1,4 @@
-"""The loops of copies compiled: see ``copying.pyx``."""
+"""The loops of copies compiled: see ``copy_loops.pyx``."""
 
 from libc.stdint cimport int64_t
 
@@ -12,13 +12,14 @@ cdef enum:
 
 cdef struct CopyJob:
     pplconv_kernel kernel
-    # The last two dimensions are the rows and columns of the kernel, the others lie around them,
-    # `around` in all. A task copies some of the rows of `lines` of these.
+    # The last two dimensions are the rows and columns of a matrix that the kernel copies. The
+    # others count such matrices, `around` in all. A task copies some of the rows of `lines`
+    # matrices.
     int64_t dims[COPIED_DIMS]
     int64_t src[COPIED_DIMS]
     int64_t dst[COPIED_DIMS]
     int64_t row_segment, row_segments, lines, around
-    # Elements become larger or smaller ones.
+    # Whether elements are converted to a larger or to a smaller type.
     bint widens, narrows
 
 

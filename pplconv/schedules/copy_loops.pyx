@@ -1,7 +1,8 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Copies between arrays that lie in any way, broadcasts and transpositions included.
+"""Copies between arrays of any strides, broadcasts and transpositions included.
 
-Those from float16 to float32 and back convert the elements: rows of both are without gaps then.
+Copies from float16 to float32 and back convert the elements; rows of both arrays are then
+contiguous.
 """
 
 from libc.stdint cimport int64_t
@@ -19,13 +20,13 @@ from pplconv.schedules.work cimport Tensors, Work
 from pplconv.memory.dtypes import DTYPES
 from pplconv.schedules.work import check_numbers, extent_of
 
-# Conversions by the types of source and destination: kernels of float32 have them both.
+# Kernels of float32 by the types of source and destination.
 CONVERSIONS = {("f16", "f32"): "convert_in", ("f32", "f16"): "convert_out"}
 
 
 cdef inline void copy_block(const CopyJob *j, const char *src, char *dst,
                             int64_t rows) noexcept nogil:
-    """Copy some rows; which arguments they are described by depends on the kernel."""
+    """Copy some rows, described by the arguments that the kernel takes."""
     cdef pplconv_copy_strided_args copy
     cdef pplconv_convert_in_args wide
     cdef pplconv_convert_out_args narrow
@@ -66,7 +67,7 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
         lines -= 1
         if lines == 0:
             return
-        # The next of what lies around rows and columns.
+        # Go on to the next matrix.
         d = COPIED_DIMS - 3
         while at[d] == j.dims[d] - 1:
             src -= at[d] * j.src[d]
@@ -84,11 +85,11 @@ cdef class Copy(Work):
     Parameters
     ----------
     fields : dict
-        ``dtype``, a type of the size of the elements, or that of the destination where ``source``
-        is another one, of which elements are converted; ``dims``, at least two and at most six
-        counts, the last two of which are rows and columns; ``src`` and ``dst``, strides in bytes
-        of each of them; ``row_segment``, the rows of a task, and ``lines``, how many of what
-        lies around rows and columns it has.
+        ``dtype``, a type of the size of the elements; or, if ``source`` is given and differs, the
+        types of destination and source, between which elements are converted; ``dims``, two to six
+        counts, of which the last two are rows and columns of a matrix; ``src`` and ``dst``, the
+        strides of ``dims`` in bytes; ``row_segment``, the rows of a task, and ``lines``, its
+        matrices.
     isa : str
         Which kernel to call.
 

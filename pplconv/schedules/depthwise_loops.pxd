@@ -1,39 +1,71 @@
-"""Depthwise convolution's loops compiled: see ``depthwise.pyx``."""
+"""Depthwise convolution's loops compiled: see ``depthwise_loops.pyx``."""
 
 from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport pplconv_kernel
-from pplconv.schedules.base cimport Schedule, Shape
+from pplconv.schedules.base cimport Schedule, Shape, Tensors
 
 
-cdef struct DepthwiseFields:
-    # The candidate's decisions: members have the names of its `own_fields`, from which Cython fills
-    # them by name.
-    int64_t width
+# The candidate's decisions: members of the structs have the names of its `own_fields`, from which
+# Cython fills them by name.
+cdef struct DepthwiseCut:
     # Task = (image, channel segment, row segment).
     int64_t channel_segment, row_segment
-    # For arrays that are converted: the channels and rows of outputs that are computed together,
-    # and the rows of the input in the scratch.
-    int64_t channel_chunk, row_chunk, slab_rows
+    # Channels and rows of outputs that are computed together in the scratch.
+    int64_t channel_chunk, row_chunk
 
 
 cdef struct DepthwiseOffsets:
-    # The same for its places in the scratch, which are whole elements: converted input and outputs.
+    # Offsets in the scratch, in bytes: the input's rows, and the sums.
     int64_t slab_offset, out_offset
+
+
+cdef struct DepthwiseFields:
+    # Elements from one tap's packed weights to the next; rows of converted input in the scratch.
+    int64_t width, slab_rows
+
+
+cdef struct UnitFields:
+    # Of bytes: whether vectors run over pixels, and channels in a unit of packed weights.
+    int64_t pixels, unit
+
+
+cdef struct UnitOffsets:
+    # Of bytes: from one unit of packed weights to the next, and between lines of a padded plane.
+    int64_t unit_bytes, slab_line
+
+
+cdef struct Part:
+    int64_t image, channel, channel_end, row, row_end
 
 
 cdef struct DepthwiseJob:
     Shape shape
-    DepthwiseFields plan
+    DepthwiseCut cut
     DepthwiseOffsets at
+    DepthwiseFields plan
+    UnitFields unit_plan
+    UnitOffsets unit_at
     # Output channels; `multiplier` of them share an input channel.
     int64_t channels, multiplier
-    int64_t channel_segments, row_segments
-    pplconv_kernel by_pixels, by_channels, pack_depthwise
+    int64_t channel_segments, row_segments, vector_bytes
+    # Computes a piece in the scratch; NULL where kernels write the caller's array.
+    void (*run_piece)(const DepthwiseJob *j, const Tensors *t, const Part *p,
+                      char *scratch) noexcept nogil
+    pplconv_kernel by_pixels, by_channels, pack_weights
 
 
-cdef class DepthwiseSchedule(Schedule):
+cdef class CutSchedule(Schedule):
     cdef DepthwiseJob own
 
+    cdef int check_chunks(self, int64_t together) except -1
+
+
+cdef class DepthwiseSchedule(CutSchedule):
     cdef int check(self) except -1
     cdef int check_converted(self) except -1
+
+
+cdef class DepthwiseBytesSchedule(CutSchedule):
+    cdef int check(self) except -1
+    cdef int check_scratch(self) except -1

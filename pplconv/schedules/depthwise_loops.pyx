@@ -3,7 +3,9 @@
 
 Nothing is summed over channels, so nothing is packed but the weights: planes are computed in
 vectors of pixels (NCHW), and pixels in vectors of channels (NHWC, NCHWc). A task is a segment
-of rows of a segment of channels of one image.
+of rows of a segment of channels of one image. Arrays that are converted, and exact sums of bytes,
+go through the scratch piece by piece: the piece's sums stay in L1 until they are stored. Kernels
+read bytes where the caller has them.
 """
 
 from libc.stdint cimport int64_t
@@ -13,9 +15,12 @@ from pplconv._kernels cimport (
     PPLCONV_BIAS_COLUMN,
     PPLCONV_BIAS_ROW,
     find,
+    pplconv_depthwise_bytes_channels_args,
+    pplconv_depthwise_bytes_pixels_args,
     pplconv_depthwise_channels_args,
     pplconv_depthwise_pixels_args,
     pplconv_pack_depthwise_args,
+    pplconv_pack_depthwise_bytes_args,
 )
 from pplconv.schedules.base cimport (
     Schedule,
@@ -33,9 +38,13 @@ from pplconv.schedules.base cimport (
     zero_tail,
 )
 
+from pplconv._kernels import rows as kernels, serving
 
-cdef struct Part:
-    int64_t image, channel, channel_end, row, row_end
+cdef enum:
+    # Bytes that a padded line of a plane has beyond the columns that a kernel sees, as the kernel's
+    # contract asks.
+    SLAB_ROOM = 64
+    UNIT_HEADER = 64
 
 
 cdef struct Rows:
@@ -81,7 +90,7 @@ cdef void run_planes(const DepthwiseJob *j, const Tensors *t, const Part *p) noe
 
 cdef void run_planes_converted(const DepthwiseJob *j, const Tensors *t, const Part *p,
                                char *scratch) noexcept nogil:
-    """The same in the scratch, for a part of some rows and a few channels."""
+    """NCHW with conversion: compute some rows and a few channels in the scratch."""
     cdef pplconv_depthwise_pixels_args a
     cdef int64_t e = j.shape.size.operand, row, offset
     cdef int64_t channel = p.channel // j.multiplier
@@ -113,8 +122,33 @@ cdef void run_planes_converted(const DepthwiseJob *j, const Tensors *t, const Pa
                      a.channels, a.rows * j.shape.geometry.ow, p.channel, True)
 
 
+cdef void run_planes_bytes(const DepthwiseJob *j, const Tensors *t, const Part *p,
+                           char *scratch) noexcept nogil:
+    """The same of bytes: exact sums in the scratch, then stored."""
+    cdef pplconv_depthwise_bytes_pixels_args a
+    cdef int64_t pixels = (p.row_end - p.row) * j.shape.geometry.ow
+    a.src = t.x + p.image * j.shape.x.image + p.channel // j.multiplier * j.shape.x.block
+    a.src_cs = j.shape.x.block
+    a.dst = scratch + j.at.out_offset
+    a.dst_cs = pixels * j.shape.size.sum
+    a.weights = t.weights + p.channel * j.unit_at.unit_bytes
+    a.weights_us = j.unit_at.unit_bytes
+    a.slab = scratch + j.at.slab_offset
+    a.slab_rs = j.unit_at.slab_line
+    a.first_row = p.row
+    a.rows = p.row_end - p.row
+    a.channels = p.channel_end - p.channel
+    a.multiplier = j.multiplier
+    a.x_zero = t.x_zero
+    a.geometry = &j.shape.geometry
+    j.by_pixels(&a)
+    finish_converted(&j.shape, t, scratch + j.at.out_offset, a.dst_cs,
+                     p.image * j.shape.y.image + p.channel * j.shape.y.block
+                     + p.row * j.shape.y.row, j.shape.y.block, a.channels, pixels, p.channel, True)
+
+
 cdef void run_pixels(const DepthwiseJob *j, const Tensors *t, const Part *p) noexcept nogil:
-    """NHWC and NCHWc: vectors over channels, up to the end of each block of them."""
+    """NHWC and NCHWc: vectors over channels, block by block."""
     cdef pplconv_depthwise_channels_args a
     cdef int64_t e = j.shape.size.weight, channel = p.channel, image, offset, row
     a.src_rs = j.shape.x.row
@@ -148,14 +182,14 @@ cdef void run_pixels(const DepthwiseJob *j, const Tensors *t, const Part *p) noe
                 complete(&j.shape, t, t.y + offset + row * j.shape.y.row, j.shape.y.pixel,
                          j.shape.geometry.ow, a.channels, channel, False)
         channel += a.channels
-    # Whatever the task is, the shape counts the channels of all groups.
+    # `zero_tail` counts channels over all groups, as this task does.
     zero_tail(&j.shape, p.channel_end,
               t.y + image + p.row * j.shape.y.row, p.row_end - p.row, j.shape.geometry.ow)
 
 
 cdef void run_pixels_converted(const DepthwiseJob *j, const Tensors *t, const Part *p,
                                char *scratch) noexcept nogil:
-    """The same in the scratch, for some rows and a few channels of one block."""
+    """NHWC and NCHWc with conversion: compute some rows and channels of a block in scratch."""
     cdef pplconv_depthwise_channels_args a
     cdef int64_t e = j.shape.size.operand, channel = p.channel // j.multiplier, offset
     cdef int64_t channels = (p.channel_end - 1) // j.multiplier - channel + 1
@@ -195,27 +229,51 @@ cdef void run_pixels_converted(const DepthwiseJob *j, const Tensors *t, const Pa
                      a.rows * j.shape.geometry.ow, a.channels, p.channel, False)
 
 
-cdef void run_converted(const DepthwiseJob *j, const Tensors *t, const Part *p,
-                        char *scratch) noexcept nogil:
-    """Run a part in pieces that fit the scratch."""
+cdef void run_pixels_bytes(const DepthwiseJob *j, const Tensors *t, const Part *p,
+                           char *scratch) noexcept nogil:
+    """The same of bytes, of NHWC: exact sums in the scratch, then stored."""
+    cdef pplconv_depthwise_bytes_channels_args a
+    a.src = (t.x + p.image * j.shape.x.image + p.channel // j.multiplier * j.shape.size.source)
+    a.src_rs = j.shape.x.row
+    a.src_ps = j.shape.x.pixel
+    a.channels = p.channel_end - p.channel
+    a.dst_ps = ceil_div(a.channels * j.shape.size.sum, j.vector_bytes) * j.vector_bytes
+    a.dst_rs = j.shape.geometry.ow * a.dst_ps
+    a.dst = scratch + j.at.out_offset - p.row * a.dst_rs
+    a.weights = t.weights + p.channel // j.unit_plan.unit * j.unit_at.unit_bytes
+    a.weights_us = j.unit_at.unit_bytes
+    a.first_row = p.row
+    a.rows = p.row_end - p.row
+    a.first_column = 0
+    a.columns = j.shape.geometry.ow
+    a.multiplier = j.multiplier
+    a.phase = p.channel % j.multiplier
+    a.x_zero = t.x_zero
+    a.geometry = &j.shape.geometry
+    j.by_channels(&a)
+    finish_converted(&j.shape, t, scratch + j.at.out_offset, a.dst_ps,
+                     p.image * j.shape.y.image + p.channel * j.shape.size.destination
+                     + p.row * j.shape.y.row, j.shape.y.pixel, a.rows * j.shape.geometry.ow,
+                     a.channels, p.channel, False)
+
+
+cdef void run_pieces(const DepthwiseJob *j, const Tensors *t, const Part *p,
+                     char *scratch) noexcept nogil:
+    """Run a part in pieces that fit the scratch, up to the end of each block of channels."""
     cdef Part piece = p[0]
-    cdef bint planes = j.shape.y.width == 1
+    cdef int64_t width = j.shape.y.width
     while piece.row < p.row_end:
-        piece.row_end = least(piece.row + j.plan.row_chunk, p.row_end)
+        piece.row_end = least(piece.row + j.cut.row_chunk, p.row_end)
         piece.channel = p.channel
         while piece.channel < p.channel_end:
-            piece.channel_end = least(piece.channel + j.plan.channel_chunk, p.channel_end)
-            if planes:
-                run_planes_converted(j, t, &piece, scratch)
-            else:
-                # Up to the end of this block of channels.
-                piece.channel_end = least(
-                    piece.channel_end,
-                    piece.channel + j.shape.y.width - piece.channel % j.shape.y.width)
-                run_pixels_converted(j, t, &piece, scratch)
+            piece.channel_end = least(piece.channel + j.cut.channel_chunk, p.channel_end)
+            if width > 1:
+                piece.channel_end = least(piece.channel_end,
+                                          piece.channel + width - piece.channel % width)
+            j.run_piece(j, t, &piece, scratch)
             piece.channel = piece.channel_end
         piece.row = piece.row_end
-    if not planes:
+    if width > 1:
         zero_tail(&j.shape, p.channel_end, t.y + p.image * j.shape.y.image
                   + p.row * j.shape.y.row, p.row_end - p.row, j.shape.geometry.ow)
 
@@ -224,14 +282,14 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     cdef const DepthwiseJob *j = <const DepthwiseJob *> job
     cdef Part p
     cdef int64_t rest = task
-    p.row = rest % j.row_segments * j.plan.row_segment
-    p.row_end = least(p.row + j.plan.row_segment, j.shape.geometry.oh)
+    p.row = rest % j.row_segments * j.cut.row_segment
+    p.row_end = least(p.row + j.cut.row_segment, j.shape.geometry.oh)
     rest = rest // j.row_segments
-    p.channel = rest % j.channel_segments * j.plan.channel_segment
-    p.channel_end = least(p.channel + j.plan.channel_segment, j.channels)
+    p.channel = rest % j.channel_segments * j.cut.channel_segment
+    p.channel_end = least(p.channel + j.cut.channel_segment, j.channels)
     p.image = rest // j.channel_segments
-    if j.shape.converts_in:
-        run_converted(j, t, &p, scratch)
+    if j.run_piece != NULL:
+        run_pieces(j, t, &p, scratch)
     elif j.shape.y.width == 1:
         run_planes(j, t, &p)
     else:
@@ -250,7 +308,7 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
         memcpy(packed + p.oc_begin * kernel, weights + p.oc_begin * kernel,
                <size_t> ((p.oc_end - p.oc_begin) * kernel))
         return
-    # The kernels of several channels share a cache line, so pieces are whole lines.
+    # The kernels of several channels share a cache line, so one piece packs them all.
     if index:
         return
     p.src = weights
@@ -259,56 +317,96 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
     p.oc_begin = 0
     p.oc_end = j.channels
     p.width = j.plan.width
-    j.pack_depthwise(&p)
+    j.pack_weights(&p)
 
 
-# For the names of its members.
+cdef void pack_units(const void *job, const char *weights, char *packed, int64_t index,
+                     int64_t pieces) noexcept nogil:
+    """Pack piece `index` of `pieces` of the units."""
+    cdef const DepthwiseJob *j = <const DepthwiseJob *> job
+    cdef pplconv_pack_depthwise_bytes_args p
+    cdef int64_t units = ceil_div(j.channels, j.unit_plan.unit)
+    p.src = weights
+    p.dst = packed
+    p.dst_us = j.unit_at.unit_bytes
+    p.begin = units * index // pieces * j.unit_plan.unit
+    p.end = least(units * (index + 1) // pieces * j.unit_plan.unit, j.channels)
+    p.pixels = j.unit_plan.pixels
+    p.multiplier = j.multiplier
+    p.geometry = &j.shape.geometry
+    j.pack_weights(&p)
+
+
+# For the names of their members.
 cdef DepthwiseOffsets no_offsets
+cdef UnitOffsets no_unit_offsets
+
+# Bytes of a vector of each kernel by its symbol.
+cdef dict _vectors = {row["symbol"]: row["vector_bytes"] for row in kernels()
+                      if row["op"] == "depthwise_bytes_channels"}
 
 
-cdef class DepthwiseSchedule(Schedule):
-    """A candidate of ``algorithms.depthwise`` compiled."""
+cdef class CutSchedule(Schedule):
+    """Depthwise loops without their kernels: the cut into tasks."""
 
     # All members of the struct may be as large as a size.
     sizes = Schedule.sizes.union(no_offsets)
 
     def __cinit__(self, dict fields, str isa):
-        cdef str dtype = fields["numerics"].operand
         cdef DepthwiseJob *j = &self.own
         memset(j, 0, sizeof(DepthwiseJob))
         j.shape = self.shape
-        j.by_pixels = find("depthwise_pixels", dtype, isa)
-        j.by_channels = find("depthwise_channels", dtype, isa)
-        j.pack_depthwise = find("pack_depthwise", dtype, isa)
         j.multiplier = j.shape.oc
         j.channels = j.shape.groups * j.shape.oc
         # Each member by its name, from the numbers that `check_numbers` has seen.
-        j.plan = fields
+        j.cut = fields
         j.at = fields
-        check_offsets(j.at, j.shape.size.operand)
-        self.check()
-        j.channel_segments = ceil_div(j.channels, j.plan.channel_segment)
-        j.row_segments = ceil_div(j.shape.geometry.oh, j.plan.row_segment)
+        if j.shape.ic != 1:
+            raise ValueError("depthwise groups have one input channel")
+        if min(j.cut.channel_segment, j.cut.row_segment) < 1:
+            raise ValueError("segments are at least 1")
+        j.channel_segments = ceil_div(j.channels, j.cut.channel_segment)
+        j.row_segments = ceil_div(j.shape.geometry.oh, j.cut.row_segment)
+        if self.tasks != j.shape.batch * j.channel_segments * j.row_segments:
+            raise ValueError("the tasks are not those of the segments")
         self.job = j
         self.one_phase(run_task)
+
+    cdef int check_chunks(self, int64_t together) except -1:
+        """Refuse pieces that are empty or separate channels that a kernel computes together."""
+        cdef DepthwiseCut *f = &self.own.cut
+        if min(f.channel_chunk, f.row_chunk) < 1:
+            raise ValueError("chunks are at least 1")
+        if ((f.channel_segment % together and f.channel_segment < self.own.channels)
+                or (f.channel_chunk % together and f.channel_chunk < f.channel_segment)):
+            raise ValueError("channels must be cut between groups or units")
+        return 0
+
+
+cdef class DepthwiseSchedule(CutSchedule):
+    """A candidate of ``algorithms.depthwise`` compiled."""
+
+    def __cinit__(self, dict fields, str isa):
+        cdef str dtype = fields["numerics"].operand
+        cdef DepthwiseJob *j = &self.own
+        j.by_pixels = find("depthwise_pixels", dtype, isa)
+        j.by_channels = find("depthwise_channels", dtype, isa)
+        j.pack_weights = find("pack_depthwise", dtype, isa)
+        j.plan = fields
+        if j.shape.converts_in:
+            j.run_piece = run_planes_converted if j.shape.y.width == 1 else run_pixels_converted
+        check_offsets(j.at, j.shape.size.operand)
+        self.check()
         self.pack = pack_range
 
     cdef int check(self) except -1:
         """Refuse a plan that the loops could not carry out inside its memory."""
         cdef DepthwiseJob *j = &self.own
-        cdef DepthwiseFields *f = &j.plan
-        if j.shape.ic != 1:
-            raise ValueError("depthwise groups have one input channel")
-        if f.channel_segment < 1 or f.row_segment < 1:
-            raise ValueError("segments are at least 1")
-        if f.channel_segment % j.multiplier and f.channel_segment < j.channels:
+        if j.cut.channel_segment % j.multiplier and j.cut.channel_segment < j.channels:
             raise ValueError("channel_segment must be whole groups")
-        if f.width < j.channels:
+        if j.plan.width < j.channels:
             raise ValueError("packed kernels are narrower than the channels")
-        if self.tasks != (j.shape.batch * ceil_div(j.channels, f.channel_segment)
-                          * ceil_div(j.shape.geometry.oh, f.row_segment)):
-            raise ValueError("the tasks are not those of the segments")
-        self.check_weights(f.width * j.shape.taps * j.shape.size.weight)
+        self.check_weights(j.plan.width * j.shape.taps * j.shape.size.weight)
         if j.shape.converts_in:
             self.check_converted()
         return 0
@@ -316,19 +414,83 @@ cdef class DepthwiseSchedule(Schedule):
     cdef int check_converted(self) except -1:
         """Refuse scratch in which converted arrays overlap or do not fit."""
         cdef DepthwiseJob *j = &self.own
-        cdef DepthwiseFields *f = &j.plan
-        cdef int64_t e = j.shape.size.operand, rows
+        cdef int64_t channels = j.cut.channel_chunk, e = j.shape.size.operand, rows
         g = &j.shape.geometry
-        if min(f.channel_chunk, f.row_chunk) < 1:
-            raise ValueError("chunks are at least 1")
-        if f.channel_chunk % j.multiplier and j.shape.y.width == 1:
-            raise ValueError("channel_chunk must be whole groups")
-        rows = (f.row_chunk - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1
-        if f.slab_rows < least(rows, g.ih):
+        self.check_chunks(j.multiplier if j.shape.y.width == 1 else 1)
+        rows = (j.cut.row_chunk - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1
+        if j.plan.slab_rows < least(rows, g.ih):
             raise ValueError("the slab has fewer rows than what goes into it")
         if self.tasks and (
-                j.at.out_offset < j.at.slab_offset + f.channel_chunk * f.slab_rows * g.iw * e
-                or self.thread_scratch < (j.at.out_offset + f.channel_chunk * f.row_chunk * g.ow
+                j.at.out_offset < j.at.slab_offset + channels * j.plan.slab_rows * g.iw * e
+                or self.thread_scratch < (j.at.out_offset + channels * j.cut.row_chunk * g.ow
                                           * j.shape.size.sum)):
             raise ValueError("the scratch is too small for what is converted")
+        return 0
+
+
+cdef class DepthwiseBytesSchedule(CutSchedule):
+    """A candidate of ``algorithms.depthwise_bytes`` compiled."""
+
+    sizes = CutSchedule.sizes.union(no_unit_offsets)
+
+    def __cinit__(self, dict fields, str isa):
+        cdef str dtype = fields["numerics"].operand
+        cdef DepthwiseJob *j = &self.own
+        j.by_pixels = find("depthwise_bytes_pixels", dtype, isa)
+        j.by_channels = find("depthwise_bytes_channels", dtype, isa)
+        j.pack_weights = find("pack_depthwise_bytes", dtype, isa)
+        j.vector_bytes = _vectors[serving("depthwise_bytes_channels", dtype, isa)]
+        j.unit_plan = fields
+        j.unit_at = fields
+        j.run_piece = run_planes_bytes if j.unit_plan.pixels else run_pixels_bytes
+        self.check()
+        self.check_scratch()
+        self.pack = pack_units
+
+    cdef int check(self) except -1:
+        """Refuse a plan that the loops could not carry out with these arrays and weights."""
+        cdef DepthwiseJob *j = &self.own
+        cdef UnitFields *f = &j.unit_plan
+        cdef int64_t unit, needed, lines
+        g = &j.shape.geometry
+        if j.shape.converts_in or not j.shape.exact or j.shape.size.filter != 2:
+            raise ValueError("bytes are read as they are, with weights of 16 bits")
+        unit = 1 if f.pixels else j.vector_bytes
+        if f.unit != unit:
+            raise ValueError(f"units of packed weights have {unit} channels")
+        if j.shape.y.width != (1 if f.pixels else j.channels):
+            raise ValueError("all channels are neighbours, or none are")
+        # Planes go with the others of their group, pixels in whole units.
+        self.check_chunks(j.multiplier if f.pixels else unit)
+        if f.pixels:
+            needed = 8 + 8 * g.kh * ceil_div(g.kw, 4)
+        else:
+            needed = UNIT_HEADER + unit * 2 * j.shape.taps
+            if g.kh == g.kw and (g.kh == 3 or g.kh == 5):
+                lines = ceil_div(g.kh + 2, 4)
+                needed = max(needed, UNIT_HEADER + unit * 4 * (1 + 4 * g.kw * lines))
+        if j.unit_at.unit_bytes < needed or j.unit_at.unit_bytes % 8:
+            raise ValueError("a unit of packed weights has no room for them")
+        self.check_weights(ceil_div(j.channels, unit) * j.unit_at.unit_bytes)
+        return 0
+
+    cdef int check_scratch(self) except -1:
+        """Refuse scratch in which padded lines and sums overlap or do not fit."""
+        cdef DepthwiseJob *j = &self.own
+        cdef int64_t channels, line = j.unit_at.slab_line, slab = 0, e = j.shape.size.sum
+        g = &j.shape.geometry
+        check_offsets({"out_offset": j.at.out_offset}, e)
+        channels = least(j.cut.channel_chunk, j.cut.channel_segment)
+        if j.unit_plan.pixels:
+            slab = ((j.cut.row_chunk - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1) * line
+            if line <= (g.ow - 1) * g.stride_w + (g.kw - 1) * g.dilation_w + SLAB_ROOM:
+                raise ValueError("a padded line has no room for what a row of outputs sees")
+        else:
+            channels = ceil_div(channels * e, j.vector_bytes) * j.vector_bytes // e
+        # Behind the last plane there is room for a vector.
+        if self.tasks and (
+                j.at.out_offset < j.at.slab_offset + slab
+                or self.thread_scratch < (j.at.out_offset + channels * j.cut.row_chunk * g.ow * e
+                                          + j.vector_bytes)):
+            raise ValueError("the scratch is too small for padded lines and sums")
         return 0

@@ -1,5 +1,5 @@
 # cython: cdivision=True
-"""What direct convolution's loops ask of a plan: none may lead them outside its memory."""
+"""Checks of direct convolution's plans: no plan may lead the loops outside its memory."""
 
 from libc.stdint cimport int64_t
 
@@ -20,7 +20,7 @@ cdef inline int check_ranges(const Range *ranges, int64_t count, int64_t outputs
                 or not 0 <= r.low <= r.high <= kernel):
             raise ValueError("ranges of outputs do not follow one another")
         at = r.end
-        # Where tap 0 of the first and of the last output lies.
+        # Input index of tap 0, for the first and for the last output.
         first = r.begin * stride - pad
         last = (r.end - 1) * stride - pad
         if r.low < r.high and (first + r.low * dilation < 0

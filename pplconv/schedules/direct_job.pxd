@@ -1,4 +1,4 @@
-"""What direct convolution's loops know of a plan: see ``direct_loops.pyx``."""
+"""A plan of direct convolution as C structs: see ``direct_loops.pyx``."""
 
 from libc.stdint cimport int64_t
 
@@ -9,11 +9,11 @@ from pplconv.schedules.panel_offsets cimport Panels
 
 cdef struct DirectFields:
     # The candidate's decisions: members have the names of its `own_fields`, from which Cython fills
-    # them by name. `slab` says that channels lie apart, so that pixels pass through a slab, and
-    # outputs are stored transposed. `gathered` says that pixels pass through a slab at all: because
-    # of that, to be converted, or for whole groups of channels.
+    # them by name. `slab`: channels are not neighbours, so pixels pass through a slab, and outputs
+    # are stored transposed. `gathered`: pixels pass through a slab for any reason: `slab`,
+    # conversion, or to fill up groups of channels.
     bint slab, gathered, taps_touch, pixels_inner
-    # Input channels that are neighbours, in one segment of the sum.
+    # Neighbouring input channels in one segment of the sum.
     int64_t channels
     # The tile, and the output channels of a panel of weights: fewer than `nr` if a block has fewer.
     int64_t mr, nr, panel_width, kr, b_ahead
@@ -27,9 +27,9 @@ cdef struct DirectFields:
 
 
 cdef struct DirectOffsets:
-    # The same for its places in the scratch of a thread, which are whole elements: behind the list
-    # of segments the slab, a run of the output, and the stage, where planes are converted: it holds
-    # some channels of a row on their way into the slab, or those of a run of the output on their
+    # Likewise its offsets in a thread's scratch, which are whole elements. The list of segments is
+    # first; then come the slab, a run of the output, and the stage, where planes are converted. The
+    # stage holds some channels of a row on their way into the slab, or a run of the output on its
     # way out.
     int64_t slab_offset, run_offset, stage_offset
 
@@ -45,7 +45,7 @@ cdef struct DirectJob:
     DirectOffsets at
     # How the weights of a group are packed.
     Panels panels
-    # How pixels lie as the kernels read them, in the user's array or the slab.
+    # The layout of the pixels that kernels read, in the user's array or the slab.
     Memory x
     # Blocks of `plan.channels`.
     int64_t channel_blocks
@@ -67,7 +67,7 @@ cdef struct Part:
     int64_t image, group, row, row_end, oc, oc_end
     const char *x
     char *scratch
-    # What the kernels of this thread keep of their tile registers.
+    # The state that the kernels of this thread keep about their tile registers.
     int64_t *tiles
 
 
@@ -75,5 +75,5 @@ cdef struct Rectangle:
     # Outputs that see the same taps.
     int64_t row, row_end, column, column_end
     int64_t k, segments
-    # What is added to integer sums, from the first output channel of all on.
+    # Offsets added to integer sums, beginning with output channel 0 of group 0.
     const char *offsets

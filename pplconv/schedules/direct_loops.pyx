@@ -1,11 +1,11 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Direct convolution: the batch-reduce GEMM on pixels whose channels are neighbours.
 
-A row of outputs reads, for one row of the kernel, one stretch of input that moves along with
-it; so a sum over taps and channels is a sum over a few such stretches, and the microkernel
-takes them as a list of segments. Nothing is packed in NHWC and NCHWc. In NCHW the rows that a
-task needs are laid into a slab with neighbouring channels first, once, which is a ninth of
-what im2col would write for a 3x3 kernel.
+For one row of the kernel, an output reads one stretch of an input row, which moves along with the
+output. So a sum over taps and channels is a sum over a few such stretches, and the microkernel
+takes them as a list of segments. Nothing is packed in NHWC and NCHWc. In NCHW the rows that a task
+needs are first copied, once, into a slab with neighbouring channels: a ninth of what im2col would
+write for a 3x3 kernel.
 
 Outputs that see the same taps form rectangles: the inside, where all taps lie in the image, and its
 borders, where taps on padding are left out of the list instead of being multiplied. This comes from
@@ -70,12 +70,12 @@ from pplconv.schedules.panel_offsets cimport (
 )
 
 
-# What direct convolution's loops do with a tile or a run of sums on its way to the output.
+# A tile or a run of sums on its way to the output.
 
 
 cdef inline void finish(const DirectJob *j, const Tensors *t, const pplconv_gemm_args *g,
                         int64_t rows, int64_t channel) noexcept nogil:
-    """Activate a tile that was just stored, vector by vector where blocks lie apart."""
+    """Complete a tile that was just stored, vector by vector if each is in a block of its own."""
     cdef int64_t v, step = g.n if g.c_vs == j.lanes * j.shape.size.destination else j.lanes
     for v in range(ceil_div(g.n, step)):
         complete(&j.shape, t, <char *> g.c + v * g.c_vs, g.c_rs, rows, least(step, g.n - v * step),
@@ -85,9 +85,9 @@ cdef inline void finish(const DirectJob *j, const Tensors *t, const pplconv_gemm
 cdef inline void convert_tiles(const DirectJob *j, const Tensors *t, const Rectangle *r,
                                const pplconv_gemm_args *g, int64_t rows, int64_t channel,
                                int64_t offset, int64_t before) noexcept nogil:
-    """Finish a tile in the scratch on its way to the output, where blocks may lie apart.
+    """Finish a tile in the scratch on its way to the output; its vectors may go to several blocks.
 
-    Integer sums of so many panels `before` it have waited for it.
+    Integer sums of the `before` panels to its left, still in the scratch, are finished with it.
     """
     cdef int64_t v = 0, at = 0, step = g.n, width = before * j.panels.width
     if j.shape.exact:
@@ -143,7 +143,7 @@ cdef inline void store_run(const DirectJob *j, const Tensors *t, const Part *par
 
 cdef inline void convert_planes(const DirectJob *j, const Tensors *t, const Part *part, int64_t top,
                                 pplconv_pack_channels_args *c) noexcept nogil:
-    # Lay rows of an array of another type into the slab, a few channels of a row at a time.
+    # Convert rows of channel planes and lay them into the slab, a few channels of a row at a time.
     cdef int64_t rows = c.rows, row, channel
     cdef char *slab = <char *> c.dst
     cdef char *stage = part.scratch + j.at.stage_offset
@@ -166,9 +166,10 @@ cdef inline void convert_planes(const DirectJob *j, const Tensors *t, const Part
 
 cdef inline void convert_rows(const DirectJob *j, const Tensors *t, const Part *part, int64_t top,
                               int64_t rows, char *slab) noexcept nogil:
-    # The same where channels are neighbours in the image already, all of them or in blocks.
+    # Convert rows into the slab whose channels are neighbours in the image, all of them or in
+    # blocks.
     cdef int64_t _block, row, columns = j.x.pixel // j.shape.size.operand
-    if j.shape.x.block == 0:  # without what whole groups of channels need besides
+    if j.shape.x.block == 0:  # without the zeros that fill up groups of channels
         columns = j.shape.ic
     cdef const char *x = (t.x + part.image * j.shape.x.image + top * j.shape.x.row
                           + channel_offset(&j.shape.x, j.shape.size.source,
@@ -188,7 +189,7 @@ cdef inline void convert_rows(const DirectJob *j, const Tensors *t, const Part *
 
 cdef inline void pad_rows(const DirectJob *j, const Tensors *t, const Part *part, int64_t top,
                           const pplconv_pack_channels_args *c) noexcept nogil:
-    # Lay rows whose channels are neighbours into the slab, in whole groups of channels.
+    # Copy rows whose channels are neighbours into the slab, filling up groups of channels.
     cdef pplconv_pad_channels_args p
     p.src = (t.x + part.image * j.shape.x.image + top * j.shape.x.row
              + part.group * j.shape.ic * j.shape.size.source)
@@ -226,12 +227,12 @@ cdef inline const char *make_slab(const DirectJob *j, const Tensors *t,
             else:
                 pad_rows(j, t, part, top, &c)
             if j.shape.converts_in:
-                # In its place. What becomes of the zeros meets weights of zero.
+                # Convert in place. Fill elements need not stay zero: their weights are zero.
                 convert_in(&j.shape, <const char *> c.dst, j.x.row, <char *> c.dst, j.x.row,
                            c.rows, c.columns * j.x.pixel // j.shape.size.operand)
             return <const char *> c.dst - top * j.x.row
         if c.fill != j.shape.ic:
-            # What groups of channels lack is zero.
+            # Groups of channels are filled up with zeros.
             memset(c.dst, 0, c.rows * j.x.row)
         if j.plan.slab:
             convert_planes(j, t, part, top, &c)
@@ -241,8 +242,8 @@ cdef inline const char *make_slab(const DirectJob *j, const Tensors *t,
 
 
 cdef struct Place:
-    # Where a panel of output channels begins in an image, and how many panels are left in its
-    # block of channels; an unblocked array is one block without end.
+    # Where a panel of output channels begins in an image, and how many panels are left in its block
+    # of channels; an unblocked array counts as one endless block.
     int64_t offset, left
 
 
@@ -292,7 +293,7 @@ cdef void list_segments(const DirectJob *j, const Range *rows, const Range *colu
 
 cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, const Rectangle *r,
                     int64_t oc_begin, int64_t oc_end) noexcept nogil:
-    """The tiles of one rectangle, for panels of output channels."""
+    """Compute the tiles of one rectangle, for some panels of output channels."""
     cdef pplconv_gemm_args g
     cdef const DirectFields *f = &j.plan
     cdef int64_t e = j.shape.size.operand, panel, line, run, at, m, across = j.panels.width
@@ -390,14 +391,14 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
 
 cdef inline const char *pixel_at(const DirectJob *j, const Part *part, int64_t row,
                                  int64_t column) noexcept nogil:
-    """Where tap (0, 0) of an output pixel lies, or would lie."""
+    """Address of tap (0, 0) of an output pixel, even if it is outside the image."""
     return (part.x + (row * j.shape.geometry.stride_h - j.shape.geometry.pad_top) * j.x.row
             + (column * j.shape.geometry.stride_w - j.shape.geometry.pad_left) * j.x.pixel)
 
 
 cdef void run_rectangles(const DirectJob *j, const Tensors *t, const Part *part, int64_t oc_begin,
                          int64_t oc_end) noexcept nogil:
-    """Every output of a task, for the panels of some output channels."""
+    """Compute all output pixels of a task, for some panels of output channels."""
     cdef int64_t i, k
     cdef Rectangle r
     for i in range(j.row_count):
@@ -494,7 +495,7 @@ cdef class DirectSchedule(Schedule):
         if numerics.narrow:
             j.pad_channels = find("pad_channels", dtype, isa)
         j.pack_weights = find("pack_weights", mover_of(numerics.weights), isa)
-        # Integer sums are moved like floats, whose epilogue they do not take.
+        # Kernels of float32 move integer sums, without an epilogue.
         j.store_transposed = find(
             "store_transposed", "f32" if numerics.exact else numerics.accumulator, isa)
         j.release = find_release(numerics.product, isa)

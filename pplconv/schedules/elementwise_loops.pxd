@@ -1,4 +1,4 @@
-"""The loops of element-wise programs compiled: see ``elementwise.pyx``."""
+"""The loops of element-wise programs compiled: see ``elementwise_loops.pyx``."""
 
 from libc.stdint cimport int64_t
 
@@ -10,31 +10,30 @@ cdef enum:
     MOST_DIMS = 5
     MOST_STREAMS = 24
     MOST_CODE = 96
-    # Of integers so many are converted at once, into scratch that stays in L1.
+    # How many integers are converted at once, into scratch that stays in L1.
     TILE_ELEMENTS = 2048
 
 
 cdef struct StreamField:
-    # An array: from one index of each dimension to the next so many bytes.
+    # An array: its strides in bytes, its number, and the bytes of an element.
     int64_t strides[MOST_DIMS]
     int64_t array, element
-    # Integers are converted on their way to registers, or from them, by a scale and a zero point
-    # that lie one behind the other in another array. NULL where elements are as they are computed.
+    # Converts integers on their way to or from registers, by a scale and a zero point that are
+    # neighbours in array `numbers`. NULL if elements have the computed type.
     pplconv_kernel convert
     int64_t numbers
 
 
 cdef struct ElementwiseJob:
     pplconv_kernel kernel
-    # Rows are counted over all dimensions; `dims` ends with those that one call of the kernel runs
-    # over. A task is a rectangle of rows and columns.
+    # Rows are counted over all dimensions; one call of the kernel runs over the last one of `dims`.
+    # A task is a rectangle of rows and columns.
     int64_t dims[MOST_DIMS]
     int64_t columns, rows, row_segment, column_segment, column_segments
     int64_t element
     # Rows that are converted at once; 0 where none are.
     int64_t tile_rows
-    # Number of the array with 256 bytes that bytes are looked up in, by `kernel`; -1 if there is a
-    # program instead.
+    # Number of the array of 256 bytes in which `kernel` looks bytes up; -1 if there is a program.
     int64_t table
     int64_t input_count, output_count, code_count
     StreamField fields[MOST_STREAMS]

@@ -1,10 +1,10 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Element-wise programs over arrays that lie in any way, broadcasts included.
+"""Element-wise programs over arrays of any strides, broadcasts included.
 
-Dimensions that all arrays run through in one step are one dimension by then. The innermost is that
-of the columns, which are neighbours in memory or, of arrays that are broadcast along them, one.
-Arrays of integers are converted tile by tile, as they are read or written. In the place of a
-program there may be a table, of what a function of one byte is.
+The caller has merged dimensions that all arrays traverse with one stride. The innermost dimension
+is the columns: an array has them as neighbours in memory, or has one element if it is broadcast
+along them. Arrays of integers are converted tile by tile, as they are read or written. A table of
+the 256 values of a function of a byte may take the place of a program.
 """
 
 from libc.stdint cimport int64_t
@@ -27,13 +27,13 @@ from pplconv.memory.dtypes import DTYPES
 from pplconv.schedules.work import check_numbers, extent_of
 
 _OPERATIONS = frozenset(INSTRUCTIONS.values())
-# The names that `__cinit__` reads lengths from.
+# `__cinit__` compares lengths of Python sequences with these.
 globals().update(MOST_DIMS=MOST_DIMS, MOST_STREAMS=MOST_STREAMS, MOST_CODE=MOST_CODE,
                  TILE_ELEMENTS=TILE_ELEMENTS)
 
 
 cdef enum:
-    # A scale, and a zero point behind it.
+    # A scale, then a zero point.
     SCALE_BYTES = 4
     NUMBERS_BYTES = 8
     TABLE_BYTES = 256
@@ -42,7 +42,7 @@ cdef enum:
 cdef inline void read_integers(const StreamField *f, pplconv_stream *stream, const Tensors *t,
                                char *tile, int64_t row_bytes, int64_t rows,
                                int64_t columns) noexcept nogil:
-    """Have a stream read numbers in a tile, which it is converted to."""
+    """Convert a stream's integers into a tile, and have the stream read the tile."""
     cdef pplconv_dequantize_args a
     a.src, a.src_rs = stream.data, stream.rs
     a.dst, a.dst_rs = tile, row_bytes
@@ -70,7 +70,7 @@ cdef inline void write_integers(const StreamField *f, const pplconv_stream *stre
 
 cdef inline void look_up(const ElementwiseJob *j, const pplconv_stream *streams, const char *table,
                          int64_t rows, int64_t columns) noexcept nogil:
-    """Store what a table says of bytes."""
+    """Look bytes up in a table, and store the results."""
     cdef pplconv_lookup_args a
     a.src, a.src_rs = streams[0].data, j.streams[0].rs
     a.dst, a.dst_rs = streams[1].data, j.streams[1].rs
@@ -139,8 +139,8 @@ cdef class Elementwise(Work):
         ``outputs``, each a tuple of the array's number, its strides in bytes, one for each of
         ``dims``, whether it has an element for each column (else one for all), and its register;
         ``code``, tuples of five numbers; ``row_segment`` and ``column_segment``. Streams of
-        integers name their type as well, and the number of the array that holds a scale of float32
-        and a zero point of int32 behind it; ``dtype`` is ``"f32"`` then, and ``column_segment`` at
+        integers name their type as well, and the number of the array that holds a float32 scale
+        and, after it, an int32 zero point; ``dtype`` is ``"f32"`` then, and ``column_segment`` at
         most `TILE_ELEMENTS`. With a ``table``, the number of an array of 256 bytes, each byte of
         the only input, of ``dtype`` ``"u8"``, is looked up in it; ``code`` is empty then.
     isa : str
@@ -230,7 +230,7 @@ cdef class Elementwise(Work):
         self.one_phase(run_task)
 
     cdef int check_table(self, dict fields, int64_t tiles) except -1:
-        """Refuse a table of anything but one array of bytes, each of which is read."""
+        """Refuse a table unless its only input is one array of bytes that is not broadcast."""
         if (tiles or fields["code"] or self.own.input_count != 1 or self.own.output_count != 1
                 or self.own.table >= MOST_STREAMS or not self.own.streams[0].step):
             raise ValueError("a table is looked up for bytes of one array")
@@ -239,7 +239,7 @@ cdef class Elementwise(Work):
 
     cdef int convert(self, int stream, str dtype, int64_t numbers, str computed,
                      str isa) except -1:
-        """Have a stream converted from integers, or to them."""
+        """Set up a stream to be converted from integers, or to integers."""
         cdef StreamField *f = &self.own.fields[stream]
         if computed != "f32" or not 0 <= numbers < MOST_STREAMS:
             raise ValueError("integers are converted from float32 and to it, by an array's numbers")

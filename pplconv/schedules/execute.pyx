@@ -13,7 +13,7 @@ cdef extern from "pplconv_schedules.h" nogil:
 
 cdef int execute(Work work, const Tensors *tensors, int threads, int most, int runs,
                  int64_t *shortest) except -1:
-    """Run a plan `runs` times with one team, and return how many threads that had.
+    """Run a plan `runs` times with one team, and return the team's number of threads.
 
     The plan wants `threads`; at most `most` compute at once (``team.pyx``). `shortest` receives the
     nanoseconds of the fastest run; if it is NULL, no run is timed.

@@ -1,4 +1,4 @@
-"""What a network's convolution does with outputs after the activation; see ``finish.pyx``."""
+"""The steps of a network's convolution after the activation; see ``finish.pyx``."""
 
 from libc.stdint cimport int64_t
 
@@ -6,13 +6,13 @@ from pplconv._kernels cimport pplconv_instruction
 
 
 cdef class Finish:
-    # The addition of `Tensors.after`, where there is one, is the instruction behind the others.
+    # The addition of `Tensors.after`, if there is one, is the last instruction.
     cdef pplconv_instruction[2] code
     cdef int count
     cdef object arrays
     cdef const char *scale
     cdef const char *offset
-    # Channels that both have numbers for.
+    # Channels of scale and offset; -1 if there is neither.
     cdef int64_t channels
     # Bytes of a number.
     cdef int64_t element

@@ -1,4 +1,4 @@
-"""Types of what follows the activation."""
+"""Types of the steps after the activation."""
 
 from typing import Any
 

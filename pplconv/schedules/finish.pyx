@@ -1,7 +1,7 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""What a convolution of a network does with its outputs after the activation.
+"""The steps of a network's convolution after the activation.
 
-A scale and an offset of each channel, and an array that is added, while a block is in L1: see
+Outputs are scaled and offset by channel, and an array is added, while a block is in L1: see
 `complete` in ``base.pxd``.
 """
 
@@ -17,7 +17,7 @@ from pplconv.memory.dtypes import DTYPES
 
 
 cdef class Finish:
-    """What follows the activation.
+    """Scale, offset and addition after the activation.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which plans the GEMM nest refuses: see ``gemm_checks.pyx``."""
+"""Checks of the GEMM nest's plans: see ``gemm_checks.pyx``."""
 
 from libc.stdint cimport int64_t
 

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Which plans the GEMM nest refuses: those that it could not carry out inside their memory."""
+"""Checks of the GEMM nest's plans: none may lead the loops outside its memory."""
 
 from libc.stdint cimport int64_t
 
@@ -11,7 +11,7 @@ from pplconv.schedules.panel_offsets cimport check_panels, depth, panels_of
 
 
 cdef int64_t pixel_tasks(const GemmFields *f) noexcept:
-    """Tasks that share the pixels of an image: all are one task's where it packs its weights."""
+    """Tasks that share an image's pixels; a task that packs its own weights takes all of them."""
     return least(f.pixels, 1) if f.weights_by_task else ceil_div(f.pixels, f.hw_segment)
 
 
@@ -109,7 +109,7 @@ cdef int check_converted(const GemmJob *j, int64_t tasks, int64_t thread_scratch
 
 
 cdef int check_own_weights(const GemmJob *j, int64_t tasks, int64_t thread_scratch) except -1:
-    """Refuse weights that tasks could not read, or pack, as they lie."""
+    """Refuse weights that tasks could not read in place, or pack themselves."""
     cdef const GemmFields *f = &j.plan
     cdef int64_t size = j.nest.shape.size.weight, packed = 0
     if not (f.weights_in_place or f.weights_by_task):

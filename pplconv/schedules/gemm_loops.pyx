@@ -6,8 +6,8 @@ and inside one parallel region over (group, image, segment of output pixels, seg
 output channels) each task packs a tile of pixels, once per block of K, and runs the GEMM
 microkernel over it. Two of the slides' steps fall away here: in both NCHW and NHWC a group
 is a slice that strides describe, so it is always in place and no buffer is copied in or out.
-In NCHWc a group may begin and end within blocks: its pixels are gathered from the blocks that it
-has a part in, and its output channels are computed block by block.
+In NCHWc a group may begin and end within blocks: its pixels are gathered from all blocks that hold
+some of its channels, and its output channels are computed block by block.
 
 Two orientations, one microkernel. ``pixels``: vectors run over output pixels and weights
 are broadcast (the natural one for NCHW). ``channels``: vectors run over output channels and
@@ -74,7 +74,7 @@ from pplconv.schedules.panel_offsets cimport (
 
 cdef inline void pack_panels(const GemmJob *j, pplconv_pack_weights_args *p,
                              Share share) noexcept nogil:
-    """Pack panels of a group, with zeros behind K where steps are longer than groups of k."""
+    """Pack panels of a group, with zeros after K if a step is longer than a group of k."""
     cdef int64_t used = bytes_of(&j.panels, j.nest.k), left = j.panels.panel_bytes - used, panel
     cdef char *packed = <char *> p.dst
     if left == 0:
@@ -143,11 +143,11 @@ cdef inline void find_weights(const GemmJob *j, const Tensors *t, const Tile *ti
         p.b_across = bytes_of(&j.panels, p.k)
 
 
-# Rows of pixels as the tiles of the GEMM nest read them: in whole groups of K, copied, moved.
+# Rows of pixels for the tiles of the GEMM nest: filled up to whole groups of K, copied, aligned.
 
 
 cdef inline void fill_groups(const GemmJob *j, const Tile *tile, char *scratch) noexcept nogil:
-    """Zero what rows of the scratch lack of their last group of K."""
+    """Fill up the last group of K in rows of the scratch with zeros."""
     cdef int64_t e = j.nest.shape.size.operand, k = tile.k_end - tile.k_begin, row
     cdef int64_t more = depth(k, j.plan.kr) - k
     if more == 0:
@@ -180,7 +180,7 @@ cdef inline void copy_block(const GemmJob *j, const Tensors *t, const Tile *tile
 
 cdef inline void move_rows(const GemmJob *j, const char *a, int64_t rows, int64_t k,
                            char *scratch) noexcept nogil:
-    """Move rows of A to where each begins with a line: tile registers load lines."""
+    """Copy rows of A so that each begins with a cache line: tile registers load whole lines."""
     cdef int64_t row
     for row in range(rows):
         memcpy(scratch + j.at.moved_offset + row * j.plan.moved_row,
@@ -314,7 +314,7 @@ cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const P
 
 cdef inline Product product_of(const GemmJob *j, const Tensors *t, const Tile *tile,
                                pplconv_gemm_args *g) noexcept nogil:
-    """The part that both orientations share; the epilogue comes with the last block of K."""
+    """Set up the part of a product that both orientations share; the caller adds the epilogue."""
     cdef Product p
     cdef int64_t offset = y_offset(&j.nest, tile, tile.channel, tile.pixel)
     memset(&p, 0, sizeof(p))
@@ -336,7 +336,7 @@ cdef inline Product product_of(const GemmJob *j, const Tensors *t, const Tile *t
 
 cdef inline void place_in_scratch(const GemmJob *j, const Tile *tile, Product *p,
                                   pplconv_gemm_args *g, char *scratch) noexcept nogil:
-    """Put C into the scratch; each tile is converted from there when its sum is whole."""
+    """Put C into the scratch; each tile is converted from there when its sum is complete."""
     p.y_rs, p.y_down, p.y_across = g.c_rs, p.c_down, p.c_across
     p.c = scratch + j.at.tile_offset
     g.c_rs = j.plan.tile_row
@@ -344,7 +344,7 @@ cdef inline void place_in_scratch(const GemmJob *j, const Tile *tile, Product *p
     if p.waits:
         p.c_down, p.c_across = 0, j.plan.nr * j.nest.shape.size.sum
     else:
-        # Tiles wait for the rest of K; in blocked arrays, each part has the place of its channels.
+        # Tiles stay for the rest of K; in blocked arrays each part has a place by its channels.
         p.c_down = j.plan.mr * j.plan.tile_row
         p.c_across = j.plan.nr * j.nest.shape.size.sum
         if j.plan.channels_in_vectors:
@@ -419,7 +419,7 @@ cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
         p.c = scratch + j.at.tile_offset
         p.c_across = j.plan.nr * j.nest.shape.size.sum
         if tile.first and tile.last:
-            # A panel whose sum is whole is stored at once, and the next panel takes its place.
+            # A panel whose sum is complete is stored at once, and the next panel takes its place.
             p.c_across = 0
         g.c_rs = j.plan.tile_row
     if j.plan.packed or j.plan.copied:
@@ -429,7 +429,7 @@ cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
         p.whole_k = depth(p.k, j.plan.k_step)
         p.a_end = t.x + j.x_bytes if p.a != scratch else scratch + tile.pixels * g.a_rs
     p.a_down = j.plan.mr * g.a_rs
-    # Moving takes as long as four panels lose by rows that lie across lines.
+    # Copying costs as much as four panels lose by rows that cross cache lines.
     p.moves = (j.plan.moved_row and (<size_t> p.a % LINE or g.a_rs % LINE)
                and p.k > LINE and p.columns > 4 * j.plan.nr)
     if p.moves:
@@ -443,7 +443,7 @@ cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
 
 cdef void gemm_blocks(const GemmJob *j, const Tensors *t, const Tile *tile,
                       char *scratch) noexcept nogil:
-    """The same, cut where a block of output channels or a panel of weights ends; NCHWc."""
+    """NCHWc: `gemm_channels`, cut where a block of output channels or a panel of weights ends."""
     cdef Tile part = tile[0]
     cdef int64_t end = tile.channel + tile.channels, width = j.nest.shape.y.width, left
     while part.channel < end:
@@ -472,7 +472,7 @@ cdef void multiply_block(const GemmJob *j, const Tensors *t, Tile *tile,
 
 cdef void all_pixels(const GemmJob *j, const Tensors *t, Tile *tile,
                      char *scratch) noexcept nogil:
-    """Pack a block of K of the task's weights, and let all segments of pixels pass by."""
+    """Pack a block of K of the task's weights, and multiply all segments of pixels by it."""
     cdef int64_t pixel = 0
     pack_own(j, t, tile, scratch + j.at.weights_offset)
     while pixel < j.plan.pixels:
@@ -564,8 +564,7 @@ cdef class GemmSchedule(Schedule):
         self.reads_filters = j.plan.weights_in_place or j.plan.weights_by_task
         if not self.reads_filters:
             self.check_weights(j.nest.shape.groups * j.panels.bytes)
-        # What lies between the channels of one pixel and those of the next may only be read where
-        # it is the array's.
+        # Tiles may read past the channels of a pixel only if the next bytes belong to the array.
         if (j.nest.shape.x.pixel == j.nest.shape.groups * j.nest.shape.ic * j.nest.shape.size.source
                 and (j.nest.shape.batch == 1
                      or j.nest.shape.x.image == (j.nest.shape.geometry.ih
@@ -599,7 +598,7 @@ cdef class GemmSchedule(Schedule):
 
     cdef int64_t matrix_bytes(self, const Memory *m, int64_t element, int64_t channels,
                               int64_t height, int64_t width, int64_t group) noexcept nogil:
-        """Bytes of one side: matrices of groups lie as far apart as the problem says."""
+        """Bytes of the input or the output; `group` is the distance from one group to the next."""
         cdef const GemmJob *j = &self.own
         cdef Memory own = m[0]
         if j.nest.plan.in_blocks or min(j.nest.shape.groups, channels) < 1:

@@ -1,5 +1,5 @@
 # cython: cdivision=True
-"""What loops over images, groups and segments of pixels know: the GEMM nest, and sparse weights."""
+"""Structs and helpers of loops over images, groups and segments of pixels: GEMM nest and sparse."""
 
 from libc.stdint cimport int64_t
 
@@ -8,7 +8,7 @@ from pplconv.schedules.base cimport Shape, Tensors, channel_offset, convert_in, 
 from pplconv.schedules.panel_offsets cimport Panels
 
 
-# The pixels of a task: packed, or gathered from blocks, by block of K.
+# Pixels of a task, packed or gathered from blocks of channels, one block of K at a time.
 
 
 cdef struct Rows:
@@ -17,7 +17,7 @@ cdef struct Rows:
 
 
 cdef inline Rows rows_seen(const NestJob *j, int64_t pixel, int64_t pixels) noexcept nogil:
-    """The rows that output pixels of one image see, without rows of padding."""
+    """The image rows that output pixels see; rows of padding are left out."""
     cdef Rows r
     cdef int64_t step = j.shape.geometry.stride_h, pad = j.shape.geometry.pad_top
     r.top = most(pixel // j.shape.geometry.ow * step - pad, 0)
@@ -60,7 +60,7 @@ cdef inline void pack_block(const NestJob *j, const Tensors *t, const Tile *tile
 
 cdef inline void gather_converted(const NestJob *j, const char *channel,
                                   pplconv_pack_rows_args *r, char *slab) noexcept nogil:
-    """Do what `pack_rows` does, after converting rows of the image into the slab."""
+    """Run `pack_rows` on rows of the image that are first converted into the slab."""
     cdef int64_t area = j.shape.geometry.oh * j.shape.geometry.ow, first = r.first
     cdef int64_t end = first + r.pixels, iw = j.shape.geometry.iw, row, step, count
     cdef int64_t pixels = iw, channels = r.channels
@@ -89,7 +89,7 @@ cdef inline void gather_converted(const NestJob *j, const char *channel,
 
 cdef inline void gather_block(const NestJob *j, const Tensors *t, const Tile *tile,
                               char *scratch) noexcept nogil:
-    """Pack the tile's pixels for its block of K, from each block of channels that holds some."""
+    """Pack the tile's pixels for its block of K, from one block of channels after the other."""
     cdef pplconv_pack_rows_args r
     cdef int64_t packed = 0, channel = 0, width = j.shape.ic
     cdef const char *src = input_at(j, t, tile)
@@ -126,13 +126,13 @@ cdef struct NestFields:
     # them by name; so do those of `NestOffsets`.
     # Whether channels of a pixel lie in blocks (NCHWc).
     bint in_blocks
-    # Layout of the scratch: bytes of a packed row. Pixels of arrays that are converted pass through
-    # a slab: the rows of the image that a segment sees, some channels at a time.
+    # Layout of the scratch: bytes of a packed row. Converted pixels pass through a slab, which has
+    # the rows of the image that a segment sees, some channels at a time.
     int64_t packed_row, slab_rows, slab_channels
 
 
 cdef struct NestOffsets:
-    # Places in one thread's scratch, in bytes, behind the packed pixels.
+    # Offsets in one thread's scratch, in bytes, after the packed pixels.
     int64_t runs_offset, slab_offset
 
 
@@ -140,10 +140,10 @@ cdef struct NestJob:
     Shape shape
     NestFields plan
     NestOffsets at
-    # How the pixels of a block of K are packed where they come from planes.
+    # How the pixels of a block of K are packed, if they come from planes.
     Panels pixels
-    # How the user's arrays lie besides: bytes from one group to the next, where channels do not lie
-    # in blocks; elements of bias and slopes from one group to the next.
+    # More of the user's memory layout: bytes from one group to the next, unless channels are in
+    # blocks; elements of bias and slopes from one group to the next.
     int64_t x_group, y_group, bias_group
     int64_t k, lanes
     pplconv_kernel pack_pixels, pack_rows, pad_channels, store_transposed, pack_weights
@@ -154,15 +154,15 @@ cdef struct Tile:
     int64_t image, group, pixel, pixels, channel, channels
     int64_t k_begin, k_end, run_count
     bint first, last
-    # Where rows of planes are laid: the row of outputs that its pixels count from.
+    # If planes are laid into the scratch: the row of outputs from which pixels are counted.
     int64_t first_row
-    # What the kernels of this thread keep of their tile registers.
+    # The state that the kernels of this thread keep about their tile registers.
     int64_t *tiles
 
 
 cdef inline const char *input_at(const NestJob *j, const Tensors *t,
                                  const Tile *tile) noexcept nogil:
-    # The first pixel and channel of the tile's image and group; channels do not lie in blocks.
+    # The first pixel and channel of the tile's image and group, if channels are not in blocks.
     return t.x + tile.image * j.shape.x.image + tile.group * j.x_group
 
 

@@ -1,4 +1,4 @@
-"""Types of packing as a work of its own."""
+"""Types of packing as a `Work`."""
 
 from .gemm_loops import GemmSchedule
 from .work import Work

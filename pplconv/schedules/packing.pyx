@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Packing as a work of its own: of a matrix that is computed by what comes before its product."""
+"""Packing as a `Work`: for a matrix that a program computes before it multiplies by it."""
 
 from libc.stdint cimport int64_t
 
@@ -7,7 +7,7 @@ from pplconv.schedules.gemm_loops cimport GemmSchedule
 from pplconv.schedules.work cimport Tensors, Work
 
 cdef enum:
-    # Bytes of weights that a piece has at least, as far as there are any.
+    # Least bytes of weights in a piece, unless there are fewer in all.
     PIECE_BYTES = 1 << 16
     MOST_PIECES = 64
 
@@ -18,12 +18,12 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
 
 
 cdef class Pack(Work):
-    """Array 1, as a schedule's problem says that it lies, packed into array 0.
+    """Array 1, in the layout of a schedule's problem, packed into array 0.
 
     Parameters
     ----------
     schedule : GemmSchedule
-        What multiplies by the matrix.
+        The product that reads the packed matrix.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 # cython: cdivision=True
-"""How packed operands lie: in panels, as the kernel that reads them wants them.
+"""The memory layout of packed operands: panels, in the format of the kernel that reads them.
 
-What ``algorithms/panels.py`` counts for plans, for the loops: packing, reading and checks ask here.
+The counterpart of ``algorithms/panels.py`` for the loops, which pack, read and check with it.
 """
 
 from libc.stdint cimport int64_t
@@ -29,12 +29,12 @@ cdef struct Share:
 
 
 cdef inline int64_t depth(int64_t k, int64_t kr) noexcept nogil:
-    # k in whole groups.
+    # `k` rounded up to whole groups of `kr`.
     return ceil_div(k, kr) * kr
 
 
 cdef inline int64_t bytes_of(const Panels *p, int64_t k) noexcept nogil:
-    # What k takes of a panel.
+    # Bytes of a panel that `k` elements of each row or column take.
     return ceil_div(k, p.kr) * p.down
 
 
@@ -45,7 +45,7 @@ cdef inline int64_t offset_in(const Panels *p, int64_t index, int64_t k) noexcep
 
 
 cdef inline Share share_of(const Panels *p, int64_t piece, int64_t pieces) noexcept nogil:
-    # Where a thread packs one of several pieces.
+    # The rows or columns of one of `pieces` pieces.
     cdef Share s
     cdef int64_t panels = ceil_div(p.n, p.width)
     s.begin = panels * piece // pieces * p.width
@@ -55,8 +55,8 @@ cdef inline Share share_of(const Panels *p, int64_t piece, int64_t pieces) noexc
 
 cdef inline int check_panels(int64_t width, int64_t kr, const GemmFamily *gemm, int64_t side,
                              bint whole) except -1:
-    # Refuse panels that the kernels do not read: `side` is that of the tile, which a panel has all
-    # of if it is `whole`.
+    # Refuse panels that the kernels do not read. `side` is the side of the tile; a panel may be
+    # narrower unless `whole` is set.
     if kr != gemm.kr:
         raise ValueError(f"kr is {kr}, but the kernels take {gemm.kr} k together")
     if width < 1 or width > side or whole and width != side:
@@ -80,8 +80,8 @@ cdef inline void fetch_panel(pplconv_gemm_args *g, int64_t across, int64_t piece
                              int64_t pieces) noexcept nogil:
     """Let tile `piece` of those that share a panel fetch a part of the one `across` bytes on.
 
-    The first tile has brought this panel near. Memory gives a line in the time of several
-    products, so that the tiles behind it share the next one.
+    The first tile has loaded this panel. A cache line takes as long from memory as several
+    products, so the tiles after the first share the work of fetching the next panel.
     """
     cdef int64_t parts = least(pieces - 1, PARTS)
     if piece > parts:

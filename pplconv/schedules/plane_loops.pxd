@@ -1,4 +1,4 @@
-"""The loops on few channel planes compiled: see ``planes.pyx``."""
+"""The loops on few channel planes compiled: see ``plane_loops.pyx``."""
 
 from libc.stdint cimport int64_t
 
@@ -18,7 +18,7 @@ cdef struct PlanesFields:
 
 
 cdef struct PlanesOffsets:
-    # Places in the scratch of a thread: behind the list of segments the table of runs and the slab.
+    # Offsets in a thread's scratch: after the list of segments come the table of runs and the slab.
     int64_t runs_offset, slab_offset
 
 
@@ -28,7 +28,7 @@ cdef struct PlanesJob:
     PlanesOffsets at
     # How the weights of a group are packed.
     Panels panels
-    # The image with its padding, as `pack_pixels` lays it.
+    # The geometry by which `pack_pixels` copies the padded image.
     pplconv_geometry around
     # Elements of a channel in the slab.
     int64_t plane

@@ -4,10 +4,10 @@
 At stride 1 the pixels that a row of outputs reads for one tap are a stretch of an image row, which
 moves by a pixel from tap to tap. So a sum over channels and taps is a sum over a few stretches, one
 for each channel and row of the kernel, and the microkernel takes them as a list of segments, whose
-step from one k to the next is a pixel. What im2col would write for each tap is read where it lies.
-Only the padding has to be there: the rows that a task needs are laid into a slab with zeros around
-them, once, a ninth of what im2col writes for a 3x3 kernel. This is for images of few channels, such
-as those that networks begin with, whose im2col takes as long as the products.
+step from one k to the next is a pixel. So nothing is copied for each tap. Only the padding has to
+be added: the rows that a task needs are copied, once, into a slab with zeros around them, a ninth
+of what im2col writes for a 3x3 kernel. This is for images of few channels, as in the first layer of
+a network, whose im2col takes as long as the products.
 """
 
 from libc.stdint cimport INT32_MAX, int64_t
@@ -56,7 +56,7 @@ cdef void list_segments(const PlanesJob *j, const Part *part) noexcept nogil:
 
 
 cdef void lay_rows(const PlanesJob *j, const Tensors *t, const Part *part) noexcept nogil:
-    """Lay the rows that a task sees into the slab, with zeros where they are padded."""
+    """Copy the rows that a task sees into the slab, with zeros as padding."""
     cdef pplconv_pack_pixels_args p
     cdef const char *image = t.x + part.image * j.shape.x.image
     cdef int64_t first = part.row * j.shape.geometry.stride_h, rows
@@ -77,7 +77,7 @@ cdef void lay_rows(const PlanesJob *j, const Tensors *t, const Part *part) noexc
 
 cdef void run_row(const PlanesJob *j, const Tensors *t, const Part *part, int64_t row,
                   pplconv_gemm_args *g) noexcept nogil:
-    """A row of outputs of all channels, tile by tile."""
+    """Compute a row of outputs of all channels, tile by tile."""
     cdef int64_t e = j.shape.size.operand, out = j.shape.size.destination, width, at = 0
     cdef int64_t oc, m, step = j.shape.geometry.stride_h * j.plan.slab_width * e
     cdef int64_t channel = part.group * j.shape.oc

@@ -1,16 +1,16 @@
-/* Memory out of the caches, for trials that are to find it as a network does. */
+/* Take memory out of the caches, for trials that should start as cold as a network's layers. */
 #ifndef PPLCONV_CACHES_H
 #define PPLCONV_CACHES_H
 
 #include <stdint.h>
 
-/* No line of a cache is shorter on the machines below; where lines are longer, asking twice for one
- * costs little. */
+/* No cache line is shorter on the architectures below. Where lines are longer, a line is evicted
+ * more than once, which costs little. */
 #define PPLCONV_LINE 64
 
 /* Write `size` bytes back to memory and take their lines out of every cache of every core. They are
- * in no cache when it returns. Gives 0, and does nothing, where a program has no instruction for
- * it.
+ * in no cache when it returns. Returns 0, and does nothing, on architectures where programs have no
+ * instruction for it.
  *
  * The plain instruction, not `clflushopt`: it needs no CPUID, and a search spends its time on runs.
  */
@@ -38,7 +38,7 @@ static inline int pplconv_evict(const char *data, int64_t size) {
 #endif
 }
 
-/* Read a byte of each line: what is read takes the place of what the caches held. */
+/* Read a byte of each line, so that these lines replace others in the caches. */
 static inline void pplconv_displace(const char *data, int64_t size) {
     for (int64_t at = 0; at < size; at += PPLCONV_LINE) (void)((const volatile char *)data)[at];
 }

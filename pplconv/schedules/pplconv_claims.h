@@ -1,18 +1,19 @@
-/* Who takes which task of a phase. Each thread begins with a range of its own, the same one in
- * every call, so that what it wrote the last time lies in its own caches; when that is done it
- * takes from the ranges of others, so that slower cores do less.
+/* Which thread takes which task of a phase. Each thread begins with a range of its own, the same
+ * one in every call, so that its last results are still in its own caches. When that range is done,
+ * it takes tasks from the ranges of others, so that slower cores do less.
  *
- * A thread may come late, with a phase in mind that others have finished. So a claim depends on
- * nothing that the thread has read before: a range's word counts the tasks that are left and says
- * how many threads may take them, and whoever lowers it by one owns a task of the phase that is
- * open at this moment. That phase stays open until the task is reported as done; what the phase is
- * may be read then, and not before. */
+ * A thread may come late and expect a phase that others have finished. So a claim depends on
+ * nothing that the thread has read before. A range's word holds the number of tasks left and the
+ * number of threads that may take them. A thread that lowers it by one owns a task of the phase
+ * that is open at that moment. That phase stays open until the task is reported as done; the thread
+ * may read the description of the phase only after its claim. */
 #ifndef PPLCONV_CLAIMS_H
 #define PPLCONV_CLAIMS_H
 
 #include <stdint.h>
 
-/* Ranges of a phase; larger teams share them. Fetched ahead, lines come in pairs. */
+/* Ranges of a phase; larger teams share them. Words are 128 bytes apart, as prefetchers fetch cache
+ * lines in pairs. */
 enum { PPLCONV_RANGES = 64, PPLCONV_APART = 128 };
 
 typedef struct {
@@ -30,7 +31,7 @@ typedef struct {
 
 static inline int pplconv_ranges(int team) { return team < PPLCONV_RANGES ? team : PPLCONV_RANGES; }
 
-/* Offer `tasks` to the threads of a team. Nothing may be left of what was offered before. */
+/* Offer `tasks` to the threads of a team. No task of the previous offer may be left. */
 static inline void pplconv_offer(pplconv_claims *c, int team, int64_t tasks) {
     const int ranges = pplconv_ranges(team);
     for (int at = 0; at < ranges; at++) {
@@ -43,7 +44,7 @@ static inline void pplconv_offer(pplconv_claims *c, int team, int64_t tasks) {
 static inline int pplconv_claim_at(pplconv_claims *c, int member, int at,
                                    pplconv_claimed *claimed) {
     uint64_t *word = &c->range[at].left;
-    /* A look leaves the line with those who take. */
+    /* A plain load first: it does not take the cache line away from threads that claim tasks. */
     uint64_t seen = __atomic_load_n(word, __ATOMIC_RELAXED);
     while ((uint32_t)seen != 0 && (uint64_t)member < seen >> 32) {
         if (__atomic_compare_exchange_n(word, &seen, seen - 1, 1, __ATOMIC_ACQUIRE,
@@ -73,8 +74,9 @@ static inline int64_t pplconv_number(pplconv_claimed claimed, int ranges, int64_
                                      uint64_t drawn) {
     const int64_t number = tasks * (claimed.range + 1) / ranges - claimed.left;
 #ifdef __SANITIZE_THREAD__
-    /* Whose a task is is drawn anew for each phase, and nobody takes what is another's: tasks that
-     * touch the same byte race, whoever comes first. Any order of the tasks will do. */
+    /* For ThreadSanitizer, tasks are dealt to threads anew in each phase, pseudo-randomly, and no
+     * thread takes tasks of another. Then two tasks that touch the same byte are reported, whatever
+     * the timing. Any order of the tasks is correct. */
     uint64_t mixed = (drawn + 1) * 0x9e3779b97f4a7c15u, a, b;
     int64_t step;
     mixed = (mixed ^ mixed >> 33) * 0xc4ceb9fe1a85ec53u;

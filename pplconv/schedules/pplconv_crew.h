@@ -1,11 +1,11 @@
 /* Teams: a thread that calls, and workers of its own that help it.
  *
- * Phases end when all their tasks are done, not when all threads have come: whoever finishes the
- * last task opens the next phase. So nobody waits for a thread that the system has not let run,
- * unless it was stopped inside a task, or before it has told of its last one. A worker that comes
- * late joins the phase that is open, of this call or of a later one; what it reads before it has a
- * task lies in the crew, which lives as long as the worker. How threads wait for each other stands
- * in pplconv_waiting.h. */
+ * A phase ends when all its tasks are done, not when all threads have arrived: the thread that
+ * finishes the last task opens the next phase. So no thread waits for one that the system has not
+ * scheduled, unless that thread was stopped inside a task or before it has reported its last one. A
+ * worker that comes late joins the phase that is open, of this call or of a later one. Before it
+ * has a task, it reads only the crew, which lives as long as the worker. pplconv_waiting.h has how
+ * threads wait for each other. */
 #ifndef PPLCONV_CREW_H
 #define PPLCONV_CREW_H
 
@@ -43,7 +43,7 @@ static void pplconv_open_next(pplconv_crew *crew, const pplconv_member *me) {
         crew->phase = phase;
         crew->opened++;
         __atomic_store_n(&crew->done, 0, __ATOMIC_RELAXED);
-        /* Others may have begun another call once all is offered. */
+        /* Read before the offer: after it, others may finish this call, and the next may begin. */
         const int team = crew->team;
         pplconv_offer(&crew->claims, team, phase.tasks);
         pplconv_announce(crew, me, team, phase.tasks);
@@ -52,7 +52,7 @@ static void pplconv_open_next(pplconv_crew *crew, const pplconv_member *me) {
     pplconv_finish(crew, me);
 }
 
-/* Do what there is to do; 0 if there was nothing. */
+/* Run tasks as long as there are any; returns 0 if there were none. */
 static int pplconv_take_part(pplconv_crew *crew, pplconv_member *me) {
     pplconv_seat *seat = &crew->seat[me->number];
     pplconv_claimed claimed;
@@ -86,7 +86,7 @@ static void pplconv_let_go(pplconv_crew *crew) {
     if (__atomic_sub_fetch(&crew->holders, 1, __ATOMIC_ACQ_REL) == 0) free(crew);
 }
 
-/* Take the place that the caller waits for, if there is a new one. */
+/* Take this worker's place under a new pin, if there is one; the caller waits for that. */
 static void pplconv_follow(pplconv_crew *crew, pplconv_member *me) {
     const uint64_t stations = __atomic_load_n(&crew->stations, __ATOMIC_ACQUIRE);
     if (me->stations == stations) return;
@@ -104,7 +104,7 @@ static void *pplconv_worker(void *pointer) {
     pplconv_seat *seat = (pplconv_seat *)newcomer->seat;
     pplconv_crew *crew = seat->crew;
     pplconv_member me = {crew, seat->number, seat->stations, NULL, 0, 0};
-    /* A pin may end before a new thread can be bound by it, which then keeps what it has. */
+    /* Undo inherited CPUs first: a pin may end before the new thread takes a place under it. */
     if (newcomer->moves) pplconv_move_to(0, newcomer->cpus, sizeof newcomer->cpus);
     free(newcomer);
     if (pplconv_clock_here(&seat->clock)) seat->thread = pplconv_thread();
@@ -119,7 +119,7 @@ static void *pplconv_worker(void *pointer) {
     return NULL;
 }
 
-/* Start workers for a team of this size; gives the size that there is. */
+/* Start workers for a team of this size; returns the size that the team can have. */
 static int pplconv_hire(pplconv_crew *crew, int team, const pplconv_places *places) {
     pthread_attr_t detached;
     sigset_t before;
@@ -157,7 +157,7 @@ static void pplconv_dismiss(void *pointer) {
     pplconv_let_go(crew);
 }
 
-/* A child of fork has none of the workers, and hires others. */
+/* A forked child has none of the workers, and hires its own. */
 static void pplconv_forget_crew(void) {
     pplconv_own_crew = NULL;
     pplconv_make_bed();
@@ -189,7 +189,8 @@ static pplconv_crew *pplconv_crew_here(void) {
     return crew;
 }
 
-/* Have each worker take its place, and wait for them: where places are new, which is once a pin. */
+/* The leader takes its place. If places are new, which happens once a pin, it has each worker take
+ * its place, and waits until all have. */
 static void pplconv_take_places(pplconv_crew *crew, pplconv_member *me, int team,
                                 const pplconv_station *station, const pplconv_places *places) {
     const pplconv_station *had = &crew->station;
@@ -222,12 +223,12 @@ static void pplconv_run_alone(const pplconv_phase *phases, int count, int64_t ro
 }
 
 static void pplconv_run_together(pplconv_crew *crew, pplconv_member *me, int team) {
-    /* Who reads it may look at the seats of the team. */
+    /* Release: a thread that reads `team` may then read the seats of the team. */
     __atomic_store_n(&crew->team, team, __ATOMIC_RELEASE);
     __atomic_store_n(&crew->ranges, pplconv_ranges(team), __ATOMIC_RELAXED);
     crew->next = 0, crew->again = 0;
     __atomic_store_n(&crew->over, 0, __ATOMIC_RELAXED);
-    /* Workers that wake here are to know. */
+    /* A worker that wakes on the leader's CPU has to notice that. */
     __atomic_store_n(&crew->seat[0].cpu, pplconv_cpu(), __ATOMIC_RELAXED);
     pplconv_open_next(crew, me);
     for (;;) {
@@ -237,7 +238,7 @@ static void pplconv_run_together(pplconv_crew *crew, pplconv_member *me, int tea
     }
 }
 
-/* Run all phases `rounds` times, on `team` threads or as many as there can be. */
+/* Run all phases `rounds` times, on `team` threads or on as many as can be started. */
 static void pplconv_run(const pplconv_phase *phases, int count, int64_t rounds,
                         const pplconv_hooks *hooks, char *scratch, int64_t thread_scratch, int team,
                         const pplconv_station *station, const pplconv_places *places) {
@@ -254,7 +255,7 @@ static void pplconv_run(const pplconv_phase *phases, int count, int64_t rounds,
     }
     if (station->binding) pplconv_take_places(crew, &me, team, station, places);
     else crew->station.binding = NULL;
-    /* Not before: who takes its place changes its own mask. */
+    /* Set only now: a worker that takes its place changes its own mask of CPUs. */
     me.leads = 1;
     pplconv_use_hooks(&me, hooks);
     crew->phases = phases, crew->count = count, crew->rounds = rounds;

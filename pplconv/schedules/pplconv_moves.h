@@ -1,7 +1,7 @@
-/* Threads that go on at another CPU than the system has chosen for them.
+/* Move threads to another CPU than the system has chosen for them.
  *
- * A thread is moved by its mask of CPUs, which is afterwards as it was before: so it may go
- * wherever it might before, and the system may move it again. Linux keeps a mask that was set, and
+ * A thread is moved by a change of its mask of CPUs, which is then restored; so the system may move
+ * the thread again, to any of its CPUs. A side effect: Linux remembers that a mask was set, and
  * gives the thread none of the CPUs that a container gets later. */
 #ifndef PPLCONV_MOVES_H
 #define PPLCONV_MOVES_H
@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Of the longest mask of CPUs. */
+/* Words of the longest mask of CPUs. */
 enum { PPLCONV_CPU_WORDS = 8192 / (8 * sizeof(unsigned long)) };
 
 /* Have a thread, 0 for the calling one, run on these CPUs, a bit each; it stays where it is if the
@@ -25,15 +25,15 @@ static inline int pplconv_move_to(int thread, const unsigned long *cpus, size_t 
     return syscall(SYS_sched_setaffinity, thread, bytes, cpus) == 0;
 }
 
-/* A thread while it has but a part of its mask. */
+/* A thread whose mask is reduced for the moment: the whole mask, and the part in force. */
 typedef struct {
     int thread;
     size_t bytes;
     unsigned long mask[PPLCONV_CPU_WORDS], part[PPLCONV_CPU_WORDS];
 } pplconv_moved;
 
-/* Move a thread to one CPU, or away from it; gives 0 if it may not be there, or nowhere else, or
- * the system refuses. */
+/* Move a thread to one CPU, or away from it. Returns 0 if the CPU is not in its mask, if no other
+ * is, or if the system refuses. */
 static inline int pplconv_begin_move(pplconv_moved *m, int thread, int cpu, int away) {
     const int bits = 8 * sizeof *m->mask;
     const long bytes = syscall(SYS_sched_getaffinity, thread, sizeof m->mask, m->mask);

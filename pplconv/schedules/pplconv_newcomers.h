@@ -1,4 +1,4 @@
-/* What a new worker begins with: CPUs of its own, and the signals that are blocked. */
+/* The start of a new worker: the CPUs it may run on, and the signals it blocks. */
 #ifndef PPLCONV_NEWCOMERS_H
 #define PPLCONV_NEWCOMERS_H
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* CPUs of workers, where they should not inherit those of their leader; see sched_setaffinity. */
+/* CPUs of workers, if they should not inherit the CPUs of their leader; see sched_setaffinity. */
 enum { PPLCONV_CREW_WORDS = 8192 / (8 * sizeof(unsigned long)) };
 static unsigned long pplconv_crew_cpus[PPLCONV_CREW_WORDS];
 static int pplconv_crew_spreads;
@@ -15,7 +15,8 @@ static int pplconv_crew_spreads;
 /* The CPUs that the calling thread had before a pin bound it, a bit each; 0 if it has them now. */
 typedef int (*pplconv_cpus_before)(unsigned long *cpus, size_t bytes);
 
-/* What a worker begins with. It is the worker's own: its leader may hire again meanwhile. */
+/* Arguments of a new worker, which frees them. Each has its own: its leader may hire again
+ * meanwhile. */
 typedef struct {
     void *seat;
     int moves; /* to `cpus` */
@@ -41,7 +42,8 @@ static pplconv_newcomer *pplconv_make_newcomer(void *seat, pplconv_cpus_before b
     return newcomer;
 }
 
-/* Faults stay with the thread that makes them; all other signals are for the program's threads. */
+/* Workers block all signals but those of faults, which stay with the thread that causes them. The
+ * program's own threads handle the others. */
 static void pplconv_block_signals(sigset_t *before) {
     static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
     sigset_t blocked;

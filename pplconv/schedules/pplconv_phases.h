@@ -1,4 +1,4 @@
-/* What a team is given to do: phases of tasks, and hooks of its threads. */
+/* The work of a team: phases of tasks, and hooks of its threads. */
 #ifndef PPLCONV_PHASES_H
 #define PPLCONV_PHASES_H
 

@@ -1,4 +1,4 @@
-/* How a thread waits: it looks for some time, and then sleeps until another wakes it. */
+/* Primitives for threads that wait: sleep, wake others, pause between looks. */
 #ifndef PPLCONV_REST_H
 #define PPLCONV_REST_H
 
@@ -19,9 +19,9 @@ static inline void pplconv_sleep(uint32_t *word, uint32_t value, uint32_t who) {
     (void)syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, value, NULL, NULL, who);
 }
 
-/* The same until some time of the monotonic clock (ns); gives 0 if that came. */
+/* Likewise, but at most until `end` of the monotonic clock (ns); returns 0 if that time came. */
 static inline int pplconv_sleep_until(uint32_t *word, uint32_t value, uint32_t who, int64_t end) {
-    /* As the system has it; libraries for 32 bits may have longer times. */
+    /* The kernel's timespec: on 32 bits, the C library's may have a longer time_t. */
     const long limit[] = {(long)(end / 1000000000), (long)(end % 1000000000)};
     return syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, value, limit, NULL, who) == 0 ||
            errno != ETIMEDOUT;
@@ -31,13 +31,13 @@ static inline void pplconv_wake(uint32_t *word, uint32_t who) {
     (void)syscall(SYS_futex, word, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, NULL, who);
 }
 
-/* Whoever was asleep when a process forked is not there in the child. */
+/* For a forked child, where no thread is asleep: nothing to reset here. */
 static inline void pplconv_make_bed(void) {}
 
 /* The CPU that the calling thread runs on, below 0 if unknown. */
 static inline int pplconv_cpu(void) { return sched_getcpu(); }
 #else
-/* One bed for all: whoever is woken looks at its word and sleeps on. */
+/* One condition variable for all: a thread that is woken looks at its word and may sleep on. */
 static pthread_mutex_t pplconv_bed = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t pplconv_bell = PTHREAD_COND_INITIALIZER;
 
@@ -71,7 +71,7 @@ static inline void pplconv_make_bed(void) {
 static inline int pplconv_cpu(void) { return -1; }
 #endif
 
-/* Some tens of cycles in which a sibling thread has the core. */
+/* Leave the core to its sibling hardware thread for some tens of cycles. */
 static inline void pplconv_pause(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();

@@ -6,12 +6,13 @@
 #include <string.h>
 #include <time.h>
 
-/* Cython's cdivision gives C's operators; these say what they mean. */
+/* Integer helpers; Cython's cdivision has C's operators only. */
 static inline int64_t pplconv_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static inline int64_t pplconv_least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t pplconv_most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* A matrix of elements that are no neighbours, of types too small for kernels that copy. */
+/* Copy a matrix whose elements are not neighbours. For types of 1 or 2 bytes, which the kernels
+ * that copy do not take. */
 static inline void pplconv_copy_small(char *dst, int64_t dst_rs, const char *src, int64_t src_rs,
                                       int64_t src_cs, int64_t rows, int64_t columns, int64_t size) {
     for (int64_t i = 0; i < rows; i++) {
@@ -25,13 +26,13 @@ static inline void pplconv_copy_small(char *dst, int64_t dst_rs, const char *src
     }
 }
 
-/* The same element `count` times. */
+/* Store an element `count` times. */
 static inline void pplconv_repeat(void *dst, const void *element, int64_t count, int64_t size) {
     char *to = (char *)dst;
     for (int64_t i = 0; i < count; i++) memcpy(to + i * size, element, (size_t)size);
 }
 
-/* What padding counts as, `count` times: an integer of one byte or two, or zeros of any size. */
+/* Store the value of padding `count` times: an integer of one byte or two, or zeros of any size. */
 static inline void pplconv_fill(void *dst, int64_t count, int64_t size, int64_t value) {
     const int16_t word = (int16_t)value;
     if (size == 2 && word != 0) pplconv_repeat(dst, &word, count, sizeof word);

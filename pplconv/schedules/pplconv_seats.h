@@ -1,4 +1,4 @@
-/* Who belongs to a team: the crew, a seat for each member, and what a thread knows of itself. */
+/* The members of a team: the crew, a seat for each member, and each thread's own record. */
 #ifndef PPLCONV_SEATS_H
 #define PPLCONV_SEATS_H
 
@@ -12,7 +12,7 @@
 
 enum { PPLCONV_MOST_MEMBERS = 1024 };
 
-/* Where a team belongs by a pin; `binding` is NULL where nothing was asked for. */
+/* The places of a team under a pin; `binding` is NULL without a pin. */
 typedef struct {
     void *binding;
     uint64_t serial, leader;
@@ -46,10 +46,10 @@ typedef struct pplconv_crew {
     _Alignas(PPLCONV_APART) uint32_t epoch;
     int over; /* the call's last task is done */
     int ranges, team;
-    /* Of who has a task of it; written by who opens it. */
+    /* Read by threads that have a task of it; written by the thread that opens it. */
     pplconv_phase phase;
     _Alignas(PPLCONV_APART) int64_t done;
-    /* What is left of the call, for who opens the next phase. */
+    /* The rest of the call, for the thread that opens the next phase. */
     _Alignas(PPLCONV_APART) const pplconv_phase *phases;
     int64_t rounds, again;
     int count, next;
@@ -57,10 +57,10 @@ typedef struct pplconv_crew {
     int64_t thread_scratch;
     const pplconv_hooks *hooks;
     uint64_t opened;
-    /* Places under a pin: taken by all before a call begins, where they are new. */
+    /* Places under a pin. If they are new, all take them before a call begins. */
     pplconv_station station;
     const pplconv_places *places;
-    uint64_t stations; /* their number above; in the lower half the size of the last one's team */
+    uint64_t stations; /* upper half: how often places were new; lower: that team's size */
     int placed;
     int workers, holders, dismissed;
     pplconv_claims claims;

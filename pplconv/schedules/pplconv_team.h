@@ -1,5 +1,6 @@
-/* The number of threads that compute, over all calls of the process; and the number that OpenMP
- * gives a thread without a limit. Only team.pyx includes this, so there is one count. */
+/* The number of threads that compute, over all calls of the process; and the number of threads that
+ * OpenMP allows a thread for which nobody has set a limit. Only team.pyx includes this, so there is
+ * one count. */
 #ifndef PPLCONV_TEAM_H
 #define PPLCONV_TEAM_H
 

@@ -1,13 +1,13 @@
 /* How the threads of a team wait for each other, and wake each other, beside other programs too.
  *
- * Who finds no task looks for a while and then sleeps. It sleeps at once if another thread of the
- * team was last seen on its own CPU: that thread may be waiting for it.
+ * A thread that finds no task looks for a while and then sleeps. It sleeps at once if another
+ * thread of the team was last seen on its CPU: that thread may be waiting for the CPU.
  *
- * Beside other programs the system may wake a worker on the CPU of its leader, where it helps
- * nobody: for some time its leader then wakes it elsewhere. And it may stop a worker in the middle
- * of a task for some milliseconds: the leader, who has nothing else to do, then gives it its own
- * CPU. The leader has put a worker's mask of CPUs back before its call ends. Pins change masks as
- * well: a worker in its place is not moved. */
+ * If other programs run too, the system may wake a worker on the CPU of its leader, where it helps
+ * nobody; for some time the leader then wakes it on another CPU. The system may also stop a worker
+ * in the middle of a task for some milliseconds; an idle leader then moves the worker to its own
+ * CPU. The leader restores a worker's mask of CPUs before its call ends. Pins change masks as well:
+ * a worker that has taken its place under a pin is not moved. */
 #ifndef PPLCONV_WAITING_H
 #define PPLCONV_WAITING_H
 
@@ -21,22 +21,23 @@ enum {
      * saves. */
     PPLCONV_LOOK_NS = 100000,
     PPLCONV_LOOKS = 16, /* between two looks at the clock */
-    /* How often a leader checks whether workers that it waits for are run, awake and asleep; how
-     * many workers at a time; and the least part of the time since the last check that they run. */
+    /* How often a leader checks whether the workers that it waits for are running, while it is
+     * awake (CHECK) and asleep (SLOW_CHECK); and how many workers at a time. A worker counts as
+     * running if it ran for a RUN_PART-th of the time since the last check. */
     PPLCONV_CHECK_NS = 20000,
     PPLCONV_CHECKED = 4,
     PPLCONV_SLOW_CHECK_NS = 250000,
     PPLCONV_SLOWLY_CHECKED = 32,
     PPLCONV_RUN_PART = 4,
-    /* How long a worker that the system once woke on its leader's CPU is woken elsewhere. */
+    /* How long a worker is woken elsewhere after it woke on its leader's CPU. */
     PPLCONV_ASIDE_NS = 10000000,
     /* How long a worker that was brought to its leader's CPU stays there: about as long as the
      * system runs others before it is the worker's turn again. */
     PPLCONV_STAY_NS = 4000000
 };
 
-/* Wake a worker away from the calling leader's CPU, if that is where the system would put it; gives
- * 1 if it was woken. */
+/* Wake a worker on another CPU than the calling leader's, if it recently woke on the leader's;
+ * returns 1 if it was woken. */
 static int pplconv_wake_aside(pplconv_crew *crew, pplconv_seat *seat) {
     const int64_t aside = __atomic_load_n(&seat->aside, __ATOMIC_RELAXED);
     pplconv_moved moved;
@@ -49,7 +50,7 @@ static int pplconv_wake_aside(pplconv_crew *crew, pplconv_seat *seat) {
     return 1;
 }
 
-/* Say that there is something new, and wake at most `most` workers. */
+/* Raise the epoch, and wake sleeping threads until `most` are awake. */
 static void pplconv_announce(pplconv_crew *crew, const pplconv_member *me, int team, int64_t most) {
     uint32_t who = 0;
 #ifdef __SANITIZE_THREAD__
@@ -77,9 +78,8 @@ static int pplconv_is_crowded(pplconv_crew *crew, int member, int team) {
     return 0;
 }
 
-/* Have a worker go on at the leader's CPU that has tasks, but was not run since the last check,
- * which was `since` ago (ns; 0 if there was none); gives 1 if there was one. Looks at `most`
- * workers. */
+/* Move a worker to the leader's CPU if it has tasks but hardly ran since the last check, `since` ns
+ * ago (0: there was none). Returns 1 if there was such a worker. Looks at `most` busy workers. */
 static int pplconv_make_way(pplconv_crew *crew, int team, int64_t since, int most) {
     for (int i = 1; i < team && most > 0; i++) {
         pplconv_seat *seat = &crew->seat[i];
@@ -99,8 +99,8 @@ static int pplconv_make_way(pplconv_crew *crew, int team, int64_t since, int mos
     return 0;
 }
 
-/* Sleep until there is something new since `epoch`, or for no reason. The leader's last check was
- * at `checked`, 0 if there was none. */
+/* Sleep until the epoch is no longer `epoch`; may wake without a reason. The leader's last check
+ * was at `checked`, 0 if there was none. */
 static void pplconv_doze(pplconv_crew *crew, const pplconv_member *me, uint32_t epoch, int team,
                          int64_t checked) {
     const uint32_t bit = pplconv_bit(me->number);
@@ -116,14 +116,14 @@ static void pplconv_doze(pplconv_crew *crew, const pplconv_member *me, uint32_t 
     }
 }
 
-/* Whoever was woken on the leader's CPU is to be woken elsewhere. */
+/* A worker that woke on the leader's CPU asks to be woken elsewhere for some time. */
 static void pplconv_note_place(pplconv_crew *crew, pplconv_seat *seat) {
     const int cpu = pplconv_cpu();
     if (cpu < 0 || __atomic_load_n(&crew->seat[0].cpu, __ATOMIC_RELAXED) != cpu) return;
     __atomic_store_n(&seat->aside, pplconv_clock() + PPLCONV_ASIDE_NS, __ATOMIC_RELAXED);
 }
 
-/* Wait until there is something new since `epoch`, or for no reason. */
+/* Wait until the epoch is no longer `epoch`; may return without a reason. */
 static void pplconv_await(pplconv_crew *crew, pplconv_member *me, uint32_t epoch) {
     pplconv_seat *seat = &crew->seat[me->number];
     const int team = __atomic_load_n(&crew->team, __ATOMIC_ACQUIRE);

@@ -6,13 +6,13 @@ from pplconv._kernels cimport pplconv_kernel
 
 
 cdef struct Planes:
-    # Images of NCHW and their counterpart in blocks; `pixels` of one image.
+    # Sizes of images in NCHW and in blocks of `block` channels; `pixels` of one image.
     int64_t images, channels, pixels, block
 
 
 cdef struct Kernels:
-    # The kernels, and the size of the elements that they move. Halves are moved as words, which can
-    # hold every half: `convert_in` and `convert_out` convert them, and are NULL for other types.
+    # The kernels, and the size of the elements. Elements of float16 are converted to float32 by
+    # `convert_in`, moved, and converted back by `convert_out`; these are NULL for other types.
     pplconv_kernel pack_channels, store_transposed, convert_in, convert_out
     int64_t element
 

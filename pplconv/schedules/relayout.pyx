@@ -20,8 +20,7 @@ from pplconv.schedules.team_loop cimport Phase, run_team
 # a task takes much longer than its start.
 cdef enum:
     SEGMENT = 2048
-    # Most pixels of a block of halves that are moved together as words, and most channels of a
-    # block.
+    # Most pixels of float16 that are moved together as float32, and most channels of a block.
     STAGE = 64
     MOST_CHANNELS = 64
 
@@ -36,7 +35,7 @@ cdef struct Move:
 
 
 cdef struct Piece:
-    # One task: bytes into planes and into blocks, and how much lies there.
+    # One task: byte offsets in planes and in blocks, pixels and channels.
     int64_t in_planes, in_blocks, pixels, channels
 
 
@@ -118,7 +117,7 @@ cdef inline void convert_out(const Kernels *k, const void *src, char *dst, int64
 
 cdef void pack_halves(const Kernels *k, const Planes *p, const Piece *piece, const char *x,
                       char *y) noexcept nogil:
-    """Halves of planes into a block, a few pixels at a time."""
+    """Move float16 planes into a block, a few pixels at a time."""
     cdef pplconv_pack_channels_args a
     cdef int32_t planes[MOST_CHANNELS * STAGE]
     cdef int32_t blocks[MOST_CHANNELS * STAGE]
@@ -142,7 +141,7 @@ cdef void pack_halves(const Kernels *k, const Planes *p, const Piece *piece, con
 
 cdef void unpack_halves(const Kernels *k, const Planes *p, const Piece *piece, const char *x,
                         char *y) noexcept nogil:
-    """Halves of a block into planes, a few pixels at a time."""
+    """Move a float16 block into planes, a few pixels at a time."""
     cdef pplconv_store_transposed_args a
     cdef int32_t planes[MOST_CHANNELS * STAGE]
     cdef int32_t blocks[MOST_CHANNELS * STAGE]

@@ -1,4 +1,4 @@
-"""The loops over matrices compiled: see ``rows.pyx``."""
+"""The loops over matrices compiled: see ``row_loops.pyx``."""
 
 from libc.stdint cimport int64_t
 
@@ -12,8 +12,7 @@ cdef enum:
 
 cdef struct RowsJob:
     pplconv_kernel kernel
-    # Matrices lie around in these dimensions. A task has some rows of one or, where rows are added
-    # up, some columns.
+    # `dims` count the matrices. A task has some rows of one matrix; some columns for `reduce_rows`.
     int64_t dims[ROWS_AROUND]
     int64_t src[ROWS_AROUND]
     int64_t dst[ROWS_AROUND]

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""What goes over rows or columns of matrices: reductions, softmax, layer normalization."""
+"""Operations on rows or columns of matrices: reductions, softmax, layer normalization."""
 
 from libc.stdint cimport int64_t
 from libc.string cimport memset
@@ -20,7 +20,7 @@ from pplconv.schedules.work import check_numbers, extent_of
 
 
 cdef int64_t find_matrix(const RowsJob *j, int64_t index, const int64_t *strides) noexcept nogil:
-    """Where one of the matrices begins."""
+    """Byte offset of one of the matrices."""
     cdef int64_t offset = 0
     cdef int d
     for d in range(ROWS_AROUND - 1, -1, -1):
@@ -79,15 +79,15 @@ cdef void layer_norm(const void *job, const Tensors *t, int64_t task,
 
 
 cdef class Rows(Work):
-    """One of these operations compiled: array 1 to array 0, with scales 2 and offsets 3.
+    """An operation on matrices compiled: array 1 to array 0, with scales in array 2, offsets in 3.
 
     Parameters
     ----------
     fields : dict
-        ``op``, the kernel's; ``dtype``; ``dims``, at most four counts of matrices, with the strides
-        ``src`` and ``dst`` in bytes; ``rows``, ``columns``; ``src_rs``, ``dst_rs`` from row to row
-        (elements of a row are neighbours); ``kind``, of the reduction, or 1 for the logarithm of
-        softmax; ``segment``, rows of a task, columns for ``"reduce_rows"``; ``scale``
+        ``op``, the kernel's operation; ``dtype``; ``dims``, at most four counts of matrices, with
+        the strides ``src`` and ``dst`` in bytes; ``rows``, ``columns``; ``src_rs``, ``dst_rs`` from
+        row to row (elements of a row are neighbours); ``kind``, of the reduction, or 1 for the
+        logarithm of softmax; ``segment``, rows of a task, columns for ``"reduce_rows"``; ``scale``
         and ``offset``, whether there are any. Array 4 has the eight bytes of an epsilon.
     isa : str
         Which kernel to call.

@@ -1,4 +1,4 @@
-"""Which plans the loops over sparse weights refuse: see ``sparse_checks.pyx``."""
+"""Checks of plans for sparse weights: see ``sparse_checks.pyx``."""
 
 from libc.stdint cimport int64_t
 

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Which plans the loops over sparse weights refuse: what would lead them outside their memory."""
+"""Checks of plans for sparse weights: none may lead the loops outside its memory."""
 
 from libc.stdint cimport INT32_MAX, int64_t
 
@@ -10,7 +10,7 @@ from pplconv.schedules.sparse_job cimport LINE, SparseFields, SparseJob, table_e
 
 
 cdef int check_memory(const SparseFields *f, const Memory *m) except -1:
-    """Refuse what is said of an array that lies otherwise."""
+    """Refuse fields that contradict the memory layout of an array."""
     if not f.x_in_rows and (m.width != 1 or m.block == 0):
         raise ValueError("x_in_rows says otherwise than the arrays")
     if f.in_blocks != (f.x_in_rows and m.block != 0):
@@ -19,7 +19,7 @@ cdef int check_memory(const SparseFields *f, const Memory *m) except -1:
 
 
 cdef int check_arrays(const SparseJob *j) except -1:
-    """Refuse what is said of arrays, and what loops on them cannot do."""
+    """Refuse fields that contradict the arrays, and arrays that the loops cannot work on."""
     cdef const SparseFields *f = &j.plan
     s = &j.nest.shape
     g = &j.nest.shape.geometry
@@ -76,12 +76,12 @@ cdef int check_tiles(const SparseJob *j) except -1:
 
 
 cdef int check_laid(SparseJob *j) except -1:
-    """Refuse rows that are laid otherwise than taps read them; say how steps count."""
+    """Refuse laid rows that do not match the taps' reads; store how steps of terms are counted."""
     cdef const SparseFields *f = &j.plan
     cdef (int64_t, int64_t) seen
     cdef int64_t largest
     g = &j.nest.shape.geometry
-    # Of pixels that are packed, each k is a row of its own.
+    # For packed pixels, each k is a row of its own.
     j.rows.dilation = j.rows.stride = j.columns.dilation = j.columns.stride = 1
     j.rows.phase = j.columns.phase = 0
     j.channel_block = 1
@@ -105,7 +105,7 @@ cdef int check_laid(SparseJob *j) except -1:
         raise ValueError("hw_segment must be whole rows")
     if f.slab_rows < least(f.hw_segment // most(g.ow, 1), g.oh) + seen[0] // g.stride_h:
         raise ValueError("fewer rows are laid than what is seen")
-    # No product of what is beyond steps overflows.
+    # Divided, not multiplied: products of the sizes might overflow.
     largest = f.laid_plane // f.slab_rows // f.laid_row // f.row_phases // f.column_phases
     if f.laid_plane % j.nest.lanes or largest < 1:
         raise ValueError("laid planes are smaller than what goes into them")
@@ -121,7 +121,7 @@ cdef int check_laid(SparseJob *j) except -1:
 
 
 cdef int check_scratch(const SparseJob *j, int64_t tasks, int64_t thread_scratch) except -1:
-    """Refuse scratch in which what goes into it overlaps or does not fit."""
+    """Refuse scratch whose parts overlap or are too small for their contents."""
     cdef const SparseFields *f = &j.plan
     cdef int64_t e = j.nest.shape.size.operand, s = j.nest.shape.size.sum
     cdef int64_t rows = 0, panel = 0, runs = 0, tile = 0, plane = 0, slab = 0, entries, spanned
@@ -135,7 +135,7 @@ cdef int check_scratch(const SparseJob *j, int64_t tasks, int64_t thread_scratch
             raise ValueError("rows of the scratch are shorter than what goes into them")
         rows = f.width * j.at.packed_row
     if f.laid:
-        # A tile reads on behind the last row of the last plane.
+        # A tile reads past the last row of the last plane.
         panel = (j.nest.shape.ic * f.laid_plane + f.width) * e
     elif transposes or f.packed and not f.x_in_rows:
         panel = f.k_block * f.width
@@ -172,7 +172,7 @@ cdef int check_scratch(const SparseJob *j, int64_t tasks, int64_t thread_scratch
 
 
 cdef int check_plan(SparseJob *j, int64_t tasks, int64_t thread_scratch) except -1:
-    """Refuse a plan that the loops could not carry out inside its memory; count what it has."""
+    """Count a plan's panels and blocks; refuse it if the loops would leave its memory."""
     cdef const SparseFields *f = &j.plan
     cdef int64_t whole, rest
     check_arrays(j)
@@ -191,7 +191,7 @@ cdef int check_plan(SparseJob *j, int64_t tasks, int64_t thread_scratch) except 
 
 
 cdef int64_t weight_places(SparseJob *j) except -1:
-    """Say where steps and values of packed weights begin; gives the bytes of all."""
+    """Store where steps and values of packed weights begin; return the size of packed weights."""
     cdef int64_t entries = table_entries(j) + 1
     j.steps_at = depth(entries * <int64_t> sizeof(pplconv_panel), LINE)
     j.values_at = j.steps_at + depth(j.room.terms * 4, LINE)

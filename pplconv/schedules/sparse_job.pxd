@@ -1,5 +1,5 @@
 # cython: cdivision=True
-"""What the loops over sparse weights know of a plan, of a task and of packed terms."""
+"""Plans of sparse weights and their packed terms as C structs."""
 
 from libc.stdint cimport int32_t, int64_t
 
@@ -10,7 +10,7 @@ from pplconv.schedules.nest_job cimport NestJob
 
 cdef enum:
     LINE = 64  # bytes
-    # What a panel costs besides its terms, in values: parts of a team are of equal weight.
+    # The cost of a panel besides its terms, in values; panels are divided into parts of equal cost.
     PANEL_WEIGHT = 64
 
 
@@ -19,11 +19,11 @@ cdef struct SparseFields:
     # them by name. Pixels are counted as in the GEMM nest.
     int64_t images, pixels
     bint x_in_rows, in_blocks, by_pixels, packed
-    # Whether the rows of planes that a task sees are laid into the scratch, with zeros around them,
-    # and taps read where they lie. Tiles of pixels then run on over what is between rows of
-    # outputs, and sums are stored row by row.
+    # Whether the rows of planes that a task sees are copied ("laid") into the scratch, with zeros
+    # around them, where taps read them in place. Tiles of pixels then include the elements between
+    # rows of outputs, and sums are stored row by row.
     bint laid
-    # Whether terms fetch pixels of the next tile: planes that are read where they lie.
+    # Whether terms prefetch pixels of the next tile, for planes that are read in place.
     bint fetches
     # Output channels of a block of the weights and of a panel; terms multiplied together; pixels of
     # a tile.
@@ -34,8 +34,8 @@ cdef struct SparseFields:
     int64_t chunk
     # Layout of the scratch.
     int64_t slab_rows, slab_channels
-    # Elements of a laid row, and of all that is laid of a channel; at strides, rows and columns of
-    # each phase lie in a part of their own, so that taps find neighbours side by side.
+    # Elements of a laid row, and of a laid channel plane. With strides, each phase of rows and
+    # columns has a part of its own, so that the pixels of a tap are neighbours.
     int64_t laid_row, laid_plane, row_phases, column_phases
 
 
@@ -45,15 +45,15 @@ cdef struct SparseRoom:
 
 
 cdef struct SparseOffsets:
-    # Bytes of a row of gathered pixels, and places in the scratch.
+    # Bytes of a row of gathered pixels, and offsets in the scratch.
     int64_t packed_row
     int64_t panel_offset, runs_offset, tile_offset, plane_offset, slab_offset
 
 
 cdef struct TapPlaces:
-    # Rows, or columns, of taps. Tap i reads the input at h = i * dilation. Of each `stride` rows
-    # every first lies with the next first, `step` places on, and every second `phase` places behind
-    # the first.
+    # Places of the rows, or columns, of taps. Tap i reads the input at h = i * dilation, its place
+    # is h // stride * step + h % stride * phase: rows of one phase are `step` places apart, and
+    # phases are `phase` places apart.
     int64_t dilation, stride, step, phase
 
 
@@ -62,19 +62,18 @@ cdef struct SparseJob:
     SparseFields plan
     SparseOffsets at
     SparseRoom room
-    # Panels of a group that are whole blocks, and all; blocks of K, and segments of pixels.
+    # Panels of whole blocks, and all panels of a group; blocks of K, and segments of pixels.
     int64_t whole_panels, panels, k_blocks, hw_segments
-    # Places in the input from one channel to the next, as steps count them, and how those of taps
-    # are found.
+    # Places in the input from one channel to the next, as steps count them; places of taps.
     int64_t channel_step
     TapPlaces rows, columns
-    # Output channels that are neighbours in the packed order of K: 1, or all input channels.
+    # Input channels that are neighbours in the packed order of K: 1, or all.
     int64_t channel_block
     # Bytes before the steps, and before the values.
     int64_t steps_at, values_at
     # Kernels for the panels, and for those of a single channel.
     SparseFamily family, single
-    # `store_sums` stores rows as they are: laid ones, and sums.
+    # `store_sums` copies rows without converting them: laid rows, and sums.
     pplconv_kernel pack_sparse, store_sums, copy_strided
 
 
@@ -88,7 +87,7 @@ cdef inline int64_t table_index(const SparseJob *j, int64_t group, int64_t k_blo
 
 
 cdef inline int64_t table_entries(const SparseJob *j) noexcept nogil:
-    # Without the one at the end, which ends the last panel.
+    # Entries of the table, without the extra one that ends the last panel.
     return j.nest.shape.groups * j.k_blocks * j.panels
 
 
@@ -113,7 +112,7 @@ cdef inline int64_t panel_width(const SparseJob *j, int64_t panel) noexcept nogi
 
 cdef inline int64_t weight_before(const SparseJob *j, const pplconv_panel *table, int64_t group,
                                   int64_t panel) noexcept nogil:
-    # What the panels of a group before `panel` weigh.
+    # The cost of the panels of a group before `panel`, in values.
     cdef int64_t block, first, weight = panel * PANEL_WEIGHT
     for block in range(j.k_blocks):
         first = table_index(j, group, block, 0)
@@ -123,7 +122,7 @@ cdef inline int64_t weight_before(const SparseJob *j, const pplconv_panel *table
 
 cdef inline int64_t border(const SparseJob *j, const pplconv_panel *table, int64_t group,
                            int64_t part) noexcept nogil:
-    # The panel that a part begins with: parts weigh the same, as near as panels allow.
+    # The panel that a part begins with. Parts cost the same, as nearly as whole panels allow.
     cdef int64_t low = 0, high = j.panels, middle, wanted
     if part == 0 or part == j.plan.parts:
         return 0 if part == 0 else j.panels

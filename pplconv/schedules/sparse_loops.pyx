@@ -1,22 +1,22 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Convolution and products with sparse weights.
 
-Weights of a panel of output channels are a list of terms: for each k that is not pruned how far it
-lies behind the one before, and the weights of the panel's channels there. A term multiplies one row
-of pixels, those of its k; so pixels of a task lie as in tiled im2col, one row for each k, or are
-read from channel planes as they lie. Where channels of a pixel are neighbours, vectors may run over
-the panel's channels instead, and pixels stay as they are.
+Weights of a panel of output channels are a list of terms. A term is a k that is not pruned: its
+distance from the k of the term before, and the weights of the panel's channels there. A term
+multiplies the row of pixels of its k. So pixels of a task are packed as in tiled im2col, one row
+for each k, or are read in place from channel planes. If channels of a pixel are neighbours, vectors
+may run over the panel's channels instead, and pixels are read in place.
 
-Kernels of more than one tap may read planes that are laid into the scratch once, with their
-padding (``sparse_pixels.pxd``).
+Kernels of more than one tap may read planes that are copied ("laid") into the scratch once, with
+their padding (``sparse_pixels.pxd``).
 
-The tile of pixels is the outer loop, and stays in L1 or L2, while the terms of all panels pass by:
-they are few bytes for many FMAs. A task is a segment of pixels and a part of the panels; parts are
-of equal weight, counted by terms, so that a team is evenly loaded whatever was pruned. No sum is
-divided, and its order is that of the terms: any team gives the same bits.
+The outer loop runs over tiles of pixels. A tile stays in L1 or L2 while the terms of all panels are
+read: they are few bytes for many FMAs. A task is a segment of pixels and a part of the panels.
+Parts cost the same, counted by values, so that a team is evenly loaded whatever was pruned. No sum
+is divided, and its order is that of the terms: any team gives the same bits.
 
-The blocks of 1xN along output channels, and that any size of kernel may be sparse, are those of
-MNN's sparse convolution.
+The blocks of 1xN along output channels, and sparse kernels of any size, follow MNN's sparse
+convolution.
 """
 
 from libc.stdint cimport int32_t, int64_t
@@ -70,7 +70,7 @@ from pplconv.schedules.sparse_checks cimport check_plan, weight_places
 from pplconv.schedules.sparse_pixels cimport lay_rows, Pixels, panel_of, rows_of
 
 
-# Sums that wait in the scratch, a row of pixels for each channel, stored into the output.
+# Store sums from the scratch, a row of pixels for each channel, into the output.
 
 
 cdef struct Sums:
@@ -108,7 +108,7 @@ cdef inline void store_rows(const SparseJob *j, const Tensors *t, const Tile *ti
                             const Sums *sums, char *scratch) noexcept nogil:
     """Store sums as rows of channels.
 
-    In blocked arrays each block has the part of them that belongs to it.
+    In blocked arrays, channels are stored block by block.
     """
     cdef pplconv_store_transposed_args s
     cdef int64_t row = j.plan.width * j.nest.shape.size.sum, channel = sums.channel, left, offset
@@ -145,7 +145,7 @@ cdef inline void store_rows(const SparseJob *j, const Tensors *t, const Tile *ti
 
 cdef inline void store_sums(const SparseJob *j, const Tensors *t, const Tile *tile, Sums *sums,
                             char *scratch) noexcept nogil:
-    """Store sums of pixels that follow one another in the output."""
+    """Store sums of neighbouring pixels, as planes or as rows."""
     if j.plan.x_in_rows:
         store_rows(j, t, tile, sums, scratch)
     else:
@@ -154,9 +154,9 @@ cdef inline void store_sums(const SparseJob *j, const Tensors *t, const Tile *ti
 
 cdef inline void store_laid(const SparseJob *j, const Tensors *t, const Tile *tile, char *at,
                             int64_t channel, int64_t end, char *scratch) noexcept nogil:
-    """Store what a tile has of each row of outputs, of some channels.
+    """Store a tile's part of each row of outputs, for some channels.
 
-    The tile's pixels count laid pixels from row `tile.first_row` of the outputs on.
+    The tile's pixels are laid pixels, counted from row `tile.first_row` of the outputs on.
     """
     cdef int64_t row = tile.pixel // j.plan.laid_row, last = tile.pixel + tile.pixels
     cdef int64_t begin, ow = j.nest.shape.geometry.ow
@@ -174,9 +174,9 @@ cdef inline void store_laid(const SparseJob *j, const Tensors *t, const Tile *ti
 
 # How sparse weights are packed: counted, placed, and filled in.
 #
-# Packed weights are a table of panels, the steps of all terms, and their values. Each panel has its
-# place in the table, for each group and block of K; so panels are counted first, all at once, and
-# filled in when it is known where each begins.
+# Packed weights are a table of panels, the steps of all terms, and their values. The table has an
+# entry for each panel of each group and block of K. So the terms of all panels are counted first,
+# and filled in when it is known where each panel begins.
 
 
 cdef inline void describe_panel(const SparseJob *j, const char *weights, int64_t group,
@@ -224,7 +224,7 @@ cdef inline void count_range(const void *job, const char *weights, char *packed,
 
 cdef inline void place_panels(const void *job, const char *weights, char *packed, int64_t index,
                               int64_t pieces) noexcept nogil:
-    """Turn what was counted into where each panel begins."""
+    """Turn the counts into offsets: where the terms and values of each panel begin."""
     cdef const SparseJob *j = <const SparseJob *> job
     cdef pplconv_panel *table = <pplconv_panel *> packed
     cdef pplconv_panel sum, own
@@ -239,7 +239,7 @@ cdef inline void place_panels(const void *job, const char *weights, char *packed
 
 
 cdef inline bint has_room(const SparseJob *j, const char *packed) noexcept nogil:
-    """Whether all terms that were counted fit what the plan has for them."""
+    """Whether the counted terms and values fit the room that the plan has for them."""
     cdef const pplconv_panel *last = table_of(packed) + table_entries(j)
     return last.term <= j.room.terms and last.value <= j.room.values
 
@@ -272,7 +272,7 @@ cdef inline int64_t last_place(const TapPlaces *taps, int64_t count) noexcept no
 
 
 cdef inline int64_t places_of(const SparseJob *j, int64_t k) noexcept nogil:
-    """How many places of the input the terms of a block of `k` may have."""
+    """Number of places in the input that terms of a block of `k` may reach."""
     g = &j.nest.shape.geometry
     if k == 0:
         return 0
@@ -283,7 +283,7 @@ cdef inline int64_t places_of(const SparseJob *j, int64_t k) noexcept nogil:
 
 
 cdef inline bint is_sound(const SparseJob *j, const char *packed) noexcept nogil:
-    """Whether terms from elsewhere lead the loops nowhere but to weights and pixels."""
+    """Whether packed weights from elsewhere keep the loops inside the weights and pixels."""
     cdef const pplconv_panel *table = table_of(packed)
     cdef const int32_t *steps = <const int32_t *> (packed + j.steps_at)
     cdef int64_t at, term, k, left, count, entries = table_entries(j)
@@ -306,7 +306,7 @@ cdef inline bint is_sound(const SparseJob *j, const char *packed) noexcept nogil
 
 
 cdef inline int64_t run_of(const SparseJob *j, int64_t panel, int64_t end) noexcept nogil:
-    """Panels from `panel` on that one call takes: of one width, and no more than a chunk."""
+    """How many panels from `panel` on one call takes: panels of one width, at most a chunk."""
     cdef int64_t largest = j.plan.chunk // panel_width(j, panel)
     if panel < j.whole_panels:
         end = least(end, j.whole_panels)
@@ -338,7 +338,7 @@ cdef void panels_by_pixels(const SparseJob *j, const Tensors *t, const Tile *til
     if tile.last:
         a.flags |= epilogue_flags(&j.nest.shape, t, PPLCONV_BIAS_ROW)
         if waits and a.flags & PPLCONV_RESIDUAL:
-            # Both follow when sums become rows.
+            # Residual and clip are applied when the sums are stored.
             a.flags &= ~(PPLCONV_RESIDUAL | PPLCONV_CLIP)
     while panel < panels.end:
         channel, width = panel_channel(j, panel), panel_width(j, panel)
@@ -354,7 +354,7 @@ cdef void panels_by_pixels(const SparseJob *j, const Tensors *t, const Tile *til
         if waits:
             a.c = scratch + j.at.tile_offset
         if j.k_blocks > 1 and waits:
-            # All panels wait for the next block of K.
+            # The sums of all panels stay in the scratch between blocks of K.
             a.c = <char *> a.c + (channel - waiting) * a.c_rs
         if panel < j.whole_panels:
             j.family.tile[vectors](&a)
@@ -400,7 +400,7 @@ cdef void panels_by_channels(const SparseJob *j, const Tensors *t, const Tile *t
         a.n = least(width, left)
         a.panels = 1
         if left >= width:
-            # Neighbours in memory, all of whose channels there are.
+            # Take several whole panels at once if they are neighbours in the output.
             a.panels = least(least(panels.end - panel, j.plan.chunk // width), left // width)
             if j.plan.in_blocks:
                 a.panels = least(a.panels,
@@ -465,7 +465,7 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
                   t.y + tile.image * j.nest.shape.y.image + tile.pixel * j.nest.shape.y.pixel, 1,
                   end - tile.pixel)
     if j.plan.laid:
-        # From here on pixels are laid ones, counted from the first row of the segment.
+        # From here on pixels are laid pixels, counted from the first row of the segment.
         tile.first_row = tile.pixel // j.nest.shape.geometry.ow
         end = end // j.nest.shape.geometry.ow - tile.first_row
         lay_rows(j, t, &tile, scratch)
@@ -511,7 +511,7 @@ cdef class SparseSchedule(Schedule):
         j.pack_sparse = find("pack_sparse", mover_of(numerics.weights), isa)
         j.nest.pack_rows = find("pack_rows", dtype, isa)
         j.nest.pack_weights = find("pack_weights", dtype, isa)
-        # Sums of integers are moved as floats are: nothing is computed with them on the way.
+        # Kernels of float32 move integer sums: nothing is computed with them on the way.
         j.nest.store_transposed = find(
             "store_transposed", "f32" if numerics.exact else numerics.accumulator, isa)
         if numerics.narrow:
@@ -538,7 +538,7 @@ cdef class SparseSchedule(Schedule):
 
     cdef int pack_part(self, const char *weights, char *packed, int team, int part,
                        int parts) except -1:
-        """Pack some of the output channels; all are counted with the first ones."""
+        """Pack some of the output channels; the first part counts the terms of all of them."""
         Schedule.pack_part(self, weights, packed, team, part, parts)
         return self.check_room(packed)
 

@@ -1,5 +1,5 @@
 # cython: cdivision=True
-"""The pixels of a tile as the kernels for terms want them: one row for each k, or as they lie."""
+"""The pixels of a tile for the kernels of sparse weights: one row for each k, or in place."""
 
 from libc.stdint cimport int64_t
 
@@ -17,15 +17,15 @@ from pplconv.schedules.nest_job cimport Tile, input_at, gather_block, pack_block
 from pplconv.schedules.sparse_job cimport SparseJob
 
 
-# Planes laid into the scratch with zeros around them, which taps read where they lie.
+# Planes copied ("laid") into the scratch with zeros around them, where taps read them in place.
 #
-# A tap reads the pixels of a row as they lie, some places further on. So nothing is copied for each
-# tap, and vectors run on from row to row: where a row of outputs has ended, the few sums up to the
-# next one mean nothing, and are left out when sums are stored.
+# A tap reads a row of pixels at an offset of its own. So nothing is copied for each tap, and
+# vectors run on from row to row: between two rows of outputs there are a few meaningless sums,
+# which are left out when sums are stored.
 #
-# At strides a tap reads every second row and column, say. Those are laid side by side: each phase,
-# the rows and columns that lie whole strides apart, is a part of its own. Where channels of a pixel
-# are neighbours in memory, rows of the image are transposed on their way.
+# At stride 2 a tap reads every second row and column. Those are laid side by side: each phase, that
+# is all rows and columns whole strides apart, is a part of its own. If channels of a pixel are
+# neighbours in memory, rows of the image are transposed on their way.
 
 
 cdef extern from "pplconv_schedules.h" nogil:
@@ -42,8 +42,7 @@ cdef struct Inside:
 
 cdef inline Inside inside(int64_t count, int64_t first, int64_t stride,
                           int64_t size) noexcept nogil:
-    """Of `count` rows that lie `stride` apart from row `first` on, which may lie before the image
-    of `size` rows.
+    """Which of `count` rows, `stride` apart from `first` on, are in an image of `size` rows.
     """
     cdef Inside i
     i.begin = least(ceil_div(most(-first, 0), stride), count)
@@ -76,7 +75,7 @@ cdef inline void copy_rows(const SparseJob *j, const char *src, int64_t src_rs, 
 cdef inline void copy_apart(const SparseJob *j, const char *src, int64_t src_rs, int64_t src_cs,
                             char *dst, int64_t dst_rs, int64_t rows, int64_t columns,
                             char *slab) noexcept nogil:
-    """Do the same with elements that are no neighbours in the input."""
+    """Copy rows as `copy_rows` does, of elements that are not neighbours in the input."""
     cdef pplconv_copy_strided_args a
     cdef int64_t size = j.nest.shape.size.source
     a.src, a.src_rs, a.src_cs = src, src_rs, src_cs
@@ -94,7 +93,7 @@ cdef inline void copy_apart(const SparseJob *j, const char *src, int64_t src_rs,
 
 cdef inline void lay_border(const SparseJob *j, char *dst, Inside rows, Inside columns,
                             int64_t zero) noexcept nogil:
-    """Lay what is around the image in one part of a laid plane, which counts as `zero`."""
+    """Fill the border around the image in one part of a laid plane with `zero`."""
     cdef pplconv_zero_lanes_args z
     cdef int64_t e = j.nest.shape.size.operand, row = j.plan.laid_row * e, at
     cdef int64_t between = j.plan.laid_row - (columns.end - columns.begin)
@@ -105,7 +104,7 @@ cdef inline void lay_border(const SparseJob *j, char *dst, Inside rows, Inside c
     fill(dst + rows.end * row, (j.plan.slab_rows - rows.end) * j.plan.laid_row, e, zero)
     if between == 0:
         return
-    # What is behind a row and before the next one lies side by side.
+    # The border after a row and the border before the next one are contiguous.
     fill(dst + rows.begin * row, columns.begin, e, zero)
     z.dst = dst + rows.begin * row + columns.end * e
     z.dst_ps, z.lanes = row, between
@@ -176,7 +175,7 @@ cdef inline void lay_part(const SparseJob *j, const Tensors *t, const Tile *tile
 
 cdef inline void lay_rows(const SparseJob *j, const Tensors *t, const Tile *tile,
                           char *scratch) noexcept nogil:
-    """Lay what rows of outputs see, from the tile's first one on."""
+    """Lay the input rows that rows of outputs see, from row `tile.first_row` on."""
     g = &j.nest.shape.geometry
     cdef int64_t part = j.plan.slab_rows * j.plan.laid_row * j.nest.shape.size.operand, h, w
     cdef char *dst = scratch + j.at.panel_offset
@@ -200,7 +199,7 @@ cdef struct Pixels:
 
 cdef inline Pixels rows_of(const SparseJob *j, const Tensors *t, const Tile *tile,
                            char *scratch) noexcept nogil:
-    """The pixels with their channels side by side: gathered, or as they lie."""
+    """The pixels with neighbouring channels: gathered, or in place."""
     cdef Pixels x
     x.k = j.nest.shape.size.operand
     x.padded = False
@@ -226,7 +225,7 @@ cdef inline Pixels panel_of(const SparseJob *j, const Tensors *t, Tile *tile,
         x.k = x.pixel
         x.at += (tile.k_begin // j.nest.shape.taps * j.plan.laid_plane + tile.pixel) * x.pixel
     elif j.plan.x_in_rows:
-        # What packs weights of output channels by k turns rows of pixels in the same way.
+        # The kernel that packs weights (output channels by k) transposes rows of pixels as well.
         rows = rows_of(j, t, tile, scratch)
         p.src, p.src_os, p.src_ks = rows.at, rows.pixel, rows.k
         p.dst = scratch + j.at.panel_offset
@@ -235,7 +234,7 @@ cdef inline Pixels panel_of(const SparseJob *j, const Tensors *t, Tile *tile,
         p.panel_width, p.kr, p.channel_block = j.plan.width, 1, 1
         j.nest.pack_weights(&p)
     elif j.plan.packed and j.nest.shape.exact:
-        # Of bytes, pixels of a 1x1 kernel alone are packed: as they are, in another type.
+        # Planes of bytes are packed only for 1x1 kernels: copied to the kernels' type.
         copy_rows(j, input_at(&j.nest, t, tile) + tile.k_begin * j.nest.shape.x.block
                   + tile.pixel * j.nest.shape.size.source, j.nest.shape.x.block,
                   scratch + j.at.panel_offset, x.k, tile.k_end - tile.k_begin, tile.pixels)

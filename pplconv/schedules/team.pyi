@@ -1,4 +1,4 @@
-"""Types of what Python sees of the teams' account."""
+"""Types of the Python part of the count of threads."""
 
 from types import TracebackType
 

@@ -59,7 +59,7 @@ cdef bint spread = False
 
 
 cdef int spread_once() except -1:
-    """Give workers of all leaders CPUs, before the first starts, where OpenMP binds threads."""
+    """If OpenMP binds threads, say which CPUs workers may use, before the first worker starts."""
     global spread
     if not spread:
         for cpu in team_cpus():
@@ -77,7 +77,7 @@ cdef int take_team(int wanted, int most) except -1:
     if team > 1:
         try:
             spread_once()
-        except BaseException:  # an interrupt: threads that are counted in would stay so
+        except BaseException:  # an interrupt must not leave the threads counted in
             pplconv_team_leave(team)
             raise
     return team
@@ -95,7 +95,7 @@ def largest_team(int wanted):
     Parameters
     ----------
     wanted : int
-        What its plan has.
+        Threads of its plan.
 
     Returns
     -------

@@ -22,7 +22,7 @@ cdef extern from "pplconv_phases.h" nogil:
 # set it.
 cdef const Hooks *flushed() noexcept nogil
 
-# Have workers that start from now on run on a CPU as well, and not where their leader does.
+# Let workers that start from now on run on this CPU too, instead of inheriting their leader's CPUs.
 cdef void spread_workers_to(int cpu) noexcept nogil
 
 cdef void run_team(const Phase *phases, int count, int64_t rounds, const Hooks *hooks,

@@ -1,9 +1,9 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The one loop of a team: phases of tasks, each phase complete before the next begins. No GIL.
 
-Everything that pplconv does in parallel is a list of phases. How threads share them and wait for
-each other stands in ``pplconv_crew.h``; here is what a team has from the package: places under a
-pin, and hooks.
+Everything that pplconv does in parallel is a list of phases. ``pplconv_crew.h`` has how threads
+share them and wait for each other. This module adds the package's part: places under a pin, and
+hooks.
 """
 
 from libc.stdint cimport int64_t, uint64_t

@@ -1,4 +1,4 @@
-"""The loops of pooling and resampling compiled: see ``windows.pyx``."""
+"""The loops of pooling and resampling compiled: see ``window_loops.pyx``."""
 
 from libc.stdint cimport int64_t
 
@@ -35,7 +35,8 @@ cdef struct ResampleJob:
     pplconv_kernel kernel
     Images x, y
     int64_t channels, oh, ow, row_segment, row_segments, taps_y, taps_x, element
-    # Of each output row the input rows and their weights; of each output column the same in bytes.
+    # For each output row, its input rows and their weights; for each output column, its input
+    # columns as offsets in bytes, and their weights.
     const int64_t *rows
     const char *weights_y
     const int64_t *offsets

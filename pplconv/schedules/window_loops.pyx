@@ -22,7 +22,7 @@ from pplconv.memory.dtypes import DTYPES
 from pplconv.schedules.work import check_numbers, extent_of
 
 cdef enum:
-    # Rows that go into an output of a resampling.
+    # Most input rows of an output of a resampling.
     MOST_TAPS = 64
     # Of a scale, which kernels take with all their bits.
     SCALE_BYTES = 8
@@ -52,14 +52,14 @@ cdef void run_pool(const void *job, const Tensors *t, int64_t task, char *scratc
             a.dst = y + across.begin * j.y.pixel
             a.pixels = across.end - across.begin
             a.rows, a.columns = down.high - down.low, across.high - across.low
-            # One over each number of taps, by that number.
+            # Array 2 has the reciprocal of each number of taps.
             a.scale = t.arrays[2] + down.count * across.count * SCALE_BYTES
             j.kernel(&a)
 
 
 cdef int read_sights(object given, Sight *sights, int64_t outputs, int64_t inputs, int64_t stride,
                      int64_t dilation, int64_t pad) except -1:
-    """Take over what outputs see; every output once, and no tap beyond the image."""
+    """Copy the ranges of outputs; refuse gaps between them, and taps outside the image."""
     cdef int64_t at = 0, first
     cdef Sight *s
     for i, (begin, end, low, high, count) in enumerate(given):
@@ -100,10 +100,10 @@ cdef class Pool(Work):
     ----------
     fields : dict
         ``dtype``; ``kind``, of ``PPLCONV_POOL_*``; ``batch``, ``channels``, ``ih``, ``iw``, ``oh``,
-        ``ow``; ``stride``, ``dilation``, ``pads`` (top, left); ``x`` and ``y``, strides in bytes
-        of image, row and pixel; ``rows`` and ``columns``, tuples (begin, end, low, high, count) of
-        outputs that see the same taps, one for each output row; ``row_segment``. Array 2 has eight
-        bytes for each number of taps that counts, from none on.
+        ``ow``; ``stride``, ``dilation``, ``pads`` (top, left); ``x`` and ``y``, strides in bytes of
+        image, row and pixel; ``rows`` and ``columns``, tuples (begin, end, low, high, count) of
+        outputs that see the same taps, one for each output row; ``row_segment``. Array 2 has a
+        scale of eight bytes for each number of taps, from 0 on.
     isa : str
         Which kernel to call.
 
@@ -209,7 +209,7 @@ cdef class Resample(Work):
         check_numbers(fields, frozenset())
         dtype = DTYPES[fields["dtype"]]
         weight = np.dtype(np.float32) if dtype.itemsize <= 2 else dtype
-        # Copies, which nobody changes after they were looked at.
+        # Copies, so that nobody can change them after these checks.
         down, across = [np.array(fields[n], np.int64, order="C") for n in ("rows", "columns")]
         weights = [np.array(fields[n], weight, order="C") for n in ("weights_y", "weights_x")]
         if (down.ndim != 2 or across.ndim != 2 or down.shape != weights[0].shape

@@ -1,4 +1,4 @@
-"""Winograd's loops compiled: see ``winograd.pyx``."""
+"""Winograd's loops compiled: see ``winograd_loops.pyx``."""
 
 from libc.stdint cimport int64_t
 
@@ -7,7 +7,7 @@ from pplconv.schedules.base cimport Schedule, Shape, least
 from pplconv.schedules.panel_offsets cimport Panels
 
 
-# What Winograd's loops know of a plan.
+# A plan of Winograd's loops as C structs.
 
 
 cdef struct WinogradFields:
@@ -30,13 +30,13 @@ cdef struct WinogradFields:
 
 
 cdef struct WinogradOffsets:
-    # The same for its places in the scratch, which are whole elements: V[position][tile][ic] and
-    # M[position][tile][oc], in the team's scratch if staged; and in that of a thread a slab of
-    # pixels with some channels each, where the user's channels are not neighbours, and of sums
-    # that are converted.
+    # Likewise its offsets in the scratch, which are whole elements: V[position][tile][ic] and
+    # M[position][tile][oc], in the team's scratch if staged. A thread's scratch has a slab of
+    # pixels with some channels each, if the user's channels are not neighbours, or for sums that
+    # are converted.
     int64_t v_position, m_position, m_offset, slab_offset
-    # For arrays that are converted: planes of the slab's channels, on their way into or out of it.
-    # In every layout pixels then pass through the slab, but bytes, which transforms read.
+    # For converted arrays: planes of the slab's channels, on their way into or out of the slab. In
+    # every layout pixels then pass through the slab, except bytes, which transforms read.
     int64_t stage_offset
 
 
@@ -49,7 +49,8 @@ cdef struct WinogradJob:
     int64_t tiles_w, tiles_image, tiles
     int64_t vectors, lanes
     int64_t oc_segments
-    # Whether the input is converted before it is transformed; bytes of an element that is.
+    # Whether the input is converted before it is transformed; bytes of an element that transforms
+    # read.
     bint converts_in
     int64_t pixel
     # Of a block of tiles, where staged: parts of its tiles, and of their channels in V and M.
@@ -66,8 +67,8 @@ cdef struct Piece:
 
 
 cdef struct Place:
-    # Where a task has its numbers: V and M of the tiles from `tile` on, each from the first channel
-    # that the task has, and the slab with its planes.
+    # Memory of a task: V and M of the tiles from `tile` on, each from the task's first channel on,
+    # and the slab with its planes.
     char *v
     char *m
     char *slab

@@ -2,26 +2,26 @@
 """Winograd's minimal filtering F(n x n, r x r): pre-processing, products, post-processing.
 
 The loops of the OpenPPL Arm Server slides: a block of tiles is transformed (pre), multiplied
-position by position with the transformed weights (gemm), and transformed back on the last segment
-of input channels (post); the same store does the epilogue. A block's V and M stay
-in L2; the transform of the whole image never exists.
+position by position with the transformed weights (gemm), and transformed back after the last
+segment of input channels (post), together with the epilogue. A block's V and M stay in L2; the
+transform of the whole image never exists.
 
-Where L2 holds too few tiles, the weights would pass by for every few of them. So there are stages,
-too: V and M of many tiles lie in scratch that the team shares, in L3 or memory, and each step is a
-phase of its own, in which the threads share the tiles (pre, post) or the positions and output
-channels (gemm), so that each weight is read once. The sums are the same.
+If L2 holds few tiles, all weights would be read again for every few tiles. So a plan may be staged:
+V and M of many tiles are in scratch that the team shares, in L3 or memory, and each step is a phase
+of its own. In a phase the threads share the tiles (pre, post) or the positions and output channels
+(gemm), so that each weight is read once a round. The sums are the same.
 
-Everything runs in vectors of channels. Where the user's channels are neighbours (NHWC, a block
-of NCHWc) the transforms read and write the user's arrays; in NCHW a slab of pixels with one
-vector of channels each, small enough for L1, lies in between.
+Everything runs in vectors of channels. Where the user's channels are neighbours (NHWC, a block of
+NCHWc) the transforms read and write the user's arrays; in NCHW pixels pass through a slab, small
+enough for L1, with one vector of channels each.
 
 The transforms spread an infinity or NaN of the input over a tile, and finite numbers may overflow
-in them. So post watches its sums, and computes those that are not finite again as direct sums. No
-block, segment or team decides which ones: the sums do not depend on these.
+in them. So post checks its sums, and recomputes those that are not finite as direct sums. Blocks,
+segments and team do not change which ones, as the sums do not depend on them.
 
-Bytes are exact: V are words, products add up pairs of them in int32, and post leaves sums in the
-slab, where they are scaled. The planner has made sure that no sum needs more than 30 bits, as it is
-M that has two more.
+Bytes are exact: V has 16-bit words, products add up pairs of them in int32, and post leaves sums in
+the slab, from where they are requantized. The planner has made sure that no sum needs more than 30
+bits, as M needs two more than the sum.
 """
 
 from libc.stdint cimport int64_t
@@ -75,7 +75,7 @@ from pplconv.schedules.panel_offsets cimport (
 
 cdef inline void stage_planes(const WinogradJob *j, pplconv_pack_channels_args *c,
                               char *stage) noexcept nogil:
-    # Convert planes of halves, so that they can be packed.
+    # Convert planes of float16, so that they can be packed.
     cdef int64_t channel, row_bytes = c.columns * j.shape.size.operand
     for channel in range(c.channels):
         convert_in(&j.shape, <const char *> c.src + channel * c.src_cs, c.src_rs,
@@ -101,7 +101,7 @@ cdef inline void convert_pixels(const WinogradJob *j, pplconv_winograd_input_arg
 cdef inline void pre(const WinogradJob *j, const Tensors *t, int64_t group, int64_t tile_begin,
                      int64_t tile_end, int64_t ic_begin, int64_t ic_end,
                      const Place *at) noexcept nogil:
-    # V of a block of tiles and a segment of input channels.
+    # Compute V of a block of tiles and a segment of input channels.
     cdef pplconv_winograd_input_args a
     cdef pplconv_pack_channels_args c
     cdef int64_t e = j.shape.size.operand, tile = tile_begin, channel, count, top, left
@@ -163,7 +163,7 @@ cdef inline void pre(const WinogradJob *j, const Tensors *t, int64_t group, int6
         tile += p.tiles
 
 
-# The last step of Winograd's loops: tiles are transformed back, and spoiled sums repaired.
+# The inverse transform of Winograd's loops, and direct sums in place of spoiled ones.
 
 
 cdef inline void sum_directly(const WinogradJob *j, const Tensors *t, int64_t group,
@@ -220,8 +220,8 @@ cdef inline void finish_tiles(const WinogradJob *j, const Tensors *t, int64_t gr
     j.output(a)
     if not spoiled:
         return
-    # This is rare, so it goes tile by tile, from M once more and into M: a tile is read whole
-    # before its first sum is stored.
+    # This is rare, so it goes tile by tile. The transform is repeated from M into M itself, as a
+    # tile is read completely before its first sum is stored.
     tile = a[0]
     tile.dst_rs = j.plan.n * j.at.m_position
     tile.dst_ps = j.at.m_position
@@ -273,7 +273,7 @@ cdef inline void store_slab(const WinogradJob *j, const Tensors *t, int64_t grou
 cdef inline void post(const WinogradJob *j, const Tensors *t, int64_t group, int64_t tile_begin,
                       int64_t tile_end, int64_t oc_begin, int64_t oc_end,
                       const Place *at) noexcept nogil:
-    # The outputs of a block of tiles and of output channels, epilogue included.
+    # Compute the outputs of a block of tiles and of output channels, epilogue included.
     cdef pplconv_winograd_output_args a
     cdef int64_t e = j.shape.size.sum, tile = tile_begin, channel, count, offset, image, row
     cdef int64_t width = j.shape.y.width
@@ -337,7 +337,7 @@ cdef inline void post(const WinogradJob *j, const Tensors *t, int64_t group, int
 
 
 cdef struct Round:
-    # A block of tiles of one group, and which of its tasks is meant.
+    # A block of tiles of one group, and the number of a task in it.
     int64_t group, tile_begin, tile_end, task
 
 
@@ -349,7 +349,7 @@ cdef struct Part:
 cdef void product(const WinogradJob *j, const Tensors *t, int64_t group, int64_t tiles,
                   int64_t first, int64_t end, int64_t ic_begin, int64_t ic_end, int64_t oc_begin,
                   int64_t oc_end, const Place *at) noexcept nogil:
-    """M of some positions, from `first` to `end`, and of a block of output channels."""
+    """Compute M of the positions from `first` to `end`, for a block of output channels."""
     cdef pplconv_gemm_args g
     cdef int64_t position, panel, piece, row, across
     cdef int64_t tall = ceil_div(tiles, j.plan.mr), wide = ceil_div(oc_end - oc_begin, j.plan.nr)
@@ -368,7 +368,7 @@ cdef void product(const WinogradJob *j, const Tensors *t, int64_t group, int64_t
         u = t.weights + group * group_bytes + position * j.panels.bytes + weights
         for panel in range(wide):
             g.b = u + panel * j.panels.panel_bytes
-            # The panel behind this one, of this position or of the next.
+            # Distance to the next panel, of this position or of the next one.
             across = j.panels.panel_bytes
             if panel == wide - 1:
                 across = j.panels.bytes - panel * j.panels.panel_bytes
@@ -386,7 +386,7 @@ cdef void product(const WinogradJob *j, const Tensors *t, int64_t group, int64_t
 
 
 cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
-    """A block of tiles and a segment of output channels, from start to finish."""
+    """Compute a block of tiles and a segment of output channels from start to finish."""
     cdef const WinogradJob *j = <const WinogradJob *> job
     cdef int64_t oc_index = task % j.oc_segments, rest = task // j.oc_segments
     cdef int64_t group = rest % j.shape.groups
@@ -410,7 +410,7 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
 
 
 cdef inline Round round_of(const WinogradJob *j, int64_t task, int64_t tasks) noexcept nogil:
-    """The block of tiles and the group of a task, of `tasks` in each round."""
+    """Find the block of tiles and the group of a task; each round has `tasks`."""
     cdef Round r
     cdef int64_t index = task // tasks
     r.task = task - index * tasks
@@ -422,7 +422,7 @@ cdef inline Round round_of(const WinogradJob *j, int64_t task, int64_t tasks) no
 
 cdef inline Part part_of(const WinogradJob *j, int64_t task, int64_t parts, int64_t part,
                          int64_t channels) noexcept nogil:
-    """What a transform's task has: `channels` are cut into `parts` of `part`, and so are tiles."""
+    """Find the tiles and channels of a transform's task; `parts` of `part` channels each."""
     cdef Part p
     cdef Round r = round_of(j, task, j.tile_parts * parts)
     p.group, p.first = r.group, r.tile_begin
@@ -434,7 +434,7 @@ cdef inline Part part_of(const WinogradJob *j, int64_t task, int64_t parts, int6
 
 
 cdef void run_pre(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
-    """V of some tiles and input channels of a round."""
+    """Compute V of some tiles and input channels of a round."""
     cdef const WinogradJob *j = <const WinogradJob *> job
     cdef Part p = part_of(j, task, j.ic_parts, j.plan.ic_part, j.shape.ic)
     cdef Place at = place_of(j, p.first, t.shared, scratch)
@@ -444,7 +444,7 @@ cdef void run_pre(const void *job, const Tensors *t, int64_t task, char *scratch
 
 cdef void run_product(const void *job, const Tensors *t, int64_t task,
                       char *scratch) noexcept nogil:
-    """M of a round, for one position and a segment of output channels."""
+    """Compute M of a round, for one position and a segment of output channels."""
     cdef const WinogradJob *j = <const WinogradJob *> job
     cdef Round r = round_of(j, task, j.positions * j.oc_segments)
     cdef Place at = place_of(j, r.tile_begin, t.shared, scratch)
@@ -460,7 +460,7 @@ cdef void run_product(const void *job, const Tensors *t, int64_t task,
 
 
 cdef void run_post(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
-    """The outputs of some tiles and output channels of a round."""
+    """Compute the outputs of some tiles and output channels of a round."""
     cdef const WinogradJob *j = <const WinogradJob *> job
     cdef Part p = part_of(j, task, j.oc_parts, j.plan.oc_part, j.shape.oc)
     cdef Place at = place_of(j, p.first, t.shared, scratch)
@@ -503,7 +503,7 @@ cdef class WinogradSchedule(Schedule):
         numerics = fields["numerics"]
         # Bytes are widened by the transform itself.
         cdef str pixels = numerics.source if numerics.exact else numerics.operand
-        # Integer sums are moved like floats, whose epilogue they do not take.
+        # Kernels of float32 move integer sums, without an epilogue.
         cdef str moved = "f32" if numerics.exact else numerics.accumulator
         cdef WinogradJob *j = &self.own
         memset(j, 0, sizeof(WinogradJob))
@@ -593,7 +593,7 @@ cdef class WinogradSchedule(Schedule):
         return 0
 
     cdef int check_parts(self) except -1:
-        """Refuse parts of a staged plan that do not make the whole."""
+        """Refuse parts of a staged plan that cut vectors or blocks of channels."""
         cdef WinogradFields *f = &self.own.plan
         if min(f.tile_part, f.ic_part, f.oc_part) < 1:
             raise ValueError("parts are at least 1")
@@ -606,7 +606,7 @@ cdef class WinogradSchedule(Schedule):
         return 0
 
     cdef int set_phases(self) except -1:
-        """Count the tasks, and compare with what the plan says."""
+        """Set the phases, and refuse a plan with another number of tasks."""
         cdef WinogradJob *j = &self.own
         cdef WinogradFields *f = &j.plan
         cdef int64_t blocks = ceil_div(j.tiles, f.tile_block) * j.shape.groups, most_tasks

@@ -1,4 +1,4 @@
-"""What a call and a program run: tasks in phases; see ``work.pyx``."""
+"""The unit that calls and programs run: tasks in phases; see ``work.pyx``."""
 
 from libc.stdint cimport int64_t
 
@@ -15,11 +15,11 @@ cdef enum:
 
 
 cdef struct Follow:
-    # What follows the store of a block: a program for each element, `count` instructions long, an
-    # activation first, if there is one. Registers have the element, for its channel a number of
-    # `scale` and one of `offset`, the element of `Tensors.after` in its place, and a number of
-    # `slope`, for its channel or one for all. More than an activation is only where nothing is
-    # converted. `is_curve` says that `curve` computes the first instruction.
+    # The steps that follow the store of a block: an element-wise program of `count` instructions,
+    # which begins with the activation if there is one. Registers have the element; `scale` and
+    # `offset` of its channel; the element of `Tensors.after` at its place; and `slope`, of its
+    # channel or one for all. If arrays are converted, there is no more than an activation.
+    # `is_curve` says that `curve` computes the first instruction.
     const pplconv_instruction *code
     int count
     bint is_curve, slope_of_channel
@@ -39,17 +39,17 @@ cdef struct Tensors:
     const void *clip
     Follow follow
     const char *after
-    # Integer sums are finished with these: a factor for each output channel, and what is known of
-    # output and residual. What is added to sums before is `bias`; or where loops leave taps on
-    # padding out, a row of `offsets` for each rectangle of outputs that see the same taps.
+    # For integer sums: a factor for each output channel, and the quantization of output and
+    # residual. `bias` is added to sums before; loops that leave out taps on padding add a row of
+    # `offsets` instead, one row for each rectangle of outputs that see the same taps.
     const char *multiplier
     const pplconv_quantization *quantization
     const char *offsets
-    # What padding counts as where loops read it: the zero point, in the type that kernels read.
+    # The value of padding for loops that read it: the zero point, in the type that kernels read.
     int64_t x_zero
-    # Scratch that the team shares, for plans that have some.
+    # Scratch that the team shares, if the plan has any.
     char *shared
-    # Arrays of works that are no convolutions, by number.
+    # Arrays of other works than convolutions, by number.
     char *const *arrays
 
 
@@ -74,7 +74,7 @@ cdef struct Run:
     task_function task
     const void *job
     const Tensors *tensors
-    # What the thread of the only task goes on with, without a wait: another run of one task.
+    # The next run, if both have one task: the same thread goes on with it without a wait.
     const Run *after
 
 
@@ -83,13 +83,13 @@ cdef void run_one(const void *job, int64_t task, char *scratch) noexcept nogil
 
 cdef class Work:
     cdef const void *job
-    # A run: all tasks of a phase, then those of the next one; and all of this `rounds` times.
+    # A run does all tasks of a phase, then those of the next one, and all phases `rounds` times.
     cdef Step[MOST_PHASES] steps
     cdef int phases
     cdef int64_t rounds
     cdef int64_t tasks, shared_scratch, thread_scratch
     cdef int threads
-    # Bytes that are read or written of each of `Tensors.arrays`.
+    # Bytes of each of `Tensors.arrays` that are read or written.
     cdef int64_t[MOST_ARRAYS] extents
 
     cdef void run(self, const Tensors *tensors, char *scratch, int team) noexcept nogil

@@ -1,4 +1,4 @@
-"""Types of what teams run; everything else is for C callers."""
+"""Types of the base of all loops; everything else is for C callers."""
 
 from collections.abc import Sequence
 

@@ -14,9 +14,10 @@ COUNT, SIZE = 1 << 31, 1 << 47
 
 
 def check_numbers(dict fields, frozenset sizes):
-    """Refuse numbers that the checks of the loops could not compute with.
+    """Refuse numbers so large that the checks of the loops could overflow, and negative ones.
 
-    All are counts but those whose names are in `sizes`.
+    Names in `sizes` are sizes in bytes or elements, below `SIZE`; all others are counts, below
+    `COUNT`.
     """
     for name, value in fields.items():
         if isinstance(value, int):
@@ -32,25 +33,25 @@ def extent_of(int64_t last, counts, strides, int64_t element, bint written=False
     Parameters
     ----------
     last : int
-        Bytes of what lies at the end of all strides.
+        Contiguous bytes at each place that the strides reach.
     counts, strides : sequence of int
-        How often, and how far apart.
+        Elements of each dimension, and bytes from one to the next.
     element : int
-        Bytes of an element, at whole ones of which all lie.
+        Bytes of an element; strides must be multiples of it.
     written : bool
-        Whether it is written: then no element may be where another one is.
+        Whether the array is written: then no stride may be 0, unless its count is 1.
 
     Raises
     ------
     ValueError
-        If there are not as many of the one as of the other, a count is not positive, or a stride
-        negative or no number of elements.
+        If counts and strides differ in number, a count is not positive, or a stride is negative or
+        not a multiple of `element`.
     MemoryError
-        If they are beyond what the loops can address.
+        If the array is beyond what the loops can address.
     """
     if len(counts) != len(strides) or min(counts, default=1) < 1 or min(strides, default=0) < 0:
         raise ValueError("an array has elements, and a stride for each dimension")
-    # In Python's numbers, which do not wrap around.
+    # Python's integers do not wrap around.
     extent = last
     for n, s in zip(counts, strides):
         if s % element:
@@ -76,7 +77,7 @@ cdef class Work:
     """Phases of tasks; a subclass says which, and owns their `job`."""
 
     cdef void one_phase(self, task_function task) noexcept:
-        """All tasks are of one kind, and none waits for another."""
+        """Set a single phase of all tasks, in a single round."""
         self.phases = 1
         self.rounds = 1
         self.steps[0].task, self.steps[0].tasks = task, self.tasks

@@ -42,7 +42,7 @@ _TEAM = re.compile(r"[1-9][0-9]{0,9}")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What an entry is found by: everything but the team.
+    """The key of an entry: everything but the team.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class Entry:
     Parameters
     ----------
     choice : mapping of str to bool, int or str
-        What decides the bits, the same for every team: algorithm and variant.
+        The part that decides the bits, the same for every team: algorithm and variant.
     teams : mapping of int to Division
         By the size of the team; the one measured last comes last.
 

@@ -222,7 +222,7 @@ class Store:
     def _complete(
         self, batch: Mapping[Key, Entry], on_disk: Mapping[Key, Entry]
     ) -> dict[Key, Entry]:
-        """Add to the choices that will replace the file's what else is known of them here."""
+        """Complete choices that will replace the file's with all else known of them here."""
         known = self._memory or {}
         return {
             key: merge(known.get(key), entry)

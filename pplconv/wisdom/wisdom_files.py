@@ -30,7 +30,7 @@ _held: set[int] = set()
 
 
 class Stamp(NamedTuple):
-    """What changes when a file is written or replaced."""
+    """Attributes of a file that change when it is written or replaced."""
 
     mtime_ns: int
     size: int
@@ -38,7 +38,7 @@ class Stamp(NamedTuple):
 
     @classmethod
     def of(cls, status: os.stat_result) -> Stamp:
-        """Take it from what stat says."""
+        """Make it from a result of stat."""
         return cls(status.st_mtime_ns, status.st_size, status.st_ino)
 
 
@@ -102,7 +102,7 @@ def replace(path: str, data: bytes, mode: int) -> Stamp:
     Parameters
     ----------
     path : str
-        Without a symbolic link at its end, or the link is what is replaced.
+        Must not end in a symbolic link: the link itself would be replaced.
     data : bytes
         Everything that the file is to hold.
     mode : int
@@ -165,7 +165,7 @@ def make_folder(folder: str) -> None:
 
 
 def remove_stale(folder: str) -> None:
-    """Remove what writers that were killed left in `folder`, an hour ago or earlier."""
+    """Remove files that killed writers left in `folder` an hour ago or earlier."""
     oldest = time.time() - _STALE_SECONDS
     with suppress(OSError), os.scandir(folder) as found:
         for item in found:

@@ -1,4 +1,4 @@
-"""What tests of bfloat16 arrays share: numbers, caps, and how near a result has to be."""
+"""Shared by tests of bfloat16 arrays: numbers, caps, and how near a result has to be."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def draw(rng, *shape, dtype=BF16):
 
 
 def team(cap):
-    """A team of its own for each cap: functions keep plans, and do not ask for the cap again."""
+    """Give each cap its own team, as functions keep plans and do not ask for the cap again."""
     return CAPS.index(cap) + 1
 
 
@@ -41,7 +41,7 @@ def activated(y, activation):
 
 
 def assert_near(y, plan, sums, added=0.0, activation=None):
-    """One rounding to bfloat16, of what float32 sums and an epilogue in float32 make."""
+    """Hold a result to float32 sums and a float32 epilogue, rounded once to bfloat16."""
     assert y.dtype == BF16 and y.shape == sums.shape
     y, exact = y.astype(np.float64), activated(sums + added, activation)
     if activation is None and not np.any(added):

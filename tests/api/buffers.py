@@ -1,4 +1,4 @@
-"""Output arrays that show what was not written, and what should not have been."""
+"""Output arrays that show elements left unwritten, and bytes written outside."""
 
 from __future__ import annotations
 

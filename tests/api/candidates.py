@@ -53,7 +53,7 @@ def usable_isas(numerics: Numerics) -> tuple[str, ...]:
 def context_of(
     numerics: Numerics, threads: int, isa: str | None = None, **caches: int
 ) -> PlanContext:
-    """Give what this machine is to candidates, with other caches or a lower instruction set."""
+    """Describe this machine to candidates, with other caches or a lower instruction set."""
     here = machine.current()
     isa = isa or usable_isas(numerics)[-1]
     lanes, found = target.here().tiles(numerics.product, isa, numerics.kr)
@@ -82,15 +82,15 @@ def all_contexts(numerics: Numerics) -> list[PlanContext]:
 
 
 def describe(candidate: Candidate) -> dict[str, Any]:
-    """Say which one it is."""
+    """Name a candidate by its algorithm, bits and blocks."""
     return {"algorithm": candidate.algorithm, "bits": candidate.bits, **candidate.blocks}
 
 
 def force_plan(monkeypatch: Any, request: Request, candidate: Candidate, isa: str) -> Plan:
-    """Let a candidate be the plan of a request's problem; other problems have their own.
+    """Make a candidate the plan of a request's problem; other problems are planned as usual.
 
-    Gives the plan. Its team is what the request asks for, however small the problem, or as large as
-    the candidate has tasks.
+    Gives the plan. Its team is as large as the request asks for, however small the problem, but has
+    no more threads than the candidate has tasks.
     """
     plan, fields = plan_of(request, Ranked(0.0, candidate, {}), "estimate")
     threads = min(request.threads or 1, max(candidate.tasks, 1))

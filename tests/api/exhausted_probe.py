@@ -18,7 +18,7 @@ LEFT = 64 << 20
 
 
 def main() -> None:
-    """Make calls that need `SIZE` bytes where `LEFT` are to be had."""
+    """Make calls that need `SIZE` bytes where only `LEFT` are available."""
     weight = np.ones((1, 1, 1, 1), np.float32)
     side = int((SIZE / 4) ** 0.5)
     conv = pplconv.Conv2d(weight)

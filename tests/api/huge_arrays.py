@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 WIDE = sys.maxsize >= 1 << 32
-# NumPy refuses an array there whose elements would have no addresses, even if they are all one.
+# With addresses of 32 bits NumPy refuses such shapes, even if all elements share one address.
 needs_huge_arrays = pytest.mark.skipif(not WIDE, reason="addresses of 32 bits: there are none")
 
 
 def huge(*shape: int) -> np.ndarray:
-    """Give an array of this shape; where there is none, another that no test is to look at."""
+    """Give an array of this shape; with addresses of 32 bits, one that no test may look at."""
     return np.broadcast_to(np.float32(1), shape if WIDE else (1,) * len(shape))

@@ -19,7 +19,7 @@ from pplconv import imaging, prune, quant
 F32, U8, S8 = np.float32, np.uint8, np.int8
 rng = np.random.default_rng()
 
-# What an attribute or method says in place of the truth. Arrays here are small against it.
+# Shapes that attributes and methods claim. The arrays here are much smaller.
 LARGE = {2: (2048, 2048), 1: (1 << 22,), 3: (8, 2048, 2048), 4: (1, 16, 2048, 2048)}
 LIES: dict[str, Any] = {
     "shape": property(lambda self: LARGE.get(np.ndarray.view(self, np.ndarray).ndim, (9,))),

@@ -2,7 +2,7 @@
 
 Not a test module: ``test_schedule_mutants.py`` runs it as a script, with page-aligned
 allocations guarded (``native/guarded_allocations.c``). Input and output lie between guard pages
-too. What a schedule takes must run, be right and stay inside; the rest it must refuse. Prints
+too. A schedule must refuse a mutant, or run it, be right and stay inside. Prints
 JSON; the case at hand is the last line of standard error, should the process die.
 """
 
@@ -65,7 +65,7 @@ SPARSE = [
 # Fields that say what is computed, which only the arrays could contradict; all others say how.
 DESCRIPTION = {"loops", "geometry", "numerics", "batch", "groups", "ic", "oc", "x", "y", "matrices"}
 DESCRIPTION |= {*ANSWERS}  # for callers; no loops read them
-# No memory is a refusal too: more than is needed may be asked for.
+# A MemoryError is a refusal too: a mutant may ask for more than is needed.
 REFUSALS = (ValueError, LookupError, OverflowError, MemoryError)
 
 
@@ -270,7 +270,7 @@ def main(one_in: int = 1) -> None:
     """
     failures: list[str] = []
     counts: Counter[str] = Counter()
-    # By size, as a run may borrow a larger buffer of the runs before it: its end says nothing.
+    # By size: the end of a larger buffer, borrowed from an earlier run, would show nothing.
     cases = list(every_case(counts))
     first = random.randrange(one_in)
     chosen_ones = (c for i, c in enumerate(cases, first) if i % one_in == 0 or not c.changes)

@@ -20,8 +20,8 @@ import numpy as np
 import pplconv
 from pplconv.memory import workspace
 
-# The probe ends after so many calls in a row that did not fail: a single one may have made up for a
-# failed allocation.
+# The probe ends after so many calls in a row that did not fail: a single call may have recovered
+# from a failed allocation.
 ENOUGH = 30
 # Making a plan takes thousands of allocations, of which some are tried.
 STEPS = {"new shape": 23}

@@ -1,4 +1,4 @@
-"""Random problems for `QuantizedKernel`, and what they should give by int64 and float32 steps."""
+"""Random problems for `QuantizedKernel`, and their right results by int64 and float32 steps."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_within_the_stated_error(algorithm, layout, epilogue, dtype):
 def assert_stated(y, stated: float, problem: Problem, arrays, block: int) -> None:
     """Assert that an output is within its stated bound, relative to its largest magnitude.
 
-    The sum is what the bound speaks of; an activation stretches it and adds its own error.
+    The bound is one of the sum; an activation stretches it and adds its own error.
     """
     channels, parameters = problem.out_channels, dict(problem.parameters)
     if block:
@@ -169,7 +169,7 @@ def test_forcing_one_that_cannot_serve_says_why(algorithm, reason, filters, argu
 
 
 def test_groups_that_begin_within_a_block():
-    """Groups that begin within a block are what im2col alone serves; each other says why not."""
+    """Only im2col serves groups that begin within a block; the others say why they do not."""
     x, weight = np.ones((1, 2, 9, 9, 8), np.float32), np.ones((12, 6, 3, 3), np.float32)
     conv = pplconv.Conv2d(weight, groups=2, layout="NCHWc")
     assert conv.plan_for(x.shape).algorithm == "im2col"
@@ -180,7 +180,7 @@ def test_groups_that_begin_within_a_block():
 
 @pytest.mark.parametrize("tolerance", [0, 1e-7, 1e-5, 1e-4, 1])
 def test_a_plan_spends_no_more_than_it_may(tolerance):
-    """Direct sums are what is left where nothing else is precise enough."""
+    """Direct sums remain where nothing else is precise enough."""
     for ic in (16, 64, 512):
         conv = pplconv.Conv2d(np.ones((64, ic, 3, 3), np.float32), padding=1, tolerance=tolerance)
         plan = conv.plan_for((1, ic, 28, 28))

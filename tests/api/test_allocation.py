@@ -1,6 +1,6 @@
 """Memory that cannot be had: MemoryError, nothing leaked, and the next call works.
 
-What a call takes natively, scratch and packed weights, comes from one function of
+Native memory of a call (scratch and packed weights) comes from one function of
 ``pplconv.memory.workspace``, where each allocation of a call fails in turn. NumPy's and Python's
 own allocations have no such place, so they fail in processes of their own, Python's one by one,
 NumPy's because the process may have no more.
@@ -35,7 +35,7 @@ ALGORITHMS = {
     "direct": ((40, 24, 3, 3), 1, {"padding": 1}),
     "im2col": ((40, 24, 3, 3), 1, {"stride": 2}),
 }
-# What a search finds is kept apart for each, so none of them finds a result of another.
+# Each search has its own workspace, so that none of them finds a result of another.
 fresh_workspace = itertools.count(1 << 30)
 
 
@@ -116,7 +116,7 @@ def test_an_object_is_made_and_called(algorithm):
 
 
 def test_an_object_outlives_a_failure():
-    """What it had is still right, and the shape that failed is made as if never asked for."""
+    """Its earlier plans still work, and the failed shape is planned as if never asked for."""
     x, weight = arrays((1, 24, 30, 29), 40, 24, 3, 3)
     other = arrays((1, 24, 5, 4), 1)[0]
     for algorithm in ("auto", "direct"):

@@ -48,7 +48,7 @@ def refused(arrays, name, error=TypeError, **arguments):
 
 
 class Tensor:
-    """What a tensor of PyTorch shows: it gives its numbers away once it records no gradient."""
+    """A stand-in for PyTorch's tensor: it gives its numbers only if it records no gradient."""
 
     def __init__(self, a, requires_grad=False, **shown):
         self._a, self.requires_grad, self._shown = a, requires_grad, shown
@@ -153,7 +153,7 @@ def test_memory_errors_stay_what_they_are(arrays):
         pplconv.conv2d(Huge(), arrays["weight"])
 
 
-# The real ones, where they are installed; all that they do is stood in for above.
+# The real libraries, where they are installed; the stand-ins above do all that they do.
 if HAS_TORCH:
     import torch
 

@@ -91,7 +91,7 @@ class ArrayInterface:
 
 
 class DLPackOnly:
-    """What another library's tensor on the CPU looks like: DLPack and nothing else."""
+    """A stand-in for another library's tensor on the CPU: DLPack and nothing else."""
 
     def __init__(self, a, device=None):
         self._a, self._device = a, device

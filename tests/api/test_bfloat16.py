@@ -150,7 +150,7 @@ def test_what_is_not_finite_reaches_its_own_windows(layout, algorithm, cap, rng,
 
 
 def test_large_numbers_are_no_infinities(rng):
-    """Their exponent is that of an infinite half; the border of `im2col` is looked at again."""
+    """2**123 has the exponent bits of float16's infinity; `im2col` must not take it for one."""
     x, w = draw(rng, 1, 3, 6, 6), draw(rng, 4, 3, 3, 3)
     w[1, 1, 1, 1] = 2.0**123
     exact = conv2d_reference(*wide(x, w), None, padding=1)

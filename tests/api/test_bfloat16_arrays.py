@@ -89,7 +89,7 @@ def test_tensors_elsewhere_are_refused(kind, small):
         pplconv.conv2d(tensor, small["weight"])
 
 
-# The real ones, where they are installed; all that they do is stood in for above.
+# The real libraries, where they are installed; the stand-ins above do all that they do.
 if importlib.util.find_spec("torch"):
     import torch
 

@@ -75,7 +75,7 @@ def rounded(array: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("algorithm", ["auto", "direct", "im2col"])
 def test_weights_that_become_infinite(algorithm: str) -> None:
-    """Beside the image they are left out, as infinite ones are."""
+    """On padding they are left out, as infinite weights are."""
     w = np.full((2, 3, 3, 3), 1e-3, np.float32)
     w[0, 0, 0, 0] = 3.4e38  # beyond bfloat16's largest number
     x = np.ones((1, 4, 4, 3), np.float32)

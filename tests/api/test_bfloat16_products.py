@@ -38,7 +38,7 @@ def test_linear(lead, features, cap, rng, monkeypatch):
     assert again(x, r).tobytes() == output.array.tobytes()
 
 
-# Sizes and strides of a and b, of which some have to be copied first.
+# Sizes and strides of a and b; some operands have to be copied first.
 PRODUCTS = {
     "rows": lambda rng: (draw(rng, 13, 37), draw(rng, 37, 18)),
     "transposed": lambda rng: (draw(rng, 37, 13).T, draw(rng, 18, 37).T),

@@ -181,13 +181,13 @@ def test_same_bits_for_any_team(dtype, block, shape):
 
 
 def test_layers_that_follow_one_another(rng):
-    """From NCHW and back: the tails that one layer writes are what the next one reads."""
+    """From NCHW and back: each layer reads the tails that the layer before it wrote."""
 
     def draw(*shape):
         return rng.standard_normal(shape).astype(np.float32)
 
     x, first, second = draw(2, 3, 20, 21), draw(20, 3, 3, 3), draw(7, 20, 1, 1)
-    # Winograd, which one layout may have and the other not, would differ by more than the sums.
+    # Winograd may serve one layout alone, and would differ by more than the sums.
     one = {"padding": 1, "activation": "relu", "algorithm": "im2col"}
     y = pplconv.conv2d(pplconv.to_blocked(x), first, layout="NCHWc", **one)
     z = pplconv.from_blocked(pplconv.conv2d(y, second, layout="NCHWc"), 7)

@@ -74,7 +74,7 @@ def test_every_candidate(shape, layout, dtype, monkeypatch):
     for around in all_contexts(numerics):
         request = Request(problem, tolerance=np.inf, threads=around.threads)
         found = list(every_candidate(problem, around))
-        # How many blocks there are to choose from is the machine's; what can serve is not.
+        # The machine decides how many blocks there are, but not which algorithms can serve.
         assert {candidate.algorithm for candidate in found} == serving, around.isa
         for candidate in few(found, 5):
             plan = force_plan(monkeypatch, request, candidate, around.isa)

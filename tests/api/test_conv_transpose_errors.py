@@ -32,7 +32,7 @@ def zeros(*shape: int, dtype: Any = F32) -> np.ndarray:
 OUT = (2, 8, 11, 15)
 MASKED = np.ma.masked_array(zeros(2, 6, 5, 7), False)
 
-# What is spoiled, and what the message has to say.
+# Spoiled arguments, and texts that the message must have.
 CASES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"input": zeros(5, 7)}, ("input", "(5, 7)")),
     ({"input": zeros(2, 5, 5, 7)}, ("input", "5", "6")),

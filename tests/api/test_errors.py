@@ -33,7 +33,7 @@ def good_output() -> np.ndarray:
 
 @dataclass(frozen=True)
 class Case:
-    """What is spoiled, the argument that the message names, and what it quotes."""
+    """Spoiled arguments, the argument that the message names, and texts that it quotes."""
 
     changes: dict[str, Any]
     names: str
@@ -248,7 +248,7 @@ def test_prepared_refuses(key):
 
 
 EARLY = [key for key, case in CASES.items() if not {"input", "residual"} & set(case.changes)]
-# What only the image's size or channels can show.
+# Mistakes that only the image's size or channels can show.
 LATE = {
     "kernel higher than the image",
     "kernel wider than the image",
@@ -261,7 +261,7 @@ LATE = {
 
 @pytest.mark.parametrize("key", sorted(set(EARLY) - LATE))
 def test_conv2d_class_refuses_when_it_is_made(key):
-    """What can be known without an input is not left for the first call to find."""
+    """A mistake that shows without an input is not left for the first call to find."""
     case = CASES[key]
     arguments = {**good_arguments(), **case.changes}
     del arguments["input"]

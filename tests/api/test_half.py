@@ -119,7 +119,7 @@ def test_sums_are_longer_than_half_precision_could_make_them():
 
 @pytest.mark.parametrize("algorithm", ["im2col", "direct", "depthwise", "winograd"])
 def test_subnormal_results_are_rounded_and_not_flushed(algorithm):
-    """Half's subnormal numbers are normal in float32, which is what is flushed to zero."""
+    """Half's subnormal numbers are normal in float32; only float32's own are flushed to zero."""
     least = 2.0**-24
     x = np.zeros((1, 1, 6, 6), F16)
     x[0, 0, ::2] = F16(5 * least)
@@ -239,7 +239,7 @@ def test_the_plan_says_what_is_stored_and_what_is_computed(small):
 
 @pytest.mark.parametrize("tolerance", [1e-5, 1e-3, 1.0])
 def test_winograd_only_where_it_is_asked_for(tolerance, rng):
-    """Whatever the tolerance; and then the tolerance is that of float32."""
+    """No tolerance makes the planner choose it; by name, a tolerance is that of float32."""
     w, shape = draw(rng, 256, 256, 3, 3), (1, 256, 56, 56)
     plan = pplconv.Conv2d(w, padding=1, tolerance=tolerance).plan_for(shape)
     assert plan.algorithm != "winograd"

@@ -88,7 +88,7 @@ def test_a_residual_is_added_before_the_activation(name, layout, dtype, rng):
         y = convolve(
             x, w, None, layout, residual=seen, activation=activation, precision="fp16", **parameters
         )
-        # Of each operand and step of the epilogue, half a unit in the last place of the largest.
+        # Each operand and epilogue step may add half a unit in the last place of the largest.
         largest = np.abs(plain).max() + np.abs(more).max()
         allowed = stated * np.abs(plain).max() + 8 * 2.0**-11 * largest
         assert np.abs(y - right).max() <= allowed

@@ -73,7 +73,7 @@ def test_the_best_is_used_without_a_cap():
 
 @pytest.mark.needs_isa("avx512")
 def test_avx2_and_avx512_give_the_same_bits():
-    """What decides the bits is named by the plan, and the vector's width is no part of it.
+    """The plan names all that decides the bits, and the vector's width is no part of it.
 
     The planner may choose another method where vectors are wider; digests are filed by method.
     """

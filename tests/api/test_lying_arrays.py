@@ -1,7 +1,7 @@
 """Arrays that say something else than they are, or change while arguments are read.
 
-A subclass may override any attribute, and what stands for a number or an array may run any code
-when it is read. Sizes come from the memory itself, so that neither leads the loops astray.
+A subclass may override any attribute, and an object that is read as a number or an array may run
+any code then. Sizes come from the memory itself, so that neither leads the loops astray.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def test_attributes_of_subclasses_are_not_asked():
 
 @pytest.mark.unemulated("hundreds of plans are made")
 def test_arguments_may_change_arrays_while_they_are_read():
-    """What was read before or after the change is computed, or refused; nothing crashes."""
+    """A call computes the arrays from before or after the change, or refuses; it never crashes."""
     found = run_probe("lying_probe.py", "changes")
     odd = {name: what for name, what in found.items() if what.partition(":")[0] == "refused"}
     assert {name: what for name, what in found.items() if what != "right"} == odd

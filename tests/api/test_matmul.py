@@ -142,7 +142,7 @@ def test_one_path_one_order_of_sums(dtype, shape, rng):
 
 
 def test_both_ways_to_see_a_product_are_taken():
-    """Of those that pack a matrix before: few rows are what is packed, but not with a bias."""
+    """The cheapest plan packs the operand of few rows, unless a bias forbids to swap operands."""
 
     def chosen(may_swap):
         found = product_of(

@@ -75,7 +75,7 @@ def test_a_product_has_no_input(name):
 
 
 def test_signals_have_no_rows():
-    """`conv1d` computes images of one row, of which its caller knows nothing."""
+    """`conv1d` computes images of one row, but its caller knows of no rows."""
     w = np.ones((6, 4, 3), F4)
     for x, weight, more, name in (
         (SIGNAL[:, :3], w, {}, "input"),

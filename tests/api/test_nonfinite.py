@@ -135,7 +135,7 @@ def test_one_pixel_reaches_its_window(algorithm, value, rng):
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_a_clip_hides_no_infinity(layout, rng):
-    """Where NaN would go through relu6 and minus infinity becomes zero."""
+    """A transform makes NaN of an infinity, which relu6 keeps; the infinity itself is clipped."""
     x = rng.standard_normal((1, 8, 24, 24)).astype(np.float32)
     w = plain_weights(rng, 8, 8, 3, 3)
     x[0, 3, 10, 13], x[0, 0, 20, 5] = -np.inf, np.inf

@@ -1,4 +1,4 @@
-"""Products by pairs whose sums have 16 bits: exact, for weights that let none pass, or not used."""
+"""Pairs of products summed in 16 bits: used only if no pair can overflow, and then exact."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def sequences(weight: np.ndarray) -> list[np.ndarray]:
 
 
 def truly_fit(weight: np.ndarray) -> bool:
-    """By the definition: the largest sums of two products, of 255 by what has one sign."""
+    """By the definition: the largest and least sums of two products with 255 fit 16 bits."""
     for k in sequences(weight.astype(np.int64)):
         pairs = k.reshape(*k.shape[:-1], -1, 2)
         most = 255 * np.maximum(pairs, 0).sum(-1).max(initial=0)
@@ -59,7 +59,7 @@ def truly_fit(weight: np.ndarray) -> bool:
 
 @pytest.mark.parametrize(("ic", "size"), [(1, 1), (2, 3), (3, 1), (3, 3), (4, 1), (5, 2), (6, 3)])
 def test_pairs_that_fit(ic: int, size: int, rng: np.random.Generator) -> None:
-    """Nothing is taken that does not fit in some order; even channels and matrices lose nothing."""
+    """Weights that overflow in some order are refused; of even channels and matrices no others."""
     verdicts = set()
     for _ in range(300):
         low, high = (-64, 65) if rng.random() < 0.5 else (-128, 128)
@@ -78,7 +78,7 @@ def test_pairs_that_fit(ic: int, size: int, rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("sign", [-1, 1])
 @pytest.mark.parametrize("place", [0, 39])
 def test_the_bound_itself(sign: int, place: int) -> None:
-    """In the last row and pair as in the first, of more weights than are looked at together."""
+    """The bound is exact in the first row and the last, of more weights than one pass reads."""
     weight = np.zeros((40, 64, 9, 9), np.int8)
     at = (place, slice(62, 64), 8, 8)
     weight[at] = 100 * sign, 28 * sign
@@ -153,7 +153,7 @@ def problem_of(case: Case, layout: str) -> ConvProblem:
 def test_weights_decide(
     kind: str, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
 ) -> None:
-    """Calls of one problem have plans by their weights, however they come one after the other."""
+    """Calls of one problem have plans by their weights, in whatever order they come."""
     monkeypatch.setenv("PPLCONV_MAX_ISA", "avx2")
     low, high, dtype = RANGES[kind]
     x = rng.choice(np.array([low, high], dtype), (1, 10, 10, 64))

@@ -351,7 +351,7 @@ def test_images_begin_anywhere_in_a_line(rng, channels, groups):
 @pytest.mark.parametrize("kernel", [1, 3])
 @pytest.mark.parametrize("algorithm", ["auto", "direct"])
 def test_a_batch_of_no_images(layout, kernel, algorithm):
-    """With a zero point, of whose share in sums there is nothing to know."""
+    """There is a zero point, but without images there are no sums for it to shift."""
     w = np.ones((13, 5, kernel, kernel), np.int8)
     x = np.zeros((0, 5, 6, 7) if layout == "NCHW" else (0, 6, 7, 5), np.int8)
     got = pplconv.conv2d_integer(x, w, 3, layout=layout, algorithm=algorithm)

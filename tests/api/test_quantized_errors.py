@@ -17,7 +17,7 @@ F32, S8, U8 = np.float32, np.int8, np.uint8
 
 @dataclass(frozen=True)
 class Bad:
-    """What is spoiled, the argument that the message names, and what it quotes."""
+    """Spoiled arguments, the argument that the message names, and texts that it quotes."""
 
     changes: dict[str, Any]
     names: str

@@ -77,7 +77,7 @@ def test_what_is_taken_runs_inside_its_memory(probe, request):
     counts = found["counts"]
     for algorithm in ("depthwise", "pointwise", "winograd", "direct", "im2col", "sparse"):
         assert counts[algorithm] >= 4, algorithm
-    # Some changes are harmless, such as more scratch than is needed; most are not. Of all it is not
-    # quite one in five, of which a sample may have more.
+    # Some changes are harmless, such as more scratch than is needed: not quite one in five of all,
+    # but perhaps more of a sample.
     assert counts["taken"] > 1000 / one_in
     assert counts["refused"] > (4 if one_in == 1 else 3) * counts["taken"]

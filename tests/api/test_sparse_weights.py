@@ -82,7 +82,7 @@ def test_blocks_do_not_cross_groups(rng):
 
 @pytest.mark.parametrize("size", [40, 700])
 def test_dense_weights_are_not_of_interest(size, rng):
-    """So problems, plans and wisdom of theirs are what they were."""
+    """Their problems, plans and wisdom name no sparsity."""
     weight = rng.standard_normal((64, size, 3, 3)).astype(np.float32)
     flat = weight.reshape(-1)
     flat[rng.permutation(flat.size)[: int(0.09 * flat.size)]] = 0

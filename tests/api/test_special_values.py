@@ -1,9 +1,8 @@
 """NaN, infinities, zeros, subnormal and very large numbers, and batches of nothing.
 
-The rule is that of the direct sum over the input padded with zeros, as in PyTorch, whatever
-algorithm computes it (of Winograd see also ``test_nonfinite``): a special input reaches its window
-only. A padded tap contributes ``0 * w``, which is NaN where the weight is infinite: im2col computes
-it, the others leave padding out.
+Every algorithm follows the direct sum (for Winograd see also ``test_nonfinite``): a special input
+reaches its window only, as in PyTorch. Padding is no term of a sum, so an infinite weight makes no
+NaN there: ``im2col``, which multiplies padding, computes the border of such channels again.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def test_special_values_stand_where_the_padded_sum_has_them(data, problem):
 
 @given(data=st.data(), problem=problems(algorithms=("auto", "direct")))
 def test_special_values_stand_where_the_direct_sum_has_them(data, problem):
-    """Whatever computes it: of the weights all are finite, so padding adds zeros."""
+    """Any algorithm may serve. All weights are finite, so padding adds zeros."""
     check_special(data, problem, ("input", "bias", "residual"))
 
 
@@ -103,7 +102,7 @@ def test_a_special_weight_reaches_its_channel_and_nothing_else(algorithm, value,
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("algorithm", ["direct", "im2col", "winograd"])
 def test_infinite_weights_on_padding(layout, algorithm):
-    """The first row of outputs sees only padding with its infinite taps: the others count."""
+    """In the first row of outputs the infinite taps meet only padding: the finite taps count."""
     x = ones(1, 4, 5, 2) if layout == "NHWC" else ones(1, 2, 4, 5)
     w = ones(3, 2, 3, 3)
     w[1, 0, 0, :] = np.inf
@@ -222,13 +221,13 @@ def test_largest_finite_values(dtype, layout, rng):
 )
 @pytest.mark.parametrize("threads", [1, 3])
 def test_subnormal_numbers_are_zeros(threads, algorithm, kernel, layout, dtype, rng):
-    """Operands and results alike: each costs a hundred cycles where it is computed with."""
+    """Operands and results alike: computing with a subnormal number costs a hundred cycles."""
     info = np.finfo(dtype)
     groups = 40 if algorithm == "depthwise" else 1
     shape = (1, 40, 33, 31) if layout == "NCHW" else (1, 33, 31, 40)
     w = rng.integers(1, 5, (40, 40 // groups, kernel, kernel)).astype(dtype)
     options = {"groups": groups, "layout": layout, "algorithm": algorithm, "threads": threads}
-    # By their bits: where NumPy's own arithmetic flushes (NEON of 32 bits), it would make zeros.
+    # Made of bits: NumPy's own arithmetic would give zeros where it flushes (NEON of 32 bits).
     tiny = rng.integers(1, 1000, shape, np.dtype(f"u{np.dtype(dtype).itemsize}")).view(dtype)
     y = pplconv.conv2d(tiny, w, **options)
     np.testing.assert_array_equal(y, np.zeros_like(y))
@@ -283,12 +282,12 @@ def test_empty_batches(dtype, layout, kernel):
 
 
 def floating_point_state() -> bytes:
-    """Give all of this thread's: rounding, flushing, exception flags (C's ``fegetenv``)."""
+    """Give this thread's state: rounding, flushing, exception flags (C's ``fegetenv``)."""
     libm = ctypes.CDLL(ctypes.util.find_library("m"))
     room = (ctypes.c_ubyte * 256)()
     assert libm.fegetenv(room) == 0
-    # On x86-64 the x87's 28 bytes, then MXCSR; of the x87 the last instruction may differ. On
-    # AArch64 FPCR and FPSR.
+    # x86-64: 28 bytes of the x87, whose last instruction may differ, then MXCSR. AArch64: FPCR and
+    # FPSR.
     return bytes(room)[28:32] if platform.machine() == "x86_64" else bytes(room)
 
 

@@ -95,7 +95,7 @@ def check_teams(problem: Problem, dtype: str) -> list[int]:
 
 @pytest.fixture(autouse=True)
 def one_start_of_teams(monkeypatch):
-    """Plans of a size between two teams depend on a measured time, which differs by the moment."""
+    """Fix the start time of teams, which is measured: plans between two team sizes depend on it."""
     monkeypatch.setenv("PPLCONV_TEAM_START_US", "1")
 
 
@@ -110,11 +110,11 @@ def threads_of_python() -> set[int | None]:
 
 
 def threads_started(call, most: int) -> int | None:
-    """Make a call; give how many threads OpenMP started for it, None where that is not told.
+    """Make a call; give how many threads OpenMP started, None where none are listed.
 
-    From a thread of its own: OpenMP keeps a team for each thread that calls, as long as it lives.
-    Threads that Python knows are not OpenMP's: one that an earlier test left may start another. It
-    does not know those that are ending, so what is more than `most` gets a while to be gone.
+    The call has its own thread: OpenMP keeps a team for each thread that calls, while it lives.
+    Threads that Python knows are not OpenMP's: an earlier test's thread may start another one.
+    Python does not know threads that are ending, so threads beyond `most` get a while to be gone.
     """
     started: list[int | None] = []
 

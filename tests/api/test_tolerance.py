@@ -1,6 +1,6 @@
 """Who says how much error may be spent: the call, the code around it, the environment, nobody.
 
-Winograd that is asked for by name needs some; so whether it serves tells what a call may spend,
+Winograd needs some tolerance even by name. Whether it serves thus tells what a call may spend,
 whatever the machine would choose by itself.
 """
 

@@ -45,7 +45,7 @@ def stages_of(problem, threads: int, **caches: int) -> list[Winograd]:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_team_gives_the_bits_of_blocks(shape, layout, dtype, monkeypatch):
-    """Those that whole tasks leave in L2, with an epilogue and poisoned outputs."""
+    """Bits are those of tasks that keep V and M in L2, with an epilogue and poisoned outputs."""
     block = LAYOUTS[layout]
     plain = Problem(
         dtype, "NCHW" if block else layout, *SHAPES[shape], seed=5, with_bias=True,

@@ -66,7 +66,7 @@ def from_layout(array, layout: str, channels: int):
 
 
 def sums_of_halves(magnitudes, terms: int, expected) -> np.ndarray:
-    """Bound what sums in half precision add: chains of 64 products, and an epilogue of halves."""
+    """Bound the error of half precision: chains of 64 products, and an epilogue of halves."""
     steps = (min(terms, 64) + 4) * HALF_ULP
     return steps / (1 - steps) * magnitudes + 8 * HALF_ULP * np.abs(expected) + 64 * LEAST_HALF_ULP
 
@@ -86,7 +86,7 @@ class Case:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What `ConvTranspose2d` is told besides the weights."""
+        """Arguments of `ConvTranspose2d` besides the weights."""
         return {**self.geometry, "activation": self.activation, "layout": self.layout}
 
     @property

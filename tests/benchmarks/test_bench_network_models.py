@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.networks import builder, models, weights
-from pplconv.demo.demo_progress import Progress
+from examples.models.progress import Progress
 
 # Of torchvision's models, which follow the same papers: weights, and convolutions.
 PARAMETERS = {

@@ -386,7 +386,7 @@ def test_networks_beside_other_programs(tmp_path, with_engines, capfd):
 def test_a_scene_that_is_unknown_is_refused(capsys):
     with pytest.raises(SystemExit):
         beside.main(["--scenes", "alone,4 loops"])
-    assert "--scenes: 4 loops: expected some of" in capsys.readouterr().err
+    assert "--scenes: 'alone,4 loops': expected some of" in capsys.readouterr().err
 
 
 def test_the_largest_team_of_ours_is_compared_with_peers_and_with_fewer_threads():

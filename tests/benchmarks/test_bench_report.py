@@ -8,8 +8,9 @@ import pytest
 
 from benchmarks.candidates import OK, WRONG
 from benchmarks.engines.base import Availability, Engine
+from benchmarks.files import write_whole
 from benchmarks.problems import parse
-from benchmarks.report import Head, group, remarks, tables, write_whole
+from benchmarks.report import Head, group, remarks, tables
 from benchmarks.results import Entry, LayerResult, from_json, sums, to_json
 
 POINTWISE = 'mb1ic50ih10oc100kh1n"net:one*2"'  # 1 MFLOP

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from benchmarks.long_tables import read
 from documents import ROOT, figures, follow, headings, links, section, tables
 
 README = ROOT / "README.md"
@@ -84,8 +85,10 @@ def test_results_page_quotes_its_runs():
     assert machines
     for machine in machines:
         linked = {follow(RESULTS, link)[0] for link in links(machine)} & set(RUNS)
-        known = {n for path in linked for n in numbers(path.read_text(encoding="utf-8"))}
-        known |= {f for path in linked for f in figures(path.read_text(encoding="utf-8"))}
+        runs = [read(path) for path in linked]
+        known = {n for run in runs for n in numbers(run)} | {
+            f for run in runs for f in figures(run)
+        }
         unknown = set(figures(machine)) - known
         assert unknown == set()
 

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from pplconv.demo import model as demo_model
+from examples.models import ppocr
 
 ALPHABET = ("", "I", " ")
 
@@ -76,7 +76,7 @@ def keep(folder: Path, monkeypatch) -> Path:
     made = {"DETECTOR": detector(), "CLASSIFIER": classifier(), "RECOGNISER": recogniser()}
     for name, model in made.items():
         content = model.SerializeToString()
-        expected = replace(getattr(demo_model, name), sha256=hashlib.sha256(content).hexdigest())
-        monkeypatch.setattr(demo_model, name, expected)
+        expected = replace(getattr(ppocr, name), sha256=hashlib.sha256(content).hexdigest())
+        monkeypatch.setattr(ppocr, name, expected)
         (folder / expected.name).write_bytes(content)
     return folder

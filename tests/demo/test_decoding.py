@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import made_networks
-from pplconv.demo.decoding import alphabet_of, decode, stands_on_its_head
-from pplconv.demo.demo_errors import DemoError
+from examples.demo.decoding import alphabet_of, decode, stands_on_its_head
+from examples.demo.errors import DemoError
 
 ALPHABET = ("", "a", "b", "c", " ")
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,14 +16,16 @@ from PIL import Image
 
 import made_networks
 import pplconv
-from pplconv import demo
-from pplconv.demo import cli, engines, published
-from pplconv.demo import model as demo_model
-from pplconv.demo.demo_progress import Progress
-from pplconv.demo.demo_report import Layer, layers_of, table
-from pplconv.demo.measure import ROUNDS, plan_of, run_network
-from pplconv.demo.reading import STAGES
+from examples import demo
+from examples.demo import cli, engines
+from examples.demo.measure import ROUNDS, plan_of, run_network
+from examples.demo.reading import STAGES
+from examples.demo.report import Layer, layers_of, table
+from examples.models import ppocr, published
+from examples.models.progress import Progress
 from pplconv.integrations.onnx_reference import Conv
+
+DEMO = Path(demo.__file__).parent
 
 
 @pytest.fixture
@@ -192,7 +198,7 @@ def test_a_font_that_cannot_be_read_is_named(arguments, tmp_path, capsys, conten
 
 
 def test_another_model_fails(arguments, cache, capsys, monkeypatch):
-    monkeypatch.setattr(demo_model, "DETECTOR", replace(demo_model.DETECTOR, sha256="0" * 64))
+    monkeypatch.setattr(ppocr, "DETECTOR", replace(ppocr.DETECTOR, sha256="0" * 64))
     monkeypatch.setattr(published, "_PIP", ("-c", "raise SystemExit(3)"))
     assert demo.main(arguments) == 1
     err = capsys.readouterr().err
@@ -236,6 +242,43 @@ def test_bad_arguments(arguments, option, capsys):
         demo.main([*arguments, option])
     assert caught.value.code == 2
     assert option.split("=")[0] in capsys.readouterr().err
+
+
+def test_it_runs_from_a_clone_with_the_installed_package(tmp_path):
+    command = [sys.executable, "-I", str(DEMO), "--help"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "usage: python examples/demo" in done.stdout
+    # Another pplconv stands for the installed one.
+    (tmp_path / "pplconv.py").write_text("raise ImportError('the installed one', name='pplconv.x')")
+    done = subprocess.run(
+        [sys.executable, str(DEMO), "--help"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "ImportError: the installed one" in done.stderr
+
+
+def missing(monkeypatch, name):
+    """Let a module be missing that the demo imports."""
+    monkeypatch.delitem(sys.modules, "examples.demo.cli")
+    monkeypatch.delattr(demo, "cli")
+    monkeypatch.setitem(sys.modules, name, None)
+
+
+def test_a_missing_package_is_named(capsys, monkeypatch):
+    missing(monkeypatch, "platformdirs")
+    assert demo.main(["--help"]) == 2
+    text = capsys.readouterr().err
+    assert "demo: the module 'platformdirs' is missing" in text
+    assert "pip install pplconv[demo]" in text
+
+
+def test_a_broken_package_is_not_taken_for_a_missing_one(monkeypatch):
+    missing(monkeypatch, "pplconv.integrations.onnx_reference")
+    with pytest.raises(ModuleNotFoundError):
+        demo.main(["--help"])
 
 
 def test_each_convolution_is_warmed_up_and_counted_once(network, rng, monkeypatch):

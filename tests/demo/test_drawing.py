@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from PIL import Image, ImageFont
 
-from pplconv.demo import drawing, whole_files
-from pplconv.demo.demo_errors import DemoError
-from pplconv.demo.demo_report import page_table, text_table
-from pplconv.demo.drawing import draw, drawable, find_font
-from pplconv.demo.reading import Line, Page
+from examples.demo import drawing
+from examples.demo.drawing import draw, drawable, find_font
+from examples.demo.errors import DemoError
+from examples.demo.reading import Line, Page
+from examples.demo.report import page_table, text_table
+from examples.models import whole_files
 
 BOX = np.array([[100, 50], [300, 50], [300, 90], [100, 90]], dtype=float)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pplconv.demo.lines import (
+from examples.demo.lines import (
     HEIGHT,
     WIDTHS,
     crop,
@@ -15,7 +15,7 @@ from pplconv.demo.lines import (
     upright,
     width_of,
 )
-from pplconv.demo.regions import Region
+from examples.demo.regions import Region
 
 BOX = np.array([[10, 20], [110, 20], [110, 40], [10, 40]], dtype=float)
 

@@ -6,7 +6,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from pplconv.demo.model import CLASSIFIER, DETECTOR, OPSET, RECOGNISER, load_model
+from examples.demo.measure import OPSET, load_model
+from examples.models.ppocr import CLASSIFIER, DETECTOR, RECOGNISER
 
 
 def test_the_models_come_from_one_wheel():

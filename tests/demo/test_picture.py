@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pplconv.demo.demo_errors import DemoError
-from pplconv.demo.picture import LONGEST, MULTIPLE, input_size, load, network_input
+from examples.demo.errors import DemoError
+from examples.demo.picture import LONGEST, MULTIPLE, input_size, load, network_input
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from pplconv.demo import published
-from pplconv.demo.demo_errors import DemoError
-from pplconv.demo.demo_progress import Progress
-from pplconv.demo.published import Published, ensure, extract
+from examples.models import published
+from examples.models.progress import Progress
+from examples.models.published import ModelError, Published, ensure, extract
 
 CONTENT = b"stands for the published weights"
 MODEL = Published(
@@ -71,7 +70,7 @@ def test_model_is_extracted_whole(tmp_path):
 
 def test_wrong_hash_leaves_no_file(tmp_path):
     write_wheel(tmp_path / "some.whl", b"something else")
-    with pytest.raises(DemoError, match="not the expected one") as caught:
+    with pytest.raises(ModelError, match="not the expected one") as caught:
         extract(tmp_path / "some.whl", MODEL, tmp_path / "model.onnx")
     assert hashlib.sha256(b"something else").hexdigest() in str(caught.value)
     assert MODEL.sha256 in str(caught.value)
@@ -81,20 +80,20 @@ def test_wrong_hash_leaves_no_file(tmp_path):
 def test_wrong_hash_does_not_touch_the_file_that_was_there(tmp_path):
     write_wheel(tmp_path / "some.whl", b"something else")
     (tmp_path / "model.onnx").write_bytes(b"before")
-    with pytest.raises(DemoError):
+    with pytest.raises(ModelError):
         extract(tmp_path / "some.whl", MODEL, tmp_path / "model.onnx")
     assert (tmp_path / "model.onnx").read_bytes() == b"before"
 
 
 def test_wheel_without_the_model(tmp_path):
     write_wheel(tmp_path / "some.whl", CONTENT, "other/file.txt")
-    with pytest.raises(DemoError, match=r"some\.whl holds no readable .*\.onnx"):
+    with pytest.raises(ModelError, match=r"some\.whl holds no readable .*\.onnx"):
         extract(tmp_path / "some.whl", MODEL, tmp_path / "model.onnx")
 
 
 def test_broken_wheel(tmp_path):
     (tmp_path / "some.whl").write_bytes(b"no archive")
-    with pytest.raises(DemoError, match=r"some\.whl holds no readable"):
+    with pytest.raises(ModelError, match=r"some\.whl holds no readable"):
         extract(tmp_path / "some.whl", MODEL, tmp_path / "model.onnx")
 
 
@@ -109,7 +108,7 @@ def test_model_is_downloaded_once(tmp_path, pip, log):
 
 
 def test_download_of_another_model_is_refused(tmp_path, pip, log):
-    with pytest.raises(DemoError, match="not the expected one"):
+    with pytest.raises(ModelError, match="not the expected one"):
         ensure([OTHER], tmp_path / "cache", Progress(log))
     assert names(tmp_path / "cache") == []
 
@@ -123,7 +122,7 @@ def test_kept_model_that_differs_is_said_and_replaced(tmp_path, pip, log):
 
 def test_failed_download_says_what_to_do(tmp_path, pip, log):
     pip.status = 7
-    with pytest.raises(DemoError, match=r"exit status 7") as caught:
+    with pytest.raises(ModelError, match=r"exit status 7") as caught:
         ensure([MODEL], tmp_path, Progress(log))
     assert str(tmp_path / MODEL.name) in str(caught.value)
     assert names(tmp_path) == []

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pplconv.demo import reading
-from pplconv.demo.comparison import LARGEST_SHIFT, differences, largest_shift
-from pplconv.demo.reading import STAGES, Line, Networks, Page, read_best, read_page
+from examples.demo import reading
+from examples.demo.comparison import LARGEST_SHIFT, differences, largest_shift
+from examples.demo.reading import STAGES, Line, Networks, Page, read_best, read_page
 
 ALPHABET = ("", "u", "d", " ")
 BOX = np.array([[0, 0], [10, 0], [10, 4], [0, 4]], dtype=float)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pplconv.demo.regions import find_regions, smallest_rectangle
+from examples.demo.regions import find_regions, smallest_rectangle
 
 
 def bar(shape, centre, length, thickness, degrees, value=0.9):

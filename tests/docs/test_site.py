@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 from PIL import Image
@@ -55,7 +56,8 @@ def test_every_command_is_in_the_reference():
 
 
 def test_every_example_has_its_place():
-    assert {path.stem for path in (ROOT / "examples").glob("*.py")} == set(gallery.EXAMPLES)
+    there = {path.stem for path in (ROOT / "examples").glob("*.py")} - {"__init__"}
+    assert there == set(gallery.EXAMPLES)
     assert [gallery.place(f"{name}.py") for name in gallery.EXAMPLES] == sorted(
         range(len(gallery.EXAMPLES))
     )
@@ -130,6 +132,18 @@ def test_charts_are_written_for_light_and_dark(tmp_path):
     page = (tmp_path / "charts" / "charts.txt").read_text(encoding="utf-8")
     assert "(../benchmarks/results/2026-01-02-amd-1-1.md#a-run)" in page
     assert page.count(":class: only-dark") == page.count(":class: only-light") == 1
+
+
+def test_the_site_shows_pages_with_all_their_tables():
+    path = RESULTS / "2026-11-22-amd-25-17.md"
+    handlers, dependencies = {}, []
+    env = SimpleNamespace(doc2path=lambda _: str(path), note_dependency=dependencies.append)
+    app = SimpleNamespace(connect=handlers.__setitem__, env=env)
+    results.connect(app)
+    source = [path.read_text(encoding="utf-8")]
+    handlers["source-read"](app, "benchmarks/results/2026-11-22-amd-25-17", source)
+    assert [len(table) for table in tables(source[0])].count(1 + 81) == 4
+    assert dependencies == [RESULTS / "data" / "2026-11-22-amd-25-17.json.xz"]
 
 
 def test_docstrings_lead_to_pages():

@@ -28,7 +28,7 @@ SPOILED = (
 
 
 class ExpectedBytes:
-    """What the outputs must be, each bit of them.
+    """The expected outputs, to the bit.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class ByteCase(ExactCase):
     problem : Problem
         As for all cases; its dtype is that of the output.
     numbers : dict
-        What `quantized_cases.Case` takes besides.
+        The other fields of `quantized_cases.Case`.
     extreme : bool
         Whether input and weights are the least and the largest of their types, and nothing between.
     """
@@ -101,7 +101,7 @@ class ByteCase(ExactCase):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What a call takes besides arrays."""
+        """Arguments of a call besides arrays."""
         geometry = self.drawn.case.geometry
         if self.call == "conv2d_integer":
             return {**geometry, **self.problem.options}

@@ -19,7 +19,7 @@ ALGORITHMS = ("depthwise", "pointwise", "winograd", "direct", "im2col")
 _ARGUMENTS = frozenset(
     {"stride", "padding", "dilation", "groups", "algorithm", "threads", "max_workspace"}
 )
-# Of Winograd's algorithm: its products have room for so much.
+# The largest sum for which Winograd's products have room.
 _LARGEST_SUM = 2**29 - 1
 
 

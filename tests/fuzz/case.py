@@ -1,4 +1,4 @@
-"""What every kind of case has, and what it tells those that make its call and judge it."""
+"""A case of any kind: its fields, and its answers to the code that makes and judges its call."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Case(ABC):
     scale : int
         The first operand is multiplied by two to this power.
     special : str or None
-        What is not like other numbers (see ``special``).
+        Which numbers are special (see ``special``).
     zeros : Zeros or None
         Weights that are zero (see ``zeros``).
     """
@@ -106,7 +106,7 @@ class Case(ABC):
     @property
     @abstractmethod
     def arguments(self) -> dict[str, Any]:
-        """What a call takes besides arrays."""
+        """Arguments of a call besides arrays."""
 
     @property
     def activation(self) -> Any:
@@ -132,7 +132,7 @@ class Case(ABC):
         """Whether plans stay for other calls, and so must be of this machine."""
 
     def around(self) -> AbstractContextManager[None]:
-        """What stands around the call."""
+        """The context in which the call is made."""
         return nullcontext()
 
     @abstractmethod
@@ -147,7 +147,7 @@ class Case(ABC):
 
     @abstractmethod
     def request(self) -> Request:
-        """What the planner is asked."""
+        """The request to the planner."""
 
     @property
     @abstractmethod
@@ -156,7 +156,7 @@ class Case(ABC):
 
     @abstractmethod
     def expected(self) -> Expected:
-        """What must come of it."""
+        """The expected result."""
 
     @abstractmethod
     def in_order(self, y: np.ndarray) -> np.ndarray:
@@ -202,7 +202,7 @@ class Case(ABC):
 
 
 class ExactCase(Case):
-    """A call whose result is exact; wisdom is not drawn, for what spoils it looks at no types."""
+    """A call whose result is exact; wisdom is not drawn: its spoilers look at no types."""
 
     def request(self) -> NoReturn:
         """Nothing asks for it."""

@@ -176,7 +176,7 @@ def _check_plan(case: Case, plan: pplconv.Plan) -> None:
         raise Finding(f"scratch of {plan.scratch_bytes} bytes with max_workspace={most}")
     if options["threads"] is not None and plan.threads > options["threads"]:
         raise Finding(f"a team of {plan.threads} threads")
-    # The rounding of the result is not what the tolerance is of.
+    # The tolerance does not cover the rounding of the result.
     rounding = HALF_ULP * (1 + tolerance) if plan.dtype == "f16" else 0.0
     if plan.algorithm == "winograd" and plan.error_bound > tolerance + rounding:
         raise Finding(f"states an error of {plan.error_bound}")

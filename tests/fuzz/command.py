@@ -35,7 +35,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="when to stop (default: 60 without --seeds)")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time (default: 1)")
     parser.add_argument("--seed", type=int, metavar="N", help="run this one and print the call")
-    # How a process is told what to do.
+    # Options of the processes that this command starts.
     for name in ("--worker", "--isa", "--mark"):
         parser.add_argument(name, help=argparse.SUPPRESS)
     found = parser.parse_args(arguments)

@@ -83,7 +83,7 @@ class ConvCase(Case):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What a call takes besides arrays."""
+        """Arguments of a call besides arrays."""
         arguments = {**self.problem.parameters, **self.problem.options}
         arguments["activation"] = self.activation
         if self.block:

@@ -12,7 +12,7 @@ from reference import explicit_padding, pair
 if TYPE_CHECKING:
     from fuzz.conv_cases import ConvCase
 
-# What a call may name besides arrays, of the spoiled arguments in ``test_errors``.
+# Arguments of a call besides arrays, of those that ``test_errors`` spoils.
 _ARGUMENTS = frozenset(
     {"stride", "padding", "dilation", "groups", "activation", "layout", "algorithm", "tolerance",
      "threads", "max_workspace"}
@@ -60,7 +60,7 @@ def predicted(case: ConvCase) -> Reason | None:
     p = case.problem
     stride, dilation = pair(p.stride), pair(p.dilation)
     if case.block and p.batch is None and p.image[0] == p.in_channels:
-        # What else is wrong may be found first.
+        # Another mistake may be found first.
         return Reason("blocks without a batch may be NCHW", "input|input_shape|padding|weight")
     if p.padding == "same" and stride != (1, 1):
         return Reason('padding="same" with a stride', "padding")

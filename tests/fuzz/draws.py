@@ -1,4 +1,4 @@
-"""What cases of every kind are drawn from."""
+"""Draws that cases of every kind share."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def wrong(r: Random, spoiled: tuple[str, ...]) -> dict[str, str | None]:
 
 
 def surroundings(r: Random) -> dict[str, Any]:
-    """What else a case has, whatever its kind."""
+    """Fields that a case of any kind has besides."""
     return {
         "tiny": r.random() < 0.4,
         "other_team": r.choice((1, 2, 3, 4)) if r.random() < 0.2 else None,

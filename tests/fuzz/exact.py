@@ -24,8 +24,8 @@ from reference import (
     stored_bound,
 )
 
-# How much smaller than the largest number a sum of magnitudes is that surely does not overflow,
-# nor what the epilogue makes of it on the way.
+# If a sum of magnitudes is smaller than the largest number by this factor, neither it nor a step of
+# the epilogue overflows.
 OVERFLOW_MARGIN = 8.0
 
 
@@ -101,7 +101,7 @@ def sums_of_product(
 
 
 class Expected:
-    """What a problem's result must be.
+    """The expected result of a problem.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class Expected:
         self._dtype = np.dtype(dtype)
         self._activation = activation
         self._layout = layout
-        # Where sums of numbers overflow follows from their order, which nobody promises.
+        # Where a sum overflows depends on the order of its terms, which nobody promises.
         self._open = np.zeros(exact.shape, bool)
         if all(a is None or np.isfinite(a).all() for a in arrays.values()):
             room = float(np.finfo(computed_in(self._dtype)).max) / OVERFLOW_MARGIN
@@ -155,8 +155,8 @@ class Expected:
         bound = self.bound(stated)
         with np.errstate(invalid="ignore"):
             error = np.abs(y - self.exact)
-        # What is infinite or NaN, or would be but for the activation, has no bound. NaN compares
-        # false.
+        # Sums that are infinite or NaN, even if the activation hides it, have no bound. NaN
+        # compares false.
         good = (error <= bound) & np.isfinite(bound)
         good |= (y == self.exact) | (np.isnan(y) & np.isnan(self.exact)) | self._open
         if good.all():

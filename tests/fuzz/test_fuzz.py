@@ -1,6 +1,6 @@
 """The fuzzer: a few hundred seeds of it in each run, and that it finds what is wrong.
 
-The seeds are others in each run, as more is found that way; what is found prints its seed, and
+The seeds are others in each run, as more is found that way. A finding prints its seed, and
 ``make fuzz ARGS="--seed N"`` runs it again.
 """
 
@@ -333,7 +333,7 @@ def test_every_way_to_spoil_a_product(call):
 
 
 def test_every_plan_of_a_product_is_drawn(monkeypatch):
-    """Both ways to see it among them, and teams; what a CPU has decides how soon each is drawn."""
+    """Both ways to see it among them, and teams; the CPU decides how soon each is drawn."""
     seen = set()
     real = matrix_cases.plan_of
 

@@ -18,7 +18,7 @@ from pplconv.planner import planning
 from pplconv.wisdom import Division, Entry, WisdomWarning
 from pplconv.wisdom.document import dump
 
-# What may stand in the place of any value.
+# Replacements for any value.
 _VALUES: tuple[Any, ...] = (
     None, True, -1, 0, 1, 2**31, 2**53, 2**63, 10**400, 1e308, float("nan"), float("inf"), "",
     "im2col", "winograd", "\ud800", "\0", [], {}, [[]], {"a": {}}, 0.5, "1", "x" * 300,

@@ -66,7 +66,7 @@ def run(seeds: range, isa: str, seconds: float, mark: int | None, out: TextIO) -
     seeds : range
         Of these, those of `isa` are run.
     isa : str
-        What ``PPLCONV_MAX_ISA`` is in this process.
+        The value of ``PPLCONV_MAX_ISA`` in this process.
     seconds : float
         When to stop.
     mark : int or None

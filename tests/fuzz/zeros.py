@@ -1,4 +1,4 @@
-"""Weights most of which are zero, and what layers are told of them."""
+"""Weights most of which are zero, and the arguments that tell layers of them."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Zeros:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What a layer is told."""
+        """Arguments of a layer about its zeros."""
         return {"sparse": self.sparse, "block": self.asked}
 
     def sparsity(self, weight: np.ndarray, groups: int) -> Sparsity | None:
-        """What the planner is told."""
+        """The sparsity that the planner is told."""
         return sparsity_of(weight, groups, self.sparse, self.asked and self.asked[1])
 
 

@@ -23,7 +23,7 @@ def band_bytes(request, monkeypatch):
 
 
 def numbers(rng, shape, dtype):
-    """Draw pixels that small sums are exact of."""
+    """Draw pixels whose small sums are exact."""
     signed = np.dtype(dtype).kind != "u"
     return rng.integers(-60 if signed else 0, 120, shape).astype(dtype)
 
@@ -149,7 +149,7 @@ def test_results_that_are_not_read_as_rows(rng, monkeypatch):
 
 @pytest.mark.parametrize("edge", BORDERS)
 def test_runs_are_the_places(edge):
-    """Written out, runs of neighbours are what they were made of."""
+    """Written out, runs of neighbours give the places that they were made of."""
     for first, count, size in ((0, 5, 5), (-3, 12, 4), (-9, 30, 1), (2, 2, 9), (-5, 3, 7)):
         index = source_index(edge, first, count, size)
         found = np.full(count, -7)
@@ -182,7 +182,7 @@ WRONG = {
 }
 for case in ("limits", "taps", "factors", "again"):
     WRONG[case]["results"] = np.empty((1, 4, 4, 1), np.uint8)
-# What is right but for the type of the results.
+# Right except for the type of the results.
 WRONG["integers"] = {
     "rounding": Rounding(np.zeros((1, 5), "f4"), np.zeros((1, 9)), None, False),
     "results": np.empty((1, 4, 4, 1), np.int32),
@@ -191,7 +191,7 @@ WRONG["integers"] = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_the_loops_refuse_what_does_not_go_together(case):
-    """Whoever calls them, nothing is read or written outside of what was given."""
+    """Whoever calls them, nothing is read or written outside of the given arrays."""
     call = {
         "image": np.zeros((6, 6, 1), np.float32),
         "convs": (Conv2d(np.ones((1, 1, 3, 3), np.float32), tolerance=0, threads=1),),

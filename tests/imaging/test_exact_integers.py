@@ -218,7 +218,7 @@ def test_values_at_the_ends_of_the_range(kernel, rng):
 
 @pytest.mark.parametrize(("rest", "expected"), [(5e-324, 1), (-5e-324, 0), (2.0**-1000, 1)])
 def test_the_least_rest_decides(rest, expected):
-    """The loops take numbers below the normal ones for zero."""
+    """The loops take subnormal numbers for zero."""
     kernel = [[0.5, 0.5 * (1 + 2**-30), rest]]
     image = np.array([[1, 0, 1, 0]], np.uint8)
     assert filter2d(image, kernel, anchor=(0, 0), border="constant")[0, 0] == expected

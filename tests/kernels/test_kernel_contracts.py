@@ -5,11 +5,9 @@ from __future__ import annotations
 import ctypes
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from asm.build import main
 from asm.contract import (
     CONTRACTS,
     FLAGS,
@@ -21,8 +19,6 @@ from asm.contract import (
     header_text,
 )
 from kernel_checker import NATIVE, STRUCTURES, compile_library
-
-DECLARATIONS = Path(__file__).resolve().parents[2] / "pplconv/_contracts.pxd"
 
 every_contract = pytest.mark.parametrize("op", CONTRACTS)
 
@@ -95,14 +91,6 @@ def test_moved_member_does_not_compile(tmp_path, op):
 def test_flags_are_single_bits():
     values = sorted(FLAGS.values())
     assert values == [1 << bit for bit in range(len(values))]
-
-
-def test_the_declarations_for_cython_are_those_of_the_tables(tmp_path):
-    made = tmp_path / "made.pxd"
-    main(["--pxd", str(made)])
-    assert DECLARATIONS.read_text() == made.read_text(), (
-        "run: python -m asm.build --pxd pplconv/_contracts.pxd"
-    )
 
 
 def members(text: str, struct: str, end: str) -> list[str]:

@@ -29,7 +29,7 @@ class Case:
     domain: str = ""
 
     def feed(self) -> dict[str, np.ndarray]:
-        """What is not known beforehand."""
+        """The inputs that are not known beforehand."""
         return {
             f"x{i}": x for i, x in enumerate(self.inputs) if x is not None and i not in self.known
         }

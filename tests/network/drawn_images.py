@@ -213,7 +213,7 @@ def resize(rng: Rng) -> Case:
 def pads(rng: Rng) -> Case:
     """All modes, negative amounts too, of floats and integers."""
     rank = int(rng.integers(1, 5))
-    # What is left of an axis is longer than what is reflected, which onnxruntime wants.
+    # onnxruntime wants the rest of an axis to be longer than its reflected part.
     sizes = tuple(int(n) for n in rng.integers(5, 8, rank))
     mode = pick(rng, "constant", "reflect", "edge", "wrap")
     amounts = rng.integers(-1, 4, 2 * rank)

@@ -255,7 +255,7 @@ def gemm(rng: Rng) -> Case:
 
 
 def compress(rng: Rng) -> Case:
-    """Of an axis, or of all elements; what is chosen is known."""
+    """Of an axis, or of all elements; the choice is known."""
     sizes = shape(rng)
     at = axis(rng, len(sizes))
     flat = rng.random() < 0.3
@@ -291,5 +291,5 @@ def concat(rng: Rng) -> Case:
 
 
 def non_zero(rng: Rng) -> Case:
-    """Of floats; the input is known, for the size of the output is."""
+    """Of floats; the input is known, as the size of the output follows from it."""
     return Case([numbers(rng, *shape(rng), dtypes=(np.int64,)) % 3], known=(0,))

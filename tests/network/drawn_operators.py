@@ -48,7 +48,7 @@ DRAWERS: dict[str, Callable[[Rng], Case]] = {
     "GridSample": images.grid_sample,
     "GroupNormalization": images.group_norm,
     "HardSigmoid": numbers.with_numbers(alpha=numbers.positive, beta=numbers.positive),
-    # At minus infinity onnxruntime has no number, and our loops zero.
+    # At minus infinity onnxruntime gives NaN, and our loops give zero.
     "HardSwish": numbers.with_numbers(),
     "Hardmax": numbers.hardmax,
     "InstanceNormalization": images.instance_norm,

@@ -1,7 +1,7 @@
 """Run works of networks with one number of their fields changed, where a stray access is fatal.
 
 Not a test module: ``test_network_loops.py`` runs it as a script. Arrays lie between guard pages;
-what a work takes must run and stay inside, the rest it must refuse. Prints JSON; the case at hand
+a work must refuse a change, or run and stay inside. Prints JSON; the case at hand
 is the last line of standard error, should the process die.
 """
 
@@ -19,7 +19,7 @@ from guarded_memory import Arena, Buffer
 from loop_cases import CANARY, KINDS, Case
 
 REFUSALS = (ValueError, LookupError, OverflowError, MemoryError)
-# What says how an array is computed, and not where it lies.
+# Fields that say how an array is computed, and not where it lies.
 HARMLESS = {"epsilon", "weights_y", "weights_x"}
 
 
@@ -139,7 +139,7 @@ def stray(where: str, isa: str) -> None:
     case = KINDS["copying"](np.random.default_rng(1), "f32")
     guarded = Guarded(case, "end", arenas())
     which = int(where == "input")
-    # What the loops are told of the size is wrong.
+    # The loops are told a wrong size.
     laid = case.arrays[which]
     laid.content = np.zeros(laid.content.size + 4096, np.uint8)
     grown = [*guarded.arrays]

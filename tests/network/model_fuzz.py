@@ -106,7 +106,7 @@ def fuzz(seeds: range, kept: Path, *, limit: bool = True, plant: tuple[str, int]
         reason = signal.Signals(-status).name if status < 0 else f"status {status}"
         tally.outcomes["ended the process"] += 1
         tally.findings.append(f"seed {seed} ({made.text}): {reason}, kept in {file}\n{said}")
-        # What became of those before it is lost with the process, and found again.
+        # Outcomes of the seeds before it are lost with the process, so these seeds run again.
         if seed > first:
             again = _piece(range(first, seed), tally, limit, plant, seconds)
             if again is not None:

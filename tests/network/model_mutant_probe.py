@@ -26,8 +26,8 @@ import numpy as np
 from model_mutants import mutant, originals
 from pplconv.network.session import InferenceSession
 
-# What a file that is no network may be refused with; `OSError` is for weights in other files. What
-# needs more memory than there is may say so when it is run.
+# Errors that may refuse a file that is no network; `OSError` is for weights in other files. A
+# model that needs more memory than there is may say so when it runs.
 REFUSALS = (ValueError, TypeError, OSError)
 # Of the arrays that a mutant is run with.
 MOST_ELEMENTS = 1 << 16
@@ -59,7 +59,7 @@ def feed_of(session: InferenceSession, seed: int) -> dict[str, np.ndarray] | Non
             shape.append(dim if isinstance(dim, int) else size)
         if min(shape, default=1) < 0 or math.prod(shape) > MOST_ELEMENTS:
             return None
-        # Whatever the type is called, a session takes what is its own and refuses what is not.
+        # A session takes arrays of its own types, whatever they are called, and refuses others.
         kind = {"tensor(float)": "float32", "tensor(double)": "float64"}.get(value.type)
         kind = kind or value.type.removeprefix("tensor(").removesuffix(")")
         try:
@@ -106,7 +106,7 @@ def plant(what: str) -> None:
 
 
 def peak_bytes() -> int:
-    """Most memory of this program; what ``getrusage`` says begins with that of who started it."""
+    """Most memory of this program; ``getrusage`` would begin with the memory of its parent."""
     lines = Path("/proc/self/status").read_text().splitlines()
     (found,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
     return int(found) << 10
@@ -125,7 +125,7 @@ def main() -> None:
     first, last = map(int, options.seeds.split(":"))
     folder = folder_of(options.folder)
     mark = os.open(options.mark, os.O_WRONLY | os.O_CREAT, 0o600)
-    # What both need at all is not a mutant's.
+    # Memory that every session needs is taken first, and not counted as a mutant's.
     InferenceSession(originals()["classifier"], threads=2)
     if options.bytes:
         taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

@@ -115,7 +115,7 @@ def cut(rng: random.Random, content: bytearray) -> None:
 
 def insert(rng: random.Random, content: bytearray) -> None:
     place = rng.randrange(len(content) + 1)
-    # The largest varint of ten bytes is a size or a number that nothing else is as large as.
+    # The largest varint, of ten bytes, is larger than any real size or number.
     content[place:place] = rng.choice((b"\0", b"\xff" * 9 + b"\1", rng.randbytes(5)))
 
 

@@ -1,4 +1,4 @@
-"""Random small networks: branches that split and join, of what image networks are made of."""
+"""Random small networks: branches that split and join, of the operators of image networks."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Network:
             sizes = (batch.first, shape[1], height.first, width.first)
             self.values.append((self.g.input(*sizes, free=free), shape))
         grown = (batch.second, shape[1], height.second, width.second)
-        # What it is run with: arrays of one shape, or of two.
+        # Its feeds: arrays of one shape, or of two.
         self.feeds = [self.g.feed]
         if free:
             arrays = {name: self.g.rng.standard_normal(grown) for name in self.g.feed}
@@ -78,7 +78,7 @@ class Network:
         for _ in range(self.whole(3, 20)):
             name = self.pick(sorted(STEPS))
             STEPS[name](self)
-        # What nobody reads is an output, and perhaps something in the middle.
+        # Values that nobody reads are outputs, and perhaps one in the middle.
         read = {name for node in self.g.nodes for name in node.input}
         loose = [name for name, _ in self.values if name not in read]
         inner = [self.pick(self.values)[0]] if self.whole(0, 1) else []

@@ -94,7 +94,7 @@ def test_images_by_themselves_run_in_parts(name):
 
 
 def test_scales_as_many_as_images():
-    """They follow from the input, lie along the last dimension, and there are as many of either."""
+    """Scales follow from the input, and lie along the last dimension, as long as the batch."""
     g = Graph(opset=18)
     x = g.input(4, 4)
     y = g.LayerNormalization(x, g.ReduceMean(x, g.constant([1], np.int64), keepdims=0))
@@ -118,7 +118,7 @@ def test_images_that_meet_run_together(name):
 
 
 def test_all_outputs_have_the_batch():
-    """One that follows from weights alone is none of an image."""
+    """An output that follows from weights alone has no part for each image."""
     g = Graph(opset=18)
     y = body(g)
     with TINY:
@@ -137,7 +137,7 @@ def test_inputs_of_different_batches():
 
 
 def test_what_the_caches_hold_runs_at_once():
-    """And what they do not, in as large parts as they do: weights are read once for each."""
+    """A larger batch runs in parts as large as they hold: each part reads the weights once."""
     g = Graph(opset=18)
     session = session_of(g, body(g, 8, free=True))
     (name,) = g.feed
@@ -153,7 +153,7 @@ def test_what_the_caches_hold_runs_at_once():
 
 
 def test_heavy_weights_are_read_once():
-    """A layer whose weights are more than all that it computes."""
+    """The layer's weights are larger than all its results."""
     g = Graph(opset=18)
     y = g.Flatten(body(g))
     weights = g.constant(g.rng.standard_normal((4608, 4000), "f"))

@@ -87,7 +87,7 @@ def test_inputs_choose(rng):
 
 @pytest.mark.parametrize("fallback", [False, True])
 def test_data_do_not(fallback):
-    """And no option is named that would refuse it, too."""
+    """The message names no option with which the model would be refused, too."""
     model = branching(images(helper.make_node("Relu", ["x"], ["t"])), "data")
     with pytest.raises(ValueError, match="If with a condition that depends on data") as error:
         InferenceSession(model, fallback=fallback)
@@ -100,6 +100,6 @@ def test_a_branch_is_checked_when_it_is_taken(rng):
     x = rng.standard_normal((1, 2, 4, 4)).astype(np.float32)
     with pytest.raises(ValueError, match=r"Det.*fallback=True runs"):
         session.run(None, {"x": x})
-    # What is advised helps.
+    # The advice helps.
     (y,) = InferenceSession(model, fallback=True).run(None, {"x": x})
     np.testing.assert_allclose(y, np.linalg.det(x.astype(np.float64)), rtol=1e-4, atol=1e-5)

@@ -149,7 +149,7 @@ def test_a_table_where_a_join_wants_it():
 
 @pytest.mark.parametrize("isa", allowed_isas())
 def test_every_byte(isa):
-    """A table is what loops of each level make of all bytes."""
+    """A table holds the results of the loops of each level for all bytes."""
     g = Quantized()
     name = g.input(1, 256, dtype=U8)
     y = g.q(g.Mul(g.dq(name, *FIRST[U8]), g.constant(-0.6)), *SECOND[U8])

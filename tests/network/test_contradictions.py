@@ -144,7 +144,7 @@ def changes_of_convolutions(base: One, axes: int, transposed: bool) -> dict[str,
 
 
 def wrong() -> dict[str, One]:
-    """What contradicts itself, by operator and the word that the message has."""
+    """Nodes that contradict themselves, by operator, with words of the message."""
     found: dict[str, One] = {}
     for axes in (1, 2, 3):
         for groups in (1, 2):
@@ -312,11 +312,11 @@ def test_an_axis_of_each_run_that_is_not_there(axis: int | list[int]) -> None:
 
 
 def right() -> dict[str, One]:
-    """What looks odd and is taken, by onnxruntime too."""
+    """Nodes that look odd and are taken, by onnxruntime too."""
     found = {f"{make.__name__} {axes} {groups}": make(axes, groups)
              for make in (conv, transposed) for axes in (1, 2, 3) for groups in (1, 2)}  # fmt: skip
     layer = One("LayerNormalization", f(2, 3, 4), f(4), axis=-1)
-    # Of pads a pool takes no notice then.
+    # With `auto_pad` a pool ignores pads.
     found |= {
         f"{op} {auto} {pads}": One(
             op, f(1, 2, 6, 7), kernel_shape=[3, 2], strides=[2, 1], auto_pad=auto, pads=pads

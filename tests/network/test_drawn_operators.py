@@ -92,7 +92,7 @@ def test_a_maximum_of_padding_alone_is_the_lowest_number(dtype, rng):
 
 
 def test_a_maximum_of_infinities_is_infinite():
-    """Which onnxruntime has as the lowest number."""
+    """onnxruntime gives the lowest finite number instead."""
     for sizes in ((4,), (4, 4)):
         kernel = [2] * len(sizes)
         case = Case([np.full((1, 1, *sizes), -np.inf, np.float32)], {"kernel_shape": kernel})

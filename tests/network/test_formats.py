@@ -145,7 +145,7 @@ def test_a_value_with_several_readers_is_converted_once():
     g = Graph(1, dtype=np.float16)
     x = g.input(1, 4, 6, 6)
     y = g.Relu(x)
-    # What runs in Python takes what ONNX says.
+    # Operators that run in Python take the types that ONNX says.
     first, second = g.Selu(y), g.Elu(y)
     z = g.Add(g.Tanh(x), g.Sigmoid(x))
     graph = decided(g, first, second, z)
@@ -176,7 +176,7 @@ def test_constants_are_no_steps():
 
 
 def test_weights_are_the_same_object_in_every_program():
-    """Packed weights are shared by what stands for a constant."""
+    """Programs share packed weights by the object that stands for a constant."""
     g, y = chain()
     model = prepare(load(g.model(y))).model
     shapes = {name: x.shape for name, x in g.feed.items()}

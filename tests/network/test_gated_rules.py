@@ -75,7 +75,7 @@ def test_a_clamp_behind_a_gate():
     assert got.min() == pytest.approx(0.3, abs=0.02)
 
 
-# What must not be
+# Nodes that stay outside
 
 
 def outside(g: Quantized, y: str, name: str) -> dict:

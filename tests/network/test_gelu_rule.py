@@ -30,7 +30,7 @@ def pieces(
     divided: bool = True,
     gated: str = "",
 ) -> str:
-    """Spell Gelu of `x`, or what differs from it by its numbers or its first factor."""
+    """Spell Gelu of `x`, or a chain that differs by its numbers or its first factor."""
     root, one, half = (g.constant(number) for number in numbers)
     scaled = g.Div(x, root) if divided else g.Mul(*swap(orders[3], x, root))
     curve = g.Add(*swap(orders[0], g.Erf(scaled), one))

@@ -22,15 +22,15 @@ from running import agree, on_host, referred
 from small_models import SMALL
 
 ULP = 2.0**-11  # half of the distance of two neighbours, relative to the larger one
-# Of results that were rounded once, and of weights that a rule has scaled, which are rounded too.
+# Error of results that were rounded once; weights that a rule has scaled are rounded too.
 STORED = 4 * ULP
-# Of networks whose every array is float16.
+# Error of networks whose every array is float16.
 COMPUTED = 64 * ULP
 EXAMPLES = 2 if is_emulated() else max(settings.default.max_examples // 8, 10)
 
 
 def in_double(model, feed):
-    """What a float16 network computes of these very inputs and weights, without rounding."""
+    """Outputs of a float16 network for these very inputs and weights, without rounding."""
     wide = retyped(model, np.float16, np.float64)
     inputs = {k: x.astype(np.float64) if x.dtype == np.float16 else x for k, x in feed.items()}
     found = referred(wide, inputs)

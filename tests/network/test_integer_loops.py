@@ -1,4 +1,4 @@
-"""Element-wise programs that read and write integers, and what programs refuse of sums of them."""
+"""Element-wise programs that read and write integers, and sums of them that are refused."""
 
 from __future__ import annotations
 

@@ -75,14 +75,14 @@ def test_planes_from_border_to_border_need_no_copies():
     kinds = [kind for kind, _ in steps]
     assert kinds.count("Conv") == 4
     assert {layout for kind, layout in steps if kind != "Copy"} == {"NCHW"}
-    # The input alone is brought to where a Concat has it.
+    # Only the input is copied, to its place in a Concat.
     assert kinds.count("Copy") == 1
     _, steps = planned(model, feed, lambda *_: (0.0, 1e9))
     assert {layout for kind, layout in steps if kind == "Conv"} == {"NHWC"}
 
 
 def test_a_change_is_not_paid_for_less_than_it_costs():
-    """Between neighbours that differ, and only where what is won is more."""
+    """The layout changes between neighbours, and only where the gain is more than the cost."""
     g = Graph(opset=17)
     y = g.conv(g.input(1, 16, 32, 32), 16, (16, 1, 1))
     middle = g.conv(g.Erf(y), 16, (16, 1, 1))

@@ -1,4 +1,4 @@
-"""What a session takes of memory, beside its weights."""
+"""Memory that a session takes besides its weights."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ def test_a_session_takes_little_more_than_its_packed_weights(odd, tmp_path):
     told = f"{after / weights:.2f} and {peak / weights:.2f} times the weights"
     assert peak < PEAK * weights, told
     assert after < AFTER * weights, told
-    # The weights themselves are there, so what was measured is what was meant.
+    # The weights are counted too, so the right memory was measured.
     assert after > 0.9 * weights, told
 
 
 def test_workspace_is_the_whole_teams(rng):
-    """Winograd's tiles on one thread fit; a team that runs them has no more.
+    """A bound that fits Winograd's tiles of one thread holds for the scratch of a whole team.
 
-    How large a team has to be to want more than one thread does, the caches decide.
+    The caches decide how large a team must be to want more scratch than one thread.
     """
     g = Graph(opset=17)
     y = g.Relu(g.conv(g.input(1, 64, 40, 40), 64, (64, 3, 3), pads=[1] * 4))

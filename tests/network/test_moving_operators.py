@@ -254,7 +254,7 @@ def test_pad(pads, value, dtype):
     x = g.input(*SHAPE)
     sides = np.reshape(pads, (2, 4)).T
     padded = np.pad(g.feed[x], np.maximum(sides, 0), constant_values=value or 0)
-    # What is negative takes elements away.
+    # Negative pads take elements away.
     cut = tuple(
         slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(sides, padded.shape, strict=True)
     )

@@ -64,7 +64,7 @@ def cases_of(module: str) -> dict[str, Any]:
         for case in cases._NodeTestCases[before:]
         if operators_of(case.model) <= OURS and in_numpy(case)
     }
-    # That nobody else has imported it: a module's cases are told when it is.
+    # Nobody else may have imported the module: its import is what lists its cases.
     assert found, module
     return found
 

@@ -18,7 +18,7 @@ pytestmark = [
 
 
 def network(dtype: np.dtype, *, over: bool) -> tuple[Quantized, str]:
-    """Two convolutions and a product, with weights of seven bits; of the first one pair may not be.
+    """Two convolutions and a product of seven-bit weights; with `over`, a larger pair in the first.
 
     Inputs are at the ends of their type, so that a pair which does not fit shows.
     """
@@ -36,7 +36,7 @@ def network(dtype: np.dtype, *, over: bool) -> tuple[Quantized, str]:
     x = g.input(1, 16, 12, 11)
     g.feed[x] = rng.choice(np.array([-9, 9], np.float32), (1, 16, 12, 11))
     y = g.pair(x, 0.05, zero, dtype)
-    # Of stride 2 the first has no Winograd, which takes words whatever the weights.
+    # Stride 2 keeps the first from Winograd, which takes words whatever the weights.
     for w, pad, stride in ((first, 1, 2), (weights(24, 32, 1, 1), 0, 1)):
         scales = np.full(len(w), 0.002, np.float32)
         constant = g.dq(g.constant(w, S8), scales, np.zeros(len(w), np.int8), S8, axis=0)

@@ -1,4 +1,4 @@
-"""What is done to a model once, and once for each set of input shapes."""
+"""Preparing a model: once, and once for each set of input shapes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_all_opsets(opset):
 
 
 def test_the_oldest_opset():
-    """Which onnxruntime does not compute, so the next one judges it."""
+    """onnxruntime does not compute it, so the next opset judges it."""
     outputs = []
     for opset in (OLDEST_OPSET, OLDEST_OPSET + 1):
         g = of_opset(opset)

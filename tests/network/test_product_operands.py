@@ -99,7 +99,7 @@ def test_operands(dtype, data):
     "batches", [((300, 1), (1, 300)), ((1, 200), (200, 1)), ((70, 2), (70, 1))]
 )
 def test_batches_that_no_problem_covers(batches):
-    """However many products there are: what is made stays small, and is made soon."""
+    """However many products there are, the program stays small and is made soon."""
     g = Graph(3)
     a, b = (g.input(*batch, 2, 3) if i == 0 else g.input(*batch, 3, 2)
             for i, batch in enumerate(batches))  # fmt: skip
@@ -121,7 +121,7 @@ def test_a_matrix_by_itself():
 
 
 def test_products_after_products():
-    """What is packed for one product lies where another's was, and is packed anew in each run."""
+    """One product's packed operand lies where another's was, and is packed anew in each run."""
     g = Graph(5)
     x, w = g.input(7, 7), g.input(7, 7)
     y = x

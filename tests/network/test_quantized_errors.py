@@ -134,7 +134,7 @@ def test_scales_that_are_computed_of_constants():
     ("operator", "port"), [pair for pair in PORTS if pair[1] != 6 and pair[0] != "QuantizeLinear"]
 )
 def test_zero_points_of_another_type(operator, port):
-    """300 is beyond uint8, and is stored as what holds it."""
+    """300 is beyond uint8, so a wider type holds it."""
     model, name = spoilt(operator, port + 1, lambda array: np.full_like(array, 300, np.int32))
     with pytest.raises(ValueError, match=f"{name!r}"):
         InferenceSession(model)

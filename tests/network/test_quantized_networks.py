@@ -18,7 +18,7 @@ SEEDS = range(24)
 
 
 class Random:
-    """A random network of what quantized image networks are made of."""
+    """A random network of the operators of quantized image networks."""
 
     def __init__(self, seed: int, batch: int = 1) -> None:
         self.g = Quantized(seed)
@@ -131,7 +131,7 @@ def test_some_of_them_have_no_curves():
 @pytest.mark.unemulated("onnxruntime crashes there when it is imported")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_networks_beside_onnxruntime(seed):
-    """Which computes the numbers between: ties are rounded otherwise, and that goes on."""
+    """onnxruntime computes the numbers between: it rounds ties otherwise, and that goes on."""
     network = Random(seed)
     model = network.g.model(*network.outputs)
     got = InferenceSession(model, threads=1).run(None, network.g.feed)

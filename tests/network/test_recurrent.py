@@ -93,7 +93,7 @@ def of_lengths(op, lengths, known):
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("op", ["LSTM", "GRU"])
 def test_lengths(op, known):
-    """Those of whole arrays are no lengths; others are refused, as nothing here knows them."""
+    """Lengths of whole arrays count as none; others are refused, as nothing here knows them."""
     model, feed = of_lengths(op, [5, 5], known)
     session = InferenceSession(model, threads=1)
     outputs = session.run(None, feed)
@@ -118,7 +118,7 @@ def test_lengths(op, known):
 )
 @pytest.mark.parametrize("fallback", [False, True])
 def test_what_the_reference_leaves_out_is_refused(op, attributes, text, fallback):
-    """It would compute something else, and say nothing."""
+    """The reference would compute something else, and say nothing."""
     model, _ = model_of(op, (5, 2, 3, 4), "forward", bias=True, states=False, **attributes)
     with pytest.raises(ValueError, match=f"{op} with (the )?{text}"):
         InferenceSession(model, fallback=fallback)

@@ -28,7 +28,7 @@ def session_of(g: Graph, *outputs: str, **options) -> InferenceSession:
     return InferenceSession(g.model(*outputs), **{"threads": 1, **options})
 
 
-# What comes in
+# Inputs
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def test_options_are_checked(options, text):
         session_of(g, *outputs, **options)
 
 
-# What goes out
+# Outputs
 
 
 def test_outputs_in_any_order(made):

@@ -92,7 +92,7 @@ def test_a_prepared_session_arrives_ready(rng, work_done):
     assert work_done == [], "programs, plans and packed weights went along"
     assert repr(there) == repr(session)
     assert str(there.plan_for(feeds[0])) == str(session.plan_for(feeds[0]))
-    # What it was not prepared for is made there, of the same rewritten model.
+    # Programs for new shapes are made there, of the same rewritten model.
     (x,) = images(rng, 2, height=9)
     same(there.run(None, {name: x}), session.run(None, {name: x}))
     assert "specialize" in work_done
@@ -126,7 +126,7 @@ def test_it_computes_with_the_memory_that_arrived(rng):
 
 
 def test_programs_that_share_weights_send_them_once(rng):
-    """Two widths whose plans pack the weights alike; which those are, the machine decides."""
+    """Two widths have plans that pack the weights alike; the machine decides which widths."""
     g = network(channels=64)
     session = session_of(g, threads=1)
     (name,) = g.inputs

@@ -22,7 +22,7 @@ def test_small_networks(name):
 
 
 def test_an_output_is_no_constant():
-    """What is compared above tells results apart."""
+    """The outputs vary, so that the comparison above tells results apart."""
     for make in SMALL.values():
         model, feed = make()
         outputs = InferenceSession(model, threads=1).run(None, feed)

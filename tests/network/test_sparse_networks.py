@@ -1,4 +1,4 @@
-"""Networks whose weights are pruned: as the dense ones compute them, and what is told of it."""
+"""Networks whose weights are pruned: results as of dense ones, and reports of plans."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_pruned_network_is_the_dense_one_of_its_weights(width, density):
     model, feed, _ = pruned(density, width)
     sparse = InferenceSession(model, threads=1)
     dense = InferenceSession(model, threads=1, sparse=False)
-    # The planner may find nothing in single weights of which a third are there.
+    # With 30 % of single weights left, the planner may choose no sparse loops.
     assert sparse_steps(sparse.plan_for(feed)) or (width, density) == (1, 0.3)
     assert not sparse_steps(dense.plan_for(feed))
     agree(sparse.run(None, feed), dense.run(None, feed))

@@ -1,7 +1,7 @@
 """The demo under emulation, compared with what the host's CPU computes.
 
-Both run ``pplconv demo`` on one small picture with the same model; what is compared is the
-network's output, and the regions that it leads to.
+Both run the detector of ``examples/demo`` on one small picture with the same model; the network's
+output is compared, and the regions that it leads to.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from tools.arm.emulated import environment
 from tools.arm.host import SetUpError
 from tools.arm.kept import say
-from tools.arm.targets import Target
+from tools.arm.targets import ROOT, Target
 
 # Probabilities, as in the demo itself.
 LIMIT = 1e-3
@@ -28,14 +28,17 @@ _PROGRAM = """
 import json, platform, sys
 from pathlib import Path
 import numpy as np
-from pplconv.demo.measure import plan_of, run_network
-from pplconv.demo.model import ensure_models, load_model
-from pplconv.demo.picture import load, network_input
-from pplconv.demo.demo_progress import Progress
-from pplconv.demo.regions import find_regions
+
+cache, side, result, root = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+# At the end: the installed package comes before the sources in the root.
+sys.path.append(root)
+from examples.demo.measure import load_model, plan_of, run_network
+from examples.demo.picture import load, network_input
+from examples.demo.regions import find_regions
+from examples.models.ppocr import ensure_models
+from examples.models.progress import Progress
 from pplconv.integrations.onnx_reference import make_conv
 
-cache, side, result = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 image = load(None)
 model = load_model(ensure_models(cache, Progress(sys.stderr))[0])
 run = run_network(model, make_conv(), network_input(image, side), lambda done: None)
@@ -109,7 +112,7 @@ def _one(
     python: list[str], env: dict[str, str], folder: Path, name: str, side: int
 ) -> dict[str, Any]:
     say(f"the demo's network on the {name} CPU")
-    arguments = [str(folder), str(side), str(folder / f"{name}.npy")]
+    arguments = [str(folder), str(side), str(folder / f"{name}.npy"), str(ROOT)]
     done = subprocess.run(
         [*python, "-c", _PROGRAM, *arguments],
         cwd=folder,

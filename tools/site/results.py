@@ -1,4 +1,4 @@
-"""Charts of what was recorded, drawn from the tables of ``benchmarks/results``.
+"""Charts of what was recorded, drawn from the tables of ``benchmarks/results``; its long tables.
 
 Whoever records a run has it drawn by naming its tables as the benchmarks do: nothing is listed
 here. Three kinds are known: whole networks (`Networks, 1 thread: median of the rounds, ms`), the
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.long_tables import data_of, expand, marked, read
 from benchmarks.looks import THEMES, Theme, dress, new_figure
 from tools.markdown import anchor, section, tables
 
@@ -80,7 +81,7 @@ def charts(folder: Path) -> list[Chart]:
     """Find what can be drawn, the newest run first."""
     found: list[Chart] = []
     for path in sorted(folder.glob("*.md"), reverse=True):
-        text = path.read_text(encoding="utf-8")
+        text = read(path)
         for match in _HEADING.finditer(text):
             if len(match[1]) == 2:
                 found += _of_section(path, match[2], section(path, anchor(match[2])))
@@ -221,10 +222,17 @@ def write(results: Path, out: Path) -> None:
 
 
 def connect(app: Any) -> None:
-    """Draw before pages are read."""
+    """Draw before pages are read, and read these with all their tables."""
 
     def begin(app: Any) -> None:
         root = Path(app.srcdir)
         write(root / "benchmarks" / "results", root / "docs" / "_charts")
 
+    def source_read(app: Any, name: str, source: list[str]) -> None:
+        if marked(source[0]):
+            page = Path(app.env.doc2path(name))
+            app.env.note_dependency(data_of(page))
+            source[0] = expand(source[0], page)
+
     app.connect("builder-inited", begin)
+    app.connect("source-read", source_read)

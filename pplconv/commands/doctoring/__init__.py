@@ -1,8 +1,8 @@
-"""What ``python -m pplconv doctor`` looks at, and what it makes of it.
+"""Facts that ``python -m pplconv doctor`` reads, and findings from them.
 
 ================  ==============================================================================
-``facts.py``      `Facts`: all that is looked at, read at once, each source replaceable
-``loop.py``       a short loop of FMAs, timed by the clock and by what the thread was given
-``findings.py``   `Finding`: a line each, from facts alone
+``facts.py``      `Facts`: everything that is read, at one time, each source replaceable
+``loop.py``       a short loop of FMAs, timed by the clock and by the thread's CPU time
+``findings.py``   `Finding`: one line of output each, from facts alone
 ================  ==============================================================================
 """

@@ -25,40 +25,40 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Facts:
-    """What findings are made of.
+    """Facts from which findings are made.
 
     Parameters
     ----------
     settings : Settings
-        What the environment asks for.
+        Settings from the environment.
     machine : Machine
-        Where it runs.
+        The machine it runs on.
     isas : tuple of str
         Instruction sets with kernels for float32 that may be used, lowest first.
     unbuilt : tuple of str
-        Those that the machine has and this build has no kernels for.
+        Instruction sets of the machine for which this build has no kernels.
     withheld : tuple of (str, str)
-        Those that the CPU has and the system keeps back, and why.
+        Instruction sets of the CPU that the system keeps back, and why.
     threads : int
-        The team where a call names none.
+        Team size of calls without ``threads=``.
     why : str
-        What decided it.
+        Reason of that size.
     pools : tuple of mapping
         Libraries with threads of their own that are loaded, as `threadpoolctl` tells of them.
     condition : Condition
-        How the machine is run; its load is from before the loop.
+        Operating condition of the machine; its load is from before the loop.
     times : Times
-        What the CPUs did while the loop ran.
+        CPU times while the loop ran.
     neighbours : frozenset of int
         Usable CPUs that threads of other programs are bound to.
     loop : Loop or None
-        How a loop of FMAs ran; None if it was not to run.
+        Measurements of a loop of FMAs; None if it was not run.
     wisdom : mapping
-        As `wisdom.describe` tells.
+        Result of `wisdom.describe`.
     known : int
-        Entries of it for this CPU.
+        Entries of the wisdom for this CPU.
     bound : tuple of int
-        CPUs that OpenMP has left the calling thread; () if it has all of the process's.
+        CPUs to which OpenMP has bound the calling thread; () if it has all CPUs of the process.
     """
 
     settings: Settings = field(default_factory=Settings)
@@ -100,9 +100,9 @@ def gather(
     rows : iterable of mapping, optional
         The kernels that are built.
     pools : callable, optional
-        Gives what `threadpoolctl` tells.
+        Gives the libraries that `threadpoolctl` lists.
     cpuid, xgetbv : callable, optional
-        As of `machine.detect`.
+        As for `machine.detect`.
     run : callable, optional
         ``run(isa, threads)`` times a loop of FMAs; None: nothing is timed.
 

@@ -13,7 +13,7 @@ __all__ = ["CHECKS", "NOTE", "OK", "SLOW", "Finding", "examine"]
 
 OK, NOTE, SLOW = "ok", "note", "slow"
 
-# Below these shares of what could be, speed is lost to somebody or something.
+# Limits of shares beyond which a finding says that speed is lost.
 _STOLEN = 0.02
 _GIVEN = 0.95
 _STEADY = 0.85
@@ -31,11 +31,11 @@ class Finding:
     state : str
         ``"ok"``, ``"note"`` (may be meant so, or costs little) or ``"slow"``.
     what : str
-        What was looked at.
+        Subject of the finding.
     text : str
-        What was found.
+        Text of the finding.
     advice : str
-        What to do about it; "" where all is well.
+        Remedy; "" if nothing is wrong.
     """
 
     state: str
@@ -208,7 +208,7 @@ def _loop(f: Facts) -> _Found:
         text += f"; a CPU for {100 * loop.given:.0f} % of the time"
         advice = "others have this process's CPUs (see neighbours, quota)"
         if loop.threads > 1:
-            # Only there does anybody wait: who is not in a task is not missed.
+            # A team waits only for threads inside a task.
             text += ", for which its team waits when it stops inside a task"
             advice += ": instances of one thread each wait for nobody"
         return SLOW, text, advice

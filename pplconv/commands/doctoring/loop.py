@@ -15,13 +15,13 @@ __all__ = ["Loop", "run_loop"]
 _BURSTS = 60
 _TEAM_BURSTS = 5
 _BURST_SECONDS = 0.002
-# More threads teach nothing, and take long to start.
+# More threads give no further information, and take long to start.
 _MOST_THREADS = 64
 
 
 @dataclass(frozen=True)
 class Loop:
-    """How the loop ran.
+    """Measurements of the loop.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Loop:
     threads : int
         Size of the team.
     scaling : float
-        Rate of the team's best burst, as a share of so many threads at their best.
+        Rate of the team's best burst, as a share of `threads` times the rate of one thread.
     """
 
     flops: float

@@ -1,18 +1,16 @@
 """Sessions behind HTTP, as an ASGI application on Starlette (extra ``serve``).
 
-==================  ==============================================================================
-``server.py``       one model: its life, its change for another, the small endpoints
-``inference.py``    requests for inference: who is let in, what is computed for them
-``serving.py``      the model that answers now: its pool, its inputs and outputs, who wants it
-``messages.py``     the Open Inference Protocol: requests read and checked, answers written
-``tensors.py``      JSON numbers, bytes and ``.npy`` files as arrays, and back
-``bodies.py``       bodies, counted while they arrive; ``answers.py``: answers, as they are read
-``budget.py``       memory that requests hold; ``errors.py``: `Refused`, what a client gets
-``metrics.py``      Prometheus' text
-``threads.py``      threads that nobody waits for
-``connections.py``  connections that keep a server waiting; ``logs.py``: logs that do not grow by it
-``command.py``      ``python -m pplconv serve``
-==================  ==============================================================================
+=====================  =============================================================================
+``server.py``          one model: start, reload, end, and the small endpoints ``inference.py``
+requests for inference: admission and computation ``serving.py``         the model that answers now:
+its pool, inputs, outputs and users ``messages.py``        the Open Inference Protocol: requests
+read and checked, answers written ``http_tensors``       JSON numbers, bytes and ``.npy`` files as
+arrays, and back ``bodies.py``          bodies, counted while they arrive; ``answers.py``: answers,
+as they are read ``budget.py``          memory that requests hold; ``http_errors.py``: `Refused`, an
+answered error ``metrics.py``         Prometheus' text ``abandoned_threads``  threads that are not
+joined at the end ``connections.py``     connections that keep a server waiting; ``logs.py``: logs
+that do not grow by it ``command.py``         ``python -m pplconv serve`` =====================
+=============================================================================
 
 ::
 
@@ -75,37 +73,37 @@ def app(
     make_model : callable
         Makes an `InferenceSession`; called when the server starts, and when it reloads.
     name, version : str, optional
-        Of the model, in paths and answers.
+        Name and version of the model, in paths and answers.
     max_body : int, optional
-        Bytes that a request may have; more is refused while it arrives (413).
+        Largest size of a request in bytes; a larger one is refused while it arrives (413).
     max_json : int, optional
-        Bytes of JSON among them, also of requests without binary data: Python reads JSON in one
-        step in which nothing else of the process runs, some 10 ms a MiB.
+        Largest size of a request's JSON in bytes, also without binary data: while Python reads
+        JSON, nothing else of the process runs, some 10 ms a MiB.
     max_json_answer : int, optional
-        Bytes of JSON that an answer may have, at 24 a number: larger outputs are refused (422)
-        where the request does not ask for binary data, or is a ``.npy`` file.
+        Largest size of an answer's JSON in bytes, counted as 24 a number. Larger outputs are
+        refused (422), unless the request asks for binary data or is a ``.npy`` file.
     max_held : int, optional
         Bytes of bodies and outputs that all requests together hold, from their arrival until they
-        are sent: what comes beyond is refused (503, with Retry-After). By default 1 GiB, or four
-        times `max_body` if that is more.
+        are sent; requests beyond that are refused (503, with Retry-After). By default 1 GiB, or
+        four times `max_body` if that is more.
     body_timeout : float, optional
         Seconds within which a body has to arrive (408).
     answer_timeout : float, optional
         Seconds within which a client has to read its answer.
     queue_size : int, optional
-        Requests that may wait, beside those that run: one has a place from the end of its body to
-        its outputs. What comes beyond is refused (503, with Retry-After).
+        Requests that may wait, besides those that run. A request takes a place from the end of its
+        body until its outputs are there. Further ones are refused (503, with Retry-After).
     instances, threads, mode, max_batch, max_delay, retries, shutdown_timeout
         See `pplconv.InstancePool`.
     shapes : sequence of mapping, optional
-        Sets of input shapes, by name, to be ready for before the first request; where requests are
-        joined, each in all sizes of batches. A session keeps a few.
+        Sets of input shapes, by input name, that are prepared before the first request; where
+        requests are joined, in all sizes of batches. A session keeps a few.
     shapes_only : bool, optional
         Whether inputs of all other shapes are refused (422).
     max_making : int, optional
         Sets of other shapes whose programs may be made or waited for at once; requests of further
-        ones are refused (503, with Retry-After). While a program is made, an instance is free for
-        known shapes: it is made beside them, or by half of the instances at most.
+        shapes are refused (503, with Retry-After). Instances stay free for known shapes meanwhile:
+        a program is made outside the instances, or by half of them at most.
 
     Returns
     -------
@@ -115,7 +113,7 @@ def app(
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as described; of those for the pool and of `shapes`, when it starts.
+        If an argument is not as described; arguments of the pool and `shapes` raise at the start.
 
     Notes
     -----
@@ -124,12 +122,12 @@ def app(
     with JSON and binary tensors, or with one ``.npy`` array (``application/x-npy``; ``?output=``
     chooses one of several outputs). Errors are JSON objects with ``error``.
 
-    Requests are computed by the instances; the event loop only moves bytes. One that waits is
-    cancelled if its client goes.
+    Instances compute the requests; the event loop only moves bytes. A waiting request is cancelled
+    if its client disconnects.
 
     ``await app.state.reload()`` makes the model anew under traffic; ``reload(make_model,
-    version=...)`` puts another in its place. A request is answered by the model that served when
-    its head came. If the new model cannot be made, the exception is raised, and the old one goes
+    version=...)`` replaces it by another. A request is answered by the model that served when its
+    head came. If the new model cannot be made, the exception is raised, and the old one goes
     on. ``app.state.reload_soon()`` does the same from any thread or signal handler, and logs.
     """
     texts: dict[str, object] = {"name": name, "version": version}
@@ -193,6 +191,6 @@ def app(
 def _is_utf8(text: str) -> bool:
     try:
         text.encode()
-    except UnicodeEncodeError:  # half a character, as names of files can have it
+    except UnicodeEncodeError:  # half a character (a lone surrogate), as in some file names
         return False
     return True

@@ -13,21 +13,22 @@ __all__ = ["in_thread"]
 
 
 def in_thread(function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
-    """Call a function in a thread of its own, which holds up neither loop nor process at their end.
+    """Call a function in a thread of its own, which delays neither loop nor process at their end.
 
-    Those of `asyncio.to_thread` are joined then, also if they wait for a file that never comes.
+    Threads of `asyncio.to_thread` are joined at the end, even if they wait for a file that never
+    comes.
 
     Parameters
     ----------
     function : callable
-        What to call.
+        Function to call.
     *args
-        With what.
+        Its arguments.
 
     Returns
     -------
     asyncio.Future
-        Of the running loop.
+        Its result, as a future of the running loop.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()

@@ -14,7 +14,7 @@ __all__ = ["Answer", "error"]
 
 _LOGGER = logging.getLogger("pplconv.serve")
 _CHUNK = 1 << 18
-# Smaller ones lie in buffers of the connection at once.
+# A smaller answer fits into the connection's buffers at once.
 _SMALL = 1 << 14
 
 
@@ -24,15 +24,15 @@ class Answer(Response):
     Parameters
     ----------
     parts : sequence of bytes-like
-        The body; nothing of it is copied before it goes out.
+        The body; nothing of it is copied before it is sent.
     media_type : str
-        Of the body.
+        Media type of the body.
     headers : dict
-        Further ones.
+        Further headers.
     seconds : float
-        How long it may take the client to read it.
+        Time within which the client has to read the body.
     when_sent : callable
-        Called when it is sent, or given up.
+        Called when the answer is sent or given up.
 
     Attributes
     ----------
@@ -87,8 +87,8 @@ class Answer(Response):
 def error(status: int, message: str, retry_after: float | None = None) -> Response:
     """Answer with an error."""
     headers = {} if retry_after is None else {"retry-after": str(math.ceil(retry_after))}
-    if status in (408, 413):  # what is still to come is not read
+    if status in (408, 413):  # the rest of the request is not read
         headers["connection"] = "close"
-    # Half a character, as JSON can have it, is none of UTF-8.
+    # JSON can hold half a character (a lone surrogate), which UTF-8 cannot.
     text = message.encode("utf-8", "backslashreplace").decode()
     return JSONResponse({"error": text}, status, headers)

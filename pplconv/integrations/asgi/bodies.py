@@ -20,13 +20,13 @@ async def read_body(request: Request, most: int, seconds: float, lease: Lease) -
     Parameters
     ----------
     request : Request
-        Whose body was not read yet.
+        A request whose body was not read yet.
     most : int
-        Bytes that it may have: no more are kept, whatever its header says.
+        Largest size in bytes; no more are kept, whatever its header says.
     seconds : float
-        How long it may take to arrive.
+        Time within which the body has to arrive.
     lease : Lease
-        Holds the bytes that have arrived.
+        Counts the bytes that have arrived.
 
     Raises
     ------
@@ -37,8 +37,8 @@ async def read_body(request: Request, most: int, seconds: float, lease: Lease) -
     known = int(told[:20]) if told.isdecimal() else None
     if known is not None and known > most:
         raise _too_large(most)
-    # Pages that nothing is written to are not there: who promises much and sends little holds
-    # little.
+    # Pages that are never written take no memory: a client that announces much and sends little
+    # holds little.
     whole = None if known is None else np.empty(known, np.uint8)
     chunks: list[bytes] = []
 
@@ -72,7 +72,7 @@ def _too_large(most: int) -> Refused:
 
 
 async def discard(request: Request, most: int, seconds: float) -> None:
-    """Read what a refused client still sends, so that it comes to read the answer.
+    """Read the rest that a refused client sends, so that it goes on to read the answer.
 
     A connection that is closed while its client sends is reset, and the answer is lost. No more
     than `most` bytes are waited for, nor `seconds`.

@@ -15,12 +15,12 @@ class Budget:
     Parameters
     ----------
     most : int
-        How many.
+        Largest number of bytes.
 
     Attributes
     ----------
     held : int
-        How many are held now.
+        Bytes that are held now.
     """
 
     def __init__(self, most: int) -> None:
@@ -29,12 +29,12 @@ class Budget:
 
 
 class Lease:
-    """What one request holds.
+    """Bytes that one request holds.
 
     Parameters
     ----------
     budget : Budget
-        Shared with all others.
+        Budget shared with all other requests.
     """
 
     def __init__(self, budget: Budget) -> None:
@@ -60,10 +60,10 @@ class Lease:
         self._held += size
 
     def give_back(self, size: int) -> None:
-        """Hold so many bytes less."""
+        """Hold `size` bytes less."""
         self._budget.held -= size
         self._held -= size
 
     def close(self) -> None:
-        """Hold nothing any more."""
+        """Give all bytes back."""
         self.give_back(self._held)

@@ -76,14 +76,14 @@ def main(argv: Sequence[str]) -> int:
     ))  # fmt: skip
     for name in ("asyncio", "pplconv.serve", "uvicorn.error"):
         logging.getLogger(name).addFilter(Rarely())
-    # The event loop and the instances hand the GIL on: the 5 ms that Python waits by default before
-    # it asks for it are longer than what small networks compute.
+    # The event loop and the instances take turns at the GIL. By default Python waits 5 ms before it
+    # asks for the GIL, longer than small networks take.
     sys.setswitchinterval(_SWITCH_SECONDS)
-    # The server raises its signal again when it has stopped; it has done what that asked for.
+    # When the server has stopped, it raises its signal again; ignore it, as nothing is left to do.
     with suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGTERM, lambda *_: None)
         if hasattr(signal, "SIGHUP"):
-            # Who started it with nohup wants it to outlive its terminal.
+            # A server that was started with nohup is to outlive its terminal.
             had_terminal = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN and _has_terminal()
 
             def on_hangup(*_: object) -> None:
@@ -107,7 +107,7 @@ def _has_terminal() -> bool:
 
 
 def _settle() -> None:
-    """Keep what is there now out of garbage collections, which would look through it for 50 ms."""
+    """Keep present objects out of garbage collections, which would visit them for 50 ms."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()

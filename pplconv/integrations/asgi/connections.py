@@ -1,8 +1,8 @@
 """Connections that a server holds: how many, and how long each may keep it waiting.
 
-uvicorn ends a connection that is silent after an answer.  Here one ends, too, that is silent before
-its first request, sends a head a byte at a time, or does not read; and at the limit the one that
-has kept the server waiting longest makes room for the next.
+uvicorn ends a connection that is silent after an answer. This module also ends connections that are
+silent before their first request, that send a head a byte at a time, or that do not read. If there
+are too many connections, the one that has kept the server waiting longest is closed.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _LOGGER = logging.getLogger("pplconv.serve")
 BACKLOG = 128
 """Connections that the system may hand over at once, before any of them is counted."""
 
-# For files, and what libraries open; for the workers of each core, of two models while one replaces
-# the other.
+# Descriptors for files and libraries, and for the workers of each core, of two models while one
+# replaces the other.
 _OTHER_DESCRIPTORS, _DESCRIPTORS_OF_A_CORE = 64, 32
 
 
 def most_connections(wanted: int) -> int:
-    """Give the number of connections to hold: as wanted, or what descriptors suffice for."""
+    """Give the number of connections to hold: as wanted, or fewer if descriptors do not suffice."""
     try:
         import resource
 
@@ -51,7 +51,7 @@ def guarded(most: int, head_timeout: float, read_timeout: float) -> type[asyncio
     Parameters
     ----------
     most : int
-        How many may be open.
+        Largest number of open connections.
     head_timeout : float
         Seconds within which the head of a request has to arrive, from the connection's begin or
         the answer before.
@@ -84,8 +84,8 @@ class _Watch:
             self._timer = new.loop.call_later(self._pause, self._look, new.loop)
         if len(self._open) > self._most:
             _LOGGER.warning("too many connections: the one that waits longest is closed")
-            # One that has sent nothing yet comes before any that is answered.
-            # Never the new one: how far others have come is noticed late.
+            # A connection that has sent nothing yet is closed before any that is being answered.
+            # The new one is never closed: the progress of others is noticed late.
             self._end(min(self._open - {new}, key=lambda each: each.place_in_line(), default=new))
 
     def discard(self, ended: _Guarded) -> None:
@@ -132,7 +132,7 @@ class _Guarded(H11Protocol):
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP, unless an answer has begun already."""
+        """Answer a request that is no HTTP, unless an answer has begun already."""
         try:
             super().send_400_response(msg)
         except h11.LocalProtocolError:
@@ -145,7 +145,7 @@ class _Guarded(H11Protocol):
         return kind == "works" and not cycle.more_body, self._since
 
     def stays(self, now: float) -> tuple[str, float]:
-        """What the connection does, and for how many seconds it has come no further."""
+        """State of the connection, and the seconds for which it has made no progress."""
         state = self._now()
         if state != self._state:
             self._state, self._since = state, now

@@ -11,11 +11,11 @@ class Refused(Exception):
     Parameters
     ----------
     status : int
-        Of HTTP.
+        HTTP status.
     message : str
         For the client; it names the argument at fault.
     retry_after : int, optional
-        Seconds after which it may try again.
+        Seconds after which the client may try again.
     """
 
     def __init__(self, status: int, message: str, retry_after: int | None = None) -> None:

@@ -1,8 +1,8 @@
 """Tensors in messages: JSON numbers, little-endian bytes, ``.npy`` files.
 
-Nothing that a message says of sizes is believed: bytes are counted before an array is made of them,
-and products of dimensions are Python's integers, which do not overflow. Nor is an array made of
-what may not be numbers: of texts, NumPy makes as many times the longest.
+Sizes in a message are not trusted: bytes are counted before an array is made of them, and products
+of dimensions are Python's integers, which do not overflow. Arrays are made of numbers only: from
+strings, NumPy would make an array whose every element is as long as the longest.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ DATATYPES = {
     "INT64": np.dtype("<i8"),
     "FP16": np.dtype("<f2"), "FP32": np.dtype("<f4"), "FP64": np.dtype("<f8"),
 }  # fmt: skip
-"""Types by the names of the protocol, as they lie in messages."""
+"""Types by their names in the protocol, in the byte order of messages."""
 
 _ONNX_TYPES = {
     "tensor(bool)": "BOOL", "tensor(uint8)": "UINT8", "tensor(uint16)": "UINT16",
@@ -51,10 +51,10 @@ _ONNX_TYPES = {
 }  # fmt: skip
 _MOST_DIMENSIONS = 32
 _MOST = 1 << 62
-# Elements that the other dimensions may make where one is 0. A network may pad what has none, and
-# would then allocate by them.
+# Largest product of the other dimensions if one is 0. A network may pad an empty array, and would
+# then allocate memory for them.
 _MOST_BESIDE_ZERO = 1 << 16
-# Numbers between two moments at which other threads of Python run: some milliseconds.
+# Numbers converted before other threads of Python may run: some milliseconds.
 _AT_ONCE = 1 << 14
 _PYTHON: dict[str, set[type]] = {"b": {bool}, "i": {int}, "u": {int}, "f": {int, float}}
 
@@ -178,7 +178,7 @@ def _numbers(part: list[Any], datatype: str, dtype: np.dtype[Any], where: str) -
     if not set(map(type, part)) <= _PYTHON[dtype.kind]:
         raise wrong
     if dtype.kind in "iu":
-        # Left alone, NumPy makes floats of integers that no one type of its own holds.
+        # Without this test, NumPy would make floats of integers that fit none of its integer types.
         bounds: Any = np.iinfo(dtype.name)
         if min(part) < bounds.min or max(part) > bounds.max:
             raise wrong
@@ -236,16 +236,16 @@ def shown(value: object) -> str:
         value = list(value)
     if isinstance(value, int) and value.bit_length() > 256:
         return f"an integer of {value.bit_length()} bits"
-    # It looks at the first few elements, however many there are.
+    # It formats only the first few elements.
     text = value[:80] if isinstance(value, str) else _SHORT.repr(value)
     return text if len(text) < 80 else text[:77] + "..."
 
 
 class _Short(reprlib.Repr):
-    """Short forms of what JSON and headers of files may hold."""
+    """Short forms of values from JSON and from headers of files."""
 
     def repr_int(self, value: int, level: int) -> str:
-        """Without the digits of a long one, of which Python refuses to write too many."""
+        """Leave out the digits of a long integer: Python refuses to write too many."""
         return repr(value) if value.bit_length() <= 256 else f"<{value.bit_length()} bits>"
 
 

@@ -31,13 +31,13 @@ __all__ = ["Inference", "Options"]
 
 _LOGGER = logging.getLogger("pplconv.serve")
 _HEADER_LENGTH = "inference-header-content-length"
-# Smaller messages are read and written sooner than a thread is woken for them.
+# Reading or writing a smaller message takes less time than waking a thread for it.
 _IN_PLACE = 32 << 10
 _RETRY_AFTER = 1
 
 
 class Options(NamedTuple):
-    """What `app` was asked for, checked."""
+    """Checked arguments of `app`."""
 
     name: str
     version: str
@@ -57,15 +57,15 @@ class Options(NamedTuple):
 class Inference:
     """Answers requests by the model that serves.
 
-    A client that sends or reads slowly takes no place from others: a request has one from the end
-    of its body until its outputs are there. Its bytes count as long as they are held.
+    A client that sends or reads slowly takes no place from others: a request takes a place from the
+    end of its body until its outputs are there. Its bytes count as long as they are held.
 
     Parameters
     ----------
     options : Options
         See `app`.
     metrics : Metrics
-        Counts what is answered.
+        Counts the answers.
     """
 
     def __init__(self, options: Options, metrics: Metrics) -> None:
@@ -73,7 +73,7 @@ class Inference:
         self._metrics = metrics
         self._budget = Budget(options.max_held)
         self._placed = 0
-        # One: two would have the GIL in turns, and the event loop would wait for both.
+        # One thread: two would take turns at the GIL, and the event loop would wait for both.
         self._codec = ThreadPoolExecutor(1, thread_name_prefix="pplconv-serve")
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ class Inference:
         Parameters
         ----------
         request : Request
-            Whose body was not read yet.
+            A request whose body was not read yet.
         serving : Serving or None
             The model; None while the server stops.
         refusal : Response or None
@@ -139,7 +139,7 @@ class Inference:
 
     @contextmanager
     def _place(self, serving: Serving) -> Iterator[None]:
-        """Take a place, where it is not known yet whether there is one still."""
+        """Take a place, if there still is one."""
         self._check_room(serving)
         self._placed += 1
         try:
@@ -163,7 +163,7 @@ class Inference:
         with self._place(serving):
             if as_npy:
                 output = _output(request, serving)
-                # Numbers may have to be moved or turned round.
+                # Numbers may have to be copied for alignment or byte order.
                 feed = await self._coded(len(body), read_npy, body, serving.inputs)
                 wanted = Wanted(feed, None, [(output, True)])
             else:
@@ -193,7 +193,7 @@ class Inference:
                 kind = "application/json"
                 if header is not None:
                     kind, headers = "application/octet-stream", {_HEADER_LENGTH: str(header)}
-        # Numbers take more bytes in JSON than in the outputs.
+        # In JSON, numbers take more bytes than in the arrays of outputs.
         lease.add(max(0, sum(memoryview(part).nbytes for part in parts) - held))
         return Answer(parts, kind, headers, options.answer_timeout, lease.close)
 
@@ -206,7 +206,7 @@ class Inference:
         )
 
     async def _computed(self, request: Request, serving: Serving, feed: dict[str, Any]) -> Any:
-        # The body has been read: what comes next is that the client goes.
+        # The body has been read, so the next message is that the client has disconnected.
         gone = asyncio.ensure_future(request.receive())
         try:
             if serving.knows(feed):
@@ -217,7 +217,7 @@ class Inference:
                 if not serving.knows(feed):
                     if not serving.makes_apart:
                         return await _run(serving, feed, gone)
-                    # Whoever goes now leaves a program that others may want.
+                    # A program is made even if the client disconnects now: others may want it.
                     await in_thread(serving.make, feed)
             return await _run(serving, feed, gone)
         except PoolClosed:
@@ -233,7 +233,7 @@ class Inference:
 
 
 async def _run(serving: Serving, feed: dict[str, Any], gone: asyncio.Future[Any]) -> Any:
-    """Have an instance compute a request, unless its client goes before."""
+    """Have an instance compute a request, unless its client disconnects first."""
     try:
         future = serving.pool.submit_within(0, feed)
     except QueueFull:
@@ -246,7 +246,7 @@ async def _run(serving: Serving, feed: dict[str, Any], gone: asyncio.Future[Any]
 
 
 def _has_gone(message: asyncio.Future[Any]) -> bool:
-    """Whether what was received is that the client has gone."""
+    """Whether the received message says that the client has disconnected."""
     return (
         message.done()
         and not message.cancelled()
@@ -262,7 +262,7 @@ def _give_up(future: Future[Any], message: asyncio.Future[Any]) -> None:
 
 
 def _output(request: Request, serving: Serving) -> int:
-    """Which output a ``.npy`` answer has."""
+    """Index of the output in a ``.npy`` answer."""
     names = [tensor.name for tensor in serving.outputs]
     name = request.query_params.get("output", names[0] if len(names) == 1 else None)
     if name not in names:

@@ -11,14 +11,14 @@ _MOST_KINDS = 256
 
 
 class Rarely(logging.Filter):
-    """Lets a few records of each kind through in a while, and says how many others there were.
+    """Lets a few records of each kind through per period, and says how many it suppressed.
 
     Parameters
     ----------
     most : int, optional
-        Records of a kind, which is what its message is before numbers and names are put into it.
+        Records of each kind that pass; a kind is a message before its arguments are inserted.
     seconds : float, optional
-        The while.
+        Length of the period.
     """
 
     def __init__(self, most: int = 10, seconds: float = 10.0) -> None:

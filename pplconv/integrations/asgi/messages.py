@@ -23,24 +23,24 @@ from .http_tensors import (
 
 __all__ = ["Wanted", "read", "read_npy", "write"]
 
-# What is not numbers takes up to thirty times its text as Python's objects. A message has few lists
-# and objects, unless each number lies in a list of its own.
+# Lists, objects and strings take up to thirty times the memory of their text as Python's objects. A
+# message needs few lists and objects, unless each number lies in a list of its own.
 _MOST_OF = {b"[": 1 << 18, b"{": 1 << 12, b'"': 1 << 16}
 # Bytes of a number in an answer: digits, sign, exponent, comma.
 _NUMBER = 24
 
 
 class Wanted(NamedTuple):
-    """What a request asks for.
+    """Contents of a request.
 
     Attributes
     ----------
     feed : dict
         An array for each input.
     id : str or None
-        To be repeated.
+        Identifier that the answer repeats.
     outputs : list of (int, bool)
-        Indices of the outputs, and whether each goes as bytes.
+        Indices of the wanted outputs, and whether each is sent as bytes.
     """
 
     feed: dict[str, Array]
@@ -56,16 +56,16 @@ def read(
     Parameters
     ----------
     body : memoryview
-        All of it.
+        The whole body.
     header : int or None
-        How many of its bytes are JSON; None: all. Bytes of inputs follow.
+        Number of its bytes that are JSON; None: all. The bytes of inputs follow.
     inputs, outputs : sequence of Tensor
-        What the model has.
+        Inputs and outputs of the model.
 
     Raises
     ------
     Refused
-        If it is not as it should be; the message names the argument.
+        If the request is malformed; the message names the argument.
     """
     header = len(body) if header is None else header
     told = _object(bytes(body[:header]), "the request")
@@ -196,18 +196,18 @@ def write(
     results : sequence of ndarray
         All outputs of the model.
     outputs : sequence of Tensor
-        What they are.
+        Their descriptions.
     model : dict
         Name and version.
     most : int
-        Bytes of JSON that it may have.
+        Largest size of the JSON in bytes.
 
     Returns
     -------
     parts : list of bytes-like
-        Bytes of outputs are where the outputs are.
+        The body; outputs that are sent as bytes are not copied.
     header : int or None
-        How many bytes are JSON; None if all are.
+        Number of bytes that are JSON; None if all are.
 
     Raises
     ------

@@ -25,7 +25,7 @@ class Metrics:
     in_flight : int
         Requests for inference that are being read, wait, or run.
     reloads : Counter
-        How often the model was made anew: ``ok`` and ``failed``.
+        Number of reloads: ``ok`` and ``failed``.
     """
 
     def __init__(self) -> None:

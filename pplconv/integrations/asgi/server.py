@@ -91,19 +91,19 @@ class Server:
         """Make the model anew while the old one serves, and let it take over.
 
         A request is answered by the model that served when its head came. Returns when the last
-        one of the old model is answered and its instances have ended.
+        request to the old model is answered and its instances have ended.
 
         Parameters
         ----------
         make_model : callable, optional
-            Makes the session; what made the last one by default.
+            Makes the session; by default the callable that made the last one.
         version : str, optional
-            Of the model from now on; as it is by default.
+            Version of the new model; by default unchanged.
 
         Raises
         ------
         BaseException
-            What `make_model` or the making of the instances raised: the old model goes on.
+            Any exception of `make_model` or of making the instances; the old model goes on.
         """
         async with self._changing:
             old = self._serving
@@ -122,7 +122,7 @@ class Server:
             self.when_made()
 
     async def _ended(self, old: Serving) -> None:
-        """End a model's instances when nothing wants them any more."""
+        """End a model's instances when no request needs them any more."""
         limit = self._options.body_timeout + float(self._options.pool["shutdown_timeout"])
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(old.unused.wait(), limit)
@@ -147,7 +147,7 @@ class Server:
             _LOGGER.exception("the model could not be made anew: the old one goes on")
 
     async def stop(self) -> None:
-        """Answer what was let in, and end the instances."""
+        """Answer the accepted requests, and end the instances."""
         self._stopping = True
         self._stops.set()
         async with self._changing:
@@ -213,12 +213,12 @@ class Server:
         return await self._inference.answer(request, serving, refusal)
 
     async def failed(self, request: Request, reason: Exception) -> Response:
-        """What nobody expected; Starlette has it logged."""
+        """Answer an unexpected exception; Starlette logs it."""
         self._metrics.add(500, 0.0, 0, 0)
         return error(500, "the server failed; its log says why")
 
 
 def _close_late(making: asyncio.Future[Any]) -> None:
-    """End the instances of a model that was made just when nobody waited for it any more."""
+    """End the instances of a model that was finished after the wait for it had ended."""
     if not making.cancelled() and making.exception() is None:
         in_thread(making.result().pool.close)

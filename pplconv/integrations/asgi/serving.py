@@ -29,13 +29,13 @@ class Serving:
     make_model : callable
         Makes the session.
     version : str
-        Of the model.
+        Version of the model.
     queue_size : int
-        Requests that may wait, beside those that run.
+        Requests that may wait, besides those that run.
     shapes : sequence of mapping
-        To be ready for before the first request.
+        Sets of input shapes that are prepared before the first request.
     settings : dict
-        For the pool.
+        Arguments of the pool.
     max_making : int
         Sets of new shapes whose programs may be made or waited for.
     shapes_only : bool
@@ -49,9 +49,9 @@ class Serving:
     Raises
     ------
     TypeError, ValueError
-        If the model is no session, or something does not fit it.
+        If the model is no session, or an argument does not fit it.
     BaseException
-        What `make_model` raised.
+        Any exception that `make_model` raises.
     """
 
     def __init__(
@@ -79,10 +79,10 @@ class Serving:
         self.outputs = [Tensor.of(value) for value in session.get_outputs()]
         feeds = list(self._feeds(shapes, settings["max_batch"]))
         self._only = {self._shapes_of(given) for given in shapes} if shapes_only else None
-        if settings["mode"] == "process":  # what is ready now goes to all workers at once
+        if settings["mode"] == "process":  # programs that are ready now go to all workers at once
             for feed in feeds:
                 session.plan_for(feed)
-        # The server counts its requests, those among them that no instance has taken yet.
+        # The server counts its requests itself, those that no instance has taken yet included.
         self.pool: InstancePool[Any] = InstancePool(
             lambda: session, queue_size=_LONGEST_QUEUE, **settings
         )
@@ -98,7 +98,7 @@ class Serving:
             settings["mode"] == "thread" and not self._joins and hasattr(session, "is_ready_for")
         )
         """Whether a program is made before an instance is asked, and not by the instance."""
-        # Of programs that instances make themselves, what they have answered tells.
+        # If instances make programs themselves, answered requests tell which programs exist.
         self._answered: OrderedDict[Any, None] = OrderedDict()
         kept = getattr(session, "programs_kept", 1)
         self._kept = max(1, kept // settings["max_batch"].bit_length())
@@ -122,12 +122,12 @@ class Serving:
         )
 
     def check(self, feed: Mapping[str, Any]) -> None:
-        """Refuse shapes that are none of those that are served.
+        """Refuse shapes that are not served.
 
         Raises
         ------
         Refused
-            If only some are, and these are others.
+            If only some shapes are served, and these are not among them.
         """
         if self._only is None:
             return
@@ -137,7 +137,7 @@ class Serving:
             raise Refused(422, f"inputs: shapes {shown(got)} are none of those that are served")
 
     def knows(self, feed: Mapping[str, Any]) -> bool:
-        """Whether there is a program for a request, as far as that can be told."""
+        """Whether there is a program for a request, as far as is known."""
         if self.makes_apart:
             try:
                 with runtime.team(self.pool.threads):
@@ -169,7 +169,7 @@ class Serving:
 
     @asynccontextmanager
     async def makes(self, feed: Mapping[str, Any]) -> AsyncIterator[None]:
-        """Wait to be the one whose program is made; in the event loop only.
+        """Wait for this request's turn to have its program made; in the event loop only.
 
         Raises
         ------
@@ -179,7 +179,7 @@ class Serving:
         key = self._key(feed)
         if key not in self._making and len(self._making) >= self._max_making:
             raise Refused(503, "programs of other shapes are made: try again", _RETRY_AFTER)
-        # Those that may be joined go together.
+        # Requests that may be joined share a turn.
         turn = self._turns.get(key) if self._joins else None
         if turn is None:
             turn = self._turns[key] = asyncio.ensure_future(self._makers.acquire())
@@ -192,7 +192,7 @@ class Serving:
             self._leave(key, turn)
 
     def _leave(self, key: Any, turn: asyncio.Future[Any]) -> None:
-        """Let the next one make its program, if all that went together have theirs."""
+        """Let the next turn make its program, if all requests of this turn have theirs."""
         for counter, item in ((self._making, key), (self._waiting, turn)):
             counter[item] -= 1
             if not counter[item]:
@@ -209,7 +209,7 @@ class Serving:
     def _feeds(
         self, shapes: Sequence[Mapping[str, Sequence[int]]], max_batch: int
     ) -> Iterator[dict[str, Any]]:
-        """Yield zeros of the shapes that the model is to be ready for, in batches of all sizes."""
+        """Yield zeros of the shapes to prepare, in batches of all sizes."""
         sizes = [1 << i for i in range(max_batch.bit_length()) if 1 << i < max_batch] + [max_batch]
         for given in shapes:
             for size in sizes:

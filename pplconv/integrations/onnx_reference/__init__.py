@@ -8,7 +8,7 @@ The evaluator takes replacements for its operators as classes::
     evaluator = ReferenceEvaluator(model, new_ops=operators())
 
 =================  ===============================================  ============================
-class              what it computes with pplconv                    function
+class              cases that pplconv computes                      function
 =================  ===============================================  ============================
 `Conv`             two dimensions; float16, float32, float64        `pplconv.conv2d`
 `ConvTranspose`    the same                                         `pplconv.conv_transpose2d`
@@ -20,16 +20,18 @@ class              what it computes with pplconv                    function
 `QLinearMatMul`    the same                                         `pplconv.qmatmul`
 =================  ===============================================  ============================
 
-All else that ONNX calls by these names (other ranks, other types) is left to the evaluator's own
-operators. A whole model is faster as a `pplconv.InferenceSession`.
+Other cases of these operators (other ranks, other types) are left to the evaluator's own operators.
+A whole model is faster as a `pplconv.InferenceSession`.
 
-Four things to know of the evaluator itself: its own ``ConvTranspose`` gives wrong results for
-groups (onnx 1.23), which the one here does not; in models below opset 14 it computes
-``BatchNormalization`` in its training form, so convert such models with `onnx.version_converter`
-first; before onnx 1.23 its own ``Conv`` gives wrong shapes for kernels of even size, which the
-one here does not; and its own ``QLinearConv`` and ``QLinearMatMul`` round after the zero point was
-added, to the other side of a tie where that is odd, which ONNX's formula, onnxruntime and the ones
-here do before.
+Four facts about the evaluator itself:
+
+- Its own ``ConvTranspose`` gives wrong results for groups (onnx 1.23). The one here does not.
+- In models below opset 14 it computes ``BatchNormalization`` in its training form. Convert such
+  models with `onnx.version_converter` first.
+- Before onnx 1.23, its own ``Conv`` gives wrong shapes for kernels of even size. The one here does
+  not.
+- Its own ``QLinearConv`` and ``QLinearMatMul`` add the zero point before they round. If it is odd,
+  ties go to the other side. ONNX's formula, onnxruntime and the operators here round first.
 """
 
 from __future__ import annotations

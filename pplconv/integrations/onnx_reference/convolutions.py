@@ -69,7 +69,7 @@ class Conv(OwnConv):
 class ConvTranspose(OwnConvTranspose):
     """The ONNX operator ``ConvTranspose`` (opsets 1, 11 and 22) on `pplconv.conv_transpose2d`.
 
-    As with `Conv`, a subclass has to have the same name; `make_conv_transpose` makes such.
+    As with `Conv`, a subclass needs the same name; `make_conv_transpose` makes such subclasses.
 
     Attributes
     ----------
@@ -103,12 +103,12 @@ class ConvTranspose(OwnConvTranspose):
 def checked_keywords(
     weight: np.ndarray, kernel_shape: Sequence[int] | None = None, **attributes: Any
 ) -> dict[str, Any]:
-    """Translate a node's attributes as `conv2d_keywords`, and hold one against the weights.
+    """Translate a node's attributes as `conv2d_keywords`, and compare its shape with the weights.
 
     Raises
     ------
     ValueError
-        If ``kernel_shape`` is another one than that of the weights, or as in `conv2d_keywords`.
+        If ``kernel_shape`` differs from the weights' shape, or as in `conv2d_keywords`.
     """
     _check_kernel_shape(kernel_shape, weight)
     return conv2d_keywords(**attributes)

@@ -165,5 +165,5 @@ def _are_bytes(*arrays: np.ndarray) -> bool:
 
 
 def _single(value: np.ndarray | None) -> Any:
-    """Give one number in an array of shape (1,), as models have it, without that dimension."""
+    """Drop the dimension of an array of shape (1,), in which models store a single number."""
     return value.reshape(()) if value is not None and value.shape == (1,) else value

@@ -58,7 +58,7 @@ class Gemm(Gemm_7):
         transB: int | None = None,
         broadcast: int | None = None,
     ) -> tuple[np.ndarray]:
-        if broadcast is not None:  # opset 6, and what it means there
+        if broadcast is not None:  # opset 6 alone has it
             early: Any = Gemm_6._run
             old: tuple[np.ndarray] = early(self, a, b, c, alpha, beta, transA, transB, broadcast)
             return old
@@ -78,6 +78,6 @@ class Gemm(Gemm_7):
 
 
 def _takes(a: Any, b: Any) -> bool:
-    """Whether both are arrays of one type that pplconv multiplies; sparse ones are none."""
+    """Whether both are dense arrays of one type that pplconv multiplies."""
     arrays = isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
     return arrays and a.dtype == b.dtype and a.dtype in _SUPPORTED and a.ndim > 0 and b.ndim > 0

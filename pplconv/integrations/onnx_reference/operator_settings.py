@@ -15,14 +15,14 @@ def with_settings(operator: type[_Operator], **settings: Any) -> type[_Operator]
     Parameters
     ----------
     operator : type
-        With an attribute for each setting.
+        Class of an operator, with an attribute for each setting.
     **settings : object
-        By their names.
+        Values of the settings, by name.
 
     Returns
     -------
     type
-        Of the same name, by which the evaluator knows it.
+        Subclass with the same name, by which the evaluator finds it.
     """
     own = {"__doc__": operator.__doc__, "__module__": operator.__module__, **settings}
     made: type[_Operator] = type(operator.__name__, (operator,), own)

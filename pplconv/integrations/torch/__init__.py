@@ -11,10 +11,10 @@
     print(report(model))
     restore(model)
 
-The module stays what it is: its parameters, its hooks, the keys of its ``state_dict`` and its
-answer to ``isinstance``; only the class of each replaced layer changes, to one derived from its
-own. Tensors share their memory with what pplconv reads and writes. A call that pplconv cannot
-serve, such as one that records gradients, is computed by PyTorch, as before.
+The module keeps its parameters, its hooks, the keys of its ``state_dict`` and its answer to
+``isinstance``. Only the class of each replaced layer changes, to a subclass of its own class.
+Tensors share their memory with what pplconv reads and writes. A call that pplconv cannot serve,
+such as one that records gradients, is computed by PyTorch, as before.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ __all__ = ["LayerReport", "Report", "accelerate", "refresh", "report", "restore"
 
 @dataclass(frozen=True)
 class LayerReport:
-    """What became of one layer.
+    """State of one layer.
 
     Attributes
     ----------
     name : str
-        Of the layer in the module; empty if it is the module itself.
+        Name of the layer in the module; empty if it is the module itself.
     kind : str
         Its class.
     reason : str
-        Why it is PyTorch's own; empty if pplconv has it.
+        Why PyTorch computes it; empty if pplconv does.
     fused : tuple of str
         Classes of the layers behind it that are computed with it.
     calls : int
         How often pplconv has computed it.
     fallbacks : dict of str to int
-        Why PyTorch computed it all the same, and how often.
+        Why PyTorch computed calls of a replaced layer, and how often.
     """
 
     name: str
@@ -118,13 +118,13 @@ def accelerate(
         says why.
     fuse : bool, optional
         Whether a `BatchNorm2d` behind a convolution, and an activation behind that or behind a
-        layer, are computed with it. torch.fx finds out what follows what. Then a fused convolution
-        called by itself returns what the whole group makes, so leave it out where inner layers are
-        called or their outputs are read one by one. Hooks on a layer keep it from being fused.
+        layer, are computed with it. torch.fx finds these sequences. A fused convolution that is
+        called by itself returns the result of the whole group, so do not fuse if inner layers are
+        called, or their outputs read, one by one. Hooks on a layer keep it from being fused.
     threads : int, optional
         Size of the team of each layer, as in `pplconv.Conv2d`.
     tolerance, precision, search : optional
-        As in `pplconv.Conv2d`; `tolerance` says nothing about linear layers.
+        As in `pplconv.Conv2d`; `tolerance` has no effect on linear layers.
 
     Returns
     -------
@@ -134,7 +134,7 @@ def accelerate(
     Raises
     ------
     TypeError
-        If `module` is none, or an argument is not as described.
+        If `module` is no module, or an argument is not as described.
     ValueError
         Likewise.
 
@@ -147,14 +147,14 @@ def accelerate(
     Notes
     -----
     Weights are packed at the first call, and again when a parameter was replaced or written to, as
-    its version says: ``load_state_dict`` and ``copy_`` are noticed. What is written through
-    ``parameter.data`` or through NumPy is not: call `refresh` then. pplconv keeps a copy of the
+    its version says: ``load_state_dict`` and ``copy_`` are noticed. Writes through
+    ``parameter.data`` or through NumPy are not: call `refresh` then. pplconv keeps a copy of the
     weights, and one in each packing that it uses, beside PyTorch's own.
 
     PyTorch computes calls that record gradients (use ``torch.inference_mode()`` or
     ``torch.no_grad()``), run under autocast, are traced, exported or compiled by ``torch.compile``,
     transformed by ``torch.func``, or have tensors of another type or device. Tensors in the memory
-    format ``channels_last`` are read as NHWC, where they lie, and results have that format too.
+    format ``channels_last`` are read in place as NHWC, and results have that format too.
 
     Calling it again takes the new settings.
     """
@@ -195,7 +195,8 @@ def refresh(module: torch.nn.Module) -> torch.nn.Module:
     Parameters
     ----------
     module : torch.nn.Module
-        Whose parameters were changed where PyTorch does not count it, as ``parameter.data`` does.
+        Module whose parameters were changed unnoticed by PyTorch, for example through
+        ``parameter.data``.
 
     Returns
     -------
@@ -209,7 +210,7 @@ def refresh(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def report(module: torch.nn.Module) -> Report:
-    """Say which layers pplconv has, why others are PyTorch's, and who computed their calls.
+    """Say which layers pplconv computes, why PyTorch computes others, and who computed their calls.
 
     Parameters
     ----------

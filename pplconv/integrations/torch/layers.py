@@ -18,13 +18,13 @@ __all__ = ["Accelerated", "Settings", "Work", "replaced", "restored"]
 
 Array = np.ndarray[Any, Any]
 _LAST = torch.channels_last
-# What raises where memory is not to be had: transformed, fake or negated tensors.
+# Exceptions of tensors without memory of their own: transformed, fake or negated ones.
 _NO_MEMORY = (RuntimeError, TypeError)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Arguments of pplconv's layers that are the same for all of a module."""
+    """Arguments of pplconv's layers that all layers of a module share."""
 
     threads: int | None
     tolerance: float | None
@@ -33,12 +33,12 @@ class Settings:
 
     @classmethod
     def checked(cls, threads: Any, tolerance: Any, precision: Any, search: Any) -> Settings:
-        """Refuse now what pplconv would refuse at the first call.
+        """Check the settings now, instead of at the first call.
 
         Raises
         ------
         TypeError, ValueError
-            If it would.
+            If pplconv refuses a setting.
         """
         settings = cls(threads, tolerance, precision, search)
         weight = np.ones((1, 1, 1, 1), np.float32)
@@ -52,7 +52,7 @@ class Settings:
 
 
 class _Packed(NamedTuple):
-    """A layer of pplconv, and the tensors that it was made of as they were then."""
+    """A layer of pplconv, with the tensors it was made of and their states at that time."""
 
     layer: Callable[..., Array]
     tensors: tuple[torch.Tensor | None, ...]
@@ -67,7 +67,7 @@ class _Packed(NamedTuple):
 
 
 def _state(tensor: torch.Tensor) -> tuple[int, int]:
-    """What changes when a tensor is written to, or gets other memory.
+    """State of a tensor that changes when it is written to, or gets other memory.
 
     Tensors that were made in inference mode count no changes.
     """
@@ -75,12 +75,12 @@ def _state(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 class Work:
-    """What pplconv has of one layer; it lies in the layer's ``__dict__``.
+    """Data of pplconv for one layer, kept in the layer's ``__dict__``.
 
     Parameters
     ----------
     settings : Settings
-        Of pplconv's layers.
+        Arguments of pplconv's layers.
 
     Attributes
     ----------
@@ -91,9 +91,9 @@ class Work:
     activation : object
         The same as an argument of pplconv's layers.
     calls : int
-        How often pplconv has computed the layer.
+        Number of calls that pplconv has computed.
     fallbacks : collections.Counter of str
-        Why PyTorch has.
+        Reasons of the calls that PyTorch has computed.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -132,9 +132,9 @@ class Work:
         Parameters
         ----------
         module : Accelerated
-            Whose weights.
+            Module that holds the weights.
         fuse : bool
-            Whether with what follows it.
+            Whether the following modules are computed with it.
         last : bool
             Whether channels are last.
 
@@ -168,7 +168,7 @@ def array_of(tensor: torch.Tensor) -> Array:
     Raises
     ------
     RuntimeError, TypeError
-        If it has none.
+        If the tensor has no memory of its own.
     """
     if tensor.requires_grad:
         tensor = tensor.detach()
@@ -189,9 +189,9 @@ def tensor_of(array: Array) -> torch.Tensor:
 
 
 class Accelerated(torch.nn.Module):
-    """What the replaced layers have in common.
+    """Common part of the replaced layers.
 
-    Subclasses derive from a layer of PyTorch too, and a layer becomes one by a change of its class.
+    Subclasses also derive from a layer of PyTorch. A layer is replaced by changing its class.
     """
 
     weight: torch.Tensor
@@ -200,7 +200,7 @@ class Accelerated(torch.nn.Module):
 
     def forward(self, input: Any, *more: Any, **named: Any) -> Any:
         """Compute the layer, or let PyTorch do it."""
-        # First, and nothing before it: the compiler is to see PyTorch's own layer alone.
+        # This test comes first, so that the compiler sees PyTorch's own layer only.
         if torch.compiler.is_compiling() or torch.jit.is_tracing():
             return self.own.forward(self, input, *more, **named)
         work: Work = self.__dict__["_pplconv"]
@@ -218,7 +218,7 @@ class Accelerated(torch.nn.Module):
         return self.own.forward(self, input, *more, **named)
 
     def _refusal(self, x: Any) -> str:
-        """Say why PyTorch has to compute a call; nothing if it has not."""
+        """Say why PyTorch has to compute a call; empty if pplconv can."""
         weight = self.weight
         if type(x) is not torch.Tensor and type(x) is not torch.nn.Parameter:
             return f"input is of the class {type(x).__name__}"
@@ -253,7 +253,7 @@ class Accelerated(torch.nn.Module):
         return y
 
     def _may_fuse(self, work: Work) -> bool:
-        """Whether what follows may be computed now; hooks are to see what they always saw."""
+        """Whether the following modules may be computed too; hooks must see the same results."""
         if work.norm is None and work.after is None:
             return False
         if self._forward_hooks or torch_module._global_forward_hooks:
@@ -276,7 +276,7 @@ class Accelerated(torch.nn.Module):
 
 
 def _is_last(tensor: torch.Tensor) -> bool:
-    """Whether channels lie last; where they lie both ways, as PyTorch takes it, they do not."""
+    """Whether channels lie last; a tensor that is contiguous in both formats counts as NCHW."""
     return tensor.is_contiguous(memory_format=_LAST) and not tensor.is_contiguous()
 
 

@@ -1,8 +1,8 @@
-"""What follows a layer, found by torch.fx, and computed with it.
+"""Modules that follow a layer, found by torch.fx, and computed with it.
 
-The layer marks its result with the modules that it has computed already; each of these, when it
-gets that very tensor, takes its mark off and passes it on. A tensor without a mark is computed as
-ever, so that nothing is lost where the layer itself had to be left to PyTorch.
+The layer marks its result with the modules that it has already computed. Each of these modules,
+when it receives that very tensor, removes its mark and passes the tensor on. It computes a tensor
+without a mark as usual, so results are right even if the layer itself was left to PyTorch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Passed(torch.nn.Module):
     own: type[torch.nn.Module]
 
     def forward(self, input: Any) -> Any:
-        """Pass on what has been computed, or compute it."""
+        """Pass a computed result on, or compute it."""
         if torch.compiler.is_compiling() or torch.jit.is_tracing():
             return self.own.forward(self, input)
         done = getattr(input, "_pplconv_done", None)
@@ -43,7 +43,7 @@ class _Passed(torch.nn.Module):
 def _passed(own: type[torch.nn.Module]) -> type[_Passed]:
     name = f"Passed{own.__name__}"
     body = {"own": own, "__module__": __name__, "__doc__": own.__doc__}
-    # Unlike type(), this takes what stands for PyTorch's classes where the documents are built.
+    # Unlike type(), this also accepts the stand-ins for PyTorch's classes in documentation builds.
     made = new_class(name, (_Passed, own), exec_body=lambda space: space.update(body))
     globals()[name] = made  # where pickles find it
     return made
@@ -71,15 +71,15 @@ class _Tracer(torch.fx.Tracer):
 
 
 def fuse_into(module: torch.nn.Module) -> None:
-    """Give each replaced layer of a module what follows it alone.
+    """Fuse each replaced layer of a module with modules that only it feeds.
 
-    A module that torch.fx cannot trace is searched in its parts.
+    If torch.fx cannot trace a module, its submodules are searched.
     """
     if isinstance(module, (Accelerated, _Passed)):
         return
     try:
         graph = _Tracer().trace(module)
-    except Exception:  # whatever the module's own code raises when it meets no numbers
+    except Exception:  # the module's own code may raise anything when it meets no numbers
         for child in module.children():
             fuse_into(child)
         return
@@ -123,7 +123,7 @@ def _folds(norm: torch.nn.Module, layer: Accelerated) -> bool:
         return False
     if isinstance(layer, torch.nn.ConvTranspose2d) and layer.groups != 1:
         return False
-    # In lower precision, weights that are rounded once more are other weights.
+    # In lower precision, folding would round the weights once more and change them.
     exact = layer.weight.dtype in (torch.float32, torch.float64)
     same = norm.running_mean.dtype == layer.weight.dtype and norm.running_mean.is_cpu
     return exact and same and not norm.training

@@ -9,7 +9,7 @@ from torch.nn.utils import parametrize
 
 _CONVOLUTIONS = (torch.nn.Conv2d, torch.nn.ConvTranspose2d)
 SUPPORTED = (*_CONVOLUTIONS, torch.nn.Linear)
-"""Classes whose layers are replaced; those derived from them may compute anything."""
+"""Classes whose layers are replaced; subclasses are not, as they may compute anything."""
 _OTHERS = (
     torch.nn.Conv1d,
     torch.nn.Conv3d,

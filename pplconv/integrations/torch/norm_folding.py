@@ -22,20 +22,20 @@ def folded(
     Parameters
     ----------
     weight : ndarray
-        Of the convolution.
+        Weights of the convolution.
     bias : ndarray, optional
-        Likewise.
+        Bias of the convolution.
     numbers : sequence of 4 ndarray
         Scale, shift, mean and variance for each output channel; scale and shift may be None.
     eps : float
         Added to the variance.
     axis : int
-        Of the output channels in `weight`.
+        Axis of the output channels in `weight`.
 
     Returns
     -------
     weight, bias : ndarray
-        New ones, of the type of `weight`, computed in float64.
+        New arrays of the type of `weight`, computed in float64.
     """
     scale, shift, mean, variance = numbers
     assert mean is not None and variance is not None

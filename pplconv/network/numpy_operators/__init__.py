@@ -1,7 +1,7 @@
 """Operators in NumPy, where ONNX's reference errs or is missing.
 
 =================  ==============================================================
-``pools``  MaxPool, AveragePool, LpPool, GlobalLpPool, GlobalMaxPool
+``pools``            MaxPool, AveragePool, LpPool, GlobalLpPool, GlobalMaxPool
 ``normalizations`` LRN, LpNormalization
 ``reductions``     CumSum, ReduceL1, L2, LogSum, LogSumExp, Mean, Prod, Sum, SumSquare
 ``sampling``       GridSample
@@ -9,6 +9,6 @@
 ``transposed_sums``  ConvTranspose
 =================  ==============================================================
 
-Rows of `operators.table` name them. `tests/network/test_drawn_operators.py` compares all that runs
-in Python with onnxruntime.
+Rows of `operators.table` name these functions. `tests/network/test_drawn_operators.py` compares all
+operators in Python with onnxruntime.
 """

@@ -26,7 +26,7 @@ def gather_elements(
         raise ValueError(
             f"the index {index[outside][0]} is outside of the axis {axis} of {x.shape}"
         )
-    # Other axes count from the first element on.
+    # Along the other axes, indices are those of the result's element.
     places: list[Any] = list(np.ogrid[tuple(map(slice, index.shape))])
     places[axis] = index
     return [x[tuple(places)]]
@@ -37,7 +37,7 @@ def one_hot(attributes: Attributes, operands: Operands, shapes: Sequence[Shape])
     index, depth, values = operands
     assert index is not None and depth is not None and values is not None
     count, axis = int(depth.reshape(-1)[0]), attributes.get("axis", -1)
-    # Floats toward zero, as onnxruntime takes them; what a double does not hold is outside anyway.
+    # Floats are truncated, as in onnxruntime; integers that a double cannot hold are out of range.
     whole = np.trunc(index.astype(np.float64))
     index = np.expand_dims(np.where(whole < 0, whole + count, whole), axis)
     row = np.arange(count).reshape(-1, *(1,) * (index.ndim - 1 - axis % index.ndim))
@@ -45,7 +45,7 @@ def one_hot(attributes: Attributes, operands: Operands, shapes: Sequence[Shape])
 
 
 def slices(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
-    """Slice: backwards a start before the first element is the first, unlike NumPy's."""
+    """Slice: a backward start before the first element means the first, unlike in NumPy."""
     x, starts, ends, axes, steps = [*operands, None, None][:5]
     assert x is not None and starts is not None and ends is not None
     count = starts.size
@@ -66,7 +66,7 @@ def slices(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) 
 
 
 def pad(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
-    """Pad: negative amounts take away first, then the others add, as in onnxruntime."""
+    """Pad: negative amounts remove elements first, then the others add, as in onnxruntime."""
     x, amounts, fill, given = [*operands, None, None][:4]
     assert x is not None and amounts is not None
     both = _amounts(amounts, given, x.ndim)
@@ -83,7 +83,7 @@ def _amounts(amounts: Array, axes: Array | None, rank: int) -> Array:
 
 
 def _padded(x: Array, amounts: Array, mode: str, value: Any = 0) -> Array:
-    """Pad an array by amounts before and after each dimension; it has something to repeat."""
+    """Pad an array by amounts before and after each dimension; it is not empty."""
     sizes = np.array(x.shape)
     if mode == "constant":
         y = np.full(sizes + amounts.sum(1), value, x.dtype)

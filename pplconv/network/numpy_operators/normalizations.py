@@ -15,7 +15,7 @@ __all__ = ["by_length", "local_response"]
 def local_response(
     attributes: Attributes, operands: Operands, shapes: Sequence[Shape]
 ) -> list[Array]:
-    """LRN: by the squares of neighbouring channels of the same pixel."""
+    """LRN: divides by a power of the mean square of neighbouring channels."""
     (x,) = operands
     assert x is not None
     size, channels = int(attributes["size"]), x.shape[1]
@@ -32,7 +32,7 @@ def local_response(
 
 
 def by_length(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
-    """LpNormalization: by the sum of magnitudes or the root of squares; zeros stay zeros."""
+    """LpNormalization: divides by the L1 or L2 norm; zeros stay zeros."""
     (x,) = operands
     assert x is not None
     axis = attributes.get("axis", -1)

@@ -1,4 +1,4 @@
-"""Pools of any number of dimensions, one after the other: maxima and sums are separable."""
+"""Pools of any number of dimensions, one at a time: maxima and sums are separable."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Window(NamedTuple):
     after: int
 
     def seen_by(self, tap: int) -> tuple[slice, slice]:
-        """Give outputs for which a tap lies inside, and the inputs that it is then."""
+        """Give the outputs for which a tap lies inside the image, and its inputs."""
         shift = tap * self.dilation - self.before
         first = max(0, -(shift // self.stride))
         end = max(first, min(self.outputs, (self.inputs - 1 - shift) // self.stride + 1))
@@ -40,14 +40,14 @@ class Window(NamedTuple):
         return slice(first, end), slice(start, stop, self.stride)
 
     def taps_of(self, output: int) -> slice:
-        """Give the inputs that an output sees."""
+        """Give the inputs in an output's window."""
         start = output * self.stride - self.before
         first = max(0, -(start // self.dilation))
         stop = start + (self.kernel - 1) * self.dilation + 1
         return slice(start + first * self.dilation, min(self.inputs, max(0, stop)), self.dilation)
 
     def counts(self, padded: bool) -> Array:
-        """Count the taps of each output that are divided by; of padding none, or that of `pads`."""
+        """Give the divisor of each output: its taps, without padding or with that of `pads`."""
         ends = np.arange(self.outputs) * self.stride - self.before
         limit = self.inputs + (self.after if padded else 0)
         taps = np.minimum(self.kernel, (limit - 1 - ends) // self.dilation + 1)
@@ -67,7 +67,7 @@ def _windows(attributes: Attributes, sizes: Shape, outputs: Shape) -> list[Windo
 
 
 def _along(x: Array, axis: int, window: Window, join: Any, begin: Any) -> Array:
-    """Join what each window of one dimension sees, from a first value on."""
+    """Reduce each window of one dimension, from an initial value."""
     x = np.moveaxis(x, axis, -1)
     y = np.full((*x.shape[:-1], window.outputs), begin, x.dtype)
     if window.outputs < window.kernel:
@@ -90,10 +90,10 @@ def _pooled(x: Array, windows: Sequence[Window], join: Any, begin: Any) -> Array
 
 
 def max_pool(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
-    """MaxPool; what sees padding alone is the lowest number of its type, as in onnxruntime."""
+    """MaxPool; a window of padding alone gives the type's lowest number, as in onnxruntime."""
     x = _given(operands)
     windows = _windows(attributes, x.shape[2:], shapes[0][2:])
-    # As onnxruntime has it, which computes in float32.
+    # As in onnxruntime, which computes in float32.
     kind = np.dtype(np.float32) if x.dtype == np.float16 else x.dtype
     lowest = np.finfo(kind).min if kind.kind == "f" else np.iinfo(str(kind)).min
     y = _pooled(x, windows, np.maximum, -np.inf if kind.kind == "f" else lowest)
@@ -106,7 +106,7 @@ def max_pool(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]
 
 
 def _places(x: Array, windows: Sequence[Window], order: Any) -> Array:
-    """Say where in its image each maximum is first found; -1 where there is none."""
+    """Give the first index of each maximum in its image; -1 where there is none."""
     places = np.full((*x.shape[:2], *(window.outputs for window in windows)), -1, np.int64)
     sizes = x.shape[2:]
     image = int(np.prod(sizes))
@@ -124,7 +124,7 @@ def _places(x: Array, windows: Sequence[Window], order: Any) -> Array:
 def average_pool(
     attributes: Attributes, operands: Operands, shapes: Sequence[Shape]
 ) -> list[Array]:
-    """AveragePool; what sees nothing is zero."""
+    """AveragePool; an empty window gives zero."""
     x = _given(operands)
     windows = _windows(attributes, x.shape[2:], shapes[0][2:])
     y = _pooled(x, windows, np.add, 0)
@@ -135,7 +135,7 @@ def average_pool(
 
 
 def lp_pool(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
-    """LpPool: the length of what each window sees."""
+    """LpPool: the p-norm of each window."""
     x = _given(operands)
     windows = _windows(attributes, x.shape[2:], shapes[0][2:])
     return [_length(x, attributes, lambda powers: _pooled(powers, windows, np.add, 0))]
@@ -144,7 +144,7 @@ def lp_pool(attributes: Attributes, operands: Operands, shapes: Sequence[Shape])
 def global_lp_pool(
     attributes: Attributes, operands: Operands, shapes: Sequence[Shape]
 ) -> list[Array]:
-    """GlobalLpPool: the length of each channel."""
+    """GlobalLpPool: the p-norm of each channel."""
     x = _given(operands)
     axes = tuple(range(2, x.ndim))
     return [_length(x, attributes, lambda powers: powers.sum(axes, keepdims=True))]
@@ -153,7 +153,7 @@ def global_lp_pool(
 def global_max_pool(
     attributes: Attributes, operands: Operands, shapes: Sequence[Shape]
 ) -> list[Array]:
-    """GlobalMaxPool: of all dimensions behind the channels, however many; the reference has two."""
+    """GlobalMaxPool over all dimensions after the channels; the reference takes two only."""
     x = _given(operands)
     return [x.max(tuple(range(2, x.ndim)), keepdims=True)]
 

@@ -1,7 +1,7 @@
 """Sums, products and means of integers, and logarithms of sums.
 
-Integers are exact, and the nearest of their type where they do not fit, as in onnxruntime; ONNX's
-reference has the lowest bits.
+Integer results are exact, and saturate if they do not fit, as in onnxruntime; in ONNX's reference
+they wrap around.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .types import Attributes, Compute, Operands
 
 __all__ = ["REDUCTIONS", "cumulative_sum", "fits", "log_sum", "log_sum_exp"]
 
-# Of sums, squares and products on the way: 64 bits with a sign, and those of double precision.
+# Limits of intermediate sums, squares and products: signed 64 bits, and double precision.
 _BITS, _DOUBLE_BITS = 62, 52
 
 
@@ -30,11 +30,11 @@ def log_sum(attributes: Attributes, operands: Operands, shapes: Sequence[Shape])
 
 
 def log_sum_exp(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
-    """ReduceLogSumExp, of powers of which the largest is one."""
+    """ReduceLogSumExp, shifted so that the largest power is one."""
     x, axes, keep = _read(attributes, operands)
     wide = x.astype(np.float64)
     largest = wide.max(axes, keepdims=True, initial=-np.inf)
-    # Infinities are no numbers to subtract.
+    # Subtracting infinity would give NaN.
     base = np.where(np.isfinite(largest), largest, 0)
     total = np.log(np.exp(wide - base).sum(axes, keepdims=True)) + base
     return [(total if keep else total.squeeze(axes)).astype(x.dtype)]
@@ -66,7 +66,7 @@ def cumulative_sum(
 def _read(attributes: Attributes, operands: Operands) -> tuple[Array, tuple[int, ...], bool]:
     x, given = [*operands, None][:2]
     assert x is not None
-    # Each once, as onnxruntime takes them.
+    # Each axis once, as in onnxruntime.
     axes = () if given is None else tuple({int(axis) % x.ndim for axis in given.reshape(-1)})
     if not axes and not attributes.get("noop_with_empty_axes", 0):
         axes = tuple(range(x.ndim))
@@ -74,7 +74,7 @@ def _read(attributes: Attributes, operands: Operands) -> tuple[Array, tuple[int,
 
 
 def _exact(op: str, find: Callable[[Array, Any], Array]) -> Compute:
-    """Make an operator of a function of numbers that do not overflow, and their axes."""
+    """Make an operator from a function of numbers that cannot overflow, and their axes."""
 
     def compute(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
         x, axes, keep = _read(attributes, operands)
@@ -93,7 +93,7 @@ def _exact(op: str, find: Callable[[Array, Any], Array]) -> Compute:
 
 
 def _bits(op: str, x: Array, axes: tuple[int, ...]) -> float:
-    """Give the binary logarithm of what no number on the way to a result of integers exceeds."""
+    """Bound the binary logarithm of intermediate numbers in an integer reduction."""
     largest = max(-int(x.min(initial=0)), int(x.max(initial=0)))
     count = math.prod(x.shape[axis] for axis in axes)
     if op != "ReduceProd":
@@ -110,7 +110,7 @@ def _bits(op: str, x: Array, axes: tuple[int, ...]) -> float:
 def fits(op: str, attributes: Attributes, operands: Operands) -> bool:
     """Tell whether ONNX's reference reduces integers exactly, and keeps their type.
 
-    It divides and takes roots in double precision.
+    The reference divides and takes roots in double precision.
     """
     x, axes, _ = _read(attributes, operands)
     return x.dtype == np.int64 and _bits(op, x, axes) < _DOUBLE_BITS

@@ -12,12 +12,12 @@ from .types import Attributes, Operands
 
 __all__ = ["grid_sample"]
 
-# Of the cubic weights, as PyTorch and onnxruntime have it.
+# Coefficient of the cubic weights, as in PyTorch and onnxruntime.
 _SHARPNESS = -0.75
 
 
 def grid_sample(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
-    """GridSample: each output is a weighted sum of elements around a place."""
+    """GridSample: each output is a weighted sum of elements around its coordinates."""
     x, grid = operands
     assert x is not None and grid is not None
     rank = x.ndim - 2
@@ -25,7 +25,7 @@ def grid_sample(attributes: Attributes, operands: Operands, shapes: Sequence[Sha
     aligned = bool(attributes.get("align_corners", 0))
     taps = []
     for axis, size in enumerate(x.shape[2:]):
-        # Places name the last dimension first, from -1 to 1.
+        # Coordinates name the last dimension first, from -1 to 1.
         place = grid[..., rank - 1 - axis].astype(np.float64) + 1
         at = place / 2 * (size - 1) if aligned else (place * size - 1) / 2
         if mode != "cubic":
@@ -47,7 +47,7 @@ def grid_sample(attributes: Attributes, operands: Operands, shapes: Sequence[Sha
 
 
 def _inside(at: Array, size: int, padding: str, aligned: bool) -> Array:
-    """Bring places outside of one dimension inside, as the padding has it."""
+    """Map coordinates outside of one dimension inside, by the padding mode."""
     if padding == "reflection":
         first, length = (0.0, size - 1.0) if aligned else (-0.5, float(size))
         if length == 0:
@@ -60,7 +60,7 @@ def _inside(at: Array, size: int, padding: str, aligned: bool) -> Array:
 
 
 def _weights(at: Array, mode: str) -> tuple[Array, Array]:
-    """Give the elements around places in one dimension, and their weights, along a last axis."""
+    """Give the neighbours of coordinates in one dimension, and their weights, along a last axis."""
     if mode == "nearest":
         near = np.rint(at)[..., None]
         return near, np.ones_like(near)

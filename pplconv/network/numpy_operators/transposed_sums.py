@@ -18,10 +18,10 @@ __all__ = ["ConvTranspose", "conv_transpose"]
 def conv_transpose(
     attributes: Attributes, operands: Operands, shapes: Sequence[Shape]
 ) -> list[Array]:
-    """ConvTranspose: a product for each tap, added to the outputs that it leads to.
+    """ConvTranspose: one product for each tap, added to its outputs.
 
-    ``auto_pad`` and ``output_shape`` are explicit by now. The reference gives all groups the bias
-    of the first one, or fails.
+    ``auto_pad`` and ``output_shape`` are explicit by now. ONNX's reference gives all groups the
+    bias of the first one, or fails.
     """
     x, w, b = [*operands, None][:3]
     assert x is not None and w is not None
@@ -61,7 +61,7 @@ def conv_transpose(
 
 
 class ConvTranspose(OpRun):
-    """The same for a `ReferenceEvaluator`, which runs fused nodes in pieces."""
+    """The same operator for a `ReferenceEvaluator`, which runs fused nodes in pieces."""
 
     op_domain = ""
 

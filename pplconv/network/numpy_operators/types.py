@@ -1,4 +1,4 @@
-"""What operators in NumPy take."""
+"""Types of the operators in NumPy."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ __all__ = ["Attributes", "Compute", "Operands"]
 Attributes = Mapping[str, Any]
 """By name: numbers, texts, lists of them."""
 Operands = Sequence[Array | None]
-"""Arrays; None for those that are left out."""
+"""Arrays; None for omitted operands."""
 Compute = Callable[[Attributes, Operands, Sequence[Shape]], Sequence[Array]]
 """Takes attributes, operands and the shapes of the results; gives the results."""

@@ -1,22 +1,22 @@
-"""All that is known of each operator, and what its nodes become: steps, or views of what is there.
+"""The table of operators, and their lowering to steps or views.
 
 ====================  ============================================================================
-``table``             one row for each operator: whoever asks what an operator does asks the table
+``table``             one row for each operator: the only source of facts about operators
 ``table_row``         the fields of a row
-``families``          rows of a kind, with what they have in common
-``batch_rules``       rules of rows: whether images of a batch are computed apart
+``families``          constructors of similar rows, with their common fields
+``batch_rules``       rules of rows: whether a node treats images of a batch separately
 ``costs``             rules of rows: floating-point operations
-``moving``            rules of rows: whether elements are moved alone
+``moving``            rules of rows: whether a node only moves elements
 ``decompositions``    operators in terms of others
 ``convolution``       Conv, fused nodes included
-``epilogue``          what follows the sums of a convolution
+``epilogue``          the operations after the sums of a convolution
 ``transposed_steps``  ConvTranspose as several convolutions
-``linear_steps``      products with matrices that are known beforehand
+``linear_steps``      products with constant matrices
 ``product_steps``     products of two computed matrices
 ``elementwise_steps`` programs for chains of element-wise operators
-``expressions``       what each element-wise operator computes, and its registers
+``expressions``       element-wise operators as instructions, and registers
 ``movement``          views, Concat, Pad with a constant, changes of type, blocks of pixels
-``result_placement``  results written where they are wanted
+``result_placement``  results written straight to their destination
 ``border_pads``       Pad with an image's own elements
 ``window_steps``      pooling and Resize
 ``resampling``        Resize in Python
@@ -25,6 +25,6 @@
 ``integer_windows``   pools and Resize of integers
 ``recurrent``         LSTM and GRU
 ``row_steps``         reductions, softmax, layer normalization
-``unfused``           fused nodes in ONNX's operators, for those that run in Python
+``unfused``           fused nodes as ONNX's operators, to run them in Python
 ====================  ============================================================================
 """

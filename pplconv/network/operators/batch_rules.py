@@ -1,7 +1,7 @@
 """Whether a node computes each image of a batch from the same image alone.
 
-A rule takes a node, its graph, and the names of the values whose first dimension is the batch; the
-node reads one of them at least, and each of its results has the batch's size in front.
+A rule takes a node, its graph, and the names of the values whose first dimension is the batch. The
+node reads at least one of them, and the first dimension of each result has the batch's size.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Rule = Callable[[Node, Graph, set[str]], bool]
 
 
 def mixed(node: Node, graph: Graph, batched: set[str]) -> bool:
-    """Nothing is known of the operator, or it looks from one image at another."""
+    """Never: the operator is unknown, or it mixes images."""
     return False
 
 
 def broadcast(node: Node, graph: Graph, batched: set[str]) -> bool:
-    """Element-wise operators: what is no batch is the same for all images."""
+    """Element-wise operators: operands without the batch are the same for all images."""
     shapes = graph.shapes
     rank = len(shapes[node.outputs[0]])
     return all(
@@ -46,7 +46,7 @@ def images(*added: int) -> Rule:
     Parameters
     ----------
     *added : int
-        Inputs that are images too, as the node adds them: they have the batch, constant or not.
+        Further inputs that are images, which the node adds: even constant ones have the batch.
     """
 
     def rule(node: Node, graph: Graph, batched: set[str]) -> bool:
@@ -82,12 +82,12 @@ def with_residual(node: Node, graph: Graph, batched: set[str]) -> bool:
 
 
 def concatenation(node: Node, graph: Graph, batched: set[str]) -> bool:
-    """Concat; a constant has a part for each image of the whole batch, which nobody cuts."""
+    """Concat without constants: a constant has the whole batch, and is never cut."""
     return along(0)(node, graph, batched) and batched.issuperset(filter(None, node.inputs))
 
 
 def layer_norm(node: Node, graph: Graph, batched: set[str]) -> bool:
-    """LayerNormalization, whose scale and offset lie along the last dimensions."""
+    """LayerNormalization: its scale and offset cover the last dimensions."""
     return along(-1)(node, graph, batched) and _first_alone(node, batched)
 
 
@@ -98,7 +98,7 @@ def reduction(node: Node, graph: Graph, batched: set[str]) -> bool:
 
 
 def product(node: Node, graph: Graph, batched: set[str]) -> bool:
-    """MatMul: the batch is rows of a matrix, or a dimension in front of both."""
+    """MatMul: the batch is the rows of a matrix, or a leading dimension of both."""
     a, b = (graph.shapes[name] for name in node.inputs[:2])
     if node.inputs[0] in batched and node.inputs[1] in batched:
         return len(a) == len(b) > 2
@@ -118,7 +118,7 @@ def gemm(node: Node, graph: Graph, batched: set[str]) -> bool:
 
 
 def reshaped(node: Node, graph: Graph, batched: set[str]) -> bool:
-    """The elements of an image stay together: their number is the same on both sides."""
+    """Reshapes: each image keeps its number of elements."""
     return True
 
 
@@ -140,7 +140,7 @@ def padding(node: Node, graph: Graph, batched: set[str]) -> bool:
 
 
 def expansion(node: Node, graph: Graph, batched: set[str]) -> bool:
-    """Expand that adds no dimension in front of the batch."""
+    """Expand that adds no dimension before the batch."""
     return len(graph.shapes[node.inputs[0]]) == len(graph.shapes[node.outputs[0]])
 
 

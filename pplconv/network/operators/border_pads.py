@@ -11,23 +11,23 @@ from ..nodes import Graph, Node
 from ..storage import Value
 from .movement import pad_begins
 
-# Copies of a node; one step in Python takes no longer than more of them.
+# Most copies of one node; a step in Python is as fast as more copies.
 MOST_COPIES = 64
-# Bytes of the elements that every level has copies of.
+# Sizes of elements, in bytes, that every instruction set can copy.
 SIZES = (4, 8)
 
 
 class Run(NamedTuple):
-    """Neighbours along one axis, and the elements that they repeat.
+    """A run of outputs along one axis, and the elements that it repeats.
 
     Parameters
     ----------
     at, length : int
-        First index of the output, and how many follow it.
+        First index of the output, and number of outputs.
     source : int
-        Index, in the output, of the first one's element.
+        Index, in the output, of the first repeated element.
     step : int
-        0: all repeat that element; 1: each repeats the next one.
+        0: all repeat that element; 1: each repeats the next element.
     """
 
     at: int
@@ -37,7 +37,7 @@ class Run(NamedTuple):
 
 
 def serves_pad(node: Node, graph: Graph) -> bool:
-    """Whether pads are known, repeat elements that are there, and take few copies."""
+    """Whether pads are known, repeat existing elements, and need few copies."""
     shape, result = graph.shapes[node.inputs[0]], graph.shapes[node.outputs[0]]
     if (
         node.attributes.get("mode", "constant") not in ("edge", "reflect", "wrap")
@@ -53,14 +53,14 @@ def serves_pad(node: Node, graph: Graph) -> bool:
     mode = node.attributes["mode"]
     if mode == "edge":
         return True
-    # Reflected elements are copied one line after the other, wrapped ones one image of the input.
+    # Reflection copies line by line, wrapping copies whole images of the input.
     pairs = [(m, inner) for m, (_, _, inner) in zip(result, kept, strict=True)]
     copies = sum(m - n if mode == "reflect" else -(-m // n) for m, n in pairs)
     return copies <= MOST_COPIES
 
 
 def lower_pad(node: Node, builder: Builder, graph: Graph) -> None:
-    """Copy the input, then one axis after the other from what is there."""
+    """Copy the input, then fill one axis after the other from the output itself."""
     name, mode = node.outputs[0], node.attributes["mode"]
     x, shape = builder.values[node.inputs[0]], graph.shapes[node.outputs[0]]
     y = builder.target(name, shape, x.dtype, builder.order(name, len(shape)))
@@ -69,7 +69,7 @@ def lower_pad(node: Node, builder: Builder, graph: Graph) -> None:
     first, begins = [skip for skip, _, _ in kept], [at for _, at, _ in kept]
     builder.copy(_part(x, first, inner), _part(y, begins, inner), [name])
     extent = list(inner)
-    # The innermost first: its lines are the shortest, and the others take them along.
+    # The innermost axis first: its lines are the shortest, and later axes copy them, too.
     for axis in reversed(y.order):
         for run in _runs(mode, shape[axis], begins[axis], inner[axis]):
             at, source, count = list(begins), list(begins), list(extent)
@@ -90,13 +90,13 @@ def _all_kept(node: Node, graph: Graph) -> list[tuple[int, int, int]]:
 
 
 def _kept(n: int, m: int, begin: int) -> tuple[int, int, int]:
-    """First element that a negative pad leaves, its index in the output, and how many there are."""
+    """First input that negative pads keep, its index in the output, and the number kept."""
     skip, at = max(-begin, 0), max(begin, 0)
     return skip, at, min(n - skip, m - at)
 
 
 def _runs(mode: str, size: int, begin: int, inner: int) -> Iterator[Run]:
-    """Say which elements of an axis repeat which of `inner` ones from `begin` on."""
+    """Give the runs outside the `inner` elements from `begin` on, and their sources."""
     end = begin + inner
     if mode == "edge":
         yield from (

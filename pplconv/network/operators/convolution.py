@@ -1,4 +1,4 @@
-"""Convolutions: planned as `Conv2d` plans them, on images as they lie (see `layouts`)."""
+"""Convolutions: planned as in `Conv2d`, on images in the chosen layout (see `layouts`)."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def problem_of(
     Parameters
     ----------
     builder : Builder
-        Whose settings say what may be spent.
+        Its settings limit error, time and memory.
     x, weight : tuple of int
-        Shapes as ONNX has them.
+        Shapes in ONNX's order.
     dtype : numpy.dtype
         Of the arrays.
     geometry : dict
@@ -78,20 +78,20 @@ def emit_convolution(
     builder : Builder
         Gets the steps.
     x, y : Value
-        Input and output, of four dimensions; channels are neighbours in both, or both are plain.
+        Input and output, of four dimensions; both are NHWC, or both NCHW.
     weight : ndarray or ScaledTensor
-        (oc, ic / groups, kh, kw), lying in any way; what is scaled is computed to be packed.
+        (oc, ic / groups, kh, kw), of any strides; scaled weights are computed for packing.
     epilogue : Epilogue
-        What follows the sums.
+        Operations after the sums.
     geometry : dict
         ``stride``, ``padding`` as ((top, bottom), (left, right)), ``dilation``, ``groups``.
     key : (ndarray or ScaledTensor, ...)
-        What stands for the constant that the weights are of, and which part of it: where it is the
-        same, so are they.
+        Identity of the weights: the object behind their constant, and the part of it. Equal keys
+        mean equal weights.
     nodes : list of str
-        What it stands for.
+        Names of its nodes.
     layout : str
-        ``"NHWC"`` where channels are neighbours, else ``"NCHW"``.
+        ``"NHWC"`` or ``"NCHW"``.
     """
     n = x.shape[0]
     order = channels_last(4) if layout == "NHWC" else tuple(range(4))
@@ -99,14 +99,14 @@ def emit_convolution(
     given = epilogue
     epilogue, alpha = epilogue.as_clip(shape[0])
     described = epilogue.described(shape[0])
-    # What the loops do not have comes after them, and with it all that follows.
+    # Operations that the loops lack run after them, and so do all later ones.
     activation = described if described is not None else Activation("none")
-    # Factors that are not finite make numbers of zeros.
+    # Non-finite factors turn zeros into NaN.
     counted = math.isfinite(alpha)
     sparsity = builder.sparsity(key, weight, geometry["groups"]) if counted else None
     problem = problem_of(builder, x.shape, shape, x.dtype, geometry, layout, sparsity)
     if (problem.batch, problem.oc, problem.oh, problem.ow) != y.shape:
-        # Else outputs would be left as they are, or written beyond.
+        # Otherwise outputs would stay unwritten, or writes would go out of bounds.
         raise ValueError(f"the convolution {problem} of {nodes} does not give {y.shape}")
     residual = epilogue.residual
     if residual is not None and not residual.lies_as(y.strides):
@@ -119,14 +119,14 @@ def emit_convolution(
             return
     finite = builder.all_finite(key, weight)
     fields: dict[str, Any] | None = None
-    # Padding is multiplied by some methods: infinite weights would show it.
+    # Some algorithms multiply padding: infinite weights would give NaN there.
     for algorithm in planner.asked_in_turn("auto", finite):
         plan, dense = builder.plan(problem, algorithm, activation.epilogue)
         fields = with_places(dense, x, y) if layout == "NHWC" else dense
         if fields is not None:
             break
     if fields is None:
-        # What lies in a way that the loops cannot walk is copied: the input, where that is enough.
+        # Copy arrays with strides that the loops cannot walk: only the input, if that is enough.
         tight = Value(x.shape, x.dtype, strides_of(x.shape, x.dtype.itemsize, order), x.buffer)
         if with_places(dense, tight, y) is not None:
             copied = builder.new(x.shape, x.dtype, order)
@@ -146,7 +146,7 @@ def emit_convolution(
     if bias is not None:
         with np.errstate(all="ignore"):
             bias = np.require(bias, DTYPES[plan.numerics.bias], ("A", "C"))
-    # The loops have added the residual.
+    # The loops have already added the residual.
     rest = replace(epilogue, residual=None)
     finish = after = None
     if described is not None and not plan.numerics.converts_out:
@@ -167,7 +167,7 @@ def emit_convolution(
 def scaled(
     weight: Array | ScaledTensor, alpha: float, dtype: np.dtype[Any]
 ) -> Array | ScaledTensor:
-    """Weights of sums that are `alpha` times as large; then they are of the given type."""
+    """Scale weights by `alpha`, rounded to the given type."""
     if alpha == 1:
         return weight
     array = as_type(weight.numpy() if isinstance(weight, ScaledTensor) else weight, dtype)
@@ -175,7 +175,7 @@ def scaled(
 
 
 def _precision(builder: Builder, dtype: str) -> str | None:
-    """The session's precision, for arrays of a type that it says something of."""
+    """The session's precision, if it applies to arrays of this type."""
     precision = builder.settings.precision
     return precision if dtype in checks.PRECISIONS[precision] else None
 
@@ -203,7 +203,7 @@ def lower_conv(node: Node, builder: Builder, graph: Graph) -> None:
 
 
 def geometry_of(node: Node) -> dict[str, Any]:
-    """Stride, padding, dilation and groups of a node, as `emit_convolution` takes them."""
+    """Stride, padding, dilation and groups of a node, for `emit_convolution`."""
     top, left, bottom, right = explicit_pads(node)
     return {
         "stride": tuple(node.attributes.get("strides") or (1, 1)),
@@ -214,7 +214,7 @@ def geometry_of(node: Node) -> dict[str, Any]:
 
 
 def prices(node: Node, builder: Builder, graph: Graph) -> tuple[float, float]:
-    """Estimate the cycles of a convolution on one thread, with channels as neighbours and apart."""
+    """Estimate the cycles of a convolution on one thread, in NHWC and in NCHW."""
     x, shape = (graph.shapes[name] for name in node.inputs[:2])
     dtype, geometry = graph.dtypes[node.inputs[0]], geometry_of(node)
     weight = graph.constants.origin(node.inputs[1])
@@ -227,7 +227,7 @@ def prices(node: Node, builder: Builder, graph: Graph) -> tuple[float, float]:
 
 
 def lies_in_pixels(value: Value) -> bool:
-    """Whether the channels of images are neighbours, and images, rows and pixels in order."""
+    """Whether images are NHWC: channels contiguous; images, rows and pixels in order."""
     _, c, h, w = value.shape
     _, sc, sh, sw = value.strides
     e = value.dtype.itemsize

@@ -8,12 +8,12 @@ from ..nodes import Graph, Node
 
 __all__ = ["convolution", "moved", "product", "recurrent", "transposed_convolution"]
 
-# What moving one element costs, in floating-point operations at the peak of a core.
+# Cost of moving one element, in floating-point operations at a core's peak.
 FLOPS_OF_AN_ELEMENT = 8
 
 
 def moved(node: Node, graph: Graph) -> int:
-    """A node that writes each element once: each counts as some operations."""
+    """A node that writes each element once: some operations for each element."""
     return FLOPS_OF_AN_ELEMENT * _written(node, graph)
 
 
@@ -36,7 +36,7 @@ def product(node: Node, graph: Graph) -> int:
 
 
 def recurrent(node: Node, graph: Graph) -> int:
-    """Products with both matrices of weights, for each vector of each sequence."""
+    """Products with both weight matrices, for each vector of each sequence."""
     times = math.prod(graph.shapes[node.inputs[0]][:2])
     return 2 * times * sum(math.prod(graph.shapes[name]) for name in node.inputs[1:3])
 

@@ -1,7 +1,7 @@
 """Operators in terms of others: functions of onnxscript's builder and a node, for rows of `table`.
 
-They give the value that replaces the node's output, or None where the node stays as it is. Shapes
-and types of what is between are inferred afterwards.
+They give the value that replaces the node's output, or None if the node stays. Shapes and types of
+the new values are inferred afterwards.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
 class _Numbers:
-    """Constants of a node that is taken apart."""
+    """Makes constants for the nodes that replace a node."""
 
     def __init__(self, op: Any, node: ir.Node, dtype: ir.DataType | None) -> None:
         self._op, self._name, self._dtype = op, node.outputs[0].name or "y", dtype
@@ -52,24 +52,24 @@ class _Numbers:
         return self._made(np.array(numbers, np.int64))
 
     def number(self, number: float) -> Any:
-        """One number of the type that is computed in."""
+        """One number of the computed type."""
         return self.array(np.array(number))
 
     def array(self, array: Any) -> Any:
-        """Numbers of the type that is computed in."""
+        """Numbers of the computed type."""
         assert self._dtype is not None
         return self._made(array.astype(self._dtype.numpy()))
 
 
 def _computed(x: ir.Value) -> ir.DataType | None:
-    """Type that squares of a value are computed in, if it is known: half precision overflows."""
+    """Type for the squares of a value, if known: half precision would overflow."""
     return ir.DataType.FLOAT if x.dtype in _HALVES else x.dtype
 
 
 def group_norm(op: Any, node: ir.Node) -> Any:
-    """GroupNormalization: means of channels, and means of theirs.
+    """GroupNormalization: means of channels, then means of those over each group.
 
-    Images may lie as they do, and what surrounds the means is one pass over memory.
+    Images keep their layout, and everything around the means is one pass over memory.
     """
     x, scale, offset = node.inputs
     epsilon = node.attributes.get_float("epsilon", 1e-5)
@@ -80,7 +80,7 @@ def group_norm(op: Any, node: ir.Node) -> Any:
     numbers = _Numbers(op, node, inner)
     if inner != node.inputs[0].dtype:
         x, scale, offset = (op.Cast(value, to=inner) for value in (x, scale, offset))
-    # Means of images whose rank is not known yet: dimensions from the third one on.
+    # Spatial axes of images whose rank is not known yet: dimensions from the third one on.
     pixels = op.Range(numbers.integer(2), op.Size(op.Shape(x)), numbers.integer(1))
 
     means = op.ReduceMean(x, pixels, keepdims=1, noop_with_empty_axes=1)
@@ -165,7 +165,7 @@ def batch_norm(op: Any, node: ir.Node) -> Any:
 
 
 def in_pairs(op: Any, node: ir.Node) -> Any:
-    """Sum, Mean, Min and Max of one operand, or of more than two, as those of two."""
+    """Sum, Mean, Min and Max of one operand, or of more than two, by operators of two."""
     inputs, mean = node.inputs, node.op_type == "Mean"
     if node.op_type in ("Min", "Max") and len(inputs) == 2:
         return None
@@ -191,7 +191,7 @@ def _broadcast(left: ir.Value, right: ir.Value) -> ir.Shape | None:
 
 
 def local_response_norm(op: Any, node: ir.Node) -> Any:
-    """LRN: channels are pixels of a column, over which an average of squares is taken.
+    """LRN: channels become pixels of a column, whose squares an AveragePool averages.
 
     Krizhevsky, Sutskever and Hinton, "ImageNet Classification with Deep Convolutional Neural
     Networks" (2012), section 3.3.
@@ -236,7 +236,7 @@ def depth_to_space(op: Any, node: ir.Node) -> Any:
 
 
 def space_to_depth(op: Any, node: ir.Node) -> Any:
-    """SpaceToDepth of integers: the same backwards."""
+    """SpaceToDepth of integers: Reshape, Transpose, Reshape."""
     (x,) = node.inputs
     shape, size = static_shape(x), attribute_int(node, "blocksize", 1)
     if shape is None or x.dtype is None or x.dtype in FLOATS:

@@ -1,7 +1,7 @@
-"""Element-wise operators: chains of them are one program, which one pass over memory runs.
+"""Element-wise operators: each chain is one program, run in one pass over memory.
 
-The interpreter of programs is ``asm/templates/elementwise.c``; ``schedules.elementwise`` walks
-arrays for it.
+``asm/templates/elementwise.c`` interprets programs; ``schedules.elementwise_loops`` walks the
+arrays.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from ..nodes import as_type
 from ..storage import Array, Shape, Step, Value, constant_value, strides_of
 from .expressions import Code, assign
 
-# Types that loops compute; float16 only where `formats` has found the kernels for it.
+# Types that loops compute; float16 only where `formats` found kernels for it.
 NATIVE = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
-# Rows of fewer elements than these are joined, and what repeats in them is written out.
+# Shorter rows are joined, and operands that repeat from row to row are written out.
 SHORT_ROW = 256
 
 Line = tuple[int, int, int, int, int]
 SINGLE = np.dtype(np.float32)
-# Integers that are converted as they are read; those but the last as they are written, too.
+# Integer types that loops convert as they read; all but the last also as they write.
 INTEGERS: dict[np.dtype[Any], str] = {
     np.dtype(np.uint8): "u8",
     np.dtype(np.int8): "s8",
@@ -45,9 +45,9 @@ class Stream(NamedTuple):
     value : Value
         The array.
     register : int
-        Its register, or the number that stands for it.
+        Its register, or its number before registers are assigned.
     numbers : Value or None
-        Of integers: what `numbers_of` gives.
+        Of integers: scale and zero point from `numbers_of`.
     """
 
     value: Value
@@ -56,7 +56,7 @@ class Stream(NamedTuple):
 
 
 def numbers_of(scale: float, zero: int) -> Value:
-    """Scale and zero point of integers, as loops read them."""
+    """Scale and zero point of integers, in the form that loops read."""
     pair = np.array([(scale, zero)], [("scale", np.float32), ("zero", np.int32)])
     return constant_value(pair.view(np.uint8))
 
@@ -81,15 +81,15 @@ def emit_program(
         Gets the step.
     outputs, inputs : iterable of Stream, or of (Value, int)
         Each with its register. Inputs are broadcast to the shape of the outputs. Integers are
-        converted to float32 and from it.
+        converted from and to float32.
     code : sequence of tuple of int
         Instructions: operation, result, three operands.
     kind : str
-        What it is, for people.
+        Kind of step, for people.
     nodes : list of str
-        What it stands for.
+        Names of its nodes.
     table : ndarray of 256 bytes, optional
-        Without a program: what becomes of each byte of the only input.
+        Without a program: the result for each byte of the only input.
     """
     wanted, read = ([Stream(*stream) for stream in streams] for streams in (outputs, inputs))
     shape, count = wanted[0].value.shape, len(wanted)
@@ -101,7 +101,7 @@ def emit_program(
 
     def walked() -> tuple[Collapsed, list[Value]]:
         streams = [stream.value for stream in (*own, *read)]
-        # In elements, of which some are smaller than others.
+        # In elements, because sizes of elements differ.
         strides = [
             tuple(s // value.dtype.itemsize for s in broadcast_strides(value, shape))
             for value in streams
@@ -110,13 +110,13 @@ def emit_program(
 
     walk, streams = walked()
     if (walk.columns == 1 and math.prod(shape) > 1) or len(walk.dims) > MOST_DIMS:
-        # They lie in too many ways: copies lie alike.
+        # Too many different strides: copies have equal strides.
         order = wanted[0].value.order
         own = [s._replace(value=_alike(builder, s.value, order, False)) for s in wanted]
         read = [s._replace(value=_alike(builder, s.value, order, True)) for s in read]
         walk, streams = walked()
         if len(walk.dims) > MOST_DIMS:
-            # They are repeated in too many ways: written out, they are all of one shape.
+            # Too many kinds of broadcast: written out, all have one shape.
             read = [s._replace(value=_repeated(builder, s.value, shape, order)) for s in read]
             walk, streams = walked()
     walk, streams = _lengthened(walk, streams)
@@ -167,7 +167,7 @@ def emit_code(
     kind: str,
     nodes: list[str],
 ) -> None:
-    """Add the step of a program of one result, whose results have numbers of their own."""
+    """Add the step of a program with one result, before registers are assigned."""
     emit_outputs(builder, [(y, result)], code, inputs, kind, nodes)
 
 
@@ -179,7 +179,7 @@ def emit_outputs(
     kind: str,
     nodes: list[str],
 ) -> None:
-    """Add the step of a program whose results have numbers of their own."""
+    """Assign registers to a program, and add its step."""
     written, read = ([Stream(*stream) for stream in streams] for streams in (outputs, inputs))
     converts = any(stream.numbers for stream in (*written, *read))
     dtype = SINGLE if converts else written[0].value.dtype
@@ -201,11 +201,11 @@ def emit_outputs(
 
 
 def _alike(builder: Builder, value: Value, order: tuple[int, ...], filled: bool) -> Value:
-    """Give a value of this shape, or another one with its elements, without gaps."""
+    """Give a value this shape; copy its elements if it has gaps."""
     if len(value.shape) != len(order) or value.size == 1:
         return value
     if value.constant is not None:
-        # Constants are laid out here and now.
+        # Constants are copied at compilation.
         return _constant_in(value, order)
     if filled:
         return builder.contiguous(value, order)
@@ -215,7 +215,7 @@ def _alike(builder: Builder, value: Value, order: tuple[int, ...], filled: bool)
 
 
 def _repeated(builder: Builder, value: Value, shape: Shape, order: tuple[int, ...]) -> Value:
-    """Give a value in a larger shape, its elements as often as they are wanted there."""
+    """Write a value out in a larger shape, its elements repeated."""
     if value.size == 1:
         return value
     whole = builder.new(shape, value.dtype, order)
@@ -232,10 +232,10 @@ def _constant_in(value: Value, order: tuple[int, ...]) -> Value:
 
 
 def _lengthened(walk: Collapsed, streams: list[Value]) -> tuple[Collapsed, list[Value]]:
-    """Join short rows, where all that differs from row to row goes on behind the row's end.
+    """Join short rows, if operands that differ between rows are contiguous from row to row.
 
-    A constant that is the same for each row is written out as often as rows are joined. Strides
-    are in elements.
+    A constant that is the same for each row is repeated for each joined row. Strides are in
+    elements.
     """
     if not walk.dims or not 1 < walk.columns < SHORT_ROW:
         return walk, streams
@@ -264,7 +264,7 @@ def _lengthened(walk: Collapsed, streams: list[Value]) -> tuple[Collapsed, list[
 
 
 def _row(value: Value, columns: int) -> Array:
-    """Elements of a constant as they lie in memory."""
+    """Elements of a constant in memory order."""
     assert value.buffer.array is not None
     flat = value.buffer.array.reshape(-1).view(np.uint8)[value.offset :]
     return flat[: columns * value.dtype.itemsize].view(value.dtype)

@@ -1,4 +1,4 @@
-"""What follows the sums of a convolution: in registers, in L1, or as a pass of its own."""
+"""The operations after a convolution's sums: in registers, in L1, or in another pass."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ..storage import Array, Value, constant_value
 from .elementwise_steps import emit_code
 from .expressions import Code
 
-# Activations that the loops of convolutions have; others follow in a pass of their own.
+# Activations in the convolutions' loops; others take another pass.
 STORED = ("", "relu", *(name for name in KINDS if name != "none"))
 
 
 @dataclass(frozen=True)
 class Epilogue:
-    """What follows the sums of a convolution.
+    """The operations after the sums of a convolution.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Epilogue:
     residual : Value or None
         Added before the activation.
     activation : str
-        As fused nodes name it.
+        Its name in fused nodes.
     parameters : list of float
         Of the activation.
     slope : ndarray or None
@@ -55,7 +55,7 @@ class Epilogue:
     last: Value | None = None
 
     def as_clip(self, oc: int) -> tuple[Epilogue, float]:
-        """Write HardSigmoid as a clip of sums times a number: the epilogue, and the number."""
+        """Rewrite HardSigmoid as a clip of scaled sums; give the epilogue and the factor."""
         if self.activation != "hardsigmoid" or self.residual is not None:
             return self, 1.0
         alpha, beta = self.parameters
@@ -64,7 +64,7 @@ class Epilogue:
         return replace(self, bias=line, activation="clip", parameters=(0.0, 1.0)), alpha
 
     def described(self, oc: int) -> Activation | None:
-        """The activation for the loops; None if they have none such."""
+        """The activation for the loops; None if they lack it."""
         if self.activation not in STORED:
             return None
         form: Any = self.activation or None
@@ -76,7 +76,7 @@ class Epilogue:
 
 
 def epilogue_of(node: Node, builder: Builder, graph: Graph) -> Epilogue:
-    """Read the epilogue of a node: a plain one has a bias at most."""
+    """Read the epilogue of a node: an ONNX Conv has at most a bias."""
     names = [*node.inputs, *[""] * 8][:8]
     if not node.op.startswith("pplconv."):
         names[3:] = [""] * 5
@@ -95,23 +95,23 @@ def epilogue_of(node: Node, builder: Builder, graph: Graph) -> Epilogue:
 
 
 def finish_of(epilogue: Epilogue, y: Value) -> tuple[Finish | None, Value | None, Epilogue]:
-    """Take out what the loops can do behind the activation, while a block is in L1.
+    """Split off the operations that loops can do after the activation, on a block in L1.
 
     Parameters
     ----------
     epilogue : Epilogue
-        Its residual and activation are the loops' own.
+        Its residual and activation run in the loops.
     y : Value
         The output.
 
     Returns
     -------
     finish : Finish or None
-        For the step.
+        Operations for the convolution's step.
     after : Value or None
-        What is added at the end.
+        Value that is added at the end.
     rest : Epilogue
-        What a pass of its own has to do.
+        Operations that need another pass.
     """
     after = epilogue.last
     if after is not None and not after.lies_as(y.strides):
@@ -131,7 +131,7 @@ def finish_of(epilogue: Epilogue, y: Value) -> tuple[Finish | None, Value | None
 def emit_rest(
     builder: Builder, y: Value, epilogue: Epilogue, activate: bool, nodes: list[str]
 ) -> None:
-    """Add the pass for what the loops do not have, if there is any."""
+    """Add the pass of the operations that the loops lack, if there are any."""
     code = Code()
     first = result = code.fresh()
     inputs: list[tuple[Value, int]] = [(y, first)]

@@ -1,4 +1,4 @@
-"""What each element-wise operator of ONNX computes, as instructions of our kernels."""
+"""ONNX's element-wise operators as instructions of our kernels."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..._kernels import INSTRUCTIONS
 
 
 class Code:
-    """Instructions of a program while they are written; results are numbers of their own.
+    """Instructions of a program under construction; each result has a number of its own.
 
-    Registers are given out at the end, when it is known how long each result is needed.
+    Registers are assigned at the end, once the lifetime of each result is known.
     """
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, int, tuple[int, ...]]] = []
-        # Zeros of both signs are constants of their own.
+        # Zeros of different signs are different constants.
         self.scalars: dict[tuple[float, float], int] = {}
         self.count = 0
 
@@ -71,7 +71,7 @@ def mean(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
 
 
 def clip(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
-    """Clip, whose bounds are operands; infinite where they are left out."""
+    """Clip, whose bounds are operands; omitted bounds are infinite."""
     low = x[1] if len(x) > 1 and x[1] >= 0 else code.scalar(-math.inf)
     high = x[2] if len(x) > 2 and x[2] >= 0 else code.scalar(math.inf)
     return code.do("CLIP", x[0], low, high)
@@ -95,7 +95,7 @@ def hard_sigmoid(code: Code, x: Sequence[int], attributes: Any, known: Any) -> i
 
 
 def swish(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
-    """Swish, of which SiLU is the one with a factor of 1."""
+    """Swish; SiLU is Swish with a factor of 1."""
     alpha = attributes.get("alpha", 1.0)
     if alpha == 1.0:
         return code.do("SILU", x[0])
@@ -117,7 +117,7 @@ def gelu(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
 
 
 def power(code: Code, x: Sequence[int], attributes: Any, known: Sequence[Any]) -> int:
-    """Pow; exponents that are common have instructions of their own."""
+    """Pow; common exponents have instructions of their own."""
     exponent = known[1]
     if exponent is not None and exponent.size and (exponent == exponent.flat[0]).all():
         number = float(exponent.flat[0])
@@ -141,19 +141,19 @@ def assign(
     kept: Sequence[int],
     registers: int,
 ) -> tuple[list[tuple[int, int, int, int, int]], dict[int, int]] | None:
-    """Give registers to the results of a program.
+    """Assign registers to the results of a program.
 
     Parameters
     ----------
     lines : sequence
         Instructions: operation, result, operands.
     inputs : sequence of int
-        Results that are there when it begins; they keep their registers, for the next chunk finds
-        what is the same for all of a row there.
+        Results that exist at its beginning. They keep their registers, because the next chunk of a
+        row reads row constants there again.
     kept : sequence of int
-        Results that must be there at its end.
+        Results that must exist at its end.
     registers : int
-        How many there are.
+        Number of registers.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""Families of operators: what those of a kind have in common, so that a row says what is its own.
+"""Families of operators: constructors that fill in a kind's common fields of rows.
 
-A family takes for granted what all of it does alike. What has been forgotten before, as nothing
-fails without it, is asked for: rules for batches, formats, layouts, what is moved, and shapes.
+A family sets the fields that all its operators share. Fields that are easily forgotten, because
+nothing fails without them, are required arguments: batches, formats, layouts, moves and shapes.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ __all__ = [
 
 
 def _row(said: Mapping[str, Any], **usual: Any) -> Row:
-    """Make a row of what its operator says, and else of what is usual for its family."""
+    """Make a row from the operator's own fields, and the family's defaults for the others."""
     return Row(**{**usual, **said})
 
 
 def in_python(
     python: Compute | Python = Python.REFERENCE, *, shapes: tuple[int, ...], **said: Any
 ) -> Row:
-    """An operator that no loop computes: images may lie in any way, and nothing is moved."""
+    """An operator without loops: images may have any layout, and nothing is only moved."""
     return _row(
         said, python=python, shapes=shapes, loops=None, expression=None, decomposition=None,
         batches=batch_rules.mixed, format=Format.SINGLE, arrays=None, layout=Layout.PYTHON,
@@ -55,7 +55,7 @@ def in_python(
 
 
 def decomposed(name: str, write: Decompose, *, early: bool, **said: Any) -> Row:
-    """An operator that is written in terms of others, where it is known how."""
+    """An operator that is decomposed into others, where a decomposition exists."""
     return in_python(shapes=(), decomposition=Decomposition(name, early, write), **said)
 
 
@@ -82,7 +82,7 @@ def looped(
     shapes: tuple[int, ...],
     **said: Any,
 ) -> Row:
-    """An operator that loops compute, and else ONNX's reference: nothing is taken for granted."""
+    """An operator of loops, else of ONNX's reference: without defaults."""
     return _row(
         said, loops=loops, batches=batches, format=format, layout=layout, moves=moves,
         shapes=shapes, expression=None, python=Python.REFERENCE, decomposition=None, arrays=None,
@@ -110,13 +110,13 @@ def strided(
 
 
 def images(loops: Loops, *, format: Format, moves: Moves, **said: Any) -> Row:
-    """An operator on images as pixels, each by itself."""
+    """An operator on each pixel separately."""
     said = {"layout": Layout.PIXELS, "shapes": (), **said}
     return looped(loops, batches=batch_rules.images(), format=format, moves=moves, **said)
 
 
 def convolved(loops: Loops, *added: int, layout: Layout, flops: Flops, **said: Any) -> Row:
-    """A convolution, which the planner knows; `added` are inputs that are images, too."""
+    """A convolution with a plan; `added` are further inputs that are images."""
     return looped(
         loops, batches=batch_rules.images(*added), format=Format.LEADS, layout=layout,
         moves=Moves.NOTHING, shapes=(), flops=flops, planned=True, **said,
@@ -124,7 +124,7 @@ def convolved(loops: Loops, *added: int, layout: Layout, flops: Flops, **said: A
 
 
 def product(loops: Loops, *, batches: Batches) -> Row:
-    """A product of matrices, which the planner knows."""
+    """A product of matrices with a plan."""
     return looped(
         loops, batches=batches, format=Format.LEADS, layout=Layout.PIXELS, moves=Moves.NOTHING,
         shapes=(), flops=costs.product, planned=True,
@@ -132,7 +132,7 @@ def product(loops: Loops, *, batches: Batches) -> Row:
 
 
 def recurrence() -> Row:
-    """LSTM and GRU, whose products the planner knows: batches are no first dimensions."""
+    """LSTM and GRU, whose products have plans; the batch is not their first dimension."""
     return looped(
         Loops(recurrent.lower_recurrent, recurrent.serves_recurrent), batches=batch_rules.mixed,
         format=Format.SINGLE, layout=Layout.PIXELS, moves=Moves.NOTHING, shapes=(),
@@ -153,7 +153,7 @@ def reduction(
 ) -> Row:
     """A reduction over some dimensions.
 
-    Sums may be beyond float16 before they are divided: comparisons alone follow its format.
+    Sums may overflow float16 before they are divided, so only comparisons use that format.
     """
     return looped(
         Loops(row_steps.reduction(kind, finish), row_steps.serves_reduction),
@@ -175,12 +175,12 @@ def integers(
 
 
 def ours(lower: Lower, serves: Serves = integer_steps.serves_always, **said: Any) -> Row:
-    """A node that was made because loops serve it."""
+    """A node of our own, made only where loops serve it."""
     return integers(lower, serves, python=Python.NOBODY, **said)
 
 
 def blocks(op: str, lower: Lower, write: Decompose) -> Row:
-    """Channels for pixels of a block, or back: one copy of floating point."""
+    """Channels moved to pixels of a block, or back: one copy for floating point."""
     return images(
         Loops(lower, _plain_type), format=Format.SINGLE, moves=Moves.NOTHING, layout=Layout.ANY,
         decomposition=Decomposition(f"{op} of integers to Reshape, Transpose", False, write),

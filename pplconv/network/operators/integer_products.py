@@ -1,4 +1,4 @@
-"""Products of integers with loops of their own: planned as `QConv2d` plans them."""
+"""Products of integers with loops of their own: planned as in `QConv2d`."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ class Product:
     Parameters
     ----------
     weight : ndarray
-        (oc, ic / groups, kh, kw), zero points taken away.
+        (oc, ic / groups, kh, kw), zero points subtracted.
     key : tuple
-        What stands for the constant that the weights are of, and which form of it this is.
+        Identity of the weights: the object behind their constant, and the form of it.
     geometry : dict
         As of `operators.convolution.emit_convolution`.
     x_zero : int
         Zero point of inputs.
     store : Store
-        What becomes of the sums.
+        Operations after the sums.
     kind : str
-        What it is, for people.
+        Kind of step, for people.
     types : str
         Types of its arrays, for people.
     """
@@ -81,13 +81,13 @@ def emit_product(
     builder : Builder
         Gets the step.
     product : Product
-        What is computed.
+        The convolution.
     x, y : Value
-        Images whose channels are neighbours.
+        Images in NHWC.
     residual : Value or None
         Of the type of `y`.
     nodes : list of str
-        What it stands for.
+        Names of its nodes.
     """
     order = channels_last(4)
     if residual is not None and not residual.lies_as(y.strides):
@@ -132,7 +132,7 @@ def emit_product(
 
 
 def rows_as_images(value: Value, channels: int) -> Value:
-    """Rows of a product as the pixels of one image, for a value without gaps."""
+    """View the rows of a product as the pixels of one image; the value has no gaps."""
     rows = math.prod(value.shape) // channels
     shape = (1, channels, 1, rows)
     return value.viewed(shape, strides_of(shape, value.dtype.itemsize, channels_last(4)))

@@ -1,7 +1,7 @@
 """Quantized operators: products of integers, conversions, sums and averages.
 
-What has no loops yet is computed by `integers` in NumPy, which is the contract of rounding in a few
-lines. A step with loops of its own replaces `emit` of an operator, and nothing else.
+Operators without loops run in NumPy by `integers`, which states the contract of rounding in a few
+lines. Loops for an operator replace its `emit`, and nothing else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .expressions import Code
 from .integer_products import Product, emit_product, rows_as_images
 
 SINGLE = np.dtype(np.float32)
-# What ONNX stores quantized values in, and loops of NumPy convert.
+# ONNX's types of quantized values, which NumPy converts.
 STORED = tuple(np.dtype(kind) for kind in (np.uint8, np.int8, np.uint16, np.int16))
 SUMS = np.dtype(np.int32)
 
@@ -37,7 +37,7 @@ def emit(
     detail: str,
     flops: int = 0,
 ) -> None:
-    """Add a step that computes a node's output from all inputs that are not constant."""
+    """Add a step that computes a node's output from all its non-constant inputs."""
     reads = [name for name in node.inputs if name and name not in graph.constants]
     _emit_reading(reads, node, builder, graph, function, kind, detail, flops)
 
@@ -67,7 +67,7 @@ def _emit_reading(
 
 
 def _scales(node: Node, graph: Graph) -> tuple[Array, Array]:
-    """Scale and zero point, as they are broadcast with the input."""
+    """Scale and zero point, shaped to broadcast with the input."""
     rank = len(graph.shapes[node.inputs[0]])
     scale = graph.constants[node.inputs[1]]
     zero = np.zeros((), np.int64)
@@ -93,13 +93,13 @@ def _serves_scales(node: Node, graph: Graph, numbers: str, stored: str) -> bool:
 
 
 def serves_quantize(node: Node, graph: Graph) -> bool:
-    """Whether a QuantizeLinear has constant scales of float32 and integers that NumPy has."""
+    """Whether a QuantizeLinear has constant float32 scales and an integer type of NumPy."""
     precise = node.attributes.get("precision", 0) in (0, 1)
     return precise and _serves_scales(node, graph, node.inputs[0], node.outputs[0])
 
 
 def serves_dequantize(node: Node, graph: Graph) -> bool:
-    """Whether a DequantizeLinear has constant scales of float32 and integers that NumPy has."""
+    """Whether a DequantizeLinear has constant float32 scales and an integer type of NumPy."""
     return _serves_scales(node, graph, node.outputs[0], node.inputs[0])
 
 
@@ -124,7 +124,7 @@ def lower_dequantize(node: Node, builder: Builder, graph: Graph) -> None:
 
 
 def serves_dynamic(node: Node, graph: Graph) -> bool:
-    """Whether a DynamicQuantizeLinear is of float32."""
+    """Whether a DynamicQuantizeLinear reads float32."""
     return graph.dtypes[node.inputs[0]] == SINGLE
 
 
@@ -145,7 +145,7 @@ def lower_dynamic(node: Node, builder: Builder, graph: Graph) -> None:
 
 
 def _store(node: Node, graph: Graph) -> integers.Store:
-    """Read what becomes of a product's sums."""
+    """Read the operations after a product's sums."""
     own = node.attributes
     multiplier = None
     if len(node.inputs) > 3 and node.inputs[3]:
@@ -186,7 +186,7 @@ def taps(node: Node, graph: Graph, x: Array, fill: int) -> list[Array]:
 
 
 def serves_always(node: Node, graph: Graph) -> bool:
-    """Nodes of integers are made where they can be computed, if there is something to compute."""
+    """Whether the result is not empty: rules make only nodes that loops can compute."""
     return math.prod(graph.shapes[node.outputs[0]]) > 0
 
 
@@ -269,7 +269,7 @@ def lower_add(node: Node, builder: Builder, graph: Graph) -> None:
 # Products with zero points, or matrices, that are computed -------------------------------------
 
 
-# Sums of so many products of bytes less their zero points stay in int32, whatever they are.
+# Sums of this many products of bytes less their zero points always fit int32.
 _TERMS = (2**31 - 1) // 255**2
 
 
@@ -303,7 +303,7 @@ def lower_conv_integer(node: Node, builder: Builder, graph: Graph) -> None:
 
 
 def lower_matmul_integer(node: Node, builder: Builder, graph: Graph) -> None:
-    """MatMulInteger of which something is computed that is known elsewhere: sums are int32."""
+    """MatMulInteger with computed operands or zero points: sums are int32."""
     order = [name for name in node.inputs if name]
 
     def function(*arrays: Array) -> Array:
@@ -315,7 +315,7 @@ def lower_matmul_integer(node: Node, builder: Builder, graph: Graph) -> None:
 
 
 def serves_qlinear_matmul(node: Node, graph: Graph) -> bool:
-    """Whether scales and zero points are constant, of float32 and one for all."""
+    """Whether scales and zero points are constant, float32, and one for all elements."""
     known = graph.constants
     scales = (1, 4, 6)
     return serves_always(node, graph) and all(
@@ -328,7 +328,7 @@ def serves_qlinear_matmul(node: Node, graph: Graph) -> bool:
 
 
 def lower_qlinear_matmul(node: Node, builder: Builder, graph: Graph) -> None:
-    """QLinearMatMul of two matrices that are computed."""
+    """QLinearMatMul of two computed matrices."""
     a_scale, b_scale, y_scale = (
         graph.constants[node.inputs[port]].astype(np.float64).reshape(()) for port in (1, 4, 6)
     )
@@ -348,7 +348,7 @@ def lower_qlinear_matmul(node: Node, builder: Builder, graph: Graph) -> None:
 
 
 def _whole(name: str, graph: Graph, names: list[str], arrays: tuple[Array, ...]) -> Array:
-    """An input of a step: known, or among those that the step reads, in their order."""
+    """An input of a step: a constant, or the next of the step's arrays."""
     if name in graph.constants:
         return graph.constants[name]
     computed = [other for other in names if other not in graph.constants]
@@ -358,7 +358,7 @@ def _whole(name: str, graph: Graph, names: list[str], arrays: tuple[Array, ...])
 def _named(
     node: Node, graph: Graph, names: list[str], arrays: tuple[Array, ...]
 ) -> tuple[Array, Array, Array, Array]:
-    """Both operands and their zero points, which are 0 where they are left out."""
+    """Both operands and their zero points; omitted zero points are 0."""
     given = [*node.inputs, "", ""][:4]
     a, b, a_zero, b_zero = (
         _whole(name, graph, names, arrays) if name else np.zeros((), np.int64) for name in given
@@ -367,5 +367,5 @@ def _named(
 
 
 def _wrapped(sums: Array) -> Array:
-    """Sums as int32, which has them modulo 2**32."""
+    """Sums as int32, modulo 2**32."""
     return sums.astype(np.int64).astype(np.int32)

@@ -20,14 +20,14 @@ from .integer_steps import emit, taps
 from .table_row import Lower
 
 BYTES = tuple(integers.RANGES)
-# Integers up to this are all numbers of float32.
+# float32 holds all integers up to this.
 _EXACT = 1 << 24
 
 
 def _among_numbers(
     node: Node, builder: Builder, graph: Graph, lower: Lower, zero: int, factor: float, y_zero: int
 ) -> None:
-    """Compute a node on integers less a zero point, and store what it gives times a factor."""
+    """Compute a node on integers less a zero point, and store its result times a factor."""
     (source, *rest), (result,) = node.inputs, node.outputs
     x, wide, found = builder.values[source], f"{source}\0numbers", f"{result}\0numbers"
     code = Code()
@@ -65,7 +65,7 @@ def serves_pool(node: Node, graph: Graph) -> bool:
 
 
 def lower_pool(node: Node, builder: Builder, graph: Graph) -> None:
-    """MaxPool: padding is less than all that is there."""
+    """MaxPool: padding is below every value."""
     _among_numbers(node, builder, graph, window_steps.lower_pool, 0, 1.0, 0)
 
 
@@ -84,13 +84,13 @@ def lower_resize(node: Node, builder: Builder, graph: Graph) -> None:
 
 
 def _of_numbers(node: Node, graph: Graph) -> Graph:
-    """The graph as if a node read and gave float32."""
+    """The graph as if a node read and wrote float32."""
     names = node.inputs[0], node.outputs[0]
     return replace(graph, dtypes={**graph.dtypes, **dict.fromkeys(names, SINGLE)}, users={})
 
 
 def lower_average(node: Node, builder: Builder, graph: Graph) -> None:
-    """``pplconv.QuantizedAverage``: a sum of pixels, which is exact, times a number."""
+    """``pplconv.QuantizedAverage``: an exact sum of pixels, times a number."""
     own: dict[str, Any] = node.attributes
     zero, kernel, factor = own["x_zero"], own["kernel_shape"], np.float32(own["multiplier"])
     count = math.prod(kernel)

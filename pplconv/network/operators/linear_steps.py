@@ -1,4 +1,4 @@
-"""Products with matrices that are known beforehand: 1x1 convolutions of rows."""
+"""Products with constant matrices, as 1x1 convolutions of rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _emit(
     epilogue: Epilogue,
     residual: str = "",
 ) -> None:
-    """Multiply rows of an input by a matrix (K, N), and add the value of the name `residual`."""
+    """Multiply rows of an input by a matrix (K, N), and add the value named `residual`."""
     name = node.outputs[0]
     x = builder.contiguous(builder.values[node.inputs[0]])
     shape, dtype = graph.shapes[name], graph.dtypes[name]
@@ -51,7 +51,7 @@ def _emit(
 
 
 def serves_matmul(node: Node, graph: Graph) -> bool:
-    """Whether the second operand is a known matrix, and there is something to compute."""
+    """Whether the second operand is a constant matrix, and the product is not empty."""
     matrix = graph.shapes[node.inputs[1]]
     return (
         node.inputs[1] in graph.constants

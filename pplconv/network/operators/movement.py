@@ -1,4 +1,4 @@
-"""Operators that move elements: most of them are views, and nothing moves."""
+"""Operators that move elements: most become views, without copies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..storage import Value, constant_value, strides_of
 
 
 def integers(name: str, graph: Graph) -> list[int] | None:
-    """Numbers of an input that is known beforehand; None if it is left out."""
+    """Numbers of a constant input; None if it is omitted."""
     return [int(i) for i in graph.constants[name].reshape(-1)] if name else None
 
 
@@ -30,7 +30,7 @@ def lower_reformat(node: Node, builder: Builder, graph: Graph) -> None:
     if _order(value) == _order(y):
         builder.convert(value, y, [name])
     elif dtype.itemsize < value.dtype.itemsize:
-        # Elements of four bytes are turned round, for which every level has kernels.
+        # Transposed as elements of four bytes, for which every instruction set has kernels.
         builder.convert(builder.contiguous(value, y.order), y, [name])
     else:
         wide = builder.new(value.shape, dtype, value.order)
@@ -119,7 +119,7 @@ def lower_split(node: Node, builder: Builder, graph: Graph) -> None:
 
 
 def lower_gather(node: Node, builder: Builder, graph: Graph) -> None:
-    """Gather of one index that is known: a view."""
+    """Gather of one constant index: a view."""
     value = builder.values[node.inputs[0]]
     axis = int(node.attributes.get("axis", 0)) % len(value.shape)
     index = int(graph.constants[node.inputs[1]]) % value.shape[axis]
@@ -129,7 +129,7 @@ def lower_gather(node: Node, builder: Builder, graph: Graph) -> None:
 
 
 def serves_gather(node: Node, graph: Graph) -> bool:
-    """Whether a Gather is a view: of one known index, which is there."""
+    """Whether a Gather is a view: of one constant index in range."""
     if node.inputs[1] not in graph.constants or graph.constants[node.inputs[1]].ndim:
         return False
     shape = graph.shapes[node.inputs[0]]
@@ -154,7 +154,7 @@ def _lower_blocks(node: Node, builder: Builder, graph: Graph, *, deep: str, wide
     x = builder.values[node.inputs[0]]
     y = builder.target(name, shape, dtype, builder.order(name, len(shape)))
     n, c, h, w = graph.shapes[wide][:2] + graph.shapes[deep][2:]
-    # The row and the column of a block come before the channel (DCR), or after it (CRD).
+    # In the depth, a block's row and column come before the channel (DCR) or after it (CRD).
     last = node.attributes.get("mode", "DCR") == "CRD"
     row, column, channel = (size, 1, size**2) if last else (size * c, c, 1)
 
@@ -172,7 +172,7 @@ def _lower_blocks(node: Node, builder: Builder, graph: Graph, *, deep: str, wide
 
 
 def parts(node: Node, graph: Graph, whole: Value) -> list[tuple[str, Value]]:
-    """Where the inputs of a Concat lie in its output."""
+    """Offsets of a Concat's inputs in its output."""
     axis = int(node.attributes["axis"]) % len(whole.shape)
     found, at = [], 0
     for name in node.inputs:
@@ -183,7 +183,7 @@ def parts(node: Node, graph: Graph, whole: Value) -> list[tuple[str, Value]]:
 
 
 def lower_concat(node: Node, builder: Builder, graph: Graph) -> None:
-    """Concat: a copy of what does not lie there yet."""
+    """Concat: copies the inputs that are not in place yet."""
     name = node.outputs[0]
     whole = builder.wanted[name]
     for part, place in parts(node, graph, whole):
@@ -204,7 +204,7 @@ def lower_pad(node: Node, builder: Builder, graph: Graph) -> None:
         fill = graph.constants[node.inputs[2]].reshape(-1)[0]
     y = builder.target(name, shape, dtype, builder.order(name, len(shape)))
     builder.copy(constant_value(np.array(fill, dtype)), y, [name])
-    # Negative pads take elements away.
+    # Negative pads remove elements.
     skip = [max(-b, 0) for b in begins]
     at = [max(b, 0) for b in begins]
     inner = tuple(
@@ -233,7 +233,7 @@ def pad_begins(node: Node, graph: Graph) -> list[int]:
 
 
 def serves_pad(node: Node, graph: Graph) -> bool:
-    """Whether a Pad has constant pads and one constant around."""
+    """Whether a Pad has constant pads and a constant value."""
     known = all(not name or name in graph.constants for name in node.inputs[1:])
     mode = node.attributes.get("mode", "constant")
     return known and mode == "constant" and math.prod(graph.shapes[node.outputs[0]]) > 0

@@ -1,4 +1,4 @@
-"""Products of two computed matrices: the second is packed by a step of its own, each time."""
+"""Products of two computed matrices: a step packs the second in each run."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ..nodes import Graph, Node
 from ..storage import Step, Value
 from .elementwise_steps import NATIVE
 
-# Batches that no problem covers at once are problems of their own; each takes two steps.
+# Batches that one problem cannot cover become separate problems of two steps each.
 MOST_PRODUCTS = 64
 
 
 def serves_product(node: Node, graph: Graph) -> bool:
-    """Whether a MatMul has elements of our types, and something to add up."""
+    """Whether a MatMul has elements of our types, and is not empty."""
     a, b = (graph.shapes[name] for name in node.inputs[:2])
     return (
         graph.dtypes[node.outputs[0]] in NATIVE
@@ -48,7 +48,7 @@ def _emit(builder: Builder, a: Value, b: Value, y: Value, name: str) -> None:
     kind = NAMES[y.dtype]
     found = _product(a, b, kind)
     while isinstance(found, str):
-        # An operand that lies in a way that no loop walks is copied.
+        # An operand with strides that no loop walks is copied.
         if found == "a":
             a = builder.contiguous(a)
         elif found == "b":

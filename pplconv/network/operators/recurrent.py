@@ -1,4 +1,4 @@
-"""LSTM and GRU: the products of all times at once, then one time after the other."""
+"""LSTM and GRU: input products of all time steps at once, then one time step after the other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .epilogue import Epilogue
 from .expressions import Code
 
 GATES = {"LSTM": 4, "GRU": 3}
-# Longer sequences would be more steps than are worth a program of their own.
+# Longer sequences would make programs of too many steps.
 MOST_TIMES = 2048
 _ONE = {"stride": (1, 1), "padding": ((0, 0), (0, 0)), "dilation": (1, 1), "groups": 1}
 
@@ -26,7 +26,7 @@ def _names(node: Node) -> list[str]:
 
 
 def serves_recurrent(node: Node, graph: Graph) -> bool:
-    """Whether it has known weights of one type of ours, sequences of one length, no peepholes."""
+    """Whether a node has constant weights of one of our types, full sequences, no peepholes."""
     x, w, r, b, lengths, h, c, peepholes = _names(node)
     shape = graph.shapes[x]
     if lengths and (lengths not in graph.constants or (graph.constants[lengths] != shape[0]).any()):
@@ -61,8 +61,8 @@ def _part(value: Value, begin: int, width: int) -> Value:
 def lower_recurrent(node: Node, builder: Builder, graph: Graph) -> None:
     """LSTM and GRU.
 
-    ONNX's gates are i, o, f, c of an LSTM and z, r, h of a GRU. The products with the inputs of all
-    times are one; each time adds the product with the state before as it is stored.
+    ONNX's gates are i, o, f, c of an LSTM and z, r, h of a GRU. One product covers the inputs of
+    all time steps; each time step adds its product with the previous state in the store.
     """
     data, w_name, r_name, b_name, _, h_name, c_name, _ = _names(node)
     weights, recurrent = graph.constants.weights(w_name), graph.constants.weights(r_name)
@@ -140,7 +140,7 @@ def _lstm(
     builder: Builder, gates: Value, states: Sequence[Value], out: Value, recurrent: Array, d: int,
     node: Node,
 ) -> list[Value]:  # fmt: skip
-    """One time: c' = f * c + i * g, h' = o * tanh(c')."""
+    """One time step: c' = f * c + i * g, h' = o * tanh(c')."""
     h, c = states
     width = recurrent.shape[2]
     sums = builder.new(gates.shape, gates.dtype)
@@ -166,7 +166,7 @@ def _gru(
     builder: Builder, gates: Value, h: Value, out: Value, recurrent: Array, d: int, bias: Array,
     node: Node,
 ) -> Value:  # fmt: skip
-    """One time: h' = (1 - z) * n + z * h."""
+    """One time step: h' = (1 - z) * n + z * h."""
     width = recurrent.shape[2]
     inside = bool(node.attributes.get("linear_before_reset", 0))
     last = bias[2 * width :]

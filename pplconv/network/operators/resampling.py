@@ -1,4 +1,4 @@
-"""Resize in Python, of any type and number of dimensions, and of regions that are cut out."""
+"""Resize in Python, for any type and number of dimensions, and for regions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def serves_resize(node: Node, graph: Graph) -> bool:
 
 
 def lower_resize(node: Node, builder: Builder, graph: Graph) -> None:
-    """Resize in Python: of any type and dimensions, and parts that are cut out."""
+    """Resize in Python: any type, dimensions and region."""
     axes = axes_of_resize(node, graph)
     assert axes is not None
     name = node.outputs[0]
@@ -50,11 +50,11 @@ def _resize(x: Array, axes: Sequence[Axis], attributes: Mapping[str, Any], roi: 
     x : ndarray
         The array.
     axes : sequence of Axis
-        What becomes of each of its dimensions.
+        Resizing of each dimension.
     attributes : mapping
         Of the node.
     roi : ndarray
-        The region that ``tf_crop_and_resize`` cuts out, as the node has it.
+        The node's region for ``tf_crop_and_resize``.
 
     Returns
     -------
@@ -69,11 +69,11 @@ def _resize(x: Array, axes: Sequence[Axis], attributes: Mapping[str, Any], roi: 
     changed = {
         d: (wide_taps if smooth else taps)(axis, attributes, regions[d])
         for d, axis in enumerate(axes)
-        # An antialiased axis that keeps its size is copied, whatever its scale, as in onnxruntime.
+        # An antialiased axis that keeps its size is copied for any scale, as in onnxruntime.
         if crops or axis.inputs != axis.outputs or (axis.scale != 1 and not smooth)
     }
     if changed and mode == "linear" and not smooth and x.dtype.kind in "iu":
-        # The order of the sum decides what is a little less than an integer.
+        # The order of summation decides which sums fall just below an integer.
         for d in range(len(axes) - (2 if len(axes) % 2 == 0 else 3), len(axes)):
             if d >= 0 and d not in changed:
                 changed[d] = _pairs(axes[d].outputs)
@@ -110,7 +110,7 @@ def _weighted(x: Array, shape: list[int], changed: Mapping[int, Taps]) -> Array:
 
 
 def _pairs(size: int) -> Taps:
-    """Give an axis that is not resized two taps a pixel, as onnxruntime does beside one that is."""
+    """Give an unchanged axis two taps a pixel, as onnxruntime does beside a resized one."""
     at = np.arange(size)[:, None] + np.arange(2)
     weights = np.where(at[:, 1:] < size, (1.0, 0.0), 0.5)
     return Taps(np.minimum(at, size - 1), weights, np.zeros(size, bool))

@@ -1,4 +1,4 @@
-"""Results written where they are wanted: in an output, or in a part of what a Concat joins."""
+"""Results written straight to their destination: an output, or a part of a Concat."""
 
 from __future__ import annotations
 

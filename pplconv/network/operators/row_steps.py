@@ -21,14 +21,14 @@ from .movement import integers
 from .table_row import Lower
 
 MOST_AROUND = 4
-# Kept dimensions, their strides, and how many elements are reduced, how far apart.
+# Kept dimensions, their strides; number of reduced elements, and their distance.
 Walk = tuple[list[int], list[int], int, int]
-# Columns of a task that adds up rows: whole lines of cache.
+# Columns of a task that adds up rows: whole cache lines.
 LEAST_COLUMNS = 16
 
 
 def axes_of(node: Node, graph: Graph) -> list[int] | None:
-    """Dimensions that a reduction runs over; None if they are not known."""
+    """Dimensions that a reduction runs over; None if unknown."""
     rank = len(graph.shapes[node.inputs[0]])
     if node.op.startswith("Global"):
         return list(range(2, rank))
@@ -39,12 +39,12 @@ def axes_of(node: Node, graph: Graph) -> list[int] | None:
         axes = integers(node.inputs[1], graph)
     if not axes:
         return [] if node.attributes.get("noop_with_empty_axes", 0) else list(range(rank))
-    # Each once, as onnxruntime takes them.
+    # Each axis once, as in onnxruntime.
     return sorted({axis % rank for axis in axes})
 
 
 def serves_reduction(node: Node, graph: Graph) -> bool:
-    """Whether a reduction has known axes, and something to reduce."""
+    """Whether a reduction has known axes, and is not empty."""
     return (
         bool(axes_of(node, graph))
         and graph.dtypes[node.outputs[0]] in NATIVE
@@ -53,14 +53,14 @@ def serves_reduction(node: Node, graph: Graph) -> bool:
 
 
 def reduction(kind: str, finish: str | None = None) -> Lower:
-    """Give what lowers a reduction over some dimensions.
+    """Make the lowering function of a reduction.
 
     Parameters
     ----------
     kind : str
-        What is done with the elements: a key of `_kernels.REDUCTIONS`.
+        Operation on the elements: a key of `_kernels.REDUCTIONS`.
     finish : str, optional
-        What is done with the result: ``"DIVIDE"`` by the number of elements, ``"SQUARE_ROOT"``.
+        Operation on the result: ``"DIVIDE"`` by the number of elements, or ``"SQUARE_ROOT"``.
     """
 
     def lower(node: Node, builder: Builder, graph: Graph) -> None:
@@ -74,7 +74,7 @@ def reduction(kind: str, finish: str | None = None) -> Lower:
             value = builder.contiguous(value, (*kept, *axes))
             walk = _walk(value, kept, axes)
         assert walk is not None
-        # The result lies as the kept dimensions did, from the outermost to the innermost.
+        # The result has the kept dimensions in the input's memory order.
         order = [d for d in value.order if d in kept]
         whole = tuple(1 if d in axes else n for d, n in enumerate(value.shape))
         strides = strides_of(whole, dtype.itemsize, [*axes, *order])
@@ -96,7 +96,7 @@ def reduction(kind: str, finish: str | None = None) -> Lower:
 
 
 def _walk(value: Value, kept: list[int], axes: list[int]) -> Walk | None:
-    """Say how kept dimensions and reduced ones lie; None if the loops cannot walk them."""
+    """Describe kept and reduced dimensions; None if the loops cannot walk them."""
     dims, (strides,) = walk_dims(
         tuple(value.shape[d] for d in kept), (tuple(value.strides[d] for d in kept),)
     )
@@ -110,7 +110,7 @@ def _walk(value: Value, kept: list[int], axes: list[int]) -> Walk | None:
     if count == 1:
         step = e if strides[-1] != e else dims[-1] * e
     if math.prod(dims) == 1 and step != e:
-        # One sum of elements that lie apart: rows of one column.
+        # One sum of strided elements: rows of one column.
         strides = [*strides[:-1], e]
     if e not in (strides[-1], step):
         return None
@@ -240,7 +240,7 @@ def _emit_rows(
     fields: dict[str, Any],
     more: list[Value],
 ) -> None:
-    """Add a step over rows without gaps."""
+    """Add a step over contiguous rows."""
     e = value.dtype.itemsize
     rows = value.size // columns
     fields = fields | {

@@ -1,7 +1,7 @@
-"""The table of operators: one row each, of all that the network's passes know of it.
+"""The table of operators: one row each, with every fact that the network's passes use.
 
-To add an operator, write its function, and a row here of the family that it belongs to
-(`families`). `docs/networks.md`, "Operators", has an example of each kind.
+To add an operator, write its function, and a row here of its family (`families`).
+`docs/networks.md`, "Operators", has an example of each kind.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ ROWS: Mapping[str, Row] = {
         movement.lower_reformat, always, batches=batch_rules.images(), layout=Layout.KEPT
     ),
 }  # fmt: skip
-"""Of ONNX's operators, as opset `opsets.OPSET` has them, and those of ours, with their domain."""
+"""Rows of ONNX's operators in opset `opsets.OPSET`, and of ours, with their domain."""
 
 _WITHOUT_ROW = in_python(shapes=())
 
@@ -305,9 +305,9 @@ def row_of(op: str) -> Row:
 EXPRESSIONS: Mapping[str, Write] = {
     op: row.expression for op, row in ROWS.items() if row.expression is not None
 }
-"""Element-wise operators, and what writes them as instructions."""
+"""Element-wise operators, with the functions that write their instructions."""
 
 COMPUTED: Mapping[str, Compute] = {
     op: row.python for op, row in ROWS.items() if not isinstance(row.python, Python)
 }
-"""Operators that functions of NumPy compute, where no loop serves them."""
+"""Operators with functions in NumPy, for nodes that no loop serves."""

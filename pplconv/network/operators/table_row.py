@@ -1,6 +1,6 @@
-"""What the network's passes know of an operator: one `Row` of `table` each.
+"""`Row`: the facts of an operator that the network's passes use.
 
-A field has no default: a row that leaves one out cannot be made, and `table` cannot be imported.
+No field has a default: if a row lacks a field, `table` cannot be imported.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ Decompose = Callable[[Any, ir.Node], Any]
 
 
 class Loops(NamedTuple):
-    """How an operator becomes steps of a program, and which of its nodes do.
+    """The lowering of an operator to steps, and the condition for a node.
 
     Parameters
     ----------
     lower : callable
-        Adds the steps of a node, or has its results be views of its inputs.
+        Adds the steps of a node, or makes its results views of its inputs.
     serves : callable
-        Whether it can.
+        Whether it can lower a node.
     """
 
     lower: Lower
@@ -45,7 +45,7 @@ class Loops(NamedTuple):
 
 
 def either(first: Loops, second: Loops) -> Loops:
-    """Give loops of two kinds as one: the first are taken where both serve a node."""
+    """Combine two kinds of loops: the first kind is preferred where both serve a node."""
 
     def lower(node: Node, builder: Builder, graph: Graph) -> None:
         (first if first.serves(node, graph) else second).lower(node, builder, graph)
@@ -54,7 +54,7 @@ def either(first: Loops, second: Loops) -> Loops:
 
 
 class Python(Enum):
-    """Who computes a node in Python that no loop serves, where it is not a function of NumPy."""
+    """The Python fallback of an operator without loops and without a function in NumPy."""
 
     NOBODY = "a node of pplconv, which is made where loops serve it"
     REFERENCE = "ONNX's reference"
@@ -69,7 +69,7 @@ class Format(Enum):
 
 
 class Layout(Enum):
-    """How images have to lie for loops, and how they lie in the results."""
+    """The layout of images that loops require, and the layout of results."""
 
     PRICED = "pixels or planes, each at a price: the planner's cost model"
     FREE = "pixels or planes, as the inputs do"
@@ -81,7 +81,7 @@ class Layout(Enum):
 
 
 class View(Enum):
-    """Whether results are views of the first input, for which nothing is copied."""
+    """Whether results are views of the first input, without a copy."""
 
     NO = "results are computed or copied"
     STRIDED = "elements of the input with other strides"
@@ -89,9 +89,9 @@ class View(Enum):
 
 
 class Moves(Enum):
-    """Which operands an operator only moves, and neither changes nor adds to, zeros excepted.
+    """The operands that an operator only moves: it changes no element, and adds only zeros.
 
-    Their results may stay quantized, with the same scale and zero point.
+    Results may stay quantized, with the same scale and zero point.
     """
 
     NOTHING = "it computes"
@@ -100,17 +100,17 @@ class Moves(Enum):
 
 
 class Decomposition(NamedTuple):
-    """How an operator is written in terms of other ones, before there is a program.
+    """A rewrite of an operator into others, before compilation.
 
     Parameters
     ----------
     name : str
-        What the rule is counted under.
+        Name of the rule in reports.
     early : bool
         Whether it is applied once before all other rules, else among those that simplify.
     write : callable
-        Takes onnxscript's builder and the node; gives the value that replaces its first output,
-        all others being unused, or None where the node stays as it is.
+        Takes onnxscript's builder and the node; gives the value that replaces its first output, or
+        None if the node stays. The node's other outputs are unused.
     """
 
     name: str
@@ -120,41 +120,41 @@ class Decomposition(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Row:
-    """What the network's passes know of an operator.
+    """The facts of an operator that the network's passes use.
 
     Parameters
     ----------
     loops : Loops or None
-        How it becomes steps; None if it is an expression, or only Python computes it.
+        Its lowering; None if it is an expression, or only Python computes it.
     expression : callable or None
         Writes it as instructions of the element-wise engine, if it is element-wise.
     python : Compute or Python
-        Who computes the nodes that no loop serves: a function of `numpy_operators`, where ONNX's
-        reference errs, is slow or missing, or one of `Python`.
+        Fallback for nodes that no loop serves: a function of `numpy_operators`, where ONNX's
+        reference errs, is slow or missing, or a member of `Python`.
     decomposition : Decomposition or None
-        How it is written in terms of other operators, if it may be.
+        Its rewrite into other operators, if there is one.
     batches : callable
         Whether a node computes each image of a batch from the same image alone: see `batching`.
     format : Format
         How half precision spreads over it.
     arrays : int or None
-        How many inputs are stored in the node's format; those that follow are numbers of their
-        own, in the type that the model has them in. None: all.
+        Number of leading inputs that are stored in the node's format; later inputs keep the
+        model's type. None: all.
     layout : Layout
-        How images have to lie.
+        Layout of images.
     view : View
         Whether its results are views.
     moves : Moves
-        Which operands it only moves.
+        Operands that it only moves.
     moves_if : callable
-        Whether a node does so; asked unless `moves` is NOTHING.
+        Whether a node only moves them; not asked if `moves` is NOTHING.
     shapes : tuple of int
-        Operands that shapes of results follow from: inputs of a network that are read there are
-        known before it is compiled.
+        Operands that decide shapes of results: inputs of a network that are read there become
+        constants before it is compiled.
     flops : callable
         Estimates the floating-point operations of a node.
     planned : bool
-        Whether a node asks for a plan, whose search takes time.
+        Whether a node needs a plan, whose search takes time.
     """
 
     loops: Loops | None
@@ -173,10 +173,10 @@ class Row:
     planned: bool
 
     def is_served(self, node: Node, graph: Graph) -> bool:
-        """Whether loops compute a node, chains of element-wise operators aside."""
+        """Whether loops compute a node, outside element-wise chains."""
         return self.loops is not None and self.loops.serves(node, graph)
 
 
 def always(*_: Any) -> bool:
-    """Say yes, whatever the node."""
+    """True for every node."""
     return True

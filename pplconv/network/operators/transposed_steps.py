@@ -1,4 +1,4 @@
-"""Transposed convolutions: several convolutions, each of which gives some of the outputs."""
+"""Transposed convolutions as several convolutions, each for a part of the outputs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .convolution import emit_convolution, explicit_pads, lies_in_pixels
 from .elementwise_steps import NATIVE
 from .epilogue import Epilogue, emit_rest, epilogue_of
 
-# Fewer output channels than these leave much of a vector idle: then all places of a stride are
-# channels of one product, and are put in their places afterwards.
+# Fewer output channels leave much of a vector idle. Then all positions within a stride are channels
+# of one product, which copies distribute afterwards.
 FEW_CHANNELS = 16
 PLAIN: dict[str, Any] = {
     "stride": (1, 1), "padding": ((0, 0), (0, 0)), "dilation": (1, 1), "groups": 1,
@@ -40,7 +40,7 @@ def lower_conv_transpose(node: Node, builder: Builder, graph: Graph) -> None:
     y = builder.target(name, shape, dtype, channels_last(4), lies_in_pixels)
     epilogue = epilogue_of(node, builder, graph)
     if epilogue.residual is not None:
-        # It comes before the activation, which then has to wait.
+        # The residual comes before the activation, which then moves to a later pass.
         before, epilogue = Epilogue(epilogue.bias), replace(epilogue, bias=None)
     else:
         before = replace(epilogue, scale=None, offset=None, last=None)
@@ -68,7 +68,7 @@ def lower_conv_transpose(node: Node, builder: Builder, graph: Graph) -> None:
                 y.buffer, y.offset + rows.first * y.strides[2] + columns.first * y.strides[3],
             )  # fmt: skip
             if rows.is_empty or columns.is_empty:
-                # No tap: what the epilogue makes of zeros.
+                # No tap: the epilogue of zeros.
                 _nothing(builder, part, before, origin, name)
                 continue
             kernel = phase_kernel(weight, groups, rows.taps, columns.taps)
@@ -89,7 +89,7 @@ def lower_conv_transpose(node: Node, builder: Builder, graph: Graph) -> None:
 
 
 def _nothing(builder: Builder, y: Value, epilogue: Epilogue, origin: Any, name: str) -> None:
-    """Outputs that no tap leads to: what the epilogue makes of zeros."""
+    """Outputs that no tap reaches: the epilogue of zeros."""
     n, oc, h, w = y.shape
     zeros = constant_value(np.zeros((n, 1, h, w), y.dtype))
     kernel, key = np.zeros((oc, 1, 1, 1), y.dtype), (origin, "nothing", oc)
@@ -160,7 +160,7 @@ def _at_once(
     epilogue: Epilogue,
     key: tuple[Any, ...],
 ) -> None:
-    """One product whose channels are (kh, kw, oc), and a copy of each to its place."""
+    """One product with channels (kh, kw, oc), and a copy of each to its position."""
     n, _, h, w = x.shape
     oc, kh, kw = weight.shape[1:]
     times = kh * kw

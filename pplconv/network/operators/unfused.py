@@ -1,4 +1,4 @@
-"""Fused nodes in ONNX's own operators, for what our loops do not serve."""
+"""Fused nodes as ONNX's own operators, for nodes that our loops do not serve."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pooling and Resize, of images whose channels are neighbours."""
+"""Pooling and Resize of NHWC images."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..storage import Array, Step, Value, channels_last, constant_value
 from .convolution import explicit_pads, lies_in_pixels
 from .elementwise_steps import NATIVE
 
-# Of an average; there is a scale for each number of them.
+# Largest divisor of an average; a table has the reciprocal of each divisor.
 MOST_TAPS = 1 << 16
 Sight = tuple[int, int, int, int, int]
 
@@ -44,7 +44,7 @@ def sights(
     pads: tuple[int, int],
     padded: bool,
 ) -> Array:
-    """Say which taps each output of one dimension sees, and how many count in an average.
+    """Give the taps of each output along one dimension, and the divisor of its average.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def listed(seen: Array) -> list[Sight]:
 
 
 def joined(seen: Array) -> list[Sight]:
-    """Outputs in a row that see the same are one."""
+    """Merge consecutive outputs with the same taps."""
     changes = np.flatnonzero((seen[1:] != seen[:-1]).any(1)) + 1
     begins = [0, *changes.tolist()]
     ends = [*begins[1:], len(seen)]
@@ -102,7 +102,7 @@ def _pool_sights(node: Node, graph: Graph) -> tuple[Array, Array]:
 
 
 def serves_pool(node: Node, graph: Graph) -> bool:
-    """Whether it is a pool of images, and no output sees padding alone."""
+    """Whether a node pools images, and no window has padding alone."""
     return (
         len(graph.shapes[node.inputs[0]]) == 4
         and graph.dtypes[node.outputs[0]] in NATIVE
@@ -113,7 +113,7 @@ def serves_pool(node: Node, graph: Graph) -> bool:
 
 
 def _are_seen(rows: Array, columns: Array) -> bool:
-    """Whether every output sees something, and averages are of a number that a table has."""
+    """Whether no window is empty, and the table has the divisor of every average."""
     seen = all(((s[:, 0] < s[:, 1]) & (s[:, 2] > 0)).all() for s in (rows, columns))
     return seen and int(rows[:, 2].max()) * int(columns[:, 2].max()) <= MOST_TAPS
 
@@ -144,7 +144,7 @@ def lower_pool(node: Node, builder: Builder, graph: Graph) -> None:
 
 
 def axes_of_resize(node: Node, graph: Graph) -> list[Axis] | None:
-    """What becomes of the dimensions of a Resize; None if scales or sizes come at run time."""
+    """Resizing of each dimension; None if scales or sizes are computed at run time."""
     names = [*node.inputs, "", "", ""][:4]
     if any(name and name not in graph.constants for name in names[2:]):
         return None

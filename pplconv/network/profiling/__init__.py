@@ -2,10 +2,10 @@
 
 ==================  ============================================================================
 ``measured.py``     `Profile`: a network's plan with times, by kinds of steps and by layouts
-``timeline.py``     steps over time, and the memory that lives then
-``roofline.py``     steps under what memory and FMA units allow
-``estimates.py``    the planner's estimates beside what steps took
+``timeline.py``     steps over time, and the memory in use
+``roofline.py``     steps under the roofs of memory and FMA units
+``estimates.py``    the planner's estimates beside measured times
 ``arena.py``        how buffers share the arena
-``page.py``         all of it in one file without a script
+``page.py``         the page: one HTML file without scripts
 ==================  ============================================================================
 """

@@ -1,4 +1,4 @@
-"""How buffers share the arena, step by step."""
+"""A chart of buffers in the arena, step by step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TINTS = 4
 
 
 def draw_arena(profile: Profile) -> str:
-    """Draw each buffer where it lies, for as long as it lives."""
+    """Draw each buffer at its offset, over its lifetime."""
     plan = profile.plan
     x = Axis(0.0, max(len(plan.steps), 1))
     y = Axis(0.0, max(plan.arena_bytes, 1))
@@ -28,7 +28,7 @@ def draw_arena(profile: Profile) -> str:
             y=f"{_HEIGHT * top / 100:.2f}", height=f"{_HEIGHT * y.at(buffer.size) / 100:.2f}",
             class_=f"buffer t{number % _TINTS}",
         ))  # fmt: skip
-    # Text after all that it might lie on.
+    # Text last, on top of everything.
     for value in Axis(0.0, y.high / 1e6).ticks(4):
         place = _HEIGHT * (1 - y.at(value * 1e6) / 100)
         words = f"{round_number(value)} MB"

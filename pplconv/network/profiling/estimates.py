@@ -1,4 +1,4 @@
-"""The planner's estimates, term by term, beside what steps took."""
+"""The planner's estimates, term by term, beside measured times."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from ...drawing.svg import Axis, chart, grid, tag, text
 from ..report import StepPlan
 from .measured import Profile
 
-# Steps that are drawn, those that take longest.
+# Number of steps to draw, the longest ones.
 MOST = 24
-# Terms of the cost model that a colour stands for, in the order in which they are stacked.
+# Terms of the cost model for each colour, in stacking order.
 TERMS = {
     "products": ("fma",),
     "calls and tasks": ("tile", "tasks"),
@@ -66,7 +66,7 @@ def draw_estimates(profile: Profile) -> str:
 
 
 def estimates_key(profile: Profile) -> str:
-    """Say which colour stands for what."""
+    """Draw the legend of colours."""
     shown = {group for _, terms, _ in estimated(profile)[:MOST] for group in terms if terms[group]}
     items = [
         tag("li", tag("i", class_=f"k{colour}"), text(group))
@@ -81,5 +81,5 @@ def _grouped(step: StepPlan, hertz: float) -> dict[str, float]:
     cost = {} if step.plan is None else step.plan.cost
     *named, last = TERMS
     found = {group: sum(cost.get(term, 0.0) for term in TERMS[group]) / hertz for group in named}
-    # Terms that a later algorithm brings are not left out.
+    # Terms without a colour of their own are shown, too.
     return {**found, last: sum(cost.values()) / hertz - sum(found.values())}

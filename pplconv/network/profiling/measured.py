@@ -1,4 +1,4 @@
-"""A network as it was measured, and its steps put together by what they are."""
+"""A measured network, and its steps grouped by kind."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ...machine.ceilings import Ceilings
 from ...planner.roofs import NOMINAL_HERTZ
 from ..report import NetworkPlan, StepPlan
 
-# Kinds of steps that have a colour of their own; the last of them is all others.
+# Number of colours for kinds of steps; the last one is for all others.
 COLOURS = 8
 OTHERS = "other steps"
 
 
 @dataclass(frozen=True)
 class Profile:
-    """What was measured of a network.
+    """The measurements of a network.
 
     Parameters
     ----------
@@ -28,9 +28,9 @@ class Profile:
     run_seconds : float
         Time of a whole run, in which steps follow one another without a pause.
     ceilings : Ceilings
-        What the machine could do at most.
+        Peak and bandwidths of the machine.
     machine, version : str
-        Where and with what it ran.
+        CPU and version of the run.
     hertz : float
         Cycles a second, for the planner's estimates.
     """
@@ -61,12 +61,12 @@ class Profile:
 
 @dataclass(frozen=True)
 class Group:
-    """Steps that have something in common.
+    """A group of steps.
 
     Parameters
     ----------
     name : str
-        What it is.
+        Name of the group.
     numbers : tuple of int
         Of the steps.
     seconds : float
@@ -83,7 +83,7 @@ class Group:
 
 
 def moved(step: StepPlan) -> int:
-    """Bytes that a step reads and writes, packed weights among them."""
+    """Bytes that a step reads and writes, packed weights included."""
     return step.bytes + step.weight_bytes
 
 
@@ -97,7 +97,7 @@ def kind_of(step: StepPlan) -> str:
 
 
 def groups(plan: NetworkPlan, name: Callable[[StepPlan], str]) -> list[Group]:
-    """Put steps of one name together, those that take longest first."""
+    """Group steps by name, the longest group first."""
     found: dict[str, list[int]] = {}
     for number, step in enumerate(plan.steps):
         found.setdefault(name(step), []).append(number)
@@ -106,7 +106,7 @@ def groups(plan: NetworkPlan, name: Callable[[StepPlan], str]) -> list[Group]:
 
 
 def kinds(plan: NetworkPlan) -> list[Group]:
-    """Kinds of steps, at most `COLOURS`: what takes least is put together."""
+    """Kinds of steps, at most `COLOURS`: the shortest kinds are merged."""
     found = groups(plan, kind_of)
     if len(found) <= COLOURS:
         return found

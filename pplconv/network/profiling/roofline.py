@@ -1,4 +1,4 @@
-"""Steps under the roofs that FMA units and memory are, and steps that only move."""
+"""Steps under the roofs of FMA units and memory, and steps that only move."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def draw_roofline(profile: Profile, kinds: Sequence[Group]) -> str:
     profile : Profile
         What was measured.
     kinds : sequence of Group
-        Whose colours the points have.
+        Groups that give the points their colours.
     """
     found, peak = points(profile), profile.ceilings.flops
     rates = profile.ceilings.bandwidths
@@ -64,7 +64,7 @@ def draw_roofline(profile: Profile, kinds: Sequence[Group]) -> str:
         drawn.append(tag("line", x1=0, x2="100%", y1=place, y2=place, class_="grid"))
     drawn += _roofs(x, y, down, profile)
     colours = _colours(kinds)
-    # The large ones first, so that none hides another.
+    # Large circles first, so that none hides another.
     for index, intensity, rate in sorted(found, key=lambda one: -_seconds(profile, one[0])):
         step = profile.plan.steps[index]
         words = (
@@ -121,7 +121,7 @@ def _roofs(x: Axis, y: Axis, down: Callable[[float], float], profile: Profile) -
 def _labels(x: Axis, y: Axis, down: Callable[[float], float], profile: Profile) -> list[str]:
     """Name the slopes where they meet the flat roof, and write the numbers of the upright axis."""
     peak, drawn = profile.ceilings.flops, []
-    # Names whose slopes are near one another stand one above the other.
+    # Names of close slopes are stacked.
     before, above = -100.0, 0
     for name, rate in sorted(profile.ceilings.bandwidths.items(), key=lambda one: -one[1]):
         meet = x.at(peak / rate)
@@ -148,7 +148,7 @@ def _seconds(profile: Profile, index: int) -> float:
 def _point(
     place: float, down: float, step: StepPlan, profile: Profile, words: str, colour: int
 ) -> str:
-    """A circle whose area is its part of the time."""
+    """A circle whose area is the step's share of the time."""
     share = (step.seconds or 0.0) / max(profile.step_seconds, 1e-12)
     return tag(
         "circle", tag("title", text(words)), cx=percent(place), cy=f"{down:.1f}",

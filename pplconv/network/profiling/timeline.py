@@ -1,4 +1,4 @@
-"""Steps over time, a lane for each kind, and the memory that lives meanwhile."""
+"""Steps over time, a lane for each kind, and the memory in use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def axis_of(profile: Profile) -> Axis:
 
 
 def starts_of(profile: Profile) -> list[float]:
-    """When each step begins, and the last one ends, in milliseconds."""
+    """Start of each step, and end of the last one, in milliseconds."""
     times = (1e3 * (step.seconds or 0.0) for step in profile.plan.steps)
     return list(accumulate(times, initial=0.0))
 
@@ -33,7 +33,7 @@ def draw_steps(profile: Profile, kinds: Sequence[Group]) -> str:
     profile : Profile
         What was measured.
     kinds : sequence of Group
-        A lane for each, of that colour.
+        A lane for each group, in its colour.
     """
     x, starts = axis_of(profile), starts_of(profile)
     height = _LANE * max(len(kinds), 1) + 6
@@ -74,7 +74,7 @@ def draw_memory(profile: Profile) -> str:
     line.append((starts[-1], 0.0))
     points = " ".join(f"{10 * x.at(a):.2f},{100 - y.at(b):.3f}" for a, b in line)
     drawn = grid(x, _MEMORY, "ms, steps one by one")
-    # Only a polygon's places cannot be percentages: a drawing of its own is stretched.
+    # A polygon's coordinates cannot be percentages, so a nested drawing is stretched.
     drawn.append(tag(
         "svg", tag("polygon", points=points, class_="live"), width="100%", height=_MEMORY,
         viewBox="0 0 1000 100", preserveAspectRatio="none",

@@ -1,28 +1,28 @@
 """The rules by which a network's graph is rewritten.
 
 ========================  ======================================================================
-module                    what its rules do
+module                    effect of its rules
 ========================  ======================================================================
-`affine`                  scales, offsets and BatchNormalization into the convolution beside
+`affine`                  scales, offsets, BatchNormalization into the neighbouring convolution
 `clamps`                  Clip, HardSigmoid and HardSwish from their pieces
-`constants`               constant operands in a row made one
-`decomposing`             operators in terms of others, as their rows say
+`constants`               consecutive constant operands joined
+`decomposing`             operators rewritten into others, by their rows
 `fusing`                  activation, scale, offset and residuals into ``pplconv``'s convolutions
 `gates`                   ``x + x * g`` as ``x * (g + 1)``
 `gelu`                    ``x * (1 + Erf(x / sqrt(2))) / 2`` to Gelu
 `linear_fusing`           MatMul and Gemm with constant weights as ``pplconv::Linear``
 `no_ops`                  operators that change nothing
 `layer_normalization`     LayerNormalization from its pieces
-`pads`                    Pad into the convolution or pool that follows
-`qoperators`              QLinearConv and its like in pieces; ConvInteger as ``pplconv``'s
-`integer_fusing`          dequantized products, what follows and QuantizeLinear as one of integers
-`quantized_moves`         DequantizeLinear behind what moves elements, and pairs of no effect
+`pads`                    Pad into the next convolution or pool
+`qoperators`              QLinearConv and the like in pieces; ConvInteger as ``pplconv``'s
+`integer_fusing`          dequantized products to QuantizeLinear as one product of integers
+`quantized_moves`         DequantizeLinear after moves of elements; pairs without effect
 `quantized_sums`          sums and averages of quantized values as those of integers
-`reshapes`                reshapes and transposes in a row, and those around Softmax
+`reshapes`                consecutive reshapes and transposes, and those around Softmax
 `swish`                   ``x * sigmoid(x)`` to Swish
 ========================  ======================================================================
 
-`driver` applies them, and `fused_activations` tells which activation an operator is.
+`driver` applies the rules; `fused_activations` maps operators to activations.
 """
 
 from . import (
@@ -49,7 +49,7 @@ from .driver import Rules
 __all__ = ["FUSING_RULES", "PIECES_RULES", "QUANTIZING_RULES", "SIMPLIFYING_RULES"]
 
 PIECES_RULES = Rules((*qoperators.RULES, *decomposing.EARLY_RULES))
-"""Rules that take operators apart; applied once, before all others."""
+"""Rules that decompose operators; applied once, before all others."""
 
 SIMPLIFYING_RULES = Rules(
     (

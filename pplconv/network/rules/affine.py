@@ -1,6 +1,6 @@
-"""Scales and offsets of channels, BatchNormalization among them, taken into the weights beside.
+"""Scales and offsets of channels, BatchNormalization included, merged into weights.
 
-What leads to a convolution and what follows one are both linear, so the weights take it over.
+Affine maps before and after a convolution are linear, so its weights and bias can absorb them.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class BatchNormalizationAfterConvolution(Rule):
 
 
 class BeforeConvolution(Rule):
-    """``conv(x * a)`` and ``conv(x + b)``, the latter where no zeros are put around."""
+    """``conv(x * a)`` and ``conv(x + b)``, the latter only without padding."""
 
     def __init__(self, operator: str, convolution: str, *, first: bool = False) -> None:
         super().__init__(f"affine before {convolution}", convolution, above=operator)
@@ -103,7 +103,7 @@ class BeforeConvolution(Rule):
         """See `Rule`."""
         node = y.producer()
         weights = weights_of(node)
-        # The constant must not be what gives the input its channels or its axes.
+        # Broadcasting with the constant must not give the input its channels or axes.
         if weights is None or rank(x) != weights.ndim:
             return False
         if x.shape[1] != weights.input_channels:

@@ -1,4 +1,4 @@
-"""Clip, HardSigmoid and HardSwish from the pieces that exporters spell them in."""
+"""Clip, HardSigmoid and HardSwish from the pieces that exporters write."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def bounds(node: ir.Node) -> tuple[float, float] | None:
         if bound is None or np.isnan(bound):
             return None
         found.append(bound)
-    # Where they cross, the last one to be applied decides.
+    # If bounds cross, the one applied last decides.
     return min(found), found[1]
 
 
@@ -105,7 +105,7 @@ class ClipOfClip(Rule):
 
 
 class ToHardSigmoid(Rule):
-    """``Clip(x + b, 0, h) / h``, whose slope is 1 / h and whose offset is b / h."""
+    """``Clip(x + b, 0, h) / h``: slope 1 / h, offset b / h."""
 
     def __init__(self, operator: str, *, first: bool = False, flipped: bool = False) -> None:
         super().__init__("Clip to HardSigmoid", operator, above="Clip")

@@ -1,4 +1,4 @@
-"""Constant operands in a row made one."""
+"""Joins consecutive constant operands."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class ConstantsInARow(Rule):
             return False
         if any(array is None or array.ndim > axes for array in arrays):
             return False
-        # Constants of one number each along different axes would make a large one together, and
-        # one that is larger than x would have to be broadcast with it first.
+        # Constants along different axes would make a large one together; a constant larger than
+        # x would have to be broadcast with it first.
         new = self._new(a, b)
         return new is not None and bool(np.isfinite(new).all())
 

@@ -1,4 +1,4 @@
-"""Operators written in terms of others, as their rows say (`operators.table`)."""
+"""Rewrites operators into others, by their rows (`operators.table`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["EARLY_RULES", "RULES"]
 
 
 class Decompose(Rule):
-    """One node of which nothing but its first output is used."""
+    """A node whose first output alone is used."""
 
     def __init__(self, operator: str, decomposition: Decomposition) -> None:
         super().__init__(decomposition.name, operator)
@@ -43,7 +43,7 @@ def _rules(*, early: bool) -> tuple[Rule, ...]:
 
 
 EARLY_RULES = _rules(early=True)
-"""Those that are applied once, before all other rules."""
+"""Rules that are applied once, before all other rules."""
 
 RULES = _rules(early=False)
-"""All others, in the order of the table."""
+"""All other rules, in the order of the table."""

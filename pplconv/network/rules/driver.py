@@ -1,7 +1,7 @@
-"""How rules are applied: by the operator that they end in, until none fires any more.
+"""Applies rules, indexed by the last operator of their pattern, until none fires any more.
 
-onnxscript's own loop tries every rule at every node, which takes longer than all else that is done
-for a set of shapes; and it renames what it finds where a rule gives back a value that exists.
+onnxscript's own loop tries every rule at every node, which takes longer than all other work for a
+set of shapes. It also renames an existing value that a rule returns.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ __all__ = ["Rule", "Rules", "apply_rules"]
 
 _MOST_PASSES = 50
 
-# Matchers and rules keep what they found between looking and rewriting.
+# Matchers and rules keep state between matching and rewriting.
 _lock = ForkableLock()
 
 Root = tuple[str, str]
 
 
 class Rule(RewriteRuleClassBase):
-    """A rule of onnxscript that says which operator its pattern ends in.
+    """A rule of onnxscript that names the last operator of its pattern.
 
     Parameters
     ----------
     name : str
-        What the rule is counted under; several may share one.
+        Name of the rule in reports; several may share one.
     *roots : str or tuple of str
         Operators that the last node of the pattern may have: names, or pairs of domain and name.
     above : str or tuple of str, optional
-        Operator of which the last node has to take an output; where no such node is, the rule is
-        not tried, which is most of the time that rules take.
+        Operator that must produce an input of the last node. If none does, the rule is not tried,
+        which saves most of the time of rules.
     """
 
     def __init__(self, name: str, *roots: str | Root, above: str | Root | None = None) -> None:
@@ -51,15 +51,15 @@ class Rule(RewriteRuleClassBase):
 
     @abc.abstractmethod
     def check(self, context: Any, *args: Any, **kwargs: Any) -> Any:
-        """Tell whether the nodes found may be replaced."""
+        """Tell whether the matched nodes may be replaced."""
 
     @abc.abstractmethod
     def rewrite(self, op: Any, *args: Any, **kwargs: Any) -> Any:
-        """Build what replaces them."""
+        """Build the replacement."""
 
 
 class Rules:
-    """Rules, found by the operator that they end in.
+    """Rules, indexed by the last operator of their pattern.
 
     Parameters
     ----------
@@ -113,14 +113,14 @@ def apply_rules(model: ir.Model, rules: Rules, fired: dict[str, list[str]]) -> N
     model : ir.Model
         Changed in place.  Subgraphs of its nodes are left alone.
     rules : Rules
-        What to apply.
+        Rules to apply.
     fired : dict
         Gets the name of the output of each match, under the name of the rule.
 
     Raises
     ------
     ValueError
-        If a node is not what ONNX says of its operator.
+        If a node contradicts ONNX's definition of its operator.
     RuntimeError
         If rules undo one another's work without end.
     """
@@ -155,7 +155,7 @@ def _try(rule: RewriteRule, model: ir.Model, node: ir.Node) -> Any:
     try:
         delta = rule.try_rewrite(model, model.graph, node, verbose=0)
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
-        # Before shapes are known to fit together, a wrong file may say anything of a node.
+        # Shapes are not checked yet, so a wrong file can claim anything of a node.
         raise ValueError(
             f"model is wrong at {describe(node)}, where the rule {rule.name!r} failed: {error}"
         ) from error

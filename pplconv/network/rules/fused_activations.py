@@ -1,4 +1,4 @@
-"""Which activation of a fused node an operator is."""
+"""Maps operators to activations of fused nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OPERATORS = ("Relu", "Clip", "LeakyRelu", "PRelu", "HardSigmoid", *_CURVES)
 
 
 def found_activation(node: ir.Node) -> tuple[str, tuple[float, ...]] | None:
-    """Give name and parameters of the activation that a node computes.
+    """Give name and parameters of a node's activation.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def found_activation(node: ir.Node) -> tuple[str, tuple[float, ...]] | None:
     Returns
     -------
     tuple, or None
-        None for what no fused node computes.  Slopes of ``prelu`` stay an input of the node.
+        None if no fused node has it.  Slopes of ``prelu`` stay an input of the node.
     """
     name = node.op_type
     if node.inputs[0] is None or node.inputs[0].dtype not in FLOATS:

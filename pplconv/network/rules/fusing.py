@@ -1,4 +1,4 @@
-"""Convolutions take in what follows them: activation, scale and offset, residuals."""
+"""Fuses activation, scale, offset and residuals into the convolution before them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ATTRIBUTES = ("strides", "pads", "dilations", "group", "kernel_shape", "output_
 
 
 class FusedConvolution(Rule):
-    """A two-dimensional convolution with constant weights, so far with nothing taken in."""
+    """A two-dimensional convolution with constant weights, as a fused node without epilogue."""
 
     def __init__(self, convolution: str) -> None:
         super().__init__(f"{convolution} to pplconv", convolution)
@@ -46,7 +46,7 @@ class FusedConvolution(Rule):
             and weights.ndim == 4
             and rank(x) == 4
             and x.dtype in FLOATS
-            # Padding that is still to be found is not in numbers.
+            # ``auto_pad`` is not resolved yet.
             and "pads" in y.producer().attributes
             and "auto_pad" not in y.producer().attributes
         )
@@ -60,7 +60,7 @@ class FusedConvolution(Rule):
 
 
 class Activation(Rule):
-    """An activation of a fused node that has none yet."""
+    """An activation after a fused node without one."""
 
     def __init__(self, inner: str, activation: str) -> None:
         super().__init__(f"activation into {inner}", activation, above=(DOMAIN, inner))
@@ -139,7 +139,7 @@ class ScaleAndOffset(Rule):
         return with_changes(op, y.producer(), changes)
 
     def _new(self, c: ir.Value, y: ir.Value) -> tuple[Any, Any] | None:
-        """Give scale and offset with this one taken in, None for either where it is as it was."""
+        """Merge an affine map into scale and offset; None for either if it is unchanged."""
         numbers = _numbers(c, y)
         affine = None if numbers is None else affine_of(self.operator, numbers, first=self.first)
         if affine is None or y.dtype is None:
@@ -181,7 +181,7 @@ class Residual(Rule):
     def check(self, context: Any, r: ir.Value, y: ir.Value) -> bool:
         """See `Rule`."""
         shape = static_shape(y)
-        # A constant would have to be put into each layout that the output may have.
+        # A constant would have to be copied into each layout of the output.
         if (
             r is y
             or is_constant(r)
@@ -200,7 +200,7 @@ class Residual(Rule):
 
     @staticmethod
     def _other_is_later(y: ir.Value, r: ir.Value) -> bool:
-        """Tell whether `r` comes of a convolution that would do as well and runs later."""
+        """Tell whether `r` is a convolution that could store the sum as well, and runs later."""
         node, other = y.producer(), r.producer()
         if node is None or other is None or other.graph is not node.graph:
             return False
@@ -213,7 +213,7 @@ class Residual(Rule):
 
 
 def _free_port(node: ir.Node) -> Port | None:
-    """Give the place that the next residual takes."""
+    """Give the input that the next residual takes."""
     inputs = inputs_of(node)
     if node.op_type == LINEAR:
         free = not activation_of(node)[0] and inputs[Port.RESIDUAL] is None

@@ -1,8 +1,8 @@
-"""HardSwish, and what scales and moves it, in the store of a product of integers.
+"""HardSwish, with a scale and an offset, in the store of a product of integers.
 
 A product's numbers x become ``x * min(max(x * slope + middle, 0), 1) + shift``: with a slope of a
-sixth and a middle of a half that is HardSwish. A factor behind it goes into the multipliers, and is
-taken out of the slope; what is added goes into the shift.
+sixth and a middle of a half that is HardSwish. A later factor is merged into the multipliers, and
+divided out of the slope; a later offset is merged into the shift.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOST = 2.0**60
 
 
 def is_open(y: ir.Value) -> bool:
-    """Whether a product gives float32 that nothing has been done to yet.
+    """Whether a product gives float32 without any epilogue.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def is_open(y: ir.Value) -> bool:
 
 
 def _is_unbounded(y: ir.Value) -> bool:
-    """Whether a product gives float32 as it comes, without a clamp."""
+    """Whether a product gives float32 without a clamp."""
     own = y.producer().attributes
     bounds = own.get_float("low"), own.get_float("high")
     return y.dtype == ir.DataType.FLOAT and bounds == (-np.inf, np.inf)

@@ -1,7 +1,7 @@
 """``x + x * g`` as ``x * (g + 1)``, where the gate ``g`` is smaller than ``x``.
 
-Squeeze-and-excitation with a shortcut: the sum of two pictures becomes one of two rows of numbers,
-which the convolution that makes the gate takes in as an offset.
+For squeeze-and-excitation with a shortcut: the sum of two images becomes a sum of two rows of
+numbers, which the gate's convolution absorbs as an offset.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Gelu from the pieces that exporters spell it in before opset 20."""
+"""Gelu from the pieces that exporters write before opset 20."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["RULES"]
 
 
 class _Operand(NamedTuple):
-    """A value and the constant that it is added to or multiplied with."""
+    """A value and the constant that it is added to or multiplied by."""
 
     value: ir.Value
     number: float
@@ -95,7 +95,7 @@ def _is_error(value: ir.Value, x: ir.Value) -> bool:
 
 
 def _made_by(value: ir.Value | None, operator: str) -> ir.Node | None:
-    """Give the node that makes a value, if it is of this operator and the value has one user."""
+    """Give a value's producer, if it has this operator and the value has one reader."""
     node = None if value is None else value.producer()
     if value is None or node is None or node.domain != "" or node.op_type != operator:
         return None
@@ -103,7 +103,7 @@ def _made_by(value: ir.Value | None, operator: str) -> ir.Node | None:
 
 
 def _with_number(value: ir.Value | None, operator: str) -> _Operand | None:
-    """Take the one operand of a node that is a number from the other; of a quotient the second."""
+    """Split a node's operands into a value and a number, the second operand of a quotient."""
     node = _made_by(value, operator)
     if node is None:
         return None

@@ -1,8 +1,8 @@
 """Convolutions, products and sums of quantized numbers as nodes of integers.
 
-A DequantizeLinear before each operand makes a product one of integers, which gives float32 at
-first. It takes in a bias, a quantized residual and a clamp, and at last the QuantizeLinear behind
-them. Whoever else reads a dequantized value still does.
+A DequantizeLinear before each operand turns a product into one of integers, which gives float32 at
+first. It then absorbs a bias, a quantized residual, a clamp, and finally the QuantizeLinear after
+them. Other readers of a dequantized value are not affected.
 """
 
 from __future__ import annotations
@@ -75,14 +75,14 @@ class Convolution(Rule):
 
 
 def _bias(node: ir.Node, port: int) -> tuple[bool, Any]:
-    """Whether the bias of a node is known or left out, and its numbers."""
+    """Whether the bias of a node is constant or omitted, and its numbers."""
     value = node.inputs[port] if len(node.inputs) > port else None
     bias = numbers_of(value)
     return value is None or bias is not None, bias
 
 
 class Product(Rule):
-    """A MatMul with a known matrix, of operands that are dequantized."""
+    """A MatMul of dequantized operands, with a constant matrix."""
 
     def __init__(self) -> None:
         super().__init__("MatMul of integers", "MatMul", above="DequantizeLinear")
@@ -115,7 +115,7 @@ class Product(Rule):
 
 
 class MatrixProduct(Rule):
-    """A Gemm with a known matrix, of operands that are dequantized, without factors."""
+    """A Gemm of dequantized operands, with a constant matrix and without factors."""
 
     def __init__(self) -> None:
         super().__init__("Gemm of integers", "Gemm", above="DequantizeLinear")
@@ -158,7 +158,7 @@ class MatrixProduct(Rule):
 
 
 def _columns(array: Any, columns: int) -> Any:
-    """Numbers as one a column; None if they differ between rows, or are others."""
+    """Numbers as one for each column; None if rows differ, or they are not constant."""
     if array.size not in (1, columns) or (array.ndim and array.shape[-1] != array.size):
         return None
     return np.broadcast_to(array.reshape(-1), (columns,))
@@ -194,7 +194,7 @@ class Offset(Rule):
         if numbers.ndim > axes:
             return None
         more = _columns(numbers, len(offset))
-        # Weights of all channels have to be large enough beside what is lost: see `sums_of`.
+        # Weights of all channels must be large against the bias's rounding error: see `sums_of`.
         across = 1 if attribute_int(node, "transB", 0) else 0
         largest = np.abs(w.astype(np.int32)).max(across, initial=0)
         if more is None or not (largest >= LEAST_WEIGHT).all():
@@ -266,7 +266,7 @@ class Clamp(Rule):
 
 
 def bounds_of(node: ir.Node) -> tuple[float, float] | None:
-    """Give the bounds that a Relu or a Clip keeps to; None if it is none."""
+    """Give the bounds of a Relu or a Clip; None for other nodes."""
     found = found_activation(node)
     if found is None or found[0] not in ("relu", "clip"):
         return None
@@ -275,14 +275,14 @@ def bounds_of(node: ir.Node) -> tuple[float, float] | None:
 
 
 def stored_as(value: ir.Value) -> Quantization | None:
-    """Tell how the output of a QuantizeLinear is stored: by one scale, in 8 bits; else None."""
+    """Give the quantization of a QuantizeLinear's output, if it has one scale and 8 bits."""
     found = quantization_of(value.producer())
     small = found is not None and found.dtype.itemsize == 1 and found.axis is None
     return found if small else None
 
 
 class Store(Rule):
-    """A QuantizeLinear of a product: its integers are stored at once."""
+    """A QuantizeLinear after a product: the product stores its integers."""
 
     def __init__(self, inner: str) -> None:
         super().__init__(f"QuantizeLinear into {inner}", "QuantizeLinear", above=(DOMAIN, inner))
@@ -304,7 +304,7 @@ class Store(Rule):
         if added is not None and added.dtype.numpy() != found.dtype:
             return False
         residual = node.attributes.get_float("residual_scale") / found.one_scale
-        # Behind a gate a factor may be negative.
+        # After a gate a factor may be negative.
         return is_normal(abs(units) / found.one_scale) and is_normal(residual)
 
     def rewrite(self, op: Any, y: ir.Value, z: ir.Value) -> Any:

@@ -67,7 +67,7 @@ class FromPieces(Rule):
 
 
 class WithOffset(Rule):
-    """A LayerNormalization without an offset, and the sum that follows it."""
+    """A LayerNormalization without an offset, and a sum after it."""
 
     def __init__(self, *, first: bool) -> None:
         super().__init__("Add into LayerNormalization", "Add", above="LayerNormalization")

@@ -1,4 +1,4 @@
-"""MatMul and Gemm with constant weights, and what follows them, as ``pplconv::Linear``."""
+"""MatMul and Gemm with constant weights, and their epilogues, as ``pplconv::Linear``."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class FromGemm(Rule):
         new = _gemm_constants(node)
         if new is None:
             return False
-        # Where the weights stay as they are, nothing can have overflowed.
+        # Unchanged weights cannot have overflowed.
         changed = new[1:] if node.attributes.get_float("alpha", 1.0) == 1 else new
         return all(array is None or bool(np.isfinite(array).all()) for array in changed)
 

@@ -14,7 +14,7 @@ __all__ = ["RULES"]
 
 
 class Nothing(Rule):
-    """Identity, Dropout in inference, Cast to the type that there is, Concat of one, Pad by 0."""
+    """Identity, Dropout in inference, Cast to the same type, Concat of one, Pad by 0."""
 
     def __init__(self, operator: str) -> None:
         super().__init__("no-op", operator)

@@ -1,4 +1,4 @@
-"""Pad taken into the convolution or the pool that follows it."""
+"""Merges Pad into the next convolution or pool."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["RULES"]
 
 
 def _added(pad: ir.Node, axes: int | None) -> tuple[tuple[int, ...], float] | None:
-    """Give what a Pad puts around the spatial axes, as (begins, ends), and its value.
+    """Give the padding of the spatial axes, as (begins, ends), and the value of a Pad.
 
-    None where it pads other axes, takes away, repeats what is there, or is not constant.
+    None if it pads other axes, removes or repeats elements, or is not constant.
     """
     if axes is None or axes < 3 or attribute_string(pad, "mode", "constant") != "constant":
         return None
@@ -43,7 +43,7 @@ def _added(pad: ir.Node, axes: int | None) -> tuple[tuple[int, ...], float] | No
 
 
 def _total(node: ir.Node, added: tuple[int, ...]) -> list[int] | None:
-    """Give the padding of a node with more added, or None if its own is not in numbers."""
+    """Add padding to a node's own; None if its own is not in numbers."""
     mode = attribute_string(node, "auto_pad", "NOTSET")
     if mode not in ("NOTSET", "VALID"):
         return None
@@ -64,7 +64,7 @@ def _like(op: Any, node: ir.Node, x: ir.Value, pads: list[int], **changed: int) 
 
 
 class BeforeConv(Rule):
-    """Zeros put around the input of a Conv."""
+    """Zeros around the input of a Conv."""
 
     def __init__(self) -> None:
         super().__init__("Pad into Conv", "Conv", above="Pad")
@@ -90,8 +90,8 @@ class BeforeConv(Rule):
 class BeforePool(Rule):
     """Zeros before an AveragePool that counts them, and minus infinity before a MaxPool.
 
-    The windows have to begin where they began, so pools that round up are left alone; and each has
-    to see a pixel, so padding stays smaller than the kernel.
+    Windows must keep their positions, so pools that round up are left alone. Each window must
+    contain a pixel, so padding stays smaller than the kernel.
     """
 
     def __init__(self, operator: str) -> None:

@@ -1,7 +1,8 @@
 """Operators of quantized arrays in pieces: DequantizeLinear, the operator, QuantizeLinear.
 
-So they take the way of those that were written so, `quantized` joins the pieces again. ConvInteger
-and MatMulInteger, whose results are the sums themselves, become nodes of integers at once.
+Models that were exported in such pieces look the same; `integer_fusing` joins the pieces again.
+ConvInteger and MatMulInteger, whose results are the sums themselves, become nodes of integers at
+once.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ __all__ = ["INTEGER_RULES", "RULES"]
 
 
 class Operator(Rule):
-    """An operator that takes and gives quantized arrays.
+    """An operator that reads and writes quantized arrays.
 
     Parameters
     ----------
     operator : str
         Its name.
     inner : str
-        ONNX's operator of numbers.
+        ONNX's floating-point operator.
     operands : sequence of int
         Ports of its operands, each followed by its scale and its zero point.
     stored : int
@@ -92,7 +93,7 @@ class Operator(Rule):
 def _as_many(
     op: Any, scale: ir.Value | None, zero: ir.Value | None
 ) -> tuple[ir.Value | None, ir.Value | None]:
-    """Give as many scales as zero points, where there is one of either: ONNX has it so."""
+    """Repeat a single scale or zero point to the other's number, as ONNX defines."""
     arrays = constant(scale), constant(zero)
     sizes = [0 if array is None else array.size for array in arrays]
     if min(sizes) != 1 or max(sizes) == 1:
@@ -110,7 +111,7 @@ def _as_many(
 def _stored(
     op: Any, result: Any, scale: ir.Value, zero: ir.Value | None, like: ir.Value | None
 ) -> Any:
-    """Quantize a result, to integers of the type of an input where no zero point gives theirs."""
+    """Quantize a result; without a zero point its type is that of an input."""
     if zero is None:
         kind = _integers(like)
         if kind is not None:
@@ -123,24 +124,24 @@ def _stored(
 
 
 def _integers(value: ir.Value | None) -> ir.DataType | None:
-    """Type of quantized values, from further up where it is not inferred yet."""
+    """Type of quantized values, found from earlier nodes if it is not inferred yet."""
     while value is not None and value.dtype is None:
         node = value.producer()
         if node is None:
             return None
-        # Others that are met here move integers, or give those that they take.
+        # Other operators here move integers, or keep their type.
         port = {"QuantizeLinear": 2, "QLinearConcat": 2, "QGemm": 8}.get(node.op_type, 0)
         value = [*node.inputs, *[None] * 9][port]
     return None if value is None else value.dtype
 
 
 def _bias(op: Any, node: ir.Node, port: int, scales: tuple[int, int]) -> list[ir.Value]:
-    """Give a bias in units of the product of two scales as numbers."""
+    """Dequantize a bias, whose unit is the product of two scales."""
     bias = node.inputs[port] if len(node.inputs) > port else None
     if bias is None:
         return []
     a, b = (constant(node.inputs[scale]) for scale in scales)
-    # Scales that are not constant have been refused; both are float32, and so is their product.
+    # Non-constant scales were refused; both are float32, and so is their product.
     assert a is not None and b is not None
     with np.errstate(over="ignore", under="ignore"):
         product = np.asarray(a.reshape(()).astype(np.float32) * b.astype(np.float32))
@@ -171,7 +172,7 @@ class Conv(Operator):
 
 
 class MatMul(Operator):
-    """QLinearMatMul by a known matrix; two computed ones are multiplied in Python."""
+    """QLinearMatMul by a constant matrix; Python multiplies two computed ones."""
 
     def __init__(self) -> None:
         super().__init__("QLinearMatMul", "MatMul", (0, 3), 6, "")
@@ -193,9 +194,9 @@ class MatMul(Operator):
 
 
 class Gemm(Operator):
-    """QGemm, whose output is of numbers where it has neither scale nor zero point.
+    """QGemm, whose output is floating point if it has neither scale nor zero point.
 
-    One of both alone is not taken: onnxruntime divides by such a scale, and gives numbers.
+    A scale without a zero point is not rewritten: onnxruntime divides by it, and gives floats.
     """
 
     def __init__(self) -> None:
@@ -234,7 +235,7 @@ class Concat(Operator):
 
 
 class Renamed(Rule):
-    """QuantizeLinear and DequantizeLinear of another domain that mean the same."""
+    """QuantizeLinear and DequantizeLinear of another domain with the same meaning."""
 
     def __init__(self, operator: str) -> None:
         super().__init__(f"{operator} of ONNX", (MICROSOFT, operator))
@@ -291,7 +292,7 @@ class IntegerProduct(Rule):
         x, w, x_zero, w_zero = [*node.inputs, None, None][:4]
         array = constant(w)
         zeros = [constant(value) for value in (x_zero, w_zero)]
-        # Of no products the sums are 0, for which there are no loops.
+        # Sums of no products are 0, and have no loops.
         if array is None or not array.size or array.dtype not in RANGES or x.dtype is None:
             return None
         if any(v is not None and a is None for v, a in zip((x_zero, w_zero), zeros, strict=True)):

@@ -1,7 +1,7 @@
-"""DequantizeLinear behind what only moves elements, and pairs that change nothing.
+"""Moves DequantizeLinear after moves of elements, and removes pairs without effect.
 
-What is moved then are the integers: a quarter of the bytes. Values do not change, as each element
-is dequantized by itself, and the order of numbers is that of the integers.
+The moves then handle integers, a quarter of the bytes. Values do not change: each element is
+dequantized separately, and the integers have the same order as the numbers.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Behind(Rule):
         integers, quantization = found
         rest = list(node.inputs[1:])
         if self.operator == "Pad":
-            # What lies around stands for zero.
+            # The padding value must dequantize to zero.
             zero = np.asarray(quantization.one_zero, quantization.dtype)
             padding = op.initializer(ir.tensor(zero), name=f"{y.name}_zero")
             rest = [*rest, None, None, None][:3]
@@ -60,7 +60,7 @@ class Behind(Rule):
 
 
 class BehindConcat(Rule):
-    """A Concat of values that are all dequantized alike."""
+    """A Concat of values with the same quantization."""
 
     def __init__(self) -> None:
         super().__init__("DequantizeLinear behind what moves", "Concat", above="DequantizeLinear")
@@ -85,7 +85,7 @@ class BehindConcat(Rule):
 
 
 class BeforeConcat(Rule):
-    """A QuantizeLinear of dequantized values that are joined: each is converted by itself."""
+    """A QuantizeLinear of joined dequantized values: each is converted separately."""
 
     def __init__(self) -> None:
         super().__init__("QuantizeLinear before Concat", "QuantizeLinear", above="Concat")
@@ -116,7 +116,7 @@ def _all_dequantized(node: ir.Node) -> list[tuple[ir.Value, Quantization]] | Non
 
 
 class Pair(Rule):
-    """A QuantizeLinear of what was dequantized from the same integers."""
+    """A QuantizeLinear of values dequantized with the same scale and zero point."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -141,7 +141,7 @@ class Pair(Rule):
 
 
 class Shared(Rule):
-    """A QuantizeLinear or DequantizeLinear of what another one has converted likewise."""
+    """A QuantizeLinear or DequantizeLinear that repeats another one."""
 
     def __init__(self, operator: str) -> None:
         super().__init__(f"{operator} twice", operator)

@@ -19,7 +19,7 @@ __all__ = ["RULES"]
 
 
 class Addition(Rule):
-    """A sum of two quantized values of one shape, perhaps clamped, and quantized again."""
+    """A sum of two quantized values of one shape, optionally clamped, quantized again."""
 
     def __init__(self, activation: str) -> None:
         super().__init__("Add of integers", "QuantizeLinear", above=activation or "Add")
@@ -67,7 +67,7 @@ class Addition(Rule):
 
 
 class Average(Rule):
-    """An average of windows that all count as many pixels, between quantized values."""
+    """An average with one divisor for all windows, between quantized values."""
 
     def __init__(self, operator: str) -> None:
         super().__init__("average of integers", "QuantizeLinear", above=operator)
@@ -100,7 +100,7 @@ class Average(Rule):
 def _average(
     x: Quantization, y: Quantization, windows: dict[str, tuple[int, ...]]
 ) -> dict[str, ir.Attr] | None:
-    """Attributes of the node; None if its sums or its factor are beyond what loops have."""
+    """Attributes of the node; None if its sums or factor exceed the loops' range."""
     count = math.prod(windows["kernel_shape"])
     multiplier = x.one_scale / (y.one_scale * count)
     if 255 * count >= 2**31 or not is_normal(multiplier):
@@ -110,7 +110,7 @@ def _average(
 
 
 def _windows(node: ir.Node) -> dict[str, tuple[int, ...]] | None:
-    """Geometry of an average whose every window counts as many pixels; None of others."""
+    """Geometry of an average with one divisor for all windows; None for others."""
     x, y = static_shape(node.inputs[0]), static_shape(node.outputs[0])
     if x is None or y is None or len(x) != 4 or len(y) != 4 or math.prod(x) == 0:
         return None
@@ -131,7 +131,7 @@ def _windows(node: ir.Node) -> dict[str, tuple[int, ...]] | None:
     pads = found["pads"]
     if any(pads) and not attribute_int(node, "count_include_pad", 0):
         return None
-    # Rounded up, the last windows see less.
+    # With ceil_mode the last windows are smaller.
     down = tuple(
         (n + pads[d] + pads[d + 2] - (k - 1) * dilation - 1) // stride + 1
         for d, (n, k, stride, dilation) in enumerate(
@@ -142,7 +142,7 @@ def _windows(node: ir.Node) -> dict[str, tuple[int, ...]] | None:
 
 
 class Before(Rule):
-    """A Relu before a QuantizeLinear whose least integer is zero: what is less becomes it too."""
+    """A Relu before a QuantizeLinear whose lowest integer means zero: saturation does the same."""
 
     def __init__(self) -> None:
         super().__init__("Relu into QuantizeLinear", "QuantizeLinear", above="Relu")

@@ -1,4 +1,4 @@
-"""Reshapes and transposes: those in a row, and those that a Softmax does not need."""
+"""Joins consecutive reshapes and transposes, and removes those around Softmax."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
 
 class ReshapesInARow(Rule):
-    """Two operators in a row that leave the elements where they are."""
+    """Two consecutive operators that leave the elements in place."""
 
     def __init__(self, inner: str, outer: str) -> None:
         super().__init__("Reshapes in a row", outer, above=inner)
@@ -35,12 +35,12 @@ class ReshapesInARow(Rule):
         """See `Rule`."""
         shape = np.asarray(static_shape(z), dtype=np.int64)
         target = op.initializer(ir.tensor(shape), name=f"{z.name}_shape")
-        # A size of 0 means an empty axis here, and not the size of the input's.
+        # Here a size of 0 means an empty axis, not the input's size.
         return op.Reshape(x, target, allowzero=1)
 
 
 class SameShape(Rule):
-    """A reshape to the shape that there is."""
+    """A reshape to the same shape."""
 
     def __init__(self, operator: str) -> None:
         super().__init__("no-op", operator)
@@ -101,9 +101,9 @@ class TransposeToSame(Rule):
 
 
 class SoftmaxOfReshape(Rule):
-    """A Softmax over axes made one and taken apart again, as opsets below 13 meant it.
+    """A Softmax over axes that are flattened and restored, as opsets below 13 define it.
 
-    Only where one axis is longer than 1: a Softmax knows no more.
+    Only if one axis alone is longer than 1: a Softmax runs over one axis.
     """
 
     def __init__(self, operator: str, before: str) -> None:

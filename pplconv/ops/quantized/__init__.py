@@ -3,7 +3,7 @@
 =========================  =======================================================================
 ``quantization``           scales, zero points and biases, checked
 ``quantized_description``  arguments of quantized operators, checked together
-``quantized_output``       what becomes of int32 sums: multipliers, clamps, residuals
+``quantized_output``       how int32 sums become outputs: multipliers, clamps, residuals
 ``quantized_matrices``     scales and zero points of products of matrices
 ``pairs``                  whether pairs of products of bytes fit 16 bits
 ``rescaling``              offsets and multipliers of a plan, as loops read them

@@ -1,7 +1,7 @@
-"""Which kinds of product may multiply given weights: where pairs of them are known to fit 16 bits.
+"""Which kinds of product given weights permit: whether pairs of products fit 16 bits.
 
 x86 machines without VNNI have ``vpmaddubsw``, which adds up two products of unsigned and signed
-bytes in 16 bits, and gives the nearest number that fits where the sum does not. It fits, whatever
+bytes in 16 bits, and saturates where the sum does not fit. It fits, whatever
 the unsigned bytes are, if the positive ones of both weights add up to no more than 128, and the
 negative ones to no less than -128: 255 * 128 is 32640. Weights of seven bits always do.
 """
@@ -20,7 +20,7 @@ __all__ = ["pairs_fit", "product_permission"]
 
 LARGEST = 128  # of the sum of a pair of weights, and of the negative one
 
-# Weights looked at together: most of those that do not fit show it at once.
+# Weights checked together: most weights that do not fit show it in the first piece.
 _PIECE = 1 << 16
 
 
@@ -53,7 +53,7 @@ def _rows_fit(rows: NDArray[np.int8]) -> bool:
     if not rows.size or (rows.max() <= LARGEST // 2 and rows.min() >= -LARGEST // 2):
         return True
     _, ic, taps = rows.shape
-    # Two that differ in their signs never pass what one alone may have, so that sums tell.
+    # Two weights of different signs never add up beyond the limits, so checking sums suffices.
     if ic % 2 == 0 or taps == 1:
         pairs = rows[:, : ic - 1 : 2].astype(np.int16) + rows[:, 1::2]
     else:
@@ -65,8 +65,8 @@ def _rows_fit(rows: NDArray[np.int8]) -> bool:
 def product_permission(storage: str, weight: NDArray[Any], groups: int) -> tuple[str, ...]:
     """Kinds of product that compute convolution of bytes by these weights.
 
-    Weights are looked at only where plans have nothing better than words without that, so that
-    elsewhere problems do not differ by them.
+    Weights are checked only on machines that have products by pairs and no faster products of
+    bytes. Elsewhere problems do not depend on their values.
 
     Parameters
     ----------

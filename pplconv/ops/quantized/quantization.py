@@ -85,7 +85,7 @@ def scales(name: str, value: object, *shapes: tuple[int, ...]) -> Array:
     value : array_like
         Real numbers.
     shapes : tuple of int
-        What it may have besides ``()`` and ``(1,)``, which are one scale for all.
+        Shapes allowed besides ``()`` and ``(1,)``, which are one scale for all.
 
     Returns
     -------
@@ -225,7 +225,7 @@ def check_sums(
     zeros : (int, int)
         Smallest and largest zero point of inputs.
     offset : ndarray
-        What is added to each sum, of the shape that is left.
+        Added to each sum; has the shape of the sums.
 
     Raises
     ------

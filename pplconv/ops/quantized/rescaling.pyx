@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""`Rescaling`: what becomes of the sums of a convolution of integers, in calls and in programs."""
+"""`Rescaling`: how sums of a convolution of integers become outputs, in calls and programs."""
 
 from libc.stdint cimport int64_t
 from libc.string cimport memset
@@ -13,7 +13,7 @@ import numpy as np
 cdef enum:
     TABLE_BYTES = 256
 
-# What is added to an input that kernels read as the other type of bytes.
+# Added to an input that kernels read as the other type of bytes.
 SHIFTS = {("u8", "s8"): -128, ("s8", "u8"): 128}
 
 
@@ -91,7 +91,7 @@ cdef class Rescaling:
         if offsets is not None:
             self.offsets = address_of(offsets, &size)
         self.multipliers = address_of(multipliers, &size)
-        # As kernels read it: what padding counts as.
+        # The value of padding, as kernels read it.
         self.x_zero = zero
         self.quantization.low, self.quantization.high = low, high
         self.quantization.zero = y_zero

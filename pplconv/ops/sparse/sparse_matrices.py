@@ -151,7 +151,7 @@ def _compressed(
             f"{min(len(found), len(data))}"
         )
     starts = starts.astype(np.int64)
-    # What lies behind the last row is no entry.
+    # Values after the end of the last row are no entries.
     found, data = found[: starts[-1]], data[: starts[-1]]
     across = _bounded(names[1], found, minor)
     down = np.repeat(np.arange(major), np.diff(starts))
@@ -216,7 +216,7 @@ def _tensor_columns(tensor: Any, shape: Shape) -> _Entries:
 
 
 def _tensor_coordinates(tensor: Any, shape: Shape) -> _Entries:
-    # Indices that may be there twice are not shown.
+    # A tensor that may hold duplicates does not show its indices.
     if not tensor.is_coalesced():
         tensor = tensor.coalesce()
     indices = array_of(tensor.indices(), "weight: indices")
@@ -270,7 +270,7 @@ def _values(value: object) -> Array:
 
 
 def _dense(shape: Shape, entries: _Entries) -> Array:
-    """Make the array; what has several entries is their sum, rounded once."""
+    """Make the array; duplicate entries are added up, and the sum is rounded once."""
     index, values = np.ravel_multi_index(entries.indices, shape), entries.values
     dense = np.zeros(shape, values.dtype)
     there = np.zeros(dense.size, np.bool_)

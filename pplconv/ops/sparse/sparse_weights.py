@@ -1,8 +1,8 @@
 """How sparse weights are: ``sparse=`` and ``block=``, checked, and zeros counted in blocks.
 
 Loops may leave out weights that are zero. Those of neighbouring output channels lie in one vector
-or share one broadcast pixel, so that a block of them is left out only as a whole: what counts is
-how many weights blocks store, and not how many differ from zero.
+or share one broadcast pixel, so that a block of them is left out only as a whole: the
+number that counts is of weights that blocks store, not of weights that differ from zero.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ NATURAL = 1.05
 
 # Weights looked at together.
 _PIECE = 1 << 16
-# Of larger weights so many are looked at first, spread over all: dense ones are known by them. It
-# takes a fourth of the zeros that count, so that chance hardly hides any.
+# Of larger weights this many, spread over all, are looked at first, to recognize dense ones.
+# Weights are dense if the sample has less than a fourth of `LEAST_ZEROS` zeros: chance hardly
+# hides sparse ones.
 _SAMPLE = 1 << 14
 _SAMPLED_ZEROS = LEAST_ZEROS / 4
 
@@ -180,7 +181,7 @@ def stored_weights(weight: Array, groups: int, blocks: Iterable[int]) -> dict[in
     groups : int
         Groups of channels.
     blocks : iterable of int
-        Output channels of a block. What a group has beyond whole blocks counts one by one.
+        Output channels of a block. Channels beyond a group's whole blocks count one by one.
 
     Returns
     -------
@@ -223,7 +224,7 @@ def _pieces(weight: Array) -> Iterator[Array]:
 
 
 def _looks_dense(weight: Array) -> bool:
-    """Whether hardly any of some weights, spread over all, is zero."""
+    """Whether hardly any weight of a sample, spread over all weights, is zero."""
     step = weight.size // _SAMPLE
     if step < 4:
         return False

@@ -115,7 +115,7 @@ def tap_runs(axis: Axis, most: int | None = None) -> list[TapRun]:
 
 
 def _spans(axis: Axis, first: int, count: int, depth: int) -> Iterator[Span]:
-    """Join neighbours of which the same positions are outputs."""
+    """Join neighbouring first taps whose outputs are at the same positions."""
     s, d = axis.stride, axis.dilation
     reach = (depth - 1) * (d // math.gcd(s, d))
     begin, known = 0, (0, -1)

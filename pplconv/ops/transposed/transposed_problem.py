@@ -101,24 +101,6 @@ class TransposedProblem:
         )
 
 
-def check_weight_shape(shape: tuple[int, ...], groups: int) -> None:
-    """Check a weight shape (ic, oc / groups, kh, kw) by itself.
-
-    Raises
-    ------
-    ValueError
-        If it has not four dimensions of at least 1, or `groups` does not divide ic.
-    """
-    if len(shape) != 4:
-        raise ValueError(
-            f"weight must have the 4 dimensions (ic, oc / groups, kh, kw), got shape {shape}"
-        )
-    if min(shape) < 1:
-        raise ValueError(f"weight must not be empty, got shape {shape}")
-    if shape[0] % groups:
-        raise ValueError(f"groups must divide the {shape[0]} input channels, got {groups}")
-
-
 def check_padding(padding: object) -> Padding | str:
     """Return ``padding=`` of a transposed convolution as two pairs, or as a word.
 
@@ -201,7 +183,7 @@ def make_transposed(
     dilation = checks.pair("dilation", dilation, 1)
     more = check_output_padding(output_padding, stride, dilation)
     padding = check_padding(padding)
-    check_weight_shape(weight_shape, groups)
+    checks.check_weight_shape(weight_shape, groups, transposed=True)
     ic, oc_group, kh, kw = weight_shape
     # What an input must be, a convolution of one tap knows.
     seen = checks.make_problem(

@@ -1,6 +1,6 @@
 """How a transposed convolution is computed: the cheapest way, and the plans of its pieces.
 
-The way decides the order of sums, so it is chosen by what one thread would take.
+The way decides the order of sums, so it is chosen by its cost on one thread.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class _Planner:
     made: dict[Any, tuple[Any, dict[str, Any]]] = field(default_factory=dict)
 
     def algorithms(self) -> tuple[str, ...]:
-        """What to ask for, in turn, until the loops can walk the arrays."""
+        """Algorithms to ask for, in turn, until the loops can walk the arrays."""
         return planner.asked_in_turn(self.settings["algorithm"], self.finite)
 
     def make(self, problem: ConvProblem, left: int | None, **changes: Any) -> Any:
@@ -221,7 +221,7 @@ def decompose(
     if best is None:
         if refusals and limit is None:
             raise ValueError(refusals[0])
-        # What a refusal says may be about the memory that moving leaves, not what was asked for.
+        # A refusal may name the memory left beside the arena, not the limit that was asked for.
         other = next((text for text in refusals if not text.startswith("max_workspace")), None)
         raise ValueError(other or f"max_workspace must be larger for {problem}, got {limit}")
     _, way, images = best

@@ -1,4 +1,4 @@
-"""What the networks' probabilities say: characters, and whether a line stands on its head."""
+"""From the networks' probabilities to characters, and to whether a line is upside down."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from pplconv.demo.demo_errors import DemoError
+from examples.demo.errors import DemoError
 
 __all__ = ["LEAST_TURNED", "alphabet_of", "decode", "stands_on_its_head"]
 
 LEAST_TURNED = 0.9
-"""Probability from which the classifier is believed that a line stands on its head."""
+"""Probability above which a line counts as upside down."""
 
 
 def alphabet_of(path: Path) -> tuple[str, ...]:
@@ -26,7 +26,7 @@ def alphabet_of(path: Path) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        What each class stands for: nothing (CTC's blank), the characters, a space.
+        The text of each class: nothing (CTC's blank), the characters, a space.
 
     Raises
     ------
@@ -53,12 +53,12 @@ def decode(probabilities: np.ndarray, alphabet: Sequence[str]) -> tuple[str, flo
     probabilities : ndarray of shape (places, classes)
         From left to right.
     alphabet : sequence of str
-        What each class stands for; the first is the blank.
+        The text of each class; the first is the blank.
 
     Returns
     -------
     text : str
-        What was read.
+        The text.
     score : float
         Mean probability of its characters; 0 if there are none.
 
@@ -80,7 +80,7 @@ def decode(probabilities: np.ndarray, alphabet: Sequence[str]) -> tuple[str, flo
 
 
 def stands_on_its_head(probabilities: np.ndarray) -> bool:
-    """Tell whether a line is to be turned by 180 degrees.
+    """Tell whether a line must be turned by 180 degrees.
 
     Parameters
     ----------

@@ -5,19 +5,37 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import onnx
+from onnx import version_converter
 from onnx.reference import ReferenceEvaluator
 
 import pplconv
 from pplconv.integrations.onnx_reference import conv2d_keywords
 
 if TYPE_CHECKING:
-    import onnx
     from onnx.reference.op_run import OpRun
 
-__all__ = ["ROUNDS", "Call", "Run", "count_convolutions", "plan_of", "run_network"]
+__all__ = [
+    "OPSET",
+    "ROUNDS",
+    "Call",
+    "Run",
+    "count_convolutions",
+    "load_model",
+    "plan_of",
+    "run_network",
+]
+
+OPSET = 17
+"""Opset that the model is converted to.
+
+Below 14 `onnx.reference` computes ``BatchNormalization`` in its training form: with the statistics
+of the picture instead of the learned ones.
+"""
 
 ROUNDS = 3
 """How often each convolution is timed."""
@@ -30,7 +48,7 @@ class Call:
     Parameters
     ----------
     weight, bias : ndarray or None
-        What the network's node has.
+        Constants of the network's node.
     input_shape : tuple of int
         Shape N, C, H, W of the input.
     attributes : dict
@@ -65,6 +83,22 @@ class Run:
     def seconds(self) -> float:
         """Time in convolutions, in seconds."""
         return sum(call.seconds for call in self.calls)
+
+
+def load_model(path: Path) -> onnx.ModelProto:
+    """Load a model in an opset that the evaluator computes correctly.
+
+    Parameters
+    ----------
+    path : Path
+        An ONNX file.
+
+    Returns
+    -------
+    onnx.ModelProto
+        The model at opset `OPSET`.
+    """
+    return version_converter.convert_version(onnx.load(str(path)), OPSET)
 
 
 def count_convolutions(model: onnx.ModelProto) -> int:

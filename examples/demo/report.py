@@ -1,4 +1,4 @@
-"""What the demo prints: texts, times of the page, and the convolutions in the evaluator."""
+"""Tables of the demo: texts, times of the page, and the convolutions in the evaluator."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from examples.demo.measure import Call
+from examples.demo.reading import STAGES, Line, Page
 from pplconv import Plan
-from pplconv.demo.measure import Call
-from pplconv.demo.reading import STAGES, Line, Page
 
 __all__ = ["Layer", "layers_of", "page_table", "seconds", "table", "text_table"]
 
@@ -63,14 +63,14 @@ def layers_of(plans: Sequence[Plan], ours: Sequence[Call], own: Sequence[Call]) 
 
 
 def table(layers: Sequence[Layer], facts: Sequence[tuple[str, str]]) -> str:
-    """Lay out what was measured.
+    """Make the table of the convolutions.
 
     Parameters
     ----------
     layers : sequence of Layer
         A row for each.
     facts : sequence of tuple of str
-        Names and values of what is said of the whole run, below the rows.
+        Names and values of facts about the whole run, below the rows.
 
     Returns
     -------
@@ -94,14 +94,14 @@ def table(layers: Sequence[Layer], facts: Sequence[tuple[str, str]]) -> str:
 
 
 def text_table(engines: Sequence[str], pages: Sequence[Sequence[Line]]) -> str:
-    """Lay out what was read, by one engine or by several side by side.
+    """Make the table of the texts, of one engine or of several side by side.
 
     Parameters
     ----------
     engines : sequence of str
         Their names.
     pages : sequence of sequence of Line
-        What each of them read; missing lines are empty.
+        The lines of each engine; missing lines are empty.
 
     Returns
     -------
@@ -120,16 +120,16 @@ def text_table(engines: Sequence[str], pages: Sequence[Sequence[Line]]) -> str:
 def page_table(
     engines: Sequence[str], pages: Sequence[Page], facts: Sequence[tuple[str, str]]
 ) -> str:
-    """Lay out what each stage of reading a page took.
+    """Make the table of the times of each stage.
 
     Parameters
     ----------
     engines : sequence of str
         Their names; ours first.
     pages : sequence of Page
-        What each of them took.
+        The page of each engine, with its times.
     facts : sequence of tuple of str
-        Names and values of what is said of the whole run, below the rows.
+        Names and values of facts about the whole run, below the rows.
 
     Returns
     -------

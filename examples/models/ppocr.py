@@ -1,4 +1,4 @@
-"""The PP-OCRv4 models: where they come from, and in which form the evaluator runs the detector.
+"""The PP-OCRv4 models: detector, classifier and recogniser of lines of text.
 
 The weights are those of PaddleOCR's mobile models (the detector: DB head, 62 convolutions, 4.7 MB),
 as exported to ONNX by the RapidOCR project in its wheel on PyPI.  Both are under the Apache
@@ -8,15 +8,11 @@ License 2.0.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from pplconv.demo.demo_progress import Progress
-from pplconv.demo.published import Published, ensure
+from examples.models.progress import Progress
+from examples.models.published import Published, ensure
 
-if TYPE_CHECKING:
-    import onnx
-
-__all__ = ["CLASSIFIER", "DETECTOR", "OPSET", "RECOGNISER", "ensure_models", "load_model"]
+__all__ = ["CLASSIFIER", "DETECTOR", "RECOGNISER", "ensure_models"]
 
 _REQUIREMENT = "rapidocr-onnxruntime==1.4.4"
 _FOLDER = "rapidocr_onnxruntime/models/"
@@ -42,14 +38,7 @@ CLASSIFIER = _published(
     "ch_ppocr_mobile_v2.0_cls_infer.onnx",
     "e47acedf663230f8863ff1ab0e64dd2d82b838fceb5957146dab185a89d6215c",
 )
-"""Tells whether a line of text stands on its head."""
-
-OPSET = 17
-"""Opset that the model is converted to.
-
-Below 14 `onnx.reference` computes ``BatchNormalization`` in its training form: with the statistics
-of the picture instead of those that were learned.
-"""
+"""Tells whether a line of text is upside down."""
 
 
 def ensure_models(cache: Path, progress: Progress) -> tuple[Path, Path, Path]:
@@ -60,7 +49,7 @@ def ensure_models(cache: Path, progress: Progress) -> tuple[Path, Path, Path]:
     cache : Path
         Folder that keeps the models; made if it does not exist.
     progress : Progress
-        Told what is being done.
+        Shows the steps.
 
     Returns
     -------
@@ -69,29 +58,10 @@ def ensure_models(cache: Path, progress: Progress) -> tuple[Path, Path, Path]:
 
     Raises
     ------
-    DemoError
+    ModelError
         If a model cannot be downloaded or is not the expected one.
     OSError
         If the folder cannot be written.
     """
     detector, classifier, recogniser = ensure([DETECTOR, CLASSIFIER, RECOGNISER], cache, progress)
     return detector, classifier, recogniser
-
-
-def load_model(path: Path) -> onnx.ModelProto:
-    """Load a model in the form in which the evaluator computes it right.
-
-    Parameters
-    ----------
-    path : Path
-        An ONNX file.
-
-    Returns
-    -------
-    onnx.ModelProto
-        The model at opset `OPSET`.
-    """
-    import onnx
-    from onnx import version_converter
-
-    return version_converter.convert_version(onnx.load(str(path)), OPSET)

@@ -1,4 +1,4 @@
-"""Who runs the networks: pplconv's sessions, and onnxruntime's where it is installed."""
+"""The engines that run the networks: pplconv, and onnxruntime if it is installed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import pplconv
-from pplconv.demo.reading import Network, Networks
+from examples.demo.reading import Network, Networks
 
 __all__ = ["open_onnxruntime", "open_pplconv"]
 
@@ -35,7 +35,7 @@ def open_pplconv(paths: Sequence[Path], threads: int | None) -> Networks:
     """
     try:
         kind = pplconv.InferenceSession
-    except ImportError as error:  # which the command line takes for a missing extra
+    except ImportError as error:  # the demo reports it as a missing extra
         raise ModuleNotFoundError(str(error), name=error.name) from error
     sessions = [kind(str(path), threads=threads) for path in paths]
     return Networks(f"pplconv {pplconv.__version__}", *map(_network, sessions))

@@ -11,7 +11,7 @@ _QUIET_SECONDS = 5.0
 
 
 class Progress:
-    """Say what is being done, on a terminal or in a log.
+    """Show the present step, on a terminal or in a log.
 
     On a terminal a step has one line, which is rewritten as it goes on.  Elsewhere that would leave
     a log full of control characters, so there a step adds a line at its start, at its end, and now
@@ -35,7 +35,7 @@ class Progress:
         Parameters
         ----------
         text : str
-            What is being done.
+            The step.
         """
         self.close()
         self._write(text)
@@ -46,7 +46,7 @@ class Progress:
         Parameters
         ----------
         text : str
-            What is being done, and how much of it is done.
+            The step, and how much of it is done.
         last : bool, optional
             Whether nothing more will be said of this step, so that a log should have it.
         """

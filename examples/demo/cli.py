@@ -1,4 +1,4 @@
-"""Arguments of the demo, and its two parts in turn: the whole page, and the old comparison."""
+"""Arguments of the demo, and its two parts: the page, then the detector in `onnx.reference`."""
 
 from __future__ import annotations
 
@@ -20,17 +20,25 @@ from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_conv import Conv as OwnConv
 
 import pplconv
-from pplconv.demo.comparison import differences, largest_shift
-from pplconv.demo.decoding import alphabet_of
-from pplconv.demo.demo_errors import DemoError
-from pplconv.demo.demo_progress import Progress
-from pplconv.demo.demo_report import layers_of, page_table, table, text_table
-from pplconv.demo.drawing import draw, find_font
-from pplconv.demo.engines import open_onnxruntime, open_pplconv
-from pplconv.demo.measure import ROUNDS, Run, count_convolutions, plan_of, run_network
-from pplconv.demo.model import ensure_models, load_model
-from pplconv.demo.picture import MULTIPLE, input_size, load, network_input
-from pplconv.demo.reading import read_best, read_page
+from examples.demo.comparison import differences, largest_shift
+from examples.demo.decoding import alphabet_of
+from examples.demo.drawing import draw, find_font
+from examples.demo.engines import open_onnxruntime, open_pplconv
+from examples.demo.errors import DemoError
+from examples.demo.measure import (
+    ROUNDS,
+    Run,
+    count_convolutions,
+    load_model,
+    plan_of,
+    run_network,
+)
+from examples.demo.picture import MULTIPLE, input_size, load, network_input
+from examples.demo.reading import read_best, read_page
+from examples.demo.report import layers_of, page_table, table, text_table
+from examples.models.ppocr import ensure_models
+from examples.models.progress import Progress
+from examples.models.published import ModelError
 from pplconv.integrations.onnx_reference import make_conv
 
 if TYPE_CHECKING:
@@ -39,13 +47,13 @@ if TYPE_CHECKING:
 __all__ = ["LARGEST_DIFFERENCE", "difference", "main"]
 
 LARGEST_DIFFERENCE = 1e-3
-"""How far the two outputs, probabilities from 0 to 1, may be apart."""
+"""Largest difference of the two outputs, probabilities from 0 to 1, that is no error."""
 
 DEFAULT_SIDE = 480
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the demo; see `pplconv.demo.main`.
+    """Run the demo; see `examples.demo.main`.
 
     Parameters
     ----------
@@ -61,19 +69,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     progress = Progress(sys.stderr)
     try:
         return _run(arguments, progress)
-    except DemoError as error:
+    except (DemoError, ModelError) as error:
         progress.close()
-        print(f"pplconv demo: {error}", file=sys.stderr)
+        print(f"demo: {error}", file=sys.stderr)
         return 1
     except MemoryError as error:
         progress.close()
-        print(
-            f"pplconv demo: {str(error) or 'out of memory'}; try a smaller --side", file=sys.stderr
-        )
+        print(f"demo: {str(error) or 'out of memory'}; try a smaller --side", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         progress.close()
-        print("pplconv demo: interrupted", file=sys.stderr)
+        print("demo: interrupted", file=sys.stderr)
         return 130
     finally:
         progress.close()
@@ -97,7 +103,7 @@ def difference(first: np.ndarray, second: np.ndarray) -> float:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m pplconv demo",
+        prog="python examples/demo",
         description=(
             "Read the text in a picture with three pretrained networks (PP-OCRv4): by "
             "pplconv.InferenceSession, and by onnxruntime where it is installed. Then run the "
@@ -182,7 +188,7 @@ def _read(
     """Read the page with each engine, draw it, and print it."""
     alphabet = alphabet_of(paths[2])
     names, pages, made = [], [], []
-    # One engine after the other: threads of one that still wait for work would slow the other.
+    # One engine after the other: waiting threads of one would slow the other.
     for engine in ("pplconv", *(() if arguments.skip_onnxruntime else ("onnxruntime",))):
         progress.step(f"{engine}: opening the three networks")
         begin = time.perf_counter()
@@ -264,7 +270,7 @@ def _network(
     def tick(done: int) -> None:
         text = f"{name}: Conv {done} of {count}"
         if done == count:
-            # A good part of the evaluator's time comes here, in ConvTranspose.
+            # A large part of the evaluator's time follows, in ConvTranspose.
             text += ", now the rest of the network"
         progress.update(text, last=done == count)
 

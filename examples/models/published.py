@@ -11,18 +11,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pplconv.demo.demo_errors import DemoError
-from pplconv.demo.demo_progress import Progress
-from pplconv.demo.whole_files import write_whole
+from examples.models.progress import Progress
+from examples.models.whole_files import write_whole
 
-__all__ = ["Published", "digest", "ensure", "extract", "matches"]
+__all__ = ["ModelError", "Published", "digest", "ensure", "extract", "matches"]
 
-# A wheel may declare an upper bound on Python, which matters to its code and not to the weights, so
-# pip is told a version that all of them accept.
+# A wheel may declare an upper bound on Python. It concerns the wheel's code and not the weights, so
+# pip gets a version that all these wheels accept.
 _PIP = ("-m", "pip", "--disable-pip-version-check", "download", "--no-deps", "--no-input")
 _PIP_TARGET = ("--only-binary", ":all:", "--python-version", "3.11")
-# Of a file that may be larger than all other memory of a small tool.
+# Files are read in blocks, because a model may be large.
 _BLOCK = 1 << 20
+
+
+class ModelError(Exception):
+    """A model cannot be obtained; the message tells a user the whole reason."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ def ensure(models: Sequence[Published], cache: Path, progress: Progress) -> list
     cache : Path
         Folder that keeps the models; made if it does not exist.
     progress : Progress
-        Told what is being done.
+        Shows the steps.
 
     Returns
     -------
@@ -66,7 +69,7 @@ def ensure(models: Sequence[Published], cache: Path, progress: Progress) -> list
 
     Raises
     ------
-    DemoError
+    ModelError
         If a model cannot be downloaded or is not the expected one.
     OSError
         If the folder cannot be written.
@@ -143,17 +146,17 @@ def extract(wheel: Path, model: Published, path: Path) -> None:
 
     Raises
     ------
-    DemoError
+    ModelError
         If the wheel has no such model, or has another one.
     """
     try:
         with zipfile.ZipFile(wheel) as archive:
             content = archive.read(model.member)
     except (KeyError, zipfile.BadZipFile) as error:
-        raise DemoError(f"{wheel.name} holds no readable {model.member}: {error}") from error
+        raise ModelError(f"{wheel.name} holds no readable {model.member}: {error}") from error
     found = hashlib.sha256(content).hexdigest()
     if found != model.sha256:
-        raise DemoError(
+        raise ModelError(
             f"the model in {wheel.name} is not the expected one:\n"
             f"    SHA-256  {found}\n    expected {model.sha256}\n"
             "It was not kept."
@@ -164,12 +167,12 @@ def extract(wheel: Path, model: Published, path: Path) -> None:
 def _download(folder: Path, wanted: Sequence[Published], cache: Path) -> Path:
     requirement = wanted[0].requirement
     command = [sys.executable, *_PIP, *_PIP_TARGET, "--dest", str(folder), requirement]
-    # pip reports on its standard output; ours is for the table.
+    # pip reports on its standard output; our standard output is for tables.
     status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=2, check=False).returncode
     wheels = list(folder.glob("*.whl"))
     if status or len(wheels) != 1:
         places = "".join(f"\n    {model.member} at {cache / model.name}" for model in wanted)
-        raise DemoError(
+        raise ModelError(
             f"pip could not download {requirement} (exit status {status}, see above).\n"
             f"Without a network, put what that wheel holds where it is looked for:{places}"
         )

@@ -9,14 +9,14 @@ __all__ = ["write_whole"]
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file, or leave what was there.
+    """Write a file in full, or leave the old one unchanged.
 
     Parameters
     ----------
     path : Path
         File to write; its folder must exist.
     content : bytes
-        What it shall hold.
+        The new contents.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Whether two engines read the same page in the same way."""
+"""Compare the lines that two engines read on the same page."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pplconv.demo.reading import Line
+from examples.demo.reading import Line
 
 __all__ = ["LARGEST_SHIFT", "differences", "largest_shift"]
 
 LARGEST_SHIFT = 1.0
-"""How far corners may be apart, in pixels of the picture."""
+"""Largest distance of corners that is no difference, in pixels of the picture."""
 
 
 def largest_shift(ours: Sequence[Line], theirs: Sequence[Line]) -> float:
-    """How far the corners of two pages are apart at most.
+    """Give the largest distance between corners of two pages.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def largest_shift(ours: Sequence[Line], theirs: Sequence[Line]) -> float:
 
 
 def differences(ours: Sequence[Line], theirs: Sequence[Line]) -> list[str]:
-    """List what is not the same.
+    """List the differences between two pages.
 
     Parameters
     ----------

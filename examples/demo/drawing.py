@@ -1,4 +1,4 @@
-"""The picture of a page as it was read: its boxes, and beside them what they say."""
+"""Draw a page with the boxes that were found, and beside it a sheet of their text."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from pplconv.demo.demo_errors import DemoError
-from pplconv.demo.lines import TALL, upright
-from pplconv.demo.reading import Line
-from pplconv.demo.whole_files import write_whole
+from examples.demo.errors import DemoError
+from examples.demo.lines import TALL, upright
+from examples.demo.reading import Line
+from examples.models.whole_files import write_whole
 
 __all__ = ["draw", "drawable", "find_font"]
 
@@ -24,16 +24,16 @@ _COLOURS = ((214, 40, 40), (30, 90, 200))
 _FILL_OPACITY = 40
 _INK = (20, 20, 25)
 _READABLE = 1200
-# Of the height of a box, which is some larger than its letters.
+# Height of letters over height of their box.
 _LETTERS = 0.8
 _LEAST_LETTERS = 6
-# Files that systems have, those with Chinese characters first.
+# Common font files, those with Chinese characters first.
 _FONTS = (
     "NotoSansCJK-Regular.ttc", "NotoSansCJKsc-Regular.otf", "SourceHanSansSC-Regular.otf",
     "wqy-microhei.ttc", "wqy-zenhei.ttc", "DroidSansFallbackFull.ttf", "DroidSansFallback.ttf",
     "uming.ttc", "msyh.ttc", "PingFang.ttc", "Arial Unicode.ttf", "DejaVuSans.ttf",
 )  # fmt: skip
-# No font has a letter for it, so it looks as all letters do that a font lacks.
+# No font has a letter for it, so it looks like any letter that a font lacks.
 _NO_CHARACTER = "\U0010ffff"
 
 
@@ -82,7 +82,7 @@ def drawable(text: str, font: Any) -> str:
     Returns
     -------
     str
-        The text, with a middle dot for each letter that the font has not.
+        The text, with a middle dot for each letter that the font lacks.
     """
     missing = bytes(font.getmask(_NO_CHARACTER))
     lacks = {c for c in set(text) if not c.isspace() and bytes(font.getmask(c)) == missing}
@@ -90,7 +90,7 @@ def drawable(text: str, font: Any) -> str:
 
 
 def draw(image: Image.Image, lines: Sequence[Line], path: Path, font: Any) -> int:
-    """Write the picture with its boxes marked, and a sheet of what they say beside it.
+    """Write the picture with its boxes marked, and a sheet of their text beside it.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def _write(sheet: Image.Image, words: str, box: np.ndarray, font: Any, turned: b
     start, beside, _, below = box
     along, across = beside - start, below - start
     if np.hypot(*across) >= TALL * np.hypot(*along):
-        # Set sideways: `crop` turns it against the clock, and who reads from below again.
+        # Set sideways: `crop` turns it counter-clockwise, and the classifier may turn it again.
         start, along, across = (below, -across, along) if turned else (beside, across, -along)
     width, height = float(np.hypot(*along)), float(np.hypot(*across))
     if not words.strip() or min(width, height) < 1:

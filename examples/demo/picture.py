@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from pplconv.demo.demo_errors import DemoError
+from examples.demo.errors import DemoError
 
 __all__ = ["input_size", "load", "network_input", "normalised"]
 
@@ -16,7 +16,7 @@ MULTIPLE = 32
 """The network halves its input five times, and adds the halves up again."""
 
 LONGEST = 4
-"""Longest side of the network's input, in short sides: a panorama shall not fill the memory."""
+"""Longest side of the network's input over its short side: a panorama must not fill the memory."""
 
 _MEAN = 0.5
 _DEVIATION = 0.5
@@ -66,7 +66,7 @@ def _rgb(image: Image.Image) -> Image.Image:
 
 
 def input_size(width: int, height: int, side: int) -> tuple[int, int]:
-    """Size at which the network sees a picture.
+    """Give the size of the network's input for a picture.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def _rounded(length: float) -> int:
 
 
 def network_input(image: Image.Image, side: int) -> np.ndarray:
-    """Scale and normalise a picture as the detector was trained on.
+    """Scale and normalise a picture, as in the detector's training.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def network_input(image: Image.Image, side: int) -> np.ndarray:
 
 
 def normalised(image: Image.Image) -> np.ndarray:
-    """Give the pixels of a picture as all three networks were trained on them.
+    """Normalise the pixels of a picture, as in the training of all three networks.
 
     Parameters
     ----------

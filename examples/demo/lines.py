@@ -1,4 +1,4 @@
-"""From regions of a picture to lines of text as networks take them: upright, of a set height.
+"""From regions of a picture to the networks' inputs: upright lines of text, of a fixed height.
 
 The shapes are PaddleOCR's: 48 pixels high, in blue, green and red from -1 to 1, with grey where a
 line is shorter than its picture.
@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image
 
-from pplconv.demo.picture import normalised
-from pplconv.demo.regions import Region
+from examples.demo.picture import normalised
+from examples.demo.regions import Region
 
 __all__ = [
     "CLASSIFIER_WIDTH",
@@ -26,13 +26,13 @@ __all__ = [
 ]
 
 HEIGHT = 48
-"""Pixels of a line, as both networks were trained."""
+"""Height of a line in pixels, for which both networks were trained."""
 
 CLASSIFIER_WIDTH = 192
-"""Pixels of a line as the classifier sees it; the rest of a longer one is squeezed into them."""
+"""Width of the classifier's input in pixels; longer lines are squeezed into it."""
 
 WIDTHS = (160, 320, 480, 640, 960, 1280, 1920)
-"""Widths of lines as the recogniser sees them.
+"""Widths of the recogniser's inputs, in pixels.
 
 A session makes a program for each set of input shapes, so there are few widths, and each line goes
 by itself: batches of 2 to 8 lines took 0.91 to 1.0 of the time of as many single ones (Granite
@@ -40,7 +40,7 @@ Rapids, two threads), and would each be a program more.
 """
 
 TALL = 1.5
-"""Heights over widths from which a line is taken to be set sideways."""
+"""Height over width from which a line counts as set sideways."""
 
 
 def reading_order(regions: Sequence[Region]) -> list[Region]:
@@ -101,7 +101,7 @@ def upright(corners: np.ndarray) -> np.ndarray:
 
 
 def crop(image: Image.Image, corners: np.ndarray) -> Image.Image:
-    """Cut a line out of a picture, and turn it until it lies.
+    """Cut a line out of a picture, and turn it until it is horizontal.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def crop(image: Image.Image, corners: np.ndarray) -> Image.Image:
 
 
 def width_of(line: Image.Image) -> int:
-    """Choose the width at which the recogniser sees a line.
+    """Choose the width of the recogniser's input for a line.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def width_of(line: Image.Image) -> int:
 
 
 def line_input(line: Image.Image, width: int) -> np.ndarray:
-    """Scale a line to `HEIGHT`, and fill it up with grey to a width.
+    """Scale a line to `HEIGHT`, and pad it with grey to a width.
 
     Parameters
     ----------

@@ -6,4 +6,4 @@ __all__ = ["DemoError"]
 
 
 class DemoError(Exception):
-    """A step failed for a reason that its message tells a user in full."""
+    """A step failed; the message tells a user the whole reason."""

@@ -1,4 +1,4 @@
-"""The whole page: detector, classifier and recogniser in turn, whoever runs them."""
+"""Read the whole page by detector, classifier and recogniser, in any engine."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from PIL import Image
 
-from pplconv.demo.decoding import decode, stands_on_its_head
-from pplconv.demo.lines import CLASSIFIER_WIDTH, crop, line_input, reading_order, width_of
-from pplconv.demo.picture import network_input
-from pplconv.demo.regions import find_regions
+from examples.demo.decoding import decode, stands_on_its_head
+from examples.demo.lines import CLASSIFIER_WIDTH, crop, line_input, reading_order, width_of
+from examples.demo.picture import network_input
+from examples.demo.regions import find_regions
 
 __all__ = ["LEAST_SCORE", "STAGES", "Line", "Networks", "Page", "read_best", "read_page"]
 
@@ -21,7 +21,7 @@ LEAST_SCORE = 0.5
 """Lines with a lower score count as illegible."""
 
 STAGES = ("detector", "boxes", "lines", "classifier", "recogniser", "text")
-"""Parts of the work that are timed: the three networks, and what is before and behind them."""
+"""Timed parts of the work: the three networks, and the steps before and after them."""
 
 Network = Callable[[np.ndarray], np.ndarray]
 
@@ -33,7 +33,7 @@ class Networks:
     Parameters
     ----------
     engine : str
-        Who runs them, with its version.
+        Name and version of the engine.
     detect, classify, recognise : callable
         From an image of shape (1, 3, H, W) to probabilities: of text at each pixel,
         (1, 1, H, W); that a line stands on its head, (1, 2); of characters, (1, places, classes).
@@ -54,11 +54,11 @@ class Line:
     corners : ndarray of shape (4, 2)
         Where it is, in pixels of the picture.
     text : str
-        What it says; "" if that cannot be read.
+        The text; "" if it is illegible.
     score : float
         Mean probability of its characters.
     turned : bool
-        Whether it stood on its head.
+        Whether it was upside down.
     """
 
     corners: np.ndarray
@@ -69,7 +69,7 @@ class Line:
 
 @dataclass(slots=True, eq=False)
 class Page:
-    """What was read, and how long it took.
+    """The lines of a page, and the seconds of each stage.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class Page:
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
-        """Count what a block takes."""
+        """Add the time of a block to a stage."""
         begin = time.perf_counter()
         try:
             yield
@@ -107,9 +107,9 @@ def read_page(image: Image.Image, side: int, networks: Networks, alphabet: Seque
     side : int
         Pixels that its short side is scaled to for the detector.
     networks : Networks
-        What computes.
+        The engine's networks.
     alphabet : sequence of str
-        See `pplconv.demo.decoding.alphabet_of`.
+        See `examples.demo.decoding.alphabet_of`.
 
     Returns
     -------
@@ -128,8 +128,8 @@ def read_page(image: Image.Image, side: int, networks: Networks, alphabet: Seque
             turned = stands_on_its_head(networks.classify(x)[0])
         text, score = _read(line, turned, page, networks, alphabet)
         if turned and score < LEAST_SCORE:
-            # The classifier errs on lines that are curved: what nobody can read upside down
-            # may be read as it is.
+            # The classifier errs on curved lines: a line that is illegible turned may be
+            # legible as it is.
             again, better = _read(line, False, page, networks, alphabet)
             if better > score:
                 text, score, turned = again, better, False

@@ -1,0 +1,1 @@
+"""Programs of the gallery, the demo (`demo`), and the published models that it runs (`models`)."""

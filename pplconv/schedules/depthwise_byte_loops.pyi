@@ -1,5 +1,0 @@
-"""Types of the loops of depthwise convolution of bytes."""
-
-from .base import Schedule
-
-class DepthwiseBytesSchedule(Schedule): ...
