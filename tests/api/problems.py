@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import pplconv
 from pplconv import activations
-from reference import explicit_padding, output_size, pair
+from tests.reference import explicit_padding, output_size, pair
 
 # Multiplications of the largest problem; the reference needs a few milliseconds for it.
 MOST_PRODUCTS = 3_000_000

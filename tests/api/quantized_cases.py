@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-import quantized_reference as reference
-from problems import Problem, draw_problem
+from tests import quantized_reference as reference
+from tests.api.problems import Problem, draw_problem
 
 F32 = np.float32
 TYPES = ["uint8", "int8"]

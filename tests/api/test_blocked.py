@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pplconv
-from blocks import in_blocks, lanes_of_no_channel, out_of_blocks
-from buffers import GuardedOutput, untouched
-from problems import Problem, problems, stated_error
-from reference import assert_convolution, conv2d_reference
+from tests.api.blocks import in_blocks, lanes_of_no_channel, out_of_blocks
+from tests.api.buffers import GuardedOutput, untouched
+from tests.api.problems import Problem, problems, stated_error
+from tests.reference import assert_convolution, conv2d_reference
 
 BLOCKS = st.one_of(st.sampled_from([4, 8, 16]), st.integers(1, 64))
 

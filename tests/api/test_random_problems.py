@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pplconv
-from buffers import GuardedOutput, untouched
 from pplconv.sparsity import BLOCKS
-from problems import Problem, problems, stated_by, stated_error
-from pruned import prune
-from reference import assert_convolution, conv2d_reference
+from tests.api.buffers import GuardedOutput, untouched
+from tests.api.problems import Problem, problems, stated_by, stated_error
+from tests.api.pruned import prune
+from tests.reference import assert_convolution, conv2d_reference
 
 DENSITIES = (0.0, 0.05, 0.25, 0.6, 1.1)
 

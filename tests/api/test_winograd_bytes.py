@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from candidates import TINY, context_of, describe, every_candidate, force_plan
-from emulation import few
-from levels import allowed_isas
 from pplconv.algorithms import winograd
 from pplconv.numerics import integer_permission, numerics_of
 from pplconv.planner.estimating import Request
 from pplconv.problem import ConvProblem
-from quantized_kernel_cases import RANGES, Case, laid, numbers_of
+from tests.api.candidates import TINY, context_of, describe, every_candidate, force_plan
+from tests.api.quantized_kernel_cases import RANGES, Case, laid, numbers_of
+from tests.emulation import few
+from tests.levels import allowed_isas
 
 pytestmark = pytest.mark.narrow
 

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 import pplconv
-import quantized_cases
-from fuzz import byte_refusals
-from fuzz.case import Case, ExactCase
-from fuzz.conv_cases import OPERANDS, draw_convolution, smaller_problems
-from fuzz.draws import SPOILED_OUT
-from fuzz.zeros import Zeros
-from problems import CLIPS, Problem
-from quantized_cases import OUTPUTS, Drawn, draw_numbers
+from tests.api import quantized_cases
+from tests.api.problems import CLIPS, Problem
+from tests.api.quantized_cases import OUTPUTS, Drawn, draw_numbers
+from tests.fuzz import byte_refusals
+from tests.fuzz.case import Case, ExactCase
+from tests.fuzz.conv_cases import OPERANDS, draw_convolution, smaller_problems
+from tests.fuzz.draws import SPOILED_OUT
+from tests.fuzz.zeros import Zeros
 
 FUNCTIONS = ("qconv2d", "conv2d_integer")
 SPOILED = (

@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 
 import pplconv
-from blocks import in_blocks, lanes_of_no_channel, out_of_blocks
-from candidates import conv_problem, shape_in_blocks
-from fuzz import conv_refusals, draws
-from fuzz.case import Case, Finding
-from fuzz.draws import SPOILED_OUT
-from fuzz.exact import Expected, sums_of_convolution
-from fuzz.special import specialize
-from fuzz.zeros import draw_zeros
 from pplconv.arguments.activation import activation_of
 from pplconv.planner.estimating import Request
-from problems import Problem, draw_kernel, draw_problem, grouped_channels
+from tests.api.blocks import in_blocks, lanes_of_no_channel, out_of_blocks
+from tests.api.candidates import conv_problem, shape_in_blocks
+from tests.api.problems import Problem, draw_kernel, draw_problem, grouped_channels
+from tests.fuzz import conv_refusals, draws
+from tests.fuzz.case import Case, Finding
+from tests.fuzz.draws import SPOILED_OUT
+from tests.fuzz.exact import Expected, sums_of_convolution
+from tests.fuzz.special import specialize
+from tests.fuzz.zeros import draw_zeros
 
 BLOCKS = (1, 2, 3, 4, 5, 7, 8, 8, 12, 16, 16, 24, 33, 64)
 ALGORITHMS = ("depthwise", "pointwise", "winograd", "direct", "im2col")

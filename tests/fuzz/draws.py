@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from fuzz.arrays import FORMS
-from fuzz.special import SPECIALS
+from tests.fuzz.arrays import FORMS
+from tests.fuzz.special import SPECIALS
 
 # Multiplications of a problem, and how often it may have so many: most are tiny, since tiny
 # problems have the same edges as large ones, and more of them fit into a second.

@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 import pplconv
-from fuzz import draws, image_refusals
-from fuzz.byte_cases import ExpectedBytes
-from fuzz.case import ExactCase
-from fuzz.draws import SPOILED_OUT
-from image_reference import (
+from pplconv.imaging import filter2d, sepfilter2d
+from tests.api.problems import near_power
+from tests.fuzz import draws, image_refusals
+from tests.fuzz.byte_cases import ExpectedBytes
+from tests.fuzz.case import ExactCase
+from tests.fuzz.draws import SPOILED_OUT
+from tests.imaging.image_reference import (
     BORDERS,
     HALVES,
     INTEGERS,
@@ -26,8 +28,6 @@ from image_reference import (
     kernel_of,
     windows_of,
 )
-from pplconv.imaging import filter2d, sepfilter2d
-from problems import near_power
 
 SPOILED = ("out overlaps image", *SPOILED_OUT)
 # Products of pixels and taps, each of which is one of Python's integers in the reference.

@@ -13,12 +13,6 @@ from typing import Any
 import numpy as np
 
 import pplconv
-from fuzz import draws, matrix_refusals
-from fuzz.arrays import REPEATED, repeat
-from fuzz.case import Case
-from fuzz.exact import Expected, sums_of_product
-from fuzz.special import specialize
-from fuzz.zeros import draw_zeros
 from pplconv import planner
 from pplconv.arguments.activation import activation_of
 from pplconv.arguments.checks import check_precision
@@ -26,7 +20,13 @@ from pplconv.memory.dtypes import DTYPES
 from pplconv.ops.matrices import linear_problem
 from pplconv.planner.describing import plan_of
 from pplconv.planner.estimating import Request
-from problems import CLIPS, CURVES, FOR_POWERS, near_power, width
+from tests.api.problems import CLIPS, CURVES, FOR_POWERS, near_power, width
+from tests.fuzz import draws, matrix_refusals
+from tests.fuzz.arrays import REPEATED, repeat
+from tests.fuzz.case import Case
+from tests.fuzz.exact import Expected, sums_of_product
+from tests.fuzz.special import specialize
+from tests.fuzz.zeros import draw_zeros
 
 _NAMES = {str(dtype): name for name, dtype in DTYPES.items()}
 

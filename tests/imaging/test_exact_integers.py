@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from image_reference import (
+from pplconv.imaging import filter2d, sepfilter2d
+from pplconv.imaging.rounding import Exact
+from tests.imaging.image_reference import (
     BORDERS,
     INTEGERS,
     KINDS,
@@ -21,8 +23,6 @@ from image_reference import (
     kernel_of,
     windows_of,
 )
-from pplconv.imaging import filter2d, sepfilter2d
-from pplconv.imaging.rounding import Exact
 
 
 @given(

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from depthwise_case import Part, draw_strides, gap
-from guarded_memory import CANARY, PAGE, PLACES, POISON, Buffer, extent_of
-from kernel_checker import Checker
-from kernel_table import every_row
-from packing_case import Geometry
+from tests.kernels.depthwise_case import Part, draw_strides, gap
+from tests.kernels.guarded_memory import CANARY, PAGE, PLACES, POISON, Buffer, extent_of
+from tests.kernels.kernel_checker import Checker
+from tests.kernels.kernel_table import every_row
+from tests.kernels.packing_case import Geometry
 
 DTYPES = {"u8": np.dtype(np.uint8), "s8": np.dtype(np.int8)}
 # What is drawn for weights: those of eight bits, of nine, and the largest of both.

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from asm.contract import FLAGS
-from kernel_table import BITS
-from kernel_values import draw
-from packing_case import Geometry, PackingCall
+from tests.kernels.kernel_table import BITS
+from tests.kernels.kernel_values import draw
+from tests.kernels.packing_case import Geometry, PackingCall
 
 CLIPS = ((0.0, np.inf), (0.0, 6.0), (-0.75, 0.5), (-np.inf, 0.25), (1.0, 1.0))
 BIAS = {"depthwise_pixels": FLAGS["BIAS_ROW"], "depthwise_channels": FLAGS["BIAS_COLUMN"]}

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from depthwise_bytes_case import WEIGHTS, DepthwiseBytes, judge
-from depthwise_case import draw_geometry, draw_rows, geometry
-from emulation import few
-from guarded_memory import PLACES
-from kernel_table import every_row, symbol
+from tests.emulation import few
+from tests.kernels.depthwise_bytes_case import WEIGHTS, DepthwiseBytes, judge
+from tests.kernels.depthwise_case import draw_geometry, draw_rows, geometry
+from tests.kernels.guarded_memory import PLACES
+from tests.kernels.kernel_table import every_row, symbol
 
 ROWS = [*every_row("depthwise_bytes_pixels"), *every_row("depthwise_bytes_channels")]
 every_kernel = pytest.mark.parametrize("row", ROWS, ids=symbol)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from asm.contract import FLAGS
-from depthwise_case import (
+from tests.emulation import few
+from tests.kernels.depthwise_case import (
     BIAS,
     CLIP,
     RESIDUAL,
@@ -20,10 +21,9 @@ from depthwise_case import (
     geometry,
     judge,
 )
-from emulation import few
-from guarded_memory import PLACES
-from kernel_table import every_row, symbol
-from kernel_values import KINDS
+from tests.kernels.guarded_memory import PLACES
+from tests.kernels.kernel_table import every_row, symbol
+from tests.kernels.kernel_values import KINDS
 
 ROWS = [*every_row("depthwise_pixels"), *every_row("depthwise_channels")]
 every_kernel = pytest.mark.parametrize("row", ROWS, ids=symbol)
