@@ -19,7 +19,7 @@ FILE = """
 import os
 import signal
 import pytest
-from levels import allowed_isas
+from tests.levels import allowed_isas
 from pplconv import config
 
 CAP = os.environ.get("PPLCONV_MAX_ISA")
