@@ -1,1 +1,1 @@
-"""What `make` runs and users do not get."""
+"""Tools that `make` runs; they are not part of the package."""

@@ -1,7 +1,7 @@
-"""A stranger's path, timed: from a wheel to a first picture, where nothing is installed.
+"""Times a new user's path from a wheel to a first picture, in an empty environment.
 
 ``python -m tools.stranger [WHEEL]`` makes an empty environment, installs the wheel and Pillow in
-it, filters a picture there and writes it as PNG. It has to take less than two minutes.
+it, filters a picture there and writes it as PNG. The limit is two minutes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tools.wheels.pythons import ask
 ROOT = Path(__file__).resolve().parents[1]
 MOST_SECONDS = 120.0
 
-# Rings, as no photograph is at hand, and their edges.
+# Rings in place of a photograph, and their edges.
 PICTURE = """
 import numpy as np
 from PIL import Image
@@ -41,12 +41,12 @@ assert 0 < picture.mean() < 255 and picture.min() == 0 and picture.max() == 255
 
 
 def walk(wheel: Path, folder: Path) -> dict[str, float]:
-    """Go the path; give the seconds of each part.
+    """Follow the path; give the seconds of each part.
 
     Parameters
     ----------
     wheel : Path
-        Of the Python that runs this.
+        A wheel for the running Python.
     folder : Path
         An empty folder.
     """

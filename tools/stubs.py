@@ -1,10 +1,10 @@
-"""Stubs of the compiled layers and functions, made of the table of arguments.
+"""Writes the stubs of compiled layers and functions from the table of arguments.
 
     python -m tools.stubs           # writes them
-    python -m tools.stubs --check   # says which ones differ, and fails
+    python -m tools.stubs --check   # lists differing stubs, and fails
 
-Arguments come from `pplconv.arguments.signatures`, and so do the attributes that layers show them
-as; what the table does not know (methods, attributes of shapes) stands here.
+Arguments and the attributes of layers come from `pplconv.arguments.signatures`. Methods and
+attributes of shapes, which the table does not have, are listed here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pplconv.arguments.signatures import REQUIRED, SIGNATURES, Argument
 
 FOLDER = Path(__file__).resolve().parents[1] / "pplconv" / "api"
 LINE = 100
-# Where the words of annotations are found; those with a leading underscore are of `layer`.
+# Modules of the names in annotations; names with a leading underscore come from `layer`.
 MODULES = {
     "Any": "typing", "SupportsFloat": "typing", "SupportsIndex": "typing", "TypeAlias": "typing",
     "Iterable": "collections.abc", "Sequence": "collections.abc",
@@ -30,7 +30,7 @@ MODULES = {
     "TransposedPlan": "..ops.transposed.transposed_report",
     "_TransposedPadding": ".transposed_layer",
 }  # fmt: skip
-# Attributes that `Layer` has for all.
+# Attributes that `Layer` gives to all layers.
 SHARED = {
     "weight", "bias", "activation", "precision", "search", "search_seconds", "search_context",
     "max_workspace", "threads",
@@ -44,11 +44,11 @@ class Stub:
     Parameters
     ----------
     name : str
-        Of the function or layer, which has a signature in the table.
+        Of the function or layer; the table has its signature.
     docstring : str
         Of the module.
     shapes : dict
-        Attributes of a layer that the table does not know, with their types.
+        Attributes of a layer that the table does not have, with their types.
     before, methods, after : str
         Text before the class or function, inside the class, and at the end.
     """
@@ -184,7 +184,7 @@ def _imports(body: str, own: set[str]) -> str:
 
 
 def _order(module: str) -> tuple[int, str]:
-    """Modules of rooms above come first."""
+    """Sort key: modules of higher rooms come first."""
     dots = len(module) - len(module.lstrip("."))
     return -dots, module
 
@@ -198,7 +198,7 @@ def _import(module: str, names: Sequence[str]) -> str:
     return f"from {module} import (\n" + "".join(f"    {name},\n" for name in ordered) + ")\n"
 
 
-# What `layer.pyi` has for all stubs.
+# Names that `layer.pyi` defines for all stubs.
 _LAYER_WORDS = set(re.findall(r"\b_[A-Z]\w*", (FOLDER / "layer.pyi").read_text(encoding="utf-8")))
 
 
@@ -213,7 +213,7 @@ def text(name: str) -> str:
 
 
 def differing() -> list[str]:
-    """Name the stub files that are not as the table has them."""
+    """List the stub files that differ from the table."""
     return [name for name in STUBS if (FOLDER / name).read_text(encoding="utf-8") != text(name)]
 
 

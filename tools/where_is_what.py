@@ -1,4 +1,4 @@
-"""Where is what: a page of all folders and modules of the package, by their docstrings.
+"""Writes the page of all folders and modules of the package, from their docstrings.
 
 python -m tools.where_is_what   # writes docs/architecture/where-is-what.md
 """
@@ -43,7 +43,7 @@ def modules(folder: Path) -> Iterator[tuple[str, str]]:
     for suffix in (".pxd", ".py", ".pyx"):
         found.update({path.stem: path for path in folder.glob(f"*{suffix}")})
     for name, path in sorted(found.items()):
-        if name not in ("__init__", "_contracts"):  # each build writes the second
+        if name not in ("__init__", "_contracts"):  # a build writes `_contracts`
             yield name, first_sentence(docstring(path))
 
 

@@ -1,4 +1,4 @@
-"""What plans and profiles are drawn with, on pages and in terminals; it knows nothing of them.
+"""Drawing on pages and in terminals, independent of plans and profiles.
 
 ===============  ===============================================================================
 ``figures.py``   numbers as people read them
@@ -7,6 +7,5 @@
 ``style.py``     the style sheet of pages
 ===============  ===============================================================================
 
-Charts of pages have no size of their own: places are parts of the page's width, and text keeps its
-size.
+Charts scale with the page: coordinates are percentages of its width, and text keeps its size.
 """

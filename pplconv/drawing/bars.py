@@ -7,26 +7,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
-# Columns below which a line is not laid out, and beyond which bars only grow.
+# Smallest width of a line, and the width beyond which only bars grow.
 NARROWEST, WIDEST = 48, 110
 _SHORTEST_BAR = 8
 _FULL = "\N{FULL BLOCK}"
-# An eighth of a column to seven of them.
+# Blocks of one to seven eighths of a column.
 _PARTS = " \u258f\u258e\u258d\u258c\u258b\u258a\u2589"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line: a label, a bar, and a text behind it.
+    """One line: a label, a bar, and a text after it.
 
     Parameters
     ----------
     label : str
         Written before the bar.
     value : float or None
-        How long the bar is, in a unit that all rows share; None: a title without a bar.
+        Length of the bar, in a unit that all rows share; None: a title without a bar.
     text : str
-        Written behind the bar.
+        Written after the bar.
     """
 
     label: str
@@ -42,14 +42,14 @@ def bar(share: float, width: int) -> str:
 
 
 def draw(rows: Sequence[Row], width: int | None = None) -> str:
-    """Lay rows out, one a line.
+    """Format rows, one a line.
 
     Parameters
     ----------
     rows : sequence of Row
         From the top down.
     width : int, optional
-        Columns; by default those of the terminal. Labels are cut where bars would have no place.
+        Columns; by default those of the terminal. Labels are cut if bars would have no room.
 
     Returns
     -------

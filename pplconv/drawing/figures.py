@@ -1,15 +1,15 @@
-"""Numbers as people read them."""
+"""Numbers formatted for people."""
 
 from __future__ import annotations
 
 
 def percent(value: float) -> str:
-    """Write a place."""
+    """Write a coordinate."""
     return f"{value:.4g}%" if abs(value) < 1 else f"{value:.3f}%"
 
 
 def number(value: float) -> str:
-    """Write a number with three digits, without powers of ten where it can be."""
+    """Write a number with three digits, without a power of ten if possible."""
     if value == 0:
         return "0"
     if abs(value) >= 999.5:
@@ -18,12 +18,12 @@ def number(value: float) -> str:
 
 
 def round_number(value: float) -> str:
-    """Write a round number, as axes have them."""
+    """Write a round number for an axis."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
 
 
 def short(words: str, most: int = 28) -> str:
-    """Cut a text that would meet another one on a phone."""
+    """Shorten a text that would overlap another one on a phone."""
     return words if len(words) <= most else f"{words[: most - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
@@ -33,7 +33,7 @@ def milliseconds(seconds: float) -> str:
 
 
 def operations(count: float) -> str:
-    """Write so many operations of floating point."""
+    """Write a number of floating-point operations."""
     return f"{number(count / 1e9)} GFLOP" if count >= 1e8 else f"{number(count / 1e6)} MFLOP"
 
 

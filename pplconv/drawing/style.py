@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# Colours told apart by eyes of all kinds, in the order in which they are given out.
+# Colours that are distinct for colour-blind readers, too, in the order of assignment.
 _LIGHT = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b08900", "#5b5bd6", "#4d9fd6", "#7a7d85")
 _DARK = ("#56b4e9", "#ff8c42", "#2fc99a", "#e79fc8", "#e0c04a", "#a5a5ff", "#2f86bd", "#9a9da5")
 

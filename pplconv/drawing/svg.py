@@ -1,6 +1,6 @@
 """Tags and axes of charts whose width is that of the page.
 
-Places are percentages, so that charts need no script to fit a screen, and text keeps its size.
+Coordinates are percentages, so that charts fit a screen without a script, and text keeps its size.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def text(value: object) -> str:
 
 
 def _plain(value: object) -> str:
-    # Names of a model may hold anything: lone surrogates cannot be written, controls not be read.
+    # A model's names may contain anything: lone surrogates cannot be encoded, controls not be read.
     kept = str(value).encode("utf-8", "replace").decode("utf-8")
     return "".join(
         c if c.isprintable() or c in " \n" else "\N{REPLACEMENT CHARACTER}" for c in kept
@@ -48,14 +48,14 @@ def _plain(value: object) -> str:
 
 @dataclass(frozen=True)
 class Axis:
-    """From values to percentages.
+    """Maps values to percentages.
 
     Parameters
     ----------
     low, high : float
         Values at the two ends; positive if `log`.
     log : bool
-        Whether equal ratios are equally long.
+        Whether the scale is logarithmic.
     """
 
     low: float
@@ -63,13 +63,13 @@ class Axis:
     log: bool = False
 
     def at(self, value: float) -> float:
-        """Where a value lies, 0 to 100 between the two ends."""
+        """Position of a value, 0 to 100 between the two ends."""
         if self.log:
             return 100 * math.log(value / self.low) / math.log(self.high / self.low)
         return 100 * (value - self.low) / (self.high - self.low)
 
     def ticks(self, most: int = 6) -> list[float]:
-        """Round values between the two ends, `most` of them or a few less."""
+        """About `most` round values between the two ends."""
         if self.log:
             first, last = math.ceil(math.log10(self.low)), math.floor(math.log10(self.high))
             powers = range(first, last + 1)
@@ -95,24 +95,24 @@ def grid(x: Axis, height: int, name: str, below: int = 18) -> list[str]:
 
 
 def _label(place: float, y: float, words: str) -> str:
-    # Numbers at the edges stay inside.
+    # Numbers at the ends stay inside the chart.
     where = "start" if place < 3 else "end" if place > 97 else "middle"
     return tag("text", text(words), x=percent(place), y=f"{y:.1f}", class_=f"axis {where}")
 
 
 def chart(height: int, title: str, *content: str, frame: int | None = None) -> str:
-    """Put a chart together.
+    """Assemble a chart.
 
     Parameters
     ----------
     height : int
-        Pixels, all included.
+        Total height in pixels.
     title : str
-        Read by who cannot see it.
+        Text for screen readers.
     *content : str
         Its elements.
     frame : int, optional
-        Height of a frame around what is drawn.
+        Height of a frame around the drawing.
     """
     around = [] if frame is None else [tag("rect", width="100%", height=frame, class_="frame")]
     return tag(
@@ -122,7 +122,7 @@ def chart(height: int, title: str, *content: str, frame: int | None = None) -> s
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], words: frozenset[int]) -> str:
-    """Lay out a table in a box that scrolls.
+    """Write a table in a box that scrolls.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ from pplconv.memory.dtypes import DTYPES
 from pplconv.planner.estimating import LARGEST_TEAM
 from pplconv.problem import LARGEST_BLOCK, LARGEST_PRODUCT
 
-# Below so many bytes of output for each thread, starting a team costs more than it saves.
+# With fewer bytes of output for each thread, starting a team costs more than it saves.
 cdef enum:
     BYTES_PER_THREAD = 1 << 18
 
@@ -79,7 +79,7 @@ cdef object relayout(object x, str dtype, tuple shape, const Planes *planes, obj
 
 
 def to_blocked(x, block=None):
-    """Put the channels of images into blocks: layout NCHW becomes NCHWc.
+    """Convert images from layout NCHW to NCHWc, with blocks of channels.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def to_blocked(x, block=None):
 
 
 def from_blocked(x, channels=None):
-    """Put the channels of images out of blocks: layout NCHWc becomes NCHW.
+    """Convert images from layout NCHWc, with blocks of channels, to NCHW.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ cdef bint _are_finite(const word *numbers, int64_t count, word exponent) noexcep
 
 
 cdef bint _are_below(const uint32_t *numbers, int64_t count, uint32_t bound) noexcept nogil:
-    """Whether the magnitudes of all float32 numbers are below one, given by its bits."""
+    """Whether all magnitudes of float32 numbers are below a bound, given by its bits."""
     cdef int64_t i
     cdef bint below = True
     for i in range(count):
@@ -74,7 +74,7 @@ cdef bint stay_finite(Prepared prepared, const char *numbers, int64_t size,
     """
     if not prepared.narrows_weights:
         return are_finite(numbers, size, element)
-    # Half of the largest float32, and 2 ** 15: below, no rounding leads out of either type.
+    # Half of the largest float32, and 2 ** 15: rounding below these cannot overflow the type.
     with nogil:
         if prepared.half_weights:
             return _are_below(<const uint32_t *> numbers, size // 4, <uint32_t> 0x47000000)
@@ -121,10 +121,10 @@ cdef int compute_border(Prepared prepared, object x, object weight, object bias,
             taps = np.zeros(part.problem.weight_shape, weight.dtype)
         left = None if residual is None else np.ascontiguousarray(residual[outputs])
         own = replace(part.problem, permitted=(prepared.plan.numerics.product,))
-        if prepared.plan.leaves_zeros_out:  # here, too
+        if prepared.plan.leaves_zeros_out:  # leave them out here, too
             own = replace(own, sparsity=own.sparsity._replace(density=SCALE))
         seen, taps = np.ascontiguousarray(seen), np.ascontiguousarray(taps)
-        # By the same algorithm, whose sums have the same order.
+        # With the same algorithm, so that sums have the same order.
         again = _computed(own, prepared.plan.algorithm, prepared.threads, seen, taps, bias,
                           activation, left)
         np.copyto(y[outputs], again, where=odd)

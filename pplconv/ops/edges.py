@@ -1,4 +1,4 @@
-"""Pixels outside of an image: which of its own stand for them, and copies that have them."""
+"""Padding made of an image's own pixels: the choice of pixels, and padded copies."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ Index = npt.NDArray[np.int64]
 
 
 def source_index(edge: str, first: int, count: int, size: int) -> Index:
-    """Say which of an axis' `size` pixels stand at `first`, `first` + 1 and so on.
+    """Map positions `first`, `first` + 1, ... of an axis to its `size` pixels.
 
     Parameters
     ----------
     edge : {"constant", "replicate", "wrap", "reflect", "reflect101"}
-        ``"reflect"`` has the pixel of the edge twice, ``"reflect101"`` once.
+        ``"reflect"`` repeats the pixel at the edge, ``"reflect101"`` does not.
     first, count : int
-        Places, which may lie outside of the image by any number of pixels.
+        Positions; they may be any number of pixels outside the image.
     size : int
         Pixels of the axis, at least one.
 
     Returns
     -------
     ndarray of int64, shape (count,)
-        -1 where the constant stands.
+        Indices of pixels; -1 for the constant.
     """
     at = np.arange(first, first + count, dtype=np.int64)
     if edge == "constant":
@@ -38,7 +38,7 @@ def source_index(edge: str, first: int, count: int, size: int) -> Index:
         return np.clip(at, 0, size - 1)
     if edge == "wrap":
         return at % size
-    # Reflections repeat themselves after there and back.
+    # Reflections have a period of there and back.
     twice = edge == "reflect"
     period = 2 * size if twice else max(2 * size - 2, 1)
     at %= period
@@ -46,37 +46,37 @@ def source_index(edge: str, first: int, count: int, size: int) -> Index:
 
 
 def runs_of(index: Index) -> Index:
-    """Divide places, as from `source_index`, into runs of neighbours.
+    """Divide indices from `source_index` into runs of neighbours.
 
     Returns
     -------
     ndarray of int64, shape (m, 3)
-        Where each run begins, which pixel stands there or -1, and how long it is.
+        Of each run: beginning, first pixel or -1, and length.
     """
-    # Pixels follow one another, constants are all -1.
+    # Within a run, pixels increase by one, and constants stay -1.
     breaks = np.flatnonzero(np.diff(index) != (index[:-1] >= 0)) + 1
     starts, ends = np.append(0, breaks), np.append(breaks, len(index))
     return np.stack([starts, index[starts], ends - starts], axis=1).astype(np.int64)
 
 
 class Gather:
-    """Copies images, or parts of them, together with what stands for pixels outside.
+    """Copies images, or parts of them, with their padding.
 
     Parameters
     ----------
     rows, columns : ndarray of int64
-        Which of the image's stand at each row and column of the copy, as from `source_index`.
+        Source of each row and column of the copy, from `source_index`.
     axis : int
-        Of the rows; that of the columns follows.
+        Axis of the rows; the columns' axis follows.
     value : float, optional
-        Where rows or columns are -1.
+        Value where rows or columns are -1.
     """
 
     def __init__(self, rows: Index, columns: Index, axis: int, value: float = 0.0) -> None:
         self._rows, self._value = rows, value
         self._before = (slice(None),) * axis
         self._axis = axis
-        # The longest run of neighbours is copied as it lies, what is on either side one by one.
+        # The longest run of neighbours is copied as a block, columns on either side one by one.
         breaks = np.flatnonzero((np.diff(columns) != 1) | (columns[:-1] < 0)) + 1
         starts, ends = np.append(0, breaks), np.append(breaks, len(columns))
         longest = int(np.argmax(ends - starts))
@@ -85,15 +85,15 @@ class Gather:
         self._seen = slice(first, first + self._own.stop - self._own.start)
         sides = slice(0, self._own.start), slice(self._own.stop, len(columns))
         self._sides = [(side, columns[side]) for side in sides if side.start < side.stop]
-        if first < 0:  # nothing of the image is seen
+        if first < 0:  # the copy has padding only
             self._sides, self._own = [(slice(0, len(columns)), columns)], slice(0, 0)
             self._seen = slice(0, 0)
 
     def __call__(self, image: Array, copy: Array, first: int = 0) -> None:
-        """Fill a copy, of which row 0 is row `first` of all; elements are converted."""
+        """Fill a copy that begins at row `first`; elements are converted."""
         before = self._before
         rows = self._rows[first : first + copy.shape[self._axis]]
-        # Rows that follow one another are copied together.
+        # Consecutive rows are copied together.
         breaks = np.flatnonzero((np.diff(rows) != 1) | (rows[:-1] < 0)) + 1
         for at, end in itertools.pairwise([0, *breaks.tolist(), len(rows)]):
             some = copy[(*before, slice(at, end))]

@@ -33,12 +33,12 @@ PADDING_MODES = ("zeros", *_EDGES)
 
 # A batch of at most this many bytes is extended as a whole: the copy stays in the caches.
 SMALL_BYTES = 1 << 18
-# Likewise where strips would compute more than this share of the outputs again.
+# So is an image whose strips would compute more than this share of its outputs again.
 LARGEST_SHARE = 0.25
 
 
 def check_padding_mode(mode: object) -> str:
-    """Return ``padding_mode=`` if it is one.
+    """Return a valid ``padding_mode=``.
 
     Raises
     ------
@@ -57,9 +57,9 @@ class Part:
     problem : ConvProblem
         Their convolution, which has no padding.
     gather : Gather
-        Copies the pixels that they see.
+        Copies the pixels in their windows.
     outputs : tuple of slice
-        Where they are in the output.
+        Their part of the output.
     """
 
     problem: ConvProblem
@@ -67,14 +67,14 @@ class Part:
     outputs: tuple[slice, ...]
 
     def pixels(self, x: Array, asked: ConvProblem) -> Array:
-        """Copy what these outputs see of all images."""
+        """Copy the windows of these outputs, of all images."""
         copy = np.empty(self.problem.input_shape, x.dtype)
         self.gather(x.reshape(asked.input_shape), copy)
         return copy
 
 
 class StripPlans(NamedTuple):
-    """Plans of strips, how many threads may compute at once, and the most scratch of all."""
+    """Plans of strips, the most threads at once, and the largest scratch."""
 
     prepared: list[Prepared]
     most: int
@@ -82,12 +82,12 @@ class StripPlans(NamedTuple):
 
 
 class Extension:
-    """How one problem with such padding is computed.
+    """The computation of one problem with such padding.
 
     Parameters
     ----------
     asked : ConvProblem
-        The problem; the padding is not only zeros wide.
+        The problem; its padding is not empty.
     mode : str
         One of `PADDING_MODES` but zeros.
 
@@ -99,10 +99,10 @@ class Extension:
     Attributes
     ----------
     problem : ConvProblem
-        Computed first: the extended image without padding, or the image padded with zeros, where
-        only the outputs in the strips are wrong.
+        Computed first: the extended image without padding, or the image padded with zeros, whose
+        outputs are wrong in the strips only.
     whole : Part or None
-        The whole image, where it is extended.
+        The whole image, if it is extended as a whole.
     strips : list of Part
         Parts that are computed again.
     """
@@ -213,7 +213,7 @@ class Strips:
     described : pplconv.arguments.activation.Activation
         The activation, checked.
     packed : PackedWeights, optional
-        The weights as the rest of the outputs has them.
+        Packed weights of the other outputs.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Caches of plans: how many they keep, and which arguments can stand in a key."""
+"""Caches of plans: their size, and the arguments that can be part of a key."""
 
 # Bound of a function's cache: plans are small (a few hundred bytes each, no tables).
 cdef enum:
@@ -27,7 +27,7 @@ cdef inline bint is_plain(object value) noexcept:
 
 
 cdef inline bint is_plain_activation(object value) noexcept:
-    """The same for an activation, where 6 and 6.0 mean one bound but True is an error."""
+    """The same for an activation: 6 and 6.0 are one bound, but True is an error."""
     if type(value) is not tuple:
         return is_plain(value)
     for item in <tuple> value:

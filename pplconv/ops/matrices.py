@@ -17,7 +17,7 @@ Shape = tuple[int, ...]
 
 
 def check_weight_shape(shape: Shape) -> None:
-    """Check the shape (out_features, in_features) of weights by itself.
+    """Check a weight shape (out_features, in_features) by itself.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def linear_problem(
     permitted: tuple[str, ...],
     sparsity: Sparsity | None = None,
 ) -> MatrixProblem:
-    """Make the problem of dense rows, as many as `input_shape` says.
+    """Make the problem of dense rows; `input_shape` gives their number.
 
     Raises
     ------
@@ -93,7 +93,7 @@ class Operand:
 
     @classmethod
     def of(cls, rows: int, columns: int, row: int, column: int) -> Operand | None:
-        """Describe matrices by their strides; None if neither rows nor columns are in one piece."""
+        """Describe matrices by their strides; None if neither rows nor columns are contiguous."""
         if (column == 1 or columns == 1) and (row > 0 or rows == 1):
             return cls(rows, columns, row if rows > 1 else columns, 1, True)
         if (row == 1 or rows == 1) and (column > 0 or columns == 1):
@@ -102,7 +102,7 @@ class Operand:
 
     @property
     def transposed(self) -> Operand:
-        """The same memory with rows for columns."""
+        """The transposed matrix, on the same memory."""
         return Operand(self.columns, self.rows, self.column, self.row, not self.in_rows)
 
 
@@ -113,11 +113,11 @@ class Option:
     Parameters
     ----------
     problem : MatrixProblem
-        What is computed at once.
+        The part that is computed at once.
     swapped : bool
-        Whether `a` is what is packed; the problem is then that of the transposed matrices.
+        Whether `a` is packed; the problem is then of the transposed matrices.
     offsets : tuple of (int, int, int)
-        The problem is computed so often: elements from the beginning of a, b and out.
+        One for each computation of the problem: offsets in a, b and out, in elements.
     """
 
     problem: MatrixProblem
@@ -127,7 +127,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Product:
-    """What a product of two arrays is.
+    """A product of two arrays as problems.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def matrix_shapes(a: Shape, b: Shape) -> tuple[Shape, Shape]:
 
 
 def _batch_axes(a: Shape, a_strides: Shape, b: Shape, b_strides: Shape, size: int) -> list[Axis]:
-    """The axes before the matrices, outermost first; neighbours that lie as one become one."""
+    """The axes before the matrices, outermost first; contiguous neighbours are merged."""
     depth = max(len(a), len(b)) - 2
     axes: list[Axis] = []
     for at in range(-3, -3 - depth, -1):  # innermost first
@@ -197,7 +197,7 @@ def product_of(
     may_swap: bool,
     may_read: bool,
 ) -> Product | str:
-    """See what ``a @ b`` is.
+    """Express ``a @ b`` as problems.
 
     Parameters
     ----------
@@ -210,9 +210,9 @@ def product_of(
     permitted : tuple of str
         As in `ConvProblem`.
     may_swap : bool
-        Whether `a` may be packed rather than `b`: nothing follows the sums that is per column.
+        Whether `a` may be packed instead of `b`: no epilogue depends on columns.
     may_read : bool
-        Whether loops may read `b` as it lies, or pack it task by task: they are given `b` itself.
+        Whether loops may read `b` in place, or pack it task by task: they receive `b` itself.
 
     Returns
     -------
@@ -252,7 +252,7 @@ def product_of(
         return "b"
     axes = _batch_axes(wide, a_strides, tall, b_strides, m * n)
     if permitted != (dtype,):
-        # What is packed is converted first, which wants it dense.
+        # The packed operand is converted first, and conversion needs a dense one.
         in_columns = b.row == 1 or k == 1, n == 1 or b.column == k
         groups = [axis.b for axis in axes if axis.b]
         if not all(in_columns) or (groups and groups[-1] != n * k):
@@ -270,10 +270,10 @@ def product_of(
 def _option(
     a: Operand, b: Operand, axes: list[Axis], dtype: str, permitted: tuple[str, ...]
 ) -> Option:
-    """`b` packed, rows of `a` as they lie."""
+    """`b` packed, rows of `a` in place."""
     m, n = a.rows, b.columns
     if len(axes) == 1 and axes[0].b == 0 and a.in_rows and axes[0].a == m * a.row:
-        m, axes = m * axes[0].size, []  # all rows of a batch lie as those of one matrix
+        m, axes = m * axes[0].size, []  # the rows of a batch form one matrix
     image, group, offsets = _split(axes, packed=2)
     problem = MatrixProblem(
         m, n, a.columns, image.size, group.size, dtype, permitted,
@@ -286,7 +286,7 @@ def _option(
 def _swapped(
     a: Operand, b: Operand, axes: list[Axis], dtype: str, permitted: tuple[str, ...]
 ) -> Option:
-    """`a` packed, rows of the transposed `b` as they lie."""
+    """`a` packed, rows of the transposed `b` in place."""
     m, n = a.rows, b.columns
     image, group, offsets = _split(axes, packed=1)
     x, w = b.transposed, a.transposed
@@ -299,9 +299,9 @@ def _swapped(
 
 
 def _split(axes: list[Axis], packed: int) -> tuple[Axis, Axis, tuple[tuple[int, int, int], ...]]:
-    """One axis along which the packed operand stays, one along which it changes, and what is left.
+    """One axis that keeps the packed operand, one that changes it, and the remaining axes.
 
-    The inner axes come first, so that as much as possible is computed at once.
+    Inner axes come first, so that each problem is as large as possible.
     """
     none = Axis(1, 0, 0, 0)
     found = {True: none, False: none}

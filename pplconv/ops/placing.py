@@ -1,4 +1,4 @@
-"""Plans for arrays that lie in larger ones: the same loops, other strides."""
+"""Plans for arrays with gaps, such as parts of larger arrays: equal loops, other strides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Images", "pixel_bytes", "placed", "runs_on", "with_blocks", "with_pl
 
 
 class Images(Protocol):
-    """Images as NumPy's arrays describe themselves: N, C, H, W, and how they lie."""
+    """Images of N, C, H, W with strides, as NumPy describes arrays."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -39,7 +39,7 @@ def runs_on(value: Images) -> bool:
 
 
 def pixel_bytes(value: Images) -> int:
-    """Bytes from one pixel to the next, of images whose channels are neighbours."""
+    """Bytes from one pixel to the next, of NHWC images."""
     n, c, h, w = value.shape
     sn, _, sh, sw = value.strides
     if w > 1:
@@ -50,7 +50,7 @@ def pixel_bytes(value: Images) -> int:
 
 
 def placed(memory: tuple[int, ...], value: Images) -> tuple[int, ...] | None:
-    """Say how images lie, to loops that were planned for images without gaps.
+    """Give images' strides to loops that were planned for images without gaps.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def placed(memory: tuple[int, ...], value: Images) -> tuple[int, ...] | None:
         Strides of image, block, row and pixel as they were planned, and the width. Rows may be
         several of the image's, or all.
     value : Images
-        Images whose channels are neighbours.
+        Images in NHWC.
 
     Returns
     -------
@@ -81,27 +81,27 @@ def placed(memory: tuple[int, ...], value: Images) -> tuple[int, ...] | None:
 
 
 def with_places(fields: dict[str, Any], x: Images, y: Images) -> dict[str, Any] | None:
-    """Give a plan's fields for arrays that lie as `x` and `y`; None if its loops cannot."""
+    """Give a plan's fields for the strides of `x` and `y`; None if its loops cannot."""
     mine, theirs = placed(fields["x"], x), placed(fields["y"], y)
     if mine is None or theirs is None:
         return None
     if fields["pixels_run_on"] and not (runs_on(x) and runs_on(y)):
         return None
-    # Then loops may take an image for a plane without gaps, or convert several rows at once.
+    # Such loops may treat an image as a plane without gaps, or convert several rows at once.
     plain = fields["numerics"].converts or 1 in (x.shape[1], y.shape[1])
     if not fields["takes_gaps"] and plain:
         return fields if (mine, theirs) == (tuple(fields["x"]), tuple(fields["y"])) else None
     changed = {**fields, "x": mine, "y": theirs}
-    # Taps touch one another only where there is nothing between pixels.
+    # Taps are contiguous only if there are no gaps between pixels.
     if fields.get("taps_touch") and mine != tuple(fields["x"]):
         changed["taps_touch"] = False
     return changed
 
 
 def with_blocks(fields: dict[str, Any], x: Images, y: Images) -> dict[str, Any] | None:
-    """Do the same for arrays whose channels lie in blocks: N, blocks, H, W, channels of a block.
+    """Do the same for arrays with blocks of channels: N, blocks, H, W, channels of a block.
 
-    Only where the loops walk the rows of images one by one.
+    Only for loops that walk the rows of images one by one.
     """
     if not fields["walks_rows"]:
         return None

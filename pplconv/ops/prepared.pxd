@@ -1,4 +1,4 @@
-"""A plan made ready, and what one run reads and writes; see ``prepared.pyx``."""
+"""A compiled plan, and the arrays of one run; see ``prepared.pyx``."""
 
 from libc.stdint cimport int64_t
 
@@ -59,7 +59,7 @@ cdef class PackedWeights:
 
 
 cdef struct Operands:
-    # Everything that one run reads and writes.
+    # All arrays of one run.
     View x, bias, residual, y, weight
 
 

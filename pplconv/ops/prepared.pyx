@@ -76,7 +76,7 @@ cdef class Prepared:
         return self.schedule.packed_bytes()
 
     def pack_work(self):
-        """Packing of the weights as a work of its own, for weights that are computed."""
+        """Packing of the weights as a `Work`, for computed weights."""
         return Pack(self.schedule)
 
 

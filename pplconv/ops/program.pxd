@@ -14,7 +14,7 @@ cdef struct Place:
 
 
 cdef struct Bound:
-    # What one step works on. Places that `Tensors` does not need have a base below zero.
+    # The arrays of one step. Places that `Tensors` does not need have a negative base.
     Place x, y, residual, weights, after
     Place[MOST_ARRAYS] arrays
     int64_t array_count

@@ -124,7 +124,7 @@ cdef class Program:
         free(self.bounds)
 
     cdef int place(self, Place *found, object place, int64_t size) except -1:
-        """Check a place, of which `size` bytes are used."""
+        """Check a place with `size` bytes in use."""
         cdef int64_t room
         if isinstance(place, tuple):
             kind, *numbers = place
@@ -235,7 +235,7 @@ cdef class Program:
 
     cdef int64_t fill(self, Frame frame, char *const *bases, int64_t begin,
                       int64_t end) noexcept nogil:
-        """Tell each step where its arrays are, and list the phases; gives how many there are."""
+        """Write each step's pointers, and list the phases; gives their number."""
         cdef Tensors *tensors = <Tensors *> frame.lists
         cdef Run *runs = <Run *> (tensors + self.count)
         cdef Run *alone = NULL
@@ -332,7 +332,7 @@ cdef class Program:
         if seconds is not None and len(seconds) < self.count:
             raise ValueError("seconds has an element for each step")
         bases[0], bases[1] = NULL, frame.arena
-        # Held for as long as the run lasts: nobody may resize them.
+        # Held during the run, so that nobody resizes them.
         held = [None if array is None else memoryview(array) for array in externals]
         for i, array in enumerate(externals):
             bases[2 + i] = NULL

@@ -1,4 +1,4 @@
-"""Plans made ready for one `Layer`; see ``ready.pyx``."""
+"""Compiled plans of one `Layer`; see ``ready.pyx``."""
 
 from libc.stdint cimport int64_t
 
@@ -13,7 +13,7 @@ cdef class Ready:
     cdef Activation activation
     cdef object scope
     cdef bint border  # whether the border of each output is computed again
-    # Where padding is made of pixels: how, and what is computed after the rest; else None.
+    # For padding made of pixels: the extension and its strips; else None.
     cdef object extension, strips
     cdef tuple shape  # of the input
 

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""What a `Layer` has ready: a plan for each input shape, and weights in each packing."""
+"""Plans of a `Layer` for each input shape, and its weights in each packing."""
 
 cimport cython
 from cpython.buffer cimport PyBUF_ND
@@ -21,7 +21,7 @@ from pplconv.memory.dtypes import DTYPES
 from pplconv.runtime import ForkableLock
 from pplconv.runtime.scope import SCOPE
 
-# Bound of a cache.
+# Limit of a cache.
 cdef enum:
     PLANS_PER_LAYER = 16
 
@@ -34,13 +34,13 @@ cdef object plain_bias(object bias, int64_t oc, object dtype):
 
 
 cdef object read_only(object array):
-    """A view of an array that refuses to be written to, and to be made writeable again."""
+    """A read-only view of an array that cannot be made writeable again."""
     array.flags.writeable = False
     return array.view()
 
 
 cdef object computed_bias(object bias, object dtype):
-    """The bias in the type that a plan wants; what overflows there becomes infinite."""
+    """The bias in a plan's type; overflow gives infinity."""
     if bias is None or bias.dtype == dtype:
         return bias
     with np.errstate(all="ignore"):
@@ -51,7 +51,7 @@ cdef object AROUND = SCOPE  # read by each call: no look-up of a global
 
 
 cdef object scope_around(bint team, bint tolerance):
-    """What the code around the call says: see `pplconv.runtime.scope`.
+    """The settings of the enclosing scope: see `pplconv.runtime.scope`.
 
     The scope's team and tolerance, as far as the arguments ask for them; None if it has neither.
     """
@@ -80,7 +80,7 @@ cdef class Ready:
         self.scope = scope
         self.extension = extension
         self.strips = strips
-        # Strips have no padding, and are all of the border.
+        # Strips have no padding, and cover all of the border.
         self.border = strips is None and prepared.multiplies_padding and not stay_finite(
             prepared, packed.filters, packed.weight.nbytes, packed.weight.itemsize)
 
@@ -110,7 +110,7 @@ cdef object extended(object extension, object x, View *view):
 
 cdef int compute_strips(object strips, Prepared prepared, object x, object residual,
                         object out) except -1:
-    """Compute what sees padding again, once residual and `out` were checked."""
+    """Compute the outputs at the border again; residual and `out` are checked already."""
     strips.compute(x, residual, out)
     return 0
 
@@ -145,7 +145,7 @@ cdef class ReadyPlans:
 
     # Without the GIL, a reference read while another thread replaces it may be dangling.
     cdef Ready latest(self, object scope):
-        """What the latest call had ready; None if that was made for another scope."""
+        """The latest call's `Ready`; None if it was made for another scope."""
         cdef Ready ready
         with cython.critical_section(self):
             ready = self.last
@@ -158,7 +158,7 @@ cdef class ReadyPlans:
             self.last = ready
 
     cdef object scope(self):
-        """What the code around the call says where the constructor left team or tolerance open."""
+        """The enclosing scope's settings, if the constructor left team or tolerance open."""
         return scope_around(self.free_team, self.free_tolerance)
 
     cdef Ready of_shape(self, tuple shape, object scope):
@@ -202,12 +202,12 @@ cdef class ReadyPlans:
         return ready
 
     cdef object extension(self, object problem):
-        """How padding is made of pixels; None where it is zeros, or there is none."""
+        """The `Extension` of a padding of pixels; None for zeros, or no padding."""
         return None if self.mode is None else extension_of(problem, self.mode)
 
     cdef Ready join(self, tuple shape, object extension, Prepared prepared, PackedWeights packed,
                     object scope):
-        """Join a plan with packed weights and the epilogue, which plans share where they can."""
+        """Join a plan with packed weights and epilogue; plans share these where possible."""
         cdef Ready other
         cdef object bias = None
         cdef Activation activation = None
@@ -257,7 +257,7 @@ cdef class ReadyPlans:
         return plans, buffers, settings["tolerance"]
 
     cdef int take_over(self, list plans, dict packed, double tolerance) except -1:
-        """Be ready for what another process of this machine was ready for."""
+        """Take over plans and packed weights from another process of this machine."""
         cdef Prepared prepared
         cdef PackedWeights weights
         cdef dict taken = {}

@@ -1,4 +1,4 @@
-"""Copies between arrays that lie differently, as the loops take them."""
+"""Describes copies between arrays of different strides for the loops."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from ..geometry import walk_dims
 from ..memory.dtypes import DTYPES
 
-# Types whose elements have a kernel's size: only bits are moved.
+# Types by size of element: copies only move bits.
 BY_SIZE = {4: "f32", 8: "f64"}
-# Bytes that a task works on, so that a team shares the work and tasks cost little.
+# Bytes of a task: small enough to share among a team, large enough to make its overhead small.
 TASK_BYTES = 1 << 16
-# Rows of a task: whole lines of cache where a transposition writes columns.
+# Rows of a task: whole cache lines where a transposition writes columns.
 LEAST_ROWS = 16
 MOST_DIMS = 6
 
@@ -29,19 +29,18 @@ def copy_fields(
     Parameters
     ----------
     shape : sequence of int
-        Of what is copied; no dimension is 0.
+        Shape of the copy; no dimension is 0.
     element : int
         Bytes of an element.
     destination, source : sequence of int
         Strides in bytes; those of the source are 0 where it is repeated.
     sizes : mapping of int to str, optional
-        Types by the size of their elements: those that there are kernels for.
+        Types with kernels, by size of element.
 
     Returns
     -------
     dict or None
-        None if no kernel moves such elements, or the arrays lie in more dimensions than the loops
-        have.
+        None if no kernel moves such elements, or the arrays have more dimensions than the loops.
     """
     dims, (dst, src) = walk_dims(shape, (destination, source))
     if element not in sizes or len(dims) > MOST_DIMS:
@@ -49,7 +48,7 @@ def copy_fields(
     if len(dims) == 1:
         _divide(dims, dst, src, element)
     if len(dims) > 2:
-        # Rows are what lies next to one another in the source.
+        # Rows are the contiguous elements of the source.
         inner = len(dims) - 1
         row = min(range(inner), key=lambda d: (src[d] == 0, src[d] if src[inner] > element else -d))
         for numbers in (dims, dst, src):
@@ -65,7 +64,7 @@ def convert_fields(
     Parameters
     ----------
     shape : sequence of int
-        Of what is converted; no dimension is 0.
+        Shape of the conversion; no dimension is 0.
     types : (str, str)
         Of the destination and of the source: ``"f16"`` and ``"f32"`` in either order.
     destination, source : sequence of int
@@ -74,12 +73,12 @@ def convert_fields(
     Returns
     -------
     dict or None
-        None if the arrays lie in more dimensions than the loops have.
+        None if the arrays have more dimensions than the loops.
     """
     dims, (dst, src) = walk_dims(shape, (destination, source))
     sizes = [DTYPES[name].itemsize for name in types]
     if [dst[-1], src[-1]] != sizes:
-        # Elements lie apart: each is a row of its own.
+        # Strided elements: each is a row of its own.
         for numbers, inner in zip((dims, dst, src), (1, *sizes), strict=True):
             numbers.append(inner)
     if len(dims) > MOST_DIMS:
@@ -90,7 +89,7 @@ def convert_fields(
 
 
 def _divide(dims: list[int], dst: list[int], src: list[int], element: int) -> None:
-    """Make one long row as many shorter ones, so that a team shares them."""
+    """Split one long row into shorter ones, to share them among a team."""
     n = dims[0]
     columns = next((c for c in range(min(n, TASK_BYTES // element), 0, -1) if n % c == 0), n)
     if columns < 256:

@@ -1,42 +1,43 @@
 """Wisdom: plans that a search measured, remembered in this process and in a file.
 
 ===================  ===========================================================================
-``export``           what is known here, as a dict or into a file
-``load``             take in what another process or machine found out
+``export``           this process's wisdom, as a dict or into a file
+``load``             add the findings of another process or machine
 ``clear``            forget
 ``WisdomWarning``    a file that could not be used, or not be written
 ===================  ===========================================================================
 
 A search finds two things, and wisdom keeps them apart. The *choice* (algorithm and variant)
-decides the bits of a result, so it is kept once for a problem, whatever the team. The *division*
+decides the bits of a result, so it is kept once for a problem, for all teams. The *division*
 of the work (block sizes) changes no bit, and is kept for each size of team.
 
-A process sees the file as it was when the process first asked, and its own findings: what others
-write later stays in the file and changes no plan here. The file is written at once,
-whole or not at all, and merged with what others wrote. It is data that a stranger may have
-damaged: every entry is checked when it is read, holds nothing but names, numbers and booleans, and
-says only what to try first; the planner builds the plan anew, and checks that it can.
+A process uses the file's content at its first lookup, and its own findings: later writes of other
+processes stay in the file and change no plan here. The file is written at once, in full or not at
+all, and merged with the entries of others. It may be damaged or forged: every entry is checked when
+it is read, holds only names, numbers and booleans, and only suggests what to try first. The planner
+builds the plan itself, and checks that it can.
 
 For the planner:
 
 ===================  ===========================================================================
-``Key``              what an entry is found by, the team left out
+``Key``              the key of an entry, without the team
 ``Entry``            a choice, and a `Division` for each size of team that was measured
 ``cpu_model``        the CPU as a key names it
-``lookup``           what is known of a problem
-``remember``         add what was found out
-``describe``         where the file lies and what it holds
+``lookup``           the entry of a problem
+``remember``         add a finding
+``describe``         path and content of the file
 ===================  ===========================================================================
 
 ===================  ===========================================================================
 ``entries.py``       keys and entries: their grammar, their bounds, how two of them merge
-``document.py``      the text of a file, read without trust
-``files.py``         reading, replacing and locking files
+``document.py``      the text of a file, with checks of every entry
+``wisdom_files.py``  reading, replacing and locking files
 ``store.py``         one file and the memory before it: threads, forks, other processes
 ``api.py``           the functions above, on the store that the environment names
 ===================  ===========================================================================
 
-Importing this room loads none of them, which keeps the import of pplconv short; the first use does.
+Importing this package loads none of these modules, to keep the import of pplconv short; the first
+use does.
 """
 
 from __future__ import annotations

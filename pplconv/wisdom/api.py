@@ -19,18 +19,18 @@ _current: tuple[str | None, Store] | None = None
 
 
 def export(path: str | os.PathLike[str] | None = None) -> dict[str, Any]:
-    """Give everything known here: what the file held at first, and what was found since.
+    """Give all wisdom of this process: the file's first content, and later findings.
 
     Parameters
     ----------
     path : str or path-like, optional
-        A file to write it to, whole or not at all, as well; one that exists is replaced.
+        A file to write it to, too, in full or not at all; an existing one is replaced.
 
     Returns
     -------
     dict
-        Of strings, numbers, booleans, lists and dicts only; `load` takes it, and takes the
-        file. Other CPUs' entries are in it if they were loaded here.
+        Of strings, numbers, booleans, lists and dicts only; `load` accepts it, and the file. It
+        contains other CPUs' entries if they were loaded here.
 
     Raises
     ------
@@ -46,21 +46,20 @@ def export(path: str | os.PathLike[str] | None = None) -> dict[str, Any]:
 
 
 def load(source: str | os.PathLike[str] | Mapping[str, Any]) -> int:
-    """Take in what another process or machine found out.
+    """Add the findings of another process or machine.
 
-    It replaces what was known of the same problems, and is kept in the wisdom file, too. Plans
-    that were made already stay as they are.
+    They replace entries of the same problems, and are kept in the wisdom file, too. Existing plans
+    do not change.
 
     Parameters
     ----------
     source : str, path-like or dict
-        A file that `export` wrote, or that is or was some user's wisdom file; or what `export`
-        returned.
+        A file written by `export`, a wisdom file of any user, or the result of `export`.
 
     Returns
     -------
     int
-        Entries taken; 0 if `source` is damaged, of a newer version or no wisdom at all.
+        Number of entries added; 0 if `source` is damaged, of a newer version, or not wisdom.
 
     Raises
     ------
@@ -94,27 +93,27 @@ def load(source: str | os.PathLike[str] | Mapping[str, Any]) -> int:
 
 
 def clear(*, disk: bool = False) -> None:
-    """Forget what is known here.
+    """Forget the wisdom of this process.
 
-    Plans that were made already stay as they are; later ones are made as if nothing were known.
+    Existing plans do not change; later plans are made without wisdom.
 
     Parameters
     ----------
     disk : bool, optional
-        Remove the wisdom file, too. By default it stays, this process does not read it again
-        (`load` does), and what is found out from now on is added to it.
+        Remove the wisdom file, too. By default it stays: this process does not read it again
+        (`load` does), and adds later findings to it.
 
     Raises
     ------
     TypeError
-        If `disk` is no bool, for example a path: it does not name the file to remove.
+        If `disk` is not a bool, for example a path: it does not name the file to remove.
     OSError
         If the file cannot be removed.
 
     Warns
     -----
     WisdomWarning
-        If what lies in the file's place is not wisdom of this version; it is not removed.
+        If the file is not wisdom of this version; it is not removed.
     """
     if not isinstance(disk, bool):
         raise TypeError(f"disk must be True or False, got {disk!r}")
@@ -122,7 +121,7 @@ def clear(*, disk: bool = False) -> None:
 
 
 def lookup(key: Key) -> Entry | None:
-    """What is known of a problem.
+    """Look up a problem.
 
     Parameters
     ----------
@@ -131,9 +130,9 @@ def lookup(key: Key) -> Entry | None:
     Returns
     -------
     Entry or None
-        Plain data that a file may have brought: a hint, which the planner must be able to build
-        itself before it follows it. ``entry.teams.get(team)`` is None for a team that was not
-        measured, whose plan has the same ``entry.choice`` all the same.
+        Plain data, perhaps from a file: a hint that the planner follows only if it can build the
+        plan itself. ``entry.teams.get(team)`` is None for a team that was not measured; its plan
+        has the same ``entry.choice``.
     """
     return _store().entries().get(key)
 
@@ -147,49 +146,49 @@ def remember(
     *,
     search: str = "measure",
 ) -> None:
-    """Add what a search found out, here and in the file.
+    """Add the finding of a search, here and in the file.
 
-    If the choice is the known one, the team is added to its measured teams; another choice drops
-    them and starts afresh. A search for another team therefore looks up the choice and keeps to it.
+    If the choice equals the known one, the team joins its measured teams; a different choice drops
+    them. So a search for another team looks up the choice and keeps it.
 
     Parameters
     ----------
     key : Key
         The problem.
     choice : mapping of str to bool, int or str
-        What decides the bits: algorithm and variant.
+        Algorithm and variant, which decide the bits.
     team : int
         Size of the team that was measured, 1 to 65536.
     blocks : mapping of str to bool, int or str
-        How it divides the work; integers from 0 to 2**53.
+        Division of the work; integers from 0 to 2**53.
     seconds : float
         Best time of a run.
     search : {"measure", "exhaustive"}, optional
-        How thoroughly it was looked for.
+        Thoroughness of the search.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not of its type or out of its range; the message names it.
+        If an argument has another type or is out of range; the message names it.
 
     Warns
     -----
     WisdomWarning
-        The first time that the file cannot be used or written; wisdom is kept in memory then.
+        When the file first cannot be used or written; wisdom then stays in memory.
     """
     entry = Entry(choice, {check_team(team): Division(blocks, seconds, search)})
     _store().add({key: entry})
 
 
 def describe() -> dict[str, Any]:
-    """Where wisdom lies, and what the file holds now.
+    """Describe the wisdom file.
 
     Returns
     -------
     dict
         ``"path"``: str, or None if wisdom is kept in memory only; ``"entries"``: int;
-        ``"bytes"``: int, size of the file; ``"trouble"``: str or None, why the file or some of
-        its entries are not used.
+        ``"bytes"``: int, size of the file; ``"trouble"``: str or None, the reason why the file or
+        some of its entries are not used.
     """
     path = _path_of(config.current())
     if path is None:

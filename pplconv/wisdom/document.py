@@ -1,4 +1,4 @@
-"""The text of a wisdom file: JSON with a header, one entry a line, read without trust."""
+"""The text of a wisdom file: JSON with a header, one entry a line, all checked."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ MAX_BYTES = 4 << 20
 """Largest file: the oldest entries beyond it are not written, and no larger one is read."""
 
 _HEADER = f'{{\n"format": "{FORMAT}"'
-# At the start of a file, whatever a newer version may have made of the rest.
+# Start of every wisdom file, also of newer versions.
 _NEWER = re.compile(rb'"version": ([0-9]{1,9})\b')
 # Numbers longer than any valid one are not converted, as that takes long.
 _LONGEST_NUMBER = 40
 
 
 class Unusable(Exception):
-    """A file that holds no wisdom for us.
+    """A file without wisdom of this version.
 
     Parameters
     ----------
     reason : str
         The end of a sentence that begins with the file's name.
     ours : bool
-        Whether it is a wisdom file of this version that got damaged, and may be set aside. All
-        else is left alone: a newer version's file, or one that is not ours at all.
+        Whether it is a damaged wisdom file of this version, which may be set aside. Other files
+        are left alone: a newer version's, or files of other programs.
     """
 
     def __init__(self, reason: str, *, ours: bool = False) -> None:
@@ -52,7 +52,7 @@ def as_dict(entries: Mapping[Key, Entry]) -> dict[str, Any]:
 
 
 def dump(entries: Mapping[Key, Entry]) -> bytes:
-    """Write the document; of entries that exceed `MAX_BYTES`, the newest."""
+    """Write the document; beyond `MAX_BYTES` only the newest entries."""
     import json
 
     head = f'{_HEADER},\n"version": {VERSION},\n"pplconv": "{__version__}",\n"entries": [\n'
@@ -81,31 +81,31 @@ def parse(data: bytes) -> tuple[dict[Key, Entry], int]:
     entries : dict of Key to Entry
         The valid ones.
     dropped : int
-        How many were not.
+        Number of invalid ones.
 
     Raises
     ------
     Unusable
-        If it is no wisdom of this version.
+        If it is not wisdom of this version.
     MemoryError
-        If there is not enough memory to tell.
+        If there is not enough memory to read it.
     """
     import json
 
-    if not data:  # made beforehand, by touch or mktemp
+    if not data:  # created empty, by touch or mktemp
         return {}, 0
     header = _HEADER.encode("ascii")
-    # A file system may leave a file of zeros if the power fails during a write.
+    # After a power failure during a write, a file system may leave zeros.
     ours = data.startswith(header) or header.startswith(data) or not data.strip(b"\0")
     try:
-        # What is too long, infinite or not a number becomes null, and so an invalid entry.
+        # Too long numbers, infinities and NaN become null, which makes the entry invalid.
         value = json.loads(
             data.decode("utf-8"),
             parse_int=lambda digits: int(digits) if len(digits) <= _LONGEST_NUMBER else None,
             parse_float=lambda digits: float(digits) if len(digits) <= _LONGEST_NUMBER else None,
             parse_constant=lambda name: None,
         )
-    # MemoryError says nothing about the file, which must not be set aside for it.
+    # MemoryError does not mean that the file is damaged: it must not be set aside.
     except (ValueError, RecursionError):
         written = _NEWER.search(data, 0, 2 * len(header))
         if ours and written and int(written[1]) > VERSION:
@@ -133,7 +133,7 @@ def from_dict(value: object) -> tuple[dict[Key, Entry], int]:
         except (TypeError, ValueError):
             continue
         valid += 1
-        entries.pop(key, None)  # the later of two counts, in its own place
+        entries.pop(key, None)  # the later duplicate counts, at its own position
         entries[key] = entry
     dropped = len(items) - valid
     for key in list(entries)[: max(0, len(entries) - MAX_ENTRIES)]:

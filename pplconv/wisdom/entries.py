@@ -1,6 +1,6 @@
 """Keys and entries: their grammar, their bounds, and how two of them merge.
 
-Whatever comes from a file goes through these constructors, so an entry that exists is valid.
+All data from files passes through these constructors, so every existing entry is valid.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Key:
     Raises
     ------
     TypeError, ValueError
-        If a field is not of its type, or a string is empty, longer than 256 characters or not
+        If a field has another type, or a string is empty, longer than 256 characters or not
         printable ASCII.
     """
 
@@ -86,7 +86,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """How a team of one size divides the work, and the time that it took.
+    """The division of work for one team size, and its time.
 
     Parameters
     ----------
@@ -95,12 +95,12 @@ class Division:
     seconds : float
         Best time of a run, more than 0.
     search : {"measure", "exhaustive"}
-        How thoroughly it was looked for.
+        Thoroughness of the search.
 
     Raises
     ------
     TypeError, ValueError
-        If a field is not of its type or out of its range.
+        If a field has another type or is out of range.
     """
 
     blocks: Mapping[str, Scalar]
@@ -122,19 +122,19 @@ class Division:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is known of one problem.
+    """The wisdom of one problem.
 
     Parameters
     ----------
     choice : mapping of str to bool, int or str
         The part that decides the bits, the same for every team: algorithm and variant.
     teams : mapping of int to Division
-        By the size of the team; the one measured last comes last.
+        By the size of the team; the latest measurement comes last.
 
     Raises
     ------
     TypeError, ValueError
-        If `choice` or `teams` is empty, too large, or not of its type.
+        If `choice` or `teams` is empty, too large, or of another type.
     """
 
     choice: Mapping[str, Scalar]
@@ -174,7 +174,7 @@ def cpu_model(machine: Machine) -> str:
 
 
 def check_team(team: object) -> int:
-    """Return `team` if it is the size of one.
+    """Return `team` if it is a valid team size.
 
     Raises
     ------
@@ -185,11 +185,10 @@ def check_team(team: object) -> int:
 
 
 def merge(old: Entry | None, new: Entry) -> Entry:
-    """Put what is new over what was known of the same problem.
+    """Merge a new entry over the old one of the same problem.
 
-    Divisions found for another choice are worth nothing to the new one, so a new choice starts
-    afresh; for the same choice, teams come together, and the new figure of a team replaces its
-    old one.
+    A new choice drops the old entry, whose divisions do not apply to it. For an equal choice, teams
+    are merged, and a team's new figure replaces its old one.
     """
     if old is None or old.choice != new.choice:
         return new
@@ -199,7 +198,7 @@ def merge(old: Entry | None, new: Entry) -> Entry:
 
 
 def overlay(old: Mapping[Key, Entry], new: Mapping[Key, Entry]) -> dict[Key, Entry]:
-    """Merge all of `new` over `old`; the newest come last, the oldest beyond the bound go."""
+    """Merge all of `new` over `old`; newest last, the oldest beyond the bound are dropped."""
     result = dict(old)
     for key, entry in new.items():
         result[key] = merge(result.pop(key, None), entry)
@@ -209,7 +208,7 @@ def overlay(old: Mapping[Key, Entry], new: Mapping[Key, Entry]) -> dict[Key, Ent
 
 
 def to_json(key: Key, entry: Entry) -> dict[str, Any]:
-    """Write an entry as JSON has it."""
+    """Convert an entry to JSON's types."""
     teams = {
         str(team): {
             "blocks": dict(found.blocks),
@@ -223,12 +222,12 @@ def to_json(key: Key, entry: Entry) -> dict[str, Any]:
 
 
 def from_json(value: object) -> tuple[Key, Entry]:
-    """Read an entry as JSON has it.
+    """Read an entry from JSON's types.
 
     Raises
     ------
     TypeError, ValueError
-        If anything about it is not as `to_json` would have written it.
+        If it differs in form from the output of `to_json`.
     """
     value = _check_object("an entry", value, _ENTRY_FIELDS)
     teams: dict[int, Division] = {}

@@ -1,8 +1,8 @@
-"""One wisdom file and the memory before it: for many threads, forks and processes.
+"""One wisdom file and its cache in memory, safe for threads, forks and processes.
 
-Two locks, taken in this order if both: ``_writing`` for as long as a file is written, and
-``_lock`` for moments. The memory is never changed, only replaced, so looking something up takes
-no lock, and a fork at any instant leaves the child with a memory that is whole.
+There are two locks, taken in this order: ``_writing`` while a file is written, and ``_lock`` for
+moments. The cache is never modified, only replaced, so a lookup takes no lock, and a fork at any
+instant leaves the child a consistent cache.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ class WisdomWarning(RuntimeWarning):
 
 
 def warn(text: str | None) -> None:
-    """Warn, if there is a text, at the line outside pplconv that led here; never under a lock.
+    """Warn, if there is a text, at the calling line outside pplconv; never under a lock.
 
-    A filter may make an exception of the warning, and a hook may do anything.
+    A filter may turn the warning into an exception, and a hook may do anything.
     """
     if text:
         warnings.warn(text, WisdomWarning, stacklevel=_levels_to_caller())
 
 
 def _levels_to_caller() -> int:
-    """Give the ``stacklevel`` of the first caller outside pplconv, however far up it is."""
+    """Give the ``stacklevel`` of the nearest caller outside pplconv."""
     frame, levels = sys._getframe(1), 1
     while frame.f_back and _is_own(frame):
         frame, levels = frame.f_back, levels + 1
@@ -47,7 +47,7 @@ def _is_own(frame: FrameType) -> bool:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a file holds.
+    """The content of a file.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Contents:
     stamp : Stamp or None
         None if the file is missing or cannot be read.
     trouble : Unusable or None
-        Why there are no entries.
+        Reason for missing entries.
     dropped : int
         Entries that were invalid.
     """
@@ -77,7 +77,7 @@ class Contents:
 
 
 def read_file(path: str) -> Contents:
-    """Read a file of any content; a missing one is empty, and MemoryError is all it raises."""
+    """Read a file of any content; a missing one is empty. Raises nothing but MemoryError."""
     try:
         data, stamp = wisdom_files.read(path, MAX_BYTES)
     except FileNotFoundError:
@@ -103,20 +103,20 @@ class Store:
     def __init__(self, path: str | None) -> None:
         self.path = None if path is None else os.path.abspath(path)
         self._memory: Mapping[Key, Entry] | None = None  # None: the file was not read yet
-        self._pending: Mapping[Key, Entry] = {}  # found out here and not in the file yet
-        self._on_disk: Contents | None = None  # as last seen, to spare reading it again
+        self._pending: Mapping[Key, Entry] = {}  # findings that are not in the file yet
+        self._on_disk: Contents | None = None  # last known content, to avoid reading it again
         self._warned: set[str] = set()
         self._tidied = False
         self._patient = True
         self.renew_locks()
 
     def renew_locks(self) -> None:
-        """Start with fresh locks, as a forked child must: nobody is there to open the old ones."""
+        """Make new locks, as a forked child must: no thread exists to release the old ones."""
         self._lock = threading.Lock()
         self._writing = threading.Lock()
 
     def entries(self) -> Mapping[Key, Entry]:
-        """Everything known here; not to be changed. Reads the file at the first call."""
+        """All wisdom of this process; must not be modified. Reads the file at the first call."""
         memory = self._memory
         if memory is not None:
             return memory
@@ -132,7 +132,7 @@ class Store:
         return memory
 
     def add(self, new: Mapping[Key, Entry]) -> None:
-        """Take in entries, and write the file if it does not have them."""
+        """Add entries, and write them to the file if it lacks them."""
         self.entries()
         with self._lock:
             memory = self._memory or {}
@@ -146,7 +146,7 @@ class Store:
         warn(self._save())
 
     def clear(self, disk: bool) -> None:
-        """Forget everything here, and remove the file if `disk` is true.
+        """Forget all wisdom of this process, and remove the file if `disk` is true.
 
         Raises
         ------
@@ -170,7 +170,7 @@ class Store:
         warn(complaint)
 
     def _save(self) -> str | None:
-        """Merge what is pending into the file; return what to warn of."""
+        """Merge pending entries into the file; return the text of a warning, if any."""
         if self.path is None:
             with self._lock:
                 self._pending = {}
@@ -186,7 +186,7 @@ class Store:
                 kept = found.trouble is None
                 return self._complaint(found)
             except OSError as error:
-                # Whoever holds the lock so long is stuck: waiting again would only cost time.
+                # A process that holds the lock this long is stuck; waiting on would only cost time.
                 self._patient = not isinstance(error, TimeoutError)
                 reason = f"cannot be written ({error.strerror or error})"
                 return self._once("memory only", f"{reason}: wisdom is kept in memory only")
@@ -196,7 +196,7 @@ class Store:
                         self._pending = overlay(batch, self._pending)
 
     def _merge_into_file(self, path: str, batch: Mapping[Key, Entry]) -> Contents:
-        """Give what the file holds then; with trouble if it was left alone."""
+        """Write the file, and give its new content; with trouble if it was left alone."""
         folder = os.path.dirname(path)
         wisdom_files.make_folder(folder)
         with wisdom_files.locked(
@@ -222,7 +222,7 @@ class Store:
     def _complete(
         self, batch: Mapping[Key, Entry], on_disk: Mapping[Key, Entry]
     ) -> dict[Key, Entry]:
-        """Complete choices that will replace the file's with all else known of them here."""
+        """Add this process's teams to new choices that will replace the file's entries."""
         known = self._memory or {}
         return {
             key: merge(known.get(key), entry)

@@ -1,4 +1,4 @@
-"""Reading, replacing and locking files, whatever is in them."""
+"""Reading, replacing and locking files of any content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ try:
     import fcntl
 
     _LOCKS = True
-except ImportError:  # no such system call here: writers may lose each other's entries, no more
+except ImportError:  # without this system call, writers may lose each other's entries, no more
     _LOCKS = False
 
 LOCK_SECONDS = 5.0
@@ -22,10 +22,10 @@ LOCK_SECONDS = 5.0
 _POLL_SECONDS = 0.005
 _TEMPORARY = ".pplconv-wisdom-"
 _STALE_SECONDS = 3600.0
-# Where a file system knows no locks.
+# Errors of file systems without locks.
 _NO_LOCKS = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL}
 
-# Open lock files, so that a forked child can let go of those that it inherited.
+# Open lock files, so that a forked child can release inherited ones.
 _held: set[int] = set()
 
 
@@ -43,14 +43,14 @@ class Stamp(NamedTuple):
 
 
 class NotAFile(OSError):
-    """The path leads to a folder, a device, a pipe or the like."""
+    """The path is a folder, a device, a pipe or the like."""
 
     def __init__(self, path: str) -> None:
         super().__init__(errno.EINVAL, "not a regular file", path)
 
 
 class TooLarge(OSError):
-    """The file is larger than it may be."""
+    """The file exceeds the permitted size."""
 
     def __init__(self, path: str, most: int) -> None:
         super().__init__(errno.EFBIG, f"larger than {most} bytes", path)
@@ -62,7 +62,7 @@ def stamp_of(path: str) -> Stamp | None:
     Raises
     ------
     OSError
-        If the path leads nowhere else than to a missing file.
+        If the system refuses, except for a missing file.
     """
     try:
         return Stamp.of(os.stat(path))
@@ -76,9 +76,9 @@ def read(path: str, most: int) -> tuple[bytes, Stamp]:
     Raises
     ------
     OSError
-        If there is none, it cannot be read, or it is something else or larger.
+        If it is missing, unreadable, not a regular file, or too large.
     """
-    # O_NONBLOCK: opening a pipe would wait for somebody to write to it.
+    # O_NONBLOCK: opening a pipe would wait for a writer.
     fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
     try:
         status = os.fstat(fd)
@@ -97,26 +97,26 @@ def read(path: str, most: int) -> tuple[bytes, Stamp]:
 
 
 def replace(path: str, data: bytes, mode: int) -> Stamp:
-    """Put `data` at `path`, whole or not at all.
+    """Replace the file at `path` by `data`, in full or not at all.
 
     Parameters
     ----------
     path : str
         Must not end in a symbolic link: the link itself would be replaced.
     data : bytes
-        Everything that the file is to hold.
+        The file's new content.
     mode : int
-        Permissions of a new file; those of an old one stay.
+        Permissions of a new file; an existing file keeps its own.
 
     Returns
     -------
     Stamp
-        Of the file now there.
+        Of the new file.
 
     Raises
     ------
     OSError
-        If the path leads to anything but a regular file, or the system refuses.
+        If the path is anything but a regular file, or the system refuses.
     """
     kept = None
     with suppress(FileNotFoundError):
@@ -134,7 +134,7 @@ def replace(path: str, data: bytes, mode: int) -> Stamp:
             rest = memoryview(data)
             while rest:
                 rest = rest[os.write(fd, rest) :]
-            # The name must not be there before the content is.
+            # The content must be on disk before the name.
             os.fsync(fd)
             stamp = Stamp.of(os.fstat(fd))
         finally:
@@ -148,7 +148,7 @@ def replace(path: str, data: bytes, mode: int) -> Stamp:
 
 
 def make_folder(folder: str) -> None:
-    """Make a folder and those above it, for this user alone where they are new.
+    """Make a folder and its parents; new ones are for this user only.
 
     Raises
     ------
@@ -160,7 +160,7 @@ def make_folder(folder: str) -> None:
     above = os.path.dirname(folder)
     if above != folder:
         make_folder(above)
-    with suppress(FileExistsError):  # another process may be as far as this one
+    with suppress(FileExistsError):  # another process may have made it meanwhile
         os.mkdir(folder, 0o700)
 
 
@@ -177,25 +177,25 @@ def remove_stale(folder: str) -> None:
 
 @contextmanager
 def locked(path: str, seconds: float) -> Iterator[None]:
-    """Keep out other processes that lock the same file.
+    """Lock a file against other processes.
 
-    The lock is advisory and goes with the process that holds it. Where the system or the file
-    system knows no locks, nobody is kept out.
+    The lock is advisory and ends with its process. On systems or file systems without locks it has
+    no effect.
 
     Parameters
     ----------
     path : str
-        A file beside the one that is meant, made if missing and never removed: whoever removed
-        it might leave two processes with a lock each.
+        A lock file beside the protected file. It is created if missing, and never removed: after a
+        removal, two processes could hold a lock each.
     seconds : float
-        How long to wait.
+        Longest time to wait.
 
     Raises
     ------
     TimeoutError
-        If somebody else held it all the time.
+        If another process held it all the time.
     OSError
-        If the file cannot be made.
+        If the file cannot be created.
     """
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     _held.add(fd)
@@ -206,14 +206,14 @@ def locked(path: str, seconds: float) -> Iterator[None]:
         if fd in _held:
             _held.discard(fd)
             if _LOCKS:
-                # Closing is not enough if a child forked meanwhile has the file open too.
+                # Closing is not enough if a forked child has the file open, too.
                 with suppress(OSError):
                     fcntl.flock(fd, fcntl.LOCK_UN)
             os.close(fd)
 
 
 def close_inherited_locks() -> None:
-    """In a forked child: close the locks of its parent, which the parent still holds."""
+    """In a forked child: close the parent's lock files, whose locks the parent keeps."""
     while _held:
         with suppress(OSError):
             os.close(_held.pop())

@@ -16,7 +16,7 @@ from tools.arm.wheel import make_build_tools, make_wheel
 
 
 def main() -> int:
-    """Do what the arguments say; give the exit status."""
+    """Run the command line; give the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tools.arm", description=__doc__)
     parser.add_argument(
         "--target", choices=TARGETS, default=AARCH64.machine, help="machine (default %(default)s)"

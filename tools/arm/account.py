@@ -1,4 +1,4 @@
-"""What the runs on all emulated CPUs reached together: test files and instruction sets."""
+"""Test files and instruction sets that the runs on all emulated CPUs reached together."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Account:
-    """What a run says of itself, as ``pytest --account`` writes it (``tests/shares.py``).
+    """The account of one run, written by ``pytest --account`` (``tests/shares.py``).
 
     Parameters
     ----------
     files : mapping of str to mapping of str to int
-        Of each test file how many tests could run on the CPU (``able``), how many did (``run``),
-        and how many were begun and skipped themselves (``skipped``).
+        For each test file: tests that could run on the CPU (``able``), that ran (``run``), and that
+        began and skipped themselves (``skipped``).
     isas : tuple of str
         A line for each instruction set.
     """
@@ -26,7 +26,7 @@ class Account:
 
     @classmethod
     def read(cls, path: Path) -> Account:
-        """Read the account of a run; that of one that was broken off is empty."""
+        """Read the account of a run; an interrupted run has an empty one."""
         if not path.exists():
             return cls()
         told = json.loads(path.read_text())
@@ -34,7 +34,7 @@ class Account:
 
 
 def conclude(accounts: Mapping[str, Account]) -> tuple[list[str], bool]:
-    """Put the accounts of all CPUs together.
+    """Merge the accounts of all CPUs.
 
     Parameters
     ----------
@@ -44,9 +44,9 @@ def conclude(accounts: Mapping[str, Account]) -> tuple[list[str], bool]:
     Returns
     -------
     list of str
-        What is to be said of it.
+        Lines of the report.
     bool
-        Whether each file of which a test can run on one of the CPUs has run on one.
+        Whether every file with a test for some CPU ran on one.
     """
     able: dict[str, int] = {}
     run: dict[str, int] = {}

@@ -1,8 +1,8 @@
 """The host's bytecode for the emulated Python, which takes ten times as long to compile.
 
-Bytecode is the same on every machine. It differs between versions of Python, and that of tests,
-whose assertions pytest rewrites, between versions of pytest. Each file names both and says the size
-and the time of its source, so Python makes again the files that do not fit.
+Bytecode is the same on every machine. It differs between versions of Python; that of tests, whose
+assertions pytest rewrites, also between versions of pytest. Each file names both versions, and the
+size and time of its source, so Python recompiles files that do not fit.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tools.arm.targets import ROOT, Target
 
 
 def provide(target: Target) -> None:
-    """Compile the packages of the emulated Python, and copy what the host's runs left of tests.
+    """Compile the packages of the emulated Python, and copy the host's bytecode of tests.
 
-    Nothing happens where the host's Python is of another version.
+    Does nothing if the host's Python has another version.
 
     Parameters
     ----------
@@ -36,10 +36,10 @@ def provide(target: Target) -> None:
             "PYTHONDONTWRITEBYTECODE": "1",  # of its own imports
         },
         stdin=subprocess.DEVNULL,
-        check=False,  # packages have files that are no Python, such as templates
+        check=False,  # packages have files that are not Python, such as templates
     )
     for found in (ROOT / "tests").rglob("__pycache__/*.pyc"):
-        # Where Python looks for the bytecode of what is in the folder of `__pycache__`.
+        # Folder in which Python looks for this `__pycache__`'s bytecode.
         folder = target.bytecode.joinpath(*found.parent.parent.resolve().parts[1:])
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copy2(found, folder)

@@ -1,4 +1,4 @@
-"""The demo under emulation, compared with what the host's CPU computes.
+"""The demo under emulation, compared with the host's results.
 
 Both run the detector of ``examples/demo`` on one small picture with the same model; the network's
 output is compared, and the regions that it leads to.
@@ -18,12 +18,12 @@ from tools.arm.host import SetUpError
 from tools.arm.kept import say
 from tools.arm.targets import ROOT, Target
 
-# Probabilities, as in the demo itself.
+# Largest difference of probabilities, as in the demo itself.
 LIMIT = 1e-3
-# Pixels of the picture's shorter side: the smallest that the network takes is 32.
+# Pixels of the picture's shorter side; the network takes 32 or more.
 SIDE = 96
 
-# Runs in both Pythons, with what is compared as its output.
+# Runs in both Pythons, and prints the results to compare.
 _PROGRAM = """
 import json, platform, sys
 from pathlib import Path
@@ -62,7 +62,7 @@ print(float(np.max(np.abs(a - b))), float(np.max(a)))
 
 
 def run_demo(target: Target, side: int = SIDE) -> int:
-    """Run the demo on both, and compare.
+    """Run the demo on host and emulated machine, and compare.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def run_demo(target: Target, side: int = SIDE) -> int:
     """
     folder = target.build / "demo"
     folder.mkdir(parents=True, exist_ok=True)
-    # The host first: its pip gets the model, for which the emulated Python has none.
+    # The host first: its pip downloads the model, and the emulated Python has no pip.
     host = dict(os.environ)
     ours = _one([sys.executable, "-I"], host, folder, "host", side)
     theirs = _one([str(target.python), "-I"], environment(target), folder, "emulated", side)
@@ -100,7 +100,7 @@ def run_demo(target: Target, side: int = SIDE) -> int:
             f"{len(run['regions'])} text regions"
         )
     print(f"largest difference {difference:.2e} (limit {LIMIT:.0e}), largest output {largest:.3f}")
-    # An output of nothing, or NaN, would agree with anything.
+    # An empty output, or NaN, would agree with anything.
     fine = difference <= LIMIT and largest > 0.3 and len(ours["regions"]) > 0
     fine = fine and len(ours["regions"]) == len(theirs["regions"])
     if not fine:

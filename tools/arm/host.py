@@ -1,4 +1,4 @@
-"""What the machine itself has to have: an emulator, a cross compiler and its libraries."""
+"""Requirements of the host: an emulator, a cross compiler and its libraries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools.arm.targets import Target
 
 
 def _needed(target: Target) -> dict[str, str]:
-    """Debian's packages, and of each what shows that it is there."""
+    """Debian packages, each with a program or file that proves its presence."""
     if target.is_host:
         return {"qemu-user-static": target.qemu, "gcc": f"{target.prefix}gcc"}
     return {
@@ -24,7 +24,7 @@ def _needed(target: Target) -> dict[str, str]:
 
 
 class SetUpError(Exception):
-    """Something is missing or failed, for a reason that the message tells in full."""
+    """Something is missing or failed; the message gives the full reason."""
 
 
 def run(*command: str | Path, **options: object) -> None:
@@ -45,7 +45,7 @@ def missing_packages(target: Target) -> list[str]:
 
 
 def ensure_tools(target: Target) -> None:
-    """Have the tools, installing them where this may: as root on a machine with apt.
+    """Check the tools; install missing ones if root on a machine with apt.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Folders that are made once, and again only when what they are made of has changed."""
+"""Folders that are built once, and again only when their sources change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def digest(*parts: str | bytes) -> str:
 
 
 def is_kept(folder: Path, key: str) -> bool:
-    """Whether `folder` is there and was made of what `key` is the hash of."""
+    """Whether `folder` exists and was built from sources with the hash `key`."""
     try:
         return (folder / _KEY).read_text() == key
     except OSError:
@@ -31,24 +31,24 @@ def is_kept(folder: Path, key: str) -> bool:
 
 
 def keep(folder: Path, key: str, what: str, make: Callable[[Path], None]) -> bool:
-    """Make a folder, unless it is there and its `key` is the same.
+    """Build a folder, unless it exists with the same `key`.
 
     Parameters
     ----------
     folder : Path
-        The folder. It is there in full or not at all: what an interrupted run has left lies beside
-        it and is thrown away by the next one.
+        The folder. It is complete or missing: an interrupted run leaves its files beside it, and
+        the next run deletes them.
     key : str
-        Hash of all that the folder is made of.
+        Hash of the folder's sources.
     what : str
-        Its content, to say what is being done.
+        Its content, for progress messages.
     make : callable
         Fills the empty folder that it is given.
 
     Returns
     -------
     bool
-        Whether it was made now.
+        Whether it was built now.
     """
     if is_kept(folder, key):
         return False
@@ -65,7 +65,7 @@ def keep(folder: Path, key: str, what: str, make: Callable[[Path], None]) -> boo
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Keep other runs out of `folder`; the lock goes with the process that holds it."""
+    """Lock `folder` against other runs; the lock ends with its process."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as file:
         try:
@@ -77,5 +77,5 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def say(text: str) -> None:
-    """Write a line about what is being done."""
+    """Write a line of progress."""
     print(f"arm: {text}", file=sys.stderr, flush=True)

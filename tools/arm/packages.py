@@ -1,4 +1,4 @@
-"""Wheels from the host's pip, which finds them as the user has it set up (``PIP_*``)."""
+"""Wheels by the host's pip, with the user's settings (``PIP_*``)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def install(target: Target, folder: Path, *requirements: str) -> None:
     target : Target
         The machine of the wheels.
     folder : Path
-        Where to.
+        Destination.
     *requirements : str
-        As pip understands them.
+        In pip's syntax.
     """
     libc = [f"manylinux_2_{minor}" for minor in range(glibc_version(target)[1], 16, -1)]
     systems = (*libc, "manylinux2014", "linux")
@@ -31,9 +31,9 @@ def install(target: Target, folder: Path, *requirements: str) -> None:
     pip = (sys.executable, "-m", "pip", "--quiet")
     here = ("--no-index", "--no-deps", "--root-user-action=ignore")
     with tempfile.TemporaryDirectory() as name:
-        # `download` asks whether a package is for that Python; `install`, for the host's.
+        # `download` checks packages against the emulated Python, `install` against the host's.
         run(*pip, "download", "--dest", name, *wheels, *requirements)
-        # Nor is the host's bytecode of use.
+        # The host's bytecode is useless, too.
         foreign = ("--ignore-requires-python", "--no-compile", *wheels)
         found = sorted(Path(name).iterdir())
         run(*pip, "install", *here, *foreign, "--target", folder, *found)

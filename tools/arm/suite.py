@@ -1,12 +1,11 @@
-"""The suite on each emulated CPU, or the share of it that there is time for.
+"""The suite on each emulated CPU, or a share of it.
 
-Emulated, a test takes half a second on average, and collecting them all more than a minute. Of
-``one_in`` shares of each file's tests each CPU runs another one, chosen by their names, so that all
-CPUs together run as many of them as there are CPUs (``tests/shares.py``). A file that is not about
-instruction sets is collected on one of the CPUs, which runs as much of it as all together would.
-Where a run begins to count is drawn, and said, so that many runs have run everything; ``one_in=1``
-is the whole suite on each CPU. Which files that has reached is said at the end, and is an error if
-it is not all.
+Emulated, a test takes half a second on average, and collecting all tests more than a minute. So
+each file's tests are divided into ``one_in`` shares by their names, and each CPU runs a different
+share (``tests/shares.py``). A file that does not depend on instruction sets is collected on one CPU
+only, which runs as many of its tests as all CPUs together would. The first share is drawn and
+printed, so that many runs cover everything; ``one_in=1`` is the whole suite on each CPU. The end of
+a run lists the files that it reached; a missing file is an error.
 """
 
 from __future__ import annotations
@@ -26,22 +25,22 @@ from tools.arm.host import SetUpError
 from tools.arm.kept import say
 from tools.arm.targets import ROOT, Target
 
-# Makes Python, NumPy and the references do without SVE. Under emulation OpenBLAS's products take
-# ten times as long with it, and so do glibc's copies, which use it on the A64FX only. The package
-# has no SVE code.
+# Disables SVE in Python, NumPy and the references. Under emulation SVE makes OpenBLAS's products
+# ten times slower, and glibc's copies, too, which use it on the A64FX only. The package has no SVE
+# code.
 _WITHOUT_SVE = {
     "OPENBLAS_NUM_THREADS": "1",
     "OPENBLAS_CORETYPE": "ARMV8",
     "GLIBC_TUNABLES": "glibc.cpu.name=generic",
 }
 
-# pytest's exit status.
+# pytest's exit status if no test was collected.
 _NO_TESTS = 5
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the suite ended on one CPU.
+    """The result of the suite on one CPU.
 
     Parameters
     ----------
@@ -52,9 +51,9 @@ class Outcome:
     seconds : float
         How long it took.
     text : str
-        What it printed.
+        Its output.
     account : Account
-        Which files it reached, and which instruction sets.
+        Files and instruction sets that it reached.
     """
 
     cpu: str
@@ -72,7 +71,7 @@ class Outcome:
 
 
 def run_suite(target: Target, arguments: list[str], one_in: int, first: int | None = None) -> int:
-    """Run the suite on each CPU, on as many at a time as there are cores.
+    """Run the suite on each CPU, as many at a time as there are cores.
 
     Parameters
     ----------
@@ -81,14 +80,14 @@ def run_suite(target: Target, arguments: list[str], one_in: int, first: int | No
     arguments : list of str
         For pytest, after ``tests`` or instead of it if they name tests.
     one_in : int
-        Into how many shares the suite is cut.
+        Number of shares of the suite.
     first : int, optional
-        Share of the first CPU; drawn if it is not given.
+        Share of the first CPU; drawn by default.
 
     Returns
     -------
     int
-        Exit status: 0 if all is well on each, and each file that can be emulated ran on one.
+        Exit status: 0 if every CPU passed, and each file that can be emulated ran on one.
     """
     first = random.randrange(one_in) if first is None else first
     if one_in > 1:
@@ -108,7 +107,7 @@ def run_suite(target: Target, arguments: list[str], one_in: int, first: int | No
                 if outcome.status:
                     sys.stdout.write(outcome.text)
                 say(outcome.line)
-        except KeyboardInterrupt:  # which the emulated Pythons have got, too
+        except KeyboardInterrupt:  # the emulated Pythons received it, too
             pool.shutdown(cancel_futures=True)
             raise
     say("all CPUs:")
@@ -117,7 +116,7 @@ def run_suite(target: Target, arguments: list[str], one_in: int, first: int | No
     lines, covered = conclude({outcome.cpu: outcome.account for outcome in outcomes})
     for line in lines:
         say(line)
-    # A Python that a signal ended has a status below zero.
+    # A process that a signal ended has a negative status.
     worst = max((outcome.status for outcome in outcomes), key=abs)
     return abs(worst) or int(not covered)
 
@@ -135,7 +134,7 @@ def _run(
     if one_in > 1 and not selected:
         command.append(f"--part={share % len(target.cpus)}/{len(target.cpus)}")
     scratch = target.build / "tmp"
-    scratch.mkdir(parents=True, exist_ok=True)  # pytest makes the last part of a path only
+    scratch.mkdir(parents=True, exist_ok=True)  # pytest creates only the last folder of a path
     account = scratch / f"{cpu}.json"
     account.unlink(missing_ok=True)
     command += [f"--account={account}", f"--basetemp={scratch / cpu}"]
@@ -152,13 +151,13 @@ def _run(
         text=True,
         check=False,
     )
-    # What was asked for may be in another CPU's share.
+    # The requested tests may be in another CPU's share.
     status = 0 if done.returncode == _NO_TESTS and one_in > 1 else done.returncode
     return Outcome(cpu, status, time.monotonic() - begin, done.stdout, Account.read(account))
 
 
 def installed_package(target: Target) -> Path:
-    """Where the emulated Python finds the package; the sources would be a mistake."""
+    """Path from which the emulated Python imports the package; it must not be the sources."""
     command = [str(target.python), "-P", "-c", "import pplconv; print(pplconv.__file__)"]
     done = subprocess.run(
         command, cwd=ROOT, env=environment(target), capture_output=True, text=True, check=False

@@ -1,8 +1,8 @@
 """Debian's Python for an emulated machine, unpacked into a folder.
 
-apt has a state of its own here, which says that the machine is another one and has nothing
-installed; its sources and keys are those of the host, where another release is found as well. The
-host's packages and architectures stay as they are, and no package script runs.
+apt runs with a separate state that describes another, empty machine. It uses the host's sources and
+keys, which serve other releases as well. The host's packages and architectures do not change, and
+no package script runs.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from tools.arm.host import SetUpError, run
 from tools.arm.kept import digest, keep, say
 from tools.arm.targets import Target
 
-# libgomp and libstdc++ are what the package and third-party wheels link.
+# The package and third-party wheels link libgomp and libstdc++.
 _LIBRARIES = ("libgomp1", "libstdc++6")
-# They come along as dependencies of each other and are of no use without a system.
+# Dependencies that are useless without a whole system.
 _UNUSED = ("dpkg_", "tar_", "media-types_", "perl", "debconf_")
 _CONFIGURATION = """\
 APT::Architecture "{1}";
@@ -36,7 +36,7 @@ Dir::Cache "{0}/cache";
 
 
 def make_sysroot(target: Target) -> str:
-    """Have the sysroot; give the hash of what it is made of."""
+    """Build the sysroot if necessary; give the hash of its sources."""
     sources = (text for pair in _sources(target.release).items() for text in pair)
     key = digest(Path(__file__).read_bytes(), *sources, target.version, *target.from_debian)
     what = f"sysroot: Python of Debian {target.release or 'here'} for {target.machine}"
@@ -60,12 +60,12 @@ def glibc_version(target: Target) -> tuple[int, int]:
 
 
 def dist_packages(target: Target) -> Path:
-    """Folder of the sysroot that its Python looks for packages in."""
+    """Folder of packages of the sysroot's Python."""
     return target.sysroot / f"usr/local/lib/python{python_version(target)}/dist-packages"
 
 
 def _sources(release: str) -> dict[str, str]:
-    """The host's own lists of where packages come from, by name; another release's if asked for."""
+    """The host's lists of package sources, by name; rewritten for another release if given."""
     folder = Path("/etc/apt")
     files = [folder / "sources.list", *sorted(folder.glob("sources.list.d/*"))]
     files = [path for path in files if path.is_file() and path.suffix in (".list", ".sources")]
@@ -78,10 +78,10 @@ def _sources(release: str) -> dict[str, str]:
 
 
 def of_release(texts: dict[str, str], own: str, other: str) -> dict[str, str]:
-    """Lists of packages with another release's name in the place of the host's own.
+    """Replace the host's release by another in lists of package sources.
 
-    Those that do not name it are left out, for they are of others' packages, and what is in these
-    may be of the host's release alone.
+    Lists that do not name the release are left out: they have third-party packages, which may be
+    for the host's release only.
     """
     found = {name: re.sub(rf"(?<![\w-]){own}\b", other, text) for name, text in texts.items()}
     return {name: text for name, text in found.items() if text != texts[name]}
@@ -100,8 +100,8 @@ def _fill(target: Target, folder: Path) -> None:
     configuration = state / "apt.conf"
     configuration.write_text(_CONFIGURATION.format(state, target.debian))
     environment = {**os.environ, "APT_CONFIG": str(configuration)}
-    # One of several lists may be out of reach, as while a mirror is brought up to date: whether
-    # what is wanted can be had without it shows below.
+    # One of several lists may be unreachable, for example while a mirror is updated. The download
+    # below shows whether the others suffice.
     if subprocess.run(["apt-get", "update", "-qq"], env=environment, check=False).returncode:
         say("apt goes on with the lists that it could get")
     python = f"python{target.version}" if target.version else _own_python(target, environment)
@@ -113,16 +113,16 @@ def _fill(target: Target, folder: Path) -> None:
         env=environment,
         stdout=subprocess.DEVNULL,
     )
-    # Headers: what it depends on beyond them is not needed.
+    # Headers only: the package's further dependencies are not needed.
     run("apt-get", "download", "-qq", f"lib{python}-dev", env=environment, cwd=archives)
     for package in sorted(archives.glob("*.deb")):
         if not package.name.startswith(_UNUSED):
             run("dpkg-deb", "--extract", package, folder)
-    # What packages since trixie take for granted, and bookworm's have themselves.
+    # Links that packages since trixie expect; bookworm's packages contain them.
     for merged in folder.glob("usr/lib*"):
         if not (folder / merged.name).exists():
             (folder / merged.name).symlink_to(f"usr/{merged.name}")
-    # Where several packages have a library, links that no script has made lead to one of them.
+    # Package scripts would link alternatives of a library; here the links are made by hand.
     libraries = folder / "usr/lib" / target.triple
     for place in ("blas/libblas.so.3", "lapack/liblapack.so.3"):
         if (libraries / place).exists():

@@ -1,4 +1,4 @@
-"""The machines that are emulated, and where all that is made for each of them lies."""
+"""The emulated machines, and the folders of each."""
 
 from __future__ import annotations
 
@@ -11,31 +11,30 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Target:
-    """One of them.
+    """One emulated machine.
 
     Parameters
     ----------
     machine : str
         As ``platform.machine()`` names it.
     folder : str
-        Name below ``build`` of all that is made for it.
+        Its folder below ``build``.
     debian : str
         Debian's name of the architecture.
     triple : str
-        GNU's name, with which tools and folders of libraries begin.
+        GNU's name, the prefix of tools and library folders.
     qemu : str
         The emulator.
     cpus : tuple of str
-        CPUs that the suite runs on, as QEMU names them; the first is the one that is emulated
-        where nothing else is asked for.
+        CPUs for the suite, by QEMU's names; the first is the default.
     from_debian : tuple of str
-        Debian's packages of Python modules for which the package index has no wheels.
+        Debian packages of Python modules without wheels in the package index.
     not_from_index : tuple of str
-        Requirements that need compiling and for which it has none, those of Debian among them.
+        Requirements without wheels in the package index, those of Debian included.
     release : str
-        Debian's release whose Python it has; that of the host if empty.
+        Debian release of its Python; the host's if empty.
     version : str
-        Of that Python; the release's own if empty.
+        Version of its Python; the release's default if empty.
     """
 
     machine: str
@@ -50,33 +49,33 @@ class Target:
     version: str = ""
 
     def of(self, release: str, version: str = "") -> Target:
-        """The same machine with a Python of another of Debian's releases."""
+        """The same machine with the Python of another Debian release."""
         folder = "-".join(filter(None, (self.folder, release, version)))
         return replace(self, folder=folder, release=release, version=version)
 
     @property
     def elsewhere(self) -> Target:
-        """The same in another folder, of which the bytes of a wheel must not tell."""
+        """The same machine in another folder: the bytes of a wheel must not depend on it."""
         return replace(self, folder=f"{self.folder}-again")
 
     @property
     def is_host(self) -> bool:
-        """Whether the host is such a machine: its own tools are those of the target."""
+        """Whether the host is such a machine, so that its own tools serve."""
         return self.machine == platform.machine()
 
     @property
     def default_cpu(self) -> str:
-        """The CPU that is emulated where nothing else is asked for."""
+        """The CPU that is emulated by default."""
         return self.cpus[0]
 
     @property
     def prefix(self) -> str:
-        """What the names of the cross tools begin with."""
+        """Prefix of the cross tools' names."""
         return f"{self.triple}-"
 
     @property
     def build(self) -> Path:
-        """The folder of everything."""
+        """The folder of all its files."""
         return ROOT / "build" / self.folder
 
     @property
@@ -101,7 +100,7 @@ class Target:
 
     @property
     def bytecode(self) -> Path:
-        """What the emulated Python has compiled."""
+        """Bytecode of the emulated Python."""
         return self.build / "bytecode"
 
     @property
@@ -116,7 +115,7 @@ class Target:
 
     @property
     def toolchain(self) -> Path:
-        """The cross tools under the names that native ones have."""
+        """The cross tools under native names."""
         return self.build / "toolchain"
 
 
@@ -138,7 +137,7 @@ ARMV7L = Target(
     "qemu-arm-static",
     # Arithmetic in half precision and none; in-order and not; and NEON without fused products.
     ("max", "cortex-a7", "cortex-a15", "cortex-a9"),
-    # No more than the package itself needs: rooms of tests that need others are left out.
+    # Only the package's own requirements: rooms of tests that need others are left out.
     ("python3-numpy", "python3-psutil"),
     ("dask", "matplotlib", "mypy", "numpy", "onnx", "pillow", "psutil", "scikit-image", "scipy"),
 )

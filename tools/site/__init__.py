@@ -1,10 +1,10 @@
-"""What the documentation site is made of besides its pages: `make docs`.
+"""Parts of the documentation site besides its pages: `make docs`.
 
 ==============  ==================================================================================
 `gallery`       the runnable examples, in order
-`names`         which names are public, and which the reference lists
-`references`    names in docstrings that belong to other projects
+`names`         public names, and names that the reference lists
+`references`    names in docstrings without a page of their own
 `results`       charts of the recorded tables
-`front`         the picture of README: ``python -m tools.site.front``
+`front`         README's picture: ``python -m tools.site.front``
 ==============  ==================================================================================
 """

@@ -16,7 +16,7 @@ from tools.markdown import section, tables
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PICTURE = ROOT / "docs" / "_static" / "first-minute.png"
-# Whole networks, of one thread; and which of them the picture has room for.
+# Whole networks on one thread, and the networks that fit into the picture.
 RUN = ROOT / "benchmarks" / "results" / "2026-11-24-amd-26-2.md"
 SECTION = "networks-1-thread-median-of-the-rounds-ms"
 NETWORKS = {
@@ -26,7 +26,7 @@ NETWORKS = {
     "mobilenet_v2": "MobileNetV2",
     "ppocr_rec": "text recogniser",
 }
-# The name of the text in the picture's file that holds what `times` gave.
+# Key of the text in the picture's file that holds the result of `times`.
 FIGURES = "figures"
 ENGINES = {"pplconv": "pplconv", "openvino": "OpenVINO", "onnxruntime": "onnxruntime", "mnn": "MNN"}
 
@@ -93,7 +93,7 @@ def _bars(axes: Any, found: dict[str, dict[str, float]]) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Write the picture; another file may be named."""
+    """Write the picture, to its own file or to a given one."""
     from io import BytesIO
 
     from PIL import Image
@@ -104,7 +104,7 @@ def main(argv: Sequence[str]) -> int:
     draw().savefig(drawn, dpi=110)
     # 128 colours are enough for it, and a third of the bytes.
     picture = Image.open(drawn).convert("RGB").quantize(128)
-    # So that it can be told which figures a picture was made of.
+    # Records the figures behind the picture, for a test.
     told = PngInfo()
     told.add_text(FIGURES, json.dumps(times(), sort_keys=True))
     picture.save(path, optimize=True, pnginfo=told)

@@ -1,11 +1,11 @@
-"""The runnable examples: in which order they stand, and how they are run."""
+"""The runnable examples: their order, and sphinx-gallery's settings."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-# From the first minute to the special cases.
+# From the first steps to special cases.
 EXAMPLES = (
     "image_filter",
     "separable_blur",
@@ -19,7 +19,7 @@ EXAMPLES = (
 
 
 def settings(root: Path) -> dict[str, Any]:
-    """Give what sphinx-gallery is told."""
+    """Give sphinx-gallery's settings."""
     return {
         "examples_dirs": [str(root / "examples")],
         "gallery_dirs": [str(root / "docs" / "gallery")],
@@ -38,5 +38,5 @@ def settings(root: Path) -> dict[str, Any]:
 
 
 def place(name: str) -> int:
-    """Give the place of a file of an example."""
+    """Give the position of an example."""
     return EXAMPLES.index(Path(name).stem)

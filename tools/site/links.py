@@ -1,8 +1,8 @@
-"""Whether the links of the built site lead somewhere.
+"""Checks the links of the built site.
 
-``python -m tools.site.links SITE`` looks at those inside the site: pages, files and anchors, as
-they stand in the HTML. With ``--others FILE`` it also judges what Sphinx found (linkcheck) about
-other sites. Where none of them can be reached it says so; that is no fault of a link.
+``python -m tools.site.links SITE`` checks links inside the site: pages, files and anchors in the
+HTML. With ``--others FILE`` it also judges the results of Sphinx's linkcheck about other sites. If
+no other site can be reached, it says so, and no link counts as dead.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-# No answer at all, as where there is no network.
+# No answer at all, as without a network.
 _SILENCE = re.compile(r"NameResolutionError|NewConnectionError|ConnectTimeout|ProxyError")
 
 
 class _Page(HTMLParser):
-    """Collects anchors of a page, and where it leads."""
+    """Collects the anchors and the links of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class _Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Take down what a tag says."""
+        """Record a tag's anchor and link."""
         for name, value in attrs:
             if value and (name == "id" or (name == "name" and tag == "a")):
                 self.anchors.add(value)
@@ -39,7 +39,7 @@ class _Page(HTMLParser):
 
 
 def dead_inside(site: Path) -> tuple[int, list[str]]:
-    """Follow each link of the site that stays in it.
+    """Follow each link inside the site.
 
     Parameters
     ----------
@@ -49,9 +49,9 @@ def dead_inside(site: Path) -> tuple[int, list[str]]:
     Returns
     -------
     tuple
-        How many there are, and a line for each that leads nowhere.
+        Number of links, and a line for each dead one.
     """
-    # What the theme brings along holds templates of its own.
+    # The theme's own files contain templates.
     names = {path for path in site.rglob("*.html") if path.parent != site / "_static"}
     pages = {path: _Page(path.read_text(encoding="utf-8")) for path in sorted(names)}
     count, dead = 0, []
@@ -72,7 +72,7 @@ def dead_inside(site: Path) -> tuple[int, list[str]]:
 
 
 def dead_outside(rows: Iterable[Mapping[str, object]]) -> tuple[int, int, list[str]]:
-    """Judge what Sphinx has found about links to other sites.
+    """Judge the results of Sphinx's linkcheck about other sites.
 
     Parameters
     ----------
@@ -82,8 +82,8 @@ def dead_outside(rows: Iterable[Mapping[str, object]]) -> tuple[int, int, list[s
     Returns
     -------
     tuple
-        How many other sites' pages there are, how many of them gave an answer, and a line for each
-        that is dead. If none answers, none is.
+        Number of pages on other sites, number of pages that answered, and a line for each dead one.
+        If none answers, none counts as dead.
     """
     asked = [row for row in rows if str(row["uri"]).startswith(("http:", "https:"))]
     silent = [row for row in asked if _SILENCE.search(str(row["info"]))]
@@ -95,7 +95,7 @@ def dead_outside(rows: Iterable[Mapping[str, object]]) -> tuple[int, int, list[s
 
 
 def main() -> int:
-    """Say which links lead nowhere; give the exit status."""
+    """Report dead links; give the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tools.site.links", description=__doc__)
     parser.add_argument("site", type=Path, help="folder of the HTML")
     parser.add_argument("--others", type=Path, help="output.json of Sphinx's linkcheck")

@@ -1,4 +1,4 @@
-"""Which names are public, and which the reference lists."""
+"""Public names, and names that the reference lists."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 
 import pplconv
 
-# What is public and not in `dir(pplconv)`.
+# Public names that are not in `dir(pplconv)`.
 MODULES = ("integrations",)
 
 
 def public() -> set[str]:
-    """Give every public name, as it is written behind ``pplconv.``.
+    """Give every public name, as written after ``pplconv.``.
 
-    Of a module that says more than users need, those are public that the map of the package, its
-    docstring, names. Integrations need packages that may not be here, so they are read.
+    In a module with more names than users need, the public ones are those in the package's map, its
+    docstring. Integrations need packages that may be missing, so their sources are parsed.
     """
     found: set[str] = set()
     for name in pplconv.__all__:
@@ -35,14 +35,14 @@ def public() -> set[str]:
     folder = Path(pplconv.__file__).parent / "integrations"
     for path in sorted({*folder.glob("*.py"), *folder.glob("*/__init__.py")}):
         module = path.parent.name if path.stem == "__init__" else path.stem
-        # What tiles are made of is for `dask`, which passes on what users need of it.
+        # Parts of tiles are for `dask`, which re-exports the names that users need.
         if module not in ("integrations", "tiles"):
             found |= {f"integrations.{module}.{name}" for name in _exported(path)}
     return found
 
 
 def _exported(path: Path) -> list[str]:
-    """Give the functions and classes of ``__all__``; constants stand with those who use them."""
+    """Give the functions and classes of ``__all__``; constants are described at their users."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             return [name for name in ast.literal_eval(node.value) if not name.isupper()]
@@ -56,7 +56,7 @@ def listed(reference: Path) -> list[str]:
 
 
 def there(name: str) -> bool:
-    """Whether `name` can be reached from the package, fields of dataclasses included."""
+    """Whether `name` is reachable from the package, fields of dataclasses included."""
     value: Any = pplconv
     for part in name.split("."):
         if is_dataclass(value) and part in {field.name for field in fields(value)}:

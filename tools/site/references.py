@@ -1,11 +1,11 @@
-"""What a name in single backticks of a docstring means that leads nowhere by itself.
+"""Resolves names in single backticks of docstrings that Sphinx cannot resolve.
 
-numpydoc has arguments in single backticks, and names of this project as well. An argument stands as
-code. A name that begins as a public one does must be there: else nothing is resolved, and Sphinx's
-warning makes the build fail. What is there but has no page of its own stands as code, too.
+numpydoc writes arguments and names of this project in single backticks. An argument becomes code. A
+name that begins like a public one must exist: otherwise it stays unresolved, and Sphinx's warning
+fails the build. An existing name without a page of its own becomes code, too.
 
-A docstring names pages by their files, as `docs/imaging.md`, for who reads it without the site; in
-the site these are links.
+Docstrings name pages by their files, as `docs/imaging.md`, for readers without the site. The site
+turns these names into links.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PAGE = re.compile(r"(?<![`\w/])(docs/[\w/-]+)\.md\b")
 
 
 def connect(app: Any) -> None:
-    """Have Sphinx ask `_resolve` about each reference that leads nowhere, and link pages."""
+    """Make Sphinx call `_resolve` for each unresolved reference, and link pages."""
     app.connect("missing-reference", _resolve)
     app.connect("autodoc-process-docstring", _link_pages)
 

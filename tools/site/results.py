@@ -1,7 +1,7 @@
-"""Charts of what was recorded, drawn from the tables of ``benchmarks/results``; its long tables.
+"""Charts of the tables in ``benchmarks/results``, and its pages with all tables.
 
-Whoever records a run has it drawn by naming its tables as the benchmarks do: nothing is listed
-here. Three kinds are known: whole networks (`Networks, 1 thread: median of the rounds, ms`), the
+A recorded run is drawn if its tables have the benchmarks' titles: no list of runs is kept. There
+are three kinds: whole networks (`Networks, 1 thread: median of the rounds, ms`), the
 convolutions of a network (`resnet_50, 1 thread: sums over the network, ms`), and filters of images
 (`filters, uint8, 1 thread: ms`).
 """
@@ -18,7 +18,7 @@ from benchmarks.long_tables import data_of, expand, marked, read
 from benchmarks.looks import THEMES, Theme, dress, new_figure
 from tools.markdown import anchor, section, tables
 
-# Sections of fewer networks are looked up in the tables.
+# Sections with fewer networks have no chart; readers find them in the tables.
 FEWEST = 3
 _NETWORKS = re.compile(r"Networks, (\d+) threads?: median of the rounds, ms")
 _SUMS = re.compile(r"(\w+), (\d+) threads?: sums over the network, ms")
@@ -27,15 +27,15 @@ _HEADING = re.compile(r"^(##+) +(.+?) *$", re.MULTILINE)
 _TITLE = re.compile(r"^(?:#+ +|\*\*)(.+?)(?:\*\*)? *$", re.MULTILINE)
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _OURS = "pplconv"
-# Of the filters of a table, those of an image of this size are drawn.
+# Only filters of images of this size are drawn.
 _MEGAPIXELS = "1"
-# What columns of sums are not engines.
+# Columns of sums that are not engines.
 _NO_ENGINES = {"at peak", "best peer of each layer"}
 
 
 @dataclass(frozen=True)
 class Bar:
-    """How many times as fast pplconv is on a network, or by a kernel, as the best peer."""
+    """Speed of pplconv divided by that of the best peer, on a network or with a kernel."""
 
     network: str
     peer: str
@@ -44,7 +44,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Chart:
-    """What one section of a recorded file says of several networks.
+    """Figures of one section of a results page, for several networks.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Chart:
         The section of it.
     cpu : str
     what : str
-        What is timed.
+        The timed work.
     threads : int
     bars : sequence of Bar
     """
@@ -78,7 +78,7 @@ class Chart:
 
 
 def charts(folder: Path) -> list[Chart]:
-    """Find what can be drawn, the newest run first."""
+    """Find the sections to draw, the newest run first."""
     found: list[Chart] = []
     for path in sorted(folder.glob("*.md"), reverse=True):
         text = read(path)
@@ -107,7 +107,7 @@ def _of_section(path: Path, heading: str, text: str) -> Iterator[Chart]:
 
 
 def _titled(text: str) -> Iterator[tuple[str, list[list[str]]]]:
-    """Give each table that follows a title at once, with it."""
+    """Yield each title with the table directly below it."""
     for match in _TITLE.finditer(text):
         below = text[match.end() :].lstrip("\n")
         if below.startswith("|"):
@@ -115,7 +115,7 @@ def _titled(text: str) -> Iterator[tuple[str, list[list[str]]]]:
 
 
 def _network_bars(table: Sequence[Sequence[str]]) -> Iterator[Bar]:
-    """Take the ratios as they stand: they are of the rounds, not of the medians."""
+    """Read the printed ratios: they are of rounds, not of medians."""
     for row in table[1:]:
         cells = dict(zip(table[0], row, strict=True))
         ratio = cells.get("pplconv / best peer", "").strip("* ")
@@ -124,7 +124,7 @@ def _network_bars(table: Sequence[Sequence[str]]) -> Iterator[Bar]:
 
 
 def _sum_bars(network: str, table: Sequence[Sequence[str]]) -> Iterator[Bar]:
-    """Divide the least sum of a peer by the least of ours; `wrong` is no number."""
+    """Divide the least sum of a peer by our least sum; `wrong` entries are skipped."""
     for row in table[1:]:
         sums = {
             name: float(cell.strip("* "))
@@ -154,7 +154,7 @@ def _filter_bars(table: Sequence[Sequence[str]]) -> Iterator[Bar]:
 
 
 def draw(chart: Chart, theme: Theme) -> Any:
-    """Draw how many times as fast pplconv is as the best peer, network by network.
+    """Draw pplconv's speed relative to the best peer, network by network.
 
     Returns
     -------
@@ -207,7 +207,7 @@ def page(found: Sequence[Chart]) -> str:
 
 
 def write(results: Path, out: Path) -> None:
-    """Draw everything into a folder, with the page's part that shows it."""
+    """Draw all charts into a folder, with the part of the page that shows them."""
     import matplotlib
 
     matplotlib.rcParams["svg.hashsalt"] = _OURS  # the same names in the file every time
@@ -222,7 +222,7 @@ def write(results: Path, out: Path) -> None:
 
 
 def connect(app: Any) -> None:
-    """Draw before pages are read, and read these with all their tables."""
+    """Register the drawing of charts, and the reading of pages with all their tables."""
 
     def begin(app: Any) -> None:
         root = Path(app.srcdir)

@@ -23,16 +23,16 @@ from tools.wheels.sdist import make_sdist
 
 MOST_BYTES = 5_000_000
 SMOKE = Path(__file__).with_name("smoke.py")
-# Where a wheel is installed alone, with what runs Python there.
+# An environment with the wheel alone, and the callable that runs its Python.
 Place = Callable[[Path], AbstractContextManager[Callable[..., str]]]
-# What makes a wheel in a folder, what makes it a second time, and where it is tried.
+# The builder of a wheel in a folder, the builder of a second copy, and its test environment.
 Steps = tuple[Callable[[Path], Path], Callable[[Path], Path], Place]
 HOST = platform.machine()
 MACHINES = [*dict.fromkeys((HOST, *(target.machine for target in foreign.TARGETS)))]
 
 
 def main() -> int:
-    """Make what the arguments say; give the exit status."""
+    """Run the command line; give the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tools.wheels", description=__doc__)
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="folder (default dist)")
     parser.add_argument("--python", action="append", metavar="X.Y[t]", help="only these")
@@ -63,7 +63,7 @@ def main() -> int:
 
 
 def make_all(chosen: argparse.Namespace, out: Path, epoch: int, version: str) -> bool:
-    """Make the sdist and the wheels; False if one fails, or is asked for and cannot be had."""
+    """Make the sdist and the wheels; False if one fails, or a requested one is unavailable."""
     sdist = make_sdist(ROOT, out, epoch)
     say(f"{sdist.name}: {sdist.stat().st_size:,} bytes")
     good = True
@@ -81,7 +81,7 @@ def make_all(chosen: argparse.Namespace, out: Path, epoch: int, version: str) ->
 def plan(
     asked: list[str] | None, machines: list[str] | None, sdist: Path, epoch: int
 ) -> Iterator[tuple[str, Steps | None]]:
-    """Name each wheel that there should be, with what makes it where that can be had."""
+    """Name each required wheel, with its builder where that is available."""
     versions = tuple(asked or WANTED)
     missing = [(machine, version) for machine in machines or MACHINES for version in versions]
     for version, python in find(versions).items():
@@ -107,7 +107,7 @@ def plan(
 
 
 def build(makes: list[Callable[[Path], Path]], out: Path) -> Path:
-    """Build a wheel, and again elsewhere if there are two ways: the bytes have to be the same."""
+    """Build a wheel, and a second copy elsewhere if possible: the bytes must be equal."""
     wheel = makes[0](out)
     for make in makes[1:]:
         with tempfile.TemporaryDirectory(prefix="another-place-") as name:
@@ -119,7 +119,7 @@ def build(makes: list[Callable[[Path], Path]], out: Path) -> Path:
 
 
 def attempt(what: str, version: str, make: Callable[[], Path], place: Place) -> bool:
-    """Make a wheel, look at it and try it; say how that went and whether it went well."""
+    """Build, inspect and test a wheel; give the report and whether it passed."""
     begin = time.monotonic()
     try:
         wheel = make()
@@ -147,7 +147,7 @@ def digest(path: Path) -> str:
 
 
 def say(text: str) -> None:
-    """Write a line about what is being done."""
+    """Write a line of progress."""
     print(f"wheels: {text}", file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Wheels for Pythons that are emulated, those of AArch64 first: cross-compiled, and unpacked."""
+"""Wheels for emulated Pythons, AArch64 first: cross-compiled and unpacked."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tools.arm.targets import AARCH64, X86_64, Target
 from tools.arm.wheel import build_wheel, make_build_tools, requirements
 from tools.wheels.native import call
 
-# Debian's releases after the oldest that is supported, whose own Pythons are 3.13 and 3.14.
+# Debian releases after the oldest supported one; their own Pythons are 3.13 and 3.14.
 _OTHERS = (("trixie",), ("forky",), ("forky", "3.15"))
 TARGETS = (AARCH64, *(one.of(*other) for one in (AARCH64, X86_64) for other in _OTHERS))
 
 
 def prepare(target: Target) -> str:
-    """Have what comes from elsewhere: emulator, compiler, Python; give the version of that.
+    """Get emulator, compiler and Python; give Python's version.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def prepare(target: Target) -> str:
     Raises
     ------
     SetUpError
-        If something cannot be had.
+        If one of them is unavailable.
     """
     with alone(target.build):
         ensure_tools(target)
@@ -49,7 +49,7 @@ def make_wheel(target: Target, folder: Path) -> Path:
     target : Target
         Machine and Python.
     folder : Path
-        Where to put it.
+        Its destination.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def make_wheel(target: Target, folder: Path) -> Path:
 
 @contextmanager
 def installed(target: Target, wheel: Path) -> Iterator[Callable[..., str]]:
-    """Have a folder that holds a wheel and its requirements, for the emulated Python.
+    """Make a folder with a wheel and its requirements, for the emulated Python.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def installed(target: Target, wheel: Path) -> Iterator[Callable[..., str]]:
     Yields
     ------
     callable
-        Runs that Python with the arguments that it is given, as `call` does.
+        Runs that Python with its arguments, like `call`.
     """
     site = target.build / "smoke"
     asked = requirements(wheel, "")
@@ -90,6 +90,6 @@ def installed(target: Target, wheel: Path) -> Iterator[Callable[..., str]]:
 
     with alone(target.build):
         keep(site, digest(*asked, wheel.read_bytes()), "an empty environment", fill)
-        # -S: what the test suite has installed is out of reach.
+        # -S: without the packages of the test suite.
         env = environment(target, PYTHONPATH=str(site), OPENBLAS_NUM_THREADS="1")
         yield partial(call, target.python, "-S", "-P", env=env, cwd=site)

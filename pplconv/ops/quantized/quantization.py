@@ -1,4 +1,4 @@
-"""Scales, zero points and biases of quantized operators: checked, and made into integers.
+"""Scales, zero points and biases of quantized operators: checked and converted.
 
 A number q of a quantized array stands for ``scale * (q - zero_point)``. Scales are float32, as
 ONNX stores them; numbers of another type are rounded to it first.
@@ -23,8 +23,7 @@ OUTPUTS: dict[np.dtype[Any], str] = {
 }
 DTYPES = {short: dtype for dtype, short in OUTPUTS.items()}
 INT32 = (-(2**31), 2**31 - 1)
-INT32 = (-(2**31), 2**31 - 1)
-# Below it float32 has fewer digits, and kernels take numbers for zero.
+# Smaller numbers are subnormal in float32, and kernels flush them to zero.
 SMALLEST = float(np.finfo(np.float32).tiny)
 
 Array = np.ndarray[Any, Any]
@@ -45,12 +44,12 @@ def integer_name(array: Array, name: str) -> str:
 
 
 def dtype_named(name: str, value: object, allowed: dict[np.dtype[Any], str]) -> str:
-    """Return the short name of a type that the caller chose.
+    """Return the short name of the caller's type.
 
     Raises
     ------
     TypeError, ValueError
-        If it is no type, or none of `allowed`.
+        If it is not a type, or not in `allowed`.
     """
     try:
         found = allowed.get(np.dtype(value))  # type: ignore[call-overload]
@@ -68,7 +67,7 @@ def _listed(words: list[str]) -> str:
 
 
 def own_type(zero_point: object) -> str | None:
-    """Return the type that a zero point has of itself, if it is one of quantized numbers."""
+    """Return the zero point's own type, if it is a quantized type."""
     return NAMES.get(getattr(zero_point, "dtype", None))  # type: ignore[arg-type]
 
 
@@ -95,7 +94,7 @@ def scales(name: str, value: object, *shapes: tuple[int, ...]) -> Array:
     Raises
     ------
     TypeError, ValueError
-        If it is missing, has another shape or type, or numbers that are no scales.
+        If it is missing, has another shape or type, or has invalid scales.
     """
     if value is None:
         raise TypeError(f"{name} must be given, got None")
@@ -146,7 +145,7 @@ def zero_points(name: str, value: object, kind: str, *shapes: tuple[int, ...]) -
     name : str
         Of the argument.
     value : array_like or None
-        Integers; None is 0, as where ONNX leaves an input out.
+        Integers; None means 0, like an omitted input in ONNX.
     kind : {"u8", "s8"}
         Type of the quantized numbers.
     shapes : tuple of int
@@ -160,7 +159,8 @@ def zero_points(name: str, value: object, kind: str, *shapes: tuple[int, ...]) -
     Raises
     ------
     TypeError, ValueError
-        If they are no integers, of the other quantized type, out of range or of another shape.
+        If they are not integers, have the other quantized type or another shape, or are out of
+        range.
     """
     if value is None:
         return np.zeros((), np.int64)
@@ -219,7 +219,7 @@ def check_sums(
     weight : ndarray
         Weights without their zero points.
     axes : int or tuple of int
-        Axes over which sums go.
+        Axes of the sums.
     kind : {"u8", "s8"}
         Type of inputs.
     zeros : (int, int)
@@ -265,7 +265,7 @@ def quantized_bias(bias: object, channels: int, units: Array | None) -> Array:
     Raises
     ------
     TypeError, ValueError
-        If it has another type or shape, or numbers that int32 does not hold.
+        If it has another type or shape, or numbers beyond int32.
     """
     if bias is None:
         return np.zeros(channels, np.int32)

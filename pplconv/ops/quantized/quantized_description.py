@@ -13,12 +13,12 @@ from . import quantization, quantized_output
 from .quantization import DTYPES, NAMES, OUTPUTS, Array
 from .quantized_output import Output
 
-_NONE = np.zeros((), np.int64)  # the zero point of outputs that have none
+_NONE = np.zeros((), np.int64)  # zero point of outputs without one
 
 
 @dataclass(frozen=True)
 class Scales:
-    """Scales and zero points of one operator, as the caller gave them.
+    """The caller's scales and zero points of one operator.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class Scales:
     x_zero_point, w_zero_point, y_zero_point, residual_zero_point : object
         None counts as 0.
     x_dtype, out_dtype : object
-        Types that were asked for, or None.
+        Requested types, or None.
     activation : object
         As `quantized_output.clamp` takes it.
     """
@@ -45,19 +45,19 @@ class Scales:
     activation: Any = None
 
     def input_kind(self) -> str:
-        """Type of inputs: the one that was asked for, that of `x_zero_point`, or ``"u8"``."""
+        """Type of inputs: the requested one, that of `x_zero_point`, or ``"u8"``."""
         if self.x_dtype is not None:
             return quantization.dtype_named("x_dtype", self.x_dtype, NAMES)
         return quantization.own_type(self.x_zero_point) or "u8"
 
     def output_kind(self, x_kind: str) -> str:
-        """Type of outputs: the one that was asked for, that of `y_zero_point`, or `x_kind`."""
+        """Type of outputs: the requested one, that of `y_zero_point`, or `x_kind`."""
         if self.out_dtype is not None:
             return quantization.dtype_named("out_dtype", self.out_dtype, OUTPUTS)
         return quantization.own_type(self.y_zero_point) or x_kind
 
     def units(self, channels: int) -> Array | None:
-        """What one unit of each channel's sum is worth, in float64; None if that is not known."""
+        """The real value of one unit of each channel's sum, in float64; None if unknown."""
         if self.x_scale is None and self.w_scale is None:
             return None
         x = quantization.scale("x_scale", self.x_scale).astype(np.float64)
@@ -65,7 +65,7 @@ class Scales:
         return np.broadcast_to(np.asarray(x * w), (channels,))
 
     def output(self, kind: str, channels: int) -> Output:
-        """What follows the sums, for outputs of type `kind`."""
+        """The operations after the sums, for outputs of type `kind`."""
         self._refuse_useless(kind)
         if kind == "s32":
             quantized_output.clamp(self.activation, channels, None, kind, _NONE)
@@ -95,7 +95,7 @@ class Scales:
         )  # fmt: skip
 
     def _refuse_useless(self, kind: str) -> None:
-        """Refuse what would have no effect on outputs of type `kind`."""
+        """Refuse arguments without effect on outputs of type `kind`."""
         where = f"for {DTYPES[kind]} outputs"
         if kind in ("s32", "f32"):
             for name in ("y_scale", "residual_scale"):
@@ -120,7 +120,7 @@ def _each(values: Array, channels: int) -> Array:
 
 @dataclass(frozen=True)
 class QuantizedConv:
-    """What a quantized convolution is, but for how it lies in memory.
+    """A quantized convolution without its memory layout.
 
     Parameters
     ----------
@@ -129,11 +129,11 @@ class QuantizedConv:
     x_kind : {"u8", "s8"}
         Type of inputs.
     x_zero : int
-        Their zero point, which padding has.
+        Their zero point, also the value of padding.
     offset : ndarray of int32, shape (oc,)
         The bias.
     output : Output
-        What follows the sums.
+        Operations after the sums.
     """
 
     weight: Array
@@ -144,7 +144,7 @@ class QuantizedConv:
 
     @classmethod
     def of(cls, weight: Array, bias: object, groups: int, scales: Scales) -> QuantizedConv:
-        """Check all arguments that say what is computed.
+        """Check all arguments that define the computation.
 
         Raises
         ------
@@ -164,7 +164,7 @@ class QuantizedConv:
         return cls(moved, x_kind, x_zero, offset, output)
 
     def keywords(self) -> dict[str, Any]:
-        """Give the keywords of a kernel that computes it."""
+        """Give the keyword arguments of its kernel."""
         output = self.output
         return {
             "weight": np.ascontiguousarray(self.weight),
@@ -187,7 +187,7 @@ def check_conv_layout(layout: object) -> str:
     Raises
     ------
     ValueError
-        If it is none, or that of channels in blocks.
+        If it is not a layout, or has blocks of channels.
     """
     if isinstance(layout, str) and layout == "NCHWc":
         raise ValueError("layout of quantized arrays must be NCHW or NHWC, got 'NCHWc'")

@@ -1,8 +1,8 @@
-"""Quantized products: scales and zero points of rows and columns, and what follows sums.
+"""Quantized products: scales and zero points of rows and columns, and their outputs.
 
-Kernels know one zero point of the left matrices, and numbers for each column. Where rows of the
-left matrix have their own, what ONNX allows, products are exact sums first, and NumPy goes on from
-there by the same contract.
+Kernels take one zero point of the left matrices, and numbers for each column. ONNX also allows
+numbers for each row of the left matrix: then kernels compute exact sums, and NumPy the outputs, by
+the same contract.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Side:
 
 
 def rows_of(shape: Shape) -> tuple[Shape, ...]:
-    """Shapes of numbers that each row of matrices has: of one matrix (M,), else (..., M, 1)."""
+    """Shapes of one number for each row: of one matrix (M,), else (..., M, 1)."""
     return _shapes(shape, shape[-2], (*shape[:-1], 1))
 
 
 def columns_of(shape: Shape) -> tuple[Shape, ...]:
-    """Shapes of numbers that each column of matrices has: of one matrix (N,), else (..., 1, N)."""
+    """Shapes of one number for each column: of one matrix (N,), else (..., 1, N)."""
     return _shapes(shape, shape[-1], (*shape[:-2], 1, shape[-1]))
 
 
@@ -53,7 +53,7 @@ def _shapes(shape: Shape, size: int, full: Shape) -> tuple[Shape, ...]:
 
 
 def by_rows(values: Array) -> Array:
-    """See numbers of rows as a column."""
+    """View numbers of rows as a column."""
     return values.reshape(-1, 1) if values.ndim == 1 else values
 
 
@@ -65,11 +65,11 @@ def side(
     Parameters
     ----------
     prefix : str
-        Name of the matrix, with which those of the arguments begin.
+        Name of the matrix, the prefix of the arguments' names.
     kind : {"u8", "s8"}
         Type of its elements.
     zeros, scale : object
-        What the caller gave; a scale of ``...`` is one that there is none of.
+        The caller's arguments; a scale of ``...`` means that the operator has none.
     shapes : tuple of tuple of int
         As `rows_of` and `columns_of` give them.
     rows : bool
@@ -121,7 +121,7 @@ def moved_by_rows(sums: Array, a_zeros: Array, b: Array, offset: Array) -> Array
     Returns
     -------
     ndarray of int32
-        The results modulo 2**32 are the exact ones, as `check_sums` has shown that they fit.
+        Exact, although computed modulo 2**32, because `check_sums` has shown that they fit.
     """
     correction = offset - a_zeros * b.sum(-2, dtype=np.int64, keepdims=True)
     return sums + np.broadcast_to(correction, sums.shape).astype(np.int32)
@@ -130,7 +130,7 @@ def moved_by_rows(sums: Array, a_zeros: Array, b: Array, offset: Array) -> Array
 def requantized(
     sums: Array, multiplier: Array, zeros: Array, bounds: tuple[Array, Array], kind: str
 ) -> Array:
-    """Make outputs of int32 sums by NumPy, with numbers of any shape that broadcasts.
+    """Compute outputs from int32 sums in NumPy, with scales of any shape that broadcasts.
 
     Parameters
     ----------

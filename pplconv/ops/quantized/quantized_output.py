@@ -1,4 +1,4 @@
-"""How sums of quantized operators become outputs: multipliers, clamp, residual, zero point."""
+"""From sums of quantized operators to outputs: multipliers, clamp, residual, zero point."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ...arguments.activation import Activation, activation_of, activation_text
 from .quantization import RANGES, Array
 
 LEAST, MOST = np.float32(-math.inf), np.float32(math.inf)
-# Below it float32 has fewer digits, and kernels take numbers for zero.
+# Smaller numbers are subnormal in float32, and kernels flush them to zero.
 SMALLEST = float(np.finfo(np.float32).tiny)
 
 
 @dataclass(frozen=True)
 class Output:
-    """How int32 sums become outputs, in the terms of kernels.
+    """The way from int32 sums to outputs, in the terms of kernels.
 
     A sum s becomes ``saturate(rint(clamp(s * multiplier + residual)) + zero)``; each operation in
-    float32 is rounded by itself. Of ``"s32"`` it is s, of ``"f32"`` it is
+    float32 is rounded separately. Outputs of ``"s32"`` are s, those of ``"f32"`` are
     ``clamp(s * multiplier + residual)``.
 
     Parameters
@@ -28,14 +28,14 @@ class Output:
     dtype : {"u8", "s8", "s32", "f32"}
         Of outputs.
     multiplier : ndarray of float32, optional
-        As `multipliers` has it; None for ``"s32"``.
+        Result of `multipliers`; None for ``"s32"``.
     zero : int
         Zero point.
     low, high : float32
         Of the clamp, in units of the output's scale.
     residual_scale : float32, optional
-        Residuals r count ``(r - residual_zero) * residual_scale``; None: there are none, except
-        of ``"f32"``, where r counts itself.
+        Residuals r stand for ``(r - residual_zero) * residual_scale``. None: no residuals, except
+        for ``"f32"``, where r stands for itself.
     residual_zero : int
         Zero point of residuals.
     """
@@ -88,12 +88,12 @@ def residual_multiplier(residual_scale: np.float32, y_scale: np.float32) -> np.f
 
 
 def refuse_curve(found: Activation, activation: object) -> None:
-    """Refuse activations that are more than a clamp.
+    """Refuse activations other than clamps.
 
     Parameters
     ----------
     found : Activation
-        What was asked for.
+        The parsed activation.
     activation : object
         The argument.
 
@@ -121,7 +121,7 @@ def clamp(
     channels : int
         Output channels.
     y_scale : ndarray of float32, optional
-        None: units are real ones.
+        None: bounds are in real units.
     kind : {"u8", "s8", "s32", "f32"}
         Type of outputs, whose range the bounds keep to if it is a quantized one.
     zero : ndarray of int64
@@ -135,7 +135,7 @@ def clamp(
     Raises
     ------
     TypeError, ValueError
-        If `activation` is another one.
+        If `activation` is anything else.
     """
     found = activation_of(activation, channels)
     refuse_curve(found, activation)

@@ -71,7 +71,7 @@ cdef class Scaled:
     cdef PackedWeights packed
     cdef Rescaling rescaling
     cdef tuple shape
-    cdef object scope  # that it was made for; None if the code around the call had no say
+    cdef object scope  # for which it was made; None if no scope had settings
 
     def __cinit__(self, Prepared prepared, PackedWeights packed, Rescaling rescaling, tuple shape,
                   scope):
@@ -176,7 +176,7 @@ search_seconds, search_context
 
     # Without the GIL, a reference read while another thread replaces it may be dangling.
     cdef Scaled latest(self, tuple shape, object scope):
-        """What the latest call had ready; None if that was for another shape or scope."""
+        """The latest call's plan; None if it was for another shape or scope."""
         cdef Scaled found
         with cython.critical_section(self):
             found = self.last
@@ -189,7 +189,7 @@ search_seconds, search_context
             self.last = found
 
     cdef Scaled made(self, tuple shape, object scope):
-        """The plan for a shape of the input, with all that its runs need."""
+        """The plan for an input shape, with the data of its runs."""
         cdef Scaled found
         cdef Prepared prepared
         cdef tuple key = shape if scope is None else (scope, shape)

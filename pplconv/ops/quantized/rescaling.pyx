@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""`Rescaling`: how sums of a convolution of integers become outputs, in calls and programs."""
+"""`Rescaling`: from sums of a convolution of integers to outputs, in calls and programs."""
 
 from libc.stdint cimport int64_t
 from libc.string cimport memset
@@ -13,7 +13,7 @@ import numpy as np
 cdef enum:
     TABLE_BYTES = 256
 
-# Added to an input that kernels read as the other type of bytes.
+# Added to an input, and its zero point, that kernels read as the other type of bytes.
 SHIFTS = {("u8", "s8"): -128, ("s8", "u8"): 128}
 
 
@@ -63,12 +63,12 @@ cdef class Rescaling:
             raise ValueError("there is a multiplier and an offset for each output channel")
         if sums is None:
             sums = weight.sum(1, dtype=np.int64)
-        # These wrap around, as sums do: only what they add up to has to fit.
+        # These wrap around, as sums do: only the total has to fit.
         whole = wrapped(offset - shift * sums.sum((1, 2)))
         offsets = None
         zero = x_zero + shift
         if fields["offsets_by_taps"] and zero:
-            # Without the zero point of taps that are not there.
+            # Without the zero point of taps outside the image.
             bare = offset + x_zero * sums.sum((1, 2))
             offsets = wrapped(np.array([
                 bare - zero * sums[:, top:bottom, left:right].sum((1, 2))

@@ -1,8 +1,8 @@
-"""Weights that come as sparse matrices: those of SciPy and PyTorch, made dense once.
+"""Weights as sparse matrices of SciPy or PyTorch, converted to dense arrays once.
 
-They are known by their attributes, so that neither library is needed. Nothing that they say is
-believed: numbers of a matrix that contradict one another are refused before anything is read by
-them. Entries that are given twice are added up, as both libraries do; what is not stored is zero.
+Matrices are recognised by their attributes, so that neither library is needed. Their index arrays
+are not trusted: contradictions are refused before an index is used. Duplicate entries are added up,
+as in both libraries; entries that are not stored are zero.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Shape = tuple[int, ...]
 
 _TORCH = "torch.sparse_"
 _WIDEST_ELEMENT = 8
-# By the dimensions of weights: their shape, the layer, and what torch's layer of that name takes.
+# By the dimensions of weights: their shape, the layer, and the arguments of torch's layer.
 _LAYERS = {
     4: ("(oc, ic / groups, kh, kw)", "Conv2d", "numbers of channels"),
     2: ("(out_features, in_features)", "Linear", "numbers of features"),
@@ -41,7 +41,7 @@ class _Entries(NamedTuple):
 
 
 def weight_array(weight: object, weight_shape: object = None, dimensions: int = 4) -> NDArray[Any]:
-    """Take weights as a dense array.
+    """Convert weights to a dense array.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def weight_array(weight: object, weight_shape: object = None, dimensions: int = 
         COO, or a tensor of ``torch.sparse`` in one of these layouts. Matrices have a row for each
         output channel.
     weight_shape : sequence of int, optional
-        Shape of the weights, where a matrix does not say it: (oc, ic / groups, kh, kw).
+        Shape of the weights, if a matrix does not define it: (oc, ic / groups, kh, kw).
     dimensions : {4, 2}, optional
         Of weights: 4 of a convolution, for which matrices get kernels of 1x1.
 
@@ -62,7 +62,7 @@ def weight_array(weight: object, weight_shape: object = None, dimensions: int = 
     Raises
     ------
     TypeError, ValueError
-        If it is neither, is of another shape, or contradicts itself; the message names it.
+        If it is neither, has another shape, or contradicts itself; the message names it.
     MemoryError
         If there is no memory for a dense array of its shape.
     """
@@ -92,7 +92,7 @@ def _checked_shape(shape: object, dimensions: int) -> Shape:
 
 
 def _read(weight: object) -> tuple[Shape, _Entries] | None:
-    """Shape and entries of a sparse matrix; None if it is none."""
+    """Shape and entries of a sparse matrix; None for other objects."""
     layout = str(getattr(weight, "layout", ""))
     if layout.startswith(_TORCH):
         name, text = layout.removeprefix(_TORCH), f"layout {layout}"
@@ -151,7 +151,7 @@ def _compressed(
             f"{min(len(found), len(data))}"
         )
     starts = starts.astype(np.int64)
-    # Values after the end of the last row are no entries.
+    # Values after the end of the last row are not entries.
     found, data = found[: starts[-1]], data[: starts[-1]]
     across = _bounded(names[1], found, minor)
     down = np.repeat(np.arange(major), np.diff(starts))
@@ -244,7 +244,7 @@ def _two(shape: Shape) -> Shape:
 
 
 def _integers(name: str, value: object) -> Array:
-    """A row of integers, copied: what is checked stays so."""
+    """A copied row of integers, so that nobody changes it after the checks."""
     array = array_of(value, f"weight: {name}")
     if array.dtype.kind not in "iu":
         raise TypeError(f"weight: {name} must be integers, got dtype {array.dtype}")

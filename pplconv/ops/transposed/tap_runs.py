@@ -1,14 +1,14 @@
-"""A transposed convolution of large strides: products by runs of taps, put in their places.
+"""A transposed convolution of large strides: products by runs of taps, copied into place.
 
 `phases` divides a dimension into as many convolutions as its stride, most of which have no tap
 where the stride is larger than the kernel. Here the taps are divided. Those below s / gcd(s, d) are
-*first* taps: each begins another phase, whose other taps follow at that distance. First taps that
-lie together and begin phases of equally many taps are a *run*: one convolution with a group of
-output channels for each of them. There are two runs at most, whatever the stride is. The outputs of
-a first tap lie a stride apart, and those of the next tap the dilation further on. Outputs to which
-no tap leads are left out.
+*first* taps: each begins another phase, whose other taps follow at that distance. Neighbouring
+first taps whose phases have equally many taps form a *run*: one convolution with a group of output
+channels for each first tap. There are at most two runs for any stride. The outputs of a first tap
+lie a stride apart; those of the next tap are shifted by the dilation. Outputs that no tap reaches
+are left out.
 
-This module knows numbers alone, nothing of layouts or memory; networks use it as well.
+This module handles numbers only, without layouts or memory; networks use it, too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .phases import Axis, Span
 __all__ = ["TapRun", "covers", "first_taps", "has_many_phases", "run_kernel", "tap_runs"]
 
 Array = npt.NDArray[Any]
-# More convolutions than these are not made one by one.
+# More convolutions than this are not computed one by one.
 MANY_PHASES = 64
 
 
@@ -60,7 +60,7 @@ class TapRun:
 
     @property
     def padding(self) -> tuple[int, int]:
-        """Zeros around the inputs: every output that sees any is computed."""
+        """Zeros around the inputs, so that every output with an input in its window is computed."""
         reach = (self.depth - 1) * self.dilation
         return reach, reach
 
@@ -77,12 +77,12 @@ class TapRun:
 
 
 def has_many_phases(down: Axis, across: Axis) -> bool:
-    """Whether phases are so many that they are not computed one by one."""
+    """Whether there are too many phases to compute them one by one."""
     return down.stride * across.stride > MANY_PHASES
 
 
 def first_taps(axis: Axis) -> tuple[int, int]:
-    """How many first taps there are, and how far apart the taps of a phase."""
+    """Number of first taps, and the distance between taps of a phase."""
     apart = axis.stride // math.gcd(axis.stride, axis.dilation)
     return min(apart, axis.kernel), apart
 
@@ -100,7 +100,7 @@ def tap_runs(axis: Axis, most: int | None = None) -> list[TapRun]:
     Returns
     -------
     list of TapRun
-        Those that lead to outputs.
+        Runs that reach outputs.
     """
     firsts, apart = first_taps(axis)
     depth, longer = divmod(axis.kernel, apart)
@@ -148,7 +148,7 @@ def run_kernel(weight: Array, groups: int, down: TapRun, across: TapRun) -> Arra
     groups : int
         Groups of channels.
     down, across : TapRun
-        Which taps.
+        Taps of each dimension.
 
     Returns
     -------

@@ -50,7 +50,7 @@ class Transposed:
     Parameters
     ----------
     decomposed : Decomposed
-        How it is computed.
+        The planned decomposition.
     weight : ndarray
         Contiguous, (ic, oc / groups, kh, kw).
     bias : ndarray or None
@@ -58,7 +58,7 @@ class Transposed:
     described : pplconv.arguments.activation.Activation
         The activation, checked.
     packed : dict
-        Packed weights by piece and packing, which several of these share.
+        Packed weights by piece and packing, shared by several of these.
     """
 
     def __init__(
@@ -81,17 +81,17 @@ class Transposed:
                 packed[key] = PackedWeights(prepared, _kernel(weight, groups, piece))
             self.used.add(key)
             self._weights.append(packed[key])
-        # Programs are made when they are needed: few calls have a residual.
+        # Programs are compiled when needed: few calls have a residual.
         self._programs: dict[bool, _Compiled] = {}
 
     @property
     def plan(self) -> TransposedPlan:
-        """How it is computed."""
+        """The plan."""
         return self._decomposed.plan
 
     @property
     def problem(self) -> TransposedProblem:
-        """What was asked for."""
+        """The requested problem."""
         return self._decomposed.asked
 
     def run(self, x: Array, y: Array, residual: Array | None) -> None:
@@ -113,7 +113,7 @@ class Transposed:
         added = residual is not None
         program = self._programs.get(added)
         if program is None:
-            # Two threads may make the same one; either will do.
+            # Two threads may compile the same program; either one serves.
             program = self._programs[added] = self._compile(added)
         program.run([x, y] if residual is None else [x, y, residual])
 
@@ -169,13 +169,13 @@ class Transposed:
 
 
 def _first_of(way: Way, copy: Copy, index: int) -> bool:
-    """Whether a residual is moved by this copy before the piece, the first that needs it."""
+    """Whether this copy moves a residual before the piece, the first that needs it."""
     first = max((c.after for c in way.copies if c.after < copy.after), default=-1) + 1
     return index == first
 
 
 class _Compiled:
-    """Steps for one team, cut where NumPy has to move something."""
+    """Steps for one team, divided where NumPy has to copy."""
 
     def __init__(self, sizes: dict[str, int], arena: int, residuals: int) -> None:
         self._sizes = sizes
@@ -186,7 +186,7 @@ class _Compiled:
         self._program: Program | None = None
 
     def _place(self, lying: Lying, at: Numbers, base: str = "", shift: int = 0) -> Any:
-        """Say where something lies, in the words of a program."""
+        """Describe a part of an array for a program."""
         base = base or lying.base
         if base == "zeros":
             return np.zeros(lying.strides[0] * lying.shape[0], np.uint8)
@@ -222,7 +222,7 @@ class _Compiled:
         number = self._names.index(base)
         outer_at = copy.outer.offset + at[base]
         inner_at = copy.inner.offset + shift
-        # Bits are moved, whatever they mean.
+        # Copies move bits of any type.
         bits = np.dtype(f"u{copy.element}")
 
         def move(frame: Frame, arrays: list[Array]) -> None:

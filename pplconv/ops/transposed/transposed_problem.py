@@ -126,7 +126,7 @@ def check_output_padding(value: object, stride: Pair, dilation: Pair) -> Pair:
     Raises
     ------
     TypeError, ValueError
-        If it is no pair, negative, or neither below the stride nor below the dilation.
+        If it is not a pair, is negative, or is neither below the stride nor below the dilation.
     """
     more = checks.pair("output_padding", value, 0)
     for n, s, d in zip(more, stride, dilation, strict=True):
@@ -141,7 +141,7 @@ def check_output_padding(value: object, stride: Pair, dilation: Pair) -> Pair:
 def _sides(
     padding: Padding | str, size: Pair, reach: Pair, stride: Pair, more: Pair
 ) -> tuple[Padding, Pair]:
-    """Resolve words as ONNX does; gives what is cut off, and what is added behind."""
+    """Resolve words as ONNX does; give the outputs cut off, and the outputs added at the end."""
     if padding == "valid":
         return ((0, 0), (0, 0)), more
     if not isinstance(padding, str):
@@ -175,7 +175,7 @@ def make_transposed(
     Raises
     ------
     TypeError, ValueError
-        If an argument is wrong; the message names it, what it was and what was expected.
+        If an argument is wrong; the message names it, with its value and the expected one.
     """
     layout = checks.check_layout(layout)
     groups = checks.integer("groups", groups, 1)
@@ -185,7 +185,7 @@ def make_transposed(
     padding = check_padding(padding)
     checks.check_weight_shape(weight_shape, groups, transposed=True)
     ic, oc_group, kh, kw = weight_shape
-    # What an input must be, a convolution of one tap knows.
+    # A convolution of one tap has the same requirements for inputs.
     seen = checks.make_problem(
         input_shape, (groups, ic // groups, 1, 1), dtype, stride=1, padding=0, dilation=1,
         groups=groups, layout=layout, permitted=permitted,
@@ -213,7 +213,7 @@ def make_transposed(
 
 
 def _wanted(output_size: Any, out: list[int], stride: Pair, more: Pair) -> list[int]:
-    """Check ``output_size=``: one of the sizes that give an input of this size back."""
+    """Check ``output_size=``: a size whose convolution gives an input of this size."""
     wanted = checks.pair("output_size", output_size, 1)
     if any(more):
         raise ValueError(f"output_size must be None where output_padding is given, got {wanted}")
@@ -232,7 +232,7 @@ def _check_sizes(p: TransposedProblem) -> None:
     largest = {
         "input": math.prod(p.input_shape) * element,
         "weight": p.oc * p.ic // p.groups * p.kh * p.kw * element * 64,
-        # All images' blocks of outputs, of which the first and the last may be cut.
+        # All images' blocks of outputs; the first and the last may be partial.
         "out": math.prod(p.output_shape) * element * 2,
     }
     for name, size in largest.items():

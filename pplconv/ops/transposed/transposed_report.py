@@ -1,4 +1,4 @@
-"""What `ConvTranspose2d.plan_for` gives."""
+"""`TransposedPlan`, the result of `ConvTranspose2d.plan_for`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["TransposedPlan", "as_run_here"]
 
 @dataclass(frozen=True)
 class TransposedPlan:
-    """How one transposed convolution is computed, decided before the first run.
+    """The plan of one transposed convolution, made before the first run.
 
     Parameters
     ----------
@@ -24,10 +24,10 @@ class TransposedPlan:
     dtype, layout : str
         Of input and output; a blocked layout with its block, ``"NCHW16c"``.
     way : str
-        How it is divided into ordinary convolutions: ``"phases"`` writes each to its places in the
-        output, ``"rows"`` computes neighbours in a row at once, ``"joined"`` computes all at once
-        and then moves them, ``"phases, moved"`` and ``"phases, spared"`` compute them one by one
-        and move them, ``"taps"`` serves large strides by products of many taps each.
+        The division into ordinary convolutions: ``"phases"`` writes each phase to its positions in
+        the output, ``"rows"`` computes neighbours in a row at once, ``"joined"`` computes all
+        phases at once and then copies them, ``"phases, moved"`` and ``"phases, spared"`` compute
+        phases one by one and copy them, ``"taps"`` serves large strides by products of many taps.
     parts : tuple of Plan
         The plans of these convolutions.
     isa : str
@@ -37,7 +37,7 @@ class TransposedPlan:
     packed_weight_bytes : int
         Size of all packed weights, in bytes.
     scratch_bytes : int
-        Memory of a call, the whole team's scratch and what is moved, in bytes.
+        Memory of a call in bytes: the whole team's scratch, and results before they are copied.
     error_bound : float
         Stated bound of the error against float64, relative to the output's largest magnitude.
     """

@@ -1,19 +1,19 @@
-"""Ways to divide a transposed convolution into ordinary ones, and where their arrays lie.
+"""Ways to divide a transposed convolution into ordinary ones, and their arrays.
 
 ====================  =============================================================================
 ``"phases"``          each phase is written to its place in the output, between the others; in NCHW
                       only with stride 1, where there is but one
 ``"rows"``            NHWC, a kernel as wide as the stride: the phases of a row are joined, as their
                       outputs are neighbours in the output too
-``"joined"``          all phases are one convolution, whose outputs are then put in their places
+``"joined"``          all phases are one convolution, whose outputs are then copied into place
 ``"phases, moved"``   the same for phases that are computed one by one
 ``"phases, spared"``  the same with one phase in memory at a time
 ``"taps"``            strides of many phases: products by runs of taps, put in their places among
                       outputs to which no tap leads (`tap_runs`)
 ====================  =============================================================================
 
-Whatever the layout, arrays have five dimensions here: images, blocks of channels, rows, pixels, and
-channels of a block; NCHW has blocks of one channel, NHWC one block.
+In every layout arrays have five dimensions here: images, blocks of channels, rows, pixels, and
+channels of a block. NCHW has blocks of one channel, NHWC has one block.
 """
 
 from __future__ import annotations
@@ -72,12 +72,12 @@ class Piece:
     Parameters
     ----------
     problem : ConvProblem
-        What is computed.
+        The convolution.
     kernel : tuple
-        Which weights: ``("phase", taps, taps)``, ``("joined", sh, sw)``, ``("row", taps, sw)``, or
+        Its weights: ``("phase", taps, taps)``, ``("joined", sh, sw)``, ``("row", taps, sw)``, or
         ``("taps", run, run)``, or ``("nothing",)`` where no tap is seen.
     times : int
-        How many output channels follow from one of the transposed convolution.
+        Number of its output channels for each one of the transposed convolution.
     x, y : Lying
         Input and output.
     """
@@ -91,12 +91,12 @@ class Piece:
 
 @dataclass(frozen=True)
 class Copy:
-    """Elements that are moved; both sides have the same shape.
+    """A copy of elements; both sides have the same shape.
 
     Parameters
     ----------
     after : int
-        The piece behind which the copy comes.
+        The piece before the copy.
     outer, inner : Lying
         In the output, and in the arena; of eight dimensions.
     """
@@ -129,7 +129,7 @@ class Way:
     copies : list of Copy
         From the arena to the output; of a residual the other way, before the piece.
     arena : int
-        Bytes of what is moved.
+        Bytes of results before they are copied.
     """
 
     name: str
@@ -139,7 +139,7 @@ class Way:
 
 
 def _whole(p: ConvProblem, base: str, channels: int, h: int, w: int, offset: int = 0) -> Lying:
-    """An array of images as the problem's layout has them."""
+    """An array of images in the problem's layout."""
     e = DTYPES[p.dtype].itemsize
     memory = p.memory(e, channels, h, w)
     shape = (p.batch, -(-channels // memory.width), h, w, memory.width)
@@ -165,7 +165,7 @@ def ways(p: TransposedProblem, images: int) -> Iterator[Way]:
 
 
 def _nothing(p: TransposedProblem, y: Lying) -> Piece:
-    """Outputs that see no input: their sums are zero."""
+    """Outputs without inputs: their sums are zero."""
     _, _, h, w, _ = y.shape
     problem = p.convolution(groups=1, ic=1, ih=h, iw=w, oh=h, ow=w)
     return Piece(problem, ("nothing",), 1, _whole(problem, "zeros", 1, h, w), y)
@@ -229,7 +229,7 @@ def _by_rows(p: TransposedProblem, x: Lying, y: Lying) -> Way | None:
 
 
 def _over_all(p: TransposedProblem, down: Phase, across: Phase, times: int) -> ConvProblem:
-    """A convolution of the whole input, which has all outputs of the phases, and maybe more."""
+    """A convolution of the whole input: all outputs of the phases, perhaps with extra ones."""
     return p.convolution(
         oc=p.oc * times, oh=down.computed, ow=across.computed, kh=len(down.taps),
         kw=len(across.taps), padding=(down.padding, across.padding),
@@ -239,7 +239,7 @@ def _over_all(p: TransposedProblem, down: Phase, across: Phase, times: int) -> C
 
 def _joined(p: TransposedProblem, x: Lying, y: Lying) -> Way | None:
     down, across = (joined(axis) for axis in p.axes)
-    # Places would not follow one another by blocks of channels.
+    # Positions would not be contiguous by blocks of channels.
     if down is None or across is None or p.layout == "NCHWc" or p.stride == (1, 1):
         return None
     if down.is_empty or across.is_empty:
@@ -307,7 +307,7 @@ def _copy(
     p: TransposedProblem, after: int, y: Lying, corner: int, strides: tuple[int, ...],
     rows: Span, columns: Span,
 ) -> Copy:  # fmt: skip
-    """Describe how the places of some blocks come from the arena.
+    """Describe the copies from the arena to the positions of some blocks.
 
     There the first place of the first block is at `corner`; `strides` are of image, group, block of
     channels, block of rows, place in it, block of columns, place in it, and channel.
@@ -367,7 +367,7 @@ def _from_taps(
     p: TransposedProblem, after: int, y: Lying, inner: Lying, down: tuple[TapRun, Span],
     across: tuple[TapRun, Span],
 ) -> Copy:  # fmt: skip
-    """Describe how the outputs of some first taps come from the arena."""
+    """Describe the copies from the arena to the outputs of some first taps."""
     image, block, row, pixel, one = y.strides
     (_, rows), (run, columns) = down, across
     # Channels of a group, which a first tap has for its own.

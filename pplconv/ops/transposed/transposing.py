@@ -1,4 +1,4 @@
-"""How a transposed convolution is computed: the cheapest way, and the plans of its pieces.
+"""Plans transposed convolutions: the cheapest way, and the plans of its pieces.
 
 The way decides the order of sums, so it is chosen by its cost on one thread.
 """
@@ -23,9 +23,9 @@ from .transposed_ways import Lying, Piece, Way, by_taps, ways
 
 __all__ = ["Decomposed", "decompose"]
 
-# Bytes between pieces and output for which images are taken together.
+# Bytes of results before they are copied, up to which images are computed together.
 TOGETHER = 1 << 20
-# Bytes a cycle that a copy moves, and cycles of a step.
+# Bytes that a copy moves in a cycle, and overhead of a step in cycles.
 COPIED_BYTES = 4.0
 HOST_BYTES = 1.0
 STEP_CYCLES = 500.0
@@ -33,7 +33,7 @@ STEP_CYCLES = 500.0
 
 @dataclass(frozen=True)
 class _Pixels:
-    """Images as `placing` sees them."""
+    """Images in the form of `placing`."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -49,7 +49,7 @@ def _is_dense(problem: ConvProblem, lying: Lying, channels: int) -> bool:
 
 
 def _placed(fields: dict[str, Any], piece: Piece) -> dict[str, Any] | None:
-    """Give a plan's fields for where the arrays of a piece lie; None if its loops cannot."""
+    """Give a plan's fields for the arrays of a piece; None if its loops cannot walk them."""
     p = piece.problem
     if _is_dense(p, piece.x, p.ic) and _is_dense(p, piece.y, p.oc):
         return fields
@@ -75,9 +75,9 @@ class _Planner:
     Parameters
     ----------
     settings : dict
-        As `planner.make_plan` takes them.
+        Arguments of `planner.make_plan`.
     finite : bool
-        Whether all weights are finite. Some methods multiply padding, which shows if they are not.
+        Whether all weights are finite. Some algorithms multiply padding, which gives NaN otherwise.
     """
 
     settings: dict[str, Any]
@@ -85,7 +85,7 @@ class _Planner:
     made: dict[Any, tuple[Any, dict[str, Any]]] = field(default_factory=dict)
 
     def algorithms(self) -> tuple[str, ...]:
-        """Algorithms to ask for, in turn, until the loops can walk the arrays."""
+        """Algorithms to try in turn, until the loops can walk the arrays."""
         return planner.asked_in_turn(self.settings["algorithm"], self.finite)
 
     def make(self, problem: ConvProblem, left: int | None, **changes: Any) -> Any:
@@ -97,7 +97,7 @@ class _Planner:
         return self.made[key]
 
     def alone(self, piece: Piece, left: int | None) -> tuple[str, Any] | None:
-        """Plan a piece for one thread: which algorithm was asked for, and the plan."""
+        """Plan a piece for one thread; give the requested algorithm and the plan."""
         for algorithm in self.algorithms():
             plan, fields = self.make(
                 piece.problem, left, algorithm=algorithm, threads=1, search="estimate"
@@ -107,7 +107,7 @@ class _Planner:
         return None
 
     def teamed(self, piece: Piece, left: int | None) -> tuple[Any, dict[str, Any]]:
-        """Plan the piece for the team: as for one thread, the bits included."""
+        """Plan the piece for the team, with the bits of the plan for one thread."""
         found = self.alone(piece, left)
         assert found is not None, "a way that cannot be taken was refused before"
         algorithm, single = found
@@ -125,7 +125,7 @@ class _Planner:
         return plan, placed
 
     def cost(self, way: Way, left: int | None) -> float | None:
-        """Cycles that one thread takes for a way; None if it cannot be taken."""
+        """Cycles of a way on one thread; None if it is impossible."""
         total = 0.0
         for piece in way.pieces:
             found = self.alone(piece, left)
@@ -141,16 +141,16 @@ class _Planner:
 
 @dataclass
 class Decomposed:
-    """A transposed convolution planned: pieces with their plans, but no weights.
+    """A planned transposed convolution: pieces with their plans, without weights.
 
     Parameters
     ----------
     asked, problem : TransposedProblem
-        What was asked for, and what is computed: the same, or the same in NCHW.
+        The requested problem, and the computed one: the same, or the same in NCHW.
     way : Way
         For `images` images.
     images, rounds : int
-        How many images are taken together, and how often.
+        Images that are computed together, and number of repetitions.
     prepared : list of Prepared
         One for each piece.
     plan : TransposedPlan
@@ -158,7 +158,7 @@ class Decomposed:
     most : int
         Threads that may compute at once over all calls.
     most_scratch : int or None
-        Bytes of scratch of the whole team, if they are bounded.
+        Limit of the whole team's scratch in bytes, if there is one.
     """
 
     asked: TransposedProblem
@@ -180,9 +180,9 @@ def decompose(
     Parameters
     ----------
     problem : TransposedProblem
-        What is computed.
+        The problem.
     settings : dict
-        As `planner.make_plan` takes them.
+        Arguments of `planner.make_plan`.
     finite : bool
         Whether all weights are finite.
 
@@ -193,7 +193,7 @@ def decompose(
     """
     asked = problem
     if not finite and _ragged(problem):
-        # No method there leaves padding out of a sum, where an infinite weight makes NaN of it.
+        # No algorithm there leaves padding out of a sum, and infinite weights give NaN on padding.
         problem = replace(problem, layout="NCHW", block=0)
     if has_many_phases(*problem.axes) and _shares_blocks(problem):
         problem = replace(problem, layout="NCHW", block=0)
@@ -204,7 +204,7 @@ def decompose(
     for way, images in _candidates(problem, limit):
         if way.name == "phases, spared" and (best is not None or limit is None):
             continue
-        # A residual takes as much again.
+        # A residual needs the same amount again.
         if limit is not None and 2 * way.arena > limit:
             continue
         left = None if limit is None else limit - 2 * way.arena
@@ -221,7 +221,7 @@ def decompose(
     if best is None:
         if refusals and limit is None:
             raise ValueError(refusals[0])
-        # A refusal may name the memory left beside the arena, not the limit that was asked for.
+        # A refusal may name the memory left beside the arena, not the requested limit.
         other = next((text for text in refusals if not text.startswith("max_workspace")), None)
         raise ValueError(other or f"max_workspace must be larger for {problem}, got {limit}")
     _, way, images = best
@@ -249,17 +249,17 @@ def _ragged(p: TransposedProblem) -> bool:
 
 
 def _shares_blocks(p: TransposedProblem) -> bool:
-    """Whether a block of output channels is not of one group, or not full."""
+    """Whether a block of output channels spans several groups, or is not full."""
     return p.layout == "NCHWc" and bool(p.oc // p.groups % p.block)
 
 
 def _candidates(problem: TransposedProblem, limit: int | None) -> list[tuple[Way, int]]:
-    """The ways, and how many images each takes at a time."""
+    """The ways, and the number of images each computes at a time."""
     batch = max(problem.batch, 1)
     budget = TOGETHER if limit is None else min(TOGETHER, limit // 4)
 
     def together(way: Way) -> int:
-        """Images whose arena is small enough."""
+        """Number of images whose arena is small enough."""
         one = way.arena // batch
         counts = (n for n in range(1, batch + 1) if batch % n == 0 and n * one <= budget)
         return max(counts, default=1) if way.arena else batch
@@ -274,13 +274,13 @@ def _candidates(problem: TransposedProblem, limit: int | None) -> list[tuple[Way
 
 
 def _most_taps(problem: TransposedProblem, limit: int | None) -> tuple[int, int] | None:
-    """How many first taps a run may have, so that an image leaves half of the scratch."""
+    """Largest number of first taps in a run, so that an image leaves half of the scratch."""
     most = None
     down, across = (first_taps(axis)[0] for axis in problem.axes)
     while limit is not None and 4 * by_taps(problem, 1, most).arena > limit:
         if (down, across) == (1, 1):
             break
-        # Products of one row each are as large as they were, and fewer than those of one column.
+        # Products of one row keep their size, and are fewer than products of one column.
         down, across = (-(-down // 2), across) if down > 1 else (1, -(-across // 2))
         most = down, across
     return most
