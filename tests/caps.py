@@ -20,8 +20,7 @@ from typing import Any
 
 import pytest
 
-import emulation
-import levels
+from tests import emulation, levels
 
 __all__ = ["ROOMS", "add_options", "ignore", "lower", "report", "run"]
 

@@ -14,24 +14,18 @@ import pytest
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
-# The helpers beside the tests, and ``asm`` in the root of the repository, are imported by name
-# whatever import mode pytest runs in; the directories go last, so that nothing here can stand
-# before an installed package.
-_HERE = Path(__file__).resolve().parent
-_ROOMS = (_HERE, _HERE / "api", _HERE.parent)
-sys.path += [str(room) for room in _ROOMS if str(room) not in sys.path]
+# The helpers (`tests`) and ``asm`` are found in the root of the repository. It goes last: it has
+# the sources of the package, which must not stand before an installed one.
+_ROOT = str(Path(__file__).resolve().parents[1])
+if _ROOT not in sys.path:
+    sys.path.append(_ROOT)
 
-import absent  # noqa: E402
+from tests import absent  # noqa: E402
 
 # Before anything asks the CPU what it has.
 absent.install()
 
-import caps  # noqa: E402
-import cases  # noqa: E402
-import emulation  # noqa: E402
-import instruction_sets  # noqa: E402
-import shares  # noqa: E402
-import tiers  # noqa: E402
+from tests import caps, cases, emulation, instruction_sets, shares, tiers  # noqa: E402
 
 # The user's own plans must not decide a test, and no test may write to them. Tests of wisdom name
 # files of their own.

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import settings
 
-import shares
+from tests import shares
 
 T = TypeVar("T")
 

@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-import absent
-from levels import LADDER, MACHINE, why_not
 from pplconv.architecture import owner
+from tests import absent
+from tests.levels import LADDER, MACHINE, why_not
 
 __all__ = [
     "REQUIRE",

@@ -13,10 +13,10 @@ import sys
 from functools import cache
 from pathlib import Path
 
-import absent
 from asm.registry import ISAS, kernels
 from pplconv import config
 from pplconv.architecture import here, ladder
+from tests import absent
 
 MACHINE = here()
 CAP = config.current().max_isa

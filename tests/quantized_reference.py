@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from reference import explicit_padding, output_size, pair
+from tests.reference import explicit_padding, output_size, pair
 
 F32 = np.float32
 RANGES = {"uint8": (0, 255), "int8": (-128, 127)}

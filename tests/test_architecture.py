@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from cases import each
-from package_imports import (
+from tests.cases import each
+from tests.package_imports import (
     ANYTHING,
     ROOT,
     SOME,

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from caps import lower
-from test_shares import run_pytest
+from tests.caps import lower
+from tests.test_shares import run_pytest
 
 pytestmark = [
     pytest.mark.unemulated("starts pytest in processes"),
@@ -19,7 +19,7 @@ FILE = """
 import os
 import signal
 import pytest
-from levels import allowed_isas
+from tests.levels import allowed_isas
 from pplconv import config
 
 CAP = os.environ.get("PPLCONV_MAX_ISA")

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cases import each
+from tests.cases import each
 
 
 def request_for(case: str | None = None) -> SimpleNamespace:

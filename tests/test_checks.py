@@ -8,8 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from patience import PATIENCE
 from pplconv._checks import integer, meant, one_of, shown
+from tests.patience import PATIENCE
 
 
 class Index:

@@ -8,11 +8,11 @@ import pytest
 
 from benchmarks.engines import ENGINES
 from benchmarks.long_tables import read
-from documents import ROOT, follow, headings, links, pages, section, tables
 from pplconv import config
 from pplconv.algorithms.error_bounds import WINOGRAD, direct_error_bound, winograd_error_bound
 from pplconv.architecture import LADDERS
 from pplconv.numerics import numerics_of
+from tests.documents import ROOT, follow, headings, links, pages, section, tables
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 OPTIONS = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")

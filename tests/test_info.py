@@ -19,12 +19,12 @@ import numpy
 import pytest
 
 import pplconv
-from patience import PATIENCE
 from pplconv import __main__ as command
 from pplconv import _kernels, wisdom
 from pplconv.commands import info as information
 from pplconv.machine import Machine
 from pplconv.machine import current as current_machine
+from tests.patience import PATIENCE
 
 XEON = Machine(
     arch="x86_64",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from package_imports import Import, cython_imports, python_imports
+from tests.package_imports import Import, cython_imports, python_imports
 
 
 def test_python_imports_are_read():

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import patience
-from patience import eventually
+from tests import patience
+from tests.patience import eventually
 
 TESTS = Path(__file__).resolve().parent
 WAITING = {

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-import rooms
+from tests import rooms
 
 pytestmark = pytest.mark.unemulated("reads sources, which no machine changes")
 

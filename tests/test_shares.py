@@ -12,15 +12,14 @@ from pathlib import Path
 
 import pytest
 
-import absent
-import caps
 from asm.registry import ISAS
-from instruction_sets import REQUIRE, describe
-from levels import LADDER, MACHINE, allowed_isas, executable_isas, why_not
-from patience import PATIENCE
 from pplconv import _kernels
 from pplconv.architecture import LADDERS
-from shares import drawn, in_part, kept
+from tests import absent, caps
+from tests.instruction_sets import REQUIRE, describe
+from tests.levels import LADDER, MACHINE, allowed_isas, executable_isas, why_not
+from tests.patience import PATIENCE
+from tests.shares import drawn, in_part, kept
 
 ROOT = Path(__file__).resolve().parents[1]
 USAGE_ERROR = 4
@@ -169,11 +168,12 @@ def test_a_required_set_that_is_missing_ends_the_run_before_it_begins(asked, tex
 def test_a_machine_that_lacks_an_instruction_set(name):
     """The package sees none, in this process and in one that it starts; the tests neither."""
     code = (
-        "import subprocess, sys; import absent; absent.install()\n"
+        "import subprocess, sys; sys.path.append('..')\n"
+        "from tests import absent; absent.install()\n"
         "code = 'import pplconv.machine; print(*pplconv.machine.current().isas)'\n"
         "exec(code); sys.stdout.flush()\n"
         "subprocess.run([sys.executable, '-c', code], check=True)\n"
-        "sys.path.append('..'); import levels; print(*levels.executable_isas())\n"
+        "from tests import levels; print(*levels.executable_isas())\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import pplconv
-from levels import allowed_isas
 from pplconv.sharing import OtherPacking, Prepared, prepared
+from tests.levels import allowed_isas
 
 
 def conv_and_input(rng):

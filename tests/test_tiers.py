@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from test_shares import run_pytest
-from tiers import drawn
+from tests.test_shares import run_pytest
+from tests.tiers import drawn
 
 starts_pytest = pytest.mark.unemulated("starts pytest in processes")
 

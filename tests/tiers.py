@@ -29,8 +29,8 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import settings
 
-import instruction_sets
 from pplconv import machine
+from tests import instruction_sets
 
 T = TypeVar("T")
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from benchmarks.error_bounds import KINDS, NARROW, errors, main, square_problem
-from levels import LADDER, serving
 from pplconv.algorithms import winograd
 from pplconv.algorithms.error_bounds import (
     WINOGRAD,
@@ -20,6 +19,7 @@ from pplconv.algorithms.error_bounds import (
 )
 from pplconv.numerics import TYPES, numerics_of
 from pplconv.planner.estimating import Request
+from tests.levels import LADDER, serving
 
 CHANNELS = (16, 32, 64, 128, 256, 512, 1024, 2048)
 LAYOUTS = ("NCHW", "NHWC", "NCHWc")

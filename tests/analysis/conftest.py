@@ -1,16 +1,11 @@
-"""Puts the source tree last on the path, so that ``benchmarks`` is found from any directory."""
+"""Loops that llvm-mca was asked about, as it answered."""
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
-
-ROOT = str(Path(__file__).resolve().parents[2])
-if ROOT not in sys.path:
-    sys.path.append(ROOT)
 
 RECORDED = Path(__file__).resolve().parent / "recorded"
 

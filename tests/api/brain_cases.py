@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from levels import allowed_isas
+from tests.levels import allowed_isas
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 

@@ -14,7 +14,7 @@ from pplconv.planner import Plan, target
 from pplconv.planner.describing import plan_of
 from pplconv.planner.estimating import Ranked, Request
 from pplconv.problem import ConvProblem
-from problems import Problem
+from tests.api.problems import Problem
 
 _make_plan = planner.make_plan
 

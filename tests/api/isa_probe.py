@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 import pplconv
-from problems import CURVES, Problem, stated_by
-from reference import assert_convolution
+from tests.api.problems import CURVES, Problem, stated_by
+from tests.reference import assert_convolution
 
 # batch, groups, ic, oc, image, kernel, stride, padding, dilation
 SHAPES = [

@@ -19,15 +19,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from blocks import in_blocks, lanes_of_no_channel, out_of_blocks
-from candidates import TINY, context_of, conv_problem, describe, every_candidate
-from guarded_memory import CANARY, Arena
 from pplconv._trial import Trial
 from pplconv.algorithms import Candidate
 from pplconv.algorithms.candidate import ANSWERS
-from problems import Problem
-from pruned import prune, sparsity_of
-from reference import HALF_ULP, conv2d_reference
+from tests.api.blocks import in_blocks, lanes_of_no_channel, out_of_blocks
+from tests.api.candidates import TINY, context_of, conv_problem, describe, every_candidate
+from tests.api.problems import Problem
+from tests.api.pruned import prune, sparsity_of
+from tests.kernels.guarded_memory import CANARY, Arena
+from tests.reference import HALF_ULP, conv2d_reference
 
 # Problems whose arrays are converted too: one for each way to do so.
 HALF = {0, 1, 2, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
-import quantized_reference as reference
-from problems import Problem, problems
+from tests import quantized_reference as reference
+from tests.api.problems import Problem, draw_problem
 
 F32 = np.float32
 TYPES = ["uint8", "int8"]
@@ -162,18 +163,25 @@ class Drawn:
         }
 
 
-@st.composite
-def cases(draw: st.DrawFn, **parameters: Any) -> Case:
-    """Draw a case; parameters are those of `problems`."""
-    bits = draw(st.integers(0, 15))
-    return Case(
-        problem=draw(problems(dtype="uint8", curved=False, **parameters)),
-        x_dtype=draw(st.sampled_from(TYPES)),
-        w_dtype=draw(st.sampled_from(["int8", "int8", "uint8"])),
-        out_dtype=draw(st.sampled_from(["uint8", "int8", *OUTPUTS])),
-        scale_each=bool(bits & 1),
-        zero_each=bool(bits & 2),
-        w_zeros=bool(bits & 4),
-        bias=draw(st.sampled_from([None, "int32", "float32"])),
-        powers=bool(bits & 8),
-    )
+def draw_numbers(r: Random) -> dict[str, Any]:
+    """Draw what a `Case` takes besides its problem and the type of its output."""
+    return {
+        "x_dtype": r.choice(TYPES),
+        "w_dtype": r.choice(("int8", "int8", "uint8")),
+        "scale_each": r.random() < 0.5,
+        "zero_each": r.random() < 0.5,
+        "w_zeros": r.random() < 0.5,
+        "bias": r.choice((None, "int32", "float32")),
+        "powers": r.random() < 0.5,
+    }
+
+
+def draw_case(r: Random, **parameters: Any) -> Case:
+    """Draw a case; parameters are those of `draw_problem`."""
+    problem = draw_problem(r, dtypes=("uint8",), curved=False, **parameters)
+    return Case(problem, out_dtype=r.choice(("uint8", "int8", *OUTPUTS)), **draw_numbers(r))
+
+
+def cases() -> st.SearchStrategy[Case]:
+    """Draw cases."""
+    return st.randoms(use_true_random=False).map(draw_case)

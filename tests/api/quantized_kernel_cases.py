@@ -59,6 +59,15 @@ class Case:
         low, high, dtype = RANGES[kind]
         return np.clip(np.rint(y).astype(np.int32) + n["y_zero"], low, high).astype(dtype)
 
+    def add_residual(self, rng: np.random.Generator) -> None:
+        """Draw a residual of the type of the outputs, and what it is multiplied by."""
+        kind, shape = self.numbers["out_dtype"], self._sums().shape
+        self.numbers |= {"residual_scale": 0.37, "residual_zero": 3 if kind in RANGES else 0}
+        if kind in RANGES:
+            self.residual = rng.integers(*RANGES[kind][:2], shape).astype(RANGES[kind][2])
+        else:
+            self.residual = rng.normal(size=shape).astype(np.float32)
+
     def _sums(self) -> np.ndarray:
         g, w = self.geometry, self.weight.astype(np.int64)
         (sh, sw), (dh, dw), groups = g["stride"], g["dilation"], g["groups"]
@@ -110,6 +119,24 @@ def draw_geometry(
     return (int(rng.integers(1, 3)), ic * groups, h, w), (oc * groups, ic, kh, kw), geometry
 
 
+def numbers_of(rng: np.random.Generator, x_dtype: str, x_zero: int, oc: int, out: str) -> dict:
+    """Draw what finishes sums, whose results are spread over the outputs' range."""
+    numbers: dict[str, Any] = {
+        "x_dtype": x_dtype,
+        "x_zero": x_zero,
+        "offset": rng.integers(-10_000, 10_000, oc).astype(np.int32),
+        "out_dtype": out,
+        "multiplier": (rng.random(oc) * 1e-3 + 1e-4).astype(np.float32),
+        "low": -np.inf,
+        "high": np.inf,
+    }
+    if out in RANGES:
+        low, high, _ = RANGES[out]
+        numbers["y_zero"] = zero = int(rng.integers(low, high + 1))
+        numbers |= {"low": low - zero, "high": high - zero}
+    return numbers
+
+
 def draw(seed: int, **fixed: Any) -> Case:
     """Draw a case; `fixed` are numbers that are not drawn."""
     rng = np.random.default_rng(seed)
@@ -124,25 +151,8 @@ def draw(seed: int, **fixed: Any) -> Case:
         weight = rng.integers(-128, 128, w_shape).astype(np.int8)
         if rng.random() < 0.4:  # seven bits, which pairs of products take
             weight >>= 1
-    oc = w_shape[0]
-    numbers: dict[str, Any] = {
-        "x_dtype": x_dtype,
-        "x_zero": int(rng.integers(low, high + 1)),
-        "offset": rng.integers(-10_000, 10_000, oc).astype(np.int32),
-        "out_dtype": kind,
-        "multiplier": (rng.random(oc) * 1e-3 + 1e-4).astype(np.float32),
-        "low": -np.inf,
-        "high": np.inf,
-    }
-    if kind in RANGES:
-        numbers["y_zero"] = zero = int(rng.integers(*RANGES[kind][:2]))
-        numbers["low"], numbers["high"] = RANGES[kind][0] - zero, RANGES[kind][1] - zero
+    numbers = numbers_of(rng, x_dtype, int(rng.integers(low, high + 1)), w_shape[0], kind)
     case = Case(x, weight, numbers | fixed, geometry)
     if kind != "s32" and rng.random() < 0.4:
-        case.numbers |= {"residual_scale": 0.37, "residual_zero": 3 if kind in RANGES else 0}
-        shape = case._sums().shape
-        if kind in RANGES:
-            case.residual = rng.integers(*RANGES[kind][:2], shape).astype(RANGES[kind][2])
-        else:
-            case.residual = rng.normal(size=shape).astype(np.float32)
+        case.add_residual(rng)
     return case

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import pplconv
-from buffers import GuardedOutput, untouched
-from problems import CURVES, Problem
-from reference import assert_convolution
+from tests.api.buffers import GuardedOutput, untouched
+from tests.api.problems import CURVES, Problem
+from tests.reference import assert_convolution
 
 # batch, groups, ic, oc, image, kernel, stride, padding: tails of tiles, of panels and of blocks
 # in each orientation, images too small for vectors of pixels, sums in several blocks.

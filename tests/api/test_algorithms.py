@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import pplconv
-from blocks import in_blocks, lanes_of_no_channel, out_of_blocks
-from buffers import GuardedOutput
-from problems import Problem
-from reference import activated_bound, conv2d_reference
-from test_blocked import blocked_arguments
+from tests.api.blocks import in_blocks, lanes_of_no_channel, out_of_blocks
+from tests.api.buffers import GuardedOutput
+from tests.api.problems import Problem
+from tests.api.test_blocked import blocked_arguments
+from tests.reference import activated_bound, conv2d_reference
 
 EPILOGUES = {
     "none": {},

@@ -11,7 +11,6 @@ from __future__ import annotations
 import gc
 import itertools
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -22,9 +21,10 @@ import psutil
 import pytest
 
 import pplconv
-from patience import PATIENCE
 from pplconv import wisdom
 from pplconv.memory import workspace
+from tests import children
+from tests.patience import PATIENCE
 
 F32 = np.float32
 # A name for each algorithm, with a problem that it serves: weight, groups, more arguments.
@@ -191,13 +191,10 @@ def test_memory_stays_the_same_over_many_failures():
 
 def run_probe(name: str, *arguments: str) -> dict:
     """Run a script beside this one in a process of its own."""
-    roots = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
-    root = str(Path(pplconv.__file__).parents[1])
     found = subprocess.run(
         [sys.executable, str(Path(__file__).with_name(name)), *arguments],
         capture_output=True, text=True, timeout=2 * PATIENCE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([root, *roots]),
-             "PPLCONV_WISDOM": "off", "OPENBLAS_NUM_THREADS": "1"},
+        env=children.environment(PPLCONV_WISDOM="off", OPENBLAS_NUM_THREADS="1"),
     )  # fmt: skip
     assert found.returncode == 0, found.stderr
     assert "Exception ignored" not in found.stderr, found.stderr

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import pplconv
-from buffers import untouched
-from reference import assert_convolution
+from tests.api.buffers import untouched
+from tests.reference import assert_convolution
 
 NAMES = ["input", "weight", "bias", "residual"]
 HAS_TORCH = importlib.util.find_spec("torch") is not None

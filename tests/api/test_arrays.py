@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import pplconv
-from blocks import in_blocks
-from buffers import untouched
-from reference import assert_convolution
+from tests.api.blocks import in_blocks
+from tests.api.buffers import untouched
+from tests.reference import assert_convolution
 
 DTYPES = ["float32", "float64"]
 ERRORS = (TypeError, ValueError)

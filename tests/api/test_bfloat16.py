@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import pplconv
-from blocks import in_blocks, lanes_of_no_channel, out_of_blocks
-from brain_cases import BF16, CAPS, ROUNDING, assert_near, draw, every_cap, team, wide
-from buffers import GuardedOutput, untouched
 from pplconv import sharing
 from pplconv.numerics import BRAIN_KINDS
-from reference import conv2d_reference
+from tests.api.blocks import in_blocks, lanes_of_no_channel, out_of_blocks
+from tests.api.brain_cases import BF16, CAPS, ROUNDING, assert_near, draw, every_cap, team, wide
+from tests.api.buffers import GuardedOutput, untouched
+from tests.reference import conv2d_reference
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 pytestmark = pytest.mark.narrow

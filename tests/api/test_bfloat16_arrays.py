@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import pplconv
-from brain_cases import BF16, draw
-from brain_exporter import Exporter
+from tests.api.brain_cases import BF16, draw
+from tests.brain_exporter import Exporter
 
 pytestmark = pytest.mark.narrow
 

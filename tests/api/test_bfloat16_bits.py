@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import pplconv
-from candidates import (
+from pplconv.numerics import BRAIN_KINDS, numerics_of
+from pplconv.planner.estimating import Request
+from tests.api.candidates import (
     all_contexts,
     conv_problem,
     describe,
@@ -16,10 +18,8 @@ from candidates import (
     force_plan,
     usable_isas,
 )
-from emulation import few
-from pplconv.numerics import BRAIN_KINDS, numerics_of
-from pplconv.planner.estimating import Request
-from problems import Problem
+from tests.api.problems import Problem
+from tests.emulation import few
 
 pytestmark = pytest.mark.narrow
 # batch, groups, ic, oc, image, kernel, stride, padding, dilation: channels that are whole steps of

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import pplconv
-from brain_cases import BF16, ROUNDING, assert_near, draw, every_cap, team, wide
-from buffers import GuardedOutput
+from tests.api.brain_cases import BF16, ROUNDING, assert_near, draw, every_cap, team, wide
+from tests.api.buffers import GuardedOutput
 
 pytestmark = pytest.mark.narrow
 

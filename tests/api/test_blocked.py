@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pplconv
-from blocks import in_blocks, lanes_of_no_channel, out_of_blocks
-from buffers import GuardedOutput, untouched
-from problems import CHANNELS, Problem, grouped_channels, problems, stated_error
-from reference import assert_convolution, conv2d_reference
+from tests.api.blocks import in_blocks, lanes_of_no_channel, out_of_blocks
+from tests.api.buffers import GuardedOutput, untouched
+from tests.api.problems import Problem, problems, stated_error
+from tests.reference import assert_convolution, conv2d_reference
 
 BLOCKS = st.one_of(st.sampled_from([4, 8, 16]), st.integers(1, 64))
 
@@ -28,24 +28,8 @@ def nchw_problems(**arguments: Any) -> st.SearchStrategy[Problem]:
 
     An image of as many rows as channels, without a batch, is refused there: it could be NCHW.
     """
-    found = problems(layout="NCHW", **arguments)
+    found = problems(layouts=("NCHW",), **arguments)
     return found.filter(lambda p: p.batch is not None or p.image[0] != p.in_channels)
-
-
-@st.composite
-def whole_blocks(draw: st.DrawFn, block: int) -> tuple[int, int, int]:
-    """Give groups whose channels fill blocks, and input and output channels."""
-    groups, most = draw(st.integers(2, 4)), max(1, 64 // block)
-    return tuple(
-        [groups, *(groups * block * draw(st.integers(1, most)) for _ in ("input", "output"))]
-    )
-
-
-@st.composite
-def depthwise(draw: st.DrawFn) -> tuple[int, int, int]:
-    """Give as many groups as channels."""
-    channels = draw(CHANNELS)
-    return channels, channels, channels
 
 
 def of_channels(x: np.ndarray, block: int, channels: int, filling: float) -> np.ndarray:
@@ -95,38 +79,36 @@ def check(problem: Problem, block: int) -> np.ndarray:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @given(data=st.data())
 def test_one_group(dtype, data):
-    dense = st.tuples(st.just(1), CHANNELS, CHANNELS)
-    check(data.draw(nchw_problems(dtype=dtype, channels=dense)), data.draw(BLOCKS))
+    check(data.draw(nchw_problems(dtypes=(dtype,), kinds=("one",))), data.draw(BLOCKS))
 
 
 @given(data=st.data())
 def test_pointwise(data):
-    dense = st.tuples(st.just(1), CHANNELS, CHANNELS)
-    problem = data.draw(nchw_problems(pointwise=True, channels=dense))
+    problem = data.draw(nchw_problems(pointwise=True, kinds=("one",)))
     check(problem, data.draw(BLOCKS))
 
 
 @given(data=st.data())
 def test_groups_of_whole_blocks(data):
     block = data.draw(st.sampled_from([1, 2, 3, 4, 5, 7, 8, 16, 32]))
-    check(data.draw(nchw_problems(channels=whole_blocks(block))), block)
+    check(data.draw(nchw_problems(kinds=("some",), block=block, most=64)), block)
 
 
 @given(data=st.data())
 def test_depthwise(data):
-    check(data.draw(nchw_problems(channels=depthwise())), data.draw(BLOCKS))
+    check(data.draw(nchw_problems(kinds=("depthwise",))), data.draw(BLOCKS))
 
 
 @given(data=st.data())
 def test_any_groups(data):
     """Also those that begin within a block, channel multipliers among them."""
-    check(data.draw(nchw_problems(channels=grouped_channels())), data.draw(BLOCKS))
+    check(data.draw(nchw_problems()), data.draw(BLOCKS))
 
 
 @given(data=st.data())
 def test_im2col(data):
     options = {"algorithm": "im2col"}
-    problem = data.draw(nchw_problems(channels=grouped_channels()))
+    problem = data.draw(nchw_problems())
     check(replace(problem, options=problem.options | options), data.draw(BLOCKS))
 
 
@@ -143,8 +125,7 @@ def test_im2col_never_reads_lanes_of_no_channel(groups, block):
 
 @given(data=st.data())
 def test_sums_of_small_integers_are_exact(data):
-    dense = st.tuples(st.just(1), CHANNELS, CHANNELS)
-    problem = data.draw(nchw_problems(channels=dense, curved=False))
+    problem = data.draw(nchw_problems(kinds=("one",), curved=False))
     block = data.draw(BLOCKS)
     arrays = problem.arrays(integers=True)
     y = pplconv.conv2d(**blocked_arguments(problem, arrays, block), tolerance=0)
@@ -154,8 +135,7 @@ def test_sums_of_small_integers_are_exact(data):
 
 @given(data=st.data())
 def test_prepared_and_direct_calls_give_the_same_bits(data):
-    dense = st.tuples(st.just(1), CHANNELS, CHANNELS)
-    problem, block = data.draw(nchw_problems(channels=dense)), data.draw(BLOCKS)
+    problem, block = data.draw(nchw_problems(kinds=("one",))), data.draw(BLOCKS)
     direct = check(problem, block)
     arguments = blocked_arguments(problem, problem.arrays(), block)
     x, residual = arguments.pop("input"), arguments.pop("residual")

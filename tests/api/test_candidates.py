@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 import pplconv
-from blocks import in_blocks, lanes_of_no_channel, out_of_blocks
-from buffers import GuardedOutput
-from candidates import all_contexts, conv_problem, describe, every_candidate, force_plan
-from emulation import few
 from pplconv.algorithms import ALGORITHMS
 from pplconv.planner.estimating import Request
-from problems import Problem, stated_by
-from reference import assert_convolution
-from test_blocked import blocked_arguments
+from tests.api.blocks import in_blocks, lanes_of_no_channel, out_of_blocks
+from tests.api.buffers import GuardedOutput
+from tests.api.candidates import all_contexts, conv_problem, describe, every_candidate, force_plan
+from tests.api.problems import Problem, stated_by
+from tests.api.test_blocked import blocked_arguments
+from tests.emulation import few
+from tests.reference import assert_convolution
 
 # batch, groups, ic, oc, image, kernel, stride, padding, dilation
 SHAPES = {

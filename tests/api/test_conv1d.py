@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pplconv
-from reference import assert_convolution
+from tests.reference import assert_convolution
 
 
 def assert_signals(y, x, w, b=None, *, layout="NCW", padding=(0, 0), stride=1, **more):

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import pplconv
-from buffers import untouched
-from problems import stated_by
-from reference import assert_convolution
+from tests.api.buffers import untouched
+from tests.api.problems import stated_by
+from tests.reference import assert_convolution
 
 PLAN_FIELDS = {
     "problem": str,

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import pplconv
-from buffers import GuardedOutput, untouched
-from patience import PATIENCE
-from transposed_reference import LAYOUTS, Case, draw, from_layout, to_layout
+from tests.api.buffers import GuardedOutput, untouched
+from tests.api.transposed_reference import LAYOUTS, Case, draw, from_layout, to_layout
+from tests.patience import PATIENCE
 
 DTYPES = ("float32", "float64", "float16")
 CASES = 25

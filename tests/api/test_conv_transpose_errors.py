@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pplconv
-from blocks import in_blocks
+from tests.api.blocks import in_blocks
 
 F32 = np.float32
 

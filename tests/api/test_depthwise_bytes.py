@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import pplconv
-from emulation import few
-from levels import allowed_isas
 from pplconv.algorithms import PlanContext, depthwise_bytes
 from pplconv.numerics import numerics_of
 from pplconv.ops.quantized.quantized_run import QuantizedKernel
 from pplconv.planner.target import here
 from pplconv.problem import ConvProblem
 from pplconv.schedules import compile_plan
+from tests.emulation import few
+from tests.levels import allowed_isas
 
 TYPES = {"u8": np.uint8, "s8": np.int8}
 # Kernel and stride: those with loops of their own, and one without.

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pplconv
-from buffers import untouched
+from tests.api.buffers import untouched
 
 F32 = np.float32
 ANY = (TypeError, ValueError)

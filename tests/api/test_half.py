@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 import pplconv
-from blocks import in_blocks, lanes_of_no_channel, out_of_blocks
-from buffers import GuardedOutput, untouched
-from levels import allowed_isas
 from pplconv import wisdom
 from pplconv.algorithms.error_bounds import direct_error_bound
 from pplconv.numerics import numerics_of
 from pplconv.problem import ConvProblem
-from reference import assert_convolution, conv2d_reference
+from tests.api.blocks import in_blocks, lanes_of_no_channel, out_of_blocks
+from tests.api.buffers import GuardedOutput, untouched
+from tests.levels import allowed_isas
+from tests.reference import assert_convolution, conv2d_reference
 
 F16 = np.float16
 SHAPES = {

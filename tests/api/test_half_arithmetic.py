@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 
 import pplconv
-from blocks import in_blocks, out_of_blocks
-from buffers import GuardedOutput
-from candidates import all_contexts, conv_problem, describe, every_candidate
-from emulation import few
 from pplconv.algorithms.error_bounds import direct_error_bound
 from pplconv.numerics import numerics_of
 from pplconv.planner.describing import plan_of
 from pplconv.planner.estimating import Ranked, Request
 from pplconv.planner.searching import Trial
-from problems import Problem
-from reference import conv2d_reference
-from test_half import F16, SHAPES, draw
+from tests.api.blocks import in_blocks, out_of_blocks
+from tests.api.buffers import GuardedOutput
+from tests.api.candidates import all_contexts, conv_problem, describe, every_candidate
+from tests.api.problems import Problem
+from tests.api.test_half import F16, SHAPES, draw
+from tests.emulation import few
+from tests.reference import conv2d_reference
 
 NUMERICS = {F16: numerics_of("f16", "f16"), np.float32: numerics_of("f32", "f16")}
 every_type = pytest.mark.parametrize("dtype", NUMERICS, ids=lambda dtype: dtype.__name__)

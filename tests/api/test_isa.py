@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from functools import cache
@@ -13,21 +12,20 @@ from typing import Any
 import pytest
 
 from asm.registry import DTYPES, ISAS
-from emulation import is_emulated
-from levels import LADDER, executable_isas, serving
-from patience import PATIENCE
+from tests import children
+from tests.emulation import is_emulated
+from tests.levels import LADDER, executable_isas, serving
+from tests.patience import PATIENCE
 
 HERE = Path(__file__).resolve().parent
 
 
 def run(max_isa: str | None, *command: str) -> subprocess.CompletedProcess[str]:
     """Run Python under a cap, away from the source tree."""
-    environment = {k: v for k, v in os.environ.items() if k != "PPLCONV_MAX_ISA"}
-    environment["OPENBLAS_NUM_THREADS"] = "1"  # as in the other test processes
-    if max_isa is not None:
-        environment["PPLCONV_MAX_ISA"] = max_isa
-    paths = [str(HERE), str(HERE.parent), environment.get("PYTHONPATH", "")]
-    environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    # As in the other test processes.
+    environment = children.environment(OPENBLAS_NUM_THREADS="1", PPLCONV_MAX_ISA=max_isa or "")
+    if max_isa is None:
+        del environment["PPLCONV_MAX_ISA"]
     return subprocess.run(
         [sys.executable, *command],
         env=environment,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pplconv
-from reference import assert_convolution
+from tests.reference import assert_convolution
 
 F32 = np.float32
 ONE_PIXEL = (np.zeros((1, 1, 1, 1), F32), np.zeros((1, 1, 1, 1), F32))

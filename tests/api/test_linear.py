@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import pplconv
-from buffers import GuardedOutput
 from pplconv.matrix_problem import MatrixProblem
+from tests.api.buffers import GuardedOutput
 
 DTYPES = ["float16", "float32", "float64"]
 TOLERANCE = {"float16": 4e-3, "float32": 1e-5, "float64": 1e-13}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from test_allocation import run_probe
+from tests.api.test_allocation import run_probe
 
 
 def test_attributes_of_subclasses_are_not_asked():

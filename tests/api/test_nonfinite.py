@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import pplconv
-from candidates import all_contexts, conv_problem, describe, every_candidate, force_plan
-from emulation import few, is_emulated
 from pplconv._trial import Trial
 from pplconv.algorithms import winograd
 from pplconv.planner import estimating
 from pplconv.planner.estimating import Request
-from problems import Problem
-from reference import assert_convolution
-from test_candidates import EPILOGUES, LAYOUTS, SHAPES, Case
+from tests.api.candidates import all_contexts, conv_problem, describe, every_candidate, force_plan
+from tests.api.problems import Problem
+from tests.api.test_candidates import EPILOGUES, LAYOUTS, SHAPES, Case
+from tests.emulation import few, is_emulated
+from tests.reference import assert_convolution
 
 SPECIAL = (np.nan, np.inf, -np.inf)
 WINOGRAD = ("3x3", "3x3 of many channels", "5x5", "one pixel of a 3x3", "groups",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pplconv
-from reference import assert_convolution, conv2d_reference, explicit_padding
+from tests.reference import assert_convolution, conv2d_reference, explicit_padding
 
 SIZES = (1, 4, 5, 7, 8)
 

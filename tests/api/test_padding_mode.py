@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import pplconv
 from pplconv.ops import extension
 from pplconv.sharing import prepared
-from reference import assert_convolution, explicit_padding
+from tests.reference import assert_convolution, explicit_padding
 
 # What NumPy calls each mode.
 PADS = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}

@@ -10,15 +10,15 @@ import pytest
 
 import pplconv
 import pplconv.ops.quantized.quantized_run as run
-from candidates import all_contexts, describe, every_candidate, force_plan, usable_isas
-from emulation import few
-from levels import allowed_isas
 from pplconv.machine import current
 from pplconv.numerics import integer_permission, numerics_of
 from pplconv.ops.quantized.pairs import pairs_fit, product_permission
 from pplconv.planner import Request
 from pplconv.problem import ConvProblem
-from quantized_kernel_cases import RANGES, Case, laid
+from tests.api.candidates import all_contexts, describe, every_candidate, force_plan, usable_isas
+from tests.api.quantized_kernel_cases import RANGES, Case, laid
+from tests.emulation import few
+from tests.levels import allowed_isas
 
 pytestmark = pytest.mark.narrow
 needs_pairs = pytest.mark.needs_isa("avx2")

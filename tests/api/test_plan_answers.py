@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from candidates import all_contexts, context_of, conv_problem, every_candidate
 from pplconv.algorithms import (
     ALGORITHMS,
     WITHOUT_ZEROS,
@@ -27,7 +26,8 @@ from pplconv.planner.describing import plan_of
 from pplconv.planner.estimating import Ranked
 from pplconv.problem import ConvProblem
 from pplconv.sparsity import Sparsity
-from problems import Problem
+from tests.api.candidates import all_contexts, context_of, conv_problem, every_candidate
+from tests.api.problems import Problem
 
 # Convolutions, each of which some loops compute: channels, groups and padding differ.
 SHAPES = {

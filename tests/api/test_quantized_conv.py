@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 
 import pplconv
-import quantized_reference as reference
-from buffers import untouched
-from quantized_cases import Drawn, cases
+from tests import quantized_reference as reference
+from tests.api.buffers import untouched
+from tests.api.quantized_cases import Drawn, cases
 
 F32 = np.float32
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pplconv
-from buffers import untouched
+from tests.api.buffers import untouched
 
 F32, S8, U8 = np.float32, np.int8, np.uint8
 

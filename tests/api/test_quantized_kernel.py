@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from candidates import all_contexts, every_candidate, usable_isas
-from levels import allowed_isas
 from pplconv.numerics import numerics_of
 from pplconv.problem import ConvProblem
-from quantized_kernel_cases import RANGES, Case, draw, laid
+from tests.api.candidates import all_contexts, every_candidate, usable_isas
+from tests.api.quantized_kernel_cases import RANGES, Case, draw, laid
+from tests.levels import allowed_isas
 
 pytestmark = pytest.mark.narrow
 SEEDS = range(40)

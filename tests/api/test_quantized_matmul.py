@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pplconv
-import quantized_reference as reference
-from buffers import untouched
+from tests import quantized_reference as reference
+from tests.api.buffers import untouched
 
 F32, S8, U8, S32 = np.float32, np.int8, np.uint8, np.int32
 

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pplconv
-from buffers import GuardedOutput, untouched
 from pplconv.sparsity import BLOCKS
-from problems import Problem, problems, stated_by, stated_error
-from pruned import prune
-from reference import assert_convolution, conv2d_reference
+from tests.api.buffers import GuardedOutput, untouched
+from tests.api.problems import Problem, problems, stated_by, stated_error
+from tests.api.pruned import prune
+from tests.reference import assert_convolution, conv2d_reference
 
 DENSITIES = (0.0, 0.05, 0.25, 0.6, 1.1)
 
@@ -37,7 +37,7 @@ def check(problem: Problem) -> np.ndarray:
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @given(data=st.data())
 def test_whatever_the_planner_chooses(dtype, layout, data):
-    check(data.draw(problems(dtype=dtype, layout=layout)))
+    check(data.draw(problems(dtypes=(dtype,), layouts=(layout,))))
 
 
 @pytest.mark.sampled(1)
@@ -45,27 +45,27 @@ def test_whatever_the_planner_chooses(dtype, layout, data):
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @given(data=st.data())
 def test_an_algorithm_that_serves_all(layout, algorithm, data):
-    check(data.draw(problems(layout=layout, algorithms=(algorithm,))))
+    check(data.draw(problems(layouts=(layout,), algorithms=(algorithm,))))
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @given(data=st.data())
 def test_pointwise(layout, data):
     algorithms = ("auto", "pointwise", "im2col")
-    check(data.draw(problems(layout=layout, pointwise=True, algorithms=algorithms)))
+    check(data.draw(problems(layouts=(layout,), pointwise=True, algorithms=algorithms)))
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @given(data=st.data())
 def test_depthwise_and_channel_multipliers(layout, data):
-    check(data.draw(problems(layout=layout, depthwise=True)))
+    check(data.draw(problems(layouts=(layout,), kinds=("depthwise",))))
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @given(data=st.data())
 def test_pruned_weights(layout, data):
     """Whether zeros are left out, and in which blocks, nothing but zeros is missing."""
-    problem = data.draw(problems(layout=layout))
+    problem = data.draw(problems(layouts=(layout,)))
     pattern, density = data.draw(st.sampled_from(BLOCKS)), data.draw(st.sampled_from(DENSITIES))
     depthwise = problem.in_channels == problem.groups > 1
     sparse = data.draw(st.sampled_from(["auto", False] if depthwise else ["auto", True, True]))
@@ -91,7 +91,7 @@ def test_sums_of_small_integers_are_exact(dtype, data):
     With ``tolerance=0``, that is, which leaves direct sums only.
     """
     problem = data.draw(
-        problems(dtype=dtype, algorithms=("auto", "im2col", "direct"), curved=False)
+        problems(dtypes=(dtype,), algorithms=("auto", "im2col", "direct"), curved=False)
     )
     arrays = problem.arrays(integers=True)
     y = pplconv.conv2d(**arrays, **problem.parameters, **problem.options, tolerance=0)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from reference import (
+from tests.reference import (
     assert_convolution,
     conv2d_reference,
     error_bound,

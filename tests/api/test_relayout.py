@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pplconv
-from blocks import in_blocks, lanes_of_no_channel, out_of_blocks
-from buffers import untouched
-from huge_arrays import huge, needs_huge_arrays
+from tests.api.blocks import in_blocks, lanes_of_no_channel, out_of_blocks
+from tests.api.buffers import untouched
+from tests.api.huge_arrays import huge, needs_huge_arrays
 
 DTYPES = ["float32", "float64"]
 BLOCKS = [1, 2, 3, 4, 5, 7, 8, 12, 15, 16, 17, 31, 32, 33, 48, 63, 64]

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from candidates import all_contexts, context_of, conv_problem, describe, every_candidate
 from pplconv.algorithms import gemm
 from pplconv.geometry import Strides
 from pplconv.matrix_problem import MatrixProblem
 from pplconv.schedules import SCHEDULES, Schedule, compile_plan
 from pplconv.sparsity import Sparsity
-from problems import Problem
+from tests.api.candidates import all_contexts, context_of, conv_problem, describe, every_candidate
+from tests.api.problems import Problem
 
 # Convolutions that the loops of a name compute, among others perhaps.
 SHAPES = {

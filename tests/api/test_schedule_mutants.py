@@ -7,7 +7,6 @@ between guard pages, in a process of its own: see ``mutant_probe.py``.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -16,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from emulation import is_emulated
-from patience import PATIENCE
+from tests import children
+from tests.emulation import is_emulated
+from tests.patience import PATIENCE
 
 pytestmark = [
     pytest.mark.unsanitized("preloads allocations of its own, between guard pages"),
@@ -38,14 +38,7 @@ def probe(tmp_path_factory):
     flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"]
     source = HERE / "native" / "guarded_allocations.c"
     subprocess.run([compiler, *flags, "-o", library, source, "-ldl"], check=True, timeout=PATIENCE)
-    # Not the root: the package that is tested may be the installed one.
-    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    paths = [HERE, HERE.parent, HERE.parent / "kernels", *filter(None, given)]
-    environment = os.environ | {
-        "LD_PRELOAD": str(library),
-        "OPENBLAS_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join(map(str, paths)),
-    }
+    environment = children.environment(LD_PRELOAD=str(library), OPENBLAS_NUM_THREADS="1")
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import pplconv
-from buffers import untouched
-from huge_arrays import huge, needs_huge_arrays
+from tests.api.buffers import untouched
+from tests.api.huge_arrays import huge, needs_huge_arrays
 
 F32 = np.float32
 

@@ -7,15 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from candidates import all_contexts, describe, every_candidate, force_plan, usable_isas
-from emulation import few
-from levels import allowed_isas
 from pplconv.numerics import integer_permission, numerics_of
 from pplconv.planner.estimating import Request
 from pplconv.problem import ConvProblem
-from pruned import prune, sparsity_of
-from quantized_kernel_cases import RANGES, Case, laid
-from test_winograd_bytes import DESTINATIONS, numbers_of
+from tests.api.candidates import all_contexts, describe, every_candidate, force_plan, usable_isas
+from tests.api.pruned import prune, sparsity_of
+from tests.api.quantized_kernel_cases import RANGES, Case, laid
+from tests.api.test_winograd_bytes import DESTINATIONS, numbers_of
+from tests.emulation import few
+from tests.levels import allowed_isas
 
 pytestmark = pytest.mark.narrow
 

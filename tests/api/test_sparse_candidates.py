@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from candidates import all_contexts, conv_problem, describe, every_candidate, force_plan
-from emulation import few
 from pplconv.planner.estimating import Request
-from problems import Problem
-from pruned import prune, sparsity_of
-from test_candidates import EPILOGUES, LAYOUTS, Case
+from tests.api.candidates import all_contexts, conv_problem, describe, every_candidate, force_plan
+from tests.api.problems import Problem
+from tests.api.pruned import prune, sparsity_of
+from tests.api.test_candidates import EPILOGUES, LAYOUTS, Case
+from tests.emulation import few
 
 # batch, groups, ic, oc, image, kernel, stride, padding, dilation
 SHAPES = {

@@ -12,8 +12,8 @@ from pplconv.commands.bench_instances import Layers
 from pplconv.memory.array_like import bfloat16_dtype
 from pplconv.problem import ConvProblem
 from pplconv.sharing import prepared
-from pruned import prune
-from reference import assert_convolution
+from tests.api.pruned import prune
+from tests.reference import assert_convolution
 
 # weight, groups, image, arguments
 SHAPES = {

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import pplconv
-from brain_exporter import Exporter
 from pplconv.memory.array_like import bfloat16_dtype
 from pplconv.ops.sparse.sparse_matrices import weight_array
+from tests.brain_exporter import Exporter
 
 scipy_sparse = pytest.importorskip("scipy.sparse")
 HAS_TORCH = importlib.util.find_spec("torch") is not None

@@ -12,7 +12,7 @@ from pplconv import planner
 from pplconv.ops.prepared import PackedWeights, Prepared
 from pplconv.problem import ConvProblem
 from pplconv.sparsity import Sparsity
-from pruned import prune, sparsity_of
+from tests.api.pruned import prune, sparsity_of
 
 TEXT = "mb1ic24ih9oc37kh3ph1"
 

@@ -10,7 +10,7 @@ from pplconv.memory.array_like import bfloat16_dtype
 from pplconv.ops.sparse import sparse_weights
 from pplconv.ops.sparse.sparse_weights import sparsity_of, stored_weights
 from pplconv.sparsity import BLOCKS, Sparsity, checked_block
-from pruned import prune, stored
+from tests.api.pruned import prune, stored
 
 SHAPES = {
     "3x3": ((37, 11, 3, 3), 1),

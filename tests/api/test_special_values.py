@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pplconv
-from buffers import GuardedOutput
-from problems import Problem, problems, stated_error
-from reference import assert_convolution
+from tests.api.buffers import GuardedOutput
+from tests.api.problems import Problem, problems, stated_error
+from tests.reference import assert_convolution
 
 DTYPES = ["float32", "float64"]
 LAYOUTS = ["NCHW", "NHWC"]

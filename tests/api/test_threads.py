@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import pplconv
-from buffers import GuardedOutput
-from patience import PATIENCE, eventually
-from problems import CURVES, Problem, stated_error
-from reference import assert_convolution
+from tests.api.buffers import GuardedOutput
+from tests.api.problems import CURVES, Problem, stated_error
+from tests.patience import PATIENCE, eventually
+from tests.reference import assert_convolution
 
 TEAMS = (1, 2, 3, 5)
 # Where Linux lists the threads of this process; elsewhere only plans can be asked.

@@ -16,7 +16,7 @@ import pytest
 import pplconv
 from pplconv.planner import default_tolerance
 from pplconv.runtime import team, tolerance
-from reference import conv2d_reference
+from tests.reference import conv2d_reference
 
 WEIGHT = np.ones((5, 3, 3, 3), np.float32)
 _widths = itertools.count(9)

@@ -4,43 +4,24 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 
-from candidates import TINY, context_of, describe, every_candidate, force_plan
-from emulation import few
-from levels import allowed_isas
 from pplconv.algorithms import winograd
 from pplconv.numerics import integer_permission, numerics_of
 from pplconv.planner.estimating import Request
 from pplconv.problem import ConvProblem
-from quantized_kernel_cases import RANGES, Case, laid
+from tests.api.candidates import TINY, context_of, describe, every_candidate, force_plan
+from tests.api.quantized_kernel_cases import RANGES, Case, laid, numbers_of
+from tests.emulation import few
+from tests.levels import allowed_isas
 
 pytestmark = pytest.mark.narrow
 
 ZEROS = {"u8": (0, 3, 255), "s8": (-128, 5, 127)}
 DESTINATIONS = ("u8", "s8", "s32", "f32")
 WEIGHTS = {"s8": (-128, 127, np.int8), "s16": (-255, 255, np.int16)}
-
-
-def numbers_of(rng: np.random.Generator, x_dtype: str, x_zero: int, oc: int, out: str) -> dict:
-    """Draw what finishes sums, whose results are spread over the outputs' range."""
-    numbers: dict[str, Any] = {
-        "x_dtype": x_dtype,
-        "x_zero": x_zero,
-        "offset": rng.integers(-10_000, 10_000, oc).astype(np.int32),
-        "out_dtype": out,
-        "multiplier": (rng.random(oc) * 1e-3 + 1e-4).astype(np.float32),
-        "low": -np.inf,
-        "high": np.inf,
-    }
-    if out in RANGES:
-        low, high, _ = RANGES[out]
-        numbers["y_zero"] = zero = int(rng.integers(low, high + 1))
-        numbers |= {"low": low - zero, "high": high - zero}
-    return numbers
 
 
 def drawn(rng: np.random.Generator, low: int, high: int, shape: tuple, dtype: type) -> np.ndarray:
@@ -68,13 +49,7 @@ def draw(rng: np.random.Generator, x_dtype: str, out: str, x_zero: int) -> Case:
         geometry,
     )
     if out != "s32" and rng.random() < 0.5:
-        case.numbers |= {"residual_scale": 0.37, "residual_zero": 3 if out in RANGES else 0}
-        shape = case._sums().shape
-        case.residual = (
-            rng.integers(*RANGES[out][:2], shape).astype(RANGES[out][2])
-            if out in RANGES
-            else rng.normal(size=shape).astype(np.float32)
-        )
+        case.add_residual(rng)
     return case
 
 

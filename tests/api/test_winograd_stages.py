@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 
 import pplconv
-from candidates import (
+from pplconv.algorithms.winograd import Winograd
+from pplconv.planner.describing import plan_of
+from pplconv.planner.estimating import Ranked, Request
+from pplconv.schedules import compile_plan
+from tests.api.candidates import (
     TINY,
     context_of,
     conv_problem,
@@ -17,13 +21,9 @@ from candidates import (
     force_plan,
     shape_in_blocks,
 )
-from emulation import few
-from pplconv.algorithms.winograd import Winograd
-from pplconv.planner.describing import plan_of
-from pplconv.planner.estimating import Ranked, Request
-from pplconv.schedules import compile_plan
-from problems import Problem
-from test_candidates import LAYOUTS, Case
+from tests.api.problems import Problem
+from tests.api.test_candidates import LAYOUTS, Case
+from tests.emulation import few
 
 # batch, groups, ic, oc, image, kernel, stride, padding, dilation; weights beyond TINY's L2
 SHAPES = {

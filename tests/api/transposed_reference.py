@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 import pplconv
-from blocks import in_blocks, out_of_blocks
-from reference import (
+from tests.api.blocks import in_blocks, out_of_blocks
+from tests.reference import (
     HALF_ULP,
     LEAST_HALF_ULP,
     activate,

@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = str(HERE.parents[1])
 sys.path += [room for room in (ROOT, str(HERE)) if room not in sys.path]
 
-import poisoning  # noqa: E402  (beside the folders of tests)
+from tests import poisoning  # noqa: E402  (beside the folders of tests)
 
 poisoning.install()
 

@@ -28,7 +28,7 @@ from benchmarks.report import tables
 from benchmarks.results import Entry, LayerResult, from_json, to_json
 from benchmarks.runner import Progress, run_layer
 from benchmarks.timing import COLD_SAMPLES, Settings, interleave, visit_cold
-from patience import eventually
+from tests.patience import eventually
 
 SMALL = "mb1ic8ih8oc8kh3ph1"
 MIB = 1 << 20

@@ -29,7 +29,7 @@ from benchmarks.memory import ALIGNMENT, aligned
 from benchmarks.problems import parse
 from benchmarks.runner import Progress, run_layer
 from benchmarks.timing import Settings
-from patience import PATIENCE
+from tests.patience import PATIENCE
 
 SMALL = [
     "mb1ic8ih8oc8kh3ph1",

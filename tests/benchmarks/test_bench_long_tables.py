@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import long_tables
 from benchmarks.long_tables import LongTableError, data_of, expand, keep, load, marked, read, split
-from documents import ROOT
+from tests.documents import ROOT
 
 RUNS = sorted((ROOT / "benchmarks" / "results").glob("*.md"))
 

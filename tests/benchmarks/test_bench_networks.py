@@ -11,19 +11,19 @@ import sys
 import types
 from pathlib import Path
 
+import network_stubs as stubs
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
-import network_stubs as stubs
 from benchmarks.networks import beside, cases, engines, models, run
 from benchmarks.networks.beside import Row, Scene, Team
 from benchmarks.networks.cases import Bench, Case, difference, order
 from benchmarks.networks.process import Client, WorkerError, choose_cpus
 from benchmarks.networks.worker import peak_bytes
 from benchmarks.timing import Settings
-from patience import PATIENCE
+from tests.patience import PATIENCE
 
 ROOT = Path(run.__file__).parents[2]
 FAST = ["--rounds", "3", "--min-ms", "1"]

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from benchmarks.long_tables import read
-from documents import ROOT, figures, follow, headings, links, section, tables
+from tests.documents import ROOT, figures, follow, headings, links, section, tables
 
 README = ROOT / "README.md"
 RESULTS = ROOT / "benchmarks" / "RESULTS.md"

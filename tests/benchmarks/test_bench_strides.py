@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from benchmarks import strides
-from documents import ROOT
-from patience import PATIENCE
+from tests.documents import ROOT
+from tests.patience import PATIENCE
 
 FAST = ["--rounds", "1", "--min-ms", "0.1"]
 

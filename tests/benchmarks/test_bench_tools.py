@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from benchmarks import interference, machine, overhead, run, scaling
-from patience import PATIENCE, eventually
+from tests.patience import PATIENCE, eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 FAST = ["--rounds", "1", "--min-ms", "0.1"]

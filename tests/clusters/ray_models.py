@@ -1,4 +1,4 @@
-"""Models for a Ray cluster; its processes import them from this folder."""
+"""Models for a Ray cluster; its processes import them by this name."""
 
 from __future__ import annotations
 

@@ -28,10 +28,8 @@ from ray import serve
 
 from pplconv.integrations import npy
 from pplconv.integrations.ray_serve import deployment, keeper, release
-from ray_models import SHAPE, Model, answer
-
-sys.path.append(str(Path(__file__).resolve().parents[1]))
-from patience import PATIENCE, eventually
+from tests.clusters.ray_models import SHAPE, Model, answer
+from tests.patience import PATIENCE, eventually
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal(SHAPE).astype(np.float32)

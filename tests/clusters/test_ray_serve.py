@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from patience import PATIENCE
 from pplconv import config, machine
+from tests import children
+from tests.patience import PATIENCE
 
 # What the extra `ray` says: elsewhere there are no wheels.
 if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
@@ -40,11 +41,8 @@ SCENARIO = Path(__file__).with_name("ray_scenario.py")
 def test_replicas_live_on_their_keepers():
     folder = Path(tempfile.mkdtemp(prefix="ray-"))  # short: sockets lie in it
     environment = {
-        **os.environ,
+        **children.environment(),
         "HOME": str(folder),
-        "PYTHONPATH": os.pathsep.join(
-            filter(None, [str(SCENARIO.parent), os.environ.get("PYTHONPATH")])
-        ),
         "RAY_USAGE_STATS_ENABLED": "0",
     }
     for name in ("OMP_NUM_THREADS", "PPLCONV_NUM_THREADS", "RAY_ADDRESS"):

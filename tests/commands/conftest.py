@@ -9,8 +9,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-import poisoning
 from pplconv.machine.ceilings import Ceilings
+from tests import poisoning
 
 poisoning.install()
 

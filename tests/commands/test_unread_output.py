@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import pplconv
-from patience import PATIENCE
+from tests.patience import PATIENCE
 
 
 @pytest.mark.parametrize("arguments", [["info"], ["info", "--json"], ["doctor"]], ids=" ".join)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import made_networks
 import numpy as np
 import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import made_networks
 from examples.demo.decoding import alphabet_of, decode, stands_on_its_head
 from examples.demo.errors import DemoError
 

@@ -9,12 +9,12 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import made_networks
 import numpy as np
 import pytest
 from onnx.reference.ops.op_conv import Conv as OwnConv
 from PIL import Image
 
-import made_networks
 import pplconv
 from examples import demo
 from examples.demo import cli, engines

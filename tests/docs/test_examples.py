@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import pplconv
-from documents import ROOT
+from tests.documents import ROOT
 from tools.site import gallery, names
 
 # Pages that a beginner types from, whose blocks follow one another.

@@ -15,8 +15,8 @@ import pytest
 import pplconv
 from asm.build import generated
 from asm.registry import Kernel
-from documents import ROOT
-from how_to_steps import Step, apply, steps
+from tests.documents import ROOT
+from tests.how_to_steps import Step, apply, steps
 
 HOW_TO = ROOT / "docs" / "how-to"
 PACKAGE = Path(pplconv.__file__).parent

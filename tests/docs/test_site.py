@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 from PIL import Image
 
-from documents import ROOT, tables
 from pplconv.__main__ import _parser
+from tests.documents import ROOT, tables
 from tools.site import front, gallery, names, results
 
 REFERENCE = ROOT / "docs" / "reference" / "index.rst"

@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-# The helpers of the tests are imported by name. Not the folder above: it holds the sources of
-# the package, which may not be what is installed.
-_TESTS = Path(__file__).resolve().parent.parent
-sys.path[0] = str(_TESTS)
-sys.path += [str(_TESTS / "api"), str(_TESTS / "imaging")]
+# Not this folder, whose modules are those of a package; and the root goes last, as it has the
+# sources of pplconv, which may not be what is installed.
+sys.path.pop(0)
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from fuzz.command import main  # noqa: E402
+from tests.fuzz.command import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 import pplconv
-import quantized_cases
-from fuzz import byte_refusals
-from fuzz.case import Case, ExactCase
-from fuzz.conv_cases import OPERANDS, draw_convolution, smaller_problems
-from fuzz.draws import SPOILED_OUT
-from fuzz.zeros import Zeros
-from problems import CLIPS, Problem
-from quantized_cases import OUTPUTS, TYPES, Drawn
+from tests.api import quantized_cases
+from tests.api.problems import CLIPS, Problem
+from tests.api.quantized_cases import OUTPUTS, Drawn, draw_numbers
+from tests.fuzz import byte_refusals
+from tests.fuzz.case import Case, ExactCase
+from tests.fuzz.conv_cases import OPERANDS, draw_convolution, smaller_problems
+from tests.fuzz.draws import SPOILED_OUT
+from tests.fuzz.zeros import Zeros
 
 FUNCTIONS = ("qconv2d", "conv2d_integer")
 SPOILED = (
@@ -231,6 +231,9 @@ def draw_bytes(seed: int, r: Random) -> ByteCase:
     options["algorithm"] = _algorithm(r, p)
     if zeros is not None and zeros.sparse is True:
         options["algorithm"] = "sparse"
+    numbers = draw_numbers(r)
+    if sums:
+        numbers["bias"] = None
     return ByteCase(
         seed=seed,
         problem=replace(p, options=options),
@@ -242,13 +245,5 @@ def draw_bytes(seed: int, r: Random) -> ByteCase:
         spoiled=spoiled,
         zeros=zeros,
         extreme=r.random() < 0.2,
-        numbers={
-            "x_dtype": r.choice(TYPES),
-            "w_dtype": r.choice(("int8", "int8", "uint8")),
-            "scale_each": r.random() < 0.5,
-            "zero_each": r.random() < 0.5,
-            "w_zeros": r.random() < 0.4,
-            "bias": None if sums else r.choice((None, "int32", "float32")),
-            "powers": r.random() < 0.5,
-        },
+        numbers=numbers,
     )

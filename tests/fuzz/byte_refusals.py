@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuzz.case import Reason, Spoiled
-from reference import explicit_padding, pair
+from tests.fuzz.case import Reason, Spoiled
+from tests.reference import explicit_padding, pair
 
 if TYPE_CHECKING:
-    from fuzz.byte_cases import ByteCase
-    from problems import Problem
+    from tests.api.problems import Problem
+    from tests.fuzz.byte_cases import ByteCase
 
 ALGORITHMS = ("depthwise", "pointwise", "winograd", "direct", "im2col")
 # Of the spoiled arguments in ``test_errors`` those that these calls have.

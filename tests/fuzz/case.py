@@ -12,9 +12,9 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 import pplconv
-from fuzz.exact import Expected
-from fuzz.zeros import Zeros
 from pplconv.planner.estimating import Request
+from tests.fuzz.exact import Expected
+from tests.fuzz.zeros import Zeros
 
 
 class Finding(Exception):

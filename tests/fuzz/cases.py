@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
-from fuzz.byte_cases import draw_bytes
-from fuzz.case import Case
-from fuzz.conv_cases import draw_convolution
-from fuzz.image_cases import draw_image
-from fuzz.matrix_cases import draw_product
+from tests.fuzz.byte_cases import draw_bytes
+from tests.fuzz.case import Case
+from tests.fuzz.conv_cases import draw_convolution
+from tests.fuzz.image_cases import draw_image
+from tests.fuzz.matrix_cases import draw_product
 
 # Which of the cases are products of matrices, convolutions of bytes, and filters of images.
 PRODUCTS_SHARE, BYTES_SHARE, IMAGES_SHARE = 0.25, 0.2, 0.1

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 import pplconv
-from buffers import GuardedOutput, untouched
-from candidates import TINY
-from fuzz import refusals
-from fuzz.arrays import dress
-from fuzz.case import Case, Finding, Spoiled
-from fuzz.wisdom_files import wisdom_file
 from pplconv.planner import estimating
-from problems import stated_by
-from reference import HALF_ULP
+from tests.api.buffers import GuardedOutput, untouched
+from tests.api.candidates import TINY
+from tests.api.problems import stated_by
+from tests.fuzz import refusals
+from tests.fuzz.arrays import dress
+from tests.fuzz.case import Case, Finding, Spoiled
+from tests.fuzz.wisdom_files import wisdom_file
+from tests.reference import HALF_ULP
 
 # Teams are worth it from so few operations on, or tiny problems would not have any.
 LEAST_SHARE = 2_000.0  # flops of a thread: even small problems have teams

@@ -12,8 +12,8 @@ import time
 from math import inf
 
 import pplconv
-from fuzz.jobs import BLOCK, Jobs
-from fuzz.tally import Tally
+from tests.fuzz.jobs import BLOCK, Jobs
+from tests.fuzz.tally import Tally
 
 
 def seed_range(text: str) -> range:
@@ -53,10 +53,10 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 def one(seed: int) -> int:
     """Run one seed in this process, with the instruction set that it has."""
-    from fuzz.case import Finding
-    from fuzz.cases import draw
-    from fuzz.checking import check
-    from fuzz.worker import describe, instruction_sets, shrunk
+    from tests.fuzz.case import Finding
+    from tests.fuzz.cases import draw
+    from tests.fuzz.checking import check
+    from tests.fuzz.worker import describe, instruction_sets, shrunk
 
     sets = instruction_sets()
     os.environ["PPLCONV_MAX_ISA"] = isa = sets[seed % len(sets)]
@@ -73,7 +73,7 @@ def one(seed: int) -> int:
 
 
 def _worker(found: argparse.Namespace) -> int:
-    from fuzz.worker import run
+    from tests.fuzz.worker import run
 
     mark = os.open(found.mark, os.O_WRONLY) if found.mark else None
     if mark is not None:

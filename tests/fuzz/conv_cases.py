@@ -5,27 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import isqrt, prod
+from math import prod
 from random import Random
 from typing import Any
 
 import numpy as np
 
 import pplconv
-from blocks import in_blocks, lanes_of_no_channel, out_of_blocks
-from candidates import conv_problem, shape_in_blocks
-from fuzz import conv_refusals, draws
-from fuzz.case import Case, Finding
-from fuzz.draws import SPOILED_OUT
-from fuzz.exact import Expected, sums_of_convolution
-from fuzz.special import specialize
-from fuzz.zeros import draw_zeros
 from pplconv.arguments.activation import activation_of
 from pplconv.planner.estimating import Request
-from problems import CLIPS, CURVES, Problem
-from reference import explicit_padding, pair
+from tests.api.blocks import in_blocks, lanes_of_no_channel, out_of_blocks
+from tests.api.candidates import conv_problem, shape_in_blocks
+from tests.api.problems import Problem, draw_kernel, draw_problem, grouped_channels
+from tests.fuzz import conv_refusals, draws
+from tests.fuzz.case import Case, Finding
+from tests.fuzz.draws import SPOILED_OUT
+from tests.fuzz.exact import Expected, sums_of_convolution
+from tests.fuzz.special import specialize
+from tests.fuzz.zeros import draw_zeros
 
-KERNELS = ((1, 1), (1, 1), (3, 3), (3, 3), (3, 3), (5, 5), (7, 7), (1, 7), (7, 1), (2, 2))
 BLOCKS = (1, 2, 3, 4, 5, 7, 8, 8, 12, 16, 16, 24, 33, 64)
 ALGORITHMS = ("depthwise", "pointwise", "winograd", "direct", "im2col")
 TOLERANCES = (1e-5, 1e-5, 0.0, 1e-3, 1e-6, 1e-14, float("inf"))
@@ -232,56 +230,18 @@ def smaller_problems(p: Problem) -> Iterator[Problem]:
             yield replace(p, groups=groups, in_channels=groups * ic, out_channels=groups * oc)
 
 
-_SIDES = (7, 8, 9, 13, 14, 15, 16, 17, 31, 32, 33, 47, 48, 49, 64, 65)
-
-
-def _pair(r: Random, most: int) -> Any:
-    kind = r.random()
-    if kind < 0.5:
-        return 1
-    return r.randint(1, most) if kind < 0.75 else (r.randint(1, most), r.randint(1, most))
-
-
-def _padding(r: Random, strided: bool) -> Any:
-    kind = r.randrange(8)
-    if kind == 0:
-        # With a stride it is refused.
-        words = ("valid", "same_upper", "same_lower", "same")
-        return r.choice(words if r.random() < 0.03 or not strided else words[:3])
-    if kind < 3:
-        return r.randint(0, 1)
-    if kind < 5:
-        return (r.randint(0, 3), r.randint(0, 3))
-    if kind < 7:
-        return ((r.randint(0, 4), r.randint(0, 4)), (r.randint(0, 4), r.randint(0, 4)))
-    return 0
-
-
-def _grouped(r: Random, block: int) -> tuple[int, int, int]:
-    kind = r.random()
-    if kind < 0.6:
-        return 1, draws.width(r), draws.width(r)
-    if kind < 0.8:
-        groups = draws.width(r)
-        return groups, groups, groups * r.randint(1, 3)
-    groups = r.randint(2, 5)
-    # Blocks must be whole in each group, mostly.
-    each = block if 1 < block <= 8 and r.random() < 0.8 else 1
-    return groups, groups * each * r.randint(1, 8 // each), groups * each * r.randint(1, 8 // each)
-
-
-def _algorithm(r: Random, p: dict[str, Any], block: int) -> str:
+def _algorithm(r: Random, kernel: tuple[int, int], depthwise: bool, block: int) -> str:
     """Any, but mostly one that can serve."""
     if r.random() < 0.04:
         return r.choice(ALGORITHMS)
     fits = ["auto", "auto", "direct", "direct"]
     if not block:
         fits += ["im2col"] * 2
-    if p["kernel"] == (1, 1):
+    if kernel == (1, 1):
         fits += ["pointwise"] * 2
-    if p["kernel"] in ((3, 3), (5, 5)):
+    if kernel in ((3, 3), (5, 5)):
         fits += ["winograd"] * 5
-    if p["groups"] == p["in_channels"]:
+    if depthwise:
         fits += ["depthwise"] * 3
     return r.choice(fits)
 
@@ -289,62 +249,33 @@ def _algorithm(r: Random, p: dict[str, Any], block: int) -> str:
 def draw_convolution(seed: int, r: Random) -> ConvCase:
     """Give a case."""
     block = r.choice(BLOCKS) if r.random() < 0.3 else 0
-    groups, in_channels, out_channels = _grouped(r, block)
-    kernel = r.choice(KERNELS) if r.random() < 0.8 else (r.randint(1, 5), r.randint(1, 5))
-    p = {"kernel": kernel, "groups": groups, "in_channels": in_channels}
-    algorithm = _algorithm(r, p, block)
-    dense = algorithm == "winograd" or (algorithm == "pointwise" and r.random() < 0.95)
-    stride = 1 if dense else _pair(r, 3)
-    dilation = 1 if dense else _pair(r, 3)
-    padding = 0 if algorithm == "pointwise" else _padding(r, pair(stride) != (1, 1))
-    batch = r.choice((1, 1, 1, None, 2, 2, 3, 0))
-    budget = draws.products(r)
-    each = max(batch or 1, 1) * in_channels // groups * out_channels * kernel[0] * kernel[1]
-    largest = max(isqrt(budget // max(each, 1)), 1)
-    pads = explicit_padding(padding, (1, 1), kernel, pair(stride), pair(dilation))
-    outgrown = r.random() < 0.01
-    image: list[int] = []
-    fits = True
-    for pad, k, d in zip(pads, kernel, pair(dilation), strict=True):
-        # Any size serves the "same" rules: they pad as much as the kernel needs.
-        least = 1 if str(padding).startswith("same") else max(1, d * (k - 1) + 1 - sum(pad))
-        more = r.randint(0, 11) if r.random() < 0.7 else r.choice(_SIDES)
-        size = max(least - 1, 1) if outgrown else max(least, min(least + more, largest))
-        # The other words for padding always fit.
-        fits &= (padding != "valid" and isinstance(padding, str)) or size + sum(pad) > d * (k - 1)
-        image.append(size)
-    if r.random() < 0.1:
-        # Rows, or columns, that lie a power of two apart.
-        axis, size = r.randrange(2), draws.near_power(r, 6, 10)
-        if fits and each * image[1 - axis] * size <= max(budget, draws.FOR_POWERS):
-            image[axis] = max(image[axis], size)
-    options: dict[str, Any] = {"algorithm": algorithm, "threads": r.choice((1, 1, 2, 3, 4, None))}
+    # Blocks must be whole in each group, mostly.
+    whole = block if 1 < block <= 8 and r.random() < 0.8 else 1
+    channels = grouped_channels(r, block=whole, most=8)
+    kernel = draw_kernel(r)
+    algorithm = _algorithm(r, kernel, channels[0] == channels[1], block)
+    problem = draw_problem(
+        r,
+        dtypes=("float32", "float32", "float64", "float16"),
+        layouts=("NCHW",) if block else ("NCHW", "NHWC"),
+        channels=channels,
+        kernel=kernel,
+        pointwise=algorithm == "pointwise" and r.random() < 0.95,
+        dense=algorithm == "winograd",
+        algorithms=(algorithm,),
+        most=draws.products(r),
+        refused=0.03,
+        seed=seed,
+    )
+    options = problem.options
     if r.random() < 0.5 or algorithm == "winograd":
         options["tolerance"] = r.choice(TOLERANCES)
         if algorithm == "winograd" and r.random() < 0.9:
             options["tolerance"] = r.choice((1e-3, float("inf"), 1e-4))
     if r.random() < 0.1:
         options["max_workspace"] = r.choice((0, 4096, 12288, r.randint(0, 1 << 18)))
-    problem = Problem(
-        dtype=r.choice(("float32", "float32", "float64", "float16")),
-        layout="NCHW" if block else r.choice(("NCHW", "NHWC")),
-        batch=batch,
-        groups=groups,
-        in_channels=in_channels,
-        out_channels=out_channels,
-        image=(image[0], image[1]),
-        kernel=kernel,
-        stride=stride,
-        padding=padding,
-        dilation=dilation,
-        activation=r.choice((None, *CLIPS, *CURVES)),
-        with_bias=r.random() < 0.5,
-        with_residual=r.random() < 0.4 and fits,
-        seed=seed,
-        options=options,
-    )
     wrong = draws.wrong(r, SPOILED)
-    if not fits:
+    if not problem.has_output:
         wrong["spoiled"] = None
     call = r.choice(("conv2d", "Conv2d", "Conv2d", "prepared"))
     call = "Conv2d" if wrong.get("wisdom") else call
@@ -354,7 +285,7 @@ def draw_convolution(seed: int, r: Random) -> ConvCase:
         block=block,
         call=call,
         forms=draws.forms(r, OPERANDS),
-        out=r.choice((None, 0, 1, 3, 16)) if fits else None,
+        out=r.choice((None, 0, 1, 3, 16)) if problem.has_output else None,
         **wrong,
         **draws.surroundings(r),
     )

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuzz.case import Reason, Spoiled
-from reference import explicit_padding, pair
+from tests.fuzz.case import Reason, Spoiled
+from tests.reference import explicit_padding, pair
 
 if TYPE_CHECKING:
-    from fuzz.conv_cases import ConvCase
+    from tests.fuzz.conv_cases import ConvCase
 
 # Arguments of a call besides arrays, of those that ``test_errors`` spoils.
 _ARGUMENTS = frozenset(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from fuzz.arrays import FORMS
-from fuzz.special import SPECIALS
+from tests.fuzz.arrays import FORMS
+from tests.fuzz.special import SPECIALS
 
 # Multiplications of a problem, and how often it may have so many: most are tiny, since tiny
 # problems have the same edges as large ones, and more of them fit into a second.
@@ -15,21 +15,6 @@ WISDOM = ("bytes", "flipped", "cut", "spliced", "values", "division", "real")
 SPOILED_OUT = (
     "out dtype", "out shape", "out strides", "out read-only", "out unaligned", "out no array",
 )  # fmt: skip
-# Multiplications that a problem with a dimension near a large power of two may have at least.
-FOR_POWERS = 200_000
-_WIDTHS = (8, 12, 13, 14, 15, 16, 17, 28, 31, 32, 33, 48, 64, 65, 96, 128)
-
-
-def width(r: Random) -> int:
-    """Channels or columns: mostly few; around the widths of vectors and tiles otherwise."""
-    if r.random() < 0.03:
-        return near_power(r, 5, 9)
-    return r.choice((r.randint(1, 9), r.randint(1, 9), r.randint(1, 40), r.choice(_WIDTHS)))
-
-
-def near_power(r: Random, least: int, most: int) -> int:
-    """A power of two between two to the `least` and two to the `most`, or one beside it."""
-    return (1 << r.randint(least, most)) + r.choice((-1, 0, 0, 1))
 
 
 def products(r: Random) -> int:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from problems import Problem
-from reference import (
+from tests.api.problems import Problem
+from tests.reference import (
     activate,
     activated_bound,
     computed_in,

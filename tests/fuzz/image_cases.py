@@ -12,15 +12,24 @@ from typing import Any
 import numpy as np
 
 import pplconv
-from fuzz import draws, image_refusals
-from fuzz.byte_cases import ExpectedBytes
-from fuzz.case import ExactCase
-from fuzz.draws import SPOILED_OUT
-from image_reference import BORDERS, INTEGERS, windows_of
 from pplconv.imaging import filter2d, sepfilter2d
+from tests.api.problems import near_power
+from tests.fuzz import draws, image_refusals
+from tests.fuzz.byte_cases import ExpectedBytes
+from tests.fuzz.case import ExactCase
+from tests.fuzz.draws import SPOILED_OUT
+from tests.imaging.image_reference import (
+    BORDERS,
+    HALVES,
+    INTEGERS,
+    KINDS,
+    any_values,
+    few_values,
+    kernel_of,
+    windows_of,
+)
 
 SPOILED = ("out overlaps image", *SPOILED_OUT)
-KINDS = ("box", "box of float32", "tenths", "sixths", "halves", "dyadic", "integers", "any")
 # Products of pixels and taps, each of which is one of Python's integers in the reference.
 MOST_PRODUCTS = 10_000
 
@@ -38,7 +47,7 @@ class Filtering:
     channels : int or None
         None: the image has no such axis.
     kinds : (str, str)
-        Of the kernel, or of its column and its row (see `vector`).
+        Of the kernel, or of its column and its row (see `kernel_of`).
     anchor : (int, int)
         Row and column of the tap on the pixel.
     few : bool
@@ -65,36 +74,16 @@ class Filtering:
 
     def pixels(self) -> np.ndarray:
         """Few values, or any of the type, with areas that saturate."""
-        rng, limits = np.random.default_rng(self.seed), np.iinfo(self.source)
-        if self.few:
-            values = rng.integers(0, 90) + rng.integers(0, rng.integers(2, 4), self.shape)
-            return values.astype(self.source)
-        any_of = rng.integers(limits.min, limits.max, self.shape, self.source, endpoint=True)
-        return np.where(rng.random(self.shape) < 0.3, limits.max, any_of).astype(self.source)
+        draw = few_values if self.few else any_values
+        return draw(self.shape, self.source, np.random.default_rng(self.seed))
 
     def vectors(self) -> tuple[np.ndarray, np.ndarray]:
         """Give a column and a row."""
         rng = np.random.default_rng([self.seed, 1])
         column, row = (
-            vector(kind, n, rng) for kind, n in zip(self.kinds, self.kernel, strict=True)
+            kernel_of(kind, n, rng) for kind, n in zip(self.kinds, self.kernel, strict=True)
         )
         return column, row
-
-
-def vector(kind: str, taps: int, rng: np.random.Generator) -> np.ndarray:
-    """Give taps of a kind."""
-    if kind == "box":
-        return np.full(taps, 1 / taps)
-    if kind == "box of float32":
-        return np.full(taps, np.float32(1 / taps)).astype(np.float64)
-    if kind in ("tenths", "sixths"):
-        period = (0.3, 0.4, 0.3) if kind == "tenths" else (1 / 6, 4 / 6, 1 / 6)
-        return np.resize(period, taps)
-    if kind == "halves":
-        return np.full(taps, 0.5)
-    if kind == "dyadic":
-        return rng.integers(-8, 9, taps) / 2.0 ** rng.integers(1, 8)
-    return rng.integers(-3, 4, taps) + (rng.standard_normal(taps) if kind == "any" else 0.0)
 
 
 def whole(taps: np.ndarray) -> tuple[np.ndarray, int]:
@@ -222,11 +211,11 @@ def draw_image(seed: int, r: Random) -> ImageCase:
     kernel = r.choice(((r.randint(1, 6), r.randint(1, 6)), (1, 3), (3, 3), (2, 3), (6, 6), (1, 2)))
     channels = r.choice((None, None, 1, 2, 3, 4))
     budget = max(MOST_PRODUCTS // (prod(kernel) * (channels or 1)), 1)
-    first = min(r.choice((r.randint(1, 12), draws.near_power(r, 3, 10))), budget)
-    sides = [first, min(r.choice((r.randint(1, 12), draws.near_power(r, 3, 6))), budget // first)]
+    first = min(r.choice((r.randint(1, 12), near_power(r, 3, 10))), budget)
+    sides = [first, min(r.choice((r.randint(1, 12), near_power(r, 3, 6))), budget // first)]
     r.shuffle(sides)
     source = r.choice(INTEGERS)
-    kinds = r.choice(KINDS), r.choice(KINDS)
+    kinds = r.choice(KINDS + 2 * HALVES), r.choice(KINDS + 2 * HALVES)
     wrong = draws.wrong(r, SPOILED)
     wrong.pop("wisdom", None)
     around = draws.surroundings(r)

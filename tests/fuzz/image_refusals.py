@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fuzz.case import Reason, Spoiled
+from tests.fuzz.case import Reason, Spoiled
 
 if TYPE_CHECKING:
-    from fuzz.image_cases import ImageCase
+    from tests.fuzz.image_cases import ImageCase
 
 
 def arguments(case: ImageCase) -> frozenset[str]:

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from fuzz.tally import Tally
-from fuzz.worker import instruction_sets
+from tests.fuzz.tally import Tally
+from tests.fuzz.worker import instruction_sets
 
 BLOCK = 12_000
 """Seeds that a process of each instruction set goes through: starting one takes a second."""

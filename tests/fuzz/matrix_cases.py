@@ -13,12 +13,6 @@ from typing import Any
 import numpy as np
 
 import pplconv
-from fuzz import draws, matrix_refusals
-from fuzz.arrays import REPEATED, repeat
-from fuzz.case import Case
-from fuzz.exact import Expected, sums_of_product
-from fuzz.special import specialize
-from fuzz.zeros import draw_zeros
 from pplconv import planner
 from pplconv.arguments.activation import activation_of
 from pplconv.arguments.checks import check_precision
@@ -26,7 +20,13 @@ from pplconv.memory.dtypes import DTYPES
 from pplconv.ops.matrices import linear_problem
 from pplconv.planner.describing import plan_of
 from pplconv.planner.estimating import Request
-from problems import CLIPS, CURVES
+from tests.api.problems import CLIPS, CURVES, FOR_POWERS, near_power, width
+from tests.fuzz import draws, matrix_refusals
+from tests.fuzz.arrays import REPEATED, repeat
+from tests.fuzz.case import Case
+from tests.fuzz.exact import Expected, sums_of_product
+from tests.fuzz.special import specialize
+from tests.fuzz.zeros import draw_zeros
 
 _NAMES = {str(dtype): name for name, dtype in DTYPES.items()}
 
@@ -336,10 +336,10 @@ def _any_plan(seed: int) -> Iterator[None]:
 
 def _sizes(r: Random, vectors: bool) -> tuple[int | None, int]:
     """M or n, and k."""
-    k = r.choice((draws.width(r), draws.width(r), r.randint(1, 300), r.choice((1, 256, 257, 512))))
+    k = r.choice((width(r), width(r), r.randint(1, 300), r.choice((1, 256, 257, 512))))
     if r.random() < 0.04:
         k = 0
-    size: int | None = draws.width(r)
+    size: int | None = width(r)
     if (kind := r.random()) < 0.04:
         size = 0
     elif kind < 0.14:
@@ -349,8 +349,8 @@ def _sizes(r: Random, vectors: bool) -> tuple[int | None, int]:
 
 def _near_powers(r: Random, m: int, n: int, k: int) -> tuple[int, int, int]:
     """Let rows of an operand, or their number, be near a large power of two."""
-    size = draws.near_power(r, 6, 11)
-    other = max(draws.FOR_POWERS // (4 * size), 1)
+    size = near_power(r, 6, 11)
+    other = max(FOR_POWERS // (4 * size), 1)
     kind = r.randrange(3)
     if kind == 0:
         return m, size, min(k, other)
@@ -392,7 +392,7 @@ def draw_product(seed: int, r: Random) -> MatrixCase:
     budget = draws.products(r)
     if m and n and k and r.random() < 0.12:
         m, n, k = _near_powers(r, m, n, k)
-        budget = max(budget, draws.FOR_POWERS)
+        budget = max(budget, FOR_POWERS)
     if m and n:
         m = max(min(m, budget // max(n * k, 1)), 1)
     # So many sums of nothing but products are held to the bound that the plan states.

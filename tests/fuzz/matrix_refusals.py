@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuzz.case import Reason, Spoiled
-from fuzz.draws import SPOILED_OUT
+from tests.fuzz.case import Reason, Spoiled
+from tests.fuzz.draws import SPOILED_OUT
 
 if TYPE_CHECKING:
-    from fuzz.matrix_cases import MatrixCase
+    from tests.fuzz.matrix_cases import MatrixCase
 
 _EPILOGUE = ("bias shape", "bias dtype", "residual shape", "residual dtype")
 _MATMUL = (

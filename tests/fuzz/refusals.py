@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-import test_errors
-from fuzz.case import Case, Spoiled
+from tests.api import test_errors
+from tests.fuzz.case import Case, Spoiled
 
 
 @lru_cache(maxsize=8)

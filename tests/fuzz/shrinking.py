@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fuzz.case import Case, Finding
-from fuzz.checking import check
+from tests.fuzz.case import Case, Finding
+from tests.fuzz.checking import check
 
 MOST_TRIALS = 200
 

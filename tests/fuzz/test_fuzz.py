@@ -19,19 +19,19 @@ import numpy as np
 import pytest
 
 import pplconv
-from fuzz import checking, matrix_cases, matrix_refusals
-from fuzz.case import Finding
-from fuzz.cases import draw
-from fuzz.checking import check
-from fuzz.conv_cases import ConvCase
-from fuzz.draws import WISDOM
-from fuzz.matrix_cases import MatrixCase
-from fuzz.shrinking import shrink
-from fuzz.special import SPECIALS
-from fuzz.tally import Tally
-from fuzz.worker import describe
-from patience import PATIENCE
-from reference import (
+from tests.fuzz import checking, matrix_cases, matrix_refusals
+from tests.fuzz.case import Finding
+from tests.fuzz.cases import draw
+from tests.fuzz.checking import check
+from tests.fuzz.conv_cases import ConvCase
+from tests.fuzz.draws import WISDOM
+from tests.fuzz.matrix_cases import MatrixCase
+from tests.fuzz.shrinking import shrink
+from tests.fuzz.special import SPECIALS
+from tests.fuzz.tally import Tally
+from tests.fuzz.worker import describe
+from tests.patience import PATIENCE
+from tests.reference import (
     activate,
     activated_bound,
     conv2d_reference,
@@ -257,7 +257,8 @@ def test_an_error_beyond_what_the_plan_states_is_found(call, monkeypatch):
         if case.call == call
         and case.predicted() is None
         and case.ordinary
-        and not (case.spoiled or case.wisdom)
+        # Where all weights are left out, results are exact.
+        and not (case.spoiled or case.wisdom or case.zeros)
         and "max_workspace" not in case.problem.options
         and case.problem.options.get("tolerance", 1e-5) == 1e-5
         and np.prod(case.output_shape) >= checking.ENOUGH_FOR_BOUNDS

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import pplconv
-from fuzz import checking
-from fuzz.byte_cases import SPOILED, ByteCase, draw_bytes
-from fuzz.case import Finding
-from fuzz.cases import draw
-from fuzz.checking import check
-from fuzz.shrinking import shrink
-from fuzz.worker import describe
+from tests.fuzz import checking
+from tests.fuzz.byte_cases import SPOILED, ByteCase, draw_bytes
+from tests.fuzz.case import Finding
+from tests.fuzz.cases import draw
+from tests.fuzz.checking import check
+from tests.fuzz.shrinking import shrink
+from tests.fuzz.worker import describe
 
 DRAWN = [draw_bytes(seed, Random(f"bytes {seed}")) for seed in range(500)]
 CALLS = ("qconv2d", "conv2d_integer", "QConv2d", "QConv2d, prepared")

@@ -9,18 +9,18 @@ from random import Random
 import numpy as np
 import pytest
 
-from fuzz import checking
-from fuzz.case import Finding
-from fuzz.cases import draw
-from fuzz.checking import check
-from fuzz.conv_cases import ConvCase
-from fuzz.image_cases import KINDS, ImageCase, draw_image
-from fuzz.matrix_cases import MatrixCase
-from fuzz.shrinking import shrink
-from fuzz.worker import describe
-from image_reference import BORDERS, INTEGERS, windows_of
+from tests.fuzz import checking
+from tests.fuzz.case import Finding
+from tests.fuzz.cases import draw
+from tests.fuzz.checking import check
+from tests.fuzz.conv_cases import ConvCase
+from tests.fuzz.image_cases import ImageCase, draw_image
+from tests.fuzz.matrix_cases import MatrixCase
+from tests.fuzz.shrinking import shrink
+from tests.fuzz.worker import describe
+from tests.imaging.image_reference import BORDERS, INTEGERS, KINDS, windows_of
 
-DRAWN = [draw_image(seed, Random(f"images {seed}")) for seed in range(150)]
+DRAWN = [draw_image(seed, Random(f"images {seed}")) for seed in range(300)]
 
 
 def test_a_hundred_calls():

@@ -13,10 +13,10 @@ from random import Random
 from typing import Any
 
 import pplconv
-from fuzz.case import Case
 from pplconv.planner import planning
 from pplconv.wisdom import Division, Entry, WisdomWarning
 from pplconv.wisdom.document import dump
+from tests.fuzz.case import Case
 
 # Replacements for any value.
 _VALUES: tuple[Any, ...] = (

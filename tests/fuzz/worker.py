@@ -9,11 +9,11 @@ import time
 from collections import Counter
 from typing import Any, TextIO
 
-from fuzz.case import Case, Finding
-from fuzz.cases import draw
-from fuzz.checking import Outcome, check
-from fuzz.shrinking import shrink
 from pplconv.planner import target
+from tests.fuzz.case import Case, Finding
+from tests.fuzz.cases import draw
+from tests.fuzz.checking import Outcome, check
+from tests.fuzz.shrinking import shrink
 
 REPORT_SECONDS = 0.5
 ENOUGH = 20

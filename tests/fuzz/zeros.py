@@ -10,7 +10,7 @@ import numpy as np
 
 from pplconv.ops.sparse.sparse_weights import sparsity_of
 from pplconv.sparsity import BLOCKS, Sparsity
-from pruned import prune
+from tests.api.pruned import prune
 
 _DENSITIES = (0.0, 0.02, 0.1, 0.25, 0.25, 0.5, 0.8, 1.1)
 

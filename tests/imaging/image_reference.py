@@ -18,6 +18,12 @@ PADS = {
 BORDERS = tuple(PADS)
 INTEGERS = ("uint8", "int8", "uint16", "int16")
 FLOATS = ("float16", "float32", "float64")
+# Kernels most of whose sums lie half way between integers, and others, next to it or anywhere.
+HALVES = ("box", "box of float32", "tenths", "sixths", "halves", "dyadic")
+KINDS = (
+    *HALVES, "integers", "decimals", "thirds", "float32", "normal", "any", "tiny", "subnormal",
+    "cancelling", "wide",
+)  # fmt: skip
 
 
 def padded(image, sides, border, value):
@@ -42,6 +48,56 @@ def exactly(image, kernel, anchor, border, value, dtype):
     sums = [round(sum(t * p for t, p in zip(taps, one, strict=True))) for one in flat]
     limited = [min(max(total, limits.min), limits.max) for total in sums]
     return np.array(limited, dtype).reshape(windows.shape[:3])
+
+
+def kernel_of(kind, extent, rng):
+    """Draw a kernel of `KINDS`; its extent may be that of a column or a row."""
+    taps = int(np.prod(extent))
+    if kind == "box":
+        return np.full(extent, 1 / taps)
+    if kind == "box of float32":
+        return np.full(extent, np.float32(1 / taps)).astype(np.float64)
+    if kind in ("tenths", "sixths"):
+        return np.resize((0.3, 0.4, 0.3) if kind == "tenths" else (1 / 6, 4 / 6, 1 / 6), extent)
+    if kind == "halves":
+        return np.full(extent, 0.5)
+    if kind == "integers":
+        return rng.integers(-9, 10, extent).astype(np.float64)
+    if kind == "dyadic":
+        return rng.integers(-64, 65, extent) / 2.0 ** rng.integers(1, 8)
+    if kind == "decimals":
+        return rng.integers(-9, 10, extent) / 10
+    if kind == "thirds":
+        return rng.integers(-40, 80, extent) / rng.choice([6, 36, 120])
+    if kind == "float32":
+        return (rng.integers(0, 5, extent) / 12).astype(np.float32).astype(np.float64)
+    if kind == "subnormal":
+        halves = rng.integers(-3, 4, extent) / 2
+        return np.where(rng.random(extent) < 0.5, halves, rng.choice([5e-324, -1e-310, 2.0**-400]))
+    if kind == "normal":
+        return rng.standard_normal(extent)
+    if kind == "any":
+        return rng.integers(-3, 4, extent) + rng.standard_normal(extent)
+    if kind == "tiny":
+        return rng.standard_normal(extent) * 1e-9 + 0.5 * (rng.random(extent) < 0.2)
+    if kind == "cancelling":
+        return np.where(rng.random(extent) < 0.5, 1e25, -1e25) + 0.5
+    return rng.choice([0.5, 1e-30, -1e-25, 2.0**-60, 1.5], extent)
+
+
+def any_values(shape, dtype, rng):
+    """Draw an image with areas that saturate."""
+    limits = np.iinfo(dtype)
+    image = rng.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True)
+    return np.where(rng.random(shape) < 0.3, limits.max, image).astype(dtype)
+
+
+def few_values(shape, dtype, rng):
+    """Draw an image that has sums half way in most places: two or three values, or stripes."""
+    start = rng.integers(0, 90)
+    stripes = np.broadcast_to(np.arange(shape[1]).reshape(-1, *[1] * (len(shape) - 2)) % 2, shape)
+    drawn = rng.integers(0, rng.integers(2, 4), shape)
+    return (start + (drawn if rng.random() < 0.7 else stripes)).astype(dtype)
 
 
 @st.composite

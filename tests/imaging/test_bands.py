@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import scipy.signal
 
-from image_reference import BORDERS, exactly, padded
 from pplconv import imaging, runtime
 from pplconv.api.conv import Conv2d
 from pplconv.imaging import bands
 from pplconv.imaging.banded import READ, Rounding, run_bands
 from pplconv.ops.edges import runs_of, source_index
+from tests.imaging.image_reference import BORDERS, exactly, padded
 
 
 @pytest.fixture(params=[1, 3000, 1 << 19])

@@ -10,48 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from image_reference import BORDERS, INTEGERS, exactly, geometries, windows_of
 from pplconv.imaging import filter2d, sepfilter2d
 from pplconv.imaging.rounding import Exact
-
-# Kernels whose sums lie at, or next to, half way between integers.
-KINDS = (
-    "integers", "dyadic", "box", "decimals", "thirds", "float32", "normal", "tiny", "subnormal",
-    "cancelling", "wide",
-)  # fmt: skip
-
-
-def kernel_of(kind, extent, rng):
-    if kind == "integers":
-        return rng.integers(-9, 10, extent).astype(np.float64)
-    if kind == "dyadic":
-        return rng.integers(-64, 65, extent) / 128
-    if kind == "box":
-        return np.full(extent, 1 / np.prod(extent))
-    if kind == "decimals":
-        return rng.integers(-9, 10, extent) / 10
-    if kind == "thirds":
-        return rng.integers(-40, 80, extent) / rng.choice([6, 36, 120])
-    if kind == "float32":
-        return (rng.integers(0, 5, extent) / 12).astype(np.float32).astype(np.float64)
-    if kind == "subnormal":
-        halves = rng.integers(-3, 4, extent) / 2
-        return np.where(rng.random(extent) < 0.5, halves, rng.choice([5e-324, -1e-310, 2.0**-400]))
-    if kind == "normal":
-        return rng.standard_normal(extent)
-    if kind == "tiny":
-        return rng.standard_normal(extent) * 1e-9 + 0.5 * (rng.random(extent) < 0.2)
-    if kind == "cancelling":
-        kernel = np.where(rng.random(extent) < 0.5, 1e25, -1e25)
-        return kernel + 0.5
-    return rng.choice([0.5, 1e-30, -1e-25, 2.0**-60, 1.5], extent)
-
-
-def image_of(shape, dtype, rng):
-    limits = np.iinfo(dtype)
-    image = rng.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True)
-    # Large areas of extreme pixels saturate, and few levels give equal sums.
-    return np.where(rng.random(shape) < 0.3, limits.max, image).astype(dtype)
+from tests.imaging.image_reference import (
+    BORDERS,
+    INTEGERS,
+    KINDS,
+    any_values,
+    exactly,
+    few_values,
+    geometries,
+    kernel_of,
+    windows_of,
+)
 
 
 @given(
@@ -65,7 +36,7 @@ def image_of(shape, dtype, rng):
 def test_filter2d(geometry, dtype, kind, border, flip, seed):
     rng = np.random.default_rng(seed)
     shape, extent, (y, x) = geometry
-    image, kernel = image_of(shape, dtype, rng), kernel_of(kind, extent, rng)
+    image, kernel = any_values(shape, dtype, rng), kernel_of(kind, extent, rng)
     result = rng.choice([dtype, *INTEGERS, "int32"])
     value = int(image.flat[0])
     seen, at = kernel, (y, x)
@@ -90,7 +61,7 @@ def test_sepfilter2d(geometry, dtype, down, across, seed):
     """No product of both kernels' values is rounded."""
     rng = np.random.default_rng(seed)
     shape, (kh, kw), (y, x) = geometry
-    image = image_of(shape, dtype, rng)
+    image = any_values(shape, dtype, rng)
     column, row = kernel_of(down, (kh,), rng), kernel_of(across, (kw,), rng)
     flat = np.pad(image.astype(int), ((y, kh - 1 - y), (x, kw - 1 - x), (0, 0)), mode="symmetric")
     windows = np.lib.stride_tricks.sliding_window_view(flat, (kh, kw), axis=(0, 1))
@@ -120,13 +91,6 @@ def test_banks(first, second, dtype, seed):
     for one, kernel in zip(found, bank, strict=True):
         expected = exactly(image.astype(int), kernel, anchor, "wrap", 0, dtype)
         np.testing.assert_array_equal(one, expected)
-
-
-def few_values(shape, dtype, rng):
-    """Draw an image that has sums half way in most places: three values, or stripes of two."""
-    start = int(rng.integers(0, 90))
-    stripes = np.broadcast_to(np.arange(shape[1]).reshape(-1, 1) % 2, shape)
-    return (start + (rng.integers(0, 3, shape) if rng.random() < 0.6 else stripes)).astype(dtype)
 
 
 # Sums of these lie half way, or nearly, in a tenth to all of the places.

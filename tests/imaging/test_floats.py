@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from image_reference import BORDERS, FLOATS, geometries, windows_of
 from pplconv.imaging import filter2d, sepfilter2d
+from tests.imaging.image_reference import BORDERS, FLOATS, geometries, windows_of
 
 
 def assert_near(found, windows, kernel, dtype, computed, roundings=0):

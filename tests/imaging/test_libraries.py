@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import ndimage, signal
 
-from image_reference import geometries
 from pplconv.imaging import convolve2d, correlate2d, filter2d, sepfilter2d
+from tests.imaging.image_reference import geometries
 
 NDIMAGE = {
     "reflect101": "mirror",

@@ -1,19 +1,13 @@
-"""No test leaves a thread behind; helpers are imported by name, also by processes."""
+"""No test leaves a thread behind."""
 
 from __future__ import annotations
 
 import gc
-import sys
 import threading
-from pathlib import Path
 
 import pytest
 
-from patience import eventually
-
-_HERE = str(Path(__file__).resolve().parent)
-if _HERE not in sys.path:
-    sys.path.append(_HERE)
+from tests.patience import eventually
 
 
 def own() -> set[threading.Thread]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from patience import PATIENCE
+from tests.patience import PATIENCE
 
 
 class Gate:

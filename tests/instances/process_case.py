@@ -10,9 +10,9 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 
-from patience import PATIENCE
 from pplconv.instances.process import ProcessWorkers, make_process_workers
 from pplconv.instances.worker_placement import Placement
+from tests.patience import PATIENCE
 
 LINUX = sys.platform == "linux"
 ANYWHERE = Placement(None, ())

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import pplconv
-from patience import PATIENCE
 from pplconv.instances import PoolClosed, WorkerDied
 from pplconv.instances import pool as pool_module
 from pplconv.instances.joined_requests import Batching, gather, kind_of, rows_of, split
 from pplconv.instances.requests import Request, RequestQueue
 from pplconv.instances.worker import Worker
+from tests.patience import PATIENCE
 
 
 class Doubling:

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import pplconv
-from gates import Gate
-from patience import PATIENCE
 from pplconv.instances import claims
 from pplconv.machine import Machine
+from tests.instances.gates import Gate
+from tests.patience import PATIENCE
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="no abstract names of sockets")
 

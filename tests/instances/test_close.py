@@ -14,9 +14,9 @@ from concurrent.futures import CancelledError, wait
 import pytest
 
 import pplconv
-from gates import Gate
-from patience import PATIENCE, eventually
 from pplconv.instances import PoolClosed
+from tests.instances.gates import Gate
+from tests.patience import PATIENCE, eventually
 
 
 def pool_of(model, **settings):

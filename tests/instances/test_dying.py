@@ -7,11 +7,11 @@ import threading
 import pytest
 
 import pplconv
-from gates import Gate
-from patience import PATIENCE, eventually
 from pplconv.instances import PoolClosed, WorkerDied
 from pplconv.instances import pool as pool_module
 from pplconv.instances.worker import Worker
+from tests.instances.gates import Gate
+from tests.patience import PATIENCE, eventually
 
 
 class Mortal(Worker):

@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 
 import pplconv
-import process_models as models
-from patience import PATIENCE, eventually
 from pplconv.instances import forking, process
-from process_case import lives, own_resources, workers
+from tests import children
+from tests.children import ROOTS
+from tests.instances import process_models as models
+from tests.instances.process_case import lives, own_resources, workers
+from tests.patience import PATIENCE, eventually
 
 pytestmark = [
     pytest.mark.skipif(not forking.CAN_FORK, reason="Linux with pidfds"),
@@ -182,7 +184,7 @@ def test_workers_draw_numbers_of_their_own():
 
 MAIN = f"""
 import sys, threading
-sys.path[:0] = [{str(Path(pplconv.__file__).parents[1])!r}, {str(Path(__file__).parent)!r}]
+sys.path[:0] = {ROOTS!r}
 import os
 import numpy as np
 import pplconv
@@ -231,7 +233,7 @@ def test_a_program_with_threads_has_its_workers_spawned(what, tmp_path):
 FORKS = """
 import glob, json, os, sys
 import pplconv
-from process_models import servant
+from tests.instances.process_models import servant
 
 def main():
     with pplconv.InstancePool(servant, mode="process", instances=1, threads=1) as pool:
@@ -255,7 +257,7 @@ def test_a_child_that_exits_ends_nothing_of_its_parent(tmp_path):
     script.write_text(FORKS)
     done = subprocess.run(
         [sys.executable, str(script)], capture_output=True, text=True, timeout=PATIENCE,
-        env={**os.environ, "PYTHONPATH": os.path.dirname(models.__file__)}, cwd=tmp_path,
+        env=children.environment(), cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     states, same = json.loads(done.stdout)

@@ -8,9 +8,9 @@ import threading
 import pytest
 
 import pplconv
-from gates import Gate
-from patience import PATIENCE, eventually
 from pplconv.instances import PoolClosed
+from tests.instances.gates import Gate
+from tests.patience import PATIENCE, eventually
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import time
 import numpy as np
 import pytest
 
-from patience import PATIENCE
 from pplconv.instances._mailbox import ANNOUNCED, BYTES, NOTHING, THERE, Inbox, Outbox
 from pplconv.memory.arrays import empty_aligned
+from tests.patience import PATIENCE
 
 
 @pytest.fixture

@@ -20,10 +20,10 @@ import numpy as np
 import pytest
 
 import pplconv
-from gates import Gate
-from patience import PATIENCE, eventually
 from pplconv.instances import PoolClosed, dispatcher, requests
 from pplconv.runtime import scoped_team, scoped_tolerance, tolerance
+from tests.instances.gates import Gate
+from tests.patience import PATIENCE, eventually
 
 
 def pool_of(model, **settings):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import process_models as models
-from process_case import worker
+from tests.instances import process_models as models
+from tests.instances.process_case import worker
 
 pytestmark = pytest.mark.unemulated("starts dozens of processes, each seconds of emulation")
 

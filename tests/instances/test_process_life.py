@@ -9,23 +9,21 @@ import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import pplconv
-import process_models as models
-from patience import PATIENCE, eventually
 from pplconv.instances.pool_errors import RemoteTraceback
 from pplconv.instances.worker import WorkerDied
-from process_case import LINUX, lives, outcome, own_resources, worker, workers
+from tests.children import ROOTS
+from tests.instances import process_models as models
+from tests.instances.process_case import LINUX, lives, outcome, own_resources, worker, workers
+from tests.patience import PATIENCE, eventually
 
 pytestmark = pytest.mark.unemulated(
     "starts and kills dozens of processes, each seconds of emulation"
 )
 
-_HERE = str(Path(__file__).resolve().parent)
 # What a test waits for in vain lasts this long.
 FOREVER = 10 * PATIENCE
 
@@ -271,9 +269,9 @@ def test_nothing_leaks_over_many_workers():
 
 PREAMBLE = f"""
 import os, signal, sys, time
-sys.path[:0] = [{str(Path(pplconv.__file__).parents[1])!r}, {_HERE!r}]
+sys.path[:0] = {ROOTS!r}
 import numpy as np
-import process_models as models
+from tests.instances import process_models as models
 from pplconv.instances import process
 from pplconv.instances.worker_placement import Placement
 from pplconv.instances.process import make_process_workers

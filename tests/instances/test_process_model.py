@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import pplconv
-import process_models as models
-from patience import PATIENCE
 from pplconv.instances.process import make_process_workers
 from pplconv.instances.shared import Parcel, unpack
 from pplconv.instances.worker_placement import Placement
 from pplconv.runtime import tolerance
-from process_case import ANYWHERE, LINUX, mappings, worker, workers
+from tests.instances import process_models as models
+from tests.instances.process_case import ANYWHERE, LINUX, mappings, worker, workers
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.unemulated("starts dozens of processes, each seconds of emulation")
 

@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import doomed
 import pplconv
-import process_models as models
-from patience import PATIENCE, eventually
 from pplconv.instances import process
 from pplconv.instances.spare import SpareCores
 from pplconv.instances.splitting import usable_cores
 from pplconv.machine import current as current_machine
-from process_case import LINUX, worker, workers
+from tests.instances import doomed
+from tests.instances import process_models as models
+from tests.instances.process_case import LINUX, worker, workers
+from tests.patience import PATIENCE, eventually
 
 MANNERS = ("watching", "sleeping")
 # Steps on which it depends whether anybody watches.

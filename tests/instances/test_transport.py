@@ -10,10 +10,10 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from patience import PATIENCE, eventually
 from pplconv.instances import transport
 from pplconv.instances.transport import MAILBOXES, Channel, Gone
 from pplconv.memory.arrays import empty_aligned
+from tests.patience import PATIENCE, eventually
 
 
 @contextmanager

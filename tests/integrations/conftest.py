@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-import poisoning
+from tests import poisoning
 
 poisoning.install()
 collect_ignore_glob = [] if find_spec("torch") else ["test_torch*.py"]

@@ -15,7 +15,7 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 import pplconv
-import quantized_reference as reference
+from tests import quantized_reference as reference
 
 pytestmark = pytest.mark.unemulated("onnxruntime crashes there when it is imported")
 F32, S8, U8 = np.float32, np.int8, np.uint8

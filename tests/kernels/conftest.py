@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-# The helpers beside the tests, and ``asm`` in the root of the repository. They go last, so that
-# nothing here can stand before an installed package.
-_HERE = Path(__file__).resolve().parent
-sys.path += [str(room) for room in (_HERE, _HERE.parents[1]) if str(room) not in sys.path]
-
-from kernel_checker import Checker  # noqa: E402
-from kernel_table import MACHINE  # noqa: E402
-from tile_case import Silicon  # noqa: E402
+from tests.kernels.kernel_checker import Checker
+from tests.kernels.kernel_table import MACHINE
+from tests.kernels.tile_case import Silicon
 
 
 @pytest.fixture(scope="session")

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from guarded_memory import CANARY, PAGE, PLACES, POISON, Buffer, extent_of
-from kernel_checker import Checker
-from kernel_table import every_row
-from packing_case import Geometry
+from tests.kernels.depthwise_case import Part, draw_strides, gap
+from tests.kernels.guarded_memory import CANARY, PAGE, PLACES, POISON, Buffer, extent_of
+from tests.kernels.kernel_checker import Checker
+from tests.kernels.kernel_table import every_row
+from tests.kernels.packing_case import Geometry
 
 DTYPES = {"u8": np.dtype(np.uint8), "s8": np.dtype(np.int8)}
 # What is drawn for weights: those of eight bits, of nine, and the largest of both.
@@ -21,30 +22,12 @@ WEIGHTS = ("s8", "wide", "extreme s8", "extreme wide", "mixed")
 
 
 @dataclass
-class DepthwiseBytes:
-    """What is computed: a geometry, the channels, and a rectangle of the outputs."""
+class DepthwiseBytes(Part):
+    """What is computed of bytes: columns too, and from which weights."""
 
-    g: Geometry
-    channels: int = 3
-    multiplier: int = 1
-    phase: int = 0
-    first: int = 0
-    rows: int = 0
     first_column: int = 0
     columns: int = 0
     weights: str = "s8"
-    place: str = ""
-    slab: bool = False
-
-    @property
-    def lines(self) -> tuple[int, int]:
-        """Input rows in memory, first and one after the last: all, or those that `rows` see."""
-        if not self.slab:
-            return 0, self.g.ih
-        g, last = self.g, self.first + self.rows - 1
-        top = min(max(self.first * g.stride_h - g.pad_top, 0), g.ih)
-        bottom = last * g.stride_h - g.pad_top + (g.kh - 1) * g.dilation_h + 1
-        return top, max(min(bottom, g.ih), top)
 
 
 def unit_of(row: dict) -> int:
@@ -102,7 +85,8 @@ class DepthwiseBytesCall:
         self._input("geometry", geometry.shape, (8,), geometry.dtype)[...] = geometry
         top, bottom = case.lines
         inputs = (case.phase + case.channels - 1) // case.multiplier + 1
-        strides = self._strides("src", inputs, bottom - top, g.iw, 1)
+        strides = draw_strides(rng, (inputs, bottom - top, g.iw), 1, planes=self.pixels)
+        self.values |= dict(zip(("src_cs", "src_rs", "src_ps"), strides, strict=True))
         self.src = self._input("src", (inputs, bottom - top, g.iw), strides, self.dtype)
         self.src[...] = rng.integers(info.min, info.max + 1, self.src.shape)
         if rng.random() < 0.2:
@@ -110,21 +94,6 @@ class DepthwiseBytesCall:
         self.values["src"] -= top * strides[1]
         self.weights = draw_weights(rng, case.weights, (case.channels, g.taps))
         self._pack(geometry)
-
-    def _gap(self, size: int) -> int:
-        return int(self.rng.integers(0, 9) * self.rng.integers(0, 2)) * size
-
-    def _strides(
-        self, name: str, channels: int, rows: int, columns: int, size: int
-    ) -> tuple[int, int, int]:
-        """Draw strides for an array of (channel, row, column) and note them."""
-        if self.pixels:
-            strides = rows * columns * size + self._gap(size), columns * size, size
-        else:
-            ps = channels * size + self._gap(size)
-            strides = size, columns * ps + self._gap(size), ps
-        self.values |= dict(zip((f"{name}_cs", f"{name}_rs", f"{name}_ps"), strides, strict=True))
-        return strides
 
     def _buffer(self, name: str, extent: int, *, writable: bool, unit: int) -> Buffer:
         pages = next(p for p in (64, 512, 4096) if extent < (p - 4) * PAGE)
@@ -187,19 +156,19 @@ class DepthwiseBytesCall:
         case, g, lanes = self.case, self.case.g, self.row["vector_bytes"] // 4
         if self.pixels:
             shape = case.channels, case.rows, g.ow
-            strides = (case.rows * g.ow * 4 + self._gap(4), g.ow * 4, 4)
+            strides = (case.rows * g.ow * 4 + gap(self.rng, 4), g.ow * 4, 4)
             extent = extent_of(shape, strides, 4) + 4 * lanes
             reach = (g.kh - 1) * g.dilation_h + 1
             width = (g.ow - 1) * g.stride_w + (g.kw - 1) * g.dilation_w + 65
-            self.values |= {"dst_cs": strides[0], "slab_rs": width + self._gap(1)}
+            self.values |= {"dst_cs": strides[0], "slab_rs": width + gap(self.rng, 1)}
             lines = (case.rows - 1) * g.stride_h + reach
             slab = self._buffer("slab", lines * self.values["slab_rs"], writable=True, unit=1)
             first = 0
         else:
             room = -(-case.channels // lanes) * lanes
             shape = room, case.rows, case.columns
-            ps = room * 4 + self._gap(4)
-            strides = 4, case.columns * ps + self._gap(4), ps
+            ps = room * 4 + gap(self.rng, 4)
+            strides = 4, case.columns * ps + gap(self.rng, 4), ps
             extent = extent_of(shape, strides, 4)
             self.values |= {"dst_rs": strides[1], "dst_ps": ps}
             first = case.first * strides[1] + case.first_column * ps
@@ -221,20 +190,9 @@ class DepthwiseBytesCall:
         return result
 
     def expected(self) -> np.ndarray:
-        """The sums from whole arrays, in int64 and without a loop over outputs."""
-        case, g = self.case, self.case.g
-        last = (g.oh - 1) * g.stride_h, (g.ow - 1) * g.stride_w
-        height = max(last[0] + (g.kh - 1) * g.dilation_h + 1, g.pad_top + g.ih)
-        width = max(last[1] + (g.kw - 1) * g.dilation_w + 1, g.pad_left + g.iw)
-        padded = np.full((self.src.shape[0], height, width), self.x_zero, np.int64)
-        top, bottom = case.lines
-        padded[:, g.pad_top + top : g.pad_top + bottom, g.pad_left : g.pad_left + g.iw] = self.src
-        padded = padded[(case.phase + np.arange(case.channels)) // case.multiplier]
-        out = np.zeros((case.channels, g.oh, g.ow), np.int64)
-        for tap in range(g.taps):
-            y, x = tap // g.kw * g.dilation_h, tap % g.kw * g.dilation_w
-            seen = padded[:, y : y + last[0] + 1 : g.stride_h, x : x + last[1] + 1 : g.stride_w]
-            out += self.weights[:, tap].astype(np.int64)[:, np.newaxis, np.newaxis] * seen
+        """The sums, in int64."""
+        case = self.case
+        out = case.sums(self.src, self.weights.astype(np.int64), self.x_zero)
         rows = slice(case.first, case.first + case.rows)
         columns = slice(None)
         if not self.pixels:

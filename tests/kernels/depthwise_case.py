@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from asm.contract import FLAGS
-from kernel_table import BITS
-from kernel_values import draw
-from packing_case import Geometry, PackingCall
+from tests.kernels.kernel_table import BITS
+from tests.kernels.kernel_values import draw
+from tests.kernels.packing_case import Geometry, PackingCall
 
 CLIPS = ((0.0, np.inf), (0.0, 6.0), (-0.75, 0.5), (-np.inf, 0.25), (1.0, 1.0))
 BIAS = {"depthwise_pixels": FLAGS["BIAS_ROW"], "depthwise_channels": FLAGS["BIAS_COLUMN"]}
@@ -23,7 +23,7 @@ RESIDUAL, CLIP = FLAGS["RESIDUAL"], FLAGS["CLIP"]
 
 
 @dataclass
-class Depthwise:
+class Part:
     """What is computed: a geometry, the channels, and rows first .. first + rows - 1."""
 
     g: Geometry
@@ -32,8 +32,6 @@ class Depthwise:
     phase: int = 0
     first: int = 0
     rows: int = 0
-    flags: int = 0
-    kind: str = "special"
     place: str = ""
     slab: bool = False
 
@@ -46,6 +44,34 @@ class Depthwise:
         top = min(max(self.first * g.stride_h - g.pad_top, 0), g.ih)
         bottom = last * g.stride_h - g.pad_top + (g.kh - 1) * g.dilation_h + 1
         return top, max(min(bottom, g.ih), top)
+
+    def sums(self, src: np.ndarray, weights: np.ndarray, filler: int = 0) -> np.ndarray:
+        """Add up the taps of the image surrounded by `filler`, without a loop over outputs.
+
+        The sums of all outputs of the geometry have the type of the weights.
+        """
+        g = self.g
+        (top, bottom), dtype = self.lines, weights.dtype
+        last = (g.oh - 1) * g.stride_h, (g.ow - 1) * g.stride_w
+        height = max(last[0] + (g.kh - 1) * g.dilation_h + 1, g.pad_top + g.ih)
+        width = max(last[1] + (g.kw - 1) * g.dilation_w + 1, g.pad_left + g.iw)
+        padded = np.full((src.shape[0], height, width), filler, dtype)
+        padded[:, g.pad_top + top : g.pad_top + bottom, g.pad_left : g.pad_left + g.iw] = src
+        padded = padded[(self.phase + np.arange(self.channels)) // self.multiplier]
+        out = np.zeros((self.channels, g.oh, g.ow), dtype)
+        for tap in range(g.taps):
+            y, x = tap // g.kw * g.dilation_h, tap % g.kw * g.dilation_w
+            seen = padded[:, y : y + last[0] + 1 : g.stride_h, x : x + last[1] + 1 : g.stride_w]
+            out += weights[:, tap][:, np.newaxis, np.newaxis] * seen
+        return out
+
+
+@dataclass
+class Depthwise(Part):
+    """What is computed of floats, and with which numbers."""
+
+    flags: int = 0
+    kind: str = "special"
 
 
 def geometry(
@@ -67,6 +93,20 @@ def geometry(
     return Geometry(*size, oh, ow, *kernel, *stride, *dilation, pads[0], pads[2])
 
 
+def draw_geometry(rng: np.random.Generator) -> Geometry:
+    """Draw any kernel size, stride, dilation and padding."""
+    while True:
+        g = geometry(
+            (int(rng.integers(1, 15)), int(rng.integers(1, 41))),
+            tuple(int(x) for x in rng.integers(1, 8, 2)),
+            tuple(int(x) for x in rng.integers(1, 4, 2)),
+            tuple(int(x) for x in rng.choice([1, 1, 1, 2, 3], 2)),
+            tuple(int(x) for x in rng.integers(0, 10, 4) * rng.integers(0, 2, 4)),
+        )
+        if g is not None:
+            return g
+
+
 def draw_rows(rng: np.random.Generator, oh: int) -> tuple[int, int]:
     """Draw a first row and a number of rows, all of them in one case of two."""
     if rng.random() < 0.5:
@@ -75,8 +115,20 @@ def draw_rows(rng: np.random.Generator, oh: int) -> tuple[int, int]:
     return first, int(rng.integers(1, oh - first + 1))
 
 
-def _gap(rng: np.random.Generator, size: int) -> int:
+def gap(rng: np.random.Generator, size: int) -> int:
+    """Draw bytes between rows or pixels, none in one case of two."""
     return int(rng.integers(0, 9) * rng.integers(0, 2)) * size
+
+
+def draw_strides(
+    rng: np.random.Generator, shape: tuple[int, int, int], size: int, *, planes: bool
+) -> tuple[int, int, int]:
+    """Draw strides of an array of (channel, row, column): planes, or pixels of channels."""
+    channels, rows, columns = shape
+    if planes:
+        return rows * columns * size + gap(rng, size), columns * size, size
+    ps = channels * size + gap(rng, size)
+    return size, columns * ps + gap(rng, size), ps
 
 
 class DepthwiseCall(PackingCall):
@@ -106,7 +158,7 @@ class DepthwiseCall(PackingCall):
         dst_strides = self._strides("dst", (case.channels, g.oh, g.ow))
         self.place_output("dst", shape, dst_strides)
         self.values["dst"] -= case.first * dst_strides[1]
-        ts = size if self.pixels else case.channels * size + _gap(rng, size)
+        ts = size if self.pixels else case.channels * size + gap(rng, size)
         cs = g.taps * size if self.pixels else size
         self.values["weights_ts"] = ts
         self.weights = self._input("weights", (case.channels, g.taps), (cs, ts))
@@ -125,13 +177,7 @@ class DepthwiseCall(PackingCall):
 
     def _strides(self, name: str, shape: tuple[int, int, int]) -> tuple[int, int, int]:
         """Draw strides for an array of (channel, row, column) and note them."""
-        size = self.dtype.itemsize
-        channels, rows, columns = shape
-        if self.pixels:
-            strides = rows * columns * size + _gap(self.rng, size), columns * size, size
-        else:
-            ps = channels * size + _gap(self.rng, size)
-            strides = size, columns * ps + _gap(self.rng, size), ps
+        strides = draw_strides(self.rng, shape, self.dtype.itemsize, planes=self.pixels)
         self.values |= dict(zip((f"{name}_cs", f"{name}_rs", f"{name}_ps"), strides, strict=True))
         return strides
 
@@ -157,21 +203,8 @@ class DepthwiseCall(PackingCall):
 
     def exact(self) -> np.ndarray:
         """The result in float64, from whole arrays and without a loop over outputs."""
-        case, g = self.case, self.case.g
-        last = (g.oh - 1) * g.stride_h, (g.ow - 1) * g.stride_w
-        height = max(last[0] + (g.kh - 1) * g.dilation_h + 1, g.pad_top + g.ih)
-        width = max(last[1] + (g.kw - 1) * g.dilation_w + 1, g.pad_left + g.iw)
-        padded = np.zeros((self.src.shape[0], height, width))
-        padded[:, g.pad_top : g.pad_top + g.ih, g.pad_left : g.pad_left + g.iw] = self.src
-        padded = padded[(case.phase + np.arange(case.channels)) // case.multiplier]
-        out = np.zeros((case.channels, g.oh, g.ow))
-        for tap in range(g.taps):
-            top, left = tap // g.kw * g.dilation_h, tap % g.kw * g.dilation_w
-            window = padded[
-                :, top : top + last[0] + 1 : g.stride_h, left : left + last[1] + 1 : g.stride_w
-            ]
-            out += self.weights[:, tap].astype(np.float64)[:, np.newaxis, np.newaxis] * window
-        out = out[:, case.first : case.first + case.rows]
+        case, weights = self.case, self.weights.astype(np.float64)
+        out = case.sums(self.src, weights)[:, case.first : case.first + case.rows]
         if self.bias is not None:
             out = out + self.bias[:, np.newaxis, np.newaxis]
         if self.residual is not None:

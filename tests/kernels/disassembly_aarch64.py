@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from disassembly import Function, Judge
+from tests.kernels.disassembly import Function, Judge
 
 # The assembler's extension for each feature, which has its name in Linux's list of HWCAP.
 _EXTENSIONS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from disassembly import Function, Judge
+from tests.kernels.disassembly import Function, Judge
 
 # Floating point that a level has, the last one that is there; and extensions.
 _UNITS = {"vfpv4": "neon-vfpv4", "asimdhp": "neon-fp-armv8"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from disassembly import Function, Judge
+from tests.kernels.disassembly import Function, Judge
 
 # A direct branch; objdump prints its target as a bare hexadecimal number.
 _BRANCH = re.compile(r"^((?:\S+ +)*(?:j|call|loop|xbegin)\S* +)([0-9a-f]+)$")

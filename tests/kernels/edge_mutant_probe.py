@@ -17,22 +17,22 @@ from pathlib import Path
 
 import numpy as np
 
-_HERE = Path(__file__).resolve().parent
-sys.path += [str(_HERE.parent), str(_HERE.parents[1])]
+# The helpers of the tests lie below the root, which goes last: the installed package is what runs.
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from asm.build import generated  # noqa: E402
-from asm.registry import kernels  # noqa: E402
-from assembly_mutants import Mutant, mutants, renamed  # noqa: E402
-from gemm_case import (  # noqa: E402
+from asm.build import generated
+from asm.registry import kernels
+from tests.kernels.assembly_mutants import Mutant, mutants, renamed
+from tests.kernels.gemm_case import (
     ACCUMULATE,
     BIAS_COLUMN,
     RESIDUAL,
     flag_combinations,
 )
-from guarded_memory import PLACES  # noqa: E402
-from kernel_checker import Checker, compile_library  # noqa: E402
-from kernel_table import MACHINE, rows  # noqa: E402
-from product_case import judge  # noqa: E402
+from tests.kernels.guarded_memory import PLACES
+from tests.kernels.kernel_checker import Checker, compile_library
+from tests.kernels.kernel_table import MACHINE, rows
+from tests.kernels.product_case import judge
 
 # So many kernels at once to the assembler.
 BATCH = 64

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from asm.contract import INSTRUCTIONS
-from guarded_memory import CANARY, PLACES, POISON, Buffer, extent_of
-from kernel_table import DTYPES
+from tests.kernels.guarded_memory import CANARY, PLACES, POISON, Buffer, extent_of
+from tests.kernels.kernel_table import DTYPES
 
 
 class Call:

@@ -24,12 +24,12 @@ import numpy as np
 
 from asm.contract import FLAGS
 from asm.registry import PRODUCTS
-from guarded_memory import CANARY, PLACES, POISON, Buffer, extent_of
-from half_gemm import ordered_sum
-from kernel_checker import Checker
-from kernel_table import BITS
-from kernel_values import KINDS, pick
-from narrow_gemm import (
+from tests.kernels.guarded_memory import CANARY, PLACES, POISON, Buffer, extent_of
+from tests.kernels.half_gemm import ordered_sum
+from tests.kernels.kernel_checker import Checker
+from tests.kernels.kernel_table import BITS
+from tests.kernels.kernel_values import KINDS, pick
+from tests.kernels.narrow_gemm import (
     STORED,
     SUMS,
     TINY,

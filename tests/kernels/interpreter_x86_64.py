@@ -17,7 +17,7 @@ from functools import cache
 
 import numpy as np
 
-from interpreted_memory import Memory, Piece
+from tests.kernels.interpreted_memory import Memory, Piece
 
 _WIDE = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", *(f"r{i}" for i in range(8, 16)))
 _HALF = {f"e{name[1:]}": name for name in _WIDE[:8]} | {f"{name}d": name for name in _WIDE[8:]}

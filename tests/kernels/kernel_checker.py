@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from asm.contract import CONTRACTS, header_text
-from guarded_memory import PAGE, Arena
+from tests.kernels.guarded_memory import PAGE, Arena
 
 NATIVE = Path(__file__).resolve().parent / "native"
 SOURCES = (

@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 
 from asm.registry import ISAS, Kernel
-from levels import MACHINE, allowed_isas
 from pplconv import _kernels
+from tests.levels import MACHINE, allowed_isas
 
 __all__ = ["BITS", "DTYPES", "MACHINE", "allowed_isas", "every_row", "in_pairs", "rows", "symbol"]
 

@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from asm.registry import PRODUCTS
-from kernel_values import draw, pick_each
+from tests.kernels.kernel_values import draw, pick_each
 
 # As they lie in memory; of bfloat16 its bits.
 STORED = {

@@ -6,10 +6,10 @@ from dataclasses import astuple, dataclass
 
 import numpy as np
 
-from guarded_memory import CANARY, PAGE, PLACES, POISON, Buffer, extent_of
-from kernel_checker import Checker
-from kernel_table import BITS, DTYPES
-from kernel_values import draw
+from tests.kernels.guarded_memory import CANARY, PAGE, PLACES, POISON, Buffer, extent_of
+from tests.kernels.kernel_checker import Checker
+from tests.kernels.kernel_table import BITS, DTYPES
+from tests.kernels.kernel_values import draw
 
 
 @dataclass

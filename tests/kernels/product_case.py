@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-import gemm_case
-import sparse_case
 from asm.registry import PRODUCTS
-from kernel_checker import Checker
-from kernel_table import every_row
-from narrow_gemm import is_integer
+from tests.kernels import gemm_case, sparse_case
+from tests.kernels.kernel_checker import Checker
+from tests.kernels.kernel_table import every_row
+from tests.kernels.narrow_gemm import is_integer
 
 __all__ = ["ROWS", "judge"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from guarded_memory import CANARY, POISON, extent_of
+from tests.kernels.guarded_memory import CANARY, POISON, extent_of
 
 
 class Call:

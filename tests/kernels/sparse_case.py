@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from asm.registry import PRODUCTS
-from gemm_case import (
+from tests.kernels.gemm_case import (
     ANYWHERE,
     B_PADDED,
     BIAS_COLUMN,
@@ -31,10 +31,10 @@ from gemm_case import (
     flag_combinations,
     vector_strides,
 )
-from guarded_memory import PLACES, extent_of
-from kernel_checker import Checker
-from kernel_values import KINDS, pick
-from narrow_gemm import STORED, SUMS, draw_stored, widened
+from tests.kernels.guarded_memory import PLACES, extent_of
+from tests.kernels.kernel_checker import Checker
+from tests.kernels.kernel_values import KINDS, pick
+from tests.kernels.narrow_gemm import STORED, SUMS, draw_stored, widened
 
 # Numbers of terms of a panel, in groups of those that are multiplied together.
 GROUPS = (0, 1, 2, 3, 4, 5, 7, 8, 9, 17, 70)

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import asm.registry
-import documents
 from asm.contract import CONTRACTS, FLAGS, POOLINGS, REDUCTIONS
 from asm.registry import (
     GEMM_TILES,
@@ -20,6 +19,7 @@ from asm.registry import (
     SPARSE_PIXELS_TILES,
     kernels,
 )
+from tests import documents
 
 README = Path(asm.registry.__file__).with_name("README.md")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from guarded_memory import extent_of
-from kernel_table import BITS, every_row, symbol
-from packing_case import PackingCall
+from tests.kernels.guarded_memory import extent_of
+from tests.kernels.kernel_table import BITS, every_row, symbol
+from tests.kernels.packing_case import PackingCall
 
 every_kernel = pytest.mark.parametrize("row", every_row("copy_strided"), ids=symbol)
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from asm.contract.constants import CURVES
-from elementwise_call import Call
-from kernel_table import BITS, DTYPES, every_row, rows, symbol
-from kernel_values import draw
+from tests.kernels.elementwise_call import Call
+from tests.kernels.kernel_table import BITS, DTYPES, every_row, rows, symbol
+from tests.kernels.kernel_values import draw
 
 OPERATIONS = ("curve", "elementwise")
 # How the slopes of SLOPE lie: one for all, one for each row, one for each column.

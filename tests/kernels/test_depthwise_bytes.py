@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from depthwise_bytes_case import WEIGHTS, DepthwiseBytes, judge
-from depthwise_case import draw_rows, geometry
-from emulation import few
-from guarded_memory import PLACES
-from kernel_table import every_row, symbol
+from tests.emulation import few
+from tests.kernels.depthwise_bytes_case import WEIGHTS, DepthwiseBytes, judge
+from tests.kernels.depthwise_case import draw_geometry, draw_rows, geometry
+from tests.kernels.guarded_memory import PLACES
+from tests.kernels.kernel_table import every_row, symbol
 
 ROWS = [*every_row("depthwise_bytes_pixels"), *every_row("depthwise_bytes_channels")]
 every_kernel = pytest.mark.parametrize("row", ROWS, ids=symbol)
@@ -26,16 +26,7 @@ def by_channels(row: dict) -> bool:
 
 def draw_case(rng: np.random.Generator, row: dict, **fixed: object) -> DepthwiseBytes:
     """Draw a case of any kernel size, stride, dilation and padding."""
-    while True:
-        g = geometry(
-            (int(rng.integers(1, 15)), int(rng.integers(1, 41))),
-            tuple(int(x) for x in rng.integers(1, 8, 2)),
-            tuple(int(x) for x in rng.integers(1, 4, 2)),
-            tuple(int(x) for x in rng.choice([1, 1, 1, 2, 3], 2)),
-            tuple(int(x) for x in rng.integers(0, 10, 4) * rng.integers(0, 2, 4)),
-        )
-        if g is not None:
-            break
+    g = draw_geometry(rng)
     multiplier = int(rng.choice([1, 1, 2, 3]))
     first, count = draw_rows(rng, g.oh)
     column, columns = draw_rows(rng, g.ow) if by_channels(row) else (0, g.ow)

@@ -9,20 +9,21 @@ import numpy as np
 import pytest
 
 from asm.contract import FLAGS
-from depthwise_case import (
+from tests.emulation import few
+from tests.kernels.depthwise_case import (
     BIAS,
     CLIP,
     RESIDUAL,
     Depthwise,
     DepthwiseCall,
+    draw_geometry,
     draw_rows,
     geometry,
     judge,
 )
-from emulation import few
-from guarded_memory import PLACES
-from kernel_table import every_row, symbol
-from kernel_values import KINDS
+from tests.kernels.guarded_memory import PLACES
+from tests.kernels.kernel_table import every_row, symbol
+from tests.kernels.kernel_values import KINDS
 
 ROWS = [*every_row("depthwise_pixels"), *every_row("depthwise_channels")]
 every_kernel = pytest.mark.parametrize("row", ROWS, ids=symbol)
@@ -35,16 +36,7 @@ def draw_flags(rng: np.random.Generator, op: str) -> int:
 
 def draw_case(rng: np.random.Generator, op: str, **fixed: object) -> Depthwise:
     """Draw a case of any kernel size, stride, dilation and padding."""
-    while True:
-        g = geometry(
-            (int(rng.integers(1, 15)), int(rng.integers(1, 41))),
-            tuple(int(x) for x in rng.integers(1, 8, 2)),
-            tuple(int(x) for x in rng.integers(1, 4, 2)),
-            tuple(int(x) for x in rng.choice([1, 1, 1, 2, 3], 2)),
-            tuple(int(x) for x in rng.integers(0, 10, 4) * rng.integers(0, 2, 4)),
-        )
-        if g is not None:
-            break
+    g = draw_geometry(rng)
     multiplier = int(rng.choice([1, 1, 2, 3]))
     first, count = draw_rows(rng, g.oh)
     case = Depthwise(

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from asm.contract import FLAGS
-from guarded_memory import extent_of
-from kernel_table import DTYPES, rows, symbol
-from packing_case import PackingCall
-from winograd_case import EPSILON, spaced
+from tests.kernels.guarded_memory import extent_of
+from tests.kernels.kernel_table import DTYPES, rows, symbol
+from tests.kernels.packing_case import PackingCall
+from tests.kernels.winograd_case import EPSILON, spaced
 
 every_kernel = pytest.mark.parametrize("row", rows("direct_sums"), ids=symbol)
 BIAS, RESIDUAL, CLIP = FLAGS["BIAS_COLUMN"], FLAGS["RESIDUAL"], FLAGS["CLIP"]

@@ -10,14 +10,14 @@ import pytest
 import pplconv
 from asm.aarch64.products import BY_MATRIX
 from asm.registry import ISAS, SPARSE_OPERATIONS, kernels
-from cases import each
-from disassembly import Function
-from disassembly_aarch64 import JudgeAarch64
-from disassembly_armv7l import JudgeArmv7l
-from disassembly_x86_64 import JudgeX86
-from kernel_checker import compile_library
-from kernel_table import MACHINE, in_pairs
 from pplconv import _kernels
+from tests.cases import each
+from tests.kernels.disassembly import Function
+from tests.kernels.disassembly_aarch64 import JudgeAarch64
+from tests.kernels.disassembly_armv7l import JudgeArmv7l
+from tests.kernels.disassembly_x86_64 import JudgeX86
+from tests.kernels.kernel_checker import compile_library
+from tests.kernels.kernel_table import MACHINE, in_pairs
 
 JUDGES = {judge.machine: judge for judge in (JudgeX86(), JudgeAarch64(), JudgeArmv7l())}
 

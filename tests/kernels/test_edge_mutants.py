@@ -18,10 +18,10 @@ import pytest
 from asm.aarch64.products import BY_MATRIX
 from asm.build import generated
 from asm.registry import PRODUCTS, SPARSE_OPERATIONS, Kernel, kernels
-from assembly_mutants import EDGES, mutants
-from emulation import is_emulated
-from kernel_table import MACHINE
-from patience import PATIENCE
+from tests.emulation import is_emulated
+from tests.kernels.assembly_mutants import EDGES, mutants
+from tests.kernels.kernel_table import MACHINE
+from tests.patience import PATIENCE
 
 PROBE = Path(__file__).resolve().parent / "edge_mutant_probe.py"
 # Two rows, so that their stride counts, and as many vectors as a row can have; of Arm, whose

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from asm.contract.constants import INSTRUCTIONS, MOST_REGISTERS
-from elementwise_call import Call
-from kernel_table import DTYPES, every_row, rows, symbol
-from kernel_values import draw
+from tests.kernels.elementwise_call import Call
+from tests.kernels.kernel_table import DTYPES, every_row, rows, symbol
+from tests.kernels.kernel_values import draw
 
 every_kernel = pytest.mark.parametrize("row", every_row("elementwise"), ids=symbol)
 every_instruction = pytest.mark.parametrize("op", INSTRUCTIONS)

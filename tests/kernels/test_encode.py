@@ -13,7 +13,7 @@ import pytest
 from asm.build import generate
 from asm.registry import ISAS, kernels
 from asm.x86_64.encode import ENCODINGS, encoded, instruction_bytes
-from kernel_table import MACHINE
+from tests.kernels.kernel_table import MACHINE
 
 pytestmark = [
     pytest.mark.skipif(MACHINE != "x86_64", reason="its assembler knows nothing of them"),

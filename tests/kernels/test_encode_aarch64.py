@@ -16,7 +16,7 @@ from asm.aarch64.gemm import generate
 from asm.build import generate as write_sources
 from asm.build import probes
 from asm.registry import ISAS, kernels
-from levels import MACHINE
+from tests.levels import MACHINE
 
 # A compiler's own tools where the machine is one, else those of a cross compiler.
 PREFIX = "" if MACHINE == "aarch64" else "aarch64-linux-gnu-"

@@ -12,8 +12,8 @@ import pytest
 
 from asm.x86_64 import gemm_tiles, release_tiles
 from asm.x86_64.encode_tiles import MNEMONICS, encode, in_bytes
-from kernel_table import MACHINE
-from tile_case import KERNELS
+from tests.kernels.kernel_table import MACHINE
+from tests.kernels.tile_case import KERNELS
 
 REGISTERS = (
     "rax",

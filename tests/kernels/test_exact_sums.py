@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from kernel_table import DTYPES, every_row, symbol
-from rows_call import Call
+from tests.kernels.kernel_table import DTYPES, every_row, symbol
+from tests.kernels.rows_call import Call
 
 every_kernel = pytest.mark.parametrize("row", every_row("exact_sums"), ids=symbol)
 UNTOUCHED = 0x55

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from asm.exponential import exponential
-from kernel_table import DTYPES
+from tests.kernels.kernel_table import DTYPES
 
 # Half precision is activated in float32.
 every_type = pytest.mark.parametrize("dtype", ["f32", "f64"])

@@ -10,7 +10,7 @@ import pytest
 
 from asm.build import generated
 from asm.registry import ISAS, SPARSE_OPERATIONS, SPARSE_PANELS, Kernel, kernels
-from cases import each
+from tests.cases import each
 
 REFUSAL = (
     r"pplconv_\w+: a tile of \d+ x \d+ \(\d+ vectors? a row\) on {isa} "

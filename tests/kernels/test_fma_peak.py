@@ -11,8 +11,8 @@ import pytest
 
 from asm.build import FOLDERS
 from asm.registry import ISAS, PRODUCTS, kernels
-from kernel_table import every_row, symbol
 from pplconv import _kernels
+from tests.kernels.kernel_table import every_row, symbol
 
 GENERATED = [k for k in kernels() if k.op == "fma_peak" and k.source == "generator"]
 # Linux's arch/x86/include/uapi/asm/prctl.h, and the number of arch_prctl(2).

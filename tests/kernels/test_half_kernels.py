@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from asm.contract import FLAGS
-from kernel_table import every_row, symbol
-from rows_call import Call
+from tests.kernels.kernel_table import every_row, symbol
+from tests.kernels.rows_call import Call
 
 IN, OUT = (
     [row for row in every_row(op) if row["dtype"] in ("f16", "f32")]

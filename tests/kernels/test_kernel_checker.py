@@ -7,9 +7,9 @@ import ctypes
 import numpy as np
 import pytest
 
-from guarded_memory import CANARY, MARGIN, PAGE, Arena, extent_of
-from kernel_checker import NATIVE, NOWHERE, SAVED_REGISTERS, compile_library
-from kernel_table import MACHINE
+from tests.kernels.guarded_memory import CANARY, MARGIN, PAGE, Arena, extent_of
+from tests.kernels.kernel_checker import NATIVE, NOWHERE, SAVED_REGISTERS, compile_library
+from tests.kernels.kernel_table import MACHINE
 
 needs_rules = pytest.mark.skipif(
     MACHINE not in SAVED_REGISTERS, reason="the checker does not know this machine's ABI"

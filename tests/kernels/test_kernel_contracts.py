@@ -18,7 +18,7 @@ from asm.contract import (
     declarations_text,
     header_text,
 )
-from kernel_checker import NATIVE, STRUCTURES, compile_library
+from tests.kernels.kernel_checker import NATIVE, STRUCTURES, compile_library
 
 every_contract = pytest.mark.parametrize("op", CONTRACTS)
 

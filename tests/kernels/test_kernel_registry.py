@@ -35,11 +35,11 @@ from asm.registry import (
     below,
     kernels,
 )
-from cases import each
-from kernel_table import in_pairs
-from levels import LADDER, MACHINE, executable_isas
 from pplconv import _kernels
 from pplconv.machine import detect
+from tests.cases import each
+from tests.kernels.kernel_table import in_pairs
+from tests.levels import LADDER, MACHINE, executable_isas
 
 GRAMMAR = re.compile(
     r"pplconv_(?P<op>[a-z]+(?:_[a-z]+)*)_(?P<dtype>(?:f16|f32|f64|bf16|[us]8|s16|s32)+[mpt]?)"

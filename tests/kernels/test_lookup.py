@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernel_table import every_row, symbol
-from rows_call import Call
+from tests.kernels.kernel_table import every_row, symbol
+from tests.kernels.rows_call import Call
 
 every_kernel = pytest.mark.parametrize("row", every_row("lookup"), ids=symbol)
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import pplconv
-from candidates import all_contexts, describe
-from guarded_memory import Arena
 from pplconv import planner
 from pplconv.algorithms import gemm
 from pplconv.planner.describing import plan_of
 from pplconv.planner.estimating import Ranked, Request
+from tests.api.candidates import all_contexts, describe
+from tests.kernels.guarded_memory import Arena
 
 DTYPES = ["float16", "float32", "float64"]
 EPS = {"float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52}

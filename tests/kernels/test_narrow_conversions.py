@@ -7,8 +7,8 @@ import pytest
 
 from asm.contract import FLAGS
 from asm.registry import BYTE_CONVERSIONS
-from kernel_table import DTYPES, every_row, symbol
-from rows_call import Call
+from tests.kernels.kernel_table import DTYPES, every_row, symbol
+from tests.kernels.rows_call import Call
 
 MOVING = [row for row in every_row("convert_in") if row["dtype"] in BYTE_CONVERSIONS]
 INTEGERS = [row for row in MOVING if row["dtype"] != "f32bf16"]

@@ -13,9 +13,10 @@ import pytest
 
 from asm.contract import FLAGS
 from asm.registry import PRODUCTS
-from gemm_case import A_LAYOUTS, Call, draw_case
-from kernel_table import every_row, symbol
-from narrow_gemm import (
+from pplconv import numerics
+from tests.kernels.gemm_case import A_LAYOUTS, Call, draw_case
+from tests.kernels.kernel_table import every_row, symbol
+from tests.kernels.narrow_gemm import (
     STORED,
     dot_products,
     is_integer,
@@ -24,8 +25,7 @@ from narrow_gemm import (
     rounded_steps,
     widened,
 )
-from pplconv import numerics
-from product_case import judge
+from tests.kernels.product_case import judge
 
 pytestmark = pytest.mark.narrow
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernel_table import every_row, symbol
-from packing_case import PackingCall
-from test_pack_channels import check as check_channels
-from test_pack_weights import check as check_weights
+from tests.kernels.kernel_table import every_row, symbol
+from tests.kernels.packing_case import PackingCall
+from tests.kernels.test_pack_channels import check as check_channels
+from tests.kernels.test_pack_weights import check as check_weights
 
 NARROW = ("u8", "s16")
 WEIGHTS = [row for row in every_row("pack_weights") if row["dtype"] in NARROW]

@@ -8,7 +8,7 @@ from asm.aarch64.gemm_steps import Steps
 from asm.aarch64.near_elements import near_elements
 from asm.aarch64.products import BY_MATRIX
 from asm.registry import Kernel, kernels
-from cases import each
+from tests.cases import each
 
 # Products by an element; those by matrices have registers of their own.
 GEMM = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernel_table import every_row, symbol
-from packing_case import PackingCall
+from tests.kernels.kernel_table import every_row, symbol
+from tests.kernels.packing_case import PackingCall
 
 every_kernel = pytest.mark.parametrize("row", every_row("pack_depthwise"), ids=symbol)
 

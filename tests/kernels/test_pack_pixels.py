@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from asm.registry import ELEMENT_BYTES
-from kernel_table import every_row, symbol
-from packing_case import Geometry, PackingCall, draw_geometry, im2col
 from pplconv import _kernels
+from tests.kernels.kernel_table import every_row, symbol
+from tests.kernels.packing_case import Geometry, PackingCall, draw_geometry, im2col
 
 every_kernel = pytest.mark.parametrize("row", every_row("pack_pixels"), ids=symbol)
 # struct pplconv_run

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from asm.registry import ELEMENT_BYTES
-from kernel_table import every_row, symbol
-from packing_case import Geometry, PackingCall, draw_geometry, im2col
+from tests.kernels.kernel_table import every_row, symbol
+from tests.kernels.packing_case import Geometry, PackingCall, draw_geometry, im2col
 
 ROWS = every_row("pack_rows")
 NARROW = [row for row in ROWS if row["dtype"] in ("u8", "s16")]

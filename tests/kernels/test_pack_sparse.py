@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from guarded_memory import CANARY, Buffer
-from kernel_table import BITS, every_row, symbol
-from packing_case import PackingCall
+from tests.kernels.guarded_memory import CANARY, Buffer
+from tests.kernels.kernel_table import BITS, every_row, symbol
+from tests.kernels.packing_case import PackingCall
 
 every_kernel = pytest.mark.parametrize("row", every_row("pack_sparse"), ids=symbol)
 STEP, COUNT = np.dtype(np.int32), np.dtype(np.int64)

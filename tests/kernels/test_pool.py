@@ -7,8 +7,8 @@ import pytest
 from numpy.lib.stride_tricks import as_strided
 
 from asm.contract import POOLINGS
-from kernel_table import every_row, symbol
-from packing_case import PackingCall
+from tests.kernels.kernel_table import every_row, symbol
+from tests.kernels.packing_case import PackingCall
 
 every_kernel = pytest.mark.parametrize("row", every_row("pool"), ids=symbol)
 every_kind = pytest.mark.parametrize("kind", POOLINGS)

@@ -7,7 +7,7 @@ from itertools import cycle
 import numpy as np
 import pytest
 
-from gemm_case import (
+from tests.kernels.gemm_case import (
     A_LAYOUTS,
     ANYWHERE,
     C_LAYOUTS,
@@ -16,13 +16,13 @@ from gemm_case import (
     Call,
     flag_combinations,
 )
-from gemm_case import draw_case as draw_gemm
-from guarded_memory import PLACES
-from kernel_table import rows, symbol
-from kernel_values import KINDS
-from product_case import ROWS, judge
-from sparse_case import GROUPS, PANELS, WAYS, X_LAYOUTS, SparseCall
-from sparse_case import draw_case as draw_sparse
+from tests.kernels.gemm_case import draw_case as draw_gemm
+from tests.kernels.guarded_memory import PLACES
+from tests.kernels.kernel_table import rows, symbol
+from tests.kernels.kernel_values import KINDS
+from tests.kernels.product_case import ROWS, judge
+from tests.kernels.sparse_case import GROUPS, PANELS, WAYS, X_LAYOUTS, SparseCall
+from tests.kernels.sparse_case import draw_case as draw_sparse
 
 GEMM = [row for row in ROWS if row["op"] == "gemm"]
 SPARSE = [row for row in ROWS if row["op"] != "gemm"]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from asm.contract import FLAGS
-from kernel_table import DTYPES, every_row, symbol
-from rows_call import Call
+from tests.kernels.kernel_table import DTYPES, every_row, symbol
+from tests.kernels.rows_call import Call
 
 ROW, COLUMN = FLAGS["BIAS_ROW"], FLAGS["BIAS_COLUMN"]
 QUANTIZE, DEQUANTIZE = every_row("quantize"), every_row("dequantize")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernel_table import DTYPES, every_row, symbol
 from pplconv._kernels import PIXELS
-from rows_call import Call
+from tests.kernels.kernel_table import DTYPES, every_row, symbol
+from tests.kernels.rows_call import Call
 
 every_kernel = pytest.mark.parametrize("row", every_row("read_pixels"), ids=symbol)
 TYPES = {

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from asm.contract import FLAGS, REDUCTIONS
-from kernel_table import DTYPES, every_row, symbol
-from kernel_values import draw
-from packing_case import PackingCall
+from tests.kernels.kernel_table import DTYPES, every_row, symbol
+from tests.kernels.kernel_values import draw
+from tests.kernels.packing_case import PackingCall
 
 every_kind = pytest.mark.parametrize("kind", REDUCTIONS)
 rows_kernels = pytest.mark.parametrize("row", every_row("reduce_rows"), ids=symbol)

@@ -7,8 +7,8 @@ import pytest
 
 from asm.contract import FLAGS
 from asm.contract.records import QUANTIZATION
-from kernel_table import DTYPES, every_row, symbol
-from rows_call import Call
+from tests.kernels.kernel_table import DTYPES, every_row, symbol
+from tests.kernels.rows_call import Call
 
 every_kernel = pytest.mark.parametrize("row", every_row("requantize"), ids=symbol)
 BYTES = [row for row in every_row("requantize") if row["dtype"] in ("u8", "s8")]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernel_table import DTYPES, every_row, symbol
-from rows_call import Call
+from tests.kernels.kernel_table import DTYPES, every_row, symbol
+from tests.kernels.rows_call import Call
 
 every_kernel = pytest.mark.parametrize("row", every_row("round_sums"), ids=symbol)
 INTEGERS = [np.uint8, np.int8, np.uint16, np.int16]

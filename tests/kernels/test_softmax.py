@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernel_table import DTYPES, every_row, symbol
-from kernel_values import draw
-from packing_case import PackingCall
+from tests.kernels.kernel_table import DTYPES, every_row, symbol
+from tests.kernels.kernel_values import draw
+from tests.kernels.packing_case import PackingCall
 
 every_kernel = pytest.mark.parametrize("row", every_row("softmax"), ids=symbol)
 logarithm_or_not = pytest.mark.parametrize("log", [0, 1])

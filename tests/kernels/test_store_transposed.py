@@ -7,8 +7,8 @@ import pytest
 
 from asm.contract import FLAGS
 from asm.registry import ELEMENT_BYTES
-from kernel_table import BITS, every_row, symbol
-from packing_case import PackingCall
+from tests.kernels.kernel_table import BITS, every_row, symbol
+from tests.kernels.packing_case import PackingCall
 
 every_kernel = pytest.mark.parametrize("row", every_row("store_transposed"), ids=symbol)
 BIAS, RESIDUAL, CLIP = FLAGS["BIAS_COLUMN"], FLAGS["RESIDUAL"], FLAGS["CLIP"]

@@ -18,12 +18,12 @@ import pytest
 from asm.build import generated
 from asm.contract import GEMM
 from asm.registry import PRODUCTS, kernels
-from gemm_case import ANYWHERE
-from kernel_checker import compile_library
-from kernel_table import MACHINE, every_row
-from narrow_gemm import is_integer
-from patience import PATIENCE
-from product_case import judge
+from tests.kernels.gemm_case import ANYWHERE
+from tests.kernels.kernel_checker import compile_library
+from tests.kernels.kernel_table import MACHINE, every_row
+from tests.kernels.narrow_gemm import is_integer
+from tests.kernels.product_case import judge
+from tests.patience import PATIENCE
 
 pytestmark = [
     pytest.mark.skipif(MACHINE != "x86_64", reason="mutates x86-64 assembly"),

@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from gemm_case import ACCUMULATE, B_PADDED
-from kernel_table import rows
-from tile_arithmetic import added, dot_bf16, dot_bytes, widened
-from tile_case import TileCall, draw_case
+from tests.kernels.gemm_case import ACCUMULATE, B_PADDED
+from tests.kernels.kernel_table import rows
+from tests.kernels.tile_arithmetic import added, dot_bf16, dot_bytes, widened
+from tests.kernels.tile_case import TileCall, draw_case
 
 TINY = 2.0**-126
 

@@ -12,7 +12,7 @@ from asm.contract import CONTRACTS
 from asm.registry import Kernel, kernels
 from asm.x86_64 import release_tiles
 from asm.x86_64.gemm_tiles import generate
-from gemm_case import (
+from tests.kernels.gemm_case import (
     ACCUMULATE,
     B_PADDED,
     BIAS_COLUMN,
@@ -21,13 +21,13 @@ from gemm_case import (
     CLIP,
     RESIDUAL,
 )
-from gemm_case import Call as FloatCall
-from gemm_case import draw_case as draw_float_case
-from guarded_memory import PLACES
-from interpreter_x86_64 import parse
-from kernel_table import every_row, rows, symbol
-from kernel_values import KINDS
-from tile_case import (
+from tests.kernels.gemm_case import Call as FloatCall
+from tests.kernels.gemm_case import draw_case as draw_float_case
+from tests.kernels.guarded_memory import PLACES
+from tests.kernels.interpreter_x86_64 import parse
+from tests.kernels.kernel_table import every_row, rows, symbol
+from tests.kernels.kernel_values import KINDS
+from tests.kernels.tile_case import (
     GROUPS,
     INTEGER_FLAGS,
     KERNELS,

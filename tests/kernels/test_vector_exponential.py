@@ -11,9 +11,9 @@ import pytest
 import asm.build
 from asm.exponential import c_macros, exponential
 from asm.registry import ISAS
-from kernel_checker import compile_library
-from kernel_table import BITS, DTYPES
-from levels import LADDER, allowed_isas
+from tests.kernels.kernel_checker import compile_library
+from tests.kernels.kernel_table import BITS, DTYPES
+from tests.levels import LADDER, allowed_isas
 
 SOURCE = """\
 #include "exponential.h"

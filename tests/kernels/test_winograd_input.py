@@ -8,9 +8,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernel_table import DTYPES, every_row, symbol
-from packing_case import PackingCall
-from winograd_case import both_sides, drawn, is_exact, lanes_of, rounding, spaced, transforms
+from tests.kernels.kernel_table import DTYPES, every_row, symbol
+from tests.kernels.packing_case import PackingCall
+from tests.kernels.winograd_case import (
+    both_sides,
+    drawn,
+    is_exact,
+    lanes_of,
+    rounding,
+    spaced,
+    transforms,
+)
 
 every_kernel = pytest.mark.parametrize("row", every_row("winograd_input"), ids=symbol)
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from asm.contract import FLAGS
-from kernel_table import every_row, symbol
-from packing_case import PackingCall
-from winograd_case import (
+from tests.kernels.kernel_table import every_row, symbol
+from tests.kernels.packing_case import PackingCall
+from tests.kernels.winograd_case import (
     EPSILON,
     both_sides,
     drawn,

@@ -22,7 +22,7 @@ from benchmarks.error_bounds import (
     to_layout,
 )
 from benchmarks.winograd_points import SETS, simulate
-from levels import LADDER, serving
+from tests.levels import LADDER, serving
 
 ROUNDOFF = 2.0**-24
 FUSED = [isa for isa in serving(LADDER, "f32") if isa != "portable"]

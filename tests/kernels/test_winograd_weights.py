@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernel_table import every_row, symbol
-from packing_case import PackingCall
-from winograd_case import EPSILON, both_sides, drawn, is_exact, transforms
+from tests.kernels.kernel_table import every_row, symbol
+from tests.kernels.packing_case import PackingCall
+from tests.kernels.winograd_case import EPSILON, both_sides, drawn, is_exact, transforms
 
 every_kernel = pytest.mark.parametrize("row", every_row("winograd_weights"), ids=symbol)
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from asm.registry import ELEMENT_BYTES
-from kernel_table import every_row, symbol
-from packing_case import PackingCall
+from tests.kernels.kernel_table import every_row, symbol
+from tests.kernels.packing_case import PackingCall
 
 
 @pytest.mark.parametrize("row", every_row("zero_lanes"), ids=symbol)

@@ -18,7 +18,7 @@ import numpy as np
 
 from asm.registry import PRODUCTS, Kernel, kernels
 from asm.x86_64.gemm_tiles import generate
-from gemm_case import (
+from tests.kernels.gemm_case import (
     ACCUMULATE,
     ANYWHERE,
     B_PADDED,
@@ -33,13 +33,13 @@ from gemm_case import (
     draw_segments,
     vector_strides,
 )
-from guarded_memory import PLACES, Buffer, extent_of
-from interpreted_memory import Memory, Piece
-from kernel_checker import STRUCTURES, Checker
-from kernel_table import rows
-from kernel_values import KINDS, draw
-from tile_arithmetic import dot_bf16, widened
-from tile_interpreter import Tiles
+from tests.kernels.guarded_memory import PLACES, Buffer, extent_of
+from tests.kernels.interpreted_memory import Memory, Piece
+from tests.kernels.kernel_checker import STRUCTURES, Checker
+from tests.kernels.kernel_table import rows
+from tests.kernels.kernel_values import KINDS, draw
+from tests.kernels.tile_arithmetic import dot_bf16, widened
+from tests.kernels.tile_interpreter import Tiles
 
 GROUP = 4  # bytes
 STEP = 16  # groups

@@ -11,8 +11,8 @@ import re
 
 import numpy as np
 
-from interpreter_x86_64 import MASK, Interpreter
-from tile_arithmetic import dot_bf16, dot_bytes
+from tests.kernels.interpreter_x86_64 import MASK, Interpreter
+from tests.kernels.tile_arithmetic import dot_bf16, dot_bytes
 
 _ELEMENTS = {"tdpbusd": ("u1", "i1"), "tdpbssd": ("i1", "i1"), "tdpbf16ps": ("u2", "u2")}
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
-_HERE = str(Path(__file__).resolve().parent)
-if _HERE not in sys.path:
-    sys.path.append(_HERE)
-
-from recorded_x86 import CPUS, FakeCpu  # noqa: E402
+from tests.machine.recorded_x86 import CPUS, FakeCpu
 
 
 def span(ids: Iterable[int]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from recorded_arm import N1, V1, V2, V8_2, words
+from tests.machine.recorded_arm import N1, V1, V2, V8_2, words
 
 Groups = list[list[int]]
 

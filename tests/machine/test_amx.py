@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from patience import PATIENCE
 from pplconv import _kernels
 from pplconv.machine import amx, cpu
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
-    from recorded_x86 import FakeCpu
+    from tests.machine.recorded_x86 import FakeCpu
 
 Answers = dict[tuple[int, int], tuple[int, int, int, int]]
 

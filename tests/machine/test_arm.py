@@ -13,7 +13,15 @@ from asm.registry import ISAS
 from pplconv.architecture import LADDERS
 from pplconv.machine import Machine, arm, arm_cores, caches, detect, kernel_files
 from pplconv.wisdom import cpu_model
-from recorded_arm import CPUS, M1_OLD_SYSCTL, M1_SYSCTL, M2_SYSCTL, ArmCpu, sysctl_of, words
+from tests.machine.recorded_arm import (
+    CPUS,
+    M1_OLD_SYSCTL,
+    M1_SYSCTL,
+    M2_SYSCTL,
+    ArmCpu,
+    sysctl_of,
+    words,
+)
 
 KIB = 1 << 10
 X1, A78, A55 = 0x411FD440, 0x411FD411, 0x412FD050

@@ -10,8 +10,8 @@ import pytest
 from pplconv.machine import CacheLevel, caches
 
 if TYPE_CHECKING:
-    from conftest import Tree
-    from recorded_x86 import FakeCpu, Registers
+    from tests.machine.conftest import Tree
+    from tests.machine.recorded_x86 import FakeCpu, Registers
 
 KIB = 1 << 10
 MIB = 1 << 20

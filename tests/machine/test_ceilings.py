@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from patience import PATIENCE
 from pplconv import _kernels
 from pplconv.machine import Machine, ceilings
 from pplconv.machine.ceilings import Ceilings, Peak, PeakUnavailable, measure
+from tests.patience import PATIENCE
 
 MIB = 1 << 20
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pplconv.machine import cpu
-from recorded_x86 import (
+from tests.machine.recorded_x86 import (
     AMX_BF16,
     AMX_INT8,
     AMX_TILE,
@@ -20,8 +20,8 @@ from recorded_x86 import (
 )
 
 if TYPE_CHECKING:
-    from conftest import Tree
-    from recorded_x86 import FakeCpu
+    from tests.machine.conftest import Tree
+    from tests.machine.recorded_x86 import FakeCpu
 
 ALL = ("portable", "avx2", "avx512")
 WHOLE = ("portable", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512bf16", "amx")

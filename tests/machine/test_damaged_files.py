@@ -15,10 +15,10 @@ import pytest
 from pplconv.config import Settings
 from pplconv.machine import Machine, detect
 from pplconv.runtime import default_threads
-from recorded import MACHINES, MOUNTS_V2, Recording
+from tests.machine.recorded import MACHINES, MOUNTS_V2, Recording
 
 if TYPE_CHECKING:
-    from recorded_x86 import FakeCpu
+    from tests.machine.recorded_x86 import FakeCpu
 
     Cpus = Callable[..., FakeCpu]
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import absent
 from pplconv.architecture import LADDERS, canonical, here
 from pplconv.machine import Machine, current, detect
+from tests import absent
 
 if TYPE_CHECKING:
-    from conftest import Tree
-    from recorded_x86 import FakeCpu
+    from tests.machine.conftest import Tree
+    from tests.machine.recorded_x86 import FakeCpu
 
     Cpus = Callable[..., FakeCpu]
 

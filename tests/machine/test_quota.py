@@ -9,7 +9,7 @@ import pytest
 from pplconv.machine import quota
 
 if TYPE_CHECKING:
-    from conftest import Tree
+    from tests.machine.conftest import Tree
 
 V2 = ("/", "/sys/fs/cgroup", "cgroup2", "rw")
 V1 = ("/", "/sys/fs/cgroup/cpu,cpuacct", "cgroup", "rw,cpu,cpuacct")

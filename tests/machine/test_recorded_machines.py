@@ -17,11 +17,11 @@ from pplconv.commands import info
 from pplconv.config import Settings
 from pplconv.machine import Machine, detect
 from pplconv.runtime import explain_default_threads
-from recorded import MACHINES, MOUNTS_V1, MOUNTS_V2, Recording, blocks, ranges, xeon
-from recorded_arm import M1_SYSCTL, sysctl_of
+from tests.machine.recorded import MACHINES, MOUNTS_V1, MOUNTS_V2, Recording, blocks, ranges, xeon
+from tests.machine.recorded_arm import M1_SYSCTL, sysctl_of
 
 if TYPE_CHECKING:
-    from recorded_x86 import FakeCpu
+    from tests.machine.recorded_x86 import FakeCpu
 
     Cpus = Callable[..., FakeCpu]
     Look = Callable[..., Machine]

@@ -11,7 +11,7 @@ import pytest
 from pplconv.machine import topology
 
 if TYPE_CHECKING:
-    from conftest import Tree
+    from tests.machine.conftest import Tree
 
 
 def test_hardware_threads_are_not_cores(tree: Tree) -> None:

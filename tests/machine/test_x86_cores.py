@@ -11,7 +11,7 @@ from pplconv.architecture import LADDERS
 from pplconv.machine import Machine, x86_core
 from pplconv.machine.x86_cores import CORES, X86Core, find
 from pplconv.machine.x86_identity import fma_per_cycle, l3_share, nearest
-from recorded_cpuinfo import CPUINFO
+from tests.machine.recorded_cpuinfo import CPUINFO
 
 KIB, MIB = 1 << 10, 1 << 20
 ALL = ("portable", "avx2", "avx512")

@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from brain_exporter import Exporter
 from pplconv.memory import array_like
+from tests.brain_exporter import Exporter
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 BF16 = np.dtype(ml_dtypes.bfloat16)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from drawing_cases import Case, Rng, axis, either, floats, maybe, numbers, pick, shape
+from tests.network.drawing_cases import Case, Rng, axis, either, floats, maybe, numbers, pick, shape
 
 
 def _window(rng: Rng, average: bool, dilated: bool = True) -> Case:

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from drawing_cases import (
+from tests.network.drawing_cases import (
     INTEGERS,
     Case,
     Rng,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from onnx import helper
 
-from drawing_cases import (
+from tests.network.drawing_cases import (
     INTEGERS,
     Case,
     Rng,

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import drawn_images as images
-import drawn_moves as moves
-import drawn_numbers as numbers
-from drawing_cases import Case, Rng
+from tests.network import drawn_images as images
+from tests.network import drawn_moves as moves
+from tests.network import drawn_numbers as numbers
+from tests.network.drawing_cases import Case, Rng
 
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 DRAWERS: dict[str, Callable[[Rng], Case]] = {

@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from evaluating import evaluate
 from pplconv.network.loading import load
 from pplconv.network.preparing import Prepared, prepare, specialize
+from tests.network.evaluating import evaluate
 
 
 class Graph:

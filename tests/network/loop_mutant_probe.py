@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from guarded_memory import Arena, Buffer
-from loop_cases import CANARY, KINDS, Case
+from tests.kernels.guarded_memory import Arena, Buffer
+from tests.network.loop_cases import CANARY, KINDS, Case
 
 REFUSALS = (ValueError, LookupError, OverflowError, MemoryError)
 # Fields that say how an array is computed, and not where it lies.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
 import struct
 import subprocess
@@ -19,6 +18,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+# The helpers of the tests lie below the root, which goes last: the installed package is what runs.
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from tests import children
 
 HERE = Path(__file__).resolve().parent
 SECONDS = 20.0
@@ -98,7 +102,7 @@ def fuzz(seeds: range, kept: Path, *, limit: bool = True, plant: tuple[str, int]
         if died is None:
             break
         seed, status, said = died
-        from model_mutants import mutant
+        from tests.network.model_mutants import mutant
 
         made = mutant(seed)
         file = kept / f"mutant-{seed}.onnx"
@@ -119,8 +123,6 @@ def _piece(
     seeds: range, tally: Tally, limit: bool, plant: tuple[str, int] | None, seconds: float
 ) -> tuple[int, int, str] | None:
     """Run one process; give the seed at which it ended too early, how, and its last words."""
-    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    paths = [str(HERE), str(HERE.parent), *filter(None, given)]
     with tempfile.TemporaryDirectory() as folder:
         mark = Path(folder) / "mark"
         room = Path(folder) / "room"
@@ -135,10 +137,9 @@ def _piece(
             command += ["--plant", plant[0], str(plant[1])]
         done = subprocess.run(
             command,
-            env=os.environ | {
-                "PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1",
-                "OMP_WAIT_POLICY": "passive", "PPLCONV_WISDOM": "off",
-            },
+            env=children.environment(
+                OPENBLAS_NUM_THREADS="1", OMP_WAIT_POLICY="passive", PPLCONV_WISDOM="off"
+            ),
             capture_output=True, text=True, errors="replace", check=False,
         )  # fmt: skip
         if done.returncode == 0:
@@ -159,7 +160,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="write the mutant of this seed to --kept, no more")
     options = parser.parse_args()
     if options.seed is not None:
-        from model_mutants import mutant
+        from tests.network.model_mutants import mutant
 
         made = mutant(options.seed)
         file = options.kept / f"mutant-{options.seed}.onnx"

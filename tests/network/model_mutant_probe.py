@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from model_mutants import mutant, originals
 from pplconv.network.session import InferenceSession
+from tests.network.model_mutants import mutant, originals
 
 # Errors that may refuse a file that is no network; `OSError` is for weights in other files. A
 # model that needs more memory than there is may say so when it runs.

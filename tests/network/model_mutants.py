@@ -16,7 +16,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from onnx import TensorProto
 
-from small_models import SMALL, grouped, older
+from tests.network.small_models import SMALL, grouped, older
 
 NUMBERS = (
     0, 1, -1, 2, 3, 7, 8, 64, 255, 4097, (1 << 31) - 1, 1 << 31, 1 << 32, (1 << 40) + 1,

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from graphs import Graph
+from tests.network.graphs import Graph
 
 # Before which opset inputs were attributes, and what they were called.
 BEFORE: dict[str, tuple[int, dict[int, str]]] = {

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import onnx
 
-from drawing_cases import Case, Rng, axis, floats, maybe, pick, shape
-from drawn_images import average_pool as any_average_pool
-from drawn_operators import DRAWERS
-from old_graphs import as_attributes
+from tests.network.drawing_cases import Case, Rng, axis, floats, maybe, pick, shape
+from tests.network.drawn_images import average_pool as any_average_pool
+from tests.network.drawn_operators import DRAWERS
+from tests.network.old_graphs import as_attributes
 
 OPSETS = range(7, 18)
 

@@ -12,13 +12,13 @@ import onnx_ir as ir
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from graphs import Graph
 from pplconv.network import integers
 from pplconv.network.loading import load
 from pplconv.network.opsets import OPSET
 from pplconv.network.preparing import Prepared, prepare, specialize
 from pplconv.network.session import InferenceSession
-from running import by_onnxruntime
+from tests.network.graphs import Graph
+from tests.network.running import by_onnxruntime
 
 U8, S8 = np.dtype(np.uint8), np.dtype(np.int8)
 

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from hypothesis import strategies as st
 
-from old_graphs import OldGraph
+from tests.network.old_graphs import OldGraph
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from graphs import Graph
-from old_graphs import OldGraph
+from tests.network.graphs import Graph
+from tests.network.old_graphs import OldGraph
 
 
 class Small(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphs import Graph, operators, rewritten
+from tests.network.graphs import Graph, operators, rewritten
 
 pytestmark = pytest.mark.unemulated("reads and rewrites graphs, which no machine changes")
 

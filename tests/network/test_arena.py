@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphs import Graph
 from pplconv.network import arena
 from pplconv.network.session import InferenceSession
 from pplconv.network.storage import Buffer
-from running import agree, referred
+from tests.network.graphs import Graph
+from tests.network.running import agree, referred
 
 SIZE = 4 * 64 * 32 * 32
 

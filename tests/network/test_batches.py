@@ -7,10 +7,10 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from graphs import Graph
 from pplconv.network import compiling
 from pplconv.network.session import InferenceSession
-from running import agree, referred
+from tests.network.graphs import Graph
+from tests.network.running import agree, referred
 
 # Small caches: whatever can be divided is.
 TINY = mock.patch.object(compiling.planner, "kept_bytes", lambda: 1 << 10)

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from pplconv.network.session import InferenceSession
-from running import agree, by_onnxruntime, needs_onnxruntime
+from tests.network.running import agree, by_onnxruntime, needs_onnxruntime
 
 OTHER = helper.make_graph(
     [helper.make_node("Neg", ["x"], ["other"])], "other", [],

@@ -7,12 +7,12 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from levels import allowed_isas
 from pplconv.network import bytewise, compiling
 from pplconv.network.fusion import chains
 from pplconv.network.nodes import graph_of
 from pplconv.network.session import InferenceSession
-from quantizing import S8, U8, Quantized, exact, folded
+from tests.levels import allowed_isas
+from tests.network.quantizing import S8, U8, Quantized, exact, folded
 
 FIRST = {U8: (0.05, 128, U8), S8: (0.05, 7, S8)}
 SECOND = {U8: (0.021, 30, U8), S8: (0.021, -50, S8)}

@@ -10,7 +10,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from pplconv.network.session import InferenceSession
-from running import agree, by_onnxruntime, needs_onnxruntime
+from tests.network.running import agree, by_onnxruntime, needs_onnxruntime
 
 F32, U8 = np.float32, np.uint8
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphs import Graph
 from pplconv.network.session import InferenceSession
-from quantizing import Quantized
-from running import agree, by_onnxruntime, check, needs_onnxruntime
+from tests.network.graphs import Graph
+from tests.network.quantizing import Quantized
+from tests.network.running import agree, by_onnxruntime, check, needs_onnxruntime
 
 BOUNDS = [(2.0, 1.0), (0.5, -0.25), (np.inf, 3.0), (1.0, -np.inf)]
 

@@ -13,11 +13,11 @@ import numpy as np
 import onnx
 import pytest
 
-from drawing_cases import Case
-from drawn_operators import DRAWERS
 from pplconv.network.operators.table import COMPUTED, ROWS
 from pplconv.network.session import InferenceSession
-from running import by_onnxruntime, compare_models, needs_onnxruntime, on_host
+from tests.network.drawing_cases import Case
+from tests.network.drawn_operators import DRAWERS
+from tests.network.running import by_onnxruntime, compare_models, needs_onnxruntime, on_host
 
 # Its result has a size that data say; a session refuses it.
 UNSIZED = {"NonMaxSuppression"}

@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 
 from pplconv.network.session import InferenceSession
-from running import agree, by_onnxruntime, check, needs_onnxruntime, referred
+from tests.network.running import agree, by_onnxruntime, check, needs_onnxruntime, referred
 
 RNG = np.random.default_rng(11)
 

@@ -8,7 +8,7 @@ from onnx import helper, numpy_helper
 
 from pplconv.network.session import InferenceSession
 from pplconv.schedules.finish import Finish
-from running import agree, referred
+from tests.network.running import agree, referred
 
 # Channels in and out, kernel, stride, groups, height: each is another kind of loops.
 LAYERS = {

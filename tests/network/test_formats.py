@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphs import Graph
 from pplconv.network.builder import Settings
 from pplconv.network.formats import with_formats
 from pplconv.network.loading import load
 from pplconv.network.nodes import graph_of, plain_name
 from pplconv.network.preparing import prepare, specialize
-from random_networks import Network
+from tests.network.graphs import Graph
+from tests.network.random_networks import Network
 
 pytestmark = pytest.mark.unemulated("decides about graphs, for CPUs that are named")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphs import Graph, fused, has, operators, rewritten
 from pplconv.network.fused_nodes import Port, activation_of, inputs_of
+from tests.network.graphs import Graph, fused, has, operators, rewritten
 
 pytestmark = pytest.mark.unemulated("reads and rewrites graphs, which no machine changes")
 

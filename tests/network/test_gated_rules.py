@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pplconv.network.session import InferenceSession
-from quantizing import S8, U8, Quantized, compared, exact, folded, kinds
+from tests.network.quantizing import S8, U8, Quantized, compared, exact, folded, kinds
 
 unemulated = pytest.mark.unemulated("onnxruntime crashes there")
 

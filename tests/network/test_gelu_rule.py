@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from graphs import Graph, operators, rewritten
 from pplconv.network.session import InferenceSession
+from tests.network.graphs import Graph, operators, rewritten
 
 pytestmark = pytest.mark.unemulated("reads and rewrites graphs, which no machine changes")
 

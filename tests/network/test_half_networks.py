@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulation import is_emulated
-from graphs import Graph
 from pplconv.network import builder
 from pplconv.network.formats import half_level
 from pplconv.network.session import InferenceSession
 from pplconv.sharing import prepared
-from random_networks import Network
-from retyping import retyped
-from running import agree, on_host, referred
-from small_models import SMALL
+from tests.emulation import is_emulated
+from tests.network.graphs import Graph
+from tests.network.random_networks import Network
+from tests.network.retyping import retyped
+from tests.network.running import agree, on_host, referred
+from tests.network.small_models import SMALL
 
 ULP = 2.0**-11  # half of the distance of two neighbours, relative to the larger one
 # Error of results that were rounded once; weights that a rule has scaled are rounded too.

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from levels import allowed_isas
 from pplconv import planner
 from pplconv._kernels import INSTRUCTIONS
 from pplconv.arguments import checks
@@ -19,6 +18,7 @@ from pplconv.ops.prepared import PackedWeights, Prepared
 from pplconv.ops.program import Program
 from pplconv.ops.quantized.rescaling import Rescaling
 from pplconv.schedules.elementwise_loops import TILE_ELEMENTS, Elementwise
+from tests.levels import allowed_isas
 
 INTEGERS = {"u8": np.uint8, "s8": np.int8, "s32": np.int32}
 

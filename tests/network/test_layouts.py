@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphs import Graph
 from pplconv.network import compiling
 from pplconv.network.min_cut import source_side
 from pplconv.network.session import InferenceSession
-from running import agree, referred
+from tests.network.graphs import Graph
+from tests.network.running import agree, referred
 
 
 def price(count: int, edges: list[tuple[int, int, float]], inside: set[int]) -> float:

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from graphs import Graph
 from pplconv.network import large_weights
 from pplconv.network.large_weights import lift_data
 from pplconv.network.loading import load
 from pplconv.network.preparing import prepare, specialize
 from pplconv.network.session import InferenceSession
+from tests.network.graphs import Graph
 
 PLAIN = [np.float32, np.float64, np.float16, np.int8, np.uint8, np.int16, np.int64, np.uint64]
 

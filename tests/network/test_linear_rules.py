@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from graphs import Graph, fused, operators, rewritten
 from pplconv.network.fused_nodes import activation_of, inputs_of
+from tests.network.graphs import Graph, fused, operators, rewritten
 
 pytestmark = pytest.mark.unemulated("reads and rewrites graphs, which no machine changes")
 

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from evaluating import evaluate
-from graphs import Graph
 from pplconv.network.loading import load
 from pplconv.network.preparing import prepare, specialize
 from pplconv.network.session import InferenceSession
+from tests.network.evaluating import evaluate
+from tests.network.graphs import Graph
 
 pytestmark = pytest.mark.unemulated("reads and rewrites graphs, which no machine changes")
 

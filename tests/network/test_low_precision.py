@@ -7,7 +7,7 @@ import pytest
 
 from pplconv.numerics import numerics_of
 from pplconv.planner import best_isa
-from test_half_networks import image, session_of
+from tests.network.test_half_networks import image, session_of
 
 pytestmark = pytest.mark.narrow
 ROUNDED = 2.0**-8

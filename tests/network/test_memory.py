@@ -13,8 +13,8 @@ import onnx
 import pytest
 
 import pplconv
-from graphs import Graph
-from patience import PATIENCE
+from tests.network.graphs import Graph
+from tests.patience import PATIENCE
 
 # Weights are packed once; and something is left for the largest tensor, huge pages and Python.
 PEAK, AFTER = 1.6, 1.4

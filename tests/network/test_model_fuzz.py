@@ -8,10 +8,10 @@ import re
 import onnx
 import pytest
 
-from model_fuzz import fuzz
-from model_mutant_probe import REFUSALS
-from model_mutants import FIELDS, mutant, originals
 from pplconv.network.session import InferenceSession
+from tests.network.model_fuzz import fuzz
+from tests.network.model_mutant_probe import REFUSALS
+from tests.network.model_mutants import FIELDS, mutant, originals
 
 pytestmark = pytest.mark.unemulated("reads files, which no machine changes")
 PARTS, SIZE = 4, 400

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphs import Graph
 from pplconv.network.operators.table import EXPRESSIONS, ROWS
 from pplconv.network.session import InferenceSession
-from running import by_onnxruntime, check, needs_onnxruntime, on_host
+from tests.network.graphs import Graph
+from tests.network.running import by_onnxruntime, check, needs_onnxruntime, on_host
 
 both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 SHAPE = (2, 3, 4, 5)

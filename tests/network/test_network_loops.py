@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,13 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emulation import is_emulated
-from levels import allowed_isas
-from loop_cases import KINDS
-from patience import PATIENCE
 from pplconv.ops.program import Program
 from pplconv.schedules.elementwise_loops import Elementwise
 from pplconv.schedules.window_loops import Resample
+from tests import children
+from tests.emulation import is_emulated
+from tests.levels import allowed_isas
+from tests.network.loop_cases import KINDS
+from tests.patience import PATIENCE
 
 HERE = Path(__file__).resolve().parent
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -141,13 +141,11 @@ def test_segments_that_no_loop_can_count_are_refused(kind, rng):
 @pytest.fixture
 def probe():
     """Give a function that changes fields in another process, between guard pages."""
-    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    paths = [HERE, HERE.parent, HERE.parent / "kernels", *filter(None, given)]
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, str(HERE / "loop_mutant_probe.py"), *arguments],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths))},
+            env=children.environment(),
             capture_output=True,
             text=True,
             timeout=PATIENCE,

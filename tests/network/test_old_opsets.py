@@ -7,12 +7,12 @@ import itertools
 import numpy as np
 import pytest
 
-from graphs import Graph
-from old_graphs import BEFORE
-from old_opsets import OPERATORS, OPSETS, draw_old
 from pplconv.network.session import InferenceSession
-from running import agree, by_onnxruntime, compare_models, needs_onnxruntime
-from small_models import older
+from tests.network.graphs import Graph
+from tests.network.old_graphs import BEFORE
+from tests.network.old_opsets import OPERATORS, OPSETS, draw_old
+from tests.network.running import agree, by_onnxruntime, compare_models, needs_onnxruntime
+from tests.network.small_models import older
 
 pytestmark = needs_onnxruntime
 # Attributes that became inputs, and meanings that changed.

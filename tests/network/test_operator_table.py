@@ -9,8 +9,6 @@ import numpy as np
 import onnx
 import pytest
 
-from documents import section, tables
-from drawing_cases import Case
 from pplconv.network.operators import families, movement
 from pplconv.network.operators.batch_rules import images
 from pplconv.network.operators.table import ROWS
@@ -26,7 +24,9 @@ from pplconv.network.operators.table_row import (
 )  # fmt: skip
 from pplconv.network.opsets import OPSET
 from pplconv.network.session import InferenceSession
-from running import by_onnxruntime, needs_onnxruntime, on_host
+from tests.documents import section, tables
+from tests.network.drawing_cases import Case
+from tests.network.running import by_onnxruntime, needs_onnxruntime, on_host
 
 NETWORKS = Path(__file__).parents[2] / "docs" / "networks.md"
 STANDARD = sorted(op for op in ROWS if not op.startswith("pplconv."))

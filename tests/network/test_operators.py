@@ -13,10 +13,10 @@ import numpy as np
 import onnx
 import pytest
 
-from graphs import Graph
 from pplconv.network.operators.table import ROWS
 from pplconv.network.session import InferenceSession
-from running import by_onnxruntime, check, needs_onnxruntime, on_host, referred
+from tests.network.graphs import Graph
+from tests.network.running import by_onnxruntime, check, needs_onnxruntime, on_host, referred
 
 # Reductions that loops compute.
 REDUCTIONS = sorted(op for op, row in ROWS.items() if op.startswith("Reduce") and row.loops)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from levels import allowed_isas
 from pplconv.machine import current
 from pplconv.network.session import InferenceSession
-from quantizing import S8, U8, Quantized
+from tests.levels import allowed_isas
+from tests.network.quantizing import S8, U8, Quantized
 
 pytestmark = [
     pytest.mark.narrow,

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphs import Graph
 from pplconv.network.compiling import Compiled
 from pplconv.network.session import InferenceSession
 from pplconv.ops.program import Program
+from tests.network.graphs import Graph
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64], ids=str)
@@ -37,7 +37,7 @@ def test_the_arena_is_not_a_number(monkeypatch):
     def look(self, frame, arrays, seconds):
         seen.append(np.frombuffer(frame, np.float32).copy())
 
-    monkeypatch.setattr("poisoning._run", look)
+    monkeypatch.setattr("tests.poisoning._run", look)
     g = Graph(1)
     y = g.MatMul(g.Relu(g.MatMul(g.input(4, 5), g.random(5, 6))), g.random(6, 7))
     InferenceSession(g.model(y), threads=1).run(None, g.feed)

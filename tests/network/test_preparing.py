@@ -9,14 +9,14 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from evaluating import evaluate
-from graphs import Graph, fused, operators, rewritten
 from pplconv import InferenceSession
 from pplconv.network import folding
 from pplconv.network.checking import OLDEST_OPSET
 from pplconv.network.loading import load
 from pplconv.network.opsets import OPSET
 from pplconv.network.preparing import prepare, specialize
+from tests.network.evaluating import evaluate
+from tests.network.graphs import Graph, fused, operators, rewritten
 
 pytestmark = pytest.mark.unemulated("reads and rewrites graphs, which no machine changes")
 

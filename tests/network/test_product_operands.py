@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulation import is_emulated
-from graphs import Graph
 from pplconv.network.session import InferenceSession
-from running import agree, on_host
+from tests.emulation import is_emulated
+from tests.network.graphs import Graph
+from tests.network.running import agree, on_host
 
 EXAMPLES = 5 if is_emulated() else max(settings.default.max_examples // 4, 10)
 Shape = tuple[int, ...]

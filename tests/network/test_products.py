@@ -9,8 +9,8 @@ import onnx
 import pytest
 from onnx import helper
 
-from graphs import Graph
-from running import check
+from tests.network.graphs import Graph
+from tests.network.running import check
 
 both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 

@@ -8,10 +8,10 @@ import pytest
 from onnx import numpy_helper
 
 import pplconv
-from graphs import Graph
 from pplconv.network.session import InferenceSession
 from pplconv.quant import quantize_model, signal_to_noise
-from running import by_onnxruntime
+from tests.network.graphs import Graph
+from tests.network.running import by_onnxruntime
 
 pytestmark = pytest.mark.unemulated("onnxruntime crashes there, and no machine changes graphs")
 

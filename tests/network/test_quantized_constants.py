@@ -8,7 +8,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from pplconv.network.session import InferenceSession
-from quantizing import S8, U8, Quantized, folded, kinds
+from tests.network.quantizing import S8, U8, Quantized, folded, kinds
 
 S16, U16 = np.dtype(np.int16), np.dtype(np.uint16)
 KINDS = pytest.mark.parametrize(("dtype", "zero"), [(U8, 3), (S8, -3), (S16, -3), (U16, 3)])

@@ -8,7 +8,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from pplconv.network.session import InferenceSession
-from quantizing import S8, U8, Quantized
+from tests.network.quantizing import S8, U8, Quantized
 
 pytestmark = pytest.mark.unemulated("refuses graphs, which no machine changes")
 

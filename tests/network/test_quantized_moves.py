@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphs import Graph
 from pplconv.network.operators import integer_steps
 from pplconv.network.session import InferenceSession
-from quantizing import S8, U8, Quantized, compared, folded, kinds
+from tests.network.graphs import Graph
+from tests.network.quantizing import S8, U8, Quantized, compared, folded, kinds
 
 pytestmark = pytest.mark.unemulated("reads and rewrites graphs; onnxruntime crashes there")
 

@@ -11,8 +11,8 @@ import pytest
 from pplconv.network import compiling
 from pplconv.network.session import InferenceSession
 from pplconv.sharing import prepared
-from quantizing import S8, U8, Quantized, exact, folded
-from running import by_onnxruntime, on_host
+from tests.network.quantizing import S8, U8, Quantized, exact, folded
+from tests.network.running import by_onnxruntime, on_host
 
 SEEDS = range(24)
 

@@ -7,8 +7,8 @@ import onnx
 import pytest
 
 from pplconv.network.session import InferenceSession
-from quantizing import S8, U8, Quantized, folded, kinds
-from running import by_onnxruntime, needs_onnxruntime
+from tests.network.quantizing import S8, U8, Quantized, folded, kinds
+from tests.network.running import by_onnxruntime, needs_onnxruntime
 
 OURS = {"domain": "com.microsoft"}
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pplconv.network.integer_nodes import RESIDUAL
-from quantizing import S8, U8, Quantized, compared, folded, kinds
+from tests.network.quantizing import S8, U8, Quantized, compared, folded, kinds
 
 pytestmark = pytest.mark.unemulated("reads and rewrites graphs; onnxruntime crashes there")
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphs import Graph, rewritten
+from tests.network.graphs import Graph, rewritten
 
 pytestmark = pytest.mark.unemulated("reads and rewrites graphs, which no machine changes")
 

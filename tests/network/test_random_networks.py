@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulation import is_emulated
 from pplconv.network import compiling
 from pplconv.network.session import InferenceSession
-from random_networks import Network
-from running import agree, by_onnxruntime, needs_onnxruntime, referred
+from tests.emulation import is_emulated
+from tests.network.random_networks import Network
+from tests.network.running import agree, by_onnxruntime, needs_onnxruntime, referred
 
 # Relative to the largest element: each of a dozen convolutions may spend 1e-5.
 ALLOWED = 1e-4

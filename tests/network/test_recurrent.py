@@ -9,9 +9,9 @@ import onnx
 import pytest
 from onnx import helper
 
-from emulation import is_emulated
 from pplconv.network.session import InferenceSession
-from running import agree, by_onnxruntime, on_host, referred
+from tests.emulation import is_emulated
+from tests.network.running import agree, by_onnxruntime, on_host, referred
 
 SHAPES = [(5, 1, 3, 4), (7, 3, 6, 17), (1, 2, 1, 1), (4, 1, 33, 40)]
 CASES = [

@@ -7,8 +7,8 @@ import pytest
 import threadpoolctl
 
 import pplconv
-from graphs import Graph
 from pplconv.network.session import InferenceSession
+from tests.network.graphs import Graph
 
 
 @pytest.fixture(scope="module")

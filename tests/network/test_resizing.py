@@ -10,10 +10,10 @@ import numpy as np
 import onnx
 import pytest
 
-from graphs import Graph
 from pplconv.network.resizing import MOST_TAPS, axes_resized, taps
 from pplconv.network.session import InferenceSession
-from running import by_onnxruntime, check, needs_onnxruntime, on_host
+from tests.network.graphs import Graph
+from tests.network.running import by_onnxruntime, check, needs_onnxruntime, on_host
 
 NEAREST = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
 WHERE = ["half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "asymmetric", "align_corners"]

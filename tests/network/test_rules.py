@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
-from graphs import Graph, operators, rewritten
 from pplconv.network.session import InferenceSession
-from running import on_host
+from tests.network.graphs import Graph, operators, rewritten
+from tests.network.running import on_host
 
 pytestmark = pytest.mark.unemulated("reads and rewrites graphs, which no machine changes")
 

@@ -9,10 +9,10 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from graphs import Graph
 from pplconv.network.channel_affine import Affine, Weights, after, before
 from pplconv.network.scaling import ScaledTensor, scaled, stays_finite
 from pplconv.network.session import InferenceSession
+from tests.network.graphs import Graph
 
 
 @pytest.mark.parametrize("group", [1, 4])

@@ -10,10 +10,10 @@ import numpy as np
 import onnx
 import pytest
 
-from graphs import Graph
-from patience import PATIENCE
 from pplconv.network.session import InferenceSession
-from running import agree, check, referred
+from tests.network.graphs import Graph
+from tests.network.running import agree, check, referred
+from tests.patience import PATIENCE
 
 
 def small(free: bool = False) -> tuple[Graph, str, str, str]:

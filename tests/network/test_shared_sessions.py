@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import pplconv
-from graphs import Graph
-from patience import PATIENCE, eventually
 from pplconv.network import session as session_module
 from pplconv.network.session import InferenceSession
 from pplconv.network.session_pickles import packs_of, put_together, taken_apart
 from pplconv.sharing import OtherPacking, prepared
-from running import agree
+from tests.network.graphs import Graph
+from tests.network.running import agree
+from tests.patience import PATIENCE, eventually
 
 PROCESSES = pytest.mark.unemulated("starts processes, each seconds of emulation")
 

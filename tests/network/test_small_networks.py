@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pplconv.network.session import InferenceSession
-from running import agree, referred
-from small_models import SMALL
+from tests.network.running import agree, referred
+from tests.network.small_models import SMALL
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -9,11 +9,11 @@ import pytest
 from onnx import numpy_helper
 
 import pplconv
-from graphs import Graph
 from pplconv.network.pruning import prune_model, steps_of
 from pplconv.network.session import InferenceSession
 from pplconv.problem import ConvProblem
-from running import agree
+from tests.network.graphs import Graph
+from tests.network.running import agree
 
 
 def network(seed=0, free=False):

@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import pplconv
-from running import agree, by_onnxruntime, needs_onnxruntime
+from tests.network.running import agree, by_onnxruntime, needs_onnxruntime
 
 
 def model_of(weight, bias, shape, **attributes):

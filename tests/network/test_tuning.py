@@ -9,12 +9,12 @@ import numpy as np
 import onnx
 import pytest
 
-from graphs import Graph
 from pplconv import __main__ as command
 from pplconv import wisdom
 from pplconv.network.session import InferenceSession
 from pplconv.network.tuning import searches
-from running import agree, referred
+from tests.network.graphs import Graph
+from tests.network.running import agree, referred
 
 
 @pytest.fixture

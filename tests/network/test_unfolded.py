@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphs import Graph
 from pplconv.network import folding
 from pplconv.network.session import InferenceSession
-from running import agree, referred
+from tests.network.graphs import Graph
+from tests.network.running import agree, referred
 
 
 @pytest.mark.parametrize("batch", [1, 2])

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from patience import PATIENCE
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 # What a clone would not have; a build must not find it by accident.

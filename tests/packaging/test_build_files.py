@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cases import each
+from tests.cases import each
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 
-from patience import PATIENCE
+from tests.patience import PATIENCE
 
 # Of the package, and of the standard library; a module takes a quarter of a millisecond or more.
 OWN, OTHERS = 185, 30

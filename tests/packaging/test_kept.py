@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from asm.kept import Kept, dependencies, in_parallel
-from patience import PATIENCE
+from tests.patience import PATIENCE
 
 
 def test_names_are_read_as_compilers_write_them(tmp_path):

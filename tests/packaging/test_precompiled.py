@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from asm.precompiled import INTRINSICS, WORTH, Precompiled
-from levels import MACHINE
+from tests.levels import MACHINE
 
 pytestmark = pytest.mark.unemulated("compiles; emulation has the host's compiler")
 

@@ -20,8 +20,8 @@ import pytest
 from build import ProjectBuilder
 
 from asm.registry import ISAS, kernels
-from levels import MACHINE
-from patience import PATIENCE
+from tests.levels import MACHINE
+from tests.patience import PATIENCE
 
 pytestmark = [
     pytest.mark.slow,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import pplconv
-from patience import PATIENCE
+from tests.patience import PATIENCE
 
 RIGHT = '''
 """A program that uses everything public."""

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
 import pplconv
-
-_HERE = Path(__file__).resolve().parent
-# Plans are made for recorded machines, too, and for the layers of the benchmarks.
-for _folder in (_HERE, _HERE.parent / "machine", _HERE.parents[1]):
-    if str(_folder) not in sys.path:
-        sys.path.append(str(_folder))
 
 
 @pytest.fixture(autouse=True)

@@ -20,13 +20,13 @@ from pathlib import Path
 
 if __name__ == "__main__":
     os.environ["PPLCONV_WISDOM"] = "off"
-    _HERE = Path(__file__).resolve().parent
-    sys.path += [str(_HERE), str(_HERE.parent / "machine"), str(_HERE.parents[1])]
+    # The helpers lie below the root, which goes last: the installed package is what plans.
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.problems import load_nets
 from pplconv.planner import Request, plan_problem
 from pplconv.problem import ConvProblem
-from targets import TARGETS, target_of
+from tests.planner.targets import TARGETS, target_of
 
 GOLDEN = Path(__file__).resolve().parent / "golden.txt"
 # Type, layout, channels of a block, team.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from pplconv.algorithms import Candidate
 from pplconv.planner import Request, searching
 from pplconv.planner.estimating import Ranked
 from pplconv.problem import ConvProblem
+from tests.children import ROOTS
 
 # Large enough for a team, with methods of several bits within the default tolerance.
 LAYER = ConvProblem.parse("mb1ic32ih20oc32kh3ph1")
@@ -80,5 +80,4 @@ def entries() -> list[dict[str, Any]]:
 
 def elsewhere(code: str) -> list[str]:
     """Prefix code so that a fresh process finds this package and these helpers."""
-    roots = [str(Path(pplconv.__file__).parents[1]), str(Path(__file__).parent)]
-    return [sys.executable, "-c", f"import sys\nsys.path[:0] = {roots!r}\n{code}"]
+    return [sys.executable, "-c", f"import sys\nsys.path[:0] = {ROOTS!r}\n{code}"]

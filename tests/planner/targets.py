@@ -8,9 +8,9 @@ from unittest.mock import patch
 from benchmarks.corpus import kernel_rows as table
 from pplconv.machine import Machine, detect, kernel_files
 from pplconv.planner import Target
-from recorded import MACHINES
-from recorded_arm import M1_SYSCTL, sysctl_of
-from recorded_x86 import CPUS, FakeCpu
+from tests.machine.recorded import MACHINES
+from tests.machine.recorded_arm import M1_SYSCTL, sysctl_of
+from tests.machine.recorded_x86 import CPUS, FakeCpu
 
 APPLE_M1 = M1_SYSCTL | {
     "hw.ncpu": 8,

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from planner_case import Bench
 from pplconv.algorithms import sparse
 from pplconv.matrix_problem import MatrixProblem
 from pplconv.planner import plan_problem
@@ -15,6 +14,7 @@ from pplconv.planner.pricing import least_cycles_of
 from pplconv.planner.racing import PRUNE_METHODS, Timed, pruned
 from pplconv.planner.sparsity_gains import measured_gain, predicted_gain
 from pplconv.problem import ConvProblem
+from tests.planner.planner_case import Bench
 
 SIZES = "mb1ic128ih14oc128kh1"
 FEW = ConvProblem.parse(SIZES + "sb16sd50")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from golden_plans import GOLDEN, kept, lines, merged
-from targets import TARGETS
+from tests.planner.golden_plans import GOLDEN, kept, lines, merged
+from tests.planner.targets import TARGETS
 
 pytestmark = pytest.mark.unemulated("plans for machines that are described, on any machine alike")
 

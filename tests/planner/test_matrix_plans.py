@@ -13,7 +13,7 @@ from pplconv.algorithms.core_model import CoreModel
 from pplconv.algorithms.gemm import packing_cycles
 from pplconv.ops.matrices import product_of
 from pplconv.planner import Request
-from targets import TARGETS, target_of
+from tests.planner.targets import TARGETS, target_of
 
 SHAPES = [
     (1, 4096, 4096), (2, 2048, 512), (3, 7, 5), (5, 3000, 3000), (7, 4096, 1024), (8, 4096, 4096),

@@ -21,7 +21,7 @@ from pplconv.planner import Request, Target, plan_problem
 from pplconv.planner.estimating import Ranked, estimate_plan
 from pplconv.problem import ConvProblem
 from pplconv.wisdom import cpu_model
-from targets import recorded, table
+from tests.planner.targets import recorded, table
 
 KIB = 1 << 10
 LINE = 64

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import pplconv
-from patience import PATIENCE
-from planner_case import LAYER, Bench, elsewhere, entries, request
 from pplconv.planner import planning, searching
 from pplconv.planner.estimating import estimate_plan
 from pplconv.planner.planning import plan_problem
 from pplconv.planner.target import here
 from pplconv.problem import ConvProblem
+from tests.patience import PATIENCE
+from tests.planner.planner_case import LAYER, Bench, elsewhere, entries, request
 
 
 def plan_of(asked, **more):

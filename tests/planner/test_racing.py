@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from planner_case import Clock, ranked
 from pplconv.planner.racing import (
     CLEARLY,
     CLEARLY_AT_ONCE,
@@ -17,6 +16,7 @@ from pplconv.planner.racing import (
     pruned,
     race,
 )
+from tests.planner.planner_case import Clock, ranked
 
 
 def names(found):

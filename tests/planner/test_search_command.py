@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import pplconv
-from patience import PATIENCE, eventually
-from planner_case import Bench, elsewhere
 from pplconv.__main__ import main
 from pplconv.commands import search
 from pplconv.commands.progress_bar import Progress
+from tests.patience import PATIENCE, eventually
+from tests.planner.planner_case import Bench, elsewhere
 
 TINY = "mb1ic16ih8oc16kh3ph1"
 FILE = f"""

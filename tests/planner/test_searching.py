@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 import pplconv
-from patience import eventually
-from planner_case import LAYER, Bench, request
 from pplconv._trial import Trial
 from pplconv.activations import COST_CLASSES
 from pplconv.algorithms import ALGORITHMS
@@ -19,6 +17,8 @@ from pplconv.planner.estimating import estimate_plan
 from pplconv.planner.racing import MOST_RUNS
 from pplconv.planner.searching import search_plan
 from pplconv.problem import ConvProblem
+from tests.patience import eventually
+from tests.planner.planner_case import LAYER, Bench, request
 
 
 def search(asked, effort="measure", **more):

@@ -15,7 +15,7 @@ from pplconv.planner.estimating import Ranked
 from pplconv.problem import ConvProblem
 from pplconv.schedules import compile_plan
 from pplconv.sparsity import Sparsity
-from targets import TARGETS, target_of
+from tests.planner.targets import TARGETS, target_of
 
 PAGE, LINE = 4096, 64
 # Bytes, or elements, from one of many rows that a tile visits to the next, in each kind of loops.

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pplconv
-from patience import PATIENCE
+from tests.patience import PATIENCE
 
 # A process that hangs leaves its stacks behind, before whoever waits for it gives up, and its
 # children end by themselves before that.

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from processes import run
+from tests.runtime.processes import run
 
 CPUS = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 

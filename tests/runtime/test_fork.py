@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from processes import run
+from tests.runtime.processes import run
 
 pytestmark = [
     pytest.mark.unemulated(

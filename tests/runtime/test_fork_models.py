@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import pplconv
-from patience import PATIENCE
 from pplconv.runtime import ForkableLock
-from processes import run
+from tests.patience import PATIENCE
+from tests.runtime.processes import run
 
 pytestmark = pytest.mark.unemulated(
     "every case starts an emulated process that forks: seconds each, and Linux's part alone"

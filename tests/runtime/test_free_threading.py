@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import pplconv
-from patience import PATIENCE
+from tests.patience import PATIENCE
 
 ROOT = Path(pplconv.__file__).parent
 # What the package was built of: the tests run from there, whatever was installed from it.

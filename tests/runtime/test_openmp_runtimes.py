@@ -11,8 +11,8 @@ import pytest
 import threadpoolctl
 
 import pplconv
-from patience import PATIENCE
 from pplconv.runtime import openmp_runtimes
+from tests.patience import PATIENCE
 
 
 def entry(path: str, **changes: Any) -> dict[str, Any]:

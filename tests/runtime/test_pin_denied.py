@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from pinning_case import REFUSALS, TWO_NODES, System, Work, machine, replaced_system
 from pplconv._binding import Binding
 from pplconv.memory.workspace import Buffer
 from pplconv.runtime import pin, pinning
+from tests.pinning_case import REFUSALS, TWO_NODES, System, Work, machine, replaced_system
 
 PREFERRED = 1
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import pplconv.runtime
-from pinning_case import TWO_NODES, machine
 from pplconv.machine import Machine
 from pplconv.runtime.places import choose_places
+from tests.pinning_case import TWO_NODES, machine
 
 SMT = machine({0: (0, 1, 2, 3), 2: (4, 5, 6, 7)}, smt=2)
 ONE = machine({0: (0, 1)})

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import pplconv
-from patience import PATIENCE, eventually
-from pinning_case import TWO_NODES, System, Work, machine, replaced_system
 from pplconv.runtime import Pin, pin, pinning
-from processes import run
+from tests.patience import PATIENCE, eventually
+from tests.pinning_case import TWO_NODES, System, Work, machine, replaced_system
+from tests.runtime.processes import run
 
 pytestmark = pytest.mark.unemulated(
     "binds threads to CPUs of the host, which no emulated instruction sees"

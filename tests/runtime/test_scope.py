@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 import pplconv
-from patience import PATIENCE
 from pplconv.config import Settings
 from pplconv.machine import Machine
 from pplconv.runtime import (
@@ -28,6 +27,7 @@ from pplconv.runtime import (
     team,
     tolerance,
 )
+from tests.patience import PATIENCE
 
 SHAPE = (1, 64, 56, 56)
 

@@ -13,7 +13,7 @@ import pplconv
 from pplconv.planner import Request, plan_problem
 from pplconv.problem import ConvProblem
 from pplconv.schedules.team import threads_in_use
-from processes import finish, run, start
+from tests.runtime.processes import finish, run, start
 
 pytestmark = pytest.mark.unemulated(
     "times signals in emulated processes, where seconds pass before a loop begins"

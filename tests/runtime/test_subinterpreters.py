@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import pplconv
-from patience import PATIENCE
+from tests.patience import PATIENCE
 
 # NumPy can be loaded once in a process, so the main interpreter has none of it.
 INNER = """

@@ -13,10 +13,10 @@ import pytest
 import threadpoolctl
 
 import pplconv
-from patience import PATIENCE
 from pplconv.planner import share
 from pplconv.schedules.team import Taken, largest_team, threads_in_use
-from processes import run
+from tests.patience import PATIENCE
+from tests.runtime.processes import run
 
 MANY = 1 << 20
 

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-# The helpers beside the tests.
-_TESTS = Path(__file__).resolve().parents[1]
-sys.path += [str(_TESTS), str(_TESTS / "api"), str(_TESTS / "network")]
-
-import pplconv  # noqa: E402
-from blocks import in_blocks  # noqa: E402
-from candidates import TINY, context_of, conv_problem, every_candidate  # noqa: E402
-from patience import PATIENCE  # noqa: E402
-from pplconv import imaging  # noqa: E402
-from pplconv._trial import Trial  # noqa: E402
-from problems import Problem  # noqa: E402
-from small_models import SMALL  # noqa: E402
+import pplconv
+from pplconv import imaging
+from pplconv._trial import Trial
+from tests.api.blocks import in_blocks
+from tests.api.candidates import TINY, context_of, conv_problem, every_candidate
+from tests.api.problems import Problem
+from tests.network.small_models import SMALL
+from tests.patience import PATIENCE
 
 # batch, groups, ic, oc, image, kernel, stride, padding, dilation: between them they are served by
 # every algorithm, and TINY caches cut them into many tasks.

@@ -15,12 +15,16 @@ import threading
 import time
 from collections import Counter
 from contextlib import ExitStack
+from pathlib import Path
 
 import numpy as np
 
-from call_cases import Case, every_case
+# The helpers of the tests lie below the root, which goes last: the installed package is what runs.
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
 from pplconv import config
 from pplconv.planner import target
+from tests.sanitizers.call_cases import Case, every_case
 
 
 class Callers:

@@ -21,13 +21,17 @@ import tempfile
 import time
 from collections import Counter
 from contextlib import ExitStack
+from pathlib import Path
 
 import numpy as np
 
+# The helpers of the tests lie below the root, which goes last: the installed package is what runs.
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
 import pplconv
-from call_cases import Case, every_case
 from pplconv import config, machine
 from pplconv.memory import workspace
+from tests.sanitizers.call_cases import Case, every_case
 
 # The last of a report's lines.
 SUMMARY = re.compile(r"SUMMARY: \w+: (\d+) byte\(s\) leaked in (\d+) allocation\(s\)")

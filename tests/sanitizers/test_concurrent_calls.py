@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import pplconv
-from call_cases import Case
-from concurrent_calls import Callers
-from patience import PATIENCE
+from tests.patience import PATIENCE
+from tests.sanitizers.call_cases import Case
+from tests.sanitizers.concurrent_calls import Callers
 
 HERE = Path(__file__).resolve().parent
 

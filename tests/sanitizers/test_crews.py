@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from patience import PATIENCE
+from tests.patience import PATIENCE
 
 LOOPS = Path(__file__).resolve().parents[2] / "pplconv" / "schedules"
 FLAGS = ("-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{LOOPS}")

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from test_crews import run
+from tests.sanitizers.test_crews import run
 
 pytestmark = [
     pytest.mark.unsanitized("builds programs of its own"),

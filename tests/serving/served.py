@@ -14,7 +14,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 import pplconv
-from patience import PATIENCE, eventually
+from tests.patience import PATIENCE, eventually
 
 NPY = {"content-type": "application/x-npy"}
 INFER = "/v2/models/model/infer"

@@ -10,7 +10,7 @@ import threading
 from contextlib import contextmanager
 from pathlib import Path
 
-from patience import PATIENCE, eventually
+from tests.patience import PATIENCE, eventually
 
 
 @contextmanager

@@ -19,9 +19,9 @@ import pytest
 from onnx import helper, numpy_helper
 
 import pplconv
-from patience import PATIENCE, eventually
-from served import NPY, as_binary, as_json, as_npy, tensor
-from server_process import server, text_of
+from tests.patience import PATIENCE, eventually
+from tests.serving.served import NPY, as_binary, as_json, as_npy, tensor
+from tests.serving.server_process import server, text_of
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/clear_refs").exists(), reason="peaks of memory are read from Linux' /proc"

@@ -22,10 +22,10 @@ import numpy as np
 import pytest
 
 import pplconv
-from patience import PATIENCE, eventually
 from pplconv.__main__ import main
-from served import as_binary, as_json, as_npy, small_model, tensor
-from server_process import server, text_of
+from tests.patience import PATIENCE, eventually
+from tests.serving.served import as_binary, as_json, as_npy, small_model, tensor
+from tests.serving.server_process import server, text_of
 
 NPY = {"content-type": "application/x-npy"}
 PATH = "/v2/models/small/infer?output=z"

@@ -7,9 +7,9 @@ import threading
 
 import numpy as np
 
-from patience import PATIENCE
 from pplconv.integrations import asgi
-from served import Client, as_binary, as_json, outputs_of, session, tensor
+from tests.patience import PATIENCE
+from tests.serving.served import Client, as_binary, as_json, outputs_of, session, tensor
 
 SAMPLE = re.compile(r'([a-z_]+)(?:\{([a-z_]+)="([^"\\\n]*)"\})? (\S+)')
 

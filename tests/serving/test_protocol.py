@@ -11,7 +11,7 @@ import pytest
 
 import pplconv
 from pplconv.integrations import asgi
-from served import (
+from tests.serving.served import (
     INFER,
     NPY,
     Client,

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patience import PATIENCE, eventually
 from pplconv.integrations import asgi
-from served import (
+from tests.patience import PATIENCE, eventually
+from tests.serving.served import (
     INFER,
     NPY,
     Client,

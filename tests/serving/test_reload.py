@@ -9,9 +9,19 @@ import numpy as np
 import pytest
 
 import pplconv
-from patience import PATIENCE, eventually
 from pplconv.integrations import asgi
-from served import INFER, NPY, Client, Gated, as_json, as_npy, in_flight, small_model, tensor
+from tests.patience import PATIENCE, eventually
+from tests.serving.served import (
+    INFER,
+    NPY,
+    Client,
+    Gated,
+    as_json,
+    as_npy,
+    in_flight,
+    small_model,
+    tensor,
+)
 
 X = np.random.default_rng(3).standard_normal((1, 3, 60, 50)).astype(np.float32)
 

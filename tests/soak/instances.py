@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 
 import pplconv
-from load import LAYERS, Layer
+from tests.soak.load import LAYERS, Layer
 
 # Seconds for what takes milliseconds, on a machine that does other things too.
 PATIENCE = 120.0

@@ -13,9 +13,12 @@ import tempfile
 import time
 from pathlib import Path
 
-import instances
-from counts import differences, settled
-from load import Load
+# The helpers of the tests lie below the root, which goes last: the installed package is what runs.
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from tests.soak import instances
+from tests.soak.counts import differences, settled
+from tests.soak.load import Load
 
 # glibc keeps freed blocks below a threshold in an arena of each thread, and raises the threshold
 # up to 32 MiB by itself; arenas with holes, of threads that come and go, then look like a leak.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import pplconv
+from tests.soak import counts
 
 HERE = Path(__file__).resolve().parent
 
@@ -21,9 +21,9 @@ def test_a_short_one():
     # The package that this process tests, wherever it lies.
     source = str(Path(pplconv.__file__).parents[1])
     code = (
-        f"import runpy, sys; sys.path[:0] = [{str(HERE)!r}, {source!r}]; "
+        f"import runpy, sys; sys.path.insert(0, {source!r}); "
         "sys.argv = ['soak.py', '--seconds', '3', '--warm-up', '4', '--margin', '64']; "
-        "runpy.run_path(sys.path[0] + '/soak.py', run_name='__main__')"
+        f"runpy.run_path({str(HERE / 'soak.py')!r}, run_name='__main__')"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=False
@@ -35,10 +35,6 @@ def test_a_short_one():
 
 
 def test_what_is_kept_is_seen():
-    spec = importlib.util.spec_from_file_location("soak_counts", HERE / "counts.py")
-    counts = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = counts  # dataclasses look their module up
-    spec.loader.exec_module(counts)
     before = counts.Counts(10 << 20, 5, 2, 0, 0)
     after = counts.Counts(50 << 20, 6, 3, 1, 1)
     assert counts.differences(before, before, 0) == []

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from patience import PATIENCE
+from tests.patience import PATIENCE
 from tools.peers import install, oldest
 
 METADATA = [

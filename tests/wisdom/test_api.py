@@ -19,7 +19,7 @@ import pplconv
 from pplconv import wisdom
 from pplconv.wisdom import Division, api
 from pplconv.wisdom.document import FILE_NAME, MAX_BYTES
-from wisdom_case import CHOICE, caught, division, entry, finish, fresh, key, start
+from tests.wisdom.wisdom_case import CHOICE, caught, division, entry, finish, fresh, key, start
 
 BLOCKS = dict(division().blocks)
 

@@ -22,7 +22,7 @@ from pplconv.wisdom.document import (
     from_dict,
     parse,
 )
-from wisdom_case import collections, entry, key
+from tests.wisdom.wisdom_case import collections, entry, key
 
 VALID = dump({key(i): entry(1, 2, number=i) for i in range(3)})
 

@@ -14,7 +14,7 @@ from pplconv.machine import Machine
 from pplconv.machine import current as current_machine
 from pplconv.wisdom import Division, Entry, Key, cpu_model
 from pplconv.wisdom.entries import MAX_ENTRIES, MAX_TEAMS, from_json, merge, overlay, to_json
-from wisdom_case import CHOICE, division, entries, entry, key, keys
+from tests.wisdom.wisdom_case import CHOICE, division, entries, entry, key, keys
 
 
 @settings(max_examples=100)

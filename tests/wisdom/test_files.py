@@ -13,8 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from patience import PATIENCE
 from pplconv.wisdom import wisdom_files
+from tests.patience import PATIENCE
 
 
 def listing(folder: Path) -> list[str]:

@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from patience import PATIENCE, eventually
 from pplconv.wisdom import wisdom_files
 from pplconv.wisdom.document import parse
 from pplconv.wisdom.store import Store
-from wisdom_case import entry, finish, fresh, key, start
+from tests.patience import PATIENCE, eventually
+from tests.wisdom.wisdom_case import entry, finish, fresh, key, start
 
 pytestmark = pytest.mark.unemulated("starts dozens of processes, each seconds of emulation")
 
 WRITE_MANY = """
 import time
-from wisdom_case import entry, key
+from tests.wisdom.wisdom_case import entry, key
 from pplconv.wisdom.store import Store
 path, process, go = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 import os, warnings
@@ -57,7 +57,7 @@ def test_concurrent_writers_lose_nothing(path: Path, tmp_path: Path) -> None:
 
 DIE_AT = """
 import os, signal
-from wisdom_case import entry, key
+from tests.wisdom.wisdom_case import entry, key
 from pplconv.wisdom import wisdom_files
 from pplconv.wisdom.store import Store
 path, stage = sys.argv[1:]
@@ -98,7 +98,7 @@ def test_killed_while_writing(path: Path, stage: str) -> None:
 
 
 WRITE_ON = """
-from wisdom_case import entry, key
+from tests.wisdom.wisdom_case import entry, key
 from pplconv.wisdom.store import Store
 found = Store(sys.argv[1])
 for i in range(4000):
@@ -127,7 +127,7 @@ def test_killed_at_any_moment(path: Path, rng: np.random.Generator) -> None:
 FORK = """
 import os, threading, time, warnings
 warnings.simplefilter("error")
-from wisdom_case import entry, key
+from tests.wisdom.wisdom_case import entry, key
 from pplconv import wisdom
 from pplconv.wisdom import wisdom_files
 
@@ -177,7 +177,7 @@ def test_forked_while_other_threads_write(named: Path) -> None:
 
 OUT_OF_ROOM = """
 import resource
-from wisdom_case import caught, entry, key
+from tests.wisdom.wisdom_case import caught, entry, key
 from pplconv.wisdom.store import Store
 found = Store(sys.argv[1])
 found.add({key(0): entry()})

@@ -16,7 +16,7 @@ from pplconv.wisdom import WisdomWarning, store, wisdom_files
 from pplconv.wisdom.document import MAX_BYTES, dump
 from pplconv.wisdom.entries import to_json
 from pplconv.wisdom.store import Store
-from wisdom_case import CHOICE, caught, division, entry, finish, fresh, key, start
+from tests.wisdom.wisdom_case import CHOICE, caught, division, entry, finish, fresh, key, start
 
 
 def put(path: Path, data: bytes) -> Path:
@@ -290,7 +290,7 @@ def test_a_read_only_folder(tmp_path: Path) -> None:
     (folder / "wisdom.json").chmod(0o644)
     code = """
 import os
-from wisdom_case import caught, entry, key
+from tests.wisdom.wisdom_case import caught, entry, key
 from pplconv.wisdom.store import Store
 import json
 os.chdir(sys.argv[1])

@@ -12,10 +12,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-import pplconv
-from patience import PATIENCE
 from pplconv.wisdom import Division, Entry, Key, WisdomWarning
 from pplconv.wisdom.store import Store
+from tests.children import ROOTS
+from tests.patience import PATIENCE
 
 CHOICE = {"algorithm": "winograd", "variant": "F(4x4,3x3)"}
 
@@ -60,10 +60,8 @@ def caught() -> Iterator[list[str]]:
 
 def start(code: str, *arguments: object) -> subprocess.Popen[str]:
     """Run Python code in a process that finds this package and these helpers."""
-    here = Path(__file__).parent
-    roots = [str(root) for root in (Path(pplconv.__file__).parents[1], here, here.parent)]
     return subprocess.Popen(
-        [sys.executable, "-c", f"import sys\nsys.path[:0] = {roots!r}\n{code}"]
+        [sys.executable, "-c", f"import sys\nsys.path[:0] = {ROOTS!r}\n{code}"]
         + [str(argument) for argument in arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))
-import absent
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+from tests import absent
 
 sys.path.pop()
 absent.install()
