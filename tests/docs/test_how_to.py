@@ -21,6 +21,7 @@ from tests.how_to_steps import Step, apply, steps
 HOW_TO = ROOT / "docs" / "how-to"
 PACKAGE = Path(pplconv.__file__).parent
 PAGES = [
+    "add-a-kernel.md",
     "add-a-peer.md",
     "add-a-tile.md",
     "add-an-activation.md",

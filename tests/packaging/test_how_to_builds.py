@@ -21,7 +21,7 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ["add-a-tile.md", "add-an-activation.md"]
+PAGES = ["add-a-kernel.md", "add-a-tile.md", "add-an-activation.md"]
 BUILD = ["python", "setup.py", "build_ext", "--inplace"]
 
 
