@@ -21,7 +21,7 @@ def bars(
     identities: Sequence[Identity],
     theme: Theme,
 ) -> Any:
-    """Draw what part of the peak each engine reaches over each network.
+    """Draw the part of the peak that each engine reaches on each network.
 
     Parameters
     ----------
@@ -29,7 +29,8 @@ def bars(
     nets : mapping of str to sequence of LayerResult
         With one batch size and team; a network without a peak is left out.
     identities : sequence of Identity
-        The engines, in the order of the bars. One that lacks a layer has no bar, and says so.
+        The engines, in the order of the bars. Instead of a bar, an engine that lacks a layer has
+        the number of its layers.
     theme : Theme
 
     Returns

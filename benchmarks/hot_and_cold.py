@@ -28,7 +28,7 @@ def cold_sums(layers: Sequence[LayerResult], peers: Iterable[str]) -> list[Sum]:
 def side_by_side(
     title: str, layers: Sequence[LayerResult], names: Sequence[str], peers: Sequence[str]
 ) -> Table:
-    """Make the table of a network: of each engine a call hot, cold, and how much longer it takes.
+    """Make the table of a network: for each engine a hot call, a cold call, and their ratio.
 
     Parameters
     ----------
@@ -37,7 +37,8 @@ def side_by_side(
     names : sequence of str
         Engines, in the order of the columns.
     peers : sequence of str
-        Those of them that are not pplconv: the sums have the best of each layer.
+        The engines that are not pplconv: the last three columns have the best of them on each
+        layer.
 
     Returns
     -------

@@ -17,7 +17,7 @@ from benchmarks.timing import Settings
 # Longer than any engine's workers were seen to spin after a call (OpenBLAS: some 130 ms).
 SETTLE_SECONDS = 0.5
 
-# What `pplconv.Conv2d` takes as ``search=``, in the order of what it costs.
+# Values of ``search=`` of `pplconv.Conv2d`, by rising cost.
 SEARCHES = ("estimate", "measure", "exhaustive")
 # Ways to prepare it; those that end in "-cold" go with ``search_context="cold"``.
 WAYS = ("estimate", "measure", "measure-cold", "exhaustive", "exhaustive-cold")
@@ -63,7 +63,7 @@ def batches(text: str) -> list[int]:
 
 def searches(text: str) -> list[str]:
     """Split ``estimate,measure``."""
-    # The estimate first: what is measured after it cannot be its source.
+    # The estimate first: it cannot take a plan that is measured later.
     return sorted(set(some_of(WAYS)(text)), key=WAYS.index)
 
 
@@ -230,7 +230,7 @@ def now() -> str:
 
 
 def method(settings: Settings, counts: str = "the best round counts") -> str:
-    """Describe how was measured, for a reader; `counts` says what becomes of the rounds."""
+    """Describe the method, for a reader; `counts` says how rounds become one figure."""
     return (
         f"engines in turn, {settings.rounds} rounds; a round is the median of calls that last "
         f"{settings.min_seconds * 1e3:g} ms or more together; {counts}; with several "

@@ -1,8 +1,8 @@
 """What a request through `pplconv.InstancePool` costs besides its model: one at a time, and many.
 
 ``python -m benchmarks.pool_overhead --help``. The models do next to nothing; the time of their own
-calls, in this thread, is subtracted. One returns what it is given, the other returns the first
-numbers of that.
+calls, in this thread, is subtracted. One model returns its input, the other the first numbers of
+its input.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Case:
     requests : list of float
         Seconds of each request, the next one submitted when it was answered.
     streams : list of float
-        Seconds a request, each round, where there are always some that wait.
+        Seconds a request, in each round, while other requests always wait.
     detail : str
         What was wrong with an answer; then nothing is timed.
     """

@@ -1,4 +1,4 @@
-"""What a run found out: one entry an engine and layer, and the sums over a network."""
+"""The results of a run: one entry an engine and layer, and the sums over a network."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from benchmarks.looks import MARKERS, Theme, dress, halo, legend, new_figure, pl
 from benchmarks.results import KINDS
 from benchmarks.standing import KIND_TITLES, Standing
 
-# What Winograd saves: (m + 2)^2 products do the work of 9 m^2.
+# Gains of Winograd: (m + 2)^2 products do the work of 9 m^2.
 WINOGRAD = {"F(2,3)": 36 / 16, "F(4,3)": 144 / 36, "F(6,3)": 324 / 64}
 
 

@@ -1,7 +1,7 @@
 """Where pplconv stands: its best layout against the best of all peers, layer by layer.
 
-A peer counts in whatever layout it is fastest in, and so does pplconv; the best peer may be another
-one on each layer, which makes sums of best peers faster than any single peer.
+A peer counts in its fastest layout, and so does pplconv. The best peer may differ from layer to
+layer, so the sum over best peers is faster than any single peer.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ def _class_row(label: str, standings: Sequence[Standing]) -> list[str]:
     compared = [one for one in timed if one.ratio is not None]
     lowest = worst(compared)
     count = str(len(standings))
-    # A layer without a time is not in the sums, and must be seen not to be.
+    # The count shows that layers without a time are not in the sums.
     if len(compared) < len(standings):
         count = f"{len(compared)} of {count}"
     return [

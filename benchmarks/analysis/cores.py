@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from pplconv.machine import Machine, arm_cores, midr
 from pplconv.machine.x86_identity import fma_per_cycle
 
-# Extensions of any of these cores; which of them a kernel may use is for the registry to say.
+# Extensions of any of these cores; the registry says which of them a kernel may use.
 ATTRIBUTES = {"aarch64": "+fullfp16,+fp16fml,+dotprod,+i8mm,+bf16", "x86_64": ""}
 
 _DOTS = ("dotprod",)
 _MATRICES = ("dotprod", "i8mm", "bf16")
-# Levels that not every core has of those that the tables show.
+# Levels of the tables that not every core has.
 NARROW = frozenset(_MATRICES)
 
 

@@ -59,8 +59,8 @@ def bounds(loop: Loop, answer: Answer) -> dict[str, float]:
         "latency": loop.chain * answer.fma_latency,
         "dispatch": answer.micro_ops / answer.dispatch_width,
     }
-    # Accumulators that are forwarded early, and operands that come from memory, which the latency
-    # has the load of in it, make chains shorter than it says.
+    # Chains are shorter than this where accumulators are forwarded early, or where the latency
+    # includes the load of an operand from memory.
     if found["latency"] > answer.cycles / NEAR:
         del found["latency"]
     return found | dict(answer.pressure)

@@ -123,7 +123,7 @@ class Answer:
     fma_resources : frozenset of str
         Resources that FMAs use.
     stalls : mapping of str to int
-        Cycles in which more of something was wanted than there was, over the whole simulation.
+        Cycles in which a resource ran out, by its name, over the whole simulation.
     """
 
     cycles: float

@@ -16,7 +16,7 @@ from benchmarks.engines.base import Array32, Availability, Engine, Prepared, Uns
 from benchmarks.memory import aligned, aligned_copy
 from benchmarks.problems import Problem
 
-# What Conv2d takes if it is not told otherwise.
+# Defaults of Conv2d.
 DEFAULT_SEARCH, DEFAULT_TOLERANCE = "estimate", 1e-5
 
 
@@ -39,7 +39,7 @@ def short(number: float) -> str:
 
 
 def search_settings(search: str) -> dict[str, str]:
-    """Give what pplconv takes for a way to search: ``"measure-cold"`` is two of its settings."""
+    """Give pplconv's settings for a way to search: ``"measure-cold"`` is two of them."""
     search, dash, context = search.partition("-")
     return {"search": search, "search_context": context} if dash else {"search": search}
 
@@ -51,7 +51,7 @@ def isa_of(conv: Any, shape: tuple[int, ...]) -> str:
 
 
 class Pplconv(Engine):
-    """What is pplconv's own."""
+    """The engines that are pplconv."""
 
     ours = True
 

@@ -2,8 +2,8 @@
 
 Each engine has a process, or two, for each size of its team, and they take turns. Other processes
 compute meanwhile: loops, loops of higher priority, or a second copy of the network in the same
-engine. A time is the median of the runs of a turn, of two copies the slower one's; of all turns the
-best one counts.
+engine. The time of a turn is the median of its runs; of two copies, the slower one's. The best turn
+counts.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from benchmarks.timing import Settings
 from benchmarks.tool import Run, command, new_parser
 from examples.models.progress import Progress as Steps
 
-# It says when it has begun, or ends where the system gives it no such priority.
+# Prints a line when it begins; ends with an error if the system refuses the priority.
 LOOP = "import os, sys; os.nice(int(sys.argv[1])); print(flush=True)\nwhile True: pass"
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What runs at the same time.
+    """The programs that run at the same time.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class Row:
         return min(self.rounds.get(str(team), ()), default=None)
 
     def against(self, team: Team, others: Sequence[Team]) -> float | None:
-        """Give a team's time as a part of that of the best among others."""
+        """Give the time of a team, divided by the time of the best of `others`."""
         own = self.best(team)
         theirs = [best for other in others if (best := self.best(other)) is not None]
         return own / min(theirs) if own is not None and theirs else None

@@ -25,7 +25,7 @@ from examples.models.progress import Progress as Steps
 from examples.models.published import ModelError, digest
 
 REFERENCE: type[Engine] = Unoptimised
-"""What all engines are compared with."""
+"""The engine whose outputs all others are compared with."""
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -55,7 +55,7 @@ class Outcome:
     def usual_percentile(self, percent: float) -> float:
         """The median of the percentiles of all windows of some seconds.
 
-        What else the machine does for a moment changes the percentile of all, and not this one.
+        A moment of other load on the machine changes the percentile of all requests, but not this.
         """
         windows: dict[int, list[float]] = {}
         for due, latency in zip(self.dues, self.latencies, strict=True):
@@ -88,7 +88,7 @@ class Client:
     headers : dict
         Beside the length.
     expected : tuple of bytes
-        What a right answer ends with, one or the other.
+        Possible endings of a right answer.
     """
 
     def __init__(

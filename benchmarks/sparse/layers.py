@@ -1,4 +1,4 @@
-"""Pruned data for a problem, and what must come out of it.
+"""Pruned data for a problem, and the result expected of it.
 
 Weights are drawn as for dense layers, and pruned by magnitude: of all blocks of a layer, each of
 some neighbouring output channels at one place of the kernel, those of the largest mean square stay.
@@ -78,8 +78,8 @@ class Pattern:
 class PrunedCase(Case):
     """A problem at one density, pruned in blocks of each size.
 
-    An engine is given the weights of its block; one that has none, those pruned one by one, which
-    are the case's own.
+    An engine gets the weights of its block. An engine without blocks gets the weights pruned one
+    by one, which are the case's own.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class PrunedCase(Case):
         return engine.prepare(self.problem, self.x, self.patterns[block_of(engine)].w, threads)
 
     def error(self, engine: Engine, result: NDArray[np.generic]) -> float:
-        """How far a result is off what these weights give."""
+        """Error of a result against the one expected of the weights of its block."""
         pattern = self.patterns[block_of(engine)]
         return Case(self.problem, self.x, pattern.w, pattern.expected).error(engine, result)
 
@@ -130,7 +130,7 @@ class PrunedQuantizedCase(Case):
         return self._of(engine).error(engine, result)
 
     def complaint(self, engine: Engine, error: float) -> str:
-        """Refuse what is more than one unit off, and of ours what is not exact."""
+        """Refuse a result that is more than one unit off; results of pplconv must be exact."""
         return self._of(engine).complaint(engine, error)
 
     def kept(self) -> dict[int, int]:
@@ -151,7 +151,7 @@ def make_pruned_case(problem: Problem, density: float, blocks: Iterable[int]) ->
 def make_pruned_quantized_case(
     problem: Problem, density: float, blocks: Iterable[int]
 ) -> PrunedQuantizedCase:
-    """Draw a problem in int8, prune it, and in float32 as well for who computes in that."""
+    """Draw a problem in int8 and prune it; in float32 as well, for engines that compute in it."""
     plain = make_pruned_case(problem, density, ())
     patterns = {}
     for block in sorted({1, *blocks}):

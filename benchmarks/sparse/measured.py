@@ -1,4 +1,4 @@
-"""What a run knows of a layer at one density: its times, and how many weights are left."""
+"""The measurements of a layer at one density: its times, and the number of weights left."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Measured:
         return self.problem.flops * self.kept.get(block, 0) / weights
 
     def ceiling(self, name: str) -> tuple[str, float | None]:
-        """Level that an engine's plan names, and what its loop gave; else the fastest of them."""
+        """Level that an engine's plan names, with its loop's rate; else the fastest level."""
         isa = self.layer.entries[name].isa if name in self.layer.entries else ""
         if isa not in self.readings:
             isa = max(self.readings, key=lambda level: self.readings[level], default="")

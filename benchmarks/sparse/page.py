@@ -13,7 +13,7 @@ from benchmarks.tables import NONE, Table, giga, milli, percent, ratio
 
 
 def where(precision: str, threads: int) -> str:
-    """What the layers of a table have in common."""
+    """Name precision and team of a table."""
     return f"{precision}, {conditions(1, threads)}"
 
 
@@ -29,7 +29,7 @@ def _add(table: Table, before: Measured | None, one: Measured, cells: Sequence[s
 
 
 def _ways(roles: Roles) -> dict[str, bool]:
-    """What sparse weights are held against: title, and whether that takes no Winograd."""
+    """What sparse weights are compared with: title, and whether it is the direct sum."""
     return {"/ dense": False} | ({"/ direct": True} if roles.direct else {})
 
 
@@ -77,7 +77,7 @@ def peers_table(title: str, measured: Sequence[Measured], roles: Roles) -> Table
 
 
 def times_table(title: str, measured: Sequence[Measured]) -> Table:
-    """Make the table of all times (ms), an engine a column; who has none says why."""
+    """Make the table of all times (ms), an engine a column; a status stands for a missing time."""
     names = list(dict.fromkeys(name for one in measured for name in one.layer.entries))
     table = Table(title, ["layer", "class", "density", *names])
     before = None

@@ -36,13 +36,13 @@ from benchmarks.tool import Run, command, new_parser
 # A network that nothing was tuned on, beside those of every run.
 SHAPES = Path(__file__).resolve().parent / "shapes"
 NETS = ("mobilenet", "resnet_50", "darknet_19")
-# Of each size of image one or two; the regular expression is searched in "net:layer".
+# One or two layers of each size of image; the regular expression is searched in "net:layer".
 LAYERS = (
     "mobilenet:conv(3|6|8|10)$|resnet_50:res(2a_branch2b|3a_branch2b|4a_branch2b|5a_branch2b|"
     "2b_branch2a|3a_branch2c|4b_branch2a|5a_branch2c)$|darknet_19:conv(4|6|9|10)$"
 )
 DENSITIES = {"fp32": (0.75, 0.5, 0.25, 0.1, 0.05), "int8": (0.5, 0.25, 0.1)}
-# Above it, only pplconv runs: to see where sparse weights begin to be faster.
+# At higher densities only pplconv runs: they show where sparse weights begin to be faster.
 PEERS_UP_TO = 0.5
 _METHOD = (
     "weights pruned by magnitude over each layer, in blocks of 1, 4, 8 and 16 output channels at "
@@ -136,7 +136,7 @@ def find(
 
 @dataclass(frozen=True)
 class Step:
-    """What is measured at once: a layer at one density, of one precision and with one team."""
+    """A step of a run: a layer at one density, of one precision and with one team."""
 
     precision: str
     threads: int
@@ -199,7 +199,7 @@ def measure(
     ceiling: Ceilings | None,
     progress: Progress,
 ) -> Measured:
-    """Measure one step: peers too, unless more weights are left than they are asked about."""
+    """Measure one step; peers run up to a density of `PEERS_UP_TO`."""
     if step.density > PEERS_UP_TO:
         engines = [engine for engine in engines if engine.ours]
     blocks = {block for engine in engines if (block := block_in(engine.name))}
@@ -294,7 +294,7 @@ def _at(one: Measured) -> Problem:
 
 
 def _left_out(found: Mapping[str, Sequence[tuple[Engine, Availability]]]) -> list[str]:
-    """Say who is in no table, and why."""
+    """Say which engines are in no table, and why."""
     return [
         f"{precision}, left out: {name}: {reason}"
         for precision, engines in found.items()
