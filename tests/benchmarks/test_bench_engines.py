@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import subprocess
 import sys
 import types
 from typing import ClassVar
@@ -29,7 +28,7 @@ from benchmarks.memory import ALIGNMENT, aligned
 from benchmarks.problems import parse
 from benchmarks.runner import Progress, run_layer
 from benchmarks.timing import Settings
-from tests.patience import PATIENCE
+from tests.benchmarks.known_runs import python
 
 SMALL = [
     "mb1ic8ih8oc8kh3ph1",
@@ -281,6 +280,12 @@ def case():
     return make_case(parse("mb1ic2ih4oc3kh3ph1"))
 
 
+def entry_of(engine, case, **settings):
+    """Measure an engine; give its entry."""
+    settings = Settings(**settings)
+    return run_layer(case.problem, [engine], 1, settings, None, Progress(1)).entries["fake"]
+
+
 def right(problem, x, w):
     return make_case(problem).expected.astype(np.float32)
 
@@ -292,11 +297,8 @@ def test_a_wrong_engine_is_reported_and_never_timed(case):
     assert "error 1.0e-03" in candidate.detail
     assert candidate.prepared is None
     checked = engine.calls
-    result = run_layer(
-        case.problem, [engine], 1, Settings(rounds=1, min_seconds=1e-4), None, Progress(1)
-    )
-    assert result.entries["fake"].status == WRONG
-    assert result.entries["fake"].seconds is None
+    entry = entry_of(engine, case, rounds=1, min_seconds=1e-4)
+    assert (entry.status, entry.seconds) == (WRONG, None)
     # Two calls to check it, and none to time it.
     assert engine.calls == checked + 2
 
@@ -313,11 +315,8 @@ def test_an_engine_that_spoils_its_input_is_wrong(case):
 def test_an_engine_that_turns_wrong_while_it_is_timed_has_no_time(case):
     engine = Fake(None)
     engine.compute = lambda problem, x, w: right(problem, x, w) * (1 if engine.calls < 6 else 2)
-    result = run_layer(
-        case.problem, [engine], 1, Settings(rounds=2, min_seconds=1e-3), None, Progress(1)
-    )
-    assert result.entries["fake"].status == WRONG
-    assert result.entries["fake"].seconds is None
+    entry = entry_of(engine, case, rounds=2, min_seconds=1e-3)
+    assert (entry.status, entry.seconds) == (WRONG, None)
 
 
 def test_a_right_engine_is_timed(case):
@@ -370,15 +369,7 @@ def test_native_chatter_is_kept_off_the_streams():
         "    os.write(1, b'noise'); os.write(2, b'noise'); print('noise')\n"
         "print('table')\n"
     )
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=PATIENCE,
-    )
+    done = python(code)
     assert (done.stdout, done.stderr) == ("table\n", "")
 
 

@@ -1,10 +1,13 @@
-"""The reading of the FMA peak on the instruction set that pplconv runs on."""
+"""Ceilings: the FMA peak on the instruction set that pplconv runs on, and levels of memory."""
 
 from __future__ import annotations
 
 import pytest
 
+from benchmarks import ceilings, machine
 from benchmarks.peak import PeakUnavailable, open_peak
+
+MIB = 1 << 20
 
 
 def test_the_installed_loop():
@@ -32,3 +35,9 @@ def test_a_missing_kernel_is_named(monkeypatch):
     monkeypatch.setattr(pplconv._kernels, "fma_peak", loop)
     with pytest.raises(PeakUnavailable, match="no fma_peak kernel for f32"):
         open_peak(1)
+
+
+def test_every_level_of_memory_is_measured(monkeypatch):
+    monkeypatch.setattr(machine, "cache_bytes", lambda: {2: MIB, 3: 32 * MIB})
+    monkeypatch.setattr(ceilings, "copy_rate", lambda size, threads: float(size * threads))
+    assert ceilings.measure(2) == {"L2": MIB, "L3": 8.0 * MIB, "memory": 64.0 * MIB}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import json
 from fractions import Fraction
 
 import numpy as np
@@ -28,6 +27,7 @@ from benchmarks.quantized.layers import (
 from benchmarks.recorded import load
 from benchmarks.runner import Progress, run_layer
 from benchmarks.timing import Settings
+from tests.benchmarks.known_runs import FAST
 
 SMALL = [
     "mb1ic8ih8oc8kh3ph1",
@@ -394,62 +394,33 @@ def test_the_network_that_nothing_was_tuned_on():
 
 
 @pytest.mark.slow
-def test_a_run(monkeypatch, tmp_path, capsys):
+def test_a_run(monkeypatch, ran):
     monkeypatch.setattr(pplconv, "QConv2d", QConv2d, raising=False)
-    page, record = tmp_path / "page.md", tmp_path / "run.json"
-    status = run.main(
-        ["--nets", "efficientnet_lite0", "--layers", "classifier|block16/dw", "--threads", "1,2",
-         "--engines", "pplconv_nhwc_u8,pplconv_nhwc_s8,pplconv_nhwc", "--rounds", "1",
-         "--min-ms", "0.1", "--markdown", str(page), "--json", str(record)]
-    )  # fmt: skip
-    assert status == 0
-    printed, written = capsys.readouterr().out, page.read_text()
-    for title in (
-        "Totals by network",
-        "Figures to reach",
-        "one unit off",
-        "best layout, best peer",
-    ):
-        assert title in printed
-        assert title in written
-    assert "efficientnet_lite0, 2 threads: Gop/s" in printed
-    found = load(record)
-    assert [layer.threads for layer in found.layers] == [1, 1, 2, 2]
-    for layer in found.layers:
+    engines = "pplconv_nhwc_u8,pplconv_nhwc_s8,pplconv_nhwc"
+    layers = ["--nets", "efficientnet_lite0", "--layers", "classifier|block16/dw"]
+    found = ran(run.main, *FAST, *layers, "--threads", "1,2", "--engines", engines)
+    for title in ("Totals by network", "Figures to reach", "one unit off", "best layout, best"):
+        assert title in found.out
+        assert title in found.text
+    assert "efficientnet_lite0, 2 threads: Gop/s" in found.out
+    read = load(found.record)
+    assert [layer.threads for layer in read.layers] == [1, 1, 2, 2]
+    for layer in read.layers:
         assert {entry.status for entry in layer.entries.values()} == {OK}
         assert layer.entries["pplconv_nhwc_u8"].isa == "amx"
         assert layer.entries["pplconv_nhwc_s8"].error == 0.0
-    plain = json.loads(record.read_text())
-    assert plain["precision"] == "int8"
-    assert len(plain["readings"]) == 4
+    assert found.plain["precision"] == "int8"
+    assert len(found.plain["readings"]) == 4
 
 
 @pytest.mark.slow
-def test_a_run_in_bfloat16(tmp_path):
-    record = tmp_path / "run.json"
-    arguments = ["--precision", "bf16", "--nets", "efficientnet_lite0", "--layers", "classifier",
-                 "--engines", "pplconv_nhwc", "--rounds", "1", "--min-ms", "0.1",
-                 "--json", str(record)]  # fmt: skip
-    assert run.main(arguments) == 0
-    (layer,) = load(record).layers
+def test_a_run_in_bfloat16(ran):
+    chosen = ["--precision", "bf16", "--engines", "pplconv_nhwc"]
+    layers = ["--nets", "efficientnet_lite0", "--layers", "classifier"]
+    (layer,) = load(ran(run.main, *FAST, *chosen, *layers).record).layers
     assert layer.entries["pplconv_nhwc"].status == OK
     # Some loop of the machine's, if only float32's.
     assert layer.peak > 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--engines", "torch"], "unknown engine torch: expected some of pplconv_nhwc_u8"),
-        (["--precision", "bf16", "--engines", "ort_u8s8"], "unknown engine ort_u8s8"),
-        (["--precision", "fp8"], "invalid choice"),
-        (["--nets", "lenet"], "unknown net lenet"),
-    ],
-)
-def test_bad_arguments(capsys, arguments, message):
-    with pytest.raises(SystemExit):
-        run.main(arguments)
-    assert message in capsys.readouterr().err
 
 
 def test_names_are_unique():
