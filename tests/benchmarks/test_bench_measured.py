@@ -388,9 +388,7 @@ def test_a_team_is_recorded_where_it_pays(tool):
 
 
 def test_wrong_candidates_are_not_timed(tool, monkeypatch, capfd):
-    monkeypatch.setattr(
-        FakeBench, "off", (2,)
-    )  # the first is the reference
+    monkeypatch.setattr(FakeBench, "off", (2,))  # the first is the reference
     status, found = tool("--layouts", "NHWC", "--layers", "conv11")
     assert status == 1
     assert "is off by 1.0e+00 of the largest output" in capfd.readouterr().out

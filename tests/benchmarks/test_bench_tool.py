@@ -19,6 +19,7 @@ from benchmarks import (
     strides,
 )
 from benchmarks.names import pick
+from benchmarks.networks import beside
 from benchmarks.tables import Table
 from benchmarks.tool import INTERRUPTED, Run, command, new_parser, versions
 from tests.benchmarks.known_runs import FAST, TINY
@@ -40,6 +41,7 @@ NONSENSE = {
     ],
     scaling: [(["--threads", "1"], "--threads is 1, expected at least 2")],
     interference: [(["--layer", "mobilenet:conv99"], "--layer: there is no mobilenet:conv99")],
+    beside: [(["--scenes", "alone,4 loops"], "--scenes: 'alone,4 loops': expected some of")],
     strides: [(["--loops", "none"], "--loops"), (["--sizes", "8"], "--sizes")],
     pool_overhead: [
         (["--modes", "fork"], "--modes: 'fork': expected some of thread,process"),
