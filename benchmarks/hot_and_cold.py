@@ -53,8 +53,8 @@ def side_by_side(
         cold = as_cold(layer)
         cells = [layer.problem.layer or layer.problem.sizes, str(layer.problem.count)]
         for name in names:
-            cells += _trio(_least(layer, [name]), _least(cold, [name]))
-        table.add([*cells, *_trio(_least(layer, peers), _least(cold, peers))])
+            cells += _trio(layer.fastest([name])[1], cold.fastest([name])[1])
+        table.add([*cells, *_trio(layer.fastest(peers)[1], cold.fastest(peers)[1])])
     table.rule()
     for hot_sum, cold_sum in zip(sums(layers, peers), cold_sums(layers, peers), strict=True):
         cells = [hot_sum.label, ""]
@@ -62,11 +62,6 @@ def side_by_side(
             cells += _trio(hot_sum.seconds.get(name), cold_sum.seconds.get(name))
         table.add([*cells, *_trio(hot_sum.floor, cold_sum.floor)])
     return table
-
-
-def _least(layer: LayerResult, names: Iterable[str]) -> float | None:
-    times = [layer.entries[name].seconds for name in names if name in layer.entries]
-    return min((time for time in times if time is not None), default=None)
 
 
 def _trio(hot: float | None, cold: float | None) -> list[str]:

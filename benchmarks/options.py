@@ -203,9 +203,13 @@ def find_engines(
     ValueError
         If a name is unknown.
     """
-    chosen = choose(names, searches, tolerances)
+    return availability(choose(names, searches, tolerances))
+
+
+def availability(engines: Iterable[Engine]) -> list[tuple[Engine, Availability]]:
+    """Tell which engines are there; libraries that are loaded for it print nothing."""
     with silenced():
-        return [(engine, engine.available()) for engine in chosen]
+        return [(engine, engine.available()) for engine in engines]
 
 
 def installed(

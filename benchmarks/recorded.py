@@ -58,10 +58,7 @@ def record(
         Engines of the layers' entries; by default those of the head.
     """
     return {
-        "date": head.date,
-        "command": head.command,
-        "head": [list(line) for line in head.lines()],
-        "notes": list(head.notes),
+        **head.plain(),
         "engines": {
             engine.name: {
                 **asdict(engine.identity),

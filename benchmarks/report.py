@@ -64,6 +64,15 @@ class Head:
         rows.append(("method", self.method))
         return rows
 
+    def plain(self) -> dict[str, object]:
+        """Give what records keep of it, as plain values."""
+        return {
+            "date": self.date,
+            "command": self.command,
+            "head": [list(line) for line in self.lines()],
+            "notes": list(self.notes),
+        }
+
     def text(self) -> str:
         """Give the head for a terminal."""
         width = max(len(label) for label, _ in self.lines())

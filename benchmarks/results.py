@@ -64,6 +64,16 @@ class LayerResult:
     peak: float | None
     entries: dict[str, Entry] = field(default_factory=dict)
 
+    def fastest(self, names: Iterable[str]) -> tuple[str, float | None]:
+        """Name the fastest of some engines, with its time (seconds); none: "" and None."""
+        timed = {
+            name: seconds
+            for name in names
+            if name in self.entries and (seconds := self.entries[name].seconds) is not None
+        }
+        best = min(timed, key=timed.__getitem__, default="")
+        return best, timed.get(best)
+
 
 @dataclass(frozen=True)
 class Sum:
@@ -109,7 +119,7 @@ def add_up(label: str, layers: Sequence[LayerResult], peers: Iterable[str]) -> S
             at_peak = 0.0
             break
         at_peak += layer.problem.flops * layer.problem.count / layer.peak
-    best = [_best_seconds(layer, peers) for layer in layers]
+    best = [layer.fastest(peers)[1] for layer in layers]
     known_best = [time for time in best if time is not None]
     floor = None
     if len(known_best) == len(layers):
@@ -117,11 +127,6 @@ def add_up(label: str, layers: Sequence[LayerResult], peers: Iterable[str]) -> S
             time * layer.problem.count for time, layer in zip(known_best, layers, strict=True)
         )
     return Sum(label, flops, flops / at_peak if at_peak else None, seconds, floor)
-
-
-def _best_seconds(layer: LayerResult, peers: Iterable[str]) -> float | None:
-    times = [layer.entries[name].seconds for name in peers if name in layer.entries]
-    return min((time for time in times if time is not None), default=None)
 
 
 def sums(layers: Sequence[LayerResult], peers: Iterable[str]) -> list[Sum]:

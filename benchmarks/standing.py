@@ -107,19 +107,7 @@ def peers_of(identities: Iterable[Identity], layouts: Collection[str] = ()) -> l
 
 def stand(layer: LayerResult, ours: Iterable[str], peers: Iterable[str]) -> Standing:
     """Compare the best of `ours` with the best of `peers` on `layer`."""
-    our_name, our_seconds = _fastest(layer, ours)
-    peer_name, peer_seconds = _fastest(layer, peers)
-    return Standing(layer, our_name, our_seconds, peer_name, peer_seconds)
-
-
-def _fastest(layer: LayerResult, names: Iterable[str]) -> tuple[str, float | None]:
-    timed = {
-        name: seconds
-        for name in names
-        if name in layer.entries and (seconds := layer.entries[name].seconds) is not None
-    }
-    best = min(timed, key=timed.__getitem__, default="")
-    return best, timed.get(best)
+    return Standing(layer, *layer.fastest(ours), *layer.fastest(peers))
 
 
 def total_ratio(standings: Sequence[Standing]) -> float | None:

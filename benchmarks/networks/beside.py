@@ -235,18 +235,12 @@ def main(this: Run) -> int:
     with this.refusing():
         networks = models.select(chosen.models)
         wanted = engines.select(chosen.engines)
-    absent = {engine.name: engine.missing() for engine in wanted if engine.missing()}
-    if run.REFERENCE.missing():
-        this.parser.error(f"answers cannot be checked: {run.REFERENCE.missing()}")
+    present, absent = run.usable(wanted)
+    run.want(run.REFERENCE, this.parser)
     paths = models.obtain(
         list(networks.values()), run.cache_folder(chosen.cache), Steps(sys.stderr)
     )
-    teams = [
-        Team(engine, threads)
-        for engine in wanted
-        if engine.name not in absent
-        for threads in chosen.threads
-    ]
+    teams = [Team(engine, threads) for engine in present for threads in chosen.threads]
     settings = Settings(chosen.rounds, chosen.min_ms, settle_seconds=options.SETTLE_SECONDS)
     rows: list[Row] = []
     with this.steps(len(networks) * len(chosen.scenes)) as progress:

@@ -106,10 +106,8 @@ def main(this: Run) -> int:
     parser, chosen = this.parser, this.chosen
     with this.refusing():
         cpus = {threads: choose_cpus(threads) for threads in chosen.threads}
-    absent = {engine.name: engine.missing() for engine in ENGINES if engine.missing()}
-    present = [engine for engine in ENGINES if engine.name not in absent]
-    if without := REFERENCE.missing():
-        parser.error(f"answers cannot be checked: {without}")
+    present, absent = run.usable(ENGINES)
+    run.want(REFERENCE, parser)
     network = Page(DETECTOR, {"x": page_of(chosen.side).shape}, side=chosen.side)
     steps = Steps(sys.stderr)
     settings = Settings(chosen.rounds, chosen.min_ms, settle_seconds=options.SETTLE_SECONDS)

@@ -55,14 +55,8 @@ class Measured:
         return isa, self.readings.get(isa, self.layer.peak)
 
     def fastest(self, names: Iterable[str]) -> tuple[str, float | None]:
-        """Name the fastest of some engines, with its time (seconds); none: "" and None."""
-        timed = {
-            name: entry.seconds
-            for name in names
-            if (entry := self.layer.entries.get(name)) is not None and entry.seconds is not None
-        }
-        best = min(timed, key=lambda name: timed[name] or 0.0, default="")
-        return best, timed.get(best)
+        """Name the fastest of some engines, as its layer does."""
+        return self.layer.fastest(names)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import options
-from benchmarks.candidates import silenced
 from benchmarks.engines.base import Availability, Engine, Identity
 from benchmarks.engines.sparse import ENGINES, LEFT_OUT, SLOW, block_in
 from benchmarks.names import pick
@@ -22,12 +21,7 @@ from benchmarks.recorded import record
 from benchmarks.report import remarks
 from benchmarks.runner import Progress, run_layer
 from benchmarks.sparse import plot
-from benchmarks.sparse.layers import (
-    PrunedCase,
-    PrunedQuantizedCase,
-    make_pruned_case,
-    make_pruned_quantized_case,
-)
+from benchmarks.sparse.layers import PrunedCase, make_pruned_case, make_pruned_quantized_case
 from benchmarks.sparse.measured import Measured, Roles, as_plain, group
 from benchmarks.sparse.report import products_a_cycle, report
 from benchmarks.tables import Table
@@ -130,8 +124,7 @@ def find(
         if engine.name in names if names else engine.name not in SLOW:
             mine = searches if block_in(engine.name) else dense_searches or searches
             chosen += engine.variants(mine, ())
-    with silenced():
-        return [(engine, engine.available()) for engine in chosen]
+    return options.availability(chosen)
 
 
 @dataclass(frozen=True)
@@ -184,9 +177,7 @@ def ceilings_of(precision: str, threads: int) -> Ceilings:
 
 
 @lru_cache(maxsize=1)
-def case_of(
-    precision: str, problem: Problem, density: float, blocks: frozenset[int]
-) -> PrunedCase | PrunedQuantizedCase:
+def case_of(precision: str, problem: Problem, density: float, blocks: frozenset[int]) -> PrunedCase:
     """Make the data of a step, and keep them for the next team."""
     make = make_pruned_case if precision == "fp32" else make_pruned_quantized_case
     return make(problem, density, blocks)
