@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks import ceilings, machine
 from benchmarks.peak import PeakUnavailable, open_peak
+from pplconv import _kernels
 
 MIB = 1 << 20
 
@@ -18,22 +19,18 @@ def test_the_installed_loop():
     assert reader.isa in ("portable", "avx2", "avx512")
 
 
-def test_a_missing_loop_is_named(monkeypatch):
-    import pplconv._kernels
-
-    monkeypatch.delattr(pplconv._kernels, "fma_peak")
-    with pytest.raises(PeakUnavailable, match="has no fma_peak"):
-        open_peak(1)
+def without_kernel(isa, dtype, iterations):
+    raise LookupError(f"no fma_peak kernel for {dtype} on {isa}")
 
 
-def test_a_missing_kernel_is_named(monkeypatch):
-    import pplconv._kernels
-
-    def loop(isa, dtype, iterations):
-        raise LookupError(f"no fma_peak kernel for {dtype} on {isa}")
-
-    monkeypatch.setattr(pplconv._kernels, "fma_peak", loop)
-    with pytest.raises(PeakUnavailable, match="no fma_peak kernel for f32"):
+@pytest.mark.parametrize(
+    ("loop", "message"),
+    [(None, "has no fma_peak"), (without_kernel, "no fma_peak kernel for f32")],
+    ids=["loop", "kernel"],
+)
+def test_what_is_missing_is_named(loop, message, monkeypatch):
+    monkeypatch.setattr(_kernels, "fma_peak", loop)
+    with pytest.raises(PeakUnavailable, match=message):
         open_peak(1)
 
 
