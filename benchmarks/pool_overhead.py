@@ -100,18 +100,12 @@ class Case:
         return {name: seconds - self.model_seconds for name, seconds in found.items()}
 
 
-def _sizes(text: str) -> list[int]:
-    try:
-        return options.counts(text)
-    except argparse.ArgumentTypeError:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected bytes, such as 16,65536") from None
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = new_parser("benchmarks.pool_overhead", __doc__)
     parser.add_argument(
-        "--bytes", type=_sizes, default=[16, 1 << 20], help="of a request, such as 16,65536"
-    )
+        "--bytes", type=options.integers("bytes, such as 16,65536"), default=[16, 1 << 20],
+        help="of a request, such as 16,65536",
+    )  # fmt: skip
     parser.add_argument(
         "--modes",
         type=options.some_of(MODES),

@@ -105,28 +105,26 @@ def add_up(label: str, layers: Sequence[LayerResult], peers: Iterable[str]) -> S
     """
     flops = sum(layer.problem.flops * layer.problem.count for layer in layers)
     engines = [name for name in layers[0].entries if all(name in one.entries for one in layers)]
-    seconds: dict[str, float] = {}
-    for name in engines:
-        times = [layer.entries[name].seconds for layer in layers]
-        known = [time for time in times if time is not None]
-        if len(known) == len(layers):
-            seconds[name] = sum(
-                time * layer.problem.count for time, layer in zip(known, layers, strict=True)
-            )
+    times = {
+        name: _total(layers, [layer.entries[name].seconds for layer in layers]) for name in engines
+    }
+    seconds = {name: time for name, time in times.items() if time is not None}
+    floor = _total(layers, [layer.fastest(peers)[1] for layer in layers])
     at_peak = 0.0
     for layer in layers:
         if layer.peak is None:
             at_peak = 0.0
             break
         at_peak += layer.problem.flops * layer.problem.count / layer.peak
-    best = [layer.fastest(peers)[1] for layer in layers]
-    known_best = [time for time in best if time is not None]
-    floor = None
-    if len(known_best) == len(layers):
-        floor = sum(
-            time * layer.problem.count for time, layer in zip(known_best, layers, strict=True)
-        )
     return Sum(label, flops, flops / at_peak if at_peak else None, seconds, floor)
+
+
+def _total(layers: Sequence[LayerResult], times: Iterable[float | None]) -> float | None:
+    """Add up times of layers with their counts; None if one is missing."""
+    known = [time for time in times if time is not None]
+    if len(known) < len(layers):
+        return None
+    return sum(time * layer.problem.count for time, layer in zip(known, layers, strict=True))
 
 
 def sums(layers: Sequence[LayerResult], peers: Iterable[str]) -> list[Sum]:

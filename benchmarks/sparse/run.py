@@ -47,17 +47,14 @@ _METHOD = (
 )
 
 
+_parts = options.numbers(
+    float, lambda x: 0.0 < x <= 1.0, "parts of the weights that stay, such as 0.5,0.25"
+)
+
+
 def densities(text: str) -> list[float]:
     """Split ``0.5,0.25``; the densest first."""
-    try:
-        numbers = [float(word) for word in options.words(text)]
-    except ValueError:
-        numbers = []
-    if not numbers or not all(0.0 < number <= 1.0 for number in numbers):
-        raise argparse.ArgumentTypeError(
-            f"{text!r}: expected parts of the weights that stay, such as 0.5,0.25"
-        )
-    return sorted(set(numbers), reverse=True)
+    return sorted(set(_parts(text)), reverse=True)
 
 
 def nets_of() -> dict[str, list[Problem]]:
