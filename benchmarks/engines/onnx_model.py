@@ -28,7 +28,7 @@ def model_of(
         operator,
         ["x", *constants],
         ["y"],
-        domain=domain,
+        domain=domain or None,
         kernel_shape=[problem.kh, problem.kw],
         strides=[problem.sh, problem.sw],
         pads=[problem.ph, problem.pw, problem.ph, problem.pw],
