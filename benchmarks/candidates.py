@@ -63,7 +63,7 @@ class Candidate:
     error : float
         Error of its result (see `benchmarks.reference.error_of`); infinity if it has none.
     prepared : Prepared or None
-        What to time; None unless it is ok.
+        The call to time; None unless it is ok.
     """
 
     engine: Engine

@@ -55,7 +55,7 @@ class Evictor:
     Parameters
     ----------
     threads : int
-        Cores to read on, all at once: a core's own caches are filled by what it reads itself.
+        Cores to read on, all at once: only its own reads fill a core's private caches.
     size : int, optional
         Bytes that each of them reads; by default `evict_bytes` of this machine.
     """

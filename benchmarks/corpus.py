@@ -78,7 +78,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Case:
-    """A problem in one layout, computed by one team, and what was measured of it.
+    """A problem in one layout, computed by one team, with its measured candidates.
 
     Attributes
     ----------
@@ -160,7 +160,7 @@ class Recording:
         return Request(case.parsed, tolerance=self.tolerance, threads=case.threads, target=target)
 
     def whose(self) -> tuple[Any, ...]:
-        """What all runs of a file have in common."""
+        """Properties that all runs of a file share."""
         m = self.machine
         caches = m.l1d_bytes, m.l2_bytes, m.l3_bytes
         return self.name, m.arch, m.isas, *caches, self.tolerance
@@ -278,7 +278,7 @@ def _case(plain: Mapping[str, Any]) -> Case:
 
 
 def machine_of(plain: Mapping[str, Any]) -> Machine:
-    """Rebuild a machine from what its file says.
+    """Rebuild a machine from the plain values of its file.
 
     FMA rates of x86 cores are looked up anew: no machine reports them, so they are part of the
     model that is judged.

@@ -53,7 +53,7 @@ class Figure:
     layers, what : str
         Which layers it is about, and what is compared, in words.
     one, many : float or None
-        What is needed with one thread and with a team; None: nothing is asked.
+        The needed value with one thread and with a team; None: nothing is asked.
     pick : callable
         Whether a problem is one of its layers.
     against : str
@@ -66,7 +66,7 @@ class Figure:
     peers, peer_layouts : tuple of str
         Peers that count, and layouts of theirs; none: all.
     tolerance : float
-        What pplconv was allowed.
+        The tolerance that pplconv was given.
     """
 
     layers: str
@@ -82,7 +82,7 @@ class Figure:
     tolerance: float = DEFAULT_TOLERANCE
 
     def needed(self, threads: int) -> float | None:
-        """What is needed with so many threads."""
+        """The needed value with so many threads."""
         return self.one if threads == 1 else self.many
 
 
@@ -114,7 +114,7 @@ FIGURES = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run says about a figure, with one size of team.
+    """The verdict of a run on a figure, with one size of team.
 
     Attributes
     ----------

@@ -107,7 +107,7 @@ def wrong(case: Case, result: Array, dtype: str) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured of a case: seconds by engine."""
+    """The measured seconds of a case, by engine."""
 
     image: str
     kernel: str

@@ -1,9 +1,9 @@
 """Asks the present model what it would choose on recorded machines: run with ``--help``.
 
 For each case of ``measured/*.json.xz`` the planner estimates as if it were on that machine. Its
-choice is looked up among what was measured there, so nothing is timed. A figure is the time of the
-best candidate as a part of the chosen one's: 1 is a perfect choice, 0.8 one that takes 25 % too
-long.
+choice is looked up among the candidates measured there, so nothing is timed. A figure is the time
+of the best candidate as a part of the chosen one's: 1 is a perfect choice, 0.8 one that takes 25 %
+too long.
 
 The nearest measured candidate of the same method and tile, with other blocks, stands for a choice
 that was not measured. If there is none, the case is left out. Both are counted. Figures say nothing
@@ -122,7 +122,7 @@ class Verdict:
 
 
 def choices(recording: Recording) -> Iterable[tuple[Case, Candidate]]:
-    """What the present model would choose in each case of a recording."""
+    """The choices of the present model in each case of a recording."""
     target = recording.target()
     for case in recording.cases:
         _, teamed = estimate_plan(recording.request(case, target))
@@ -139,7 +139,7 @@ def judge(recording: Recording) -> list[Verdict]:
 
 
 def look_up(case: Case, candidate: Candidate) -> tuple[Measured | None, str]:
-    """Find a candidate among what was measured, or the nearest one of its tile."""
+    """Find a candidate among the measured ones, or the nearest one of its tile."""
     wanted = Measured(
         candidate.algorithm, candidate.numerics.name, candidate.bits, candidate.blocks, {}, 0.0
     )

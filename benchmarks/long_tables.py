@@ -40,7 +40,7 @@ class LongTable:
     Attributes
     ----------
     name : str
-        What the page and the command line call it.
+        Its name in the page and on the command line.
     title : str
         The line in bold above it; empty if it has none.
     columns : sequence of str
@@ -248,7 +248,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _blank(block: str) -> tuple[str, str]:
-    """Give the empty lines before and after what a block holds."""
+    """Give the empty lines before and after the text of a block."""
     return block[: -len(block.lstrip("\n"))], block[len(block.rstrip("\n")) :]
 
 

@@ -16,7 +16,7 @@ class Theme:
     Attributes
     ----------
     suffix : str
-        What the names of its files end with.
+        The end of its files' names.
     paper, ink, faint, grid : str
         Background, text, secondary text and marks, lines of the grid.
     series : tuple of str

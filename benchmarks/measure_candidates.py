@@ -151,7 +151,7 @@ class Bench:
         return run
 
     def result(self, run: Runs) -> Array:
-        """Run once, and give a copy of what came out."""
+        """Run once, and give a copy of the result."""
         self.y.fill(np.nan)  # an output that is not written shows
         run(1)
         return self.y.copy()

@@ -1,4 +1,4 @@
-"""The FMA peak: what a register-only loop of fused multiply-adds reaches, in this very run.
+"""The FMA peak: the rate of a register-only loop of fused multiply-adds, in this very run.
 
 "% of peak" always refers to this figure. It is measured between the rounds of the layer that it is
 compared with, by as many threads, on the instruction set that pplconv runs on

@@ -59,7 +59,7 @@ FACTORIES = {"head": make_head, "echo": make_echo}
 
 @dataclass
 class Case:
-    """Requests of one size to one pool, and what they took.
+    """Requests of one size to one pool, and their times.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Case:
     detail: str = ""
 
     def over(self) -> dict[str, float]:
-        """What the pool adds to a call (seconds): shortest, median and p95 of single requests."""
+        """Seconds that the pool adds to a call: shortest, median and p95 of single requests."""
         ordered = sorted(self.requests)
         found = {
             "best": ordered[0],
@@ -118,7 +118,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def check(pool: pplconv.InstancePool[Any], case: Case, x: Array) -> None:
-    """Compare an answer with that of the model itself, and note what differs."""
+    """Compare an answer with that of the model itself, and note a difference."""
     expected, got = FACTORIES[case.model]()(x), pool.submit(x).result()
     if type(got) is not np.ndarray or (got.dtype, got.shape) != (expected.dtype, expected.shape):
         case.detail = f"answer is {got!r:.80}"

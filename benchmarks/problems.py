@@ -180,7 +180,7 @@ def parse(text: str) -> Problem:
     ------
     ProblemError
         If a field is unknown, missing, given twice or impossible, or if ``oh`` or ``ow`` is not
-        what the other sizes give.
+        the one that the other sizes give.
     """
     fields, name = _split(text.strip())
     missing = [key for key in _REQUIRED if key not in fields]

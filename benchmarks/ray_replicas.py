@@ -142,7 +142,7 @@ def post(body: bytes, expected: bytes) -> str:
 
 
 def requests(seconds: float, body: bytes, expected: bytes) -> None:
-    """Print what an idle second and a request take."""
+    """Print the cost of an idle second and of a request."""
     time.sleep(2)
     before = cpu_seconds()
     time.sleep(seconds)

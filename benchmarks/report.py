@@ -65,7 +65,7 @@ class Head:
         return rows
 
     def plain(self) -> dict[str, object]:
-        """Give what records keep of it, as plain values."""
+        """Give the values that records keep of it."""
         return {
             "date": self.date,
             "command": self.command,

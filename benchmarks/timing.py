@@ -63,7 +63,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Timing:
-    """What was measured of one candidate.
+    """The measured times of one candidate.
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ def visit(call: Call, number: int, settings: Settings, clock: Clock) -> float:
     Parameters
     ----------
     call : callable
-        What to time.
+        The call to time.
     number : int
         Calls in one sample, from `calls_per_sample`.
     settings : Settings
@@ -171,9 +171,9 @@ def visit_cold(call: Call, before: Call, settings: Settings, clock: Clock) -> fl
     Parameters
     ----------
     call : callable
-        What to time, one call a sample.
+        The call to time, one a sample.
     before : callable
-        Called before each of them, untimed; what it returns is kept while `call` runs.
+        Called before each of them, untimed; its result is kept while `call` runs.
     settings : Settings
         With several threads the process falls quiet between the two: some libraries start threads
         for each instance, and those of another one would spin on.

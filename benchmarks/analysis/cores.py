@@ -1,4 +1,4 @@
-"""The cores that llvm-mca models: its name for each, and what is known of the real one."""
+"""The cores that llvm-mca models: its name for each, and properties of the real core."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Core:
     Parameters
     ----------
     name : str
-        What llvm calls it (``-mcpu``).
+        Its name in llvm (``-mcpu``).
     arch : str
         As ``platform.machine()`` names it.
     products : str
@@ -31,13 +31,13 @@ class Core:
     machine : Machine
         The real one: caches, FMAs a cycle and their latency.
     osaca : str
-        What OSACA calls it; "" if it does not know it.
+        Its name in OSACA; "" if OSACA lacks it.
     wanted : float
         FMAs a cycle that a main tile of 128-bit vectors is to reach in the model; 0: no figure.
     in_order : bool
         Whether it executes in the order of the program.
     note : str
-        What to know of the model.
+        Known flaws of the model.
     narrow : tuple of str
         Instruction sets for products of narrow types that it has, of the registry's.
     """

@@ -1,4 +1,4 @@
-"""The inner loops of the microkernels, as the generators write them, and what is in them."""
+"""The inner loops of the microkernels, as the generators write them, and their instructions."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def tile_loops(arch: str, dtype: str) -> list[Loop]:
         for kernel in main_tiles(arch)
         if kernel.dtype == dtype
         for loop in loops_of(kernel)
-        # What is tuned for a kind of cores differs from the rest in this loop alone.
+        # Kernels that are tuned for a kind of cores differ from the others in this loop alone.
         if loop.name == "rows" or not kernel.tuning
     ]
     for kernel in held_tiles(arch):

@@ -76,12 +76,12 @@ class Prepacked(Pplconv):
         given, it stands in the name.
     asked : float, optional
         Handed to `Conv2d` as ``tolerance=``; if given, it stands in the name. A result may be off
-        by as much, or by what every engine may be off, whichever is more.
+        by as much, or by the tolerance of every engine, whichever is more.
     algorithm : str, optional
         Handed to `Conv2d`; if given, it stands in the name.
     """
 
-    # More that `Conv2d` is given, whatever the problem.
+    # Further arguments of `Conv2d`, the same for every problem.
     extra: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(
@@ -146,7 +146,7 @@ class Prepacked(Pplconv):
     def _make(self, w: Array32, **arguments: Any) -> Any:
         import pplconv
 
-        # As a dict: what pplconv knows of them grows with its versions.
+        # As a dict: later versions of pplconv know more settings.
         settings: dict[str, Any] = {
             "layout": self.layout,
             "search": self.search,

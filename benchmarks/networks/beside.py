@@ -135,7 +135,7 @@ def measure(
     settings: Settings,
     progress: Progress,
 ) -> tuple[list[Row], list[str]]:
-    """Measure a network in all scenes; give a row a scene, and what could not be measured."""
+    """Measure a network in all scenes; give a row a scene, and notes on failures."""
     rows, notes = [], []
     copies = max(SCENES[scene].copies for scene in scenes)
     shapes = network.shapes(1)

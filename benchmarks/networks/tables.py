@@ -33,8 +33,8 @@ def tables(cases: Sequence[Case], engines: Sequence[str], ours: Sequence[str]) -
     Returns
     -------
     list of Table
-        For each batch size and team: medians and the ratio to the best peer, best rounds, what a
-        session costs.
+        For each batch size and team: medians and the ratio to the best peer, best rounds, costs
+        of a session.
     """
     made = []
     for batch, threads in dict.fromkeys((case.batch, case.threads) for case in cases):

@@ -34,7 +34,7 @@ Answer = dict[str, Any]
 
 
 class Worker:
-    """What the process knows.
+    """The engine of the process, with its network.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def main(arguments: list[str] | None = None) -> int:
     if chosen.cpus:
         # Before any library counts the CPUs.
         os.sched_setaffinity(0, {int(cpu) for cpu in chosen.cpus.split(",")})
-    # What native libraries print must not be taken for an answer.
+    # Output of native libraries must not be taken for an answer.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     with answers:

@@ -101,7 +101,7 @@ def requantized(
         raise ValueError("a sum leaves int32")
     product = exact.astype(np.float32) * multiplier[:, None, None]
     limits = np.iinfo(DTYPES[kind])
-    # In float64, where adding the zero point is exact whatever the product was.
+    # In float64, where adding the zero point to any product is exact.
     moved = np.rint(product).astype(np.float64) + zero
     result: NDArray[Any] = np.clip(moved, limits.min, limits.max).astype(DTYPES[kind])
     return result

@@ -64,7 +64,7 @@ class Roles:
 
 
 def ceilings_table(best: Mapping[int, Mapping[str, float]]) -> Table:
-    """Make the table of the loops: what each instruction gave, by size of team."""
+    """Make the table of the loops: the rate of each instruction, by size of team."""
     teams = list(best)
     names = list(dict.fromkeys(name for team in teams for name in best[team]))
     table = Table(
@@ -77,7 +77,7 @@ def ceilings_table(best: Mapping[int, Mapping[str, float]]) -> Table:
 
 
 def of_ceiling(one: Standing, readings: Mapping[str, float]) -> tuple[str, float | None]:
-    """Give the instruction set that our plan names, and what part of its ceiling we reach.
+    """Give the instruction set that our plan names, and the part of its ceiling that we reach.
 
     Where the plan names none that has a loop, it is held against the fastest one.
     """

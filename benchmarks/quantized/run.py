@@ -28,7 +28,7 @@ from benchmarks.tool import Run, command, new_parser
 
 # A network that nothing was tuned on, beside those of every run.
 SHAPES = Path(__file__).resolve().parent / "shapes"
-# pplconv in float32, to see what narrow types are worth.
+# pplconv in float32, to see the gain of narrow types.
 PLAIN = ("pplconv_nhwc",)
 _MAKERS = {"int8": make_quantized_case, "bf16": make_rounded_case}
 _METHODS = {

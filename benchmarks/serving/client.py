@@ -24,7 +24,7 @@ _WINDOW = 5.0
 
 @dataclass
 class Outcome:
-    """What became of the requests of a load.
+    """The outcome of the requests of a load.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Client:
     path : str
         Where to post.
     body : bytes
-        What to post.
+        The content to post.
     headers : dict
         Beside the length.
     expected : tuple of bytes
@@ -107,7 +107,7 @@ class Client:
         self._free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     async def ask(self) -> str:
-        """Send the request once; what became of it, as in `Outcome.counts`."""
+        """Send the request once; give its outcome, a key of `Outcome.counts`."""
         try:
             return await asyncio.wait_for(self._ask(), _TIMEOUT)
         except (OSError, EOFError, ValueError):

@@ -1,4 +1,4 @@
-"""What is measured of a server, in which order, and the table of it."""
+"""The measurements of a server, in their order, and their table."""
 
 from __future__ import annotations
 

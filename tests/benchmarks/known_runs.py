@@ -1,4 +1,4 @@
-"""What tests of benchmarks share: arguments, child processes, and layers whose times are known."""
+"""Helpers for tests of benchmarks: arguments, child processes, layers of known times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Engines: right results, and what happens to the ones that are wrong, absent or broken."""
+"""Engines: right results, and the status of engines that are wrong, absent or broken."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import dataclasses
 import os
 import sys
 import types
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -28,6 +29,7 @@ from benchmarks.memory import ALIGNMENT, aligned
 from benchmarks.problems import parse
 from benchmarks.runner import Progress, run_layer
 from benchmarks.timing import Settings
+from tests.api.blocks import in_blocks, out_of_blocks
 from tests.benchmarks.known_runs import python
 
 SMALL = [
@@ -72,7 +74,7 @@ def test_every_engine_is_given_the_same_aligned_memory(text):
 
 
 class OrtValue:
-    """Remembers what arrays it was made of."""
+    """Remembers the arrays that it was made of."""
 
     arrays: ClassVar[list] = []
 
@@ -114,7 +116,7 @@ def test_onnxruntime_computes_in_aligned_memory(monkeypatch, case):
     InferenceSession.expected = case.expected
     monkeypatch.setitem(sys.modules, "onnxruntime", stand_in)
     OrtValue.arrays.clear()
-    # As it would lie if only NumPy had a say.
+    # Misaligned, as NumPy may place it.
     room = np.empty(case.x.size + 1, np.float32)
     off = (room.ctypes.data // 4) % 16 == 0
     x = room[off : off + case.x.size].reshape(case.x.shape)
@@ -202,16 +204,6 @@ def test_what_this_pplconv_cannot_is_absent_with_its_reason(monkeypatch):
 def test_the_blocked_layout(monkeypatch, case):
     """With a stand-in that blocks by 16: arrays, output shape and channel tails."""
 
-    def to_blocked(x, block=None):
-        n, c, h, w = x.shape
-        padded = np.zeros((n, -(-c // 16) * 16, h, w), np.float32)
-        padded[:, :c] = x
-        return np.ascontiguousarray(padded.reshape(n, -1, 16, h, w).transpose(0, 1, 3, 4, 2))
-
-    def from_blocked(x, channels=None):
-        n, blocks, h, w, block = x.shape
-        return x.transpose(0, 1, 4, 2, 3).reshape(n, blocks * block, h, w)[:, :channels]
-
     class Conv2d:
         """Convolves blocked arrays by the reference."""
 
@@ -221,7 +213,7 @@ def test_the_blocked_layout(monkeypatch, case):
 
         def __call__(self, x, out):
             assert x.shape == self.input_shape == (1, 1, 4, 4, 16)
-            out[...] = to_blocked(right(case.problem, from_blocked(x, 2), self.w))
+            out[...] = in_blocks(right(case.problem, out_of_blocks(x, 2), self.w), 16)
             return out
 
         def plan_for(self, shape):
@@ -231,15 +223,15 @@ def test_the_blocked_layout(monkeypatch, case):
 
     taken = [True]
 
-    for name, function in (("to_blocked", to_blocked), ("from_blocked", from_blocked)):
-        monkeypatch.setattr(pplconv, name, function, raising=False)
+    monkeypatch.setattr(pplconv, "to_blocked", partial(in_blocks, block=16), raising=False)
+    monkeypatch.setattr(pplconv, "from_blocked", out_of_blocks, raising=False)
     monkeypatch.setattr(pplconv, "Conv2d", Conv2d)
     engine = ENGINES["pplconv_nchwc"]
     assert engine.available().ok
     candidate = prepare_checked(engine, case, 1)
     assert candidate.status == OK, candidate.detail
     assert candidate.prepared.call().shape == (1, 1, 4, 4, 16)
-    # A layout that no algorithm takes yet is as good as none.
+    # A layout that no algorithm takes counts as absent.
     taken.clear()
     assert "does not take layout" in engine.available().reason
     monkeypatch.delattr(pplconv, "to_blocked")

@@ -1,4 +1,4 @@
-"""Where pplconv stands, and which figures a run of known times shows to be reached."""
+"""Where pplconv stands, and the verdict of a run of known times on each figure."""
 
 from __future__ import annotations
 

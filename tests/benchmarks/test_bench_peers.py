@@ -29,7 +29,7 @@ PEERS |= {
     for engine in sparse.ENGINES["fp32"]
     if not engine.ours and engine.name not in PEERS
 }
-# Padding, a stride and channels that fill no vector: what adapters mix up.
+# Padding, a stride and channels that fill no vector: adapters may mix them up.
 LAYER = "mb1ic12ih11iw9oc20kh3sh2sw1ph1pw0"
 
 

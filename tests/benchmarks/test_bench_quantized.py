@@ -142,7 +142,7 @@ def test_rounding_to_bfloat16_is_to_nearest_even():
 @pytest.mark.parametrize("text", SMALL)
 @pytest.mark.parametrize("name", TESTED)
 def test_an_engine_is_right(name, text, threads):
-    """Those that are here; of int8 ours exactly, and with nothing refused."""
+    """Engines that are installed; pplconv in int8 is exact, and refuses nothing."""
     engine = (INT8 | BF16)[name]
     make = make_quantized_case if name in INT8 else make_rounded_case
     candidate = prepare_checked(engine, make(parse(text)), threads)
@@ -275,7 +275,7 @@ class QConv2d:
         return type("Plan", (), {"isa": "amx"})
 
     def __call__(self, x, residual=None, out=None):
-        """Compute and keep what the prepared one promises."""
+        """Compute, by the contract of the prepared layer."""
         from benchmarks.reference import reference
 
         assert x.dtype == out.dtype == self.kind
@@ -369,7 +369,7 @@ def test_arrays_of_bfloat16_are_given_where_pplconv_takes_them(monkeypatch):
     assert engine.available().ok
     candidate = prepare_checked(engine, make_rounded_case(parse(SMALL[0])), 1)
     assert candidate.status == OK, candidate.detail
-    # What is rounded to bfloat16 is off by more than sums in float32 are.
+    # Outputs rounded to bfloat16 have a larger error than sums in float32.
     assert candidate.error > 1e-4
 
 

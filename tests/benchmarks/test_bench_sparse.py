@@ -1,4 +1,4 @@
-"""Sparse weights beside the peers: pruned layers, engines and what they are given, the command."""
+"""Sparse weights beside the peers: pruned layers, engines and their arguments, the command."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def without_sparse(real, given):
 
 @pytest.fixture
 def stood_in(monkeypatch):
-    """What pplconv's layers are asked for, by stand-ins that know sparse weights."""
+    """The arguments of pplconv's layers, recorded by stand-ins that know sparse weights."""
     given = []
     for name in ("Conv2d", "QConv2d"):
         monkeypatch.setattr(pplconv, name, without_sparse(getattr(pplconv, name), given))

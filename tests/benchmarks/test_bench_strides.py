@@ -1,4 +1,4 @@
-"""Loops at powers of two: what is measured, and what is called a dip."""
+"""Loops at powers of two: the measured loops, and the definition of a dip."""
 
 from __future__ import annotations
 
