@@ -52,7 +52,7 @@ from pplconv.problem import ConvProblem
 
 LAYOUTS = ("NCHW", "NHWC")
 COUNT = 24
-# So many of each method are timed, whatever their estimates: all of a method may be wrong.
+# So many of each method are timed, whatever their estimates: the model may misjudge a method.
 LEAST_OF_METHOD = 2
 ROUNDS = 6
 LEAST_ROUNDS = 2
