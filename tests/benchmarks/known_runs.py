@@ -18,6 +18,16 @@ ROOT = Path(__file__).resolve().parents[2]
 FAST = ["--rounds", "1", "--min-ms", "0.1"]
 # Layers of MobileNetV1 that take next to no time.
 TINY = ["--nets", "mobilenet", "--layers", "conv11|conv6/dw"]
+# Small problems for engines; the groups of RAGGED fill no blocks of channels.
+RAGGED = "mb1g4ic16ih10oc24kh3ph2dh1"
+SMALL = [
+    "mb1ic8ih8oc8kh3ph1",
+    "mb1ic3ih21oc16kh7sh2ph3",
+    "mb1ic32ih14oc48kh1sh2",
+    "mb2ic16ih9iw11oc8kh3kw1ph1pw0dh1",
+    RAGGED,
+    "mb1ic64ih1oc5kh1",
+]
 
 
 def child(*command, **settings):

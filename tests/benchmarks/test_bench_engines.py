@@ -30,18 +30,10 @@ from benchmarks.problems import parse
 from benchmarks.runner import Progress, run_layer
 from benchmarks.timing import Settings
 from tests.api.blocks import in_blocks, out_of_blocks
-from tests.benchmarks.known_runs import python
+from tests.benchmarks import known_runs
+from tests.benchmarks.known_runs import RAGGED, python
 
-SMALL = [
-    "mb1ic8ih8oc8kh3ph1",
-    "mb1ic3ih21oc16kh7sh2ph3",
-    "mb1ic32ih14oc48kh1sh2",
-    "mb2ic16ih9iw11oc8kh3kw1ph1pw0dh1",
-    RAGGED := "mb1g4ic16ih10oc24kh3ph2dh1",
-    "mb1g16ic16ih12oc16kh3sh2ph1",
-    "mb1g8ic8ih9oc16kh3ph1",
-    "mb1ic64ih1oc5kh1",
-]
+SMALL = [*known_runs.SMALL, "mb1g16ic16ih12oc16kh3sh2ph1", "mb1g8ic8ih9oc16kh3ph1"]
 # NumPy and pplconv must be there; a peer is tested where it is installed, and so is the blocked
 # layout where this pplconv has it.
 MUST = ("pplconv", "pplconv_nhwc", "pplconv_conv2d", "numpy")

@@ -26,17 +26,10 @@ from benchmarks.quantized.layers import (
 from benchmarks.recorded import load
 from benchmarks.runner import Progress, run_layer
 from benchmarks.timing import Settings
+from tests.benchmarks import known_runs
 from tests.benchmarks.known_runs import FAST
 
-SMALL = [
-    "mb1ic8ih8oc8kh3ph1",
-    "mb1ic3ih21oc16kh7sh2ph3",
-    "mb1ic32ih14oc48kh1sh2",
-    "mb2ic16ih9iw11oc8kh3kw1ph1pw0dh1",
-    "mb1g4ic16ih10oc24kh3ph2dh1",
-    "mb1g16ic16ih12oc16kh5sh2ph2",
-    "mb1ic64ih1oc5kh1",
-]
+SMALL = [*known_runs.SMALL, "mb1g16ic16ih12oc16kh5sh2ph2"]
 INT8 = {engine.name: engine for engine in quantized.ENGINES}
 BF16 = {engine.name: engine for engine in bf16.ENGINES}
 TESTED = [name for name, engine in (INT8 | BF16).items() if engine.available().ok]
