@@ -1,6 +1,6 @@
 """Measures pplconv against its peers; see ``README.md`` beside this file.
 
-The *installed* pplconv is what is measured. As ``python -m benchmarks.run``, Python puts the
+The *installed* pplconv is measured. As ``python -m benchmarks.run``, Python puts the
 working directory first on the path, where the source tree (with no compiled modules, unless it was
 built in place) would hide the installed package. So the tree's entry is moved to the end.
 

@@ -67,7 +67,7 @@ def algorithms() -> list[str]:
 def ways(
     found: Sequence[tuple[Engine, Availability]], tolerances: Sequence[float]
 ) -> list[tuple[Engine, Availability]]:
-    """Give each prepared pplconv by every algorithm and tolerance; all others as they are."""
+    """Replace a prepared pplconv by one engine per algorithm and tolerance; keep the others."""
     made: list[tuple[Engine, Availability]] = []
     for engine, availability in found:
         if not isinstance(engine, Prepacked) or not availability.ok:
@@ -86,9 +86,10 @@ def measure(
     peak: Peak | None,
     progress: Progress,
 ) -> LayerResult:
-    """Time every way that gives bits of its own; engines stand in ascending tolerance.
+    """Time every engine whose result is new; `engines` are sorted by ascending tolerance.
 
-    A way that gives what an earlier one gave is left out; so is a second refusal.
+    An engine is left out if an earlier tolerance of its algorithm gave the same bits, or if its
+    algorithm has refused the problem before.
     """
     case = make_case(problem)
     candidates: dict[str, Candidate] = {}
@@ -99,7 +100,7 @@ def measure(
         candidate = prepare_checked(engine, case, threads)
         way = (engine.layout, engine.algorithm)
         if engine.algorithm and candidate.status == UNSUPPORTED:
-            # Told once, for the notes.
+            # Reported once, for the notes.
             if way in refused:
                 continue
             refused.add(way)

@@ -38,11 +38,11 @@ class Case:
         return engine.prepare(self.problem, self.x, self.w, threads)
 
     def error(self, engine: Engine, result: NDArray[np.generic]) -> float:
-        """How far a result is off what is expected of that engine."""
+        """Error of a result against the result expected of that engine."""
         return error_of(result, self.expected)
 
     def complaint(self, engine: Engine, error: float) -> str:
-        """What is wrong with a result of such an error; nothing if it is right."""
+        """Say by how much `error` is too large for the engine; empty if it is not."""
         limit = engine.tolerance
         if error <= limit:
             return ""
@@ -63,7 +63,7 @@ class Candidate:
     error : float
         Error of its result (see `benchmarks.reference.error_of`); infinity if it has none.
     prepared : Prepared or None
-        What to time; None unless it is ok.
+        The call to time; None unless it is ok.
     """
 
     engine: Engine
@@ -74,13 +74,13 @@ class Candidate:
 
 
 def make_case(problem: Problem) -> Case:
-    """Draw the data of `problem` and compute what must come out."""
+    """Draw the data of `problem` and compute the expected result."""
     x, w = make_data(problem)
     return Case(problem, x, w, reference(problem, x, w))
 
 
 def prepare_checked(engine: Engine, case: Case, threads: int) -> Candidate:
-    """Prepare `engine` and check it; nothing that it raises but an interrupt gets through."""
+    """Prepare `engine` and check it; every exception but an interrupt becomes a status."""
     try:
         with silenced():
             prepared = case.prepare(engine, threads)
@@ -102,9 +102,9 @@ def prepare_second(
     Returns
     -------
     candidate : Candidate
-        As it was; no longer ok if its second instance is not.
+        Ok only if the second instance is right, too.
     call : callable or None
-        What the second instance computes; None unless the candidate is ok.
+        A call of the second instance; None unless the candidate is ok.
     """
     if candidate.prepared is None:
         return candidate, None

@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.candidates import OK
 from benchmarks.engines.base import Identity
 from benchmarks.engines.pplconv import short
-from benchmarks.looks import MARKERS, Theme, dress, halo, legend, new_figure
+from benchmarks.looks import MARKERS, POINTS, Theme, dress, label, legend, new_figure
 from benchmarks.results import LayerResult, Sum, add_up
 
 _COLUMNS = 3
@@ -21,7 +21,7 @@ def bars(
     identities: Sequence[Identity],
     theme: Theme,
 ) -> Any:
-    """Draw what part of the peak each engine reaches over each network.
+    """Draw the part of the peak that each engine reaches on each network.
 
     Parameters
     ----------
@@ -29,7 +29,8 @@ def bars(
     nets : mapping of str to sequence of LayerResult
         With one batch size and team; a network without a peak is left out.
     identities : sequence of Identity
-        The engines, in the order of the bars. One that lacks a layer has no bar, and says so.
+        The engines, in the order of the bars. Instead of a bar, an engine that lacks a layer has
+        the number of its layers.
     theme : Theme
 
     Returns
@@ -81,16 +82,7 @@ def _one_net(
                 for layer in layers
             )
             text, ink = f"{have} of {len(layers)} layers", theme.faint
-        axes.annotate(
-            text,
-            (parts.get(one.name, 0.0), row),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=8.5,
-            color=ink,
-            path_effects=halo(theme),
-        )
+        label(axes, theme, text, (parts.get(one.name, 0.0), row), (4, 0), va="center", color=ink)
     axes.axvline(100, color=theme.ink, linewidth=1.0, linestyle=(0, (4, 3)))
     axes.set_xlim(0, 1.16 * max(longest, 100.0))
     axes.set_yticks(range(len(identities)), [one.name for one in identities])
@@ -134,41 +126,29 @@ def scatter(
     peers = [one.name for one in used if not one.algorithm]
     handles = []
     for one in used:
-        label = one.name
+        name = one.name
         if one.algorithm:
             color = theme.series[algorithms.index(one.algorithm) % len(theme.series)]
-            label = one.algorithm
+            name = one.algorithm
             if len({other.layout for other in used if other.algorithm}) > 1:
-                label += f", {one.layout}"
+                name += f", {one.layout}"
             if len({other.asked for other in used if other.algorithm == one.algorithm}) > 1:
-                label += f", tolerance {short(one.asked or 0.0)}"
+                name += f", tolerance {short(one.asked or 0.0)}"
             marker = MARKERS[tolerances.index(one.asked or 0.0) % len(MARKERS)]
         else:
             color, marker = theme.faint, MARKERS[-1 - peers.index(one.name) % len(MARKERS)]
-        look: dict[str, Any] = {
-            "marker": marker,
-            "color": color,
-            "linestyle": "none",
-            "markersize": 6.5,
-        }
         # Layouts of one algorithm differ by their filling.
-        look |= {"markerfacecolor": color if one.layout == "NCHW" else "none"}
+        filling = color if one.layout == "NCHW" else "none"
+        look = {**POINTS, "marker": marker, "color": color, "markerfacecolor": filling}
         points = _points(one, layers)
         axes.plot([x for x, _ in points], [y for _, y in points], zorder=3, **look)
-        handles.append(Line2D([], [], label=label, **look))
+        handles.append(Line2D([], [], label=name, **look))
     peaks = [layer.peak for layer in layers if layer.peak]
     if peaks:
         axes.axhline(max(peaks) / 1e9, color=theme.ink, linewidth=1.2, linestyle=(0, (4, 3)))
-        axes.annotate(
-            f"FMA peak {max(peaks) / 1e9:.0f} GFLOP/s",
-            (0.0, max(peaks) / 1e9),
-            xycoords=("axes fraction", "data"),
-            xytext=(4, 4),
-            textcoords="offset points",
-            fontsize=8.5,
-            color=theme.ink,
-            path_effects=halo(theme),
-        )
+        text = f"FMA peak {max(peaks) / 1e9:.0f} GFLOP/s"
+        place = (0.0, max(peaks) / 1e9)
+        label(axes, theme, text, place, (4, 4), xycoords=("axes fraction", "data"))
     axes.set_ylim(bottom=0)
     legend(figure, theme, handles, min(4, len(handles)))
     return figure

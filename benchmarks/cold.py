@@ -2,13 +2,13 @@
 
 Before each timed call the caches are filled with other data, by reading memory that is several
 times as large as they are, and then a second instance of the engine, with weights and arrays of its
-own, computes once. So the timed call finds its data in memory, and all that the layers of a network
-share where these find it: code, the interpreter, scratch, and workers that exist. What the second
-instance returned is kept meanwhile, so that no engine is given an output that is still warm.
+own, computes once. So the timed call finds its data in memory, but everything that the layers of a
+network share is warm: code, the interpreter, scratch, and running workers. The result of the second
+instance is kept meanwhile, so that no engine is given an output that is still warm.
 
-A ring of instances, larger than the caches, would come to the same for data, and to less for small
-layers: hundreds of models of each would have to be made, and their code objects and descriptors
-would be cold as well, or few of them would not leave the caches.
+A ring of instances, larger than the caches, would make data as cold. Small layers would need
+hundreds of instances, whose code objects and descriptors would be cold as well; a few instances
+would stay in the caches.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from benchmarks import machine
 
-# Read this many times the last cache: a cache that is filled once keeps some of what it held.
+# Read this many times the last cache: a cache that is filled once keeps some of its old lines.
 TIMES = 3
 LEAST_BYTES = 64 << 20
 # A larger last cache is shared by many virtual machines, and reading that much takes too long.
@@ -50,21 +50,21 @@ def memory_bytes() -> int:
 
 
 class Evictor:
-    """Fills the caches of a team's cores, their own and those that they share.
+    """Fills the caches of a team's cores, private and shared ones.
 
     Parameters
     ----------
     threads : int
-        Cores to read on, all at once: a core's own caches are filled by what it reads itself.
+        Cores to read on, all at once: only its own reads fill a core's private caches.
     size : int, optional
-        Bytes that each of them reads; by default what `evict_bytes` says of this machine.
+        Bytes that each of them reads; by default `evict_bytes` of this machine.
     """
 
     def __init__(self, threads: int = 1, size: int | None = None) -> None:
         if size is None:
             size = evict_bytes(machine.cache_bytes(), memory_bytes())
         self.threads, self.size = threads, size
-        # Written: pages that never were share one page of zeros.
+        # `arange` writes all pages: pages never written share one page of zeros.
         self._memory: NDArray[np.int64] = np.arange(size // 8, dtype=np.int64)
 
     def __call__(self) -> None:
@@ -85,7 +85,7 @@ class Evictor:
             thread.join()
 
     def before(self, second: Callable[[], Any]) -> Callable[[], object]:
-        """Give what is to be done before each cold call.
+        """Make the function that is called before each cold call.
 
         Parameters
         ----------
@@ -95,7 +95,8 @@ class Evictor:
         Returns
         -------
         callable
-            Returns what `second` did: to be kept while the cold call runs.
+            Fills the caches and calls `second`; gives its result, which must be kept while the cold
+            call runs.
         """
 
         def done() -> object:

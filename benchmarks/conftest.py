@@ -12,7 +12,7 @@ from benchmarks.problems import ProblemError, load_nets, select
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add what selects networks, layers, engines and teams."""
+    """Add the options that select networks, layers, engines and teams."""
     group = parser.getgroup("pplconv benchmarks")
     group.addoption("--nets", default="", help="networks, such as resnet_50,vgg_19 (default: all)")
     group.addoption("--layers", default="", help="regular expression for net:layer or the class")

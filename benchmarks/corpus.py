@@ -1,9 +1,9 @@
 """Measured candidates, a file a machine: how the files of ``measured/`` are written and read.
 
-A file has the machine, as plans need to know it; the runs that it was made by; and *cases*, which
-are a problem, a layout and a team with every candidate that was timed: what it is, what the model
-thought of it on that day, and how long it took. So whoever changes the model can ask it again
-about a machine that is not there: ``python -m benchmarks.judge_model``.
+A file holds the properties of the machine that plans depend on, the runs that measured, and
+*cases*. A case is a problem, a layout and a team, with every candidate that was timed: its blocks,
+the model's estimate on that day, and its time. So a changed model can be judged for a machine that
+is not there: ``python -m benchmarks.judge_model``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MEASURED = Path(__file__).resolve().parent / "measured"
 # A recording is half a megabyte to two of text, which compresses to a twelfth.
 SUFFIX = ".json.xz"
 FORMAT = 1
-# What a candidate's line holds, in this order.
+# Columns of a candidate's line.
 COLUMNS = ("algorithm", "numerics", "bits", "blocks", "cost", "us")
 VENDORS = {"AuthenticAMD": "amd", "GenuineIntel": "intel", "HygonGenuine": "hygon"}
 # Digits that times and estimates are written with: a thousandth is less than any clock here tells.
@@ -52,7 +52,7 @@ class Measured:
     algorithm, numerics, bits : str
         The algorithm, the types that it computes with, and method and order of its sums.
     blocks : mapping of str to int or str
-        What tells it from others of its algorithm.
+        Its blocks and choices: they tell it from other candidates of its algorithm.
     cost : mapping of str to float
         The estimate of the version that measured it, in cycles by term; terms of 0 left out.
     us : float
@@ -78,7 +78,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Case:
-    """A problem in one layout, computed by one team, and what was measured of it.
+    """A problem in one layout, computed by one team, with its measured candidates.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class Case:
 
 @dataclass
 class Recording:
-    """What was measured on one machine, up to one instruction set.
+    """Measurements of one machine, up to one instruction set.
 
     Attributes
     ----------
@@ -150,17 +150,17 @@ class Recording:
         return f"{vendor}-{m.family}-{m.model}-{self.isa}"
 
     def target(self) -> Target:
-        """What plans for it are made for, on any machine."""
+        """Give the machine as a target of plans, which any other machine can make."""
         start = self.team_start or TEAM_START_US
         settings = Settings(max_isa=self.isa, team_start_us=start)
         return Target.of(self.machine, kernel_rows(self.machine.arch), settings)
 
     def request(self, case: Case, target: Target) -> Request:
-        """Ask for a plan of `case`; `target` is what `target` gives, made once."""
+        """Ask for a plan of `case`; `target` is this recording's, made once for all cases."""
         return Request(case.parsed, tolerance=self.tolerance, threads=case.threads, target=target)
 
     def whose(self) -> tuple[Any, ...]:
-        """What all runs of a file have in common."""
+        """Properties that all runs of a file share."""
         m = self.machine
         caches = m.l1d_bytes, m.l2_bytes, m.l3_bytes
         return self.name, m.arch, m.isas, *caches, self.tolerance
@@ -183,7 +183,7 @@ def said(algorithm: str, blocks: Blocks) -> str:
 
 
 def rounded(value: float) -> float:
-    """Keep as many digits as mean something; whole numbers where that is enough."""
+    """Keep the significant digits; an integer if they make one."""
     short = float(f"{value:.{DIGITS}g}")
     return int(short) if short.is_integer() else short
 
@@ -278,10 +278,10 @@ def _case(plain: Mapping[str, Any]) -> Case:
 
 
 def machine_of(plain: Mapping[str, Any]) -> Machine:
-    """Rebuild a machine from what its file says.
+    """Rebuild a machine from the plain values of its file.
 
-    The rates of x86 cores are looked up anew, as no machine tells them: they are part of the model
-    that is asked.
+    FMA rates of x86 cores are looked up anew: no machine reports them, so they are part of the
+    model that is judged.
     """
     found = Machine(**{name: _frozen(value) for name, value in plain.items()})
     if canonical(found.arch) != "x86_64":

@@ -1,4 +1,4 @@
-"""Errors of every method against float64 and against what it states: run with ``--help``.
+"""Errors of every method against float64, beside its stated bound: run with ``--help``.
 
 Each variant of Winograd and each direct sum is forced, by the planner's own candidates, over
 numbers of channels and kinds of data. An error is the largest difference of an output from the
@@ -30,7 +30,7 @@ from pplconv.problem import ConvProblem
 Array = NDArray[np.floating | np.uint16]
 
 KINDS = ("normal", "positive", "image")
-# Levels that compute arrays of a narrow type, and of floats, by products of that type.
+# Levels with products of a narrow type: the type of arrays, and of the products of float32 arrays.
 NARROW = {
     "fp16": ("f16", "f16"),
     "avx512bf16": ("bf16", "bf16"),
@@ -38,11 +38,11 @@ NARROW = {
     "bf16": ("bf16", "bf16m"),
 }
 ISAS = ("avx512", "avx2", "neon", "portable", *NARROW)
-# Of arrays; those of bfloat16 are bits.
+# NumPy's types of arrays; arrays of bfloat16 hold bits.
 DTYPES = {"f16": np.float16, "bf16": np.uint16, "f32": np.float32, "f64": np.float64}
-# What errors are shown in.
+# Units of the errors in tables.
 UNITS = {"f16": 1e-6, "bf16": 1e-6, "f32": 1e-6, "f64": 1e-15}
-# Channels of the table: images, and what networks have.
+# Channels of the table: images have 3, layers of networks the others.
 CHANNELS = (3, 16, 32, 64, 128, 256, 512, 1024, 2048)
 # Output channels and pixels of a side: no tile fits the second.
 OUTPUTS = ((8, 12), (16, 14))
@@ -93,7 +93,7 @@ def draw(problem: ConvProblem, kind: str, seed: int) -> tuple[Array, Array]:
             x = np.maximum(window.sum((-2, -1)) / SMOOTHED + 0.5, 0)
             x *= np.exp(rng.standard_normal((1, p.ic, 1, 1)))
             w *= np.exp(rng.standard_normal((p.oc, 1, 1, 1)))
-    # Results that halves can hold, however long the sum is.
+    # Results stay in the range of float16, however long the sum is.
     if "f16" in (p.dtype, p.permitted[0]):
         w *= 2.0 ** -round(math.log2(8 * math.sqrt(p.k)))
     return stored(p.dtype, x), stored(p.dtype, w)
@@ -123,7 +123,7 @@ def exact(problem: ConvProblem, x: Array, w: Array) -> Array:
     Returns
     -------
     ndarray, (N, oc, oh, ow)
-        float64 for all but float64, ``long double`` for that.
+        float64; ``long double`` for arrays of float64.
     """
     p = problem
     x, w = numbers_of(p.dtype, x), numbers_of(p.dtype, w)

@@ -1,4 +1,4 @@
-"""The figures that pplconv is built to reach, and which of them a run shows to be reached.
+"""The figures that pplconv is built to reach, and the verdict of a run on each.
 
 Every figure is a ratio inside one run: against the best of all peers (see `benchmarks.standing`),
 against the FMA peak read beside the layer, or of the estimate's plans against measured ones. A
@@ -53,7 +53,7 @@ class Figure:
     layers, what : str
         Which layers it is about, and what is compared, in words.
     one, many : float or None
-        What is needed with one thread and with a team; None: nothing is asked.
+        The needed value with one thread and with a team; None: nothing is asked.
     pick : callable
         Whether a problem is one of its layers.
     against : str
@@ -66,7 +66,7 @@ class Figure:
     peers, peer_layouts : tuple of str
         Peers that count, and layouts of theirs; none: all.
     tolerance : float
-        What pplconv was allowed.
+        The tolerance that pplconv was given.
     """
 
     layers: str
@@ -82,7 +82,7 @@ class Figure:
     tolerance: float = DEFAULT_TOLERANCE
 
     def needed(self, threads: int) -> float | None:
-        """What is needed with so many threads."""
+        """The needed value with so many threads."""
         return self.one if threads == 1 else self.many
 
 
@@ -114,14 +114,15 @@ FIGURES = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run says about a figure, with one size of team.
+    """The verdict of a run on a figure, with one size of team.
 
     Attributes
     ----------
     value : float or None
         The figure; None where the run cannot tell.
     worst, rival : str
-        Layer that is the furthest from what is needed, with the one it is compared with.
+        Layer that is furthest from the needed value, and its rival: a peer, ``"peak"`` or
+        ``"measured plan"``.
     worst_value : float or None
         The ratio on that layer.
     found, expected : int
@@ -181,12 +182,12 @@ def outcomes(
     identities : sequence of Identity
         Its engines.
     expected : mapping of str to sequence of Problem
-        The shipped networks: what a figure is about, whatever the run selected.
+        The shipped networks: a figure is about all their layers, also those left out of the run.
 
     Returns
     -------
     list of Outcome
-        A figure after the other, each with every size of team of the run that it asks about.
+        Figure by figure, one for each size of team of the run that the figure asks about.
     """
     teams = sorted({layer.threads for layer in layers})
     problems = [one for net in expected.values() for one in net]

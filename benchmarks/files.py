@@ -37,7 +37,7 @@ def read_whole(
     error : type
         Raised where the file cannot be read, or holds something else.
     otherwise : str
-        What is said then of a file that `build` cannot take.
+        The message about a file that `build` cannot take.
     """
     try:
         content = path.read_bytes()

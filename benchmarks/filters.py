@@ -1,4 +1,4 @@
-"""Who filters an image in `benchmarks.imaging`: pplconv and its peers, on the same arrays."""
+"""The engines of `benchmarks.imaging`: pplconv and its peers, on the same arrays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OURS = "pplconv"
 
 @dataclass(frozen=True)
 class Case:
-    """An image (H, W) or (H, W, C), a kernel, and the column and row that it is the product of."""
+    """An image (H, W) or (H, W, C), a kernel, and column and row of a separable kernel."""
 
     image: Array
     kernel: Array
@@ -122,7 +122,7 @@ def _torch(case: Case) -> Call | None:
     return call
 
 
-# None: the engine is not installed, or does not give results of this kind.
+# A function gives None if its engine is not installed or cannot compute the case.
 ENGINES: dict[str, Callable[[Case], Call | None]] = {
     OURS: _pplconv,
     "cv2.filter2D": _cv2,
@@ -131,5 +131,5 @@ ENGINES: dict[str, Callable[[Case], Call | None]] = {
     "scipy.signal.fftconvolve": _fftconvolve,
     "torch conv2d": _torch,
 }
-# They start no threads, so that one team has told all about them.
+# Engines without threads: only the smallest team times them.
 ONE_THREAD = ("scipy.ndimage.correlate", "scipy.signal.correlate2d", "scipy.signal.fftconvolve")

@@ -28,7 +28,7 @@ def cold_sums(layers: Sequence[LayerResult], peers: Iterable[str]) -> list[Sum]:
 def side_by_side(
     title: str, layers: Sequence[LayerResult], names: Sequence[str], peers: Sequence[str]
 ) -> Table:
-    """Make the table of a network: of each engine a call hot, cold, and how much longer it takes.
+    """Make the table of a network: for each engine a hot call, a cold call, and their ratio.
 
     Parameters
     ----------
@@ -37,7 +37,8 @@ def side_by_side(
     names : sequence of str
         Engines, in the order of the columns.
     peers : sequence of str
-        Those of them that are not pplconv: the sums have the best of each layer.
+        The engines that are not pplconv: the last three columns have the best of them on each
+        layer.
 
     Returns
     -------
@@ -52,8 +53,8 @@ def side_by_side(
         cold = as_cold(layer)
         cells = [layer.problem.layer or layer.problem.sizes, str(layer.problem.count)]
         for name in names:
-            cells += _trio(_least(layer, [name]), _least(cold, [name]))
-        table.add([*cells, *_trio(_least(layer, peers), _least(cold, peers))])
+            cells += _trio(layer.fastest([name])[1], cold.fastest([name])[1])
+        table.add([*cells, *_trio(layer.fastest(peers)[1], cold.fastest(peers)[1])])
     table.rule()
     for hot_sum, cold_sum in zip(sums(layers, peers), cold_sums(layers, peers), strict=True):
         cells = [hot_sum.label, ""]
@@ -61,11 +62,6 @@ def side_by_side(
             cells += _trio(hot_sum.seconds.get(name), cold_sum.seconds.get(name))
         table.add([*cells, *_trio(hot_sum.floor, cold_sum.floor)])
     return table
-
-
-def _least(layer: LayerResult, names: Iterable[str]) -> float | None:
-    times = [layer.entries[name].seconds for name in names if name in layer.entries]
-    return min((time for time in times if time is not None), default=None)
 
 
 def _trio(hot: float | None, cold: float | None) -> list[str]:

@@ -1,8 +1,8 @@
 """Image filters: `pplconv.imaging` against OpenCV, SciPy and PyTorch, in one run.
 
 Images of 1, 3 and 64 megapixels, grey and coloured, float32 and uint8; kernels from 3x3 to 31x31,
-and products of a column and a row. All pad with zeros, which everyone can. A sample of the pixels
-of every result is checked before it is timed.
+and products of a column and a row. All pad with zeros, which every engine can. A sample of the
+pixels of every result is checked before it is timed.
 
 ``python -m benchmarks.imaging --help``.
 """
@@ -43,8 +43,8 @@ SLOW = 0.25
 # Images of more pixels are visited once: their calls last so long that nothing disturbs them much.
 LARGE = 10_000_000
 CHECKED = 1000
-# What a result may be off, as a part of the largest output; of integers in units: who rounds sums
-# of float32, or cuts them off, is off by one.
+# Largest error, as a part of the largest output; of integers in units: an engine that rounds or
+# truncates sums of float32 is off by one.
 TOLERANCE = {"float32": 1e-4, "uint8": 1.0}
 _METHOD = (
     "borders of zeros; result arrays are there before, where a call takes one; uint8: kernels of "
@@ -79,7 +79,7 @@ def case_of(image: str, kernel: str, dtype: str) -> Case:
 
 
 def wrong(case: Case, result: Array, dtype: str) -> str:
-    """Compare a sample of a result with float64 sums; nothing if it is right."""
+    """Compare a sample of a result with float64 sums; empty if it is right."""
     half = [n // 2 for n in case.kernel.shape]
     if result.shape != case.image.shape:
         return f"the result has shape {result.shape}"
@@ -107,7 +107,7 @@ def wrong(case: Case, result: Array, dtype: str) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured of a case: seconds by engine."""
+    """The measured seconds of a case, by engine."""
 
     image: str
     kernel: str
@@ -115,7 +115,7 @@ class Row:
 
 
 class Runner:
-    """Measures cases, and remembers what peers took on smaller images."""
+    """Measures cases, and remembers the times of peers on smaller images."""
 
     def __init__(self, chosen: argparse.Namespace) -> None:
         self._chosen = chosen
@@ -157,7 +157,7 @@ class Runner:
         return replace(settings, rounds=1) if large else settings
 
     def _expected(self, name: str, kernel: str, dtype: str, threads: int, size: int) -> float:
-        """Seconds that a peer would take, as far as smaller images tell."""
+        """Estimate the seconds of a peer from its times on smaller images; 0 if there are none."""
         known = self._known.get((name, kernel, dtype, threads), [])
         return max((taken * size / other for other, taken in known), default=0.0)
 

@@ -3,8 +3,8 @@
 ``python -m benchmarks.interference --help``. A second thread multiplies matrices with NumPy, on one
 thread of its BLAS. Any work on as many cores as pplconv uses takes some of the cores' time from it,
 and some clock, cache and memory speed besides. So pplconv's calls are compared with those of a loop
-that does nothing but multiply-adds in registers, with as many threads and pauses. What the matrices
-lose more beside pplconv than beside that loop is pplconv's doing.
+that does nothing but multiply-adds in registers, with as many threads and pauses. If the matrices
+lose more beside pplconv than beside that loop, the difference is pplconv's doing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from benchmarks.tool import Run, command, new_parser
 LAYER = 'mb1ic256ih14oc256oh14kh3ph1n"resnet_50:res4a_branch2b*1"'
 # Square; a product of some 300 µs, in L2 as well.
 SIDE = 256
-# A program that convolves now and then: as long a pause after each call as the call took.
+# A program that convolves now and then: calls for so long, then a pause as long.
 BURST_SECONDS = 0.005
 
 
@@ -182,7 +182,7 @@ def main(run: Run) -> int:
     ways = [conditions(1, team) for team in peaks]
     ways.append(f"{ways[-1]}, bursts")
     losses: list[Loss] = []
-    # The neighbour's BLAS keeps to one thread; so would that of an engine that uses it.
+    # The neighbour's BLAS is limited to one thread; an engine that uses the same BLAS is, too.
     with (
         run.steps(len(ways)) as progress,
         threadpoolctl.threadpool_limits(1, user_api="blas"),

@@ -1,13 +1,13 @@
 """Asks the present model what it would choose on recorded machines: run with ``--help``.
 
 For each case of ``measured/*.json.xz`` the planner estimates as if it were on that machine. Its
-choice is looked up among what was measured there, so nothing is timed. A figure is the time of the
-best candidate as a part of the chosen one's: 1 is a perfect choice, 0.8 one that takes 25 % too
-long.
+choice is looked up among the candidates measured there, so nothing is timed. A figure is the time
+of the best candidate as a part of the chosen one's: 1 is a perfect choice, 0.8 one that takes 25 %
+too long.
 
-A choice that was not measured counts as the nearest one that was, of the same method and tile; its
-blocks differ. Where there is none, the case is left out. Both are counted. Figures say nothing of
-what no run has timed.
+The nearest measured candidate of the same method and tile, with other blocks, stands for a choice
+that was not measured. If there is none, the case is left out. Both are counted. Figures say nothing
+of candidates that no run has timed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pplconv.problem import ConvProblem
 CLASSES = ("1x1", "3x3", "5x5 and larger", "1xN, Nx1", "depthwise", "strided", "other")
 EXACT, NEAR, LEFT_OUT = "measured", "nearest", "left out"
 WORST = 10
-# What belongs to a method, and to its tile: a choice with others is not near.
+# Blocks that make the method and the tile: candidates that differ in them are not near.
 TILE = ("orientation", "n", "mr", "nr")
 
 
@@ -70,7 +70,7 @@ def short(problem: ConvProblem) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the model chose in one case, and what that is worth.
+    """The model's choice in one case, and its measured worth.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class Verdict:
     found : str
         ``"measured"``, ``"nearest"`` (another of its tile stands for it) or ``"left out"``.
     taken : Measured or None
-        What was looked up; None if it was left out.
+        The measured candidate that was found; None if the case was left out.
     """
 
     case: Case
@@ -122,7 +122,7 @@ class Verdict:
 
 
 def choices(recording: Recording) -> Iterable[tuple[Case, Candidate]]:
-    """What the present model would choose in each case of a recording."""
+    """The choices of the present model in each case of a recording."""
     target = recording.target()
     for case in recording.cases:
         _, teamed = estimate_plan(recording.request(case, target))
@@ -139,7 +139,7 @@ def judge(recording: Recording) -> list[Verdict]:
 
 
 def look_up(case: Case, candidate: Candidate) -> tuple[Measured | None, str]:
-    """Find a candidate among what was measured, or the nearest one of its tile."""
+    """Find a candidate among the measured ones, or the nearest one of its tile."""
     wanted = Measured(
         candidate.algorithm, candidate.numerics.name, candidate.bits, candidate.blocks, {}, 0.0
     )
@@ -157,7 +157,7 @@ def _tile(one: Measured) -> tuple[object, ...]:
 
 
 def distance(a: Blocks, b: Blocks) -> float:
-    """How far the blocks of two candidates with the same tile are apart: by factors, and words."""
+    """Distance of the blocks of two candidates of one tile: logarithms of factors, 1 a word."""
     total = 0.0
     for name, value in a.items():
         other = b[name]
@@ -222,7 +222,7 @@ def _figure(ratio: float | None) -> str:
 
 
 def counted(verdicts: Sequence[Verdict]) -> dict[str, int]:
-    """How many choices were measured, stood for by their nearest, or left out."""
+    """Count the choices that were measured, replaced by their nearest, or left out."""
     return {found: sum(v.found == found for v in verdicts) for found in (EXACT, NEAR, LEFT_OUT)}
 
 

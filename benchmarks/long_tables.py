@@ -20,11 +20,11 @@ from benchmarks.files import read_whole, write_whole
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
-# A table stays in its page if it has no more rows, together with those of the same report.
+# A table stays in its page if it and the others of its report have no more rows together.
 SHORT = 12
 _HEADING = re.compile(r"^#+ (.+?) *$", re.MULTILINE)
 _TITLE = re.compile(r"\*\*(.+)\*\*")
-# A star, as the list above it, of machine and engines, has dashes and is to end there.
+# It begins with a star, which ends the list of machine and engines above: that one has dashes.
 _MARKER = re.compile(r"\* .*: `python -m benchmarks\.long_tables \S+ (\S+)` <!-- table -->")
 _FENCE = re.compile(r"^```", re.MULTILINE)
 
@@ -40,7 +40,7 @@ class LongTable:
     Attributes
     ----------
     name : str
-        What the page and the command line call it.
+        Its name in the page and on the command line.
     title : str
         The line in bold above it; empty if it has none.
     columns : sequence of str
@@ -168,7 +168,7 @@ def split(text: str, page: str) -> tuple[str, list[LongTable]]:
     moved: list[LongTable] = []
     fences = at = 0
     while at < len(blocks):
-        # What looks like a table inside a fence is text.
+        # Inside a fence, lines that look like a table are text.
         end, found = (at, []) if fences % 2 else _series(blocks, at)
         end = max(end, at + 1)
         if sum(len(table.rows) for table in found) > SHORT:
@@ -198,7 +198,7 @@ class _Names:
             self._heading = match[1]
 
     def give(self, table: LongTable) -> LongTable:
-        """Name a table as no other one of the page."""
+        """Give a table a name that no other table of the page has."""
         base = re.sub(r"[^a-z0-9_]+", "-", (table.title or self._heading).lower()).strip("-")
         name, count = base, 1
         while name in self._given:
@@ -227,7 +227,7 @@ def _series(blocks: Sequence[str], begin: int) -> tuple[int, list[LongTable]]:
 
 
 def _parse(block: str, title: str) -> LongTable | None:
-    """Read a table, still without a name; None if it is none, or is written in another way."""
+    """Read a table, still without a name; None if the block is no table that `_line` writes."""
     lines = (block.rstrip("\n") if title else block.strip("\n")).split("\n")
     if len(lines) < 3 or not set(lines[1]) <= set("|-: "):
         return None
@@ -248,7 +248,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _blank(block: str) -> tuple[str, str]:
-    """Give the empty lines before and after what a block holds."""
+    """Give the empty lines before and after the text of a block."""
     return block[: -len(block.lstrip("\n"))], block[len(block.rstrip("\n")) :]
 
 

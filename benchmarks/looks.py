@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ class Theme:
     Attributes
     ----------
     suffix : str
-        What the names of its files end with.
+        The end of its files' names.
     paper, ink, faint, grid : str
         Background, text, secondary text and marks, lines of the grid.
     series : tuple of str
@@ -56,6 +56,7 @@ THEMES = (LIGHT, DARK)
 
 # One shape more for each series: colour alone must not carry the difference.
 MARKERS = ("o", "s", "D", "^", "v", "P", "X")
+POINTS: Mapping[str, Any] = {"linestyle": "none", "markersize": 6.5}
 
 
 def new_figure(width: float, height: float, theme: Theme) -> Any:
@@ -103,6 +104,15 @@ def halo(theme: Theme) -> list[Any]:
     from matplotlib.patheffects import withStroke
 
     return [withStroke(linewidth=3, foreground=theme.paper)]
+
+
+def label(
+    axes: Any, theme: Theme, text: str, place: tuple[float, float], offset: tuple[float, float],
+    **more: Any,
+) -> None:  # fmt: skip
+    """Write a small text at `offset` points from `place`; `more` is for ``Axes.annotate``."""
+    look = {"fontsize": 8.5, "color": theme.ink, "path_effects": halo(theme)} | more
+    axes.annotate(text, place, xytext=offset, textcoords="offset points", **look)
 
 
 def plain_numbers(axis: Any) -> None:

@@ -1,7 +1,7 @@
-"""Times what could serve each layer, for models to be judged by: run with ``--help``.
+"""Times the candidates for each layer, to judge cost models by: run with ``--help``.
 
-Of every layer, layout and team, the best candidates of each algorithm by estimate are run in turns,
-each shown to be right before. The file, ``measured/<vendor>-<family>-<model>-<isa>.json.xz``, is
+For every layer, layout and team, the candidates with the best estimates of each algorithm are
+checked, and then run in turns. The file, ``measured/<vendor>-<family>-<model>-<isa>.json.xz``, is
 written whenever a layer is done; Ctrl-C loses no more than the layer at hand, and ``--resume`` goes
 on. ``PPLCONV_MAX_ISA`` measures a lower instruction set, in a file of its own.
 """
@@ -52,7 +52,7 @@ from pplconv.problem import ConvProblem
 
 LAYOUTS = ("NCHW", "NHWC")
 COUNT = 24
-# Of each method, however slow the model takes it to be: it may be wrong about a whole method.
+# So many of each method are timed, whatever their estimates: the model may misjudge a method.
 LEAST_OF_METHOD = 2
 ROUNDS = 6
 LEAST_ROUNDS = 2
@@ -60,7 +60,7 @@ LEAST_ROUNDS = 2
 FAR = 3.0
 VISIT_SECONDS = 0.003
 LEAST_RUNS, MOST_RUNS = 2, 2000
-# What a problem takes besides its candidates' runs, in the shares of a limited time.
+# Added to a problem's share of a limited time: its work besides the candidates' runs.
 OVERHEAD_FLOPS = 3e7
 
 
@@ -69,19 +69,19 @@ Runs = Callable[[int], float]
 
 
 class Wrong(RuntimeError):
-    """A candidate that did not compute what it should, or not with the team that it should."""
+    """A candidate gave a wrong result, or did not get its team."""
 
 
 def method(candidate: Candidate) -> tuple[object, ...]:
-    """What the model may be wrong about as a whole: algorithm, order of sums, orientation."""
+    """The group that the model may be wrong about as a whole: algorithm, sums, orientation."""
     return candidate.algorithm, candidate.bits, candidate.blocks.get("orientation")
 
 
 def worth_timing(ranked: Sequence[Ranked], count: int) -> list[Ranked]:
-    """Choose what is timed, best estimate first.
+    """Choose the candidates to time, best estimate first.
 
-    Some of every method; then one of each tile width of a method; then what the estimate likes
-    best, up to `count`.
+    Some of every method; then one of each tile width of a method; then those with the best
+    estimates, up to `count`.
     """
     chosen: dict[object, Ranked] = {}
     methods: dict[object, int] = {}
@@ -128,12 +128,12 @@ class Bench:
         self._packed: dict[tuple[str, str], Trial] = {}
 
     def prepare(self, candidate: Candidate, threads: int) -> Runs:
-        """Make one ready: what it returns runs it so often, and gives the shortest run (seconds).
+        """Prepare a candidate; the result runs it so many times, and gives the shortest (seconds).
 
         Raises
         ------
         Wrong
-            When it runs, if it does not get its team.
+            By the result, if the candidate does not get its team.
         """
         packing = candidate.numerics.weights, candidate.packing
         trial = Trial(
@@ -151,22 +151,22 @@ class Bench:
         return run
 
     def result(self, run: Runs) -> Array:
-        """Run once, and give a copy of what came out."""
-        self.y.fill(np.nan)  # what is not written shows
+        """Run once, and give a copy of the result."""
+        self.y.fill(np.nan)  # an output that is not written shows
         run(1)
         return self.y.copy()
 
 
 @dataclass
 class Shares:
-    """Time for each problem, of a limited time for all.
+    """Divides a limited time among problems.
 
     Attributes
     ----------
     seconds : float
-        For all; infinity if there is no limit.
+        For all problems; infinity if there is no limit.
     flops : float
-        Of all that is still to be measured.
+        Weights of the problems that are still to be measured.
     now : callable
         The time in seconds.
     """
@@ -189,7 +189,7 @@ class Shares:
 
 
 def weight_of(problem: ConvProblem, threads: int) -> float:
-    """What a problem takes of the time, in floating-point operations."""
+    """Weight of a problem when time is divided, in floating-point operations."""
     return problem.flops / threads + OVERHEAD_FLOPS
 
 
@@ -230,7 +230,7 @@ def time_in_turns(
     seconds : list of float
         The shortest run of each.
     visits : int
-        Rounds that there were.
+        Number of rounds.
     """
     best = []
     for run in runs:
@@ -263,7 +263,7 @@ def measure(
     Returns
     -------
     case : Case or None
-        None if no team of this size pays there: one thread has its own case.
+        None if a team of this size does not pay: one thread has its own case.
     remarks : list of str
         What was left out, and why.
     """
@@ -412,7 +412,7 @@ def _key(request: Request) -> tuple[str, str, str, int]:
 
 
 def _described(run: Run) -> dict[str, Any]:
-    """What a recording says of a run."""
+    """Describe a run for its recording."""
     rounds, lasting = run.chosen.rounds, 1e3 * run.chosen.min_ms
     return {
         "date": options.now(),

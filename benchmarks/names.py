@@ -14,7 +14,7 @@ def pick(what: str, names: Iterable[str], known: Mapping[str, Named]) -> dict[st
     Raises
     ------
     ValueError
-        If a name is unknown; the message says of `what`.
+        If a name is unknown; `what` is the noun in the message.
     """
     wanted = list(names) or list(known)
     if unknown := [name for name in wanted if name not in known]:

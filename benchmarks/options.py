@@ -8,16 +8,19 @@ import shlex
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from benchmarks.candidates import silenced
 from benchmarks.engines import choose
 from benchmarks.engines.base import Availability, Engine
 from benchmarks.timing import Settings
 
+Number = TypeVar("Number", int, float)
+
 # Longer than any engine's workers were seen to spin after a call (OpenBLAS: some 130 ms).
 SETTLE_SECONDS = 0.5
 
-# What `pplconv.Conv2d` takes as ``search=``, in the order of what it costs.
+# Values of ``search=`` of `pplconv.Conv2d`, by rising cost.
 SEARCHES = ("estimate", "measure", "exhaustive")
 # Ways to prepare it; those that end in "-cold" go with ``search_context="cold"``.
 WAYS = ("estimate", "measure", "measure-cold", "exhaustive", "exhaustive-cold")
@@ -40,43 +43,43 @@ def some_of(known: Collection[str]) -> Callable[[str], list[str]]:
     return read
 
 
-def counts(text: str) -> list[int]:
-    """Split ``1,2`` into positive integers."""
-    try:
-        numbers = [int(word) for word in words(text)]
-    except ValueError:
-        numbers = []
-    if not numbers or min(numbers) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected numbers of threads, such as 1,2")
-    return numbers
+def integers(what: str) -> Callable[[str], list[int]]:
+    """Make the reader of a list of positive integers, as `numbers` does."""
+    return numbers(int, lambda number: number >= 1, what)
 
 
-def batches(text: str) -> list[int]:
-    """Split ``1,8`` into batch sizes."""
-    try:
-        return counts(text)
-    except argparse.ArgumentTypeError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r}: expected sizes of batches, such as 1,8"
-        ) from None
+def numbers(
+    kind: Callable[[str], Number], fits: Callable[[Number], bool], what: str
+) -> Callable[[str], list[Number]]:
+    """Make the reader of a list of numbers that fit; complaints say `what` is expected."""
+
+    def read(text: str) -> list[Number]:
+        try:
+            found = [kind(word) for word in words(text)]
+        except ValueError:
+            found = []
+        if not found or not all(map(fits, found)):
+            raise argparse.ArgumentTypeError(f"{text!r}: expected {what}")
+        return found
+
+    return read
+
+
+counts = integers("numbers of threads, such as 1,2")
+batches = integers("sizes of batches, such as 1,8")
+# Beyond a hundredth, the check of a result would let anything pass.
+_tolerances = numbers(float, lambda x: 0.0 <= x <= 0.01, "numbers from 0 to 0.01, such as 1e-5")
+
+
+def tolerances(text: str) -> list[float]:
+    """Split ``1e-5,1e-4``; the smallest first."""
+    return sorted(set(_tolerances(text)))
 
 
 def searches(text: str) -> list[str]:
     """Split ``estimate,measure``."""
-    # The estimate first: what is measured after it cannot be its source.
+    # The estimate first: it cannot take a plan that is measured later.
     return sorted(set(some_of(WAYS)(text)), key=WAYS.index)
-
-
-def tolerances(text: str) -> list[float]:
-    """Split ``1e-5,1e-4``."""
-    try:
-        numbers = [float(word) for word in words(text)]
-    except ValueError:
-        numbers = []
-    # Beyond a hundredth, the check of a result would let anything pass.
-    if not numbers or not all(0.0 <= number <= 0.01 for number in numbers):
-        raise argparse.ArgumentTypeError(f"{text!r}: expected numbers from 0 to 0.01, such as 1e-5")
-    return sorted(set(numbers))
 
 
 def positive(text: str) -> int:
@@ -203,9 +206,13 @@ def find_engines(
     ValueError
         If a name is unknown.
     """
-    chosen = choose(names, searches, tolerances)
+    return availability(choose(names, searches, tolerances))
+
+
+def availability(engines: Iterable[Engine]) -> list[tuple[Engine, Availability]]:
+    """Tell which engines are there; libraries that are loaded for it print nothing."""
     with silenced():
-        return [(engine, engine.available()) for engine in chosen]
+        return [(engine, engine.available()) for engine in engines]
 
 
 def installed(
@@ -230,7 +237,7 @@ def now() -> str:
 
 
 def method(settings: Settings, counts: str = "the best round counts") -> str:
-    """Describe how was measured, for a reader; `counts` says what becomes of the rounds."""
+    """Describe the method, for a reader; `counts` says how rounds become one figure."""
     return (
         f"engines in turn, {settings.rounds} rounds; a round is the median of calls that last "
         f"{settings.min_seconds * 1e3:g} ms or more together; {counts}; with several "

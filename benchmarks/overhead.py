@@ -22,7 +22,7 @@ from benchmarks.runner import Progress, time_checked
 from benchmarks.tables import Table
 from benchmarks.tool import Run, command, new_parser
 
-# So small that the call itself is what is measured.
+# So small that the overhead of a call dominates.
 TINY = 'mb1ic8ih8oc8oh8kh3ph1n"tiny:conv*1"'
 
 _IMPORT = (

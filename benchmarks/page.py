@@ -1,8 +1,8 @@
 """Make a page and charts of a run: ``python -m benchmarks.page RUN.json --accuracy ACCURACY.json``.
 
-``RUN.json`` is what ``python -m benchmarks.run --json`` wrote, ``ACCURACY.json`` what
-``python -m benchmarks.accuracy --json`` did. The page holds its charts itself, so that one file is
-all there is to send; the charts lie beside it, for light and for dark paper.
+``python -m benchmarks.run --json`` writes ``RUN.json``, ``python -m benchmarks.accuracy --json``
+writes ``ACCURACY.json``. The page contains its charts, so that one file is enough to send; files of
+the charts lie beside it, for light and for dark paper.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The FMA peak: what a register-only loop of fused multiply-adds reaches, in this very run.
+"""The FMA peak: the rate of a register-only loop of fused multiply-adds, in this very run.
 
-"% of peak" always means of this figure, measured between the rounds of the layer it is compared
-with, by as many threads, on the instruction set that pplconv runs on (``PPLCONV_MAX_ISA`` caps
-both).
+"% of peak" always refers to this figure. It is measured between the rounds of the layer that it is
+compared with, by as many threads, on the instruction set that pplconv runs on
+(``PPLCONV_MAX_ISA`` caps both).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a request through `pplconv.InstancePool` costs besides its model: one at a time, and many.
 
 ``python -m benchmarks.pool_overhead --help``. The models do next to nothing; the time of their own
-calls, in this thread, is subtracted. One returns what it is given, the other returns the first
-numbers of that.
+calls, in this thread, is subtracted. One model returns its input, the other the first numbers of
+its input.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ FACTORIES = {"head": make_head, "echo": make_echo}
 
 @dataclass
 class Case:
-    """Requests of one size to one pool, and what they took.
+    """Requests of one size to one pool, and their times.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Case:
     requests : list of float
         Seconds of each request, the next one submitted when it was answered.
     streams : list of float
-        Seconds a request, each round, where there are always some that wait.
+        Seconds a request, in each round, while other requests always wait.
     detail : str
         What was wrong with an answer; then nothing is timed.
     """
@@ -89,7 +89,7 @@ class Case:
     detail: str = ""
 
     def over(self) -> dict[str, float]:
-        """What the pool adds to a call (seconds): shortest, median and p95 of single requests."""
+        """Seconds that the pool adds to a call: shortest, median and p95 of single requests."""
         ordered = sorted(self.requests)
         found = {
             "best": ordered[0],
@@ -100,18 +100,12 @@ class Case:
         return {name: seconds - self.model_seconds for name, seconds in found.items()}
 
 
-def _sizes(text: str) -> list[int]:
-    try:
-        return options.counts(text)
-    except argparse.ArgumentTypeError:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected bytes, such as 16,65536") from None
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = new_parser("benchmarks.pool_overhead", __doc__)
     parser.add_argument(
-        "--bytes", type=_sizes, default=[16, 1 << 20], help="of a request, such as 16,65536"
-    )
+        "--bytes", type=options.integers("bytes, such as 16,65536"), default=[16, 1 << 20],
+        help="of a request, such as 16,65536",
+    )  # fmt: skip
     parser.add_argument(
         "--modes",
         type=options.some_of(MODES),
@@ -124,7 +118,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def check(pool: pplconv.InstancePool[Any], case: Case, x: Array) -> None:
-    """Compare an answer with that of the model itself, and note what differs."""
+    """Compare an answer with that of the model itself, and note a difference."""
     expected, got = FACTORIES[case.model]()(x), pool.submit(x).result()
     if type(got) is not np.ndarray or (got.dtype, got.shape) != (expected.dtype, expected.shape):
         case.detail = f"answer is {got!r:.80}"

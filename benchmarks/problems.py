@@ -112,7 +112,7 @@ class Problem:
     def kind(self) -> str:
         """Class for subtotals: ``stem``, ``1x1``, ``3x3``, ``depthwise`` or ``other``.
 
-        ``3x3`` is what Winograd serves: stride 1 and dilation 1.
+        Winograd serves ``3x3``: stride 1 and dilation 1.
         """
         if self.groups > 1 and self.groups == self.ic:
             return "depthwise"
@@ -131,7 +131,7 @@ class Problem:
 
     @property
     def sizes(self) -> str:
-        """The benchdnn string without the name: what decides the work."""
+        """The benchdnn string without the name: the sizes decide the work."""
         return (
             f"mb{self.mb}g{self.groups}"
             f"ic{self.ic}ih{self.ih}iw{self.iw}"
@@ -180,7 +180,7 @@ def parse(text: str) -> Problem:
     ------
     ProblemError
         If a field is unknown, missing, given twice or impossible, or if ``oh`` or ``ow`` is not
-        what the other sizes give.
+        the one that the other sizes give.
     """
     fields, name = _split(text.strip())
     missing = [key for key in _REQUIRED if key not in fields]

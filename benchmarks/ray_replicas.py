@@ -53,7 +53,7 @@ class Stack:
         ]
 
     def __call__(self, x: Array) -> Array:
-        """Call each layer on what the one before has made."""
+        """Apply the layers one after the other."""
         for layer in self._layers:
             x = layer(x)
         return x
@@ -73,7 +73,7 @@ class Probe:
     def measure(self, how: str, source: Any) -> tuple[float, float]:
         """Give milliseconds to the first answer, and MB of memory that no other process has."""
         x = np.ones(SHAPE, np.float32)
-        # What the first call of any model takes is none of the way that this one comes.
+        # The costs of a process's first call belong to no way: another model pays them.
         pplconv.Conv2d(np.ones((16, 512, 3, 3), np.float32), padding=1)(x)
         process = psutil.Process()
         before = process.memory_full_info().uss
@@ -130,7 +130,7 @@ def cpu_seconds() -> float:
 
 
 def post(body: bytes, expected: bytes) -> str:
-    """Send a request; give the status, or what became of it."""
+    """Send a request; give its status, ``"wrong bytes"`` or the name of the error."""
     request = urllib.request.Request(f"http://127.0.0.1:{PORT}/", data=body, method="POST")
     try:
         with urllib.request.urlopen(request, timeout=60) as reply:
@@ -142,7 +142,7 @@ def post(body: bytes, expected: bytes) -> str:
 
 
 def requests(seconds: float, body: bytes, expected: bytes) -> None:
-    """Print what an idle second and a request take."""
+    """Print the cost of an idle second and of a request."""
     time.sleep(2)
     before = cpu_seconds()
     time.sleep(seconds)

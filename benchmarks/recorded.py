@@ -1,4 +1,4 @@
-"""The record of a run: written as JSON, and read back as what the tables and charts take."""
+"""The record of a run: written as JSON, and read back for tables and charts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Run:
     identities : sequence of Identity
         The engines that were there, in the order of the tables.
     ceilings : mapping of int to mapping of str to float
-        By size of team: what each level of memory gave, copying (bytes a second).
+        By size of team: rate of a copy in each level of memory (bytes a second).
     layers : sequence of LayerResult
     """
 
@@ -55,13 +55,10 @@ def record(
     ceilings : mapping of int to mapping of str to float
         As `benchmarks.ceilings.measure` gives it, by size of team.
     engines : sequence of (Engine, Availability), optional
-        What the layers have entries of, where the head lists something else.
+        Engines of the layers' entries; by default those of the head.
     """
     return {
-        "date": head.date,
-        "command": head.command,
-        "head": [list(line) for line in head.lines()],
-        "notes": list(head.notes),
+        **head.plain(),
         "engines": {
             engine.name: {
                 **asdict(engine.identity),

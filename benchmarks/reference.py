@@ -18,8 +18,8 @@ Array64 = NDArray[np.float64]
 def make_data(problem: Problem) -> tuple[Array32, Array32]:
     """Draw input and weight for `problem`: the same ones in every run, in aligned memory.
 
-    Random, finite and nowhere zero or denormal on purpose: zeros and denormals change what a CPU
-    takes for a product. Weights are scaled so that outputs are of the order of 1.
+    Random, finite and nowhere zero or denormal on purpose: zeros and denormals change a CPU's time
+    for a product. Weights are scaled so that outputs are of the order of 1.
 
     Returns
     -------

@@ -1,9 +1,9 @@
 """The report of a run: its head, the tables of each network, and where pplconv stands.
 
-A network's first table has a row a layer: GFLOP/s of every engine, and for pplconv what part of
-the peak that is and the ratio to the best peer. The second one has the weighted sums in
-milliseconds. `standings` compares the best layout with the best peer, layer by layer and by class,
-and holds the run against the figures to reach.
+A network's first table has a row a layer: GFLOP/s of every engine, and for pplconv the part of the
+peak and the ratio to the best peer. The second table has the weighted sums in milliseconds.
+`standings` compares the best layout with the best peer, layer by layer and by class, and holds the
+run against the figures to reach.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from benchmarks.tables import NONE, Table, giga, milli, percent, ratio
 
 # The figure of weights packed at each call is also read against that of weights packed once.
 _PREPARED, _FUNCTION = "pplconv", "pplconv_conv2d"
-# With more of ours in one table, what parts of peak and peer they are would drown the rates.
+# With more of our engines in one table, columns of their parts of peak and peer drown the rates.
 _DETAILED = 4
 # A reason that more layers than this have in common is given once.
 _LISTED = 3
@@ -43,7 +43,7 @@ Groups = Mapping[tuple[str, int, int], Sequence[LayerResult]]
 
 @dataclass(frozen=True)
 class Head:
-    """What stands above the tables."""
+    """The head of a report, above its tables."""
 
     date: str
     command: str
@@ -63,6 +63,15 @@ class Head:
                 rows.append((engine.name, f"absent: {found.reason}"))
         rows.append(("method", self.method))
         return rows
+
+    def plain(self) -> dict[str, object]:
+        """Give the values that records keep of it."""
+        return {
+            "date": self.date,
+            "command": self.command,
+            "head": [list(line) for line in self.lines()],
+            "notes": list(self.notes),
+        }
 
     def text(self) -> str:
         """Give the head for a terminal."""
@@ -117,8 +126,8 @@ def tables(
 ) -> list[Table]:
     """Make the tables of a network; `layers` have one batch size and number of threads.
 
-    Rates and sums, in millions of `unit`; where cold calls were timed, these beside the others, and
-    their sums.
+    Rates, in billions of `unit` a second, and sums of times. If cold calls were timed, two more
+    tables: hot and cold calls side by side, and sums of the cold ones.
     """
     peers = [engine.name for engine in engines if not engine.ours]
     totals = sums(layers, peers)
@@ -286,9 +295,9 @@ def remarks(
     ----------
     layers : sequence of LayerResult
     peak : tuple of str
-        What was read between the rounds, and its unit.
+        Name and unit of the ceiling that was read between the rounds.
     apart : collection of str
-        Engines whose errors are no parts of the largest output, and are reported elsewhere.
+        Engines whose errors are not fractions of the largest output; another table has them.
     """
     reasons: dict[tuple[str, str], list[str]] = {}
     worst: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""What a run found out: one entry an engine and layer, and the sums over a network."""
+"""The results of a run: one entry an engine and layer, and the sums over a network."""
 
 from __future__ import annotations
 
@@ -64,6 +64,16 @@ class LayerResult:
     peak: float | None
     entries: dict[str, Entry] = field(default_factory=dict)
 
+    def fastest(self, names: Iterable[str]) -> tuple[str, float | None]:
+        """Name the fastest of some engines, with its time (seconds); none: "" and None."""
+        timed = {
+            name: seconds
+            for name in names
+            if name in self.entries and (seconds := self.entries[name].seconds) is not None
+        }
+        best = min(timed, key=timed.__getitem__, default="")
+        return best, timed.get(best)
+
 
 @dataclass(frozen=True)
 class Sum:
@@ -95,33 +105,26 @@ def add_up(label: str, layers: Sequence[LayerResult], peers: Iterable[str]) -> S
     """
     flops = sum(layer.problem.flops * layer.problem.count for layer in layers)
     engines = [name for name in layers[0].entries if all(name in one.entries for one in layers)]
-    seconds: dict[str, float] = {}
-    for name in engines:
-        times = [layer.entries[name].seconds for layer in layers]
-        known = [time for time in times if time is not None]
-        if len(known) == len(layers):
-            seconds[name] = sum(
-                time * layer.problem.count for time, layer in zip(known, layers, strict=True)
-            )
+    times = {
+        name: _total(layers, [layer.entries[name].seconds for layer in layers]) for name in engines
+    }
+    seconds = {name: time for name, time in times.items() if time is not None}
+    floor = _total(layers, [layer.fastest(peers)[1] for layer in layers])
     at_peak = 0.0
     for layer in layers:
         if layer.peak is None:
             at_peak = 0.0
             break
         at_peak += layer.problem.flops * layer.problem.count / layer.peak
-    best = [_best_seconds(layer, peers) for layer in layers]
-    known_best = [time for time in best if time is not None]
-    floor = None
-    if len(known_best) == len(layers):
-        floor = sum(
-            time * layer.problem.count for time, layer in zip(known_best, layers, strict=True)
-        )
     return Sum(label, flops, flops / at_peak if at_peak else None, seconds, floor)
 
 
-def _best_seconds(layer: LayerResult, peers: Iterable[str]) -> float | None:
-    times = [layer.entries[name].seconds for name in peers if name in layer.entries]
-    return min((time for time in times if time is not None), default=None)
+def _total(layers: Sequence[LayerResult], times: Iterable[float | None]) -> float | None:
+    """Add up times of layers with their counts; None if one is missing."""
+    known = [time for time in times if time is not None]
+    if len(known) < len(layers):
+        return None
+    return sum(time * layer.problem.count for time, layer in zip(known, layers, strict=True))
 
 
 def sums(layers: Sequence[LayerResult], peers: Iterable[str]) -> list[Sum]:

@@ -11,11 +11,21 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks.looks import MARKERS, Theme, dress, halo, legend, new_figure, plain_numbers
+from benchmarks.looks import (
+    MARKERS,
+    POINTS,
+    Theme,
+    dress,
+    halo,
+    label,
+    legend,
+    new_figure,
+    plain_numbers,
+)
 from benchmarks.results import KINDS
 from benchmarks.standing import KIND_TITLES, Standing
 
-# What Winograd saves: (m + 2)^2 products do the work of 9 m^2.
+# Gains of Winograd: (m + 2)^2 products do the work of 9 m^2.
 WINOGRAD = {"F(2,3)": 36 / 16, "F(4,3)": 144 / 36, "F(6,3)": 324 / 64}
 
 
@@ -82,13 +92,8 @@ def draw(
         mine = [i for i, one in enumerate(timed) if one.layer.problem.kind == kind]
         if not mine:
             continue
-        look: dict[str, Any] = {
-            "marker": marker,
-            "color": color,
-            "linestyle": "none",
-            "markersize": 6.5,
-        }
-        look |= {"markeredgecolor": theme.paper, "markeredgewidth": 0.6}
+        edge = {"markeredgecolor": theme.paper, "markeredgewidth": 0.6}
+        look = {**POINTS, "marker": marker, "color": color, **edge}
         axes.plot([places[i] for i in mine], [rates[i] for i in mine], zorder=3, **look)
         handles.append(Line2D([], [], label=KIND_TITLES[kind], **look))
     if any(one.peer_seconds for one in timed):
@@ -110,17 +115,8 @@ def _roofs(
 ) -> None:
     """Draw the flat roof of the FMA peak and a slope for each level, each with its name on it."""
     axes.plot(across, [peak, peak], color=theme.ink, linewidth=1.6, zorder=1)
-    axes.annotate(
-        f"FMA peak {peak:.0f} GFLOP/s",
-        (across[1], peak),
-        xytext=(-4, 4),
-        textcoords="offset points",
-        ha="right",
-        fontsize=8.5,
-        color=theme.ink,
-        path_effects=halo(theme),
-        zorder=4,
-    )
+    text = f"FMA peak {peak:.0f} GFLOP/s"
+    label(axes, theme, text, (across[1], peak), (-4, 4), ha="right", zorder=4)
     for level, rate in ceilings.items():
         slope = rate / 1e9
         end = peak / slope
@@ -165,13 +161,5 @@ def _winograd(
             across, [gain * peak] * 2, color=theme.faint, linewidth=0.9, linestyle=(0, (5, 4)),
             zorder=1,
         )  # fmt: skip
-        axes.annotate(
-            f"Winograd {name}: {gain:.3g} x peak",
-            (across[0], gain * peak),
-            xytext=(4, 3),
-            textcoords="offset points",
-            fontsize=8.5,
-            color=theme.faint,
-            path_effects=halo(theme),
-            zorder=4,
-        )
+        text = f"Winograd {name}: {gain:.3g} x peak"
+        label(axes, theme, text, (across[0], gain * peak), (4, 3), color=theme.faint, zorder=4)

@@ -23,7 +23,7 @@ from benchmarks.timing import Call, Settings, Timing, interleave
 
 
 class Ceiling(Protocol):
-    """What is read between the rounds, such as the FMA peak."""
+    """A rate that is read between the rounds, such as the FMA peak."""
 
     def read(self) -> float:
         """Measure it once (operations a second)."""
@@ -104,7 +104,7 @@ def run_layer(
     evict : Evictor, optional
         If given, cold calls are timed as well, in the same rounds.
     make : callable, optional
-        Makes data and what must come out of a problem.
+        Makes the data and the expected result of a problem.
 
     Returns
     -------
@@ -160,7 +160,7 @@ def time_checked(
     read : callable, optional
         Called before each round, for readings of the peak.
     before : mapping of str to callable, optional
-        What goes before each cold call, as `benchmarks.timing.interleave` has it.
+        Called before each cold call: `cold` of `benchmarks.timing.interleave`.
 
     Returns
     -------

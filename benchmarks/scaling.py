@@ -1,10 +1,10 @@
 """How pplconv scales: T threads against one, layer by layer, in turn in one run.
 
 ``python -m benchmarks.scaling --help``. A layer's ratio is the median, over the rounds, of the
-ratio inside a round, with its quartiles: where clocks and neighbours drift, the best of many rounds
-flatters one thread, which needs one quiet core where a team needs all at the same moment. The same
-ratio of the FMA peak stands beside it: what the machine itself gave in those rounds, whatever the
-program.
+ratio inside a round, with its quartiles. Where clocks and neighbours drift, the best of many rounds
+flatters one thread: it needs one quiet core, and a team needs all cores quiet at the same moment.
+The same ratio of the FMA peak stands beside it: the machine's own scaling in those rounds, whatever
+the program.
 """
 
 from __future__ import annotations

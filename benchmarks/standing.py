@@ -1,7 +1,7 @@
 """Where pplconv stands: its best layout against the best of all peers, layer by layer.
 
-A peer counts in whatever layout it is fastest in, and so does pplconv; the best peer may be another
-one on each layer, which makes sums of best peers faster than any single peer.
+A peer counts in its fastest layout, and so does pplconv. The best peer may differ from layer to
+layer, so the sum over best peers is faster than any single peer.
 """
 
 from __future__ import annotations
@@ -107,19 +107,7 @@ def peers_of(identities: Iterable[Identity], layouts: Collection[str] = ()) -> l
 
 def stand(layer: LayerResult, ours: Iterable[str], peers: Iterable[str]) -> Standing:
     """Compare the best of `ours` with the best of `peers` on `layer`."""
-    our_name, our_seconds = _fastest(layer, ours)
-    peer_name, peer_seconds = _fastest(layer, peers)
-    return Standing(layer, our_name, our_seconds, peer_name, peer_seconds)
-
-
-def _fastest(layer: LayerResult, names: Iterable[str]) -> tuple[str, float | None]:
-    timed = {
-        name: seconds
-        for name in names
-        if name in layer.entries and (seconds := layer.entries[name].seconds) is not None
-    }
-    best = min(timed, key=timed.__getitem__, default="")
-    return best, timed.get(best)
+    return Standing(layer, *layer.fastest(ours), *layer.fastest(peers))
 
 
 def total_ratio(standings: Sequence[Standing]) -> float | None:
@@ -204,7 +192,7 @@ def _class_row(label: str, standings: Sequence[Standing]) -> list[str]:
     compared = [one for one in timed if one.ratio is not None]
     lowest = worst(compared)
     count = str(len(standings))
-    # A layer without a time is not in the sums, and must be seen not to be.
+    # The count shows that layers without a time are not in the sums.
     if len(compared) < len(standings):
         count = f"{len(compared)} of {count}"
     return [

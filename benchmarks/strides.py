@@ -84,7 +84,7 @@ def _planes(n: int, threads: int) -> Call:
     return lambda: pplconv.from_blocked(x)
 
 
-# What each makes is of rows of n elements; all take a time that is nearly proportional to n.
+# Each works on rows of n elements, in a time that is nearly proportional to n.
 LOOPS: Mapping[str, Make] = {
     "matmul, b (k, n)": lambda n, team: _product(_random(192, 512), _random(512, n), team),
     "matmul, b (n, k).T": lambda n, team: _product(_random(192, n), _random(256, n).T, team),

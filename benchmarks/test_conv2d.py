@@ -1,8 +1,8 @@
 """The pytest-benchmark suite: a group a layer and team, a benchmark an engine.
 
 ``pytest benchmarks --nets resnet_50 --engines pplconv,ort --bench-threads 1,2``. It shares data,
-checks and timing core with ``benchmarks.run``, whose rounds interleave the engines: for ratios
-between engines on a noisy machine that one is to be preferred; this one keeps histories
+checks and timing core with ``benchmarks.run``. The rounds of ``benchmarks.run`` interleave the
+engines: prefer it for ratios between engines on a noisy machine. This suite keeps histories
 (``--benchmark-save``, ``--benchmark-compare``).
 """
 

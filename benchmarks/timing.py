@@ -20,9 +20,9 @@ Call = Callable[[], object]
 MIN_SAMPLE_SECONDS = 50e-6
 MIN_SAMPLES = 3
 
-# A cold call is a sample of its own, and what goes before it takes milliseconds.
+# A cold call is a sample of its own, and the caches are filled before it for milliseconds.
 COLD_SAMPLES = 5
-# A visit of cold calls lasts no longer than this many times what the timed ones are to add up to.
+# After `COLD_SAMPLES` calls, a visit of cold calls lasts at most so many times `min_seconds`.
 _COLD_SHARE = 5.0
 
 # How quiet is looked for: no more than a fifth of one core over some milliseconds.
@@ -48,7 +48,7 @@ class Settings:
     rounds : int
         Visits of each candidate.
     min_seconds : float
-        What the timed calls of one visit add up to, at least (seconds).
+        Least sum of the timed calls of one visit (seconds).
     warm_seconds : float
         Untimed calls before them (seconds); one call at least.
     settle_seconds : float
@@ -63,7 +63,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Timing:
-    """What was measured of one candidate.
+    """The measured times of one candidate.
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ def visit(call: Call, number: int, settings: Settings, clock: Clock) -> float:
     Parameters
     ----------
     call : callable
-        What to time.
+        The call to time.
     number : int
         Calls in one sample, from `calls_per_sample`.
     settings : Settings
@@ -171,9 +171,9 @@ def visit_cold(call: Call, before: Call, settings: Settings, clock: Clock) -> fl
     Parameters
     ----------
     call : callable
-        What to time, one call a sample.
+        The call to time, one a sample.
     before : callable
-        Called before each of them, untimed; what it returns is kept while `call` runs.
+        Called before each of them, untimed; its result is kept while `call` runs.
     settings : Settings
         With several threads the process falls quiet between the two: some libraries start threads
         for each instance, and those of another one would spin on.
@@ -212,8 +212,8 @@ def interleave(
         Called with the number of each round (from 1) before it starts, in a quiet process: for
         progress, and for readings of the peak.
     cold : mapping of str to callable, optional
-        What goes before each cold call of a candidate (see `visit_cold`). Those named have a visit
-        of cold calls right after the other, in each round.
+        Called before each cold call of a candidate (see `visit_cold`). In each round, the cold
+        visit of a candidate that is named here follows its other visit.
 
     Returns
     -------

@@ -19,14 +19,14 @@ from benchmarks.report import Head, publish
 from benchmarks.runner import Progress
 from benchmarks.tables import Table
 
-# What a shell reports of a command that Ctrl-C ended.
+# The status that a shell reports for a command that Ctrl-C ended.
 INTERRUPTED = 130
 
 _PREFIX = "python -m "
 
 
 def new_parser(module: str, description: str | None) -> argparse.ArgumentParser:
-    """Make the parser of ``python -m module``; what the module says of itself keeps its lines."""
+    """Make the parser of ``python -m module``; its description keeps its line breaks."""
     return argparse.ArgumentParser(
         prog=_PREFIX + module,
         description=description,
@@ -68,7 +68,7 @@ class Run:
 
     @contextmanager
     def refusing(self) -> Iterator[None]:
-        """End the process with what a `ValueError` says, as the parser does of a wrong option."""
+        """End the process with the text of a `ValueError`, as the parser does at a wrong option."""
         try:
             yield
         except ValueError as error:
@@ -82,7 +82,7 @@ class Run:
         ----------
         total : int
         otherwise : str
-            What an interrupt means for the figures.
+            Consequence of an interrupt for the figures.
         """
         progress = Progress(total)
         try:
@@ -105,7 +105,7 @@ class Run:
         Parameters
         ----------
         method : str, optional
-            How was measured; by default what `benchmarks.options.method` says.
+            How times were measured; by default the text of `benchmarks.options.method`.
         engines : sequence of (Engine, Availability), optional
         notes : sequence of str, optional
             They follow the notes of the run.
@@ -138,7 +138,7 @@ class Main(Protocol):
 def command(
     parser: Callable[[], argparse.ArgumentParser],
 ) -> Callable[[Callable[[Run], int]], Main]:
-    """Make the `main` of a module of the function that measures: wisdom stays out of its run.
+    """Turn the function that measures into the `main` of its module; its run has no wisdom.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ from pplconv.integrations.torch import accelerate
 
 EAGER = ("torch", "torch, channels_last")
 Call = Callable[[], Any]
-# Of probabilities, whose largest is 1: Winograd's 1e-5 a layer, and what the layers make of it.
+# Of probabilities, whose largest is 1: Winograd's 1e-5 a layer grows from layer to layer.
 TOLERANCE = 1e-3
 
 
@@ -92,7 +92,7 @@ def variants(
 def checked(
     calls: Mapping[str, Call], want: np.ndarray[Any, Any]
 ) -> tuple[dict[str, Call], list[str]]:
-    """Leave out what fails or is wrong, and say so."""
+    """Leave out variants that fail or are wrong, and say so."""
     right, notes = {}, []
     for name, call in calls.items():
         try:

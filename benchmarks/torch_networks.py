@@ -1,7 +1,7 @@
 """ResNet-50 and MobileNetV2 as modules of PyTorch, with the weights of their ONNX files.
 
 Laid out as torchvision's are: a normalization behind each convolution, one ReLU for all places of a
-residual block. The files are those of `benchmarks.networks`; a session of one says what is right.
+residual block. The files are those of `benchmarks.networks`; their sessions give the right outputs.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _block(channels: int, out: int, size: int, stride: int = 1, groups: int = 1)
 
 
 class InvertedResidual(nn.Module):
-    """A block of MobileNetV2: wider, by planes, narrower."""
+    """A block of MobileNetV2: a 1x1 to more channels, a depthwise 3x3, a 1x1 to fewer channels."""
 
     def __init__(self, channels: int, out: int, stride: int, expansion: int) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 """Error of Winograd convolution in float32 by its points: run with ``--help``.
 
-A simulation of what the kernels do, rounding by rounding: the generated transforms, weights
+A simulation of the kernels, rounding by rounding: the generated transforms, weights
 rounded once from double precision, products summed by fused multiply-adds over ascending
 channels. It takes any points, and with ``--segment`` it cuts the sum over channels into chains
 that are added up. The points of ``asm/winograd.py`` were chosen by this table; what the kernels

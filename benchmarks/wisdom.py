@@ -1,7 +1,7 @@
-"""Keeps what pplconv remembers out of a run: a plan is what *this* run chose.
+"""Keeps remembered plans out of a run: every plan is one that *this* run chose.
 
 pplconv consults wisdom before it plans, so plans measured yesterday, or a moment ago for another
-team, would stand where the estimate's own ought to.
+team, would replace the estimate's own.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ def private() -> Iterator[None]:
 
 
 def forget() -> None:
-    """Forget what this process knows, where `private` holds; files are never touched."""
+    """Clear the wisdom of this process, inside `private`; files are never touched."""
     import pplconv
 
     if os.environ.get(_VARIABLE) == "off":
-        # Older ones have no wisdom, and nothing to forget.
+        # Older versions have no wisdom to clear.
         clear = getattr(getattr(pplconv, "wisdom", None), "clear", None)
         if clear is not None:
             clear()

@@ -5,11 +5,11 @@ llvm-mca (and OSACA, where it is installed and has the core) what each core make
 writes ``benchmarks/ANALYSIS.md``.
 
 ================  ==============================================================================
-``cores.py``      the cores: what the tools call them, what they really are
-``loops.py``      the loops of each tile, and what is in them
+``cores.py``      the cores: their names in the tools, their real properties
+``loops.py``      the loops of each tile, and their instructions
 ``mca.py``        llvm-mca: found, run, its answer read
 ``osaca.py``      the same of OSACA
-``limits.py``     what bounds a loop on a core
+``limits.py``     the bound of a loop on a core
 ``footprint.py``  how much of L1 and L2 the blocks of the planner's estimate take
 ``page.py``       the page
 ================  ==============================================================================

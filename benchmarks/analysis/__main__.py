@@ -59,7 +59,7 @@ def judged(tool: mca.Tool, cores: Sequence[Core], loop: loops.Loop) -> Row:
 
 
 def introduction(options: argparse.Namespace, tool: mca.Tool, peaks: Sequence[Row]) -> list[str]:
-    """Say when, by what and how; and what loops without loads reach."""
+    """Give date, tools and command, and the rates of loops without loads."""
     asked = "not asked" if options.no_osaca else osaca.version() or "not installed"
     line = shlex.join(mca.command(mca.Tool("llvm-mca", ""), cores_of(options.arch)[0]))
     own = " --no-osaca" if options.no_osaca else ""
@@ -77,7 +77,7 @@ def introduction(options: argparse.Namespace, tool: mca.Tool, peaks: Sequence[Ro
 
 
 def report(options: argparse.Namespace, tool: mca.Tool) -> tuple[str, list[str]]:
-    """Make the section, and list what is short of what is wanted."""
+    """Make the section, and list the loops that miss the wanted rate."""
     cores = chosen_cores(options.arch, options.cores)
     peaks = [judged(tool, cores, loop) for loop in loops.peak_loops(options.arch)]
     widest = loops.tile_loops(options.arch, "f32")[-1]

@@ -1,4 +1,4 @@
-"""The cores that llvm-mca models: its name for each, and what is known of the real one."""
+"""The cores that llvm-mca models: its name for each, and properties of the real core."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from pplconv.machine import Machine, arm_cores, midr
 from pplconv.machine.x86_identity import fma_per_cycle
 
-# Extensions of any of these cores; which of them a kernel may use is for the registry to say.
+# Extensions of any of these cores; the registry says which of them a kernel may use.
 ATTRIBUTES = {"aarch64": "+fullfp16,+fp16fml,+dotprod,+i8mm,+bf16", "x86_64": ""}
 
 _DOTS = ("dotprod",)
 _MATRICES = ("dotprod", "i8mm", "bf16")
-# Levels that not every core has of those that the tables show.
+# Levels of the tables that not every core has.
 NARROW = frozenset(_MATRICES)
 
 
@@ -23,7 +23,7 @@ class Core:
     Parameters
     ----------
     name : str
-        What llvm calls it (``-mcpu``).
+        Its name in llvm (``-mcpu``).
     arch : str
         As ``platform.machine()`` names it.
     products : str
@@ -31,13 +31,13 @@ class Core:
     machine : Machine
         The real one: caches, FMAs a cycle and their latency.
     osaca : str
-        What OSACA calls it; "" if it does not know it.
+        Its name in OSACA; "" if OSACA lacks it.
     wanted : float
         FMAs a cycle that a main tile of 128-bit vectors is to reach in the model; 0: no figure.
     in_order : bool
         Whether it executes in the order of the program.
     note : str
-        What to know of the model.
+        Known flaws of the model.
     narrow : tuple of str
         Instruction sets for products of narrow types that it has, of the registry's.
     """

@@ -37,14 +37,14 @@ AHEAD = 24  # steps of K that an operand is read ahead
 
 @dataclass(frozen=True)
 class Footprint:
-    """What a plan keeps near.
+    """The memory that a plan keeps in near caches.
 
     Parameters
     ----------
     layer, layout : str
-        What is computed.
+        The convolution.
     algorithm : str
-        How.
+        Of the plan.
     tile : str
         The tile.
     l1, l2 : int

@@ -1,11 +1,11 @@
-"""What bounds a loop: the largest of a few lower bounds of its cycles, if one explains them.
+"""The bound of a loop: the largest of a few lower bounds of its cycles, if one explains them.
 
 The bounds (cycles a turn):
 
 ``FMA``
     FMAs of the turn, over how many start in a cycle;
 a resource
-    what its busiest unit has to do;
+    the work of its busiest unit;
 ``dispatch``
     micro-ops of the turn, over how many are handed out in a cycle;
 ``latency``
@@ -39,7 +39,7 @@ class Verdict:
     peak : float
         FMAs that start in a cycle at best, in the model.
     bound : str
-        What keeps it from being faster.
+        The bound that keeps it from being faster.
     """
 
     rate: float
@@ -59,8 +59,8 @@ def bounds(loop: Loop, answer: Answer) -> dict[str, float]:
         "latency": loop.chain * answer.fma_latency,
         "dispatch": answer.micro_ops / answer.dispatch_width,
     }
-    # Accumulators that are forwarded early, and operands that come from memory, which the latency
-    # has the load of in it, make chains shorter than it says.
+    # Chains are shorter than this where accumulators are forwarded early, or where the latency
+    # includes the load of an operand from memory.
     if found["latency"] > answer.cycles / NEAR:
         del found["latency"]
     return found | dict(answer.pressure)

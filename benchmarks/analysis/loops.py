@@ -1,4 +1,4 @@
-"""The inner loops of the microkernels, as the generators write them, and what is in them."""
+"""The inner loops of the microkernels, as the generators write them, and their instructions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from functools import cached_property
 
 from asm.registry import ISAS, PRODUCTS, Kernel, kernels
 
-# Labels of the loops that a kernel spends its time in, by architecture and operation, with what
-# the tables call them. Of A, either rows are neighbours or the elements of a row.
+# Labels of the loops that a kernel spends its time in, by architecture and operation, with their
+# names in tables. In A, elements of neighbouring rows (rows) or of one row (k) are adjacent.
 LABELS = {
     ("aarch64", "gemm"): {"rows": "rows_loop", "k": "k_loop"},
     ("x86_64", "gemm"): {"rows": "rows_fetched", "k": "k_fetched"},
@@ -21,12 +21,12 @@ LABELS = {
     ("aarch64", "sparse_pixels"): {"pixels": "whole_turn"},
     ("aarch64", "sparse_channels"): {"channels": "whole_turn"},
 }
-# Instructions that a product by an element takes, where it is not one.
+# Instructions of a product by an element, where there are several.
 PARTS = {"s16": 2}
 DIALECT = {"x86_64": ".intel_syntax noprefix\n", "aarch64": ""}
 
-# What adds products to accumulators. x86-64 multiplies 16-bit numbers by an instruction of its own
-# before.
+# Instructions that add products to accumulators. On x86-64, another instruction multiplies 16-bit
+# numbers first.
 ADDS_PRODUCTS = re.compile(
     r"(?:fmla|smlal2?|[su]dot|usdot|sudot|bfdot|[su]mmla|usmmla|bfmmla|vfmadd\w*|vp?dp\w+|vpaddd)\b"
 )
@@ -128,7 +128,7 @@ class Loop:
 
     @property
     def fmas(self) -> int:
-        """FMAs a turn; of narrow types, what adds products of several k."""
+        """FMAs a turn; of narrow types, instructions that add products of several k."""
         return self.sums.total()
 
     @property
@@ -236,7 +236,7 @@ def tile_loops(arch: str, dtype: str) -> list[Loop]:
         for kernel in main_tiles(arch)
         if kernel.dtype == dtype
         for loop in loops_of(kernel)
-        # What is tuned for a kind of cores differs from the rest in this loop alone.
+        # Kernels that are tuned for a kind of cores differ from the others in this loop alone.
         if loop.name == "rows" or not kernel.tuning
     ]
     for kernel in held_tiles(arch):

@@ -1,4 +1,4 @@
-"""llvm-mca: where it is, which version, and what it says of a loop.
+"""llvm-mca: where it is, which version, and its answer about a loop.
 
 It simulates a core's pipeline on a loop whose every load hits L1. Its answer is read from JSON.
 """
@@ -106,7 +106,7 @@ def _major(version: str) -> int:
 
 @dataclass(frozen=True)
 class Answer:
-    """What llvm-mca says of a loop on a core.
+    """The answer of llvm-mca about a loop on a core.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class Answer:
     fma_resources : frozenset of str
         Resources that FMAs use.
     stalls : mapping of str to int
-        Cycles in which more of something was wanted than there was, over the whole simulation.
+        Cycles in which a resource ran out, by its name, over the whole simulation.
     """
 
     cycles: float

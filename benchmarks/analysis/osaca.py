@@ -25,7 +25,7 @@ CHAIN_SECONDS = 3
 
 @dataclass(frozen=True)
 class Opinion:
-    """What OSACA says of a loop.
+    """The answer of OSACA about a loop.
 
     Parameters
     ----------

@@ -121,7 +121,7 @@ def core_table(cores: Sequence[Core], answers: Sequence[Answer]) -> Table:
 
 
 def cells_of(loop: Loop) -> list[str]:
-    """What tells a loop from others: its tile, its accumulators, products a load."""
+    """The cells that identify a loop: its tile, its accumulators, products a load."""
     return [
         f"{loop.title} ({loop.kernel.isa})",
         f"{loop.accumulators}",
@@ -227,7 +227,7 @@ def osaca_table(
 
 
 def footprint_table(cores: Sequence[Core], plans: Sequence[Sequence[Footprint]]) -> Table:
-    """What the estimate's own choices keep in L1 and L2 of each core, one thread."""
+    """Memory in L1 and L2 of the plans that the estimate chooses for each core, one thread."""
     head = []
     for core in cores:
         l1, l2 = core.machine.l1d_bytes >> 10, core.machine.l2_share >> 10

@@ -32,7 +32,7 @@ class Availability:
 
 @dataclass(frozen=True)
 class Identity:
-    """What figures must know of an engine, also when only its record is left.
+    """Properties of an engine that figures need, also when only its record is left.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class Engine(ABC):
 
     @property
     def identity(self) -> Identity:
-        """What figures must know of it."""
+        """The properties that figures need."""
         return Identity(self.name, self.ours, self.layout, self.search, self.asked, self.algorithm)
 
     def variants(self, searches: Sequence[str], tolerances: Sequence[float]) -> list[Engine]:
@@ -160,6 +160,6 @@ class Engine(ABC):
     def prepare_second(self, problem: Problem, x: Array32, w: Array32, threads: int) -> Prepared:
         """Prepare a second instance on other arrays, right after the first one.
 
-        It computes as the first one does: what was found out for that may be used again.
+        It computes as the first one does, so the plan of the first one may be used again.
         """
         return self.prepare(problem, x, w, threads)

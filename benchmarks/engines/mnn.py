@@ -17,9 +17,9 @@ from benchmarks.engines.base import Array32, Engine, Prepared, Unsupported
 from benchmarks.engines.onnx_model import conv_model
 from benchmarks.problems import Problem
 
-# What the command `mnnconvert` does, without its front end: that one installs a package for
-# sending usage statistics and contacts a server. In a process of its own, for the converter
-# writes a page of text to standard output and ends the process on an error.
+# The command `mnnconvert` without its front end, which installs a package for sending usage
+# statistics and contacts a server. The converter has a process of its own: it writes a page of text
+# to standard output and ends its process on an error.
 _CONVERT = "import sys, _tools; _tools.mnnconvert(['mnnconvert', *sys.argv[1:]])"
 
 

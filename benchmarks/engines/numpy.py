@@ -1,4 +1,4 @@
-"""What a NumPy user writes today: the whole im2col matrix, then one product."""
+"""im2col by NumPy, as its users write it: the whole matrix, then one product."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class OnnxRuntime(Engine):
 
 
 def bound_call(model: bytes, x: NDArray[Any], y: NDArray[Any], threads: int) -> Callable[[], Any]:
-    """Open a session of a model from ``x`` to ``y``, on these arrays, and give what runs it.
+    """Open a session of a model from ``x`` to ``y``, on these arrays, and give its call.
 
     Parameters
     ----------

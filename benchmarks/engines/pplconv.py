@@ -16,7 +16,7 @@ from benchmarks.engines.base import Array32, Availability, Engine, Prepared, Uns
 from benchmarks.memory import aligned, aligned_copy
 from benchmarks.problems import Problem
 
-# What Conv2d takes if it is not told otherwise.
+# Defaults of Conv2d.
 DEFAULT_SEARCH, DEFAULT_TOLERANCE = "estimate", 1e-5
 
 
@@ -39,7 +39,7 @@ def short(number: float) -> str:
 
 
 def search_settings(search: str) -> dict[str, str]:
-    """Give what pplconv takes for a way to search: ``"measure-cold"`` is two of its settings."""
+    """Give pplconv's settings for a way to search: ``"measure-cold"`` is two of them."""
     search, dash, context = search.partition("-")
     return {"search": search, "search_context": context} if dash else {"search": search}
 
@@ -51,7 +51,7 @@ def isa_of(conv: Any, shape: tuple[int, ...]) -> str:
 
 
 class Pplconv(Engine):
-    """What is pplconv's own."""
+    """The engines that are pplconv."""
 
     ours = True
 
@@ -76,12 +76,12 @@ class Prepacked(Pplconv):
         given, it stands in the name.
     asked : float, optional
         Handed to `Conv2d` as ``tolerance=``; if given, it stands in the name. A result may be off
-        by as much, or by what every engine may be off, whichever is more.
+        by as much, or by the tolerance of every engine, whichever is more.
     algorithm : str, optional
         Handed to `Conv2d`; if given, it stands in the name.
     """
 
-    # More that `Conv2d` is given, whatever the problem.
+    # Further arguments of `Conv2d`, the same for every problem.
     extra: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(
@@ -146,7 +146,7 @@ class Prepacked(Pplconv):
     def _make(self, w: Array32, **arguments: Any) -> Any:
         import pplconv
 
-        # As a dict: what pplconv knows of them grows with its versions.
+        # As a dict: later versions of pplconv know more settings.
         settings: dict[str, Any] = {
             "layout": self.layout,
             "search": self.search,

@@ -2,8 +2,8 @@
 
 Each engine has a process, or two, for each size of its team, and they take turns. Other processes
 compute meanwhile: loops, loops of higher priority, or a second copy of the network in the same
-engine. A time is the median of the runs of a turn, of two copies the slower one's; of all turns the
-best one counts.
+engine. The time of a turn is the median of its runs; of two copies, the slower one's. The best turn
+counts.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from benchmarks.timing import Settings
 from benchmarks.tool import Run, command, new_parser
 from examples.models.progress import Progress as Steps
 
-# It says when it has begun, or ends where the system gives it no such priority.
+# Prints a line when it begins; ends with an error if the system refuses the priority.
 LOOP = "import os, sys; os.nice(int(sys.argv[1])); print(flush=True)\nwhile True: pass"
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What runs at the same time.
+    """The programs that run at the same time.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class Row:
         return min(self.rounds.get(str(team), ()), default=None)
 
     def against(self, team: Team, others: Sequence[Team]) -> float | None:
-        """Give a team's time as a part of that of the best among others."""
+        """Give the time of a team, divided by the time of the best of `others`."""
         own = self.best(team)
         theirs = [best for other in others if (best := self.best(other)) is not None]
         return own / min(theirs) if own is not None and theirs else None
@@ -135,7 +135,7 @@ def measure(
     settings: Settings,
     progress: Progress,
 ) -> tuple[list[Row], list[str]]:
-    """Measure a network in all scenes; give a row a scene, and what could not be measured."""
+    """Measure a network in all scenes; give a row a scene, and notes on failures."""
     rows, notes = [], []
     copies = max(SCENES[scene].copies for scene in scenes)
     shapes = network.shapes(1)
@@ -235,18 +235,12 @@ def main(this: Run) -> int:
     with this.refusing():
         networks = models.select(chosen.models)
         wanted = engines.select(chosen.engines)
-    absent = {engine.name: engine.missing() for engine in wanted if engine.missing()}
-    if run.REFERENCE.missing():
-        this.parser.error(f"answers cannot be checked: {run.REFERENCE.missing()}")
+    present, absent = run.usable(wanted)
+    run.want(run.REFERENCE, this.parser)
     paths = models.obtain(
         list(networks.values()), run.cache_folder(chosen.cache), Steps(sys.stderr)
     )
-    teams = [
-        Team(engine, threads)
-        for engine in wanted
-        if engine.name not in absent
-        for threads in chosen.threads
-    ]
+    teams = [Team(engine, threads) for engine in present for threads in chosen.threads]
     settings = Settings(chosen.rounds, chosen.min_ms, settle_seconds=options.SETTLE_SECONDS)
     rows: list[Row] = []
     with this.steps(len(networks) * len(chosen.scenes)) as progress:

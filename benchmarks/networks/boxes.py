@@ -11,7 +11,7 @@ from benchmarks.networks.engines import Array
 from examples.demo.regions import find_regions
 
 LEAST_OVERLAP = 0.95
-"""Of each box and the one that is nearest to it: intersection over union."""
+"""Least intersection over union of each box and its nearest one."""
 
 Corners = NDArray[np.float64]
 
@@ -43,7 +43,7 @@ def _turned(corners: Corners) -> Corners:
 
 
 def _cut(corners: list[Corners], begin: Corners, end: Corners) -> list[Corners]:
-    """Leave of a polygon what is on the inner side of a line (Sutherland and Hodgman, 1974)."""
+    """Clip a polygon to the inner side of a line (Sutherland and Hodgman, 1974)."""
     normal = np.array([begin[1] - end[1], end[0] - begin[0]])
     distances = [float(normal @ (corner - begin)) for corner in corners]
     kept = []

@@ -122,7 +122,7 @@ class Builder:
         return self.node("LayerNormalization", [x, *scales], axis=-1, epsilon=1e-6)
 
     def gelu(self, x: str) -> str:
-        """Spell it as exporters do before opset 20."""
+        """Compute GELU by Erf, as exporters do before opset 20."""
         error = self.node("Erf", [self.node("Div", [x, self.number(2**0.5)])])
         error = self.node("Add", [error, self.number(1.0)])
         return self.node("Mul", [self.node("Mul", [x, error]), self.number(0.5)])

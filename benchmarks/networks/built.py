@@ -72,7 +72,7 @@ def mobilenet_v2() -> onnx.ModelProto:
         for index in range(repeats):
             stride = first if index == 0 else 1
             inner = expansion * channels
-            # What comes in has passed no activation, so none of it has been lost.
+            # The input has passed no activation, which would halve its variance: gain 1.
             y = block(x, (inner, channels, 1, 1), gain=1.0) if expansion > 1 else x
             y = block(y, (inner, 1, 3, 3), stride, inner)
             added = stride == 1 and width == channels

@@ -19,13 +19,13 @@ TOLERANCE = 1e-3
 """Largest error of an output, as a part of its largest value."""
 
 Say = Callable[[str], None]
-# Outputs and those of the reference to an error, as `Entry.error` has it, and what is wrong.
+# Takes outputs and the reference's; gives an error, as `Entry.error` is, and a complaint or "".
 Judge = Callable[[Sequence[Array], Sequence[Array]], tuple[float | None, str]]
 
 
 @dataclass
 class Entry:
-    """What was found of one engine.
+    """The results of one engine.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Entry:
     first_seconds : float or None
         Imports and the first session of the process.
     answer_seconds : float or None
-        The same and the first run.
+        Imports, the first session and the first run.
     second_seconds : float or None
         Another session in the same process.
     peak_bytes : int or None
@@ -67,14 +67,14 @@ class Entry:
         return min(self.rounds, default=None)
 
     def fail(self, status: str, detail: str) -> None:
-        """Note that it cannot be, or should not have been, timed."""
+        """Note a failure or a wrong answer, and drop the times."""
         self.status, self.detail = status, detail
         self.rounds.clear()
 
 
 @dataclass
 class Case:
-    """A network under some conditions, and what was found.
+    """A network under some conditions, and the results.
 
     Attributes
     ----------
@@ -133,7 +133,7 @@ class Case:
 
 
 def order(names: Sequence[str], turn: int) -> list[str]:
-    """Give the order of a round: each begins with another one, every second runs backwards."""
+    """Give the order of a round: each begins with another engine, every second runs backwards."""
     shift = turn % len(names) if names else 0
     turned = [*names[shift:], *names[:shift]]
     return turned[::-1] if turn % 2 else turned
@@ -165,14 +165,14 @@ def difference(outputs: Sequence[Array], expected: Sequence[Array]) -> tuple[flo
 
 
 class Bench:
-    """What all cases of a run share.
+    """The settings that all cases of a run share.
 
     Parameters
     ----------
     engines : sequence of type of Engine
         To be timed.
     reference : type of Engine
-        What they are compared with.
+        The engine whose outputs theirs are compared with.
     settings : Settings
     judge : callable, optional
         Compares outputs with the reference's.
@@ -191,7 +191,7 @@ class Bench:
         self.judge = judge
 
     def measure(self, case: Case, path: Path, cpus: Sequence[int], folder: Path, say: Say) -> None:
-        """Measure a case; what has been found is in it at any time.
+        """Measure a case; each result is written into it at once.
 
         Parameters
         ----------
@@ -280,7 +280,7 @@ class Bench:
 
 @contextmanager
 def _noted(entry: Entry) -> Iterator[None]:
-    """Turn what a worker could not do into the entry's status."""
+    """Turn a worker's failure into the entry's status."""
     try:
         yield
     except WorkerError as error:

@@ -1,7 +1,7 @@
 """The engines that run whole networks, each at its documented settings for latency.
 
-A worker imports this module, so it imports nothing itself but NumPy: what an engine needs is
-imported when it loads its first model, and counts as a part of that.
+A worker imports this module, so it imports nothing itself but NumPy. The library of an engine is
+imported when the engine loads its first model, and counts as a part of that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SESSION = "InferenceSession"
 
 
 class Engine(ABC):
-    """Something that runs a network; a new one for each network.
+    """An engine that runs a network; a new object for each network.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Engine(ABC):
 
     @classmethod
     def version(cls) -> str:
-        """Give the version of what is installed."""
+        """Give the installed version."""
         try:
             return importlib.metadata.version(cls.distribution)
         except importlib.metadata.PackageNotFoundError:
@@ -82,7 +82,7 @@ class Engine(ABC):
         Parameters
         ----------
         path : str
-            What `convert` gave.
+            The file that `convert` gave.
         shapes : mapping of str to sequence of int
             Shape of each input.
         threads : int
@@ -118,7 +118,7 @@ class Pplconv(Engine):
         """Open a session."""
         import pplconv
 
-        # By name: a version without sessions is listed as absent, and this file is checked with it.
+        # By name: type checkers accept this file also with a version without sessions.
         make = getattr(pplconv, _SESSION)
         self._session: Any = make(path, threads=threads)
 
@@ -159,7 +159,7 @@ class OnnxRuntime(Engine):
 
 
 class Unoptimised(OnnxRuntime):
-    """What all engines are compared with: onnxruntime with each operator as the model has it."""
+    """The reference of all engines: onnxruntime, with each operator as the model has it."""
 
     name = "reference"
     note = "ORT_DISABLE_ALL"
@@ -224,9 +224,9 @@ class Mnn(Engine):
         from benchmarks.engines.mnn import convert
 
         target = folder / f"{path.stem}.mnn"
-        # 2: as fast as can be.
+        # 2: prefer speed.
         convert(path, target, "--optimizePrefer", "2")
-        # Its file does not keep the order of the outputs.
+        # MNN's file does not keep the order of the outputs.
         graph = onnx.load(str(path), load_external_data=False).graph
         target.with_suffix(".outputs").write_text("\n".join(one.name for one in graph.output))
         return target
@@ -241,7 +241,7 @@ class Mnn(Engine):
         self._wrapped: tuple[Array, ...] = ()
         outputs = Path(path).with_suffix(".outputs").read_text().split("\n")
         config = {"backend": "CPU", "numThread": threads, "precision": "high", "power": "high"}
-        # The module does not hold it.
+        # Kept here: the module holds no reference to it.
         self._runtime = MNN.nn.create_runtime_manager((config,))
         self._module = MNN.nn.load_module_from_file(
             path,
@@ -249,7 +249,7 @@ class Mnn(Engine):
             outputs,
             runtime_manager=self._runtime,
             shape_mutable=False,
-            # Without it PP-OCR's detector was off by 4e-3 (3.6.1), and hardly faster.
+            # MNN 3.6.1 without `rearrange` was off by 4e-3 on PP-OCR's detector, and hardly faster.
             rearrange=True,
         )
 
@@ -275,7 +275,7 @@ class Mnn(Engine):
 
 
 INT8 = "_int8"
-"""Part of the name of a file that was quantized from the one whose name lacks it."""
+"""Part of the name of a quantized file; the name of the float32 file lacks it."""
 
 
 def _plain(path: Path) -> Path:
@@ -283,7 +283,7 @@ def _plain(path: Path) -> Path:
 
 
 class Plain(Pplconv):
-    """pplconv with the network that another one was quantized from."""
+    """pplconv with the float32 network that was quantized."""
 
     name = "pplconv float32"
     note = "the network that was quantized"
@@ -295,7 +295,7 @@ class Plain(Pplconv):
 
 
 class PlainReference(Unoptimised):
-    """The same for what is right."""
+    """The reference, with the float32 network that was quantized."""
 
     @classmethod
     def convert(cls, path: Path, folder: Path) -> Path:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Array32 = NDArray[np.float32]
 
-# A letter of the pictures that are drawn: dots of so many pixels, so many rows and columns of them.
+# A letter of the pictures that are drawn: pixels of a dot's side, rows and columns of dots.
 _DOT = 3
 _GLYPH_ROWS = 7
 _GLYPH_COLUMNS = 4
@@ -70,7 +70,7 @@ class Network:
     inputs : mapping of str to tuple of int
         Shape of each input of the model, for a batch of 1; the batch is the first axis.
     low, high : float
-        Between which numbers the input lies.
+        The range of the input's numbers.
     batched : bool
         False if its graph is written for a batch of 1.
     tuned : bool
@@ -108,7 +108,7 @@ class Network:
 def page(height: int, width: int, rng: np.random.Generator) -> Array32:
     """Draw a picture that looks like lines of text: dark marks (0) on a light ground (1).
 
-    A detector of text answers noise with zeros everywhere, to which any error is small.
+    On noise, a detector of text gives zeros everywhere, which would hide errors.
     """
     dots = np.zeros((-(-height // _DOT), -(-width // _DOT)), bool)
     for top in range(_GLYPH_ROWS // 2, dots.shape[0] - _GLYPH_ROWS, 2 * _GLYPH_ROWS):
@@ -133,7 +133,7 @@ def _of_onnx(name: str) -> Callable[[], onnx.ModelProto]:
 
 
 _IMAGE = (1, 3, 224, 224)
-# What becomes of 0 and 1 where the mean is subtracted and the deviation divided by.
+# Range of pixels of 0 .. 1 after subtraction of the mean and division by the deviation.
 _NORMALISED = (-2.1, 2.6)
 
 NETWORKS: Mapping[str, Network] = {

@@ -17,7 +17,7 @@ from benchmarks.networks.engines import Engine
 
 ROOT = Path(__file__).resolve().parents[2]
 _TOPOLOGY = Path("/sys/devices/system/cpu")
-# Of what a worker printed, this much is told when it ends without an answer.
+# So much of a worker's output is quoted when it ends without an answer.
 _TAIL = 300
 _PATIENCE_SECONDS = 10.0
 
@@ -110,7 +110,7 @@ class Client:
         self._errors.close()
 
     def ask(self, do: str, **command: object) -> dict[str, Any]:
-        """Have something done, and give the answer.
+        """Send a command, and give the answer.
 
         Raises
         ------

@@ -1,8 +1,8 @@
 """Measure PP-OCR's detector in int8: ``python -m benchmarks.networks.quantized --help``.
 
-pplconv quantizes it by the demo's page at other sizes than the one that is measured. Each engine
-runs that file, and pplconv the network of float32 as well, in processes of their own, in turn.
-All must find the boxes that onnxruntime finds with the network of float32.
+pplconv quantizes it; scales are found on the demo's page, at other sizes than the one that is
+measured. Each engine runs the quantized file, and pplconv the float32 network as well, in processes
+of their own, in turn. All must find the boxes that onnxruntime finds with the float32 network.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from examples.models.published import ModelError, digest
 if TYPE_CHECKING:
     from benchmarks.networks.models import Array32
 
-# Short sides of the page by which scales are found: none is that of a run.
+# Short sides of the pages on which scales are found; the default of ``--side`` is none of them.
 _CALIBRATION = (448, 544, 736)
 
 
@@ -75,7 +75,7 @@ def page_of(side: int) -> Array32:
 
 
 def quantized(path: Path, shapes: dict[str, tuple[int, ...]], folder: Path) -> Path:
-    """Write the network for one shape, and as it is quantized, into a folder; give the latter."""
+    """Write the network and its quantized form, for one shape, into a folder; give the latter."""
     import onnx
 
     import pplconv
@@ -106,10 +106,8 @@ def main(this: Run) -> int:
     parser, chosen = this.parser, this.chosen
     with this.refusing():
         cpus = {threads: choose_cpus(threads) for threads in chosen.threads}
-    absent = {engine.name: engine.missing() for engine in ENGINES if engine.missing()}
-    present = [engine for engine in ENGINES if engine.name not in absent]
-    if without := REFERENCE.missing():
-        parser.error(f"answers cannot be checked: {without}")
+    present, absent = run.usable(ENGINES)
+    run.want(REFERENCE, parser)
     network = Page(DETECTOR, {"x": page_of(chosen.side).shape}, side=chosen.side)
     steps = Steps(sys.stderr)
     settings = Settings(chosen.rounds, chosen.min_ms, settle_seconds=options.SETTLE_SECONDS)

@@ -25,7 +25,7 @@ from examples.models.progress import Progress as Steps
 from examples.models.published import ModelError, digest
 
 REFERENCE: type[Engine] = Unoptimised
-"""What all engines are compared with."""
+"""The engine whose outputs all others are compared with."""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -50,13 +50,11 @@ def main(run: Run) -> int:
         networks = models.select(chosen.models)
         wanted = engines.select(chosen.engines)
         cpus = {threads: choose_cpus(threads) for threads in chosen.threads}
-    absent = {engine.name: engine.missing() for engine in wanted if engine.missing()}
-    present = [engine for engine in wanted if engine.name not in absent]
+    present, absent = usable(wanted)
     if not present:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in absent.items())
         parser.error(f"none of the engines can be used: {reasons}")
-    if without := REFERENCE.missing():
-        parser.error(f"answers cannot be checked: {without}")
+    want(REFERENCE, parser)
     try:
         steps = Steps(sys.stderr)
         paths = models.obtain(list(networks.values()), cache_folder(chosen.cache), steps)
@@ -88,6 +86,18 @@ def main(run: Run) -> int:
             if name in ours
         )
     )
+
+
+def usable(wanted: Sequence[type[Engine]]) -> tuple[list[type[Engine]], dict[str, str]]:
+    """Give the engines that can be used, and why each of the others cannot."""
+    absent = {engine.name: engine.missing() for engine in wanted if engine.missing()}
+    return [engine for engine in wanted if engine.name not in absent], absent
+
+
+def want(reference: type[Engine], parser: argparse.ArgumentParser) -> None:
+    """End the process where there is no reference."""
+    if without := reference.missing():
+        parser.error(f"answers cannot be checked: {without}")
 
 
 def cache_folder(given: Path | None) -> Path:
@@ -146,10 +156,7 @@ def plain(
     ours = [engine.name for engine in wanted if engine.ours]
     peers = [engine.name for engine in wanted if not engine.ours]
     return {
-        "date": head.date,
-        "command": head.command,
-        "head": [list(line) for line in head.lines()],
-        "notes": list(head.notes),
+        **head.plain(),
         "engines": {
             engine.name: {
                 "ours": engine.ours,

@@ -21,7 +21,7 @@ _SIDE = 224 // 4
 
 
 def _mask(side: int) -> Array32:
-    """Forbid pixels of a shifted window to see those from the other end of the image."""
+    """Make the mask of a shifted window: pixels do not see those from the image's other end."""
     part = np.zeros(side, np.int64)
     part[side - _WINDOW : side - _WINDOW // 2] = 1
     part[side - _WINDOW // 2 :] = 2
@@ -34,7 +34,7 @@ def _mask(side: int) -> Array32:
 
 
 def _rolled(build: Builder, x: str, by: int) -> str:
-    """Shift rows and columns by `by` places, round the ends."""
+    """Shift rows and columns cyclically by `by` places."""
     for axis in (1, 2):
         ends = ([-by], [2**63 - 1]), ([0], [-by])
         parts = [
@@ -62,7 +62,7 @@ def _attention(build: Builder, x: str, side: int, width: int, heads: int, shift:
     x = build.node(
         "Transpose", [build.reshape(x, (windows, area, 3, heads, depth))], perm=(2, 0, 3, 1, 4)
     )
-    # Exporters take the three apart by Gather.
+    # Exporters separate query, key and value by Gather.
     query, key, value = (build.node("Gather", [x, build.integer(i)], axis=0) for i in range(3))
     query = build.node("Mul", [query, build.number(depth**-0.5)])
     key = build.node("Transpose", [key], perm=(0, 1, 3, 2))

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from benchmarks.networks.cases import Case, Entry
+from benchmarks.networks.cases import Case
 from benchmarks.report import conditions
 from benchmarks.tables import NONE, Table
 
-Value = Callable[[Entry], float | None]
+# Titles, attributes of `Entry`, and units.
+_GRIDS = (
+    ("Networks, {}: best round, ms", "best", 1e3),
+    ("First session, imports included, {}: s", "first_seconds", 1.0),
+    ("First session and first answer, {}: s", "answer_seconds", 1.0),
+    ("Second session, {}: s", "second_seconds", 1.0),
+    ("Most memory until the first answer, {}: MiB", "peak_bytes", 2**-20),
+)
 
 
 def tables(cases: Sequence[Case], engines: Sequence[str], ours: Sequence[str]) -> list[Table]:
@@ -26,8 +33,8 @@ def tables(cases: Sequence[Case], engines: Sequence[str], ours: Sequence[str]) -
     Returns
     -------
     list of Table
-        For each batch size and team: medians and the ratio to the best peer, best rounds, what a
-        session costs.
+        For each batch size and team: medians and the ratio to the best peer, best rounds, costs
+        of a session.
     """
     made = []
     for batch, threads in dict.fromkeys((case.batch, case.threads) for case in cases):
@@ -35,26 +42,9 @@ def tables(cases: Sequence[Case], engines: Sequence[str], ours: Sequence[str]) -
         where = conditions(batch, threads)
         made += [
             _medians(f"Networks, {where}: median of the rounds, ms", some, engines, ours),
-            _grid(f"Networks, {where}: best round, ms", some, engines, lambda e: e.best, 1e3),
-            _grid(
-                f"First session, imports included, {where}: s",
-                some,
-                engines,
-                lambda e: e.first_seconds,
-            ),
-            _grid(
-                f"First session and first answer, {where}: s",
-                some,
-                engines,
-                lambda e: e.answer_seconds,
-            ),
-            _grid(f"Second session, {where}: s", some, engines, lambda e: e.second_seconds),
-            _grid(
-                f"Most memory until the first answer, {where}: MiB",
-                some,
-                engines,
-                lambda e: e.peak_bytes,
-                2**-20,
+            *(
+                _grid(title.format(where), some, engines, value, unit)
+                for title, value, unit in _GRIDS
             ),
         ]
     return made
@@ -82,18 +72,18 @@ def _number(value: float) -> str:
     return f"{value:.{0 if value >= 100 else 1 if value >= 10 else 2}f}"
 
 
-def _cell(case: Case, name: str, value: Value, unit: float) -> str:
+def _cell(case: Case, name: str, value: str, unit: float) -> str:
     entry = case.entries.get(name)
     if entry is None:
         return NONE
-    found = value(entry)
+    found = getattr(entry, value)
     if found is not None:
         return _number(unit * found)
     return NONE if entry.status in ("", "ok") else entry.status
 
 
 def _grid(
-    title: str, cases: Sequence[Case], engines: Sequence[str], value: Value, unit: float = 1.0
+    title: str, cases: Sequence[Case], engines: Sequence[str], value: str, unit: float
 ) -> Table:
     table = Table(title, ["network", *engines])
     for case in cases:
@@ -116,7 +106,7 @@ def _medians(
             if name in case.entries and (median := case.entries[name].median) is not None
         }
         fastest = min(timed, key=timed.__getitem__, default=None)
-        cells = [_label(case), *(_cell(case, name, lambda e: e.median, 1e3) for name in engines)]
+        cells = [_label(case), *(_cell(case, name, "median", 1e3) for name in engines)]
         cells.append(case.best_peer(peers) or NONE)
         for name in ours:
             ratios = case.ratios(name, peers)

@@ -1,7 +1,7 @@
 """Seeded random weights for a graph that has only their shapes, and a graph of one batch size.
 
-The scales are those that keep activations of the same size from layer to layer, for a network whose
-values vanish or explode would compute with zeros, denormals or infinities, as no trained one does.
+The scales keep activations of the same size from layer to layer. A network whose values vanish or
+explode would compute with zeros, denormals or infinities, as no trained network does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ IR_VERSION = 8
 """Since 4, an initializer needs not be an input of the graph too."""
 
 BRANCH = 0.35
-"""Scale of what is added to another branch: with more, sums grow from block to block."""
+"""Scale of a branch that is added to another: with more, sums grow from block to block."""
 
 _BATCH_NORM = ("data", "scale", "shift", "mean", "variance")
 _ADDITIONS = ("Sum", "Add")
@@ -90,7 +90,7 @@ def with_weights(model: onnx.ModelProto) -> onnx.ModelProto:
             target[0] = 0
             constants[node.input[1]] = target
         if node.op_type == "Softmax" and not node.attribute:
-            # What it was by default until opset 13, and not by default since.
+            # The default until opset 13; the default is another axis since.
             node.attribute.append(helper.make_attribute("axis", 1))
     inputs = [one for one in graph.input if one.name not in known]
     filled = helper.make_graph(
@@ -104,7 +104,7 @@ def with_weights(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _draw(name: str, shape: Sequence[int], nodes: Sequence[onnx.NodeProto]) -> Array32:
-    """Draw a weight as what reads it wants it."""
+    """Draw a weight of the kind that its first reader needs."""
     for node in nodes:
         if name not in node.input:
             continue
@@ -125,7 +125,7 @@ def _draw(name: str, shape: Sequence[int], nodes: Sequence[onnx.NodeProto]) -> A
 
 
 def gain_before(nodes: Sequence[onnx.NodeProto], name: str) -> float:
-    """Give the gain of a product's weights: 2 where a Relu takes half of what comes out."""
+    """Give the gain of a product's weights: 2 if a Relu follows, which drops half the outputs."""
     return 2.0 if _reads(nodes, name, ("Relu",)) else 1.0
 
 
@@ -138,8 +138,8 @@ def at_shapes(
 ) -> onnx.ModelProto | None:
     """Set the shapes of a model's inputs, in place.
 
-    What it declares of its other tensors was said of the old shapes: the outputs get what onnx
-    infers for them (or what they had, where it infers nothing), and the others nothing.
+    Declared shapes of all other tensors belong to the old inputs. Outputs get the shapes that onnx
+    infers, or keep theirs if it infers none; inner tensors lose their shapes.
 
     Returns
     -------

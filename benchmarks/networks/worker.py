@@ -4,8 +4,8 @@ It reads a command a line (JSON) from standard input and answers each with a lin
 commands it sleeps, so that of many workers only one computes. When standard input ends, so does the
 worker.
 
-Nothing but the standard library is imported before the first session is made, as that time counts
-what an engine imports, NumPy included.
+Nothing but the standard library is imported before the first session is made: the time of that
+session includes the engine's imports, and NumPy's.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Answer = dict[str, Any]
 
 
 class Worker:
-    """What the process knows.
+    """The engine of the process, with its network.
 
     Parameters
     ----------
@@ -113,8 +113,8 @@ class Worker:
 def peak_bytes(status: Path = Path("/proc/self/status")) -> int:
     """Give the most memory that this program has had.
 
-    What ``getrusage`` says begins, on Linux, with what the process had before it became this
-    program: that of its parent.
+    On Linux, the figure of ``getrusage`` begins with the memory that the process had before it
+    became this program: its parent's.
     """
     try:
         for line in status.read_text().splitlines():
@@ -146,9 +146,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--cpus", default="", help="CPUs that it may run on, such as 0,2")
     chosen = parser.parse_args(arguments)
     if chosen.cpus:
-        # Before any library looks how many there are.
+        # Before any library counts the CPUs.
         os.sched_setaffinity(0, {int(cpu) for cpu in chosen.cpus.split(",")})
-    # What native libraries print must not be taken for an answer.
+    # Output of native libraries must not be taken for an answer.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     with answers:

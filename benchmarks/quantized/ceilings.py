@@ -12,7 +12,7 @@ from asm.registry import PRODUCTS
 from benchmarks.peak import Peak, PeakUnavailable
 from pplconv import _kernels, config, machine
 
-# What stands for an instruction in tables.
+# Names of the instructions in tables.
 INSTRUCTIONS = {
     ("u8", "avxvnni"): "vpdpbusd ymm",
     ("u8", "avx512vnni"): "vpdpbusd zmm",
@@ -70,7 +70,7 @@ class Ceilings:
         ``"int8"`` or ``"bf16"``.
     threads : int
     peaks : sequence of Peak, optional
-        What to read; those of this machine if not given.
+        Loops to read; those of this machine if not given.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Quantized data for a problem, and what must come out of it, to the last bit.
+"""Quantized data for a problem, and its expected result, to the last bit.
 
 The result is what pplconv promises on every machine: the exact int32 sum with its bias, one float32
 multiplication, rounding half to even, *then* the zero point, and saturation. Peers have contracts
@@ -24,10 +24,10 @@ from benchmarks.reference import make_data, reference
 
 # Spread of quantized numbers: few of them saturate.
 _INPUT_SPREAD, _WEIGHT_SPREAD = 48.0, 40.0
-# Outputs spread by half as much to as much, by the power of two that is taken.
+# Outputs spread by half of this up to this: their scale is rounded up to a power of two.
 _OUTPUT_SPREAD = 45.0
-# A power of two, as is the scale of outputs: then the multiplier is the same float32 in whatever
-# order somebody multiplies and divides.
+# A power of two, as is the scale of outputs: then the multiplier is the same float32 in any order
+# of multiplications and divisions.
 _INPUT_SCALE = 2.0**-6
 # Zero points of inputs and outputs: inputs as they come out of a ReLU.
 _ZEROS = {"u8": (0, 128), "s8": (0, 0)}
@@ -101,7 +101,7 @@ def requantized(
         raise ValueError("a sum leaves int32")
     product = exact.astype(np.float32) * multiplier[:, None, None]
     limits = np.iinfo(DTYPES[kind])
-    # In float64, where adding the zero point is exact whatever the product was.
+    # In float64, where adding the zero point to any product is exact.
     moved = np.rint(product).astype(np.float64) + zero
     result: NDArray[Any] = np.clip(moved, limits.min, limits.max).astype(DTYPES[kind])
     return result
@@ -113,7 +113,7 @@ def units_off(result: NDArray[Any], expected: NDArray[Any]) -> float:
     Returns
     -------
     float
-        0 to 1: which part of them is one unit off, and none more. Above that: the largest
+        0 to 1: the part of them that is one unit off, while none is off by more. Above: the largest
         distance, in units; infinity where shape or type differ.
     """
     if result.shape != expected.shape or result.dtype != expected.dtype:
@@ -148,7 +148,7 @@ class QuantizedCase(Case):
         return super().error(engine, result)
 
     def complaint(self, engine: Engine, error: float) -> str:
-        """Refuse what is more than one unit off, and of ours what is not exact."""
+        """Refuse a result that is more than one unit off; results of pplconv must be exact."""
         if not isinstance(engine, QuantizedEngine):
             return super().complaint(engine, error)
         if error <= engine.tolerance:
@@ -161,7 +161,7 @@ class QuantizedCase(Case):
 
 
 def make_quantized_case(problem: Problem) -> QuantizedCase:
-    """Draw a problem in float32 and in int8, with what must come out of each."""
+    """Draw a problem in float32 and in int8, with the expected result of each."""
     x, w = make_data(problem)
     quantized = {kind: make_quantized(problem, kind) for kind in DTYPES}
     return QuantizedCase(problem, x, w, reference(problem, x, w), quantized)
@@ -170,8 +170,8 @@ def make_quantized_case(problem: Problem) -> QuantizedCase:
 def make_rounded_case(problem: Problem) -> Case:
     """Draw a problem whose operands are bfloat16 numbers, held in float32.
 
-    What must come out is the float64 result of these: whoever computes in bfloat16 has nothing
-    left to round but sums and outputs.
+    The expected result is their float64 convolution: an engine that computes in bfloat16 rounds
+    only sums and outputs.
     """
     x, w = (aligned_copy(rounded(array)) for array in make_data(problem))
     return Case(problem, x, w, reference(problem, x, w))

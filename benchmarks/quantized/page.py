@@ -22,7 +22,7 @@ class Roles:
     Attributes
     ----------
     ours : tuple of str
-        What stands for pplconv: with uint8 activations, or in bfloat16.
+        The pplconv that is compared: with uint8 activations, or in bfloat16.
     signed : tuple of str
         The same with int8 activations; none in bfloat16.
     plain : tuple of str
@@ -64,7 +64,7 @@ class Roles:
 
 
 def ceilings_table(best: Mapping[int, Mapping[str, float]]) -> Table:
-    """Make the table of the loops: what each instruction gave, by size of team."""
+    """Make the table of the loops: the rate of each instruction, by size of team."""
     teams = list(best)
     names = list(dict.fromkeys(name for team in teams for name in best[team]))
     table = Table(
@@ -77,7 +77,7 @@ def ceilings_table(best: Mapping[int, Mapping[str, float]]) -> Table:
 
 
 def of_ceiling(one: Standing, readings: Mapping[str, float]) -> tuple[str, float | None]:
-    """Give the instruction set that our plan names, and what part of its ceiling we reach.
+    """Give the instruction set that our plan names, and the part of its ceiling that we reach.
 
     Where the plan names none that has a loop, it is held against the fastest one.
     """
@@ -131,7 +131,7 @@ def _total(layers: Sequence[LayerResult], ours: Collection[str], others: Collect
     found = [stand(layer, ours, others) for layer in layers]
     known = [one for one in found if one.ratio is not None]
     text = ratio(total_ratio(known) if known else None, 1.0)
-    # A layer that is not in the sums must be seen not to be.
+    # The text shows that layers are missing in the sums.
     return text if len(known) in (0, len(found)) else f"{text} ({len(known)} of {len(found)})"
 
 
@@ -184,7 +184,7 @@ def units_table(layers: Sequence[LayerResult], roles: Roles) -> Table:
 
 @dataclass(frozen=True)
 class _Figure:
-    """One figure to reach: a value of each layer of those it is about, or of their sum."""
+    """One figure to reach: a value of each of its layers, or of their sum."""
 
     layers: str
     what: str
@@ -211,7 +211,7 @@ def _any(layer: LayerResult) -> bool:
     return True
 
 
-# VNNI's and AMX's parts of their ceilings differ: what the tiles are fed with limits them.
+# AMX reaches a smaller part of its ceiling than VNNI: loads of its tiles limit it.
 _CEILINGS = {"amx": 0.70}
 _CEILING = 0.92
 

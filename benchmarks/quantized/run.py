@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import options
-from benchmarks.candidates import silenced
 from benchmarks.engines import ENGINES
 from benchmarks.engines import bf16 as narrow_bf16
 from benchmarks.engines import quantized as narrow_int8
@@ -29,7 +28,7 @@ from benchmarks.tool import Run, command, new_parser
 
 # A network that nothing was tuned on, beside those of every run.
 SHAPES = Path(__file__).resolve().parent / "shapes"
-# pplconv in float32, to see what narrow types are worth.
+# pplconv in float32, to see the gain of narrow types.
 PLAIN = ("pplconv_nhwc",)
 _MAKERS = {"int8": make_quantized_case, "bf16": make_rounded_case}
 _METHODS = {
@@ -75,9 +74,7 @@ def _find(
     precision: str, names: Sequence[str], searches: Sequence[str]
 ) -> list[tuple[Engine, Availability]]:
     known = pick("engine", names, engines_of(precision)).values()
-    chosen = [one for engine in known for one in engine.variants(searches, ())]
-    with silenced():
-        return [(engine, engine.available()) for engine in chosen]
+    return options.availability(one for engine in known for one in engine.variants(searches, ()))
 
 
 @command(_parser)

@@ -7,6 +7,6 @@
 ``process.py``    the server's process: started, its processors' time and memory, its workers killed
 ``weights.py``    the model's file, and the same model with other weights
 ``pool.py``       instances without a server, for comparison
-``run.py``        what is measured, in which order, and the table
+``run.py``        the measurements, in their order, and the table
 ================  ================================================================================
 """

@@ -24,7 +24,7 @@ _WINDOW = 5.0
 
 @dataclass
 class Outcome:
-    """What became of the requests of a load.
+    """The outcome of the requests of a load.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Outcome:
     def usual_percentile(self, percent: float) -> float:
         """The median of the percentiles of all windows of some seconds.
 
-        What else the machine does for a moment changes the percentile of all, and not this one.
+        A moment of other load on the machine changes the percentile of all requests, but not this.
         """
         windows: dict[int, list[float]] = {}
         for due, latency in zip(self.dues, self.latencies, strict=True):
@@ -84,11 +84,11 @@ class Client:
     path : str
         Where to post.
     body : bytes
-        What to post.
+        The content to post.
     headers : dict
         Beside the length.
     expected : tuple of bytes
-        What a right answer ends with, one or the other.
+        Possible endings of a right answer.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Client:
         self._free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     async def ask(self) -> str:
-        """Send the request once; what became of it, as in `Outcome.counts`."""
+        """Send the request once; give its outcome, a key of `Outcome.counts`."""
         try:
             return await asyncio.wait_for(self._ask(), _TIMEOUT)
         except (OSError, EOFError, ValueError):

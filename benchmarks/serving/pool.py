@@ -1,4 +1,4 @@
-"""Instances without a server: what they can do alone, to compare with."""
+"""Instances without a server: their latency and rate, to compare with."""
 
 from __future__ import annotations
 

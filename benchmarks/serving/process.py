@@ -42,13 +42,13 @@ class Served:
     Raises
     ------
     RuntimeError
-        If it does not start; the message is what it said.
+        If it does not start; the message has its output.
     """
 
     def __init__(self, model: str, options: Sequence[str]) -> None:
         path = Path(model).resolve()
         command = [sys.executable, "-m", "pplconv", "serve", str(path), "--port", "0", *options]
-        # Not among the sources, which would be imported in place of what was built.
+        # Not in the folder of the sources, which would be imported in place of the built package.
         self._process = subprocess.Popen(
             command, stderr=subprocess.PIPE, text=True, cwd=path.parent
         )
@@ -65,7 +65,7 @@ class Served:
             self._process.stderr.close()
             raise RuntimeError("the server did not start:\n" + "".join(said))
         self.said = said
-        # What it says later must not fill the pipe.
+        # Later output must not fill the pipe.
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -123,7 +123,7 @@ class Served:
         return total
 
     def memory_mib(self) -> list[float]:
-        """Memory of each process in MiB, what is shared counted in parts (PSS)."""
+        """Memory of each process in MiB; shared memory counts in parts (PSS)."""
         found = []
         for process in self._all():
             try:

@@ -1,4 +1,4 @@
-"""What is measured of a server, in which order, and the table of it."""
+"""The measurements of a server, in their order, and their table."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _pools(session: Any, feed: dict[str, Any], options: argparse.Namespace) -> d
         }
         for pool in pools.values():
             pool_latency(pool, feed, 20)
-        for _ in range(_ROUNDS):  # in turns: what else the machine does meets all of them
+        for _ in range(_ROUNDS):  # in turns: other load on the machine meets all of them
             for instances, pool in pools.items():
                 rate = pool_rate(pool, feed, min(2.0, options.seconds))
                 rounds.setdefault(instances, []).append(rate)

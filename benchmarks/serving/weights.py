@@ -27,7 +27,7 @@ class Weights:
     path : Path
         The copy.
     contents : tuple of bytes
-        What it holds in turns: the model as it is, first.
+        Its contents, in turns: the model as it is, first.
     """
 
     def __init__(self, model: Path, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The figures that sparse weights are built to reach, and which of them a run shows to be reached.
+"""The figures that sparse weights are built to reach, and the verdict of a run on each.
 
 Each is about every layer of 64 channels or more: the one that is worst decides.
 """
@@ -14,7 +14,7 @@ from benchmarks.sparse.gains import break_evens, gain, lead, mean
 from benchmarks.sparse.measured import Measured, Roles, group
 from benchmarks.tables import NONE, Table
 
-# Layers with fewer channels have panels that are hardly filled, and are not promised anything.
+# Layers with fewer channels hardly fill their panels, so nothing is promised for them.
 _CHANNELS = 64
 _BLOCKS = (4, 8, 16)
 
@@ -44,7 +44,7 @@ class Figure:
     density: float = 0.0
 
     def concerns(self, one: Measured) -> bool:
-        """Whether a layer is one of its own."""
+        """Whether the figure is about a layer."""
         return self.kind in ("", one.problem.kind) and _wide(one.problem)
 
 

@@ -11,7 +11,7 @@ from benchmarks.sparse.measured import Measured, Roles
 def gain(one: Measured, block: int, roles: Roles, direct: bool = False) -> float | None:
     """How many times as fast as our own dense layer, or as its direct sum, sparse weights are.
 
-    The best layout of either counts. Where no direct sum was timed apart, the dense one is it.
+    The best layout of either counts. Where no direct sum was timed, the dense layer is direct.
     """
     dense = (roles.direct if direct else ()) or roles.dense
     seconds = one.fastest(dense)[1]
@@ -22,14 +22,14 @@ def gain(one: Measured, block: int, roles: Roles, direct: bool = False) -> float
 
 
 def lead(one: Measured, block: int, roles: Roles) -> tuple[str, float | None]:
-    """Name the best peer on such weights, and give how many times as fast as it we are."""
+    """Name the best peer on weights of such blocks, and give its time over ours."""
     peer, seconds = one.fastest(roles.peers_of(block))
     ours = one.fastest(roles.sparse.get(block, ()))[1]
     return peer, None if seconds is None or ours is None else seconds / ours
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """Geometric mean of those that are there."""
+    """Geometric mean of the values that are known."""
     known = [value for value in values if value is not None]
     return math.exp(sum(map(math.log, known)) / len(known)) if known else None
 
@@ -37,8 +37,8 @@ def mean(values: Iterable[float | None]) -> float | None:
 def break_even(gains: Mapping[float, float | None]) -> tuple[float, str]:
     """Find the density below which sparse weights are faster.
 
-    The time of sparse weights is taken for a straight line between neighbouring densities, which
-    it nearly is: so many terms more take so much longer.
+    The time of sparse weights is taken for a straight line between neighbouring densities. It
+    nearly is one: time grows with the number of terms.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Pruned data for a problem, and what must come out of it.
+"""Pruned data for a problem, and the result expected of it.
 
 Weights are drawn as for dense layers, and pruned by magnitude: of all blocks of a layer, each of
 some neighbouring output channels at one place of the kernel, those of the largest mean square stay.
@@ -8,7 +8,7 @@ So rows keep as many weights as chance gives them, as in a model that was pruned
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -78,59 +78,34 @@ class Pattern:
 class PrunedCase(Case):
     """A problem at one density, pruned in blocks of each size.
 
-    An engine is given the weights of its block; one that has none, those pruned one by one, which
-    are the case's own.
+    An engine gets the weights of its block. An engine without blocks gets the weights pruned one
+    by one, which are the case's own.
 
     Attributes
     ----------
-    patterns : mapping of int to Pattern
-        By size of block.
+    patterns : mapping of int to Pattern or Quantized
+        By size of block. Those in int8 have uint8 activations: exact sums, one rounding.
     """
 
-    patterns: Mapping[int, Pattern]
+    patterns: Mapping[int, Pattern | Quantized]
+
+    def _of(self, engine: Engine) -> Case:
+        """The case of the engine's block."""
+        one = self.patterns[block_of(engine)]
+        if isinstance(one, Quantized):
+            return QuantizedCase(self.problem, self.x, self.w, self.expected, {one.kind: one})
+        return Case(self.problem, self.x, one.w, one.expected)
 
     def prepare(self, engine: Engine, threads: int) -> Prepared:
         """Prepare an engine on the weights of its block."""
-        return engine.prepare(self.problem, self.x, self.patterns[block_of(engine)].w, threads)
-
-    def error(self, engine: Engine, result: NDArray[np.generic]) -> float:
-        """How far a result is off what these weights give."""
-        pattern = self.patterns[block_of(engine)]
-        return Case(self.problem, self.x, pattern.w, pattern.expected).error(engine, result)
-
-    def kept(self) -> dict[int, int]:
-        """Weights that are not zero, by size of block."""
-        return {block: int(np.count_nonzero(one.w)) for block, one in self.patterns.items()}
-
-
-@dataclass(frozen=True)
-class PrunedQuantizedCase(Case):
-    """The same in int8, with uint8 activations: exact sums, one rounding.
-
-    Attributes
-    ----------
-    patterns : mapping of int to Quantized
-        By size of block.
-    """
-
-    patterns: Mapping[int, Quantized]
-
-    def _of(self, engine: Engine) -> QuantizedCase:
-        quantized = self.patterns[block_of(engine)]
-        return QuantizedCase(
-            self.problem, self.x, self.w, self.expected, {quantized.kind: quantized}
-        )
-
-    def prepare(self, engine: Engine, threads: int) -> Prepared:
-        """Prepare an engine on the layer of its block."""
         return self._of(engine).prepare(engine, threads)
 
     def error(self, engine: Engine, result: NDArray[np.generic]) -> float:
-        """Units off the exact result, or the error of float32."""
+        """Error of a result against the one expected of the weights of its block."""
         return self._of(engine).error(engine, result)
 
     def complaint(self, engine: Engine, error: float) -> str:
-        """Refuse what is more than one unit off, and of ours what is not exact."""
+        """Say by how much `error` is too large for the case of the engine's block."""
         return self._of(engine).complaint(engine, error)
 
     def kept(self) -> dict[int, int]:
@@ -150,11 +125,11 @@ def make_pruned_case(problem: Problem, density: float, blocks: Iterable[int]) ->
 
 def make_pruned_quantized_case(
     problem: Problem, density: float, blocks: Iterable[int]
-) -> PrunedQuantizedCase:
-    """Draw a problem in int8, prune it, and in float32 as well for who computes in that."""
+) -> PrunedCase:
+    """Draw a problem in int8 and prune it; in float32 as well, for engines that compute in it."""
     plain = make_pruned_case(problem, density, ())
     patterns = {}
     for block in sorted({1, *blocks}):
         prune = partial(pruned, density=density, block=block)
         patterns[block] = make_quantized(problem, QuantizedEngine.kind, prune)
-    return PrunedQuantizedCase(problem, plain.x, plain.w, plain.expected, patterns)
+    return replace(plain, patterns=patterns)

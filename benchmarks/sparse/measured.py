@@ -1,4 +1,4 @@
-"""What a run knows of a layer at one density: its times, and how many weights are left."""
+"""The measurements of a layer at one density: its times, and the number of weights left."""
 
 from __future__ import annotations
 
@@ -48,21 +48,15 @@ class Measured:
         return self.problem.flops * self.kept.get(block, 0) / weights
 
     def ceiling(self, name: str) -> tuple[str, float | None]:
-        """Level that an engine's plan names, and what its loop gave; else the fastest of them."""
+        """Level that an engine's plan names, with its loop's rate; else the fastest level."""
         isa = self.layer.entries[name].isa if name in self.layer.entries else ""
         if isa not in self.readings:
             isa = max(self.readings, key=lambda level: self.readings[level], default="")
         return isa, self.readings.get(isa, self.layer.peak)
 
     def fastest(self, names: Iterable[str]) -> tuple[str, float | None]:
-        """Name the fastest of some engines, with its time (seconds); none: "" and None."""
-        timed = {
-            name: entry.seconds
-            for name in names
-            if (entry := self.layer.entries.get(name)) is not None and entry.seconds is not None
-        }
-        best = min(timed, key=lambda name: timed[name] or 0.0, default="")
-        return best, timed.get(best)
+        """Name the fastest of some engines, as its layer does."""
+        return self.layer.fastest(names)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from benchmarks.tables import NONE, Table, giga, milli, percent, ratio
 
 
 def where(precision: str, threads: int) -> str:
-    """What the layers of a table have in common."""
+    """Name precision and team of a table."""
     return f"{precision}, {conditions(1, threads)}"
 
 
@@ -21,15 +21,15 @@ def _label(one: Measured) -> list[str]:
     return [one.problem.name, KIND_TITLES[one.problem.kind], f"{one.density:g}"]
 
 
-def _add(table: Table, before: Measured | None, one: Measured, cells: Sequence[str]) -> None:
+def _add(table: Table, cells: Sequence[str], bold: Sequence[int] = ()) -> None:
     """Add a row, with a rule before each layer's first."""
-    if before is None or before.problem != one.problem:
+    if not table.rows or table.rows[-1][0] != cells[0]:
         table.rule()
-    table.add(cells)
+    table.add(cells, bold)
 
 
 def _ways(roles: Roles) -> dict[str, bool]:
-    """What sparse weights are held against: title, and whether that takes no Winograd."""
+    """What sparse weights are compared with: title, and whether it is the direct sum."""
     return {"/ dense": False} | ({"/ direct": True} if roles.direct else {})
 
 
@@ -42,7 +42,6 @@ def gains_table(title: str, measured: Sequence[Measured], roles: Roles) -> Table
     blocks, ways = list(roles.sparse), _ways(roles)
     columns = [name for n in blocks for name in (f"block {n}", *ways)]
     table = Table(title, ["layer", "class", "density", "dense by", "dense", *columns])
-    before = None
     for one in measured:
         dense, seconds = one.fastest(roles.dense)
         cells = [*_label(one), dense or NONE]
@@ -51,8 +50,7 @@ def gains_table(title: str, measured: Sequence[Measured], roles: Roles) -> Table
             ours = one.fastest(roles.sparse[block])[1]
             cells.append(giga(one.useful(block) / ours if ours else None))
             cells += [ratio(gain(one, block, roles, direct), 1.0) for direct in ways.values()]
-        _add(table, before, one, cells)
-        before = one
+        _add(table, cells)
     return table
 
 
@@ -61,7 +59,6 @@ def peers_table(title: str, measured: Sequence[Measured], roles: Roles) -> Table
     blocks = list(roles.sparse)
     columns = [name for n in blocks for name in (f"best peer, block {n}", "/ peer")]
     table = Table(title, ["layer", "class", "density", *columns])
-    before = None
     for one in measured:
         cells, behind = _label(one), []
         for block in blocks:
@@ -70,17 +67,14 @@ def peers_table(title: str, measured: Sequence[Measured], roles: Roles) -> Table
             if value is not None and value < 1.0:
                 behind.append(len(cells) - 1)
         if any(cell != NONE for cell in cells[3:]):
-            _add(table, before, one, cells)
-            table.bold |= {(len(table.rows) - 1, column) for column in behind}
-            before = one
+            _add(table, cells, behind)
     return table
 
 
 def times_table(title: str, measured: Sequence[Measured]) -> Table:
-    """Make the table of all times (ms), an engine a column; who has none says why."""
+    """Make the table of all times (ms), an engine a column; a status stands for a missing time."""
     names = list(dict.fromkeys(name for one in measured for name in one.layer.entries))
     table = Table(title, ["layer", "class", "density", *names])
-    before = None
     for one in measured:
         cells = _label(one)
         for name in names:
@@ -88,8 +82,7 @@ def times_table(title: str, measured: Sequence[Measured]) -> Table:
             seconds = None if entry is None else entry.seconds
             unmeasured = entry is not None and seconds is None
             cells.append(entry.status if entry is not None and unmeasured else milli(seconds))
-        _add(table, before, one, cells)
-        before = one
+        _add(table, cells)
     return table
 
 
@@ -112,7 +105,6 @@ def products_table(
     blocks = list(roles.sparse)
     columns = [name for n in blocks for name in (f"block {n} a cycle", "% loop")]
     table = Table(title, ["layer", "class", "density", "loop", "a cycle", *columns])
-    before = None
     for one in measured:
         isa, _ = one.ceiling(
             one.fastest(name for some in roles.sparse.values() for name in some)[0]
@@ -126,8 +118,7 @@ def products_table(
             known = part is not None and level in a_cycle
             cells.append(f"{(part or 0.0) * a_cycle[level]:.1f}" if known else NONE)
             cells.append(percent(part, 1.0))
-        _add(table, before, one, cells)
-        before = one
+        _add(table, cells)
     return table
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import options
-from benchmarks.candidates import silenced
 from benchmarks.engines.base import Availability, Engine, Identity
 from benchmarks.engines.sparse import ENGINES, LEFT_OUT, SLOW, block_in
 from benchmarks.names import pick
@@ -22,12 +21,7 @@ from benchmarks.recorded import record
 from benchmarks.report import remarks
 from benchmarks.runner import Progress, run_layer
 from benchmarks.sparse import plot
-from benchmarks.sparse.layers import (
-    PrunedCase,
-    PrunedQuantizedCase,
-    make_pruned_case,
-    make_pruned_quantized_case,
-)
+from benchmarks.sparse.layers import PrunedCase, make_pruned_case, make_pruned_quantized_case
 from benchmarks.sparse.measured import Measured, Roles, as_plain, group
 from benchmarks.sparse.report import products_a_cycle, report
 from benchmarks.tables import Table
@@ -36,13 +30,13 @@ from benchmarks.tool import Run, command, new_parser
 # A network that nothing was tuned on, beside those of every run.
 SHAPES = Path(__file__).resolve().parent / "shapes"
 NETS = ("mobilenet", "resnet_50", "darknet_19")
-# Of each size of image one or two; the regular expression is searched in "net:layer".
+# One or two layers of each size of image; the regular expression is searched in "net:layer".
 LAYERS = (
     "mobilenet:conv(3|6|8|10)$|resnet_50:res(2a_branch2b|3a_branch2b|4a_branch2b|5a_branch2b|"
     "2b_branch2a|3a_branch2c|4b_branch2a|5a_branch2c)$|darknet_19:conv(4|6|9|10)$"
 )
 DENSITIES = {"fp32": (0.75, 0.5, 0.25, 0.1, 0.05), "int8": (0.5, 0.25, 0.1)}
-# Above it, only pplconv runs: to see where sparse weights begin to be faster.
+# At higher densities only pplconv runs: they show where sparse weights begin to be faster.
 PEERS_UP_TO = 0.5
 _METHOD = (
     "weights pruned by magnitude over each layer, in blocks of 1, 4, 8 and 16 output channels at "
@@ -53,17 +47,14 @@ _METHOD = (
 )
 
 
+_parts = options.numbers(
+    float, lambda x: 0.0 < x <= 1.0, "parts of the weights that stay, such as 0.5,0.25"
+)
+
+
 def densities(text: str) -> list[float]:
     """Split ``0.5,0.25``; the densest first."""
-    try:
-        numbers = [float(word) for word in options.words(text)]
-    except ValueError:
-        numbers = []
-    if not numbers or not all(0.0 < number <= 1.0 for number in numbers):
-        raise argparse.ArgumentTypeError(
-            f"{text!r}: expected parts of the weights that stay, such as 0.5,0.25"
-        )
-    return sorted(set(numbers), reverse=True)
+    return sorted(set(_parts(text)), reverse=True)
 
 
 def nets_of() -> dict[str, list[Problem]]:
@@ -130,13 +121,12 @@ def find(
         if engine.name in names if names else engine.name not in SLOW:
             mine = searches if block_in(engine.name) else dense_searches or searches
             chosen += engine.variants(mine, ())
-    with silenced():
-        return [(engine, engine.available()) for engine in chosen]
+    return options.availability(chosen)
 
 
 @dataclass(frozen=True)
 class Step:
-    """What is measured at once: a layer at one density, of one precision and with one team."""
+    """A step of a run: a layer at one density, of one precision and with one team."""
 
     precision: str
     threads: int
@@ -184,9 +174,7 @@ def ceilings_of(precision: str, threads: int) -> Ceilings:
 
 
 @lru_cache(maxsize=1)
-def case_of(
-    precision: str, problem: Problem, density: float, blocks: frozenset[int]
-) -> PrunedCase | PrunedQuantizedCase:
+def case_of(precision: str, problem: Problem, density: float, blocks: frozenset[int]) -> PrunedCase:
     """Make the data of a step, and keep them for the next team."""
     make = make_pruned_case if precision == "fp32" else make_pruned_quantized_case
     return make(problem, density, blocks)
@@ -199,7 +187,7 @@ def measure(
     ceiling: Ceilings | None,
     progress: Progress,
 ) -> Measured:
-    """Measure one step: peers too, unless more weights are left than they are asked about."""
+    """Measure one step; peers run up to a density of `PEERS_UP_TO`."""
     if step.density > PEERS_UP_TO:
         engines = [engine for engine in engines if engine.ours]
     blocks = {block for engine in engines if (block := block_in(engine.name))}
@@ -294,7 +282,7 @@ def _at(one: Measured) -> Problem:
 
 
 def _left_out(found: Mapping[str, Sequence[tuple[Engine, Availability]]]) -> list[str]:
-    """Say who is in no table, and why."""
+    """Say which engines are in no table, and why."""
     return [
         f"{precision}, left out: {name}: {reason}"
         for precision, engines in found.items()

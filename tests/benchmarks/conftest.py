@@ -5,9 +5,11 @@ All networks of these tests run on memory that is filled before (`poisoning`).
 
 from __future__ import annotations
 
+import json
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from threadpoolctl import threadpool_limits
@@ -49,6 +51,52 @@ def fake_time():
             self.seconds += seconds
 
     return FakeTime()
+
+
+@pytest.fixture
+def ran(tmp_path, capfd):
+    """Run a command to its exit status; gives its output, report and record, and their paths."""
+
+    def run(main, *arguments, status=0):
+        page, record = tmp_path / "files" / "run.md", tmp_path / "files" / "run.json"
+        assert main([*arguments, "--markdown", str(page), "--json", str(record)]) == status
+        out, err = capfd.readouterr()
+        text, plain = page.read_text(encoding="utf-8"), json.loads(record.read_text())
+        return SimpleNamespace(out=out, err=err, text=text, plain=plain, record=record)
+
+    return run
+
+
+@pytest.fixture
+def refused(capsys):
+    """Run a command that refuses its arguments; gives the complaint."""
+
+    def run(main, *arguments):
+        with pytest.raises(SystemExit) as caught:
+            main(list(arguments))
+        assert caught.value.code == 2
+        return capsys.readouterr().err
+
+    return run
+
+
+@pytest.fixture
+def interrupted(monkeypatch):
+    """Have Ctrl-C meet a function of a module after so many calls; gives the function as it was."""
+
+    def replace(module, name, after):
+        real, calls = getattr(module, name), []
+
+        def function(*arguments, **named):
+            if len(calls) == after:
+                raise KeyboardInterrupt
+            calls.append(arguments)
+            return real(*arguments, **named)
+
+        monkeypatch.setattr(module, name, function)
+        return real
+
+    return replace
 
 
 @pytest.fixture(autouse=True)

@@ -25,7 +25,7 @@ class Right(Engine):
 
     def load(self, path, shapes, threads):
         self.shapes = {name: tuple(shape) for name, shape in shapes.items()}
-        # What native libraries do.
+        # As native libraries print, too.
         os.write(1, b"a line that is no answer\n")
 
     def run(self, feed):
@@ -109,7 +109,7 @@ class Absent(Right):
 
 
 class Pinned(Right):
-    """Gives where it may run, rather than what was asked."""
+    """Gives the CPUs that it may run on, in place of the outputs."""
 
     name = "pinned"
 

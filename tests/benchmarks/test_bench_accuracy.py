@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import numpy as np
@@ -18,9 +17,10 @@ from benchmarks.recorded import load
 from benchmarks.reference import make_data, reference
 from benchmarks.runner import Progress
 from benchmarks.timing import Settings
+from tests.benchmarks.known_runs import FAST, TINY
 
-TINY = parse('mb1ic4ih6oc5kh3ph1n"net:tiny*1"')
-FAST = Settings(rounds=1, min_seconds=1e-4)
+LAYER = parse('mb1ic4ih6oc5kh3ph1n"net:tiny*1"')
+QUICK = Settings(rounds=1, min_seconds=1e-4)
 
 
 def test_every_algorithm_with_every_tolerance():
@@ -41,8 +41,8 @@ def test_every_algorithm_with_every_tolerance():
 
 
 def test_only_results_of_their_own_are_timed(monkeypatch):
-    x, w = make_data(TINY)
-    exact = reference(TINY, x, w).astype(np.float32)
+    x, w = make_data(LAYER)
+    exact = reference(LAYER, x, w).astype(np.float32)
 
     def conv2d(w, *, tolerance, algorithm, **_):
         if algorithm == "direct":
@@ -57,7 +57,7 @@ def test_only_results_of_their_own_are_timed(monkeypatch):
         for name in ("direct", "im2col", "winograd")
         for asked in (1e-6, 1e-5, 1e-4)
     ]
-    result = accuracy.measure(TINY, engines, 1, FAST, None, Progress(1))
+    result = accuracy.measure(LAYER, engines, 1, QUICK, None, Progress(1))
     assert {name: entry.status for name, entry in result.entries.items()} == {
         "pplconv@direct@1e-6": "unsupported",
         "pplconv@im2col@1e-6": "ok",
@@ -71,37 +71,24 @@ def test_only_results_of_their_own_are_timed(monkeypatch):
 
 
 def test_an_algorithm_beyond_its_tolerance_is_wrong_and_not_timed(monkeypatch):
-    x, w = make_data(TINY)
-    off = (reference(TINY, x, w) * 1.001).astype(np.float32)
+    x, w = make_data(LAYER)
+    off = (reference(LAYER, x, w) * 1.001).astype(np.float32)
     monkeypatch.setattr(pplconv, "Conv2d", lambda w, **_: lambda x, out: off)
     engine = ENGINES["pplconv"].forced("winograd", 1e-4)
-    entry = accuracy.measure(TINY, [engine], 1, FAST, None, Progress(1)).entries[engine.name]
+    entry = accuracy.measure(LAYER, [engine], 1, QUICK, None, Progress(1)).entries[engine.name]
     assert (entry.status, entry.seconds) == ("wrong", None)
 
 
-def test_the_tool(tmp_path, capfd):
-    target = tmp_path / "a.json"
-    arguments = ["--nets", "mobilenet", "--layers", "conv11|conv6/dw", "--engines", "pplconv,numpy"]
-    fast = ["--rounds", "1", "--min-ms", "0.1"]
-    assert accuracy.main([*arguments, *fast, "--json", str(target)]) == 0
-    out = capfd.readouterr().out
-    assert "mobilenet, 1 thread: error against speed" in out
-    assert "pplconv@im2col@1e-6" in out
+def test_the_tool(ran):
+    found = ran(accuracy.main, *TINY, *FAST, "--engines", "pplconv,numpy")
+    assert "mobilenet, 1 thread: error against speed" in found.out
+    assert "pplconv@im2col@1e-6" in found.out
     # A 1x1 algorithm cannot serve a depthwise layer, and the notes say so.
-    assert 'algorithm="pointwise" cannot serve' in out
-    run = load(target)
+    assert 'algorithm="pointwise" cannot serve' in found.out
+    run = load(found.record)
     assert [layer.problem.layer for layer in run.layers] == ["conv11", "conv6/dw"]
     assert {one.algorithm for one in run.identities} == {*accuracy.algorithms(), ""}
-    assert json.loads(target.read_text())["command"].startswith("python -m benchmarks.accuracy")
-
-
-def test_an_interrupt_keeps_what_there_is(capfd, monkeypatch):
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(accuracy, "measure", interrupted)
-    assert accuracy.main(["--nets", "vgg_19", "--engines", "numpy"]) == 130
-    assert "interrupted in step 1 of 8" in capfd.readouterr().out
+    assert found.plain["command"].startswith("python -m benchmarks.accuracy")
 
 
 def test_a_run_neither_reads_nor_leaves_wisdom(monkeypatch):
@@ -120,7 +107,7 @@ def test_a_run_neither_reads_nor_leaves_wisdom(monkeypatch):
     assert cleared == []
     with wisdom.private():
         wisdom.forget()
-        case = make_case(TINY)
+        case = make_case(LAYER)
         for name in ("pplconv", "pplconv_nhwc"):
             assert prepare_checked(ENGINES[name], case, 1).status == OK
     assert cleared == ["off"] * 3

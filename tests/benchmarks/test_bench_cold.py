@@ -1,4 +1,4 @@
-"""Cold calls: what goes before them, that caches are empty then, and the tables beside hot ones."""
+"""Cold calls: the eviction before them, empty caches, and tables of them beside hot calls."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ from benchmarks.hot_and_cold import side_by_side
 from benchmarks.problems import parse
 from benchmarks.recorded import load
 from benchmarks.report import tables
-from benchmarks.results import Entry, LayerResult, from_json, to_json
+from benchmarks.results import from_json, to_json
 from benchmarks.runner import Progress, run_layer
 from benchmarks.timing import COLD_SAMPLES, Settings, interleave, visit_cold
+from tests.benchmarks.known_runs import Named, layer
 from tests.patience import eventually
 
 SMALL = "mb1ic8ih8oc8kh3ph1"
@@ -75,7 +76,7 @@ def test_nothing_is_left_in_the_caches(threads):
 
 
 def test_each_cold_call_follows_one_of_another_instance(fake_time):
-    """It is a sample of its own; what goes before is not timed, and its result lives meanwhile."""
+    """It is a sample of its own; the call before is not timed, and its result lives meanwhile."""
     log = []
 
     class Result:
@@ -158,7 +159,7 @@ def test_every_engine_has_a_right_second_instance_apart_from_the_first(name):
     case = make_case(parse(SMALL))
     candidate, call = prepare_second(prepare_checked(ENGINES[name], case, 1), case, 1)
     assert candidate.status == OK, candidate.detail
-    # Its arrays are others: the first one still gives what it gave.
+    # It has its own arrays: the first one still gives its result.
     call()
     assert check_again(candidate, case).status == OK
 
@@ -210,31 +211,12 @@ def test_a_layer_is_timed_hot_and_cold():
     assert all(entry.cold == () and entry.rounds for entry in without.entries.values())
 
 
-def layer(text, hot, cold):
-    entries = {
-        name: Entry(OK, error=1e-6, rounds=(hot[name],), cold=(cold[name],) if cold else ())
-        for name in hot
-    }
-    return LayerResult(parse(text), 1, 1e9, entries)
-
-
 POINTWISE = 'mb1ic50ih10oc100kh1n"net:one*2"'
 DEPTHWISE = 'mb1g50ic50ih10oc50kh1n"net:dw"'
 LAYERS = [
-    layer(POINTWISE, {"us": 2e-3, "peer": 4e-3}, {"us": 3e-3, "peer": 4e-3}),
-    layer(DEPTHWISE, {"us": 1e-3, "peer": 2e-3}, {"us": 2e-3, "peer": 5e-3}),
+    layer(POINTWISE, {"us": 2e-3, "peer": 4e-3}, cold={"us": 3e-3, "peer": 4e-3}),
+    layer(DEPTHWISE, {"us": 1e-3, "peer": 2e-3}, cold={"us": 2e-3, "peer": 5e-3}),
 ]
-
-
-class Named(Engine):
-    """An engine that is only a name."""
-
-    def __init__(self, name, ours):
-        self.name, self.ours = name, ours
-
-    def prepare(self, problem, x, w, threads):
-        """Refuse: nothing is measured here."""
-        raise AssertionError
 
 
 def test_the_table_has_both_and_their_ratio():
@@ -249,7 +231,7 @@ def test_the_table_has_both_and_their_ratio():
 
 
 def test_reports_of_cold_runs_have_two_more_tables():
-    engines = [Named("us", True), Named("peer", False)]
+    engines = [Named("us", ours=True), Named("peer")]
     made = tables("net", LAYERS, engines)
     assert [table.title for table in made][2:] == [
         "net, 1 thread: hot and cold, ms",
@@ -257,7 +239,7 @@ def test_reports_of_cold_runs_have_two_more_tables():
     ]
     rows = {row[0]: row[1:] for row in made[3].rows}
     assert rows["all"][1:] == ("8.00", "13.00", "13.00")
-    hot = [layer(POINTWISE, {"us": 2e-3, "peer": 4e-3}, None)]
+    hot = [layer(POINTWISE, {"us": 2e-3, "peer": 4e-3})]
     assert len(tables("net", hot, engines)) == 2
 
 
@@ -266,24 +248,22 @@ def test_json_has_cold_calls_where_there_were_some():
     assert plain["engines"]["us"]["cold_rounds"] == [3e-3]
     assert plain["engines"]["us"]["cold_seconds"] == 3e-3
     assert from_json(plain) == LAYERS[0]
-    hot = layer(POINTWISE, {"us": 2e-3, "peer": 4e-3}, None)
+    hot = layer(POINTWISE, {"us": 2e-3, "peer": 4e-3})
     plain = to_json(hot)
     assert set(plain["engines"]["us"]) == {"status", "detail", "error", "seconds", "rounds"}
     assert from_json(plain) == hot
 
 
-def test_the_tool_from_start_to_finish(tmp_path, monkeypatch, capsys):
+def test_the_tool_from_start_to_finish(monkeypatch, ran):
     monkeypatch.setattr("benchmarks.cold.TIMES", 0)
     monkeypatch.setattr("benchmarks.cold.LEAST_BYTES", 4 * MIB)
     monkeypatch.setattr("benchmarks.ceilings.measure", lambda threads: {"memory": 1e10})
-    record = tmp_path / "run.json"
-    arguments = ["--cold", "--nets", "resnet_50", "--layers", "fc|res5a_branch2a", "--engines"]
-    arguments += ["pplconv,numpy", "--rounds", "1", "--min-ms", "1", "--json", str(record)]
-    assert run.main(arguments) == 0
-    text = capsys.readouterr().out
-    assert "note: cold, 1 thread: before each call one core reads 4 MiB" in text
-    assert "resnet_50, 1 thread: hot and cold, ms" in text
-    read = load(record)
+    layers = ["--nets", "resnet_50", "--layers", "fc|res5a_branch2a"]
+    timing = ["--cold", "--rounds", "1", "--min-ms", "1"]
+    found = ran(run.main, *layers, *timing, "--engines", "pplconv,numpy")
+    assert "note: cold, 1 thread: before each call one core reads 4 MiB" in found.out
+    assert "resnet_50, 1 thread: hot and cold, ms" in found.out
+    read = load(found.record)
     assert all(entry.cold for one in read.layers for entry in one.entries.values())
 
 
@@ -297,7 +277,7 @@ def test_plans_that_are_ranked_cold_are_engines_of_their_own():
 
 
 def test_a_second_pplconv_has_the_plan_of_the_first(monkeypatch):
-    """A search of its own might choose another one, which would leave other things warm."""
+    """A search of its own might choose another plan, whose code would then be warm."""
     import pplconv
 
     monkeypatch.setenv("PPLCONV_WISDOM", "off")

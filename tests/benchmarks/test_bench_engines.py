@@ -1,12 +1,12 @@
-"""Engines: right results, and what happens to the ones that are wrong, absent or broken."""
+"""Engines: right results, and the status of engines that are wrong, absent or broken."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-import subprocess
 import sys
 import types
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -29,18 +29,11 @@ from benchmarks.memory import ALIGNMENT, aligned
 from benchmarks.problems import parse
 from benchmarks.runner import Progress, run_layer
 from benchmarks.timing import Settings
-from tests.patience import PATIENCE
+from tests.api.blocks import in_blocks, out_of_blocks
+from tests.benchmarks import known_runs
+from tests.benchmarks.known_runs import RAGGED, python
 
-SMALL = [
-    "mb1ic8ih8oc8kh3ph1",
-    "mb1ic3ih21oc16kh7sh2ph3",
-    "mb1ic32ih14oc48kh1sh2",
-    "mb2ic16ih9iw11oc8kh3kw1ph1pw0dh1",
-    RAGGED := "mb1g4ic16ih10oc24kh3ph2dh1",
-    "mb1g16ic16ih12oc16kh3sh2ph1",
-    "mb1g8ic8ih9oc16kh3ph1",
-    "mb1ic64ih1oc5kh1",
-]
+SMALL = [*known_runs.SMALL, "mb1g16ic16ih12oc16kh3sh2ph1", "mb1g8ic8ih9oc16kh3ph1"]
 # NumPy and pplconv must be there; a peer is tested where it is installed, and so is the blocked
 # layout where this pplconv has it.
 MUST = ("pplconv", "pplconv_nhwc", "pplconv_conv2d", "numpy")
@@ -73,7 +66,7 @@ def test_every_engine_is_given_the_same_aligned_memory(text):
 
 
 class OrtValue:
-    """Remembers what arrays it was made of."""
+    """Remembers the arrays that it was made of."""
 
     arrays: ClassVar[list] = []
 
@@ -115,7 +108,7 @@ def test_onnxruntime_computes_in_aligned_memory(monkeypatch, case):
     InferenceSession.expected = case.expected
     monkeypatch.setitem(sys.modules, "onnxruntime", stand_in)
     OrtValue.arrays.clear()
-    # As it would lie if only NumPy had a say.
+    # Misaligned, as NumPy may place it.
     room = np.empty(case.x.size + 1, np.float32)
     off = (room.ctypes.data // 4) % 16 == 0
     x = room[off : off + case.x.size].reshape(case.x.shape)
@@ -203,16 +196,6 @@ def test_what_this_pplconv_cannot_is_absent_with_its_reason(monkeypatch):
 def test_the_blocked_layout(monkeypatch, case):
     """With a stand-in that blocks by 16: arrays, output shape and channel tails."""
 
-    def to_blocked(x, block=None):
-        n, c, h, w = x.shape
-        padded = np.zeros((n, -(-c // 16) * 16, h, w), np.float32)
-        padded[:, :c] = x
-        return np.ascontiguousarray(padded.reshape(n, -1, 16, h, w).transpose(0, 1, 3, 4, 2))
-
-    def from_blocked(x, channels=None):
-        n, blocks, h, w, block = x.shape
-        return x.transpose(0, 1, 4, 2, 3).reshape(n, blocks * block, h, w)[:, :channels]
-
     class Conv2d:
         """Convolves blocked arrays by the reference."""
 
@@ -222,7 +205,7 @@ def test_the_blocked_layout(monkeypatch, case):
 
         def __call__(self, x, out):
             assert x.shape == self.input_shape == (1, 1, 4, 4, 16)
-            out[...] = to_blocked(right(case.problem, from_blocked(x, 2), self.w))
+            out[...] = in_blocks(right(case.problem, out_of_blocks(x, 2), self.w), 16)
             return out
 
         def plan_for(self, shape):
@@ -232,15 +215,15 @@ def test_the_blocked_layout(monkeypatch, case):
 
     taken = [True]
 
-    for name, function in (("to_blocked", to_blocked), ("from_blocked", from_blocked)):
-        monkeypatch.setattr(pplconv, name, function, raising=False)
+    monkeypatch.setattr(pplconv, "to_blocked", partial(in_blocks, block=16), raising=False)
+    monkeypatch.setattr(pplconv, "from_blocked", out_of_blocks, raising=False)
     monkeypatch.setattr(pplconv, "Conv2d", Conv2d)
     engine = ENGINES["pplconv_nchwc"]
     assert engine.available().ok
     candidate = prepare_checked(engine, case, 1)
     assert candidate.status == OK, candidate.detail
     assert candidate.prepared.call().shape == (1, 1, 4, 4, 16)
-    # A layout that no algorithm takes yet is as good as none.
+    # A layout that no algorithm takes counts as absent.
     taken.clear()
     assert "does not take layout" in engine.available().reason
     monkeypatch.delattr(pplconv, "to_blocked")
@@ -281,6 +264,12 @@ def case():
     return make_case(parse("mb1ic2ih4oc3kh3ph1"))
 
 
+def entry_of(engine, case, **settings):
+    """Measure an engine; give its entry."""
+    settings = Settings(**settings)
+    return run_layer(case.problem, [engine], 1, settings, None, Progress(1)).entries["fake"]
+
+
 def right(problem, x, w):
     return make_case(problem).expected.astype(np.float32)
 
@@ -292,11 +281,8 @@ def test_a_wrong_engine_is_reported_and_never_timed(case):
     assert "error 1.0e-03" in candidate.detail
     assert candidate.prepared is None
     checked = engine.calls
-    result = run_layer(
-        case.problem, [engine], 1, Settings(rounds=1, min_seconds=1e-4), None, Progress(1)
-    )
-    assert result.entries["fake"].status == WRONG
-    assert result.entries["fake"].seconds is None
+    entry = entry_of(engine, case, rounds=1, min_seconds=1e-4)
+    assert (entry.status, entry.seconds) == (WRONG, None)
     # Two calls to check it, and none to time it.
     assert engine.calls == checked + 2
 
@@ -313,11 +299,8 @@ def test_an_engine_that_spoils_its_input_is_wrong(case):
 def test_an_engine_that_turns_wrong_while_it_is_timed_has_no_time(case):
     engine = Fake(None)
     engine.compute = lambda problem, x, w: right(problem, x, w) * (1 if engine.calls < 6 else 2)
-    result = run_layer(
-        case.problem, [engine], 1, Settings(rounds=2, min_seconds=1e-3), None, Progress(1)
-    )
-    assert result.entries["fake"].status == WRONG
-    assert result.entries["fake"].seconds is None
+    entry = entry_of(engine, case, rounds=2, min_seconds=1e-3)
+    assert (entry.status, entry.seconds) == (WRONG, None)
 
 
 def test_a_right_engine_is_timed(case):
@@ -370,15 +353,7 @@ def test_native_chatter_is_kept_off_the_streams():
         "    os.write(1, b'noise'); os.write(2, b'noise'); print('noise')\n"
         "print('table')\n"
     )
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=PATIENCE,
-    )
+    done = python(code)
     assert (done.stdout, done.stderr) == ("table\n", "")
 
 

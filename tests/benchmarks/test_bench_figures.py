@@ -1,15 +1,15 @@
-"""Where pplconv stands, and which figures a run of known times shows to be reached."""
+"""Where pplconv stands, and the verdict of a run of known times on each figure."""
 
 from __future__ import annotations
 
 import pytest
 
 from benchmarks import figures
-from benchmarks.candidates import OK, UNSUPPORTED
+from benchmarks.candidates import UNSUPPORTED
 from benchmarks.engines.base import Identity
 from benchmarks.problems import parse
 from benchmarks.report import standings
-from benchmarks.results import Entry, LayerResult
+from benchmarks.results import Entry
 from benchmarks.standing import (
     Setting,
     class_table,
@@ -23,6 +23,7 @@ from benchmarks.standing import (
     total_ratio,
     worst,
 )
+from tests.benchmarks import known_runs
 
 # 1 MFLOP each; with times in ms, GFLOP/s is 1 / time.
 POINTWISE = 'mb1ic50ih10oc100kh1n"resnet_50:a*2"'
@@ -44,12 +45,9 @@ IDENTITIES = [
 ]
 
 
-def layer(text, times, peak=1e9, threads=1):
-    entries = {
-        name: Entry(OK, error=1e-6, rounds=(ms / 1e3,)) if ms else Entry(UNSUPPORTED, "no batch")
-        for name, ms in times.items()
-    }
-    return LayerResult(parse(text), threads, peak, entries)
+def layer(text, times, **more):
+    seconds = {name: ms and ms / 1e3 for name, ms in times.items()}
+    return known_runs.layer(text, seconds, missing=Entry(UNSUPPORTED, "no batch"), **more)
 
 
 @pytest.fixture
@@ -153,9 +151,7 @@ def test_a_part_of_the_layers_is_not_all_of_them(layers):
 
 
 def test_a_bar_of_one_thread_only_is_not_asked_of_a_team(layers):
-    layers = [
-        layer(CONV, {"pplconv": 0.3, "ort": 0.5}, peak=1e9, threads=threads) for threads in (1, 2)
-    ]
+    layers = [layer(CONV, {"pplconv": 0.3, "ort": 0.5}, threads=threads) for threads in (1, 2)]
     found = figures.outcomes(layers, IDENTITIES, {"vgg_19": [parse(CONV)]})
     wide = [one for one in found if "128-256" in one.figure.layers]
     assert [one.threads for one in wide] == [1]
@@ -184,17 +180,13 @@ def test_estimate_is_held_against_measure():
     ]
     times = {"pplconv@estimate": 1.3, "pplconv_nhwc@estimate": 1.1, "pplconv@measure": 1.0}
     layers = [layer(POINTWISE, times), layer(SMALL, {name: 1.0 for name in times})]
-    what = "total, estimate / measure, at most"
-    found = outcome(
-        figures.outcomes(layers, identities, EXPECTED), what, "all layers, every batch size"
-    )
+    figure = "total, estimate / measure, at most", "all layers, every batch size"
+    found = outcome(figures.outcomes(layers, identities, EXPECTED), *figure)
     assert found.value == pytest.approx((2 * 1.1 + 1.0) / 3.0)
     assert (found.worst, found.verdict) == ("resnet_50:a", "no")
     assert found.worst_value == pytest.approx(1.1)
     # Without measured plans there is nothing to hold against.
-    found = outcome(
-        figures.outcomes(layers, identities[:2], EXPECTED), what, "all layers, every batch size"
-    )
+    found = outcome(figures.outcomes(layers, identities[:2], EXPECTED), *figure)
     assert found.verdict == "not measured"
 
 

@@ -1,14 +1,13 @@
-"""The benchmark of image filters: what it lets pass as right, and that it runs."""
+"""The benchmark of image filters: its check of results, and a run."""
 
 from __future__ import annotations
-
-import json
 
 import numpy as np
 import pytest
 
 from benchmarks import imaging
 from benchmarks.filters import ENGINES, OURS
+from tests.benchmarks.known_runs import FAST
 
 
 @pytest.fixture(autouse=True)
@@ -39,11 +38,9 @@ def test_a_result_of_another_shape_is_wrong():
     assert "shape" in imaging.wrong(case, np.zeros((58, 48), np.float32), "float32")
 
 
-def test_the_command_times_and_writes_every_case(tmp_path, capsys):
-    path = tmp_path / "run.json"
-    arguments = ["--kernels", "3,31s", "--threads", "1", "--rounds", "1", "--min-ms", "0.1"]
-    assert imaging.main([*arguments, "--json", str(path)]) == 0
-    rows = json.loads(path.read_text())["rows"]
+def test_the_command_times_and_writes_every_case(ran):
+    found = ran(imaging.main, "--kernels", "3,31s", "--threads", "1", *FAST)
+    rows = found.plain["rows"]
     assert len(rows) == 2 * 2 * 2
     assert all(row["seconds"][OURS] > 0 for row in rows)
-    assert "filters, uint8, 1 thread: ms" in capsys.readouterr().out
+    assert "filters, uint8, 1 thread: ms" in found.out

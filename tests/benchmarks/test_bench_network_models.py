@@ -21,7 +21,7 @@ PARAMETERS = {
     "regnet_y_1_6": (11_202_430, 140),
     "regnet_x_3_2": (15_296_552, 80),
     "convnext_t": (28_589_128, 22),
-    # Positions left out, of which exporters write more: 169 a head and block are learned.
+    # Without positions, as exporters write more of them: 169 a head and block are learned.
     "swin_t": (28_288_354 - 169 * (2 * 3 + 2 * 6 + 6 * 12 + 2 * 24), 1),
 }
 
@@ -47,7 +47,7 @@ def test_networks_have_as_many_weights_as_those_of_the_papers(name, monkeypatch)
     monkeypatch.setattr(builder, "values", without_values)
     monkeypatch.setattr(builder.Builder, "constant", count)
     model = models.NETWORKS[name].source.make()
-    # What is not learned does not count: statistics, and the limits of ReLU6.
+    # Constants that are not learned do not count: statistics, and the limits of ReLU6.
     learned = {key: size for key, size in drawn.items() if key.split("_")[0] in LEARNED}
     kinds = Counter(node.op_type for node in model.graph.node)
     assert (sum(learned.values()), kinds["Conv"]) == PARAMETERS[name]
@@ -146,7 +146,7 @@ def test_a_file_of_one_shape(tmp_path):
     onnx.checker.check_model(model)
     (y,) = model.graph.output
     assert [dim.dim_value for dim in y.type.tensor_type.shape.dim] == [5, 4]
-    # What a graph says of its output stands where nothing follows from the rest.
+    # The declared shape of an output stays if onnx infers none.
     unknown = weights.with_weights(light())
     unknown.graph.node[-1].domain = "elsewhere"
     unknown.opset_import.append(helper.make_opsetid("elsewhere", 1))

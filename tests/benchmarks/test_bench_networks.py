@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.machinery
-import json
+import io
 import os
 import signal
 import subprocess
@@ -23,9 +23,9 @@ from benchmarks.networks.cases import Bench, Case, difference, order
 from benchmarks.networks.process import Client, WorkerError, choose_cpus
 from benchmarks.networks.worker import peak_bytes
 from benchmarks.timing import Settings
-from tests.patience import PATIENCE
+from examples.models.progress import Progress
+from tests.benchmarks.known_runs import python
 
-ROOT = Path(run.__file__).parents[2]
 FAST = ["--rounds", "3", "--min-ms", "1"]
 
 
@@ -77,23 +77,21 @@ def with_engines(monkeypatch, network):
 
 
 @pytest.mark.slow
-def test_a_run_from_its_arguments_to_its_files(tmp_path, with_engines, one_cpu, capfd):
+def test_a_run_from_its_arguments_to_its_files(tmp_path, with_engines, one_cpu, ran):
     with_engines(stubs.Ours, stubs.Right, stubs.Wrong, stubs.Absent)
-    figures, markdown = tmp_path / "n.json", tmp_path / "n.md"
     arguments = [*FAST, "--threads", "1,2", "--batch", "1,2", "--cache", str(tmp_path / "cache")]
-    files = ["--json", str(figures), "--markdown", str(markdown)]
-    assert run.main([*arguments, *files]) == 0
-    out, err = capfd.readouterr()
-    assert "[4/4" in err and "tiny, batch 2, 2 threads" in err
-    assert "Networks, batch 2, 1 thread: median of the rounds, ms" in out
-    assert "absent: no_such_module is not installed" in out
-    assert "note: tiny, 1 thread: wrong wrong: off by 0.01 of the largest value" in out
-    text = markdown.read_text()
-    assert (
-        "| network | ours | right | wrong | best peer | ours / best peer | of the rounds |" in text
-    )
-    assert "stands for pplconv" in text and "python -m benchmarks.networks.run --rounds 3" in text
-    plain = json.loads(figures.read_text())
+    found = ran(run.main, *arguments)
+    assert "[4/4" in found.err and "tiny, batch 2, 2 threads" in found.err
+    assert "Networks, batch 2, 1 thread: median of the rounds, ms" in found.out
+    assert "absent: no_such_module is not installed" in found.out
+    assert "note: tiny, 1 thread: wrong wrong: off by 0.01 of the largest value" in found.out
+    for part in (
+        "| network | ours | right | wrong | best peer | ours / best peer | of the rounds |",
+        "stands for pplconv",
+        "python -m benchmarks.networks.run --rounds 3",
+    ):
+        assert part in found.text
+    plain = found.plain
     assert plain["engines"]["absent"]["installed"] is False
     assert plain["engines"]["right"]["version"] == np.__version__
     assert ["CPU", dict(plain["head"])["CPU"]] in plain["head"]
@@ -110,22 +108,27 @@ def test_a_run_from_its_arguments_to_its_files(tmp_path, with_engines, one_cpu, 
             entry = case["engines"][name]
             assert entry["status"] == "ok" and entry["error"] == 0.0
             assert len(entry["rounds"]) == 3 and entry["best"] <= entry["median"]
-            # It sleeps a millisecond; what is faster has not been run.
+            # It sleeps a millisecond: a faster entry has not been run.
             assert entry["best"] >= 0.001
             assert 0 < entry["first_seconds"] < entry["answer_seconds"]
             assert entry["second_seconds"] > 0
             assert 5e6 < entry["peak_bytes"] < 1e9
 
 
-def test_onnxruntime_agrees_with_itself_unoptimised(tmp_path, with_engines, capfd):
+def test_onnxruntime_agrees_with_itself_unoptimised(tmp_path, with_engines, ran):
     pytest.importorskip("onnxruntime")
     with_engines(engines.OnnxRuntime, reference=engines.Unoptimised)
-    figures = tmp_path / "n.json"
-    arguments = [*FAST, "--batch", "2", "--cache", str(tmp_path), "--json", str(figures)]
-    assert run.main(arguments) == 0
-    (case,) = json.loads(figures.read_text())["cases"]
+    (case,) = ran(run.main, *FAST, "--batch", "2", "--cache", str(tmp_path)).plain["cases"]
     entry = case["engines"]["onnxruntime"]
     assert entry["status"] == "ok" and entry["error"] < 1e-5 and len(entry["rounds"]) == 3
+
+
+def measured(network, batch, path, *engines):
+    """Measure engines by themselves on one CPU; files go beside the model."""
+    case = Case("tiny", network, "", batch, 1)
+    bench = Bench(engines, stubs.Reference, Settings(2, 0.001))
+    bench.measure(case, path, choose_cpus(1), path.parent, lambda text: None)
+    return case
 
 
 @pytest.mark.sampled(3)
@@ -142,10 +145,8 @@ def test_onnxruntime_agrees_with_itself_unoptimised(tmp_path, with_engines, capf
     ids=lambda value: value.name if isinstance(value, type) else None,
 )
 def test_who_is_not_right_has_no_figures(tmp_path, network, engine, status, detail):
-    (path,) = models.obtain([network], tmp_path, Silent())
-    case = Case("tiny", network, "", 1, 1)
-    bench = Bench([engine, stubs.Right], stubs.Reference, Settings(2, 0.001))
-    bench.measure(case, path, choose_cpus(1), tmp_path, lambda text: None)
+    (path,) = models.obtain([network], tmp_path, Progress(io.StringIO()))
+    case = measured(network, 1, path, engine, stubs.Right)
     entry = case.entries[engine.name]
     assert entry.status == status and detail in entry.detail
     assert entry.rounds == [] and entry.median is None
@@ -175,13 +176,11 @@ def test_without_a_reference_there_is_nothing(tmp_path, with_engines, capfd):
 
 def test_a_graph_for_one_image_has_no_batches(tmp_path, network):
     alone = models.Network(network.source, network.inputs, batched=False)
-    case = Case("tiny", alone, "", 2, 1)
-    bench = Bench([stubs.Right], stubs.Reference, Settings(2, 0.001))
-    bench.measure(case, tmp_path / "none", [], tmp_path, lambda text: None)
+    case = measured(alone, 2, tmp_path / "none", stubs.Right)
     assert case.detail == "its graph is written for a batch of 1" and case.entries == {}
 
 
-def test_interrupted_rounds_are_kept(tmp_path, with_engines, one_cpu, capfd, monkeypatch):
+def test_interrupted_rounds_are_kept(tmp_path, with_engines, one_cpu, ran, monkeypatch):
     with_engines(stubs.Ours, stubs.Right)
     visits = []
     ask = Client.ask
@@ -194,12 +193,9 @@ def test_interrupted_rounds_are_kept(tmp_path, with_engines, one_cpu, capfd, mon
         return ask(self, do, **command)
 
     monkeypatch.setattr(Client, "ask", interrupted)
-    figures = tmp_path / "n.json"
-    arguments = [*FAST, "--threads", "1,2", "--cache", str(tmp_path), "--json", str(figures)]
-    assert run.main(arguments) == 130
-    assert "interrupted in step 1 of 2: figures are partial" in capfd.readouterr().out
-    plain = json.loads(figures.read_text())
-    (case,) = plain["cases"]
+    found = ran(run.main, *FAST, "--threads", "1,2", "--cache", str(tmp_path), status=130)
+    assert "interrupted in step 1 of 2: figures are partial" in found.out
+    (case,) = found.plain["cases"]
     assert sorted(len(entry["rounds"]) for entry in case["engines"].values()) == [1, 2]
     assert len(case["ratios"]["ours"]) == 1
 
@@ -214,12 +210,9 @@ def test_interrupted_rounds_are_kept(tmp_path, with_engines, one_cpu, capfd, mon
         (["--rounds", "0"], "expected an integer of at least 1"),
     ],
 )
-def test_nonsense_is_refused(with_engines, arguments, complaint, capsys):
+def test_nonsense_is_refused(with_engines, arguments, complaint, refused):
     with_engines(stubs.Right, stubs.Absent)
-    with pytest.raises(SystemExit) as caught:
-        run.main(arguments)
-    assert caught.value.code == 2
-    assert complaint in capsys.readouterr().err
+    assert complaint in refused(run.main, *arguments)
 
 
 def test_a_version_without_sessions_is_absent(monkeypatch):
@@ -248,16 +241,6 @@ def test_pplconv_is_asked_as_its_interface_says(monkeypatch):
     engine = engines.Pplconv()
     engine.load("m.onnx", {"x": (1,)}, 2)
     assert engine.run({"x": 1}) == [("m.onnx", 2), {"x": 1}]
-
-
-class Silent:
-    """Takes progress and shows none."""
-
-    def step(self, text):
-        pass
-
-    def close(self):
-        pass
 
 
 def load(worker, folder, shape=(1, 2)):
@@ -357,36 +340,25 @@ def test_what_counts_as_wrong():
 
 def test_the_worker_imports_nothing_before_it_counts():
     code = "import sys, benchmarks.networks.worker as w; sys.exit('numpy' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, timeout=PATIENCE)
-    assert done.returncode == 0
+    python(code)
 
 
-def test_networks_beside_other_programs(tmp_path, with_engines, capfd):
+def test_networks_beside_other_programs(tmp_path, with_engines, ran):
     with_engines(stubs.PatientOurs, stubs.Patient, stubs.Wrong, stubs.Absent)
-    figures, markdown = tmp_path / "b.json", tmp_path / "b.md"
     arguments = ["--rounds", "2", "--min-ms", "1", "--engines", "", "--threads", "9"]
     chosen = ["--scenes", "alone,1 loop,2 copies", "--cache", str(tmp_path)]
-    files = ["--json", str(figures), "--markdown", str(markdown)]
-    assert beside.main([*arguments, *chosen, *files]) == 0
-    err = capfd.readouterr().err
-    assert "[3/3" in err and "tiny, 2 copies" in err
-    text = markdown.read_text()
-    assert "| network | beside | ours, 9 | right, 9 | wrong, 9 | / best peer |" in text
-    assert "note: tiny: wrong, 9: off by 0.01 of the largest value" in text
-    assert "absent: no_such_module is not installed" in text
-    rows = json.loads(figures.read_text())["rows"]
+    found = ran(beside.main, *arguments, *chosen)
+    assert "[3/3" in found.err and "tiny, 2 copies" in found.err
+    assert "| network | beside | ours, 9 | right, 9 | wrong, 9 | / best peer |" in found.text
+    assert "note: tiny: wrong, 9: off by 0.01 of the largest value" in found.text
+    assert "absent: no_such_module is not installed" in found.text
+    rows = found.plain["rows"]
     assert [row["scene"] for row in rows] == ["alone", "1 loop", "2 copies"]
     for row in rows:
         assert set(row["rounds"]) == {"ours, 9", "right, 9"}
         for seconds in row["rounds"].values():
             # They sleep as many milliseconds as they have threads.
             assert len(seconds) == 2 and min(seconds) >= 9e-3
-
-
-def test_a_scene_that_is_unknown_is_refused(capsys):
-    with pytest.raises(SystemExit):
-        beside.main(["--scenes", "alone,4 loops"])
-    assert "--scenes: 'alone,4 loops': expected some of" in capsys.readouterr().err
 
 
 def test_the_largest_team_of_ours_is_compared_with_peers_and_with_fewer_threads():

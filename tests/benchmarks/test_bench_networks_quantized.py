@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
@@ -89,21 +88,23 @@ def page(side):
     return drawn * np.float32(1 - side / 1e4)
 
 
-@pytest.mark.slow
-def test_a_run_from_its_arguments_to_its_files(tmp_path, monkeypatch, capfd):
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    """A small detector in the place of the published one, and a small page."""
     path = tmp_path / quantized.DETECTOR.name
     onnx.save(made_networks.detector(), str(path))
     monkeypatch.setattr(models, "obtain", lambda *_: [path])
     monkeypatch.setattr(quantized, "page_of", page)
+    return path
+
+
+@pytest.mark.slow
+def test_a_run_from_its_arguments_to_its_files(path, monkeypatch, ran):
     monkeypatch.setattr(quantized, "choose_cpus", lambda threads: choose_cpus(1))
-    figures = tmp_path / "q.json"
-    arguments = ["--rounds", "2", "--min-ms", "1", "--threads", "1,2", "--json", str(figures)]
-    assert quantized.main(arguments) == 0
-    out, _ = capfd.readouterr()
-    assert "ppocr_det_640, int8" in out and "each overlapping by 0.95" in out
-    plain = json.loads(figures.read_text())
-    assert [case["threads"] for case in plain["cases"]] == [1, 2]
-    for case in plain["cases"]:
+    found = ran(quantized.main, "--rounds", "2", "--min-ms", "1", "--threads", "1,2")
+    assert "ppocr_det_640, int8" in found.out and "each overlapping by 0.95" in found.out
+    assert [case["threads"] for case in found.plain["cases"]] == [1, 2]
+    for case in found.plain["cases"]:
         for name in ("pplconv", "pplconv float32", "onnxruntime"):
             entry = case["engines"][name]
             assert entry["status"] == "ok" and len(entry["rounds"]) == 2
@@ -112,21 +113,14 @@ def test_a_run_from_its_arguments_to_its_files(tmp_path, monkeypatch, capfd):
         assert case["engines"]["pplconv"]["error"] <= 1 - LEAST_OVERLAP
 
 
-def test_another_network_is_wrong(tmp_path, monkeypatch, capfd):
-    path = tmp_path / quantized.DETECTOR.name
-    onnx.save(made_networks.detector(), str(path))
-    monkeypatch.setattr(models, "obtain", lambda *_: [path])
-    monkeypatch.setattr(quantized, "page_of", page)
+def test_another_network_is_wrong(path, monkeypatch, capfd):
     monkeypatch.setattr(quantized, "same_boxes", lambda *_: (0.5, "other boxes"))
     monkeypatch.setattr(quantized, "ENGINES", (engines.Pplconv,))
     assert quantized.main(["--rounds", "1", "--min-ms", "1"]) == 1
     assert "pplconv wrong: other boxes" in capfd.readouterr().out
 
 
-def test_the_network_of_integers_is_another_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(quantized, "page_of", page)
-    path = tmp_path / "net.onnx"
-    onnx.save(made_networks.detector(), str(path))
+def test_the_network_of_integers_is_another_file(tmp_path, path):
     folder = tmp_path / "made"
     folder.mkdir()
     found = quantized.quantized(path, {"x": (1, 3, 64, 128)}, folder)
@@ -140,7 +134,7 @@ def test_the_network_of_integers_is_another_file(tmp_path, monkeypatch):
 
 
 def test_the_published_detector_finds_the_same_boxes(tmp_path):
-    """Where the demo has put it; there is no test that downloads it."""
+    """Where the demo has put it; no test downloads it."""
     pytest.importorskip("skimage")
     pytest.importorskip("platformdirs")
     path = run.cache_folder(None) / quantized.DETECTOR.name

@@ -1,10 +1,14 @@
-"""The reading of the FMA peak on the instruction set that pplconv runs on."""
+"""Ceilings: the FMA peak on the instruction set that pplconv runs on, and levels of memory."""
 
 from __future__ import annotations
 
 import pytest
 
+from benchmarks import ceilings, machine
 from benchmarks.peak import PeakUnavailable, open_peak
+from pplconv import _kernels
+
+MIB = 1 << 20
 
 
 def test_the_installed_loop():
@@ -15,20 +19,22 @@ def test_the_installed_loop():
     assert reader.isa in ("portable", "avx2", "avx512")
 
 
-def test_a_missing_loop_is_named(monkeypatch):
-    import pplconv._kernels
+def without_kernel(isa, dtype, iterations):
+    raise LookupError(f"no fma_peak kernel for {dtype} on {isa}")
 
-    monkeypatch.delattr(pplconv._kernels, "fma_peak")
-    with pytest.raises(PeakUnavailable, match="has no fma_peak"):
+
+@pytest.mark.parametrize(
+    ("loop", "message"),
+    [(None, "has no fma_peak"), (without_kernel, "no fma_peak kernel for f32")],
+    ids=["loop", "kernel"],
+)
+def test_what_is_missing_is_named(loop, message, monkeypatch):
+    monkeypatch.setattr(_kernels, "fma_peak", loop)
+    with pytest.raises(PeakUnavailable, match=message):
         open_peak(1)
 
 
-def test_a_missing_kernel_is_named(monkeypatch):
-    import pplconv._kernels
-
-    def loop(isa, dtype, iterations):
-        raise LookupError(f"no fma_peak kernel for {dtype} on {isa}")
-
-    monkeypatch.setattr(pplconv._kernels, "fma_peak", loop)
-    with pytest.raises(PeakUnavailable, match="no fma_peak kernel for f32"):
-        open_peak(1)
+def test_every_level_of_memory_is_measured(monkeypatch):
+    monkeypatch.setattr(machine, "cache_bytes", lambda: {2: MIB, 3: 32 * MIB})
+    monkeypatch.setattr(ceilings, "copy_rate", lambda size, threads: float(size * threads))
+    assert ceilings.measure(2) == {"L2": MIB, "L3": 8.0 * MIB, "memory": 64.0 * MIB}

@@ -11,8 +11,9 @@ from benchmarks.engines import ENGINES, bf16, quantized, sparse
 from benchmarks.problems import parse
 from benchmarks.quantized.layers import make_quantized_case, make_rounded_case
 from benchmarks.sparse.layers import BLOCKS, make_pruned_case
+from tests.benchmarks.known_runs import installed
 
-# Engines, and what makes the data that they are for.
+# Engines, each with the function that makes its data.
 PEERS = {
     engine.name: (engine, make)
     for engines, make in (
@@ -28,7 +29,7 @@ PEERS |= {
     for engine in sparse.ENGINES["fp32"]
     if not engine.ours and engine.name not in PEERS
 }
-# Padding, a stride and channels that fill no vector: what adapters mix up.
+# Padding, a stride and channels that fill no vector: adapters may mix them up.
 LAYER = "mb1ic12ih11iw9oc20kh3sh2sw1ph1pw0"
 
 
@@ -36,11 +37,8 @@ LAYER = "mb1ic12ih11iw9oc20kh3sh2sw1ph1pw0"
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", PEERS)
 def test_one_layer(name, threads):
-    """At its best settings, as the benchmarks run it; what is not installed is said."""
+    """At its best settings, as the benchmarks run it; a skip names a peer that is not installed."""
     engine, make = PEERS[name]
-    found = engine.available()
-    if not found.ok:
-        pytest.skip(f"{name} NOT RUN HERE: {found.reason}")
-    candidate = prepare_checked(engine, make(parse(LAYER)), threads)
+    candidate = prepare_checked(installed(engine), make(parse(LAYER)), threads)
     assert candidate.status == OK, candidate.detail
     assert candidate.error <= engine.tolerance

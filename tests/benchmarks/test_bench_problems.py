@@ -1,4 +1,4 @@
-"""The parser of problem strings: what it reads, and what it refuses."""
+"""The parser of problem strings: strings that it reads, and strings that it refuses."""
 
 from __future__ import annotations
 

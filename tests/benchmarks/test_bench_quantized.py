@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
-import json
 from fractions import Fraction
 
 import numpy as np
@@ -28,16 +26,10 @@ from benchmarks.quantized.layers import (
 from benchmarks.recorded import load
 from benchmarks.runner import Progress, run_layer
 from benchmarks.timing import Settings
+from tests.benchmarks import known_runs
+from tests.benchmarks.known_runs import FAST
 
-SMALL = [
-    "mb1ic8ih8oc8kh3ph1",
-    "mb1ic3ih21oc16kh7sh2ph3",
-    "mb1ic32ih14oc48kh1sh2",
-    "mb2ic16ih9iw11oc8kh3kw1ph1pw0dh1",
-    "mb1g4ic16ih10oc24kh3ph2dh1",
-    "mb1g16ic16ih12oc16kh5sh2ph2",
-    "mb1ic64ih1oc5kh1",
-]
+SMALL = [*known_runs.SMALL, "mb1g16ic16ih12oc16kh5sh2ph2"]
 INT8 = {engine.name: engine for engine in quantized.ENGINES}
 BF16 = {engine.name: engine for engine in bf16.ENGINES}
 TESTED = [name for name, engine in (INT8 | BF16).items() if engine.available().ok]
@@ -142,7 +134,7 @@ def test_rounding_to_bfloat16_is_to_nearest_even():
 @pytest.mark.parametrize("text", SMALL)
 @pytest.mark.parametrize("name", TESTED)
 def test_an_engine_is_right(name, text, threads):
-    """Those that are here; of int8 ours exactly, and with nothing refused."""
+    """Engines that are installed; pplconv in int8 is exact, and refuses nothing."""
     engine = (INT8 | BF16)[name]
     make = make_quantized_case if name in INT8 else make_rounded_case
     candidate = prepare_checked(engine, make(parse(text)), threads)
@@ -243,48 +235,25 @@ def test_an_engine_of_int8_computes_nothing_else(case):
 
 
 class QConv2d:
-    """Convolves by the reference, with the arguments of `pplconv.QConv2d`."""
+    """The real layer, planned by estimate; its plans name another machine's instruction set."""
 
     off = 0
+    real = pplconv.QConv2d
 
-    def __init__(
-        self, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, x_scale=None,
-        x_zero_point=None, w_scale=None, w_zero_point=None, y_scale=None, y_zero_point=None,
-        residual_scale=None, residual_zero_point=None, activation=None, x_dtype=None,
-        out_dtype=None, layout="NCHW", algorithm="auto", input_shape=None, search="estimate",
-        search_seconds=0.5, max_workspace=None, threads=None, search_context="hot",
-        sparse="auto", block=None, weight_shape=None,
-    ):  # fmt: skip
-        self.given = {"layout": layout, "search": search, "context": search_context}
-        self.layout, self.shape, self.threads = layout, tuple(input_shape), threads
-        n, *others = self.shape
-        c, h, w = others if layout == "NCHW" else (others[-1], *others[:2])
-        oc, _, kh, kw = weight.shape
-        self.problem = parse(
-            f"mb{n}g{groups}ic{c}ih{h}iw{w}oc{oc}kh{kh}kw{kw}sh{stride[0]}sw{stride[1]}"
-            f"ph{padding[0]}pw{padding[1]}dh{dilation[0] - 1}dw{dilation[1] - 1}"
-        )
-        self.weight, self.bias, self.kind = weight, bias, np.dtype(x_dtype)
-        assert np.dtype(out_dtype) == self.kind
-        self.x_zero, self.y_zero = x_zero_point, y_zero_point
-        self.multiplier = np.float32(x_scale) * w_scale / np.float32(y_scale)
+    def __init__(self, weight, bias, **given):
+        self.given = given
+        by_estimate = {"search": "estimate", "search_context": "hot"}
+        self.layer = self.real(weight, bias, **given | by_estimate)
 
     def plan_for(self, shape):
         """Name what it would run on."""
-        assert tuple(shape) == self.shape
+        assert tuple(shape) == self.given["input_shape"]
         return type("Plan", (), {"isa": "amx"})
 
-    def __call__(self, x, residual=None, out=None):
-        """Compute and keep what the prepared one promises."""
-        from benchmarks.reference import reference
-
-        assert x.dtype == out.dtype == self.kind
-        nchw = x if self.layout == "NCHW" else x.transpose(0, 3, 1, 2)
-        sums = reference(self.problem, nchw.astype(np.int64) - self.x_zero, self.weight)
-        sums += self.bias[:, None, None]
-        y = requantized(sums, self.multiplier, self.y_zero, "u8" if self.kind == np.uint8 else "s8")
-        y = np.where(y < 100, y + self.off, y - self.off).astype(self.kind)
-        out[...] = y if self.layout == "NCHW" else y.transpose(0, 2, 3, 1)
+    def __call__(self, x, out):
+        """Compute, and be off by some units."""
+        y = self.layer(x, out=out)
+        out[...] = np.where(y < 100, y + self.off, y - self.off)
         return out
 
 
@@ -292,7 +261,7 @@ OURS = [name for name, engine in INT8.items() if engine.ours]
 
 
 def test_a_pplconv_without_quantized_layers_is_absent(monkeypatch):
-    monkeypatch.delattr(pplconv, "QConv2d", raising=False)
+    monkeypatch.delattr(pplconv, "QConv2d")
     for name in OURS:
         found = INT8[name].available()
         assert (found.ok, found.reason) == (False, "this pplconv has no QConv2d")
@@ -301,7 +270,7 @@ def test_a_pplconv_without_quantized_layers_is_absent(monkeypatch):
 @pytest.mark.parametrize("text", SMALL)
 @pytest.mark.parametrize("name", OURS)
 def test_what_qconv2d_is_given(monkeypatch, name, text):
-    monkeypatch.setattr(pplconv, "QConv2d", QConv2d, raising=False)
+    monkeypatch.setattr(pplconv, "QConv2d", QConv2d)
     assert INT8[name].available().ok
     candidate = prepare_checked(INT8[name], make_quantized_case(parse(text)), 2)
     assert candidate.status == OK, candidate.detail
@@ -311,18 +280,13 @@ def test_what_qconv2d_is_given(monkeypatch, name, text):
     assert prepare_checked(INT8[name], make_quantized_case(parse(text)), 2).status == WRONG
 
 
-@pytest.mark.skipif(not hasattr(pplconv, "QConv2d"), reason="this pplconv has no QConv2d")
-def test_the_stand_in_has_the_arguments_of_the_real_one():
-    real = inspect.signature(pplconv.QConv2d)
-    assert list(inspect.signature(QConv2d).parameters) == list(real.parameters)
-
-
 def test_searches_have_names_of_their_own(monkeypatch, case):
-    monkeypatch.setattr(pplconv, "QConv2d", QConv2d, raising=False)
+    monkeypatch.setattr(pplconv, "QConv2d", QConv2d)
     (engine,) = INT8["pplconv_nhwc_s8"].variants(["measure-cold"], ())
     assert (engine.name, engine.kind) == ("pplconv_nhwc_s8@measure-cold", "s8")
-    call = prepare_checked(engine, case, 1).prepared.call
-    assert call.func.given == {"layout": "NHWC", "search": "measure", "context": "cold"}
+    given = prepare_checked(engine, case, 1).prepared.call.func.given
+    asked = [given[name] for name in ("layout", "search", "search_context", "threads")]
+    assert asked == ["NHWC", "measure", "cold", 1]
 
 
 def test_bfloat16_is_asked_of_conv2d(monkeypatch):
@@ -369,7 +333,7 @@ def test_arrays_of_bfloat16_are_given_where_pplconv_takes_them(monkeypatch):
     assert engine.available().ok
     candidate = prepare_checked(engine, make_rounded_case(parse(SMALL[0])), 1)
     assert candidate.status == OK, candidate.detail
-    # What is rounded to bfloat16 is off by more than sums in float32 are.
+    # Outputs rounded to bfloat16 have a larger error than sums in float32.
     assert candidate.error > 1e-4
 
 
@@ -377,7 +341,7 @@ def test_an_engine_that_raises_does_not_end_a_run(monkeypatch, case):
     def broken(*arguments, **settings):
         raise NotImplementedError("no kernel")
 
-    monkeypatch.setattr(pplconv, "QConv2d", broken, raising=False)
+    monkeypatch.setattr(pplconv, "QConv2d", broken)
     candidate = prepare_checked(INT8["pplconv_u8"], case, 1)
     assert (candidate.status, candidate.detail) == (FAILED, "NotImplementedError: no kernel")
 
@@ -394,62 +358,33 @@ def test_the_network_that_nothing_was_tuned_on():
 
 
 @pytest.mark.slow
-def test_a_run(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(pplconv, "QConv2d", QConv2d, raising=False)
-    page, record = tmp_path / "page.md", tmp_path / "run.json"
-    status = run.main(
-        ["--nets", "efficientnet_lite0", "--layers", "classifier|block16/dw", "--threads", "1,2",
-         "--engines", "pplconv_nhwc_u8,pplconv_nhwc_s8,pplconv_nhwc", "--rounds", "1",
-         "--min-ms", "0.1", "--markdown", str(page), "--json", str(record)]
-    )  # fmt: skip
-    assert status == 0
-    printed, written = capsys.readouterr().out, page.read_text()
-    for title in (
-        "Totals by network",
-        "Figures to reach",
-        "one unit off",
-        "best layout, best peer",
-    ):
-        assert title in printed
-        assert title in written
-    assert "efficientnet_lite0, 2 threads: Gop/s" in printed
-    found = load(record)
-    assert [layer.threads for layer in found.layers] == [1, 1, 2, 2]
-    for layer in found.layers:
+def test_a_run(monkeypatch, ran):
+    monkeypatch.setattr(pplconv, "QConv2d", QConv2d)
+    engines = "pplconv_nhwc_u8,pplconv_nhwc_s8,pplconv_nhwc"
+    layers = ["--nets", "efficientnet_lite0", "--layers", "classifier|block16/dw"]
+    found = ran(run.main, *FAST, *layers, "--threads", "1,2", "--engines", engines)
+    for title in ("Totals by network", "Figures to reach", "one unit off", "best layout, best"):
+        assert title in found.out
+        assert title in found.text
+    assert "efficientnet_lite0, 2 threads: Gop/s" in found.out
+    read = load(found.record)
+    assert [layer.threads for layer in read.layers] == [1, 1, 2, 2]
+    for layer in read.layers:
         assert {entry.status for entry in layer.entries.values()} == {OK}
         assert layer.entries["pplconv_nhwc_u8"].isa == "amx"
         assert layer.entries["pplconv_nhwc_s8"].error == 0.0
-    plain = json.loads(record.read_text())
-    assert plain["precision"] == "int8"
-    assert len(plain["readings"]) == 4
+    assert found.plain["precision"] == "int8"
+    assert len(found.plain["readings"]) == 4
 
 
 @pytest.mark.slow
-def test_a_run_in_bfloat16(tmp_path):
-    record = tmp_path / "run.json"
-    arguments = ["--precision", "bf16", "--nets", "efficientnet_lite0", "--layers", "classifier",
-                 "--engines", "pplconv_nhwc", "--rounds", "1", "--min-ms", "0.1",
-                 "--json", str(record)]  # fmt: skip
-    assert run.main(arguments) == 0
-    (layer,) = load(record).layers
+def test_a_run_in_bfloat16(ran):
+    chosen = ["--precision", "bf16", "--engines", "pplconv_nhwc"]
+    layers = ["--nets", "efficientnet_lite0", "--layers", "classifier"]
+    (layer,) = load(ran(run.main, *FAST, *chosen, *layers).record).layers
     assert layer.entries["pplconv_nhwc"].status == OK
     # Some loop of the machine's, if only float32's.
     assert layer.peak > 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--engines", "torch"], "unknown engine torch: expected some of pplconv_nhwc_u8"),
-        (["--precision", "bf16", "--engines", "ort_u8s8"], "unknown engine ort_u8s8"),
-        (["--precision", "fp8"], "invalid choice"),
-        (["--nets", "lenet"], "unknown net lenet"),
-    ],
-)
-def test_bad_arguments(capsys, arguments, message):
-    with pytest.raises(SystemExit):
-        run.main(arguments)
-    assert message in capsys.readouterr().err
 
 
 def test_names_are_unique():

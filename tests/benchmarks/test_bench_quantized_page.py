@@ -164,7 +164,7 @@ def test_the_figures_to_reach():
     # (2 * 1 + 1) / (2 * 1.05 + 1): counts included.
     assert found["all layers", "total, s8 / u8"][4:6] == ("0.968", "no")
     assert found["depthwise", "total / own f32"][4:6] == ("1.400", "yes")
-    # Depthwise layers are not what it is about, however slow.
+    # Depthwise layers do not count here, however slow they are.
     ceiling = found["dense, by avx512vnni", "each layer / ceiling"]
     assert ceiling[3:] == ("0.92", "0.900", "no", "resnet_50:a 0.900", "1 of 1")
     tiles = [layer(RES, isa="amx", ours_u8=1.0)]

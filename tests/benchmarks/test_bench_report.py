@@ -3,41 +3,27 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
-from benchmarks.candidates import OK, WRONG
-from benchmarks.engines.base import Availability, Engine
+from benchmarks.candidates import WRONG
+from benchmarks.engines.base import Availability
 from benchmarks.files import write_whole
 from benchmarks.problems import parse
 from benchmarks.report import Head, group, remarks, tables
-from benchmarks.results import Entry, LayerResult, from_json, sums, to_json
+from benchmarks.results import Entry, from_json, sums, to_json
+from tests.benchmarks import known_runs
+from tests.benchmarks.known_runs import Named
 
 POINTWISE = 'mb1ic50ih10oc100kh1n"net:one*2"'  # 1 MFLOP
 DEPTHWISE = 'mb1g50ic50ih10oc50kh1n"net:dw*1"'  # 0.01 MFLOP
 
 
-class Named(Engine):
-    """An engine that is only a name."""
-
-    def __init__(self, name, ours=False):
-        self.name = name
-        self.ours = ours
-
-    def prepare(self, problem, x, w, threads):
-        """Refuse: nothing is measured here."""
-        raise AssertionError
-
-
 ENGINES = [Named("pplconv", True), Named("pplconv_conv2d", True), Named("ort"), Named("litert")]
 
 
-def layer(text, times, peak=1e9, threads=1):
-    entries = {
-        name: Entry(OK, error=1e-6, rounds=(seconds * 2, seconds)) if seconds else Entry(WRONG, "x")
-        for name, seconds in times.items()
-    }
-    return LayerResult(parse(text), threads, peak, entries)
+layer = partial(known_runs.layer, missing=Entry(WRONG, "x"))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Figures that are quoted stand in the file of the run that they are quoted from."""
+"""Quoted figures are in the file of the run that they are quoted from."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def quoted() -> list[tuple[str, str, str, str]]:
     ("label", "number", "whose", "link"), quoted(), ids=[f"{n} {who}" for _, n, who, _ in quoted()]
 )
 def test_readme_quotes_its_runs(label, number, whose, link):
-    """The number stands in one row or column with its network and with whose it is."""
+    """The number is in one row or column with its network and its engine."""
     path, name = follow(README, link)
     assert path in RUNS
     network = next((net for net in NETWORKS if label.startswith(net)), "")

@@ -1,4 +1,4 @@
-"""The load test of a server: what it counts, and that it runs."""
+"""The load test of a server: its counts, and a run."""
 
 from __future__ import annotations
 

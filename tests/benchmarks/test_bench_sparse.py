@@ -1,7 +1,8 @@
-"""Sparse weights beside the peers: pruned layers, engines and what they are given, the command."""
+"""Sparse weights beside the peers: pruned layers, engines and their arguments, the command."""
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import numpy as np
@@ -23,6 +24,7 @@ from benchmarks.sparse.layers import (
     pruned,
 )
 from benchmarks.sparse.measured import from_plain
+from tests.benchmarks.known_runs import FAST, installed
 
 # A plain 1x1, a 3x3, one that is strided and padded, and one with channels that fill no block.
 SMALL = ["mb1ic16ih6oc32kh1", "mb1ic8ih8oc16kh3ph1", "mb1ic12ih11iw9oc20kh3sh2sw1ph1pw0"]
@@ -146,7 +148,7 @@ def without_sparse(real, given):
 
 @pytest.fixture
 def stood_in(monkeypatch):
-    """What pplconv's layers are asked for, by stand-ins that know sparse weights."""
+    """The arguments of pplconv's layers, recorded by stand-ins that know sparse weights."""
     given = []
     for name in ("Conv2d", "QConv2d"):
         monkeypatch.setattr(pplconv, name, without_sparse(getattr(pplconv, name), given))
@@ -184,15 +186,19 @@ def test_a_pplconv_without_sparse_weights_is_absent(monkeypatch):
 
 
 @pytest.mark.parametrize("text", SMALL)
-@pytest.mark.parametrize(("precision", "name"), OURS)
-def test_ours_are_right(precision, name, text):
-    """The real ones, where this pplconv has them."""
-    engine = ENGINES[precision][name]
-    found = engine.available()
-    if not found.ok:
-        pytest.skip(found.reason)
-    candidate = prepare_checked(engine, made(precision, text), 2)
+@pytest.mark.parametrize(
+    ("precision", "name", "threads"),
+    [
+        *((precision, name, 2) for precision, name in OURS),
+        *(("fp32", name, threads) for name in PRODUCTS for threads in (1, 2)),
+    ],
+)
+def test_ours_and_products_of_sparse_matrices_are_right(precision, name, threads, text):
+    """The real ones, where this pplconv or the peer has them."""
+    engine = installed(ENGINES[precision][name])
+    candidate = prepare_checked(engine, made(precision, text), threads)
     if candidate.status == UNSUPPORTED:
+        assert name.endswith("_direct")
         assert "direct already" in candidate.detail
         return
     assert candidate.status == OK, candidate.detail
@@ -205,8 +211,7 @@ def test_a_direct_sum_of_a_1x1_is_the_dense_engine():
 
 
 def test_variants_keep_block_and_kind(stood_in):
-    for _, name in OURS:
-        precision = "int8" if "_u8_" in name else "fp32"
+    for precision, name in OURS:
         (engine,) = ENGINES[precision][name].variants(["measure"], ())
         assert engine.name == f"{name}@measure"
         assert engine.search == "measure"
@@ -214,32 +219,16 @@ def test_variants_keep_block_and_kind(stood_in):
         assert ("direct" in name) == (getattr(engine, "direct", False) is True)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("text", SMALL)
-@pytest.mark.parametrize("name", PRODUCTS)
-def test_products_of_sparse_matrices_are_right(name, text, threads):
-    engine = ENGINES["fp32"][name]
-    found = engine.available()
-    if not found.ok:
-        pytest.skip(found.reason)
-    candidate = prepare_checked(engine, made("fp32", text), threads)
-    assert candidate.status == OK, candidate.detail
-
-
-@pytest.mark.parametrize("name", ["torch_csr", "scipy_csr"])
-@pytest.mark.parametrize("text", ["mb2ic8ih4oc8kh1", "mb1g2ic8ih4oc8kh1"])
-def test_a_product_is_of_one_image_and_one_group(name, text):
-    engine = ENGINES["fp32"][name]
-    if not engine.available().ok:
-        pytest.skip("not installed")
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        *itertools.product(["mb2ic8ih4oc8kh1", "mb1g2ic8ih4oc8kh1"], ["torch_csr", "scipy_csr"]),
+        ("mb1ic8ih4oc6kh1", "scipy_bsr_b4"),
+    ],
+)
+def test_a_product_is_of_one_image_and_one_group_and_of_whole_blocks(text, name):
+    engine = installed(ENGINES["fp32"][name])
     assert prepare_checked(engine, made("fp32", text), 1).status == UNSUPPORTED
-
-
-def test_rows_that_fill_no_block_have_no_bsr():
-    engine = ENGINES["fp32"]["scipy_bsr_b4"]
-    if not engine.available().ok:
-        pytest.skip("not installed")
-    assert prepare_checked(engine, made("fp32", "mb1ic8ih4oc6kh1"), 1).status == UNSUPPORTED
 
 
 def test_weights_that_are_stored():
@@ -273,6 +262,8 @@ def test_names_are_unique_and_whoever_is_left_out_is_no_engine_of_every_run():
 
 
 # The command -------------------------------------------------------------------------------------
+
+ONE_LAYER = ["--precision", "fp32", "--layers", "darknet_19:conv15"]
 
 
 def test_the_network_that_nothing_was_tuned_on():
@@ -312,24 +303,17 @@ def test_steps_of_every_run():
 
 
 @pytest.mark.slow
-def test_a_run(stood_in, tmp_path, capsys):
-    page, record = tmp_path / "page.md", tmp_path / "run.json"
+def test_a_run(stood_in, ran):
     engines = "pplconv_b1,pplconv_b4,pplconv_dense,pplconv_direct"
     quantized = "pplconv_nhwc_u8_b4,pplconv_nhwc_u8_dense"
-    status = run.main(
-        ["--layers", "darknet_19:conv15", "--threads", "1,2", "--rounds", "1", "--min-ms", "0.1",
-         "--densities", "0.75,0.25", "--engines", f"{engines},{quantized}",
-         "--markdown", str(page), "--json", str(record)]
-    )  # fmt: skip
-    assert status == 0
-    printed, written = capsys.readouterr().out, page.read_text()
+    layers = ["--layers", "darknet_19:conv15", "--threads", "1,2", "--densities", "0.75,0.25"]
+    made = ran(run.main, *FAST, *layers, "--engines", f"{engines},{quantized}")
     for title in ("Figures to reach", "fp32, 1 thread: ms", "int8, 2 threads: useful products",
                   "part of the weights below which sparse ones are faster"):  # fmt: skip
-        assert title in printed
-        assert title in written
-    assert "fp32, left out: litert with sparse weights" in printed
-    plain = json.loads(record.read_text())
-    found = [from_plain(one) for one in plain["layers"]]
+        assert title in made.out
+        assert title in made.text
+    assert "fp32, left out: litert with sparse weights" in made.out
+    found = [from_plain(one) for one in made.plain["layers"]]
     assert [(one.precision, one.layer.threads, one.density) for one in found] == [
         (precision, threads, density)
         for precision in ("fp32", "int8")
@@ -348,15 +332,11 @@ def test_a_run(stood_in, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_peers_do_not_run_above_half(stood_in, tmp_path, monkeypatch):
+def test_peers_do_not_run_above_half(stood_in, ran, monkeypatch):
     peer = Fake("peer")
     monkeypatch.setitem(sparse.ENGINES, "fp32", (ENGINES["fp32"]["pplconv_b1"], peer))
-    record = tmp_path / "run.json"
-    run.main(
-        ["--precision", "fp32", "--layers", "darknet_19:conv15", "--densities", "0.6,0.5",
-         "--rounds", "1", "--min-ms", "0.1", "--json", str(record)]
-    )  # fmt: skip
-    names = [set(one["engines"]) for one in json.loads(record.read_text())["layers"]]
+    found = ran(run.main, *FAST, *ONE_LAYER, "--densities", "0.6,0.5")
+    names = [set(one["engines"]) for one in found.plain["layers"]]
     assert names == [{"pplconv_b1"}, {"pplconv_b1", "peer"}]
 
 
@@ -369,45 +349,13 @@ def test_slow_engines_run_if_they_are_named():
 
 
 def test_dense_layers_may_be_searched_apart():
-    names = [
-        one.name for one, _ in run.find("fp32", ["pplconv_b4", "pplconv_dense"], (), ["measure"])
-    ]
-    assert names == ["pplconv_b4", "pplconv_dense@measure"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--engines", "torch"], "unknown engine torch: expected some of pplconv_b1"),
-        (["--precision", "bf16"], "expected some of fp32,int8"),
-        (["--densities", "1.5"], "expected parts of the weights"),
-        (["--densities", "none"], "expected parts of the weights"),
-        (["--nets", "lenet"], "unknown net lenet"),
-        (["--nets", "mobilenet", "--layers", "dw"], "only depthwise layers and stems"),
-    ],
-)
-def test_bad_arguments(capsys, arguments, message):
-    with pytest.raises(SystemExit):
-        run.main(arguments)
-    assert message in capsys.readouterr().err
+    found = run.find("fp32", ["pplconv_b4", "pplconv_dense"], (), ["measure"])
+    assert [one.name for one, _ in found] == ["pplconv_b4", "pplconv_dense@measure"]
 
 
 @pytest.mark.slow
-def test_ctrl_c_leaves_what_was_measured(stood_in, tmp_path, monkeypatch, capsys):
-    real, calls = run.measure, []
-
-    def measure(*arguments):
-        calls.append(arguments)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return real(*arguments)
-
-    monkeypatch.setattr(run, "measure", measure)
-    record = tmp_path / "run.json"
-    status = run.main(
-        ["--precision", "fp32", "--layers", "darknet_19:conv15", "--engines", "pplconv_b4",
-         "--rounds", "1", "--min-ms", "0.1", "--json", str(record)]
-    )  # fmt: skip
-    assert status == 130
-    assert "interrupted in step 2 of 5" in capsys.readouterr().out
-    assert len(json.loads(record.read_text())["layers"]) == 1
+def test_ctrl_c_leaves_what_was_measured(stood_in, ran, interrupted):
+    interrupted(run, "measure", after=1)
+    found = ran(run.main, *FAST, *ONE_LAYER, "--engines", "pplconv_b4", status=130)
+    assert "interrupted in step 2 of 5" in found.out
+    assert len(found.plain["layers"]) == 1

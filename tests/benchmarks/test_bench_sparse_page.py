@@ -1,4 +1,4 @@
-"""What a run of sparse weights is made into: gains, break-even densities, tables, the chart."""
+"""Evaluation of a run of sparse weights: gains, break-even densities, tables, the chart."""
 
 from __future__ import annotations
 

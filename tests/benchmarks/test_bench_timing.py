@@ -26,26 +26,25 @@ def test_a_round_is_the_median_of_its_calls(fake_time):
     assert result == pytest.approx((0.004 + 0.005) / 2)
 
 
-def test_a_round_has_a_least_number_of_samples(fake_time):
+@pytest.mark.parametrize(
+    ("cost", "settings", "least", "most"),
+    [
+        (1.0, Settings(), MIN_SAMPLES, MIN_SAMPLES),
+        (1e-3, Settings(min_seconds=0.05, warm_seconds=0.0), 50, 51),
+    ],
+    ids=["least samples", "least time"],
+)
+def test_a_round_has_enough_samples_and_lasts_as_long_as_asked(
+    fake_time, cost, settings, least, most
+):
     calls = []
 
     def call():
         calls.append(None)
-        fake_time.pass_by(1.0)
+        fake_time.pass_by(cost)
 
-    assert visit(call, 1, Settings(), fake_time.clock) == pytest.approx(1.0)
-    assert len(calls) == 1 + MIN_SAMPLES
-
-
-def test_a_round_lasts_as_long_as_asked(fake_time):
-    calls = []
-
-    def call():
-        calls.append(None)
-        fake_time.pass_by(1e-3)
-
-    visit(call, 1, Settings(min_seconds=0.05, warm_seconds=0.0), fake_time.clock)
-    assert 50 <= len(calls) - 1 <= 51
+    assert visit(call, 1, settings, fake_time.clock) == pytest.approx(cost)
+    assert least <= len(calls) - 1 <= most
 
 
 def test_warm_up_is_not_timed(fake_time):
@@ -100,23 +99,16 @@ def test_no_rounds_are_refused(fake_time):
         interleave({}, Settings(rounds=0), fake_time.clock)
 
 
-def test_settling_waits_until_nothing_spins(fake_time):
-    fake_time.spin_left = 0.030
-    settle(Settings(settle_seconds=0.5), fake_time.clock)
-    assert fake_time.spin_left == pytest.approx(0.0)
-    assert sum(fake_time.sleeps) < 0.05
-
-
-def test_settling_ends_though_something_spins_for_ever(fake_time):
-    fake_time.spin_left = 1e9
-    settle(Settings(settle_seconds=0.5), fake_time.clock)
-    assert sum(fake_time.sleeps) == pytest.approx(0.5, abs=0.01)
-
-
-def test_one_thread_does_not_wait(fake_time):
-    fake_time.spin_left = 1.0
-    settle(Settings(settle_seconds=0.0), fake_time.clock)
-    assert fake_time.sleeps == []
+@pytest.mark.parametrize(
+    ("spins", "longest", "least", "most"),
+    [(0.030, 0.5, 0.029, 0.05), (1e9, 0.5, 0.49, 0.51), (1.0, 0.0, 0.0, 0.0)],
+    ids=["until nothing spins", "though something spins for ever", "not for one thread"],
+)
+def test_settling_waits(fake_time, spins, longest, least, most):
+    fake_time.spin_left = spins
+    settle(Settings(settle_seconds=longest), fake_time.clock)
+    assert least <= sum(fake_time.sleeps) <= most
+    assert fake_time.spin_left == pytest.approx(max(spins - sum(fake_time.sleeps), 0.0))
 
 
 def test_every_turn_begins_quiet(fake_time):

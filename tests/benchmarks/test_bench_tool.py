@@ -2,15 +2,86 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import pytest
 
-from benchmarks import options
+import benchmarks.quantized.run as quantized
+import benchmarks.sparse.run as sparse
+from benchmarks import (
+    accuracy,
+    interference,
+    measure_candidates,
+    options,
+    pool_overhead,
+    run,
+    scaling,
+    strides,
+)
 from benchmarks.names import pick
+from benchmarks.networks import beside
 from benchmarks.tables import Table
 from benchmarks.tool import INTERRUPTED, Run, command, new_parser, versions
+from tests.benchmarks.known_runs import FAST, TINY
+
+NONSENSE = {
+    run: [
+        (["--batch", "0"], "expected sizes of batches, such as 1,8"),
+        (["--search", "guess"], "expected some of estimate,measure,measure-cold,exhaustive"),
+        (["--tolerance", "tight"], "expected numbers from 0 to 0.01"),
+        (["--tolerance", "-1"], "expected numbers from 0 to 0.01"),
+        (["--tolerance", "nan"], "expected numbers from 0 to 0.01"),
+        (["--engines", "numpi"], "unknown engine numpi"),
+        (["--nets", "lenet"], "unknown net lenet"),
+        (["--layers", "("], "is no regular expression"),
+        (["--threads", "0"], "expected numbers of threads"),
+        (["--threads", "two"], "expected numbers of threads"),
+        (["--rounds", "0"], "expected an integer of at least 1"),
+        (["--min-ms", "-1"], "expected milliseconds"),
+    ],
+    scaling: [(["--threads", "1"], "--threads is 1, expected at least 2")],
+    interference: [(["--layer", "mobilenet:conv99"], "--layer: there is no mobilenet:conv99")],
+    beside: [(["--scenes", "alone,4 loops"], "--scenes: 'alone,4 loops': expected some of")],
+    strides: [(["--loops", "none"], "--loops"), (["--sizes", "8"], "--sizes")],
+    pool_overhead: [
+        (["--modes", "fork"], "--modes: 'fork': expected some of thread,process"),
+        (["--modes", ""], "expected some of thread,process"),
+        (["--bytes", "0"], "argument --bytes: '0': expected bytes, such as 16,65536"),
+        (["--rounds", "0"], "expected an integer of at least 1"),
+    ],
+    measure_candidates: [
+        (["--layouts", "CHWN"], "expected some of NCHW,NHWC"),
+        (["--minutes", "0"], "expected more than 0"),
+        (["--nets", "lenet"], "unknown net lenet"),
+        (["--resume", "--replace"], "not allowed with"),
+    ],
+    quantized: [
+        (["--engines", "torch"], "unknown engine torch: expected some of pplconv_nhwc_u8"),
+        (["--precision", "bf16", "--engines", "ort_u8s8"], "unknown engine ort_u8s8"),
+        (["--precision", "fp8"], "invalid choice"),
+        (["--nets", "lenet"], "unknown net lenet"),
+    ],
+    sparse: [
+        (["--engines", "torch"], "unknown engine torch: expected some of pplconv_b1"),
+        (["--precision", "bf16"], "expected some of fp32,int8"),
+        (["--densities", "1.5"], "expected parts of the weights"),
+        (["--densities", "none"], "expected parts of the weights"),
+        (["--nets", "lenet"], "unknown net lenet"),
+        (["--nets", "mobilenet", "--layers", "dw"], "only depthwise layers and stems"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "complaint"),
+    [
+        pytest.param(tool, *case, id=f"{tool.__name__} {' '.join(case[0])}")
+        for tool, cases in NONSENSE.items()
+        for case in cases
+    ],
+)
+def test_nonsense_is_refused(tool, arguments, complaint, refused):
+    assert complaint in refused(tool.main, *arguments)
 
 
 def parser():
@@ -27,7 +98,7 @@ def main_of(measure):
     return command(parser)(measure)
 
 
-def test_what_was_measured_before_an_interrupt_is_published(tmp_path, capsys):
+def test_what_was_measured_before_an_interrupt_is_published(ran):
     def measure(run):
         table = Table("figures", ["step", "figure"])
         with run.steps(3) as progress:
@@ -38,16 +109,28 @@ def test_what_was_measured_before_an_interrupt_is_published(tmp_path, capsys):
                 table.add([str(step), "1.0"])
         return run.publish(run.head(), [table], {"rows": table.rows})
 
-    page, figures = tmp_path / "a.md", tmp_path / "a.json"
-    given = ["--threads", "2", "--markdown", str(page), "--json", str(figures)]
-    assert main_of(measure)(given) == INTERRUPTED == 130
-    text = page.read_text()
-    assert "- note: interrupted in step 2 of 3: figures are partial" in text
-    assert "| 0 | 1.0 |" in text
-    plain = json.loads(figures.read_text())
-    assert plain["rows"] == [["0", "1.0"]]
-    assert plain["command"].startswith("python -m benchmarks.stand_in --threads 2 --markdown ")
-    assert "figures" in capsys.readouterr().out
+    assert INTERRUPTED == 130
+    found = ran(main_of(measure), "--threads", "2", status=INTERRUPTED)
+    assert "- note: interrupted in step 2 of 3: figures are partial" in found.text
+    assert "| 0 | 1.0 |" in found.text
+    assert found.plain["rows"] == [["0", "1.0"]]
+    command = found.plain["command"]
+    assert command.startswith("python -m benchmarks.stand_in --threads 2 --markdown ")
+    assert "figures" in found.out
+
+
+@pytest.mark.parametrize(
+    ("tool", "measures", "arguments", "steps"),
+    [
+        (run, "run_layer", [*TINY, *FAST, "--engines", "numpy"], 2),
+        (accuracy, "measure", ["--nets", "vgg_19", "--engines", "numpy"], 8),
+    ],
+    ids=["run", "accuracy"],
+)
+def test_an_interrupt_before_anything_is_told(tool, measures, arguments, steps, interrupted, capfd):
+    interrupted(tool, measures, after=0)
+    assert tool.main(arguments) == INTERRUPTED
+    assert f"interrupted in step 1 of {steps}" in capfd.readouterr().out
 
 
 def test_other_errors_are_not_swallowed():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -12,6 +10,7 @@ import pplconv
 from benchmarks import torch_models
 from benchmarks.networks.models import NETWORKS
 from benchmarks.torch_networks import MODULES, with_weights_of
+from tests.benchmarks.known_runs import FAST
 
 
 @pytest.fixture(scope="module")
@@ -58,13 +57,9 @@ def test_what_is_wrong_or_fails_is_left_out_and_said():
 
 
 @pytest.mark.slow
-def test_a_run_times_every_variant(tmp_path, capsys):
-    status = torch_models.main([
-        "--models", "mobilenet_v2", "--threads", "1", "--batch", "1", "--rounds", "1",
-        "--min-ms", "1", "--no-compile", "--cache", str(tmp_path), "--json",
-        str(tmp_path / "out.json"),
-    ])  # fmt: skip
-    assert status == 0
-    (times,) = json.loads((tmp_path / "out.json").read_text())["seconds"].values()
+def test_a_run_times_every_variant(tmp_path, ran):
+    chosen = ["--models", "mobilenet_v2", "--threads", "1", "--batch", "1", "--no-compile"]
+    found = ran(torch_models.main, *chosen, *FAST, "--cache", str(tmp_path))
+    (times,) = found.plain["seconds"].values()
     assert len(times) == 7 and "accelerate, fuse, channels_last" in times
-    assert "left out" not in capsys.readouterr().out
+    assert "left out" not in found.out

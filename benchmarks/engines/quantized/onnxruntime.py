@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.engines.base import Prepared
+from benchmarks.engines.onnx_model import model_of
 from benchmarks.engines.onnxruntime import bound_call
 from benchmarks.engines.quantized.base import Quantized, QuantizedEngine
 from benchmarks.memory import aligned, aligned_copy
@@ -74,8 +75,6 @@ def qlinear_conv_model(
     channels_last: bool,
 ) -> bytes:
     """Serialise a model of one QLinearConv: fixed shapes, all but ``x`` constants."""
-    from onnx import TensorProto, helper, numpy_helper
-
     dtype = layer.x.dtype
     constants = {
         "x_scale": np.float32(layer.x_scale),
@@ -87,29 +86,5 @@ def qlinear_conv_model(
         "y_zero": dtype.type(layer.y_zero),
         "b": layer.bias,
     }
-    node = helper.make_node(
-        "QLinearConv",
-        ["x", *constants],
-        ["y"],
-        domain=_MICROSOFT if channels_last else "",
-        kernel_shape=[problem.kh, problem.kw],
-        strides=[problem.sh, problem.sw],
-        pads=[problem.ph, problem.pw, problem.ph, problem.pw],
-        dilations=[problem.dh, problem.dw],
-        group=problem.groups,
-        **({"channels_last": 1} if channels_last else {}),
-    )
-    element = TensorProto.UINT8 if layer.kind == "u8" else TensorProto.INT8
-    graph = helper.make_graph(
-        [node],
-        "qlinear_conv",
-        [helper.make_tensor_value_info("x", element, x_shape)],
-        [helper.make_tensor_value_info("y", element, y_shape)],
-        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
-    )
-    sets = [helper.make_opsetid("", 17)]
-    sets += [helper.make_opsetid(_MICROSOFT, 1)] if channels_last else []
-    serialised: bytes = helper.make_model(
-        graph, opset_imports=sets, ir_version=8
-    ).SerializeToString()
-    return serialised
+    own: dict[str, Any] = {"domain": _MICROSOFT, "channels_last": 1} if channels_last else {}
+    return model_of("QLinearConv", problem, x_shape, y_shape, dtype, constants, **own)

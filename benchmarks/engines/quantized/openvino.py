@@ -12,7 +12,7 @@ from benchmarks.engines.openvino import compiled_call, convolution
 from benchmarks.engines.quantized.base import Quantized, QuantizedEngine
 from benchmarks.problems import Problem
 
-# Of transpositions, as constants of a model.
+# Orders of transpositions.
 _TO_NCHW, _TO_NHWC = (0, 3, 1, 2), (0, 2, 3, 1)
 
 
@@ -53,7 +53,7 @@ class OpenVinoInt8(QuantizedEngine):
             real = ops.subtract(real, ops.constant(np.float32(layer.x_zero)))
         real = ops.multiply(real, ops.constant(np.float32(layer.x_scale)))
         if self.channels_last:
-            # Behind the scale: before it, the scale would stay a step of its own.
+            # After the scale: otherwise OpenVINO does not fold the scale into the convolution.
             real = ops.transpose(real, ops.constant(np.array(_TO_NCHW)))
         shown = layer.w
         per_channel = layer.w_scale.reshape(-1, 1, 1, 1)

@@ -32,7 +32,7 @@ class QPrepacked(QuantizedEngine, Pplconv):
 
     # Not one result may be one unit off.
     tolerance = 0.0
-    # More that `QConv2d` is given, whatever the problem.
+    # Further arguments of `QConv2d`, the same for every problem.
     extra: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, search: str | None = None) -> None:

@@ -37,7 +37,7 @@ class TorchFbgemm(QuantizedEngine):
         return found
 
     def prepare_quantized(self, problem: Problem, layer: Quantized, threads: int) -> Prepared:
-        """Pack the weights; what is packed remembers the engine."""
+        """Pack the weights; packed weights remember the engine."""
         import torch
 
         torch.set_num_threads(threads)
@@ -45,7 +45,7 @@ class TorchFbgemm(QuantizedEngine):
         dilation, groups = [problem.dh, problem.dw], problem.groups
         before = torch.backends.quantized.engine
         with warnings.catch_warnings(), torch.inference_mode():
-            # Quantized tensors are deprecated, and there is nothing else that these take.
+            # Quantized tensors are deprecated, but these operators take nothing else.
             warnings.simplefilter("ignore")
             torch.backends.quantized.engine = self.engine
             try:

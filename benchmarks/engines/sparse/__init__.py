@@ -1,7 +1,7 @@
 """Engines of sparse weights by precision, in the order of the tables: pplconv first, then peers.
 
-Peers without sparse weights take part with the same weights as dense ones: whoever has a pruned
-model may run it so.
+Peers without sparse weights take part with the same weights as dense ones: a pruned model can be
+run so.
 """
 
 from __future__ import annotations
@@ -60,4 +60,4 @@ LEFT_OUT: Mapping[str, Mapping[str, str]] = {
         "torch.sparse, scipy.sparse": "no product of int8 that sums in int32 and is quantized",
     },
 }
-"""Who is not in the tables, by precision, and why."""
+"""Engines that are not in the tables, by precision, and why."""

@@ -1,4 +1,4 @@
-"""What engines of sparse weights have in common: the block that they are given."""
+"""Sizes of the blocks of sparse weights, from the names of engines."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ DENSE, DIRECT = "dense", "direct"
 
 
 def asked_of(block: int) -> MappingProxyType[str, Any]:
-    """What pplconv is given for blocks of so many channels; 0: to take the weights as dense."""
+    """Arguments of pplconv for blocks of so many channels; 0: dense weights."""
     return MappingProxyType({"sparse": True, "block": (1, block)} if block else {"sparse": False})
 
 
@@ -36,7 +36,7 @@ class Pruned(Prepacked):
     def __init__(self, block: int, search: str | None = None, direct: bool = False) -> None:
         self.block, self.direct = block, direct
         self.extra = asked_of(block)
-        # No transform is as exact as is asked for here; a direct sum is right by what all are.
+        # Tolerance 0 leaves no transform; results are still held to the tolerance of all engines.
         super().__init__(search, 0.0 if direct else None)
         kind = f"b{block}" if block else DIRECT if direct else DENSE
         marks = [search] if search else []
@@ -48,7 +48,7 @@ class Pruned(Prepacked):
         return [type(self)(self.block, search, self.direct) for search in every]
 
     def prepare(self, problem: Problem, x: Array32, w: Array32, threads: int) -> Prepared:
-        """Prepare it, where a direct sum is something else than the dense engine's."""
+        """Prepare it; refuse a direct sum of a 1x1, where the dense engine computes the same."""
         if self.direct and (problem.kh, problem.kw) == (1, 1):
             raise Unsupported("the dense sum of a 1x1 is direct already")
         return super().prepare(problem, x, w, threads)
@@ -93,11 +93,11 @@ class PrunedInt8(QPrepacked):
         if not found.ok:
             return found
         try:
-            # It may know the argument before it has an algorithm.
+            # A version may know the argument and have no algorithm.
             layer = make_quantized(parse("mb1ic16ih4oc16kh1"), self.kind)
             self.prepare_quantized(parse("mb1ic16ih4oc16kh1"), layer, 1)
         except (TypeError, ValueError) as error:
-            # One reason of those that it has for each type that it could multiply.
+            # The first reason: there is one for each type of products.
             reason = str(error).partition(";")[0]
             return Availability(ok=False, reason=f"this pplconv cannot: {reason}")
         return found

@@ -1,8 +1,8 @@
 """Sparse matrices times dense ones: PyTorch's and SciPy's, on the pixels of a 1x1 or on im2col's.
 
-They have no convolution of sparse weights. What a user of theirs writes is one product with the
-pixels as columns; where the kernel is larger than 1x1, strided or padded, the matrix of all patches
-is made first, in each call.
+They have no convolution of sparse weights. Their users write one product with the pixels as
+columns. Where the kernel is larger than 1x1, strided or padded, each call first makes the matrix of
+all patches.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def is_plain(problem: Problem) -> bool:
 
 
 def refuse(problem: Problem) -> None:
-    """Refuse what is no single product.
+    """Refuse problems that are not a single product.
 
     Raises
     ------
