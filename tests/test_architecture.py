@@ -1,6 +1,6 @@
-"""The arrows of the package run downward only, and each rule of its rooms is kept.
+"""Imports inside the package run downward only, and each rule of its rooms is kept.
 
-Checked on the sources (`package_imports.py`): imports by statements, by calls and by strings.
+The sources are read (`package_imports.py`) for imports by statements, by calls and by strings.
 """
 
 from __future__ import annotations
@@ -54,20 +54,20 @@ LAYERS = [
     {"_checks", "_contracts", "_literals", "architecture", "drawing", "geometry"},
 ]
 LEVELS = {room: -level for level, rooms in enumerate(LAYERS) for room in rooms}
-# The leaves may not even use everything that lies below them.
+# These rooms may import only from the rooms listed here, not from all rooms below them.
 LEAVES = {
-    "_conv": {"api"},  # of which it has the names that old pickles ask for
+    "_conv": {"api"},  # old pickles ask `_conv` for names of `api`
     "_binding": set(),
     "_checks": set(),
     "_contracts": set(),
-    "_kernels": {"_contracts"},  # which it passes on to whoever calls kernels
+    "_kernels": {"_contracts"},  # passes the contracts on to callers of kernels
     "_literals": set(),
     "_trial": {"_binding", "_kernels", "activations", "memory", "runtime", "schedules"},
     "_version": set(),
     "architecture": set(),
-    "config": {"architecture"},  # whose instruction sets a cap may name
+    "config": {"architecture"},  # a cap names one of its instruction sets
     "drawing": set(),
-    "activations": {"_kernels"},  # which says what the contract calls each activation
+    "activations": {"_kernels"},  # the contract's numbers of the activations
     "geometry": set(),
     "imaging": {
         "_checks",
@@ -81,9 +81,9 @@ LEAVES = {
         "runtime",
         "schedules",  # the loops of bands, by its `banded`
     },
-    "machine": {"_kernels", "architecture"},  # the former to ask the CPU which instructions it has
-    "memory": {"_binding", "numerics"},  # which NUMA node scratch should come from; element types
-    "numerics": {"_kernels"},  # which says how long its chains are
+    "machine": {"_kernels", "architecture"},  # `_kernels` executes CPUID
+    "memory": {"_binding", "numerics"},  # the NUMA node of scratch memory; element types
+    "numerics": {"_kernels"},  # the length of its chains of sums
     "matrix_problem": {"geometry", "numerics", "sparsity"},
     "prune": {"_checks", "memory", "sparsity"},
     "quant": {"_checks", "_literals", "memory"},
@@ -94,12 +94,12 @@ LEAVES = {
 }
 
 
-# These import modules by names from elsewhere: the pickled model of a pool names its own.
+# These import modules whose names are data: the pickled model of a pool names its own module.
 IMPORT_FOR_OTHERS = {"instances/forking.py"}
 
 
 def room_of(target: str) -> str | None:
-    """Give the room that a dotted path of the package leads to, None outside the package."""
+    """Give the room of a dotted path of the package, None outside the package."""
     first, *rest = target.split(".")
     if first == ANYTHING:
         return first
@@ -156,7 +156,7 @@ def test_who_imports_for_others_does():
 
 
 def test_names_from_above_are_provided_from_above():
-    """`quantize_model` is a name of `quant`, and works on networks, which stand above."""
+    """`quant` offers `quantize_model`, which comes from the higher room `network`."""
     provided = """
 import sys
 import pplconv
@@ -170,10 +170,10 @@ assert quantize_model is pplconv.quant.quantize_model
 
 
 def module_graph(root: Path = ROOT) -> dict[str, set[str]]:
-    """Give the modules that each module of the package imports, wherever in its text it does.
+    """Give the modules that each module of the package imports, anywhere in its text.
 
-    What is imported on demand or for types only counts too: whoever reads one module of a circle
-    has to read all of them.
+    Imports on demand and imports for types only count too: a reader of one module of a circle has
+    to read all of them.
     """
     names: dict[Path, str] = {}
     for path in sources(root / "pplconv"):
@@ -183,7 +183,7 @@ def module_graph(root: Path = ROOT) -> dict[str, set[str]]:
     for path, name in names.items():
         for item in imports_of(path, root):
             target = item.target
-            if target.endswith(SOME):  # of its package: the text does not tell which
+            if target.endswith(SOME):  # the text does not tell which module of the package
                 continue
             while target and target not in known:
                 target = target.rpartition(".")[0]
@@ -192,7 +192,7 @@ def module_graph(root: Path = ROOT) -> dict[str, set[str]]:
 
 
 def circle(graph: dict[str, set[str]]) -> list[str]:
-    """Give the modules of one circle in the order of its arrows; [] if there is none."""
+    """Give the modules of one circle in the order of their imports; [] if there is none."""
     done: set[str] = set()
 
     def walk(name: str, way: list[str]) -> list[str]:
@@ -248,7 +248,7 @@ def test_guests_are_imported_on_demand_only(path):
             assert own_room(path) == "__main__" and item.lazy
 
 
-# A file has one idea; one that grows beyond this has a seam to be split along.
+# A file holds one idea; a file longer than this can be split.
 LONGEST_FILE = 640
 
 
@@ -270,7 +270,7 @@ def test_no_source_file_is_long():
 
 
 def test_no_two_modules_of_the_package_have_one_name():
-    """In asm, generators of one operation have one name in each folder of an architecture."""
+    """`asm` is not checked: each architecture's folder has a generator of the same name."""
     found: dict[str, set[Path]] = {}
     for path in sources(PACKAGE, ".py", ".pyx", ".pxd", ".pyi"):
         found.setdefault(path.stem, set()).add(path.with_suffix(""))
@@ -292,7 +292,7 @@ def bare(text: str) -> str:
 
 @each_file()
 def test_only_config_reads_the_environment(path):
-    # A parameter of that name holds no environment; os and libc do.
+    # Only names of os and libc count: a parameter named `environ` is no environment.
     uses = bool(
         re.search(r"\bos\s*\.\s*(environb?|getenvb?|putenv)\b|\bgetenv\s*\(", code_of(path))
     )
@@ -301,7 +301,7 @@ def test_only_config_reads_the_environment(path):
     assert uses is (path == PACKAGE / "config.py")
 
 
-# The name of an algorithm or of loops, where a plan could answer. "auto" is no algorithm.
+# Code that compares the name of an algorithm or of loops. "auto" is no algorithm.
 ASKED_BY_NAME = (
     r"\.NAME\b|[\"']loops[\"']\s*[\])]|"
     r"\.(?:algorithm|loops)\s*(?:[!=]=|in\b|not\s+in\b)(?!\s*[\"']auto[\"'])"
@@ -362,7 +362,7 @@ def test_one_loop_serves_all_teams():
     found = sources(PACKAGE, ".pyx", ".pxd", ".h")
     start = r"cython(\.|\s+cimport\s+)parallel|\bpthread_create\s*\("
     teams = [path.name for path in found if re.search(start, code_of(path))]
-    # The second starts a thread to ask it for OpenMP's number.
+    # pplconv_team.h starts a thread only to ask it for OpenMP's number of threads.
     assert teams == ["pplconv_crew.h", "pplconv_team.h"]
     include = 'from "pplconv_crew.h"'
     users = [path.name for path in found if include in path.read_text(encoding="utf-8")]
@@ -371,7 +371,7 @@ def test_one_loop_serves_all_teams():
 
 @each("path", sorted(PACKAGE.glob("schedules/*.p[yx][xd]")), lambda path: path.name)
 def test_schedules_never_touch_an_element(path):
-    """Tensors are addresses there: a schedule that names an element's type could compute."""
+    """Schedules see tensors as addresses: to compute, one would have to name an element type."""
     assert not re.search(r"\b(float|double)\b", code_of(path))
 
 

@@ -1,4 +1,4 @@
-"""One run has each test under each lower cap, and says which failed under which."""
+"""One run executes each test under each lower cap, and names the cap of each failure."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_each_test_runs_under_each_cap(tmp_path):
     ],
 )
 def test_what_fails_is_named_with_its_cap(tmp_path, wrong, said):
-    """A crash costs no other test."""
+    """All other tests still run after a crash."""
     done = run_caps(tmp_path, FILE.replace("WRONG", wrong).replace('"torn_down"', "os.devnull"))
     whole, narrow = lower()
     assert done.returncode == 1, done.stdout + done.stderr

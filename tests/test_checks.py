@@ -13,7 +13,7 @@ from tests.patience import PATIENCE
 
 
 class Index:
-    """What says that it is an integer."""
+    """An object that converts itself to an integer."""
 
     def __index__(self):
         return 7
@@ -92,7 +92,7 @@ def test_long_texts_are_not_compared():
 
 def test_an_import_does_not_compare_words(tmp_path):
     code = "import sys, pplconv; pplconv.imaging; print('difflib' in sys.modules)"
-    # Elsewhere than in the sources, which need not be built.
+    # Not in the root of the repository, whose sources need not be built.
     found = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,

@@ -1,4 +1,4 @@
-"""What show_config and the command line print."""
+"""Output of `show_config` and of the command line."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ RUNTIME = {
 
 
 def shown() -> dict[str, list[str]]:
-    """Lines of show_config by label, a line without a label under the label before it."""
+    """Lines of show_config by label; a line without a label belongs to the label before it."""
     text = io.StringIO()
     pplconv.show_config(file=text)
     lines: dict[str, list[str]] = {}
@@ -133,7 +133,7 @@ def test_recorded_machine(xeon: pytest.MonkeyPatch) -> None:
 
 
 def test_settings_show(xeon: pytest.MonkeyPatch) -> None:
-    xeon.setenv("PPLCONV_MAX_ISA", "portable")  # which every machine's ladder has
+    xeon.setenv("PPLCONV_MAX_ISA", "portable")  # a level of every machine's ladder
     xeon.setenv("OMP_NUM_THREADS", "7")
     lines = shown()
     assert lines["ISA"][0] == "portable (available: portable, avx2, avx512; capped at portable)"
@@ -154,7 +154,7 @@ def test_chosen_isa_has_kernels(xeon: pytest.MonkeyPatch) -> None:
 
 
 def test_other_machines_show(xeon: pytest.MonkeyPatch) -> None:
-    """What the recorded machine has not: small cores, features of ARM, nodes by other numbers."""
+    """Efficiency cores, features of Arm, and NUMA nodes numbered with gaps."""
     machine = Machine(
         features=("asimd", "asimddp"),
         cores=((0, 1), (2,), (3,)),
@@ -291,7 +291,7 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     }
     return subprocess.run(
         [sys.executable, "-m", "pplconv", *arguments],
-        # `-m` looks here first; in the root of the repository it would find the sources.
+        # `-m` searches this folder first; the root of the repository holds the sources.
         cwd=Path(pplconv.__file__).parents[1],
         capture_output=True,
         text=True,

@@ -1,4 +1,4 @@
-"""The rules of `test_architecture.py` are worth no more than the reading of imports."""
+"""Imports are read correctly, on which the rules of `test_architecture.py` depend."""
 
 from __future__ import annotations
 

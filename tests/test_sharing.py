@@ -30,7 +30,7 @@ MODELS = pytest.mark.parametrize("make", [conv_and_input, linear_and_input])
 
 @pytest.fixture
 def plans_made(monkeypatch):
-    """Each call of the planner, by the problem."""
+    """Problems of all calls of the planner."""
     made = []
     make_plan = pplconv.planner.make_plan
 
@@ -56,7 +56,7 @@ def test_a_model_arrives_ready(make, protocol, rng, plans_made):
     assert type(there) is type(model) and repr(there) == repr(model)
     assert there(x).tobytes() == expected.tobytes()
     assert not plans_made, "plans went along"
-    # Passed on once more, as an actor that keeps a model does.
+    # Pickled once more, as by an actor that keeps a model.
     again = pickle.loads(pickle.dumps(arrived, protocol)).model()
     assert again(x).tobytes() == expected.tobytes()
 
@@ -134,9 +134,9 @@ def test_packs_of_another_instruction_set_are_refused(rng, monkeypatch):
     with pytest.raises(OtherPacking, match=r"packed weights are of pplconv 0+ with .* has pplconv"):
         pickle.loads(other).model()
     if isa == "portable":
-        return  # there is no lower one
+        return  # there is no lower level
     arrived = pickle.loads(sent)
-    # Weights of another type may be packed for a higher one than these.
+    # The packing names the highest level of the run: other types may be packed for it.
     isa = allowed_isas()[-1]
     with monkeypatch.context() as patch:
         patch.setenv("PPLCONV_MAX_ISA", "portable")

@@ -1,4 +1,4 @@
-"""The fast tier draws some cases of tests with many, anew in each run, and has nothing slow."""
+"""The fast tier draws a few cases of large tests, anew in each run, and runs no slow test."""
 
 from __future__ import annotations
 
