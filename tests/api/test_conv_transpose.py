@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import pplconv
+from tests.api.blocks import from_layout, to_layout
 from tests.api.buffers import GuardedOutput, untouched
-from tests.api.transposed_reference import LAYOUTS, Case, draw, from_layout, to_layout
+from tests.api.transposed_reference import LAYOUTS, Case, draw
 from tests.patience import PATIENCE
 
 DTYPES = ("float32", "float64", "float16")

@@ -10,8 +10,9 @@ import pytest
 import pplconv
 from pplconv.ops.transposed.phases import Axis
 from pplconv.ops.transposed.tap_runs import covers, run_kernel, tap_runs
+from tests.api.blocks import from_layout, to_layout
 from tests.api.test_phases import AXES, terms_of
-from tests.api.transposed_reference import from_layout, scatter, to_layout
+from tests.api.transposed_reference import scatter
 
 BLOCK = pplconv.to_blocked(np.ones((1, 1, 1), np.float32)).shape[-1]
 

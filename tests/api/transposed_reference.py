@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import pplconv
-from tests.api.blocks import in_blocks, out_of_blocks
+from tests.api.blocks import from_layout, to_layout
 from tests.reference import (
     HALF_ULP,
     LEAST_HALF_ULP,
@@ -51,20 +51,6 @@ def scatter(x, w, bias, residual, *, stride, padding, output_padding, dilation, 
         return y if residual is None else y + residual.astype(np.float64)
 
 
-def to_layout(array, layout: str, block: int):
-    """Give NCHW (or CHW) in a layout."""
-    if layout == "NCHWc":
-        return in_blocks(array, block)
-    return array if layout == "NCHW" else np.ascontiguousarray(np.moveaxis(array, -3, -1))
-
-
-def from_layout(array, layout: str, channels: int):
-    """Give NCHW (or CHW) of an array in a layout."""
-    if layout == "NCHWc":
-        return out_of_blocks(array, channels)
-    return array if layout == "NCHW" else np.moveaxis(array, -1, -3)
-
-
 def sums_of_halves(magnitudes, terms: int, expected) -> np.ndarray:
     """Bound the error of half precision: chains of 64 products, and an epilogue of halves."""
     steps = (min(terms, 64) + 4) * HALF_ULP
@@ -95,8 +81,7 @@ class Case:
 
     @property
     def added(self) -> np.ndarray | None:
-        residual = self.residual
-        return None if residual is None else to_layout(residual, self.layout, self.block)
+        return to_layout(self.residual, self.layout, self.block)
 
     def layer(self, **settings: Any) -> pplconv.ConvTranspose2d:
         """Prepare the weights."""
