@@ -7,7 +7,7 @@ import pytest
 
 import pplconv
 from tests.api.blocks import in_blocks
-from tests.api.buffers import untouched
+from tests.api.buffers import four_arrays, untouched
 from tests.reference import assert_convolution
 
 DTYPES = ["float32", "float64"]
@@ -16,17 +16,7 @@ ERRORS = (TypeError, ValueError)
 
 @pytest.fixture
 def arrays(rng):
-    """Give input (2,6,9,10), weight (8,6,3,3), bias and residual in float32."""
-
-    def draw(*shape):
-        return rng.standard_normal(shape).astype(np.float32)
-
-    return {
-        "input": draw(2, 6, 9, 10),
-        "weight": draw(8, 6, 3, 3),
-        "bias": draw(8),
-        "residual": draw(2, 8, 7, 8),
-    }
+    return four_arrays(rng)
 
 
 def sliced(a):

@@ -10,22 +10,15 @@ import pytest
 import pplconv
 from pplconv import sharing
 from pplconv.numerics import BRAIN_KINDS
-from tests.api.blocks import in_blocks, lanes_of_no_channel, out_of_blocks
+from tests.api.blocks import from_layout, lanes_of_no_channel, to_layout
 from tests.api.brain_cases import BF16, CAPS, ROUNDING, assert_near, draw, every_cap, team, wide
-from tests.api.buffers import GuardedOutput, untouched
+from tests.api.buffers import guarded
+from tests.api.test_half import SHAPES
 from tests.reference import conv2d_reference
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 pytestmark = pytest.mark.narrow
 
-SHAPES = {
-    "3x3": ((2, 21, 13, 11), (35, 21, 3, 3), {"padding": 1}),
-    "1x1": ((1, 70, 9, 7), (33, 70, 1, 1), {}),
-    "stride": ((1, 9, 17, 15), (18, 9, 5, 3), {"stride": (2, 3), "padding": (2, 1)}),
-    "groups": ((2, 24, 8, 9), (36, 8, 3, 3), {"padding": 1, "groups": 3}),
-    "depthwise": ((1, 37, 14, 12), (37, 1, 3, 3), {"padding": 1, "groups": 37, "stride": 2}),
-    "dilation": ((1, 5, 12, 14), (6, 5, 3, 3), {"dilation": 2, "padding": 2}),
-}
 ACTIVATIONS = [None, "relu", ("clip", -0.5, 0.75), ("leaky_relu", 0.1), "silu"]
 # Levels that have instructions for products of bfloat16.
 MULTIPLY = {"avx512bf16", "amx", "bf16"}
@@ -55,31 +48,23 @@ def test_against_float64(name, layout, cap, rng, monkeypatch):
     residual = draw(rng, *sums.shape)
     added = (b.reshape(-1, 1, 1) + residual.astype(np.float32)).astype(np.float64)
 
-    def laid(array):
-        if layout == "NCHWc":
-            return in_blocks(array, 16)
-        return np.ascontiguousarray(array.transpose(0, 2, 3, 1)) if layout == "NHWC" else array
-
     def unlaid(array):
         if layout == "NCHWc":
             assert not lanes_of_no_channel(array, filters[0]).view(np.uint16).any()
-            return out_of_blocks(array, filters[0])
-        return array.transpose(0, 3, 1, 2) if layout == "NHWC" else array
+        return from_layout(array, layout, filters[0])
 
+    arrays = {"input": to_layout(x, layout, 16), "residual": to_layout(residual, layout, 16)}
     plain = pplconv.Conv2d(w, **parameters, layout=layout)
-    assert_near(unlaid(plain(laid(x))), plain.plan_for(laid(x).shape), sums)
+    plan = plain.plan_for(arrays["input"].shape)
+    assert_near(unlaid(plain(arrays["input"])), plan, sums)
     for activation in ACTIVATIONS:
-        arrays = {"input": laid(x), "residual": laid(residual)}
         conv = pplconv.Conv2d(w, b, **parameters, layout=layout, activation=activation, threads=2)
-        output = GuardedOutput(arrays["residual"].shape, BF16)
-        with untouched(w, b, *arrays.values()):
-            assert conv(**arrays, out=output.array) is output.array
-        output.assert_margins_intact()
+        y = guarded(conv, arrays["residual"].shape, BF16, **arrays, also=[w, b])
         again = pplconv.conv2d(
             **arrays, weight=w, bias=b, **parameters, layout=layout, activation=activation,
             threads=team(cap),
         )  # fmt: skip
-        assert again.dtype == BF16 and again.tobytes() == output.array.tobytes()
+        assert again.dtype == BF16 and again.tobytes() == y.tobytes()
         plan = conv.plan_for(arrays["input"].shape)
         assert_near(unlaid(again), plan, sums, added, activation)
 
@@ -136,13 +121,11 @@ def test_what_is_not_finite_reaches_its_own_windows(layout, algorithm, cap, rng,
     x, w = draw(rng, 1, 6, 9, 8), draw(rng, 12, 6, 3, 3)
     x[0, 2, 4, 4], x[0, 1, 0, 0], w[3, 1, 0, 2], w[7, 5, 1, 1] = np.inf, np.nan, -np.inf, np.nan
     exact = conv2d_reference(*wide(x, w), None, padding=1)
-    if layout == "NHWC":
-        x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    x = to_layout(x, layout)
     parameters = {"padding": 1, "layout": layout, "algorithm": algorithm, "threads": team(cap)}
     y = pplconv.conv2d(x, w, **parameters)
     assert pplconv.Conv2d(w, **parameters)(x).tobytes() == y.tobytes()
-    y = y.astype(np.float64)
-    y = y.transpose(0, 3, 1, 2) if layout == "NHWC" else y
+    y = from_layout(y, layout).astype(np.float64)
     odd = ~np.isfinite(exact)
     assert odd.any() and not odd.all()
     np.testing.assert_array_equal(y[odd], exact[odd])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import pplconv
 from tests.api.blocks import in_blocks, lanes_of_no_channel, out_of_blocks
-from tests.api.buffers import GuardedOutput, untouched
+from tests.api.buffers import assert_all_calls_give, guarded, untouched
 from tests.api.problems import Problem, problems, stated_error
 from tests.reference import assert_convolution, conv2d_reference
 
@@ -66,12 +66,7 @@ def check(problem: Problem, block: int) -> np.ndarray:
     arrays = problem.arrays()
     arguments = blocked_arguments(problem, arrays, block)
     shape = in_blocks(np.empty(problem.output_shape, np.int8), block).shape
-    output = GuardedOutput(shape, problem.dtype)
-    inputs = [a for a in arguments.values() if isinstance(a, np.ndarray)]
-    with untouched(*inputs):
-        y = pplconv.conv2d(**arguments, out=output.array)
-    assert y is output.array
-    output.assert_margins_intact()
+    y = guarded(pplconv.conv2d, shape, problem.dtype, **arguments)
     assert_blocked(problem, y, arrays, block)
     return y
 
@@ -141,14 +136,7 @@ def test_prepared_and_direct_calls_give_the_same_bits(data):
     x, residual = arguments.pop("input"), arguments.pop("residual")
     conv = pplconv.Conv2d(**arguments)
     prepared = pplconv.Conv2d(**arguments, input_shape=x.shape)
-    for _ in range(2):  # the second call finds its plan made
-        fresh = conv(x, residual)
-        assert fresh.flags.c_contiguous
-        assert fresh.tobytes() == direct.tobytes()
-    output = GuardedOutput(direct.shape, problem.dtype, offset=1)
-    assert prepared(x, residual, out=output.array) is output.array
-    output.assert_margins_intact()
-    assert output.array.tobytes() == direct.tobytes()
+    assert_all_calls_give(direct, conv, prepared, x, residual)
     assert conv.plan_for(x.shape).layout == f"NCHW{block}c"
 
 

@@ -17,8 +17,8 @@ from pplconv import wisdom
 from pplconv.algorithms.error_bounds import direct_error_bound
 from pplconv.numerics import numerics_of
 from pplconv.problem import ConvProblem
-from tests.api.blocks import in_blocks, lanes_of_no_channel, out_of_blocks
-from tests.api.buffers import GuardedOutput, untouched
+from tests.api.blocks import from_layout, in_blocks, lanes_of_no_channel, to_layout
+from tests.api.buffers import guarded
 from tests.levels import allowed_isas
 from tests.reference import assert_convolution, conv2d_reference
 
@@ -60,27 +60,18 @@ def test_against_float64(name, layout, threads, rng):
     right = conv2d_reference(x, w, b, **parameters)
     residual = draw(rng, *right.shape)
     for activation in (None, "relu", ("prelu", rng.uniform(-1, 1, filters[0])), "silu"):
-        arrays = {"input": x, "residual": residual}
-        if layout == "NHWC":
-            arrays = {n: np.ascontiguousarray(a.transpose(0, 2, 3, 1)) for n, a in arrays.items()}
-        elif layout == "NCHWc":
-            arrays = {n: in_blocks(a, 16) for n, a in arrays.items()}
+        arrays = {"input": to_layout(x, layout, 16), "residual": to_layout(residual, layout, 16)}
         conv = pplconv.Conv2d(
             w, b, **parameters, layout=layout, activation=activation, threads=threads
         )
-        output = GuardedOutput(arrays["residual"].shape, "float16")
-        with untouched(w, b, *arrays.values()):
-            y = conv(**arrays, out=output.array)
-        output.assert_margins_intact()
+        y = guarded(conv, arrays["residual"].shape, F16, **arrays, also=[w, b])
         again = pplconv.conv2d(
             **arrays, weight=w, bias=b, **parameters, layout=layout, activation=activation
         )
         assert again.dtype == F16 and again.tobytes() == y.tobytes()
-        if layout == "NHWC":
-            y = np.ascontiguousarray(y.transpose(0, 3, 1, 2))
-        elif layout == "NCHWc":
+        if layout == "NCHWc":
             assert not lanes_of_no_channel(y, filters[0]).view(np.uint16).any()
-            y = out_of_blocks(y, filters[0])
+        y = from_layout(y, layout, filters[0])
         assert_convolution(y, x, w, b, residual=residual, activation=activation, **parameters)
 
 

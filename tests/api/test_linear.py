@@ -10,7 +10,7 @@ import pytest
 
 import pplconv
 from pplconv.matrix_problem import MatrixProblem
-from tests.api.buffers import GuardedOutput
+from tests.api.buffers import guarded
 
 DTYPES = ["float16", "float32", "float64"]
 TOLERANCE = {"float16": 4e-3, "float32": 1e-5, "float64": 1e-13}
@@ -34,10 +34,8 @@ def test_any_leading_dimensions(dtype, lead, features, rng):
     layer = pplconv.Linear(w, b, activation="relu")
     exact = x.astype(np.float64) @ w.astype(np.float64).T + b
     close(layer(x), np.maximum(exact, 0), dtype)
-    out = GuardedOutput((*lead, n), dtype)
-    assert layer(x, r, out.array) is out.array
-    out.assert_margins_intact()
-    close(out.array, np.maximum(exact + r, 0), dtype)
+    y = guarded(layer, (*lead, n), dtype, x, r)
+    close(y, np.maximum(exact + r, 0), dtype)
     if len(lead) == 1:
         close(layer(np.asfortranarray(x)), np.maximum(exact, 0), dtype)
 

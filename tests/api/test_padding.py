@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pplconv
+from tests.api.blocks import from_layout, to_layout
 from tests.reference import assert_convolution, conv2d_reference, explicit_padding
 
 SIZES = (1, 4, 5, 7, 8)
@@ -26,10 +27,8 @@ def test_words(padding, layout, rng):
         image, kernel, stride, dilation = (size, 9), (k, 2), (s, 1), (d, 3)
         sides = explicit_padding(padding, image, kernel, stride, dilation)
         uneven += sides[0][0] != sides[0][1]
-        x = rng.standard_normal((1, 3, *image)).astype(np.float32)
+        x = to_layout(rng.standard_normal((1, 3, *image)).astype(np.float32), layout)
         w = rng.standard_normal((5, 3, *kernel)).astype(np.float32)
-        if layout == "NHWC":
-            x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
         arguments = {"stride": stride, "dilation": dilation, "layout": layout, "padding": padding}
         y = pplconv.conv2d(x, w, **arguments)
         assert_convolution(y, x, w, **arguments)
@@ -54,8 +53,7 @@ def test_words(padding, layout, rng):
     ],
 )
 def test_numbers(padding, sides, layout, rng):
-    shape = (2, 4, 6, 7) if layout == "NCHW" else (2, 6, 7, 4)
-    x = rng.standard_normal(shape)
+    x = to_layout(rng.standard_normal((2, 4, 6, 7)), layout)
     w = rng.standard_normal((3, 4, 3, 2))
     y = pplconv.conv2d(x, w, padding=padding, layout=layout)
     assert_convolution(y, x, w, padding=sides, layout=layout)
@@ -64,13 +62,11 @@ def test_numbers(padding, sides, layout, rng):
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_outputs_that_see_nothing_but_padding(layout, rng):
     """Padding may be larger than the kernel; such outputs are the bias, activated."""
-    shape = (1, 2, 3, 4) if layout == "NCHW" else (1, 3, 4, 2)
-    x = rng.standard_normal(shape).astype(np.float32)
+    x = to_layout(rng.standard_normal((1, 2, 3, 4)).astype(np.float32), layout)
     w = rng.standard_normal((18, 2, 2, 2)).astype(np.float32)
     bias = rng.standard_normal(18).astype(np.float32)
     arguments = {"padding": ((7, 5), (40, 3)), "activation": "relu", "layout": layout}
     y = pplconv.conv2d(x, w, bias, **arguments)
     assert_convolution(y, x, w, bias, **arguments)
-    corner = y[0, :, 0, 0] if layout == "NCHW" else y[0, 0, 0]
-    np.testing.assert_array_equal(corner, np.maximum(bias, 0))
+    np.testing.assert_array_equal(from_layout(y, layout)[0, :, 0, 0], np.maximum(bias, 0))
     assert conv2d_reference(x, w, bias, **arguments).shape == y.shape

@@ -13,6 +13,7 @@ import pplconv
 from tests import quantized_reference as reference
 from tests.api.buffers import untouched
 from tests.api.quantized_cases import Drawn, cases
+from tests.api.test_arrays import DLPackOnly
 
 F32 = np.float32
 
@@ -170,19 +171,6 @@ def test_biases_in_the_other_byte_order(rng, dtype):
     np.testing.assert_array_equal(pplconv.QConv2d(w, swapped, **scales).bias, expected)
 
 
-class Exporter:
-    """An array that only DLPack gives."""
-
-    def __init__(self, array):
-        self._array = np.asarray(array)
-
-    def __dlpack__(self, **arguments):
-        return self._array.__dlpack__(**arguments)
-
-    def __dlpack_device__(self):
-        return self._array.__dlpack_device__()
-
-
 def test_scales_and_zero_points_through_dlpack(rng):
     w = rng.integers(0, 255, (4, 3, 1, 1)).astype(np.uint8)
     given = {
@@ -192,7 +180,9 @@ def test_scales_and_zero_points_through_dlpack(rng):
         "residual_scale": F32(2), "residual_zero_point": np.uint8(7),
     }  # fmt: skip
     expected = pplconv.QConv2d(w, **given)
-    made = pplconv.QConv2d(w, **{name: Exporter(value) for name, value in given.items()})
+    made = pplconv.QConv2d(
+        w, **{name: DLPackOnly(np.asarray(value)) for name, value in given.items()}
+    )
     for name in given:
         np.testing.assert_array_equal(getattr(made, name), getattr(expected, name))
         assert np.asarray(getattr(made, name)).dtype == np.asarray(getattr(expected, name)).dtype
@@ -203,9 +193,9 @@ def test_scales_and_zero_points_through_dlpack(rng):
 def test_useless_zero_points_through_dlpack(rng):
     w = rng.integers(-9, 9, (4, 3, 1, 1)).astype(np.int8)
     scales = {"x_scale": 0.5, "w_scale": 0.5, "out_dtype": F32}
-    pplconv.QConv2d(w, y_zero_point=Exporter(np.uint8(0)), **scales)
+    pplconv.QConv2d(w, y_zero_point=DLPackOnly(np.array(0, np.uint8)), **scales)
     with pytest.raises(ValueError, match="y_zero_point"):
-        pplconv.QConv2d(w, y_zero_point=Exporter(np.uint8(1)), **scales)
+        pplconv.QConv2d(w, y_zero_point=DLPackOnly(np.array(1, np.uint8)), **scales)
 
 
 def test_weights_are_copied():
@@ -337,9 +327,7 @@ def test_images_begin_anywhere_in_a_line(rng, channels, groups):
             x = memory[begin : begin + np.prod(pixels) * ic].reshape(*pixels, ic)
             if expected is None:
                 values = rng.integers(0, 256, x.shape, np.uint8)
-                parts = values.reshape(*pixels, groups, channels).astype(np.int64)
-                kernels = w.reshape(groups, -1, channels).astype(np.int64)
-                expected = np.einsum("nhwgc,goc->nhwgo", parts, kernels).reshape(*pixels, oc)
+                expected = reference.integer_sums(values, w, groups=groups, layout="NHWC")
             x[...] = values
             got = pplconv.conv2d_integer(
                 x, w, groups=groups, layout="NHWC", algorithm=algorithm, threads=2

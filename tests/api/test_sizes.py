@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 import pplconv
 from tests.api.buffers import untouched
 from tests.api.huge_arrays import huge, needs_huge_arrays
+from tests.api.test_errors import good_arguments, good_output
 
 F32 = np.float32
-
-
-def good_arguments() -> dict[str, Any]:
-    """Give a call that is right; every case below spoils it."""
-    rng = np.random.default_rng(1)
-    return {
-        "input": rng.standard_normal((2, 6, 9, 10)).astype(F32),
-        "weight": rng.standard_normal((8, 6, 3, 3)).astype(F32),
-    }
-
-
-def good_output() -> np.ndarray:
-    return np.full((2, 8, 7, 8), 42, F32)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +35,7 @@ def good_output() -> np.ndarray:
 )
 def test_sizes_beyond_64_bits(changes, names):
     """Products of sizes are checked before anything is allocated or written."""
-    arguments = {**good_arguments(), **changes}
+    arguments = {**good_arguments(), "bias": None, **changes}
     out = good_output()
     with untouched(out), pytest.raises(ValueError, match=rf"\b(?:{names})\b"):
         pplconv.conv2d(**arguments, out=out)
