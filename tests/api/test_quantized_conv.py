@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -196,27 +195,6 @@ def test_useless_zero_points_through_dlpack(rng):
     pplconv.QConv2d(w, y_zero_point=DLPackOnly(np.array(0, np.uint8)), **scales)
     with pytest.raises(ValueError, match="y_zero_point"):
         pplconv.QConv2d(w, y_zero_point=DLPackOnly(np.array(1, np.uint8)), **scales)
-
-
-def test_weights_are_copied():
-    w = np.ones((2, 1, 1, 1), np.int8)
-    conv = pplconv.QConv2d(w, out_dtype=np.int32)
-    w[:] = 9
-    assert conv(np.full((1, 1, 1), 3, np.uint8)).ravel().tolist() == [3, 3]
-    with pytest.raises(ValueError, match="read-only"):
-        conv.weight[:] = 1
-
-
-def test_calls_from_many_threads(rng):
-    conv = pplconv.QConv2d(
-        rng.integers(-128, 128, (16, 8, 3, 3)).astype(np.int8), padding=1, x_scale=0.02,
-        w_scale=0.01, y_scale=0.3, y_zero_point=100,
-    )  # fmt: skip
-    inputs = [rng.integers(0, 256, (1, 8, 9 + i % 3, 11)).astype(np.uint8) for i in range(24)]
-    expected = [conv(x) for x in inputs]
-    with ThreadPoolExecutor(8) as pool:
-        for y, alone in zip(pool.map(conv, inputs), expected, strict=True):
-            assert_same(y, alone)
 
 
 def test_teams_of_the_code_around():

@@ -11,7 +11,6 @@ import pplconv
 from pplconv.commands.bench_instances import Layers
 from pplconv.memory.array_like import bfloat16_dtype
 from pplconv.problem import ConvProblem
-from pplconv.sharing import prepared
 from tests.api.blocks import to_layout
 from tests.api.pruned import prune
 from tests.reference import assert_convolution
@@ -173,18 +172,6 @@ def test_pickles(rng, weight):
         copied = pickle.loads(pickle.dumps(flat))
         assert repr(copied) == repr(flat)
         assert copied.plan_for((5, 32)) == flat.plan_for((5, 32))
-
-
-def test_packed_weights_travel(rng, weight):
-    x = draw(rng, 1, 32, 9, 9)
-    conv = pplconv.Conv2d(weight, padding=1, sparse=True, input_shape=x.shape)
-    buffers = []
-    sent = pickle.dumps(prepared(conv), protocol=5, buffer_callback=buffers.append)
-    again = pickle.loads(sent, buffers=[bytes(buffer.raw()) for buffer in buffers]).model()
-    assert again(x).tobytes() == conv(x).tobytes()
-    assert again.plan_for(x.shape) == conv.plan_for(x.shape)
-    other = draw(rng, 2, 32, 7, 5)
-    assert again(other).tobytes() == conv(other).tobytes()
 
 
 def test_a_quantized_layer_of_an_older_version(weight):
