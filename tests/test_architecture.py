@@ -290,15 +290,31 @@ def bare(text: str) -> str:
     return re.sub(r"#.*|//.*|/\*[\s\S]*?\*/", "", text)
 
 
+def reads_environment(code: str, found: list[Import]) -> bool:
+    """Whether code names the environment of os, by any name of the module, or of libc."""
+    # A parameter named `environ` is no environment.
+    uses = re.search(r"\.\s*(environb?|getenvb?|putenv)\b|\bgetenv\s*\(", code)
+    names = {item.target.rpartition(".")[2] for item in found}
+    return bool(uses or names & {"environ", "environb", "getenv", "getenvb", "setenv", "putenv"})
+
+
 @each_file()
 def test_only_config_reads_the_environment(path):
-    # Only names of os and libc count: a parameter named `environ` is no environment.
-    uses = bool(
-        re.search(r"\bos\s*\.\s*(environb?|getenvb?|putenv)\b|\bgetenv\s*\(", code_of(path))
-    )
-    names = {item.target.rpartition(".")[2] for item in imports_of(path)}
-    uses |= bool(names & {"environ", "environb", "getenv", "getenvb", "setenv", "putenv"})
-    assert uses is (path == PACKAGE / "config.py")
+    assert reads_environment(code_of(path), imports_of(path)) is (path == PACKAGE / "config.py")
+
+
+@pytest.mark.parametrize(
+    ("text", "reads"),
+    [
+        ("import os\nx = os.environ.get('A')", True),
+        ("import os as system\nx = system.getenv('A')", True),
+        ("from os import getenv", True),
+        ("environment = 1", False),
+        ("def f(environ):\n    return environ", False),
+    ],
+)
+def test_readers_of_the_environment_are_found(text, reads):
+    assert reads_environment(text, list(python_imports(text, ("pplconv", "config")))) is reads
 
 
 # Code that compares the name of an algorithm or of loops. "auto" is no algorithm.

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy
 import pytest
@@ -337,55 +338,43 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"pplconv {pplconv.__version__}\n"
 
 
-def fake_server(monkeypatch: pytest.MonkeyPatch, main: Any) -> None:
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """Stand in for the program of the server."""
+    main = Mock()
     module = types.ModuleType("pplconv.integrations.asgi")
     module.command = types.SimpleNamespace(main=main)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "pplconv.integrations.asgi", module)
+    return main
 
 
 @pytest.mark.parametrize("status", [0, 3, None])
-def test_serve_gets_its_arguments(monkeypatch: pytest.MonkeyPatch, status: int | None) -> None:
-    seen: list[list[str]] = []
-
-    def main(arguments: list[str]) -> int | None:
-        seen.append(arguments)
-        return status
-
-    fake_server(monkeypatch, main)
+def test_serve_gets_its_arguments(server: Mock, status: int | None) -> None:
+    server.return_value = status
     rest = ["--json", "-h", "network.onnx", "info", "--", "-x"]
     assert command.main(["serve", *rest]) == (status or 0)
-    assert seen == [rest]
+    server.assert_called_once_with(rest)
 
 
-def test_serve_without_its_extras(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def main(arguments: list[str]) -> int:
-        raise ModuleNotFoundError("No module named 'starlette'", name="starlette.routing")
-
-    fake_server(monkeypatch, main)
+def test_serve_without_its_extras(server: Mock, capsys: pytest.CaptureFixture[str]) -> None:
+    server.side_effect = ModuleNotFoundError(
+        "No module named 'starlette'", name="starlette.routing"
+    )
     assert command.main(["serve"]) == 2
     text = capsys.readouterr().err
     assert "'starlette' is missing" in text
     assert "pip install pplconv[onnx,serve]" in text
 
 
-def test_broken_package_is_not_taken_for_a_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    def main(arguments: list[str]) -> int:
-        raise ModuleNotFoundError("No module named 'pplconv.api.conv'", name="pplconv.api.conv")
-
-    fake_server(monkeypatch, main)
+def test_broken_package_is_not_taken_for_a_missing_extra(server: Mock) -> None:
+    name = "pplconv.api.conv"
+    server.side_effect = ModuleNotFoundError(f"No module named {name!r}", name=name)
     with pytest.raises(ModuleNotFoundError):
         command.main(["serve"])
 
 
-def test_interrupted_serve(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def main(arguments: list[str]) -> int:
-        raise KeyboardInterrupt
-
-    fake_server(monkeypatch, main)
+def test_interrupted_serve(server: Mock, capsys: pytest.CaptureFixture[str]) -> None:
+    server.side_effect = KeyboardInterrupt
     with contextlib.suppress(SystemExit):
         assert command.main(["serve"]) == 130
     assert capsys.readouterr().err == "pplconv serve: interrupted\n"

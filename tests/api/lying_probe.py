@@ -73,6 +73,13 @@ class Case:
         self.call, self.arrays, self.right, self.others = call, arrays, right, others or {}
 
 
+def prepared(kind: Any) -> Callable[..., Any]:
+    """Give the function that makes a layer and calls it."""
+    return lambda input, weight, bias, residual, out, **others: kind(weight, bias, **others)(
+        input, residual, out
+    )
+
+
 def cases(n: int = 3) -> Iterator[tuple[str, Case]]:
     """Give a case for each function; `n` is how high and wide images are."""
     x, w, b = numbers(F32, 1, 16, n, n), numbers(F32, 4, 16, 1, 1), numbers(F32, 4)
@@ -89,9 +96,7 @@ def cases(n: int = 3) -> Iterator[tuple[str, Case]]:
     yield (
         "Conv2d",
         Case(
-            lambda input, weight, bias, residual, out, **others: pplconv.Conv2d(
-                weight, bias, **others
-            )(input, residual, out),
+            prepared(pplconv.Conv2d),
             floats, products, geometry,
         ),
     )  # fmt: skip
@@ -104,9 +109,7 @@ def cases(n: int = 3) -> Iterator[tuple[str, Case]]:
     yield (
         "ConvTranspose2d",
         Case(
-            lambda input, weight, bias, residual, out, **others: pplconv.ConvTranspose2d(
-                weight, bias, **others
-            )(input, residual, out),
+            prepared(pplconv.ConvTranspose2d),
             turned, transposed, geometry,
         ),
     )  # fmt: skip
@@ -141,9 +144,7 @@ def cases(n: int = 3) -> Iterator[tuple[str, Case]]:
         yield (
             name,
             Case(
-                lambda input, weight, bias, residual, out, **others: pplconv.Linear(
-                    weight, bias, **others
-                )(input, residual, out),
+                prepared(pplconv.Linear),
                 arrays,
                 lambda input, weight, bias, residual, out: input @ weight.T + bias + residual,
                 {"threads": 1},
