@@ -6,8 +6,10 @@ import gc
 import os
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -121,11 +123,17 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     return caps.run(session)
 
 
+# Counts of tests that are printed at the end of a run.
+COUNTED = {
+    "isas left out": instruction_sets.LEFT_OUT, "left out": emulation.LEFT_OUT, "able": shares.ABLE,
+}  # fmt: skip
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Send the counts of tests that were left out to the process that prints them."""
-    instruction_sets.give_to_controller(session.config)
-    shares.give_to_controller(session.config)
-    emulation.give_to_controller(session.config)
+    """Send a worker's counts to the process that prints them; all workers collect the same."""
+    if hasattr(session.config, "workeroutput"):
+        for name, key in COUNTED.items():
+            session.config.workeroutput[name] = dict(session.config.stash.get(key, {}))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -135,11 +143,10 @@ def pytest_configure_node(node: object) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: object) -> None:
-    """Take from a worker the counts of tests that were left out."""
-    instruction_sets.take_from_worker(node)
-    shares.take_from_worker(node)
-    emulation.take_from_worker(node)
+def pytest_testnodedown(node: Any) -> None:
+    """Take a worker's counts."""
+    for name, key in COUNTED.items():
+        node.config.stash[key] = Counter(getattr(node, "workeroutput", {}).get(name, {}))
 
 
 def pytest_terminal_summary(terminalreporter: object, config: pytest.Config) -> None:

@@ -27,15 +27,14 @@ from tests import shares
 T = TypeVar("T")
 
 __all__ = [
+    "LEFT_OUT",
     "ROOMS",
     "add_options",
     "deselect",
     "few",
-    "give_to_controller",
     "ignore",
     "is_emulated",
     "report",
-    "take_from_worker",
     "use_profile",
 ]
 
@@ -64,7 +63,7 @@ if sys.maxsize < 1 << 32:
         "network": "needs ONNX, of which there are no wheels for 32 bits",
     }
 _HERE = Path(__file__).resolve().parent
-_LEFT_OUT = pytest.StashKey[Counter]()
+LEFT_OUT = pytest.StashKey[Counter]()
 _state = {"emulated": False}
 
 
@@ -124,19 +123,7 @@ def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def _counter(config: pytest.Config) -> Counter:
-    return config.stash.setdefault(_LEFT_OUT, Counter())
-
-
-def give_to_controller(config: pytest.Config) -> None:
-    """Send a worker's counts to the process that prints; all workers collect the same."""
-    if hasattr(config, "workeroutput"):
-        config.workeroutput["left_out"] = dict(_counter(config))
-
-
-def take_from_worker(node: Any) -> None:
-    """Take the counts of a worker."""
-    output = getattr(node, "workeroutput", {})
-    node.config.stash[_LEFT_OUT] = Counter(output.get("left_out", {}))
+    return config.stash.setdefault(LEFT_OUT, Counter())
 
 
 def report(config: pytest.Config, reporter: Any) -> None:

@@ -23,16 +23,15 @@ from tests import absent
 from tests.levels import LADDER, MACHINE, why_not
 
 __all__ = [
+    "LEFT_OUT",
     "REQUIRE",
     "add_options",
     "configure",
     "deselect",
-    "give_to_controller",
     "kind_of_case",
     "lines",
     "named_by",
     "report",
-    "take_from_worker",
     "thin",
 ]
 
@@ -40,7 +39,7 @@ REQUIRE = "PPLCONV_TEST_REQUIRE_ISA"
 _OWN = "instruction set"
 # The key that counts tests left out by ``--unnamed``, beside the names of instruction sets.
 _NAMED = "named"
-_LEFT_OUT = pytest.StashKey[Counter]()
+LEFT_OUT = pytest.StashKey[Counter]()
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -91,7 +90,7 @@ def named_by(params: Mapping[str, Any]) -> str | None:
 
 def thin(metafunc: pytest.Metafunc) -> None:
     """Drop cases whose instruction set does not run here, and count them."""
-    counts = metafunc.config.stash.setdefault(_LEFT_OUT, Counter())
+    counts = metafunc.config.stash.setdefault(LEFT_OUT, Counter())
     calls, kept, left = metafunc._calls, [], []
     for call in calls:
         reason = _why_left_out(isa_of_case(call), call.params, metafunc.config)
@@ -123,7 +122,7 @@ def kind_of_case(call: Any) -> tuple[str | None, str | None]:
 
 def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the tests of instruction sets that do not run here, and count them."""
-    counts = config.stash.setdefault(_LEFT_OUT, Counter())
+    counts = config.stash.setdefault(LEFT_OUT, Counter())
     kept, left = [], []
     for item in items:
         name = isa_of(item)
@@ -141,25 +140,13 @@ def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
         config.hook.pytest_deselected(items=left)
 
 
-def give_to_controller(config: pytest.Config) -> None:
-    """Send a worker's counts to the process that prints; all workers collect the same."""
-    if hasattr(config, "workeroutput"):
-        config.workeroutput["isas_left_out"] = dict(config.stash.get(_LEFT_OUT, Counter()))
-
-
-def take_from_worker(node: Any) -> None:
-    """Take the counts of a worker."""
-    output = getattr(node, "workeroutput", {})
-    node.config.stash[_LEFT_OUT] = Counter(output.get("isas_left_out", {}))
-
-
 def lines(config: pytest.Config, reporter: Any) -> list[str]:
     """Give a line for each instruction set of this architecture, lowest first."""
     ran: Counter[str] = Counter()
     for outcome in ("passed", "failed", "xfailed", "xpassed"):
         for report in reporter.stats.get(outcome, []):
             ran.update(name for key, name in getattr(report, "user_properties", ()) if key == _OWN)
-    return describe(ran, config.stash.get(_LEFT_OUT, Counter()))
+    return describe(ran, config.stash.get(LEFT_OUT, Counter()))
 
 
 def describe(ran: Counter[str], left_out: Counter[str]) -> list[str]:

@@ -283,7 +283,18 @@ def assert_convolution(
     ``stated`` is as in `error_bound`.
     """
     expected = conv2d_reference(input, weight, bias, activation=activation, **parameters)
+    with np.errstate(all="ignore"):
+        bound = error_bound(input, weight, bias, stated=stated, **parameters)
+    layout = parameters.get("layout", "NCHW")
     dtype = np.asarray(input).dtype.newbyteorder("=")
+    assert_within(actual, expected, bound, dtype, activation, layout)
+
+
+def assert_within(actual, expected, bound, dtype, activation=None, layout="NCHW"):
+    """Assert that ``actual`` of `dtype` is ``expected`` within a bound of the sums.
+
+    The bound grows by the activation and by the rounding to the element type.
+    """
     assert type(actual) is np.ndarray
     assert actual.dtype == dtype
     assert actual.shape == expected.shape
@@ -294,8 +305,6 @@ def assert_convolution(
     np.testing.assert_array_equal(np.isneginf(actual), np.isneginf(rounded), "-inf elsewhere")
     finite = np.isfinite(rounded)
     with np.errstate(all="ignore"):
-        bound = error_bound(input, weight, bias, stated=stated, **parameters)
-        layout = parameters.get("layout", "NCHW")
         bound = activated_bound(bound, expected, activation, dtype, layout)
         bound = stored_bound(bound, expected, dtype)[finite]
     error = np.abs(actual[finite].astype(np.float64) - expected[finite])

@@ -28,20 +28,20 @@ from typing import Any
 import pytest
 
 __all__ = [
+    "ABLE",
     "add_options",
     "drawn",
     "file_of",
-    "give_to_controller",
     "ignore",
     "in_part",
     "kept",
     "select",
-    "take_from_worker",
     "thin",
     "write_account",
 ]
 
-_ABLE = pytest.StashKey[dict[str, int]]()
+# How many tests of each file could run.
+ABLE = pytest.StashKey[dict[str, int]]()
 # How many cases each test with several cases had before `thin`.
 _CASES = pytest.StashKey[dict[str, int]]()
 _REST = "in other shares than {share} of {one_in}"
@@ -172,7 +172,7 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> tuple[str, int]:
     """Keep the requested share of `items`; return why others are left out, and how many."""
     one_in, share = config.getoption("one_in"), config.getoption("share")
     if one_in == 1:
-        config.stash[_ABLE] = dict(Counter(file_of(item.nodeid) for item in items))
+        config.stash[ABLE] = dict(Counter(file_of(item.nodeid) for item in items))
         return "", 0
     cases = config.stash.get(_CASES, {})
     files: dict[Path, dict[str, int]] = defaultdict(dict)
@@ -180,7 +180,7 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> tuple[str, int]:
         name = _test_of(item.nodeid)
         files[item.path][name] = cases.get(name, 1)
     able = {file_of(next(iter(tests))): sum(tests.values()) for tests in files.values()}
-    config.stash[_ABLE] = able
+    config.stash[ABLE] = able
     chosen = set().union(*(kept(tests, *_share_of(path, config)) for path, tests in files.items()))
     left = [item for item in items if _test_of(item.nodeid) not in chosen]
     items[:] = [item for item in items if _test_of(item.nodeid) in chosen]
@@ -200,17 +200,6 @@ def _test_of(nodeid: str) -> str:
     return nodeid.partition("[")[0]
 
 
-def give_to_controller(config: pytest.Config) -> None:
-    """Send what a worker collected to the process that writes; all workers collect the same."""
-    if hasattr(config, "workeroutput"):
-        config.workeroutput["able"] = config.stash.get(_ABLE, {})
-
-
-def take_from_worker(node: Any) -> None:
-    """Take what a worker collected."""
-    node.config.stash[_ABLE] = getattr(node, "workeroutput", {}).get("able", {})
-
-
 def write_account(config: pytest.Config, reporter: Any, lines: list[str]) -> None:
     """Write the account, if ``--account`` asks for one.
 
@@ -226,7 +215,7 @@ def write_account(config: pytest.Config, reporter: Any, lines: list[str]) -> Non
     path = config.getoption("account")
     if path is None:
         return
-    able = config.stash.get(_ABLE, {})
+    able = config.stash.get(ABLE, {})
     files = {file: Counter(able=count, run=0, skipped=0) for file, count in able.items()}
     for outcome in ("passed", "failed", "skipped", "error", "xfailed", "xpassed"):
         for report in reporter.stats.get(outcome, []):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
 import pplconv
 from tests.api.blocks import in_blocks
+from tests.api.brain_cases import BF16
 from tests.api.buffers import four_arrays, untouched
 from tests.reference import assert_convolution
 
@@ -216,24 +219,36 @@ def test_things_that_are_no_arrays_are_refused(name, thing, arrays):
         pplconv.conv2d(**arrays)
 
 
-@pytest.mark.parametrize("name", ["weight", "bias", "residual"])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_types_are_not_mixed(name, dtype, arrays):
-    """Neither is converted in silence: the message names both types."""
-    arrays = {key: a.astype(dtype) for key, a in arrays.items()}
-    other = "float64" if dtype == "float32" else "float32"
-    arrays[name] = arrays[name].astype(other)
-    out = np.zeros((2, 8, 7, 8), dtype)
-    with untouched(out), pytest.raises(TypeError, match=rf"\b{name}\b") as caught:
-        pplconv.conv2d(**arrays, out=out)
-    assert dtype in str(caught.value) and other in str(caught.value)
+TYPES = {"float16": "f2", "bfloat16": BF16, "float32": "f4", "float64": "f8"}
+PAIRS = [
+    pytest.param(*pair, marks=[pytest.mark.narrow] if "bfloat16" in pair else [])
+    for pair in permutations(TYPES, 2)
+]
 
 
-def test_prepared_convolution_refuses_another_type(arrays):
-    conv = pplconv.Conv2d(arrays["weight"])
-    with pytest.raises(TypeError, match=r"\binput\b") as caught:
-        conv(arrays["input"].astype(np.float64))
-    assert "float32" in str(caught.value) and "float64" in str(caught.value)
+def prepared(input, weight, bias, residual, out):
+    return pplconv.Conv2d(weight, bias)(input, residual, out)
+
+
+@pytest.mark.parametrize(("dtype", "other"), PAIRS)
+@pytest.mark.parametrize("name", ["input", "weight", "bias", "residual", "out"])
+@pytest.mark.parametrize("call", [pplconv.conv2d, prepared])
+def test_types_are_not_mixed(call, name, dtype, other, arrays):
+    """Neither is converted in silence: the message names the argument and both types."""
+    arrays["out"] = np.ones((2, 8, 7, 8))
+    arrays = {key: a.astype(TYPES[dtype]) for key, a in arrays.items()}
+    arrays[name] = arrays[name].astype(TYPES[other])
+    # The function takes the type of the input, a layer that of the weights.
+    if (call, name) in ((pplconv.conv2d, "input"), (prepared, "weight")):
+        name = "weight" if name == "input" else "bias"
+        dtype, other = other, dtype
+    with (
+        untouched(arrays["out"]),
+        pytest.raises(TypeError, match=rf"^{name} must be {dtype}\b.*, got {other}") as caught,
+    ):
+        call(**arrays)
+    if dtype == "bfloat16" and name != "out":
+        assert "use .astype(ml_dtypes.bfloat16)" in str(caught.value)
 
 
 # Outputs ---------------------------------------------------------------------------------------

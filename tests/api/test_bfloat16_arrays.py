@@ -108,33 +108,6 @@ if importlib.util.find_spec("torch"):
 # What is refused ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_types_are_not_mixed(dtype, small, rng):
-    x, w = small.values()
-    advice = r": use .astype\(ml_dtypes.bfloat16\)"
-    with pytest.raises(TypeError, match=f"weight must be bfloat16 like input, got {dtype}{advice}"):
-        pplconv.conv2d(x, w.astype(dtype))
-    with pytest.raises(TypeError, match=f"weight must be {dtype} like input, got bfloat16"):
-        pplconv.conv2d(x.astype(dtype), w)
-    with pytest.raises(
-        TypeError, match=f"bias must be bfloat16 like the other arrays, got {dtype}{advice}"
-    ):
-        pplconv.conv2d(x, w, np.ones(16, dtype))
-    layer = pplconv.Conv2d(w)
-    with pytest.raises(TypeError, match=f"input must be bfloat16 like weight, got {dtype}{advice}"):
-        layer(x.astype(dtype))
-    with pytest.raises(TypeError, match=f"input must be {dtype} like weight, got bfloat16"):
-        pplconv.Conv2d(w.astype(dtype))(x)
-    other = np.ones((2, 16, 7, 5), dtype)
-    with pytest.raises(
-        TypeError, match=f"residual must be bfloat16 like the other arrays, got {dtype}"
-    ):
-        layer(x, residual=other)
-    with pytest.raises(TypeError, match=f"out must be bfloat16 in native byte order, got {dtype}"):
-        layer(x, out=other)
-    assert (other == 1).all()
-
-
 def test_what_out_must_be(small):
     x, w = small.values()
     layer = pplconv.Conv2d(w)

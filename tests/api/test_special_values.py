@@ -250,7 +250,7 @@ def test_subnormal_numbers_of_the_epilogue_are_zeros(activation, dtype):
     np.testing.assert_array_equal(y, np.zeros_like(y))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", ["float16", *DTYPES])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("kernel", [1, 3])
 def test_empty_batches(dtype, layout, kernel):
