@@ -93,6 +93,14 @@ def shown() -> dict[str, list[str]]:
     return lines
 
 
+def shown_of(xeon: pytest.MonkeyPatch, machine: Machine) -> tuple[dict[str, list[str]], Any]:
+    """Lines of show_config on a machine, and the configuration, which is valid JSON."""
+    xeon.setattr(information, "current_machine", lambda: machine)
+    found = information.config()
+    assert json.loads(json.dumps(found)) == found
+    return shown(), found
+
+
 def test_recorded_machine(xeon: pytest.MonkeyPatch) -> None:
     assert shown() == {
         "pplconv": [pplconv.__version__],
@@ -164,16 +172,13 @@ def test_other_machines_show(xeon: pytest.MonkeyPatch) -> None:
         numa_nodes=((0, 1), (2, 3)),
         node_ids=(0, 8),
     )
-    xeon.setattr(information, "current_machine", lambda: machine)
-    lines = shown()
+    lines, found = shown_of(xeon, machine)
     assert lines["ISA"][2] == "features: asimd asimddp"
     assert lines["cores"] == ["1 socket, 3 physical (2 efficiency cores), 4 logical"]
     assert lines["NUMA nodes"] == [
         "0: CPUs 0-1, 1 core, memory unknown",
         "8: CPUs 2-3, 2 cores, memory unknown",
     ]
-    found = information.config()
-    assert json.loads(json.dumps(found)) == found
     assert found["cores"] == {
         "sockets": 1,
         "physical": 3,
@@ -196,9 +201,7 @@ def test_kinds_of_arm_cores_show(xeon: pytest.MonkeyPatch) -> None:
         denied=("fphp", "asimdhp"),
         core_kinds=((0x531F0020, (4, 5, 6, 7)), (0x410FD051, (0, 1, 2, 3))),
     )
-    xeon.setattr(information, "current_machine", lambda: machine)
-    xeon.delenv("PPLCONV_MAX_ISA", raising=False)
-    lines = shown()
+    lines, found = shown_of(xeon, machine)
     assert lines["CPU"] == [
         "Exynos-M3 + Cortex-A55",
         "Samsung, implementer 0x53, part 0x2, aarch64",
@@ -210,32 +213,23 @@ def test_kinds_of_arm_cores_show(xeon: pytest.MonkeyPatch) -> None:
         "features: asimd",
         "not on every core: fphp asimdhp",
     ]
-    found = information.config()
-    assert json.loads(json.dumps(found)) == found
-    assert found["cpu"]["kinds"][0] == {
-        "name": "Exynos-M3",
-        "midr": 0x531F0020,
-        "cpus": [4, 5, 6, 7],
-    }
+    first = {"name": "Exynos-M3", "midr": 0x531F0020, "cpus": [4, 5, 6, 7]}
+    assert found["cpu"]["kinds"][0] == first
     assert found["isa"]["denied"] == ["fphp", "asimdhp"]
 
 
 def test_an_unknown_x86_core_says_whose_rates_it_has(xeon: pytest.MonkeyPatch) -> None:
-    machine = replace(XEON, model=0xF0)
-    xeon.setattr(information, "current_machine", lambda: machine)
+    lines, found = shown_of(xeon, replace(XEON, model=0xF0))
     text = "unknown core; rates of Skylake server, the nearest by features"
-    assert shown()["CPU"][2:] == [text]
-    found = information.config()
-    assert json.loads(json.dumps(found)) == found
+    assert lines["CPU"][2:] == [text]
     core = found["cpu"]["core"]
     assert (core["text"], core["known"], core["rates"]["fma512"]) == (text, False, 2)
 
 
 def test_a_core_without_kernels_of_its_own_has_no_rates(xeon: pytest.MonkeyPatch) -> None:
-    machine = replace(XEON, model=0x2A, isas=("portable",))
-    xeon.setattr(information, "current_machine", lambda: machine)
-    assert len(shown()["CPU"]) == 2
-    assert information.config()["cpu"]["core"] is None
+    lines, found = shown_of(xeon, replace(XEON, model=0x2A, isas=("portable",)))
+    assert len(lines["CPU"]) == 2
+    assert found["cpu"]["core"] is None
 
 
 def test_wisdom_shows(xeon: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -260,9 +254,8 @@ def test_wisdom_shows(xeon: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_unknown_things(xeon: pytest.MonkeyPatch) -> None:
-    xeon.setattr(information, "current_machine", Machine)
     xeon.setattr(information, "openmp_runtimes", list)
-    lines = shown()
+    lines, _ = shown_of(xeon, Machine())
     assert lines["CPU"][0] == "(no name)"
     assert lines["caches"][1] == "L3 none, line 64 bytes"
     assert lines["CPU quota"] == ["none"]

@@ -68,18 +68,19 @@ def test_against_float64(name, layout, cap, rng, monkeypatch):
 
 @every_cap
 @pytest.mark.parametrize("name", SHAPES)
-def test_in_float32_it_is_one_rounding(name, cap, rng, monkeypatch):
+@pytest.mark.parametrize("dtype", [BF16, np.dtype(np.float16)], ids=str)
+def test_in_float32_it_is_one_rounding(dtype, name, cap, rng, monkeypatch):
     """The result is that of float32 arrays with the same numbers, rounded, to the bit."""
     monkeypatch.setenv("PPLCONV_MAX_ISA", cap)
     shape, filters, parameters = SHAPES[name]
-    x, w, b = draw(rng, *shape), draw(rng, *filters), draw(rng, filters[0])
+    x, w, b = (draw(rng, *sizes, dtype=dtype) for sizes in (shape, filters, filters[:1]))
     for algorithm in ("im2col", "direct"):
         options = {**parameters, "algorithm": algorithm, "precision": "fp32"}
         conv = pplconv.Conv2d(w, b, **options)
         floats = pplconv.Conv2d(w.astype(np.float32), b.astype(np.float32), **options)
         assert conv.plan_for(shape).bits == floats.plan_for(shape).bits
         assert conv.plan_for(shape).compute == "f32"
-        assert conv(x).tobytes() == floats(x.astype(np.float32)).astype(BF16).tobytes()
+        assert conv(x).tobytes() == floats(x.astype(np.float32)).astype(dtype).tobytes()
 
 
 @every_cap
@@ -139,11 +140,16 @@ def test_large_numbers_are_no_infinities(rng):
         np.testing.assert_allclose(y, exact, rtol=ROUNDING, atol=1e-4)
 
 
-def test_integers_are_exact_up_to_256(rng):
-    x = rng.integers(-2, 3, (1, 16, 8, 8)).astype(BF16)
-    w = rng.integers(-1, 2, (8, 16, 3, 3)).astype(BF16)
+@pytest.mark.parametrize(
+    ("dtype", "largest", "limit"), [(BF16, (2, 1), 256), (np.float16, (3, 3), 2048)]
+)
+def test_integers_are_exact_up_to_the_digits_of_the_type(dtype, largest, limit, rng):
+    x, w = (
+        rng.integers(-most, most + 1, shape).astype(dtype)
+        for most, shape in zip(largest, ((1, 16, 8, 8), (8, 16, 3, 3)), strict=True)
+    )
     exact = conv2d_reference(*wide(x, w), None, padding=1)
-    assert 20 < np.abs(exact).max() <= 256
+    assert 20 < np.abs(exact).max() <= limit
     np.testing.assert_array_equal(pplconv.conv2d(x, w, padding=1).astype(np.float64), exact)
 
 

@@ -108,19 +108,6 @@ if importlib.util.find_spec("torch"):
 # What is refused ---------------------------------------------------------------------------------
 
 
-def test_what_out_must_be(small):
-    x, w = small.values()
-    layer = pplconv.Conv2d(w)
-    with pytest.raises(ValueError, match="out must have shape"):
-        layer(x, out=np.empty((2, 16, 7, 6), BF16))
-    with pytest.raises(ValueError, match="out must be C-contiguous"):
-        layer(x, out=np.empty((2, 16, 5, 7), BF16).swapaxes(2, 3))
-    read_only = np.empty((2, 16, 7, 5), BF16)
-    read_only.flags.writeable = False
-    with pytest.raises(ValueError, match="out must be writeable"):
-        layer(x, out=read_only)
-
-
 def test_bits_are_no_numbers(small):
     bits = {name: array.view(np.uint16) for name, array in small.items()}
     with pytest.raises(TypeError, match="input must be float16, bfloat16, float32 or float64"):

@@ -6,7 +6,6 @@ both are filled with numbers that would show.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -71,40 +70,27 @@ def check(problem: Problem, block: int) -> np.ndarray:
     return y
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@given(data=st.data())
-def test_one_group(dtype, data):
-    check(data.draw(nchw_problems(dtypes=(dtype,), kinds=("one",))), data.draw(BLOCKS))
+# Any groups: also those that begin within a block, channel multipliers among them.
+KINDS = {
+    "one group of float32": {"dtypes": ("float32",), "kinds": ("one",)},
+    "one group of float64": {"dtypes": ("float64",), "kinds": ("one",)},
+    "pointwise": {"pointwise": True, "kinds": ("one",)},
+    "depthwise": {"kinds": ("depthwise",)},
+    "any groups": {},
+    "any groups by im2col": {"algorithms": ("im2col",)},
+}
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-def test_pointwise(data):
-    problem = data.draw(nchw_problems(pointwise=True, kinds=("one",)))
-    check(problem, data.draw(BLOCKS))
+def test_random_problems(kind, data):
+    check(data.draw(nchw_problems(**KINDS[kind])), data.draw(BLOCKS))
 
 
 @given(data=st.data())
 def test_groups_of_whole_blocks(data):
     block = data.draw(st.sampled_from([1, 2, 3, 4, 5, 7, 8, 16, 32]))
     check(data.draw(nchw_problems(kinds=("some",), block=block, most=64)), block)
-
-
-@given(data=st.data())
-def test_depthwise(data):
-    check(data.draw(nchw_problems(kinds=("depthwise",))), data.draw(BLOCKS))
-
-
-@given(data=st.data())
-def test_any_groups(data):
-    """Also those that begin within a block, channel multipliers among them."""
-    check(data.draw(nchw_problems()), data.draw(BLOCKS))
-
-
-@given(data=st.data())
-def test_im2col(data):
-    options = {"algorithm": "im2col"}
-    problem = data.draw(nchw_problems())
-    check(replace(problem, options=problem.options | options), data.draw(BLOCKS))
 
 
 @pytest.mark.parametrize("block", [5, 8, 16])

@@ -225,24 +225,19 @@ def blocks_left_by_second_round(work) -> int:
 ROUND = 400  # shapes in a round; a kept plan takes about five blocks
 
 
-def test_a_convolution_keeps_a_bounded_number_of_plans():
-    conv = pplconv.Conv2d(np.ones((1, 1, 1, 1), np.float32), threads=1)
-
-    def plan_new_shapes(turn):
-        for width in range(turn * ROUND + 1, (turn + 1) * ROUND + 1):
-            conv.plan_for((1, 1, 1, width))
-
-    assert blocks_left_by_second_round(plan_new_shapes) < ROUND
-
-
-def test_conv2d_keeps_a_bounded_number_of_plans():
+@pytest.mark.parametrize("prepared", [True, False])
+def test_a_bounded_number_of_plans_is_kept(prepared):
     weight = np.ones((1, 1, 1, 1), np.float32)
+    conv = pplconv.Conv2d(weight, threads=1)
 
-    def call_with_new_shapes(turn):
+    def use_new_shapes(turn):
         for width in range(turn * ROUND + 1, (turn + 1) * ROUND + 1):
-            pplconv.conv2d(np.ones((1, 1, 1, width), np.float32), weight, threads=1)
+            if prepared:
+                conv.plan_for((1, 1, 1, width))
+            else:
+                pplconv.conv2d(np.ones((1, 1, 1, width), np.float32), weight, threads=1)
 
-    assert blocks_left_by_second_round(call_with_new_shapes) < ROUND
+    assert blocks_left_by_second_round(use_new_shapes) < ROUND
 
 
 def test_show_config_prints(capsys):

@@ -75,33 +75,6 @@ def test_against_float64(name, layout, threads, rng):
         assert_convolution(y, x, w, b, residual=residual, activation=activation, **parameters)
 
 
-@pytest.mark.parametrize("name", SHAPES)
-def test_one_rounding(name, rng):
-    """The result is that of float32 arrays with the same numbers, rounded, to the bit."""
-    shape, filters, parameters = SHAPES[name]
-    x, w, b = draw(rng, *shape), draw(rng, *filters), draw(rng, filters[0])
-    for algorithm in ("im2col", "direct"):
-        conv = {
-            dtype: pplconv.Conv2d(
-                w.astype(dtype), b.astype(dtype), **parameters, algorithm=algorithm
-            )
-            for dtype in (F16, np.float32)
-        }
-        plans = [c.plan_for(shape).bits for c in conv.values()]
-        assert plans[0] == plans[1]
-        y = conv[F16](x)
-        assert y.tobytes() == conv[np.float32](x.astype(np.float32)).astype(F16).tobytes()
-
-
-def test_integers_are_exact(rng):
-    """Sums of small whole numbers are exact in float32, and in float16 up to 2048."""
-    x = rng.integers(-3, 4, (1, 16, 8, 8)).astype(F16)
-    w = rng.integers(-3, 4, (8, 16, 3, 3)).astype(F16)
-    right = conv2d_reference(x, w, None, padding=1)
-    assert np.abs(right).max() < 2048
-    np.testing.assert_array_equal(pplconv.conv2d(x, w, padding=1), right)
-
-
 def test_sums_are_longer_than_half_precision_could_make_them():
     """4096 ones: a sum in half precision would end at 2048."""
     x, w = np.ones((1, 4096, 2, 2), F16), np.ones((3, 4096, 1, 1), F16)

@@ -119,21 +119,6 @@ def test_finite_channels_keep_their_bits(rng):
     assert alone.tobytes() == out[0].tobytes()
 
 
-@pytest.mark.parametrize("algorithm", ["auto", "winograd", "direct", "im2col"])
-@pytest.mark.parametrize("value", SPECIAL)
-def test_one_pixel_reaches_its_window(algorithm, value, rng):
-    """With every default, too: its three by three outputs, and no NaN of an infinity."""
-    x = rng.standard_normal((1, 8, 24, 24)).astype(np.float32)
-    w = plain_weights(rng, 8, 8, 3, 3)
-    x[0, 3, 10, 13] = value
-    y = pplconv.conv2d(x, w, padding=1, algorithm=algorithm)
-    expected = np.zeros(y.shape, bool)
-    expected[:, :, 9:12, 12:15] = True
-    same = np.isnan(y) if np.isnan(value) else y == value
-    np.testing.assert_array_equal(same, expected)
-    assert np.isfinite(y[~expected]).all()
-
-
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_a_clip_hides_no_infinity(layout, rng):
     """A transform makes NaN of an infinity, which relu6 keeps; the infinity itself is clipped."""

@@ -42,17 +42,17 @@ def test_an_algorithm_that_serves_all(layout, algorithm, data):
     check(data.draw(problems(layouts=(layout,), algorithms=(algorithm,))))
 
 
-@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-@given(data=st.data())
-def test_pointwise(layout, data):
-    algorithms = ("auto", "pointwise", "im2col")
-    check(data.draw(problems(layouts=(layout,), pointwise=True, algorithms=algorithms)))
+KINDS = {
+    "pointwise": {"pointwise": True, "algorithms": ("auto", "pointwise", "im2col")},
+    "depthwise and channel multipliers": {"kinds": ("depthwise",)},
+}
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @given(data=st.data())
-def test_depthwise_and_channel_multipliers(layout, data):
-    check(data.draw(problems(layouts=(layout,), kinds=("depthwise",))))
+def test_special_shapes(layout, kind, data):
+    check(data.draw(problems(layouts=(layout,), **KINDS[kind])))
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
