@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from tests.caps import lower
-from tests.test_shares import run_pytest
+from tests.test_shares import run_file
 
 pytestmark = [
     pytest.mark.unemulated("starts pytest in processes"),
@@ -53,10 +53,7 @@ def test_after():
 def run_caps(folder, text, *arguments):
     path = folder / "test_it.py"
     path.write_text(text)
-    return run_pytest(
-        "-p", "no:randomly", "-p", "conftest", f"--rootdir={folder}", str(path), "--caps",
-        *arguments, PYTHONPATH="tests",
-    )  # fmt: skip
+    return run_file(path, "-p", "no:randomly", "--caps", *arguments)
 
 
 def test_each_test_runs_under_each_cap(tmp_path):

@@ -25,7 +25,7 @@ from pplconv import _kernels, wisdom
 from pplconv.commands import info as information
 from pplconv.machine import Machine
 from pplconv.machine import current as current_machine
-from tests.patience import PATIENCE
+from tests import children
 
 XEON = Machine(
     arch="x86_64",
@@ -283,16 +283,9 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         **{name: value for name, value in os.environ.items() if not name.startswith("PPLCONV_")},
         **variables,
     }
-    return subprocess.run(
-        [sys.executable, "-m", "pplconv", *arguments],
-        # `-m` searches this folder first; the root of the repository holds the sources.
-        cwd=Path(pplconv.__file__).parents[1],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=PATIENCE,
-        check=False,
-    )
+    # `-m` searches the working folder first; the root of the repository holds the sources.
+    folder = Path(pplconv.__file__).parents[1]
+    return children.python("-m", "pplconv", *arguments, cwd=folder, env=environment)
 
 
 def test_command_info() -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -15,10 +14,9 @@ import pytest
 from asm.registry import ISAS
 from pplconv import _kernels
 from pplconv.architecture import LADDERS
-from tests import absent, caps
+from tests import absent, caps, children
 from tests.instruction_sets import REQUIRE, describe
 from tests.levels import LADDER, MACHINE, allowed_isas, executable_isas, why_not
-from tests.patience import PATIENCE
 from tests.shares import drawn, in_part, kept
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -34,16 +32,14 @@ def run_pytest(*arguments: str, **variables: str) -> subprocess.CompletedProcess
     environment = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
     # The installed package is tested: the folder of the sources is taken off the path.
     code = "import sys; sys.path.pop(0); import pytest; sys.exit(pytest.main())"
-    command = [sys.executable, "-c", code]
-    return subprocess.run(
-        [*command, "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments],
-        cwd=ROOT,
-        env=environment | variables,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    usual = "-c", code, "-q", "-p", "no:cacheprovider", "-p", "no:xdist"
+    return children.python(*usual, *arguments, cwd=ROOT, env=environment | variables)
+
+
+def run_file(path: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a file elsewhere with the hooks of this suite."""
+    own = "-p", "conftest", f"--rootdir={path.parent}", str(path)
+    return run_pytest(*own, *arguments, PYTHONPATH="tests", **variables)
 
 
 @pytest.mark.parametrize("one_in", [1, 4, 32, 96])
@@ -175,15 +171,9 @@ def test_a_machine_that_lacks_an_instruction_set(name):
         "subprocess.run([sys.executable, '-c', code], check=True)\n"
         "from tests import levels; print(*levels.executable_isas())\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT / "tests",  # beside the helpers, without the sources of the package
-        env=os.environ | {absent.VARIABLE: name},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=PATIENCE,
-    )
+    # The folder is beside the helpers, without the sources of the package.
+    environment = os.environ | {absent.VARIABLE: name}
+    done = children.python("-c", code, cwd=ROOT / "tests", env=environment, check=True)
     needing = [isa for isa in LADDER if set(ISAS[name].features) <= set(ISAS[isa].features)]
     expected = [isa for isa in allowed_isas() if isa not in needing]
     here, started, tests = (line.split() for line in done.stdout.splitlines())

@@ -12,22 +12,21 @@ from tests.api.candidates import all_contexts, conv_problem, describe, every_can
 from tests.api.problems import Problem
 from tests.api.pruned import prune, sparsity_of
 from tests.api.test_candidates import EPILOGUES, LAYOUTS, Case
+from tests.api.test_candidates import SHAPES as DENSE
 from tests.emulation import few
 
-# batch, groups, ic, oc, image, kernel, stride, padding, dilation
+# Some shapes of dense weights, and others in the same order of numbers.
 SHAPES = {
-    "3x3": (2, 1, 21, 35, (13, 11), (3, 3), 1, 1, 1),
-    "1x1": (3, 1, 37, 70, (7, 9), (1, 1), 1, 0, 1),
+    name: DENSE[name]
+    for name in (
+        "3x3", "1x1", "stride", "stem", "dilation", "kernel beyond the image",
+        "groups of a 1x1", "one channel",
+    )
+} | {
     "1x1 of many pixels": (1, 1, 37, 40, (13, 19), (1, 1), 1, 0, 1),
     "1x1 of one pixel": (2, 1, 40, 64, (1, 1), (1, 1), 1, 0, 1),
-    "stride": (1, 1, 19, 23, (15, 14), (3, 3), 2, 1, 1),
-    "stem": (1, 1, 3, 32, (23, 21), (7, 7), (2, 3), 3, 1),
-    "dilation": (1, 1, 9, 18, (14, 17), (3, 2), 1, (2, 0), (2, 3)),
-    "kernel beyond the image": (2, 1, 5, 6, (2, 3), (5, 7), 1, (4, 3), 1),
     "groups of blocks": (1, 2, 64, 96, (9, 8), (3, 3), 1, 1, 1),
-    "groups of a 1x1": (2, 3, 66, 39, (5, 7), (1, 1), 1, 0, 1),
-    "one channel": (1, 1, 1, 1, (10, 9), (3, 3), 1, 1, 1),
-}
+}  # fmt: skip
 DENSITIES = {"some": 0.3, "none": 0.0, "all": 1.1, "one in forty": 0.025}
 
 

@@ -32,6 +32,11 @@ def padded(image, sides, border, value):
     return np.pad(image, (*sides, (0, 0)), mode=PADS[border], **more)
 
 
+def turned(kernel, anchor):
+    """Give a kernel turned by half a turn, and the anchor in it."""
+    return kernel[::-1, ::-1], tuple(k - 1 - at for k, at in zip(kernel.shape, anchor, strict=True))
+
+
 def windows_of(image, extent, anchor, border, value):
     """Give the pixels that each output sees: (H, W, C, kh, kw)."""
     (above, left), (kh, kw) = anchor, extent

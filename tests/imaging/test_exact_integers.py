@@ -21,6 +21,7 @@ from tests.imaging.image_reference import (
     geometries,
     kernel_of,
     outer,
+    turned,
 )
 
 
@@ -38,9 +39,7 @@ def test_filter2d(geometry, dtype, kind, border, flip, seed):
     image, kernel = any_values(shape, dtype, rng), kernel_of(kind, extent, rng)
     result = rng.choice([dtype, *INTEGERS, "int32"])
     value = int(image.flat[0])
-    seen, at = kernel, (y, x)
-    if flip:
-        seen, at = kernel[::-1, ::-1], (extent[0] - 1 - y, extent[1] - 1 - x)
+    seen, at = turned(kernel, (y, x)) if flip else (kernel, (y, x))
     expected = exactly(image, seen, at, border, value, result)
     y = filter2d(
         image, kernel, border=border, value=value, anchor=(x, y), flip=flip, dtype=result
