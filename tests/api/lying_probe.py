@@ -1,6 +1,6 @@
 """Calls with arrays that lie about themselves, or that change while they are read.
 
-Not a test module: ``test_lying_arrays.py`` runs it as a script, which prints what came of each.
+Not a test module: ``test_array_likes.py`` runs it as a script, which prints what came of each.
 """
 
 from __future__ import annotations
