@@ -73,4 +73,9 @@ def four_arrays(rng: np.random.Generator) -> dict[str, np.ndarray]:
     shapes = {
         "input": (2, 6, 9, 10), "weight": (8, 6, 3, 3), "bias": (8,), "residual": (2, 8, 7, 8),
     }  # fmt: skip
-    return {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    return {name: draw(rng, *shape) for name, shape in shapes.items()}
+
+
+def draw(rng: np.random.Generator, *shape: int, dtype: Any = "float32") -> np.ndarray:
+    """Draw normal numbers."""
+    return rng.standard_normal(shape).astype(dtype)

@@ -9,7 +9,7 @@ import pytest
 
 import pplconv
 from tests.api.blocks import from_layout, to_layout
-from tests.api.buffers import guarded, untouched
+from tests.api.buffers import draw, guarded, untouched
 from tests.api.problems import CURVES, Problem
 from tests.reference import assert_convolution
 
@@ -48,10 +48,6 @@ def test_every_algorithm(activation, algorithm, layout):
     arrays = problem.arrays()
     y = pplconv.conv2d(**arrays, **problem.parameters, algorithm=algorithm)
     assert_convolution(y, **arrays, **problem.parameters)
-
-
-def draw(rng, *shape, dtype="float32"):
-    return rng.standard_normal(shape).astype(dtype)
 
 
 @pytest.mark.parametrize("activation", ["relu", "silu", ("prelu", np.ones(16))], ids=str)

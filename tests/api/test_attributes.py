@@ -10,10 +10,7 @@ import numpy as np
 import pytest
 
 import pplconv
-
-
-def draw(rng, *shape, dtype="float32"):
-    return rng.standard_normal(shape).astype(dtype)
+from tests.api.buffers import draw
 
 
 @pytest.fixture

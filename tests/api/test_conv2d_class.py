@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import pplconv
-from tests.api.buffers import untouched
+from tests.api.buffers import draw, untouched
 from tests.api.problems import stated_by
 from tests.api.test_attributes import COPIES
 from tests.reference import assert_convolution
@@ -28,10 +28,6 @@ PLAN_FIELDS = {
     "packed_weight_bytes": int,
     "packing": str,
 }
-
-
-def draw(rng, *shape, dtype="float32"):
-    return rng.standard_normal(shape).astype(dtype)
 
 
 def test_repr_shows_what_it_is(rng):

@@ -11,13 +11,10 @@ import pytest
 
 import pplconv
 from tests.api import torch_stand_in
+from tests.api.buffers import draw
 from tests.api.torch_stand_in import Tensor
 
 F32 = np.float32
-
-
-def draw(rng, *shape):
-    return rng.standard_normal(shape).astype(F32)
 
 
 def conv(rng):

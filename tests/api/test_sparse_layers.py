@@ -12,6 +12,7 @@ from pplconv.commands.bench_instances import Layers
 from pplconv.memory.array_like import bfloat16_dtype
 from pplconv.problem import ConvProblem
 from tests.api.blocks import to_layout
+from tests.api.buffers import draw
 from tests.api.pruned import prune
 from tests.reference import assert_convolution
 
@@ -23,10 +24,6 @@ SHAPES = {
     "dilation": ((18, 9, 3, 2), 1, (14, 17), {"dilation": (2, 3)}),
     "groups": ((48, 11, 3, 3), 2, (9, 8), {"padding": ((1, 0), (2, 1))}),
 }
-
-
-def draw(rng, *shape, dtype="float32"):
-    return rng.standard_normal(shape).astype(dtype)
 
 
 @pytest.fixture
