@@ -1,4 +1,4 @@
-"""Steps of how-tos: code blocks of a page, each with the file and the place that it edits."""
+"""Steps of how-tos: code blocks with the file and the place that they edit, and commands."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Step", "apply", "steps"]
+__all__ = ["Step", "apply", "commands", "steps"]
 
 # A fence whose info string names a file, indented like the list item around it.
 _BLOCK = re.compile(
     r"^(?P<indent> *)```\w+ (?P<words>title=.*)\n(?P<text>(?:.*\n)*?)(?P=indent)```$", re.MULTILINE
 )
+_COMMANDS = re.compile(r"^(?P<indent> *)```sh\n(?P<text>(?:.*\n)*?)(?P=indent)```$", re.MULTILINE)
 _WHERE = ("after", "before", "replace")
 
 
@@ -50,6 +51,16 @@ def steps(page: Path) -> list[Step]:
         where, anchor = next(iter(words.items()), ("", ""))
         assert len(words) <= 1 and where in ("", *_WHERE), match["words"]
         found.append(Step(path, "".join(lines), where, anchor))
+    return found
+
+
+def commands(page: Path, *programs: str) -> list[list[str]]:
+    """Read the commands of a page that begin with one of these programs, split into words."""
+    found = []
+    for match in _COMMANDS.finditer(page.read_text(encoding="utf-8")):
+        for line in match["text"].replace("\\\n", " ").splitlines():
+            words = shlex.split(line, comments=True) if line.lstrip().startswith(programs) else []
+            found += [words] if words else []
     return found
 
 

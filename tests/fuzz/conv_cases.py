@@ -23,6 +23,7 @@ from tests.fuzz.draws import SPOILED_OUT
 from tests.fuzz.exact import Expected, sums_of_convolution
 from tests.fuzz.special import specialize
 from tests.fuzz.zeros import draw_zeros
+from tests.reference import largest_mixed
 
 BLOCKS = (1, 2, 3, 4, 5, 7, 8, 8, 12, 16, 16, 24, 33, 64)
 ALGORITHMS = ("depthwise", "pointwise", "winograd", "direct", "im2col")
@@ -165,8 +166,12 @@ class ConvCase(Case):
         p = self.problem
         return Expected(
             *sums_of_convolution(p, self.plain), self.plain, terms=self._terms, dtype=p.dtype,
-            activation=p.full_activation,
+            activation=p.full_activation, mixed=self._mixed,
         )  # fmt: skip
+
+    def _mixed(self) -> float:
+        parameters = {k: v for k, v in self.problem.parameters.items() if k != "activation"}
+        return largest_mixed(**self.plain, **parameters)
 
     def in_order(self, y: np.ndarray) -> np.ndarray:
         """As all cases; in NCHW."""

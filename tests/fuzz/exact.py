@@ -117,17 +117,20 @@ class Expected:
         As the call takes it.
     layout : str, optional
         Where the sums have channels: ``"NCHW"``, or ``"NHWC"`` for the last axis.
+    mixed : callable, optional
+        Gives ``reference.largest_mixed``; called only if a method states an error.
     """
 
     def __init__(
         self, exact: np.ndarray, magnitudes: np.ndarray, arrays: dict[str, Any], *, terms: int,
-        dtype: str, activation: Any, layout: str = "NCHW",
+        dtype: str, activation: Any, layout: str = "NCHW", mixed: Callable[[], float] = float,
     ) -> None:  # fmt: skip
         self._magnitudes = magnitudes
         self._terms = terms
         self._dtype = np.dtype(dtype)
         self._activation = activation
         self._layout = layout
+        self._mixed = mixed
         # Where a sum overflows depends on the order of its terms, which nobody promises.
         self._open = np.zeros(exact.shape, bool)
         if all(a is None or np.isfinite(a).all() for a in arrays.values()):
@@ -137,7 +140,8 @@ class Expected:
 
     def bound(self, stated: float) -> np.ndarray:
         """How far off a result may be; `stated` is as in ``reference.error_bound``."""
-        bound = rounding_bound(self._magnitudes, self._terms + 4, self._dtype, stated)
+        mixed = self._mixed() if stated else 0.0
+        bound = rounding_bound(self._magnitudes, self._terms + 4, self._dtype, stated, mixed)
         bound = activated_bound(bound, self.exact, self._activation, self._dtype, self._layout)
         return stored_bound(bound, self.exact, self._dtype)
 

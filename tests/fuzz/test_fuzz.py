@@ -34,6 +34,7 @@ from tests.patience import PATIENCE
 from tests.reference import (
     activate,
     activated_bound,
+    assert_convolution,
     conv2d_reference,
     error_bound,
     rounding_bound,
@@ -131,6 +132,22 @@ def test_the_fast_reference_is_the_plain_one(number):
         plain = plain if p.layout == "NCHW" else plain.transpose(0, 3, 1, 2)
         largest = np.max(np.abs(plain), initial=0)
         np.testing.assert_allclose(ours, plain, rtol=0, atol=1e-11 * largest)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("kernel", [3, 5])
+def test_weights_that_meet_only_padding_count_in_the_bound(kernel, layout, rng):
+    """A direct sum of one pixel is its middle weight, zero here; Winograd mixes in the others."""
+    x = rng.standard_normal((1, 1, 1, 1)).astype(np.float32)
+    w = rng.standard_normal((8, 1, kernel, kernel)).astype(np.float32)
+    w[:, :, kernel // 2, kernel // 2] = 0
+    arguments = {"padding": kernel // 2, "layout": layout}
+    conv = pplconv.Conv2d(w, **arguments, algorithm="winograd", tolerance=1e-3)
+    stated = conv.plan_for(x.shape).error_bound
+    assert_convolution(conv(x), x, w, **arguments, stated=stated)
+    bound = error_bound(x, w, **arguments, stated=stated)
+    assert 0 < bound.max() < 2 * stated * abs(x).max() * abs(w).sum((1, 2, 3)).max()
+    assert not pplconv.conv2d(x, w, **arguments, tolerance=0).any()
 
 
 @pytest.mark.parametrize("case", PRODUCTS[:40], ids=lambda case: f"seed {case.seed}")

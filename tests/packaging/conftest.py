@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from build import ProjectBuilder
 
 from tests.patience import PATIENCE
 
@@ -108,3 +109,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 def run() -> Callable[..., str]:
     """Give `run_command`."""
     return run_command
+
+
+@pytest.fixture(scope="session")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a folder with the packages that a build needs, by pyproject.toml."""
+    folder = tmp_path_factory.mktemp("packages")
+    needed = sorted(ProjectBuilder(ROOT).build_system_requires)
+    run_command(sys.executable, "-m", "pip", "install", "--target", folder, *needed, cwd=folder)
+    return folder

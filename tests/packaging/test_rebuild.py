@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from build import ProjectBuilder
 
 from asm.registry import ISAS, kernels
 from tests.levels import MACHINE
@@ -117,15 +116,6 @@ def modules() -> list[str]:
     folder = ROOT / "pplconv"
     found = (path.relative_to(folder).with_suffix("") for path in folder.rglob("*.pyx"))
     return sorted(path.as_posix() for path in found)
-
-
-@pytest.fixture(scope="module")
-def packages(tmp_path_factory, run) -> Path:
-    """What pyproject.toml says that a build needs."""
-    folder = tmp_path_factory.mktemp("packages")
-    requirements = sorted(ProjectBuilder(ROOT).build_system_requires)
-    run(sys.executable, "-m", "pip", "install", "--target", folder, *requirements, cwd=folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
