@@ -9,22 +9,20 @@ import pytest
 
 import pplconv
 from pplconv.sharing import OtherPacking, Prepared, prepared
+from tests.api.buffers import draw
 from tests.api.layers import LAYERS
 from tests.api.pruned import prune
 from tests.levels import allowed_isas
 
 
 def conv_and_input(rng):
-    shape = (1, 24, 20, 18)
-    weight = rng.standard_normal((32, 24, 3, 3)).astype(np.float32)
-    conv = pplconv.Conv2d(weight, np.ones(32, np.float32), padding=1, input_shape=shape)
-    return conv, rng.standard_normal(shape).astype(np.float32)
+    x, bias = draw(rng, 1, 24, 20, 18), np.ones(32, np.float32)
+    return pplconv.Conv2d(draw(rng, 32, 24, 3, 3), bias, padding=1, input_shape=x.shape), x
 
 
 def linear_and_input(rng):
-    weight = rng.standard_normal((40, 24)).astype(np.float32)
-    linear = pplconv.Linear(weight, activation="silu", input_shape=(5, 24))
-    return linear, rng.standard_normal((5, 24)).astype(np.float32)
+    x = draw(rng, 5, 24)
+    return pplconv.Linear(draw(rng, 40, 24), activation="silu", input_shape=x.shape), x
 
 
 def brain_and_input(rng):
@@ -34,17 +32,13 @@ def brain_and_input(rng):
 
 
 def sparse_and_input(rng):
-    shape = (1, 32, 9, 9)
-    weight = prune(rng.standard_normal((64, 32, 3, 3)).astype(np.float32), 1, 4, 0.25, 7)
-    conv = pplconv.Conv2d(weight, padding=1, sparse=True, input_shape=shape)
-    return conv, rng.standard_normal(shape).astype(np.float32)
+    x, weight = draw(rng, 1, 32, 9, 9), prune(draw(rng, 64, 32, 3, 3), 1, 4, 0.25, 7)
+    return pplconv.Conv2d(weight, padding=1, sparse=True, input_shape=x.shape), x
 
 
 def reflecting_and_input(rng):
-    shape = (1, 8, 24, 20)
-    weight = rng.standard_normal((8, 8, 3, 3)).astype(np.float32)
-    conv = pplconv.Conv2d(weight, padding=1, padding_mode="reflect", input_shape=shape)
-    return conv, rng.standard_normal(shape).astype(np.float32)
+    x, weight = draw(rng, 1, 8, 24, 20), draw(rng, 8, 8, 3, 3)
+    return pplconv.Conv2d(weight, padding=1, padding_mode="reflect", input_shape=x.shape), x
 
 
 MODELS = pytest.mark.parametrize(

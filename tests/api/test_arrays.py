@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pplconv
-from tests.api.blocks import in_blocks
+from tests.api.blocks import in_blocks, to_layout
 from tests.api.brain_cases import BF16
 from tests.api.buffers import four_arrays, untouched
 from tests.reference import assert_convolution
@@ -128,9 +128,7 @@ FORMS = [
 @pytest.mark.parametrize("form", FORMS)
 def test_forms_of_arrays(form, name, layout, dtype, arrays):
     arrays = {key: a.astype(dtype) for key, a in arrays.items()}
-    if layout == "NHWC":
-        for key in ("input", "residual"):
-            arrays[key] = np.ascontiguousarray(arrays[key].transpose(0, 2, 3, 1))
+    arrays |= {key: to_layout(arrays[key], layout) for key in ("input", "residual")}
     plain = pplconv.conv2d(**arrays, layout=layout)
     assert_convolution(plain, **arrays, layout=layout)
     formed = {**arrays, name: form(arrays[name])}
