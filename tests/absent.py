@@ -1,11 +1,11 @@
-"""A machine that lacks an instruction set, made of one that has it.
+"""Make this machine look as if its CPU lacked an instruction set.
 
 ``PPLCONV_TEST_WITHOUT_ISA=avx512`` clears the bits of CPUID by which the package knows the level,
 in this process and in those that tests start, and the CPU flags that the tests ask for. A cap is
-something else: under one, the machine still has what may not be used.
+different: under a cap the CPU still has the instruction set, but the package may not use it.
 
-Imported by every Python that such a run starts (``without_isa/sitecustomize.py``), so it imports
-nothing of the package.
+Every Python process of such a run imports this module (``without_isa/sitecustomize.py``), so the
+module must not import the package.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["VARIABLE", "flags", "install", "names", "usage_error"]
 VARIABLE = "PPLCONV_TEST_WITHOUT_ISA"
 _EBX, _ECX = (7, 0, 1), (7, 0, 2)
 _EAX_1, _EDX, _EDX_1 = (7, 1, 0), (7, 0, 3), (7, 1, 3)
-# What /proc/cpuinfo calls bits of CPUID: leaf, subleaf and register, and bit.
+# Flags of /proc/cpuinfo, and the CPUID bit of each: leaf, subleaf and register, then the bit.
 _BITS = {
     "avx2": {"avx2": (_EBX, 5), "bmi2": (_EBX, 8)},
     "avxvnni": {"avx_vnni": (_EAX_1, 4)},
@@ -43,7 +43,7 @@ _BESIDE = {"avxvnni": ("avxvnniint8",), "avxvnniint8": ()}
 
 
 def names() -> tuple[str, ...]:
-    """Levels that the machine is to lack: those asked for, and those above that need them."""
+    """Levels that the machine is to lack: the ones asked for, and higher levels that need them."""
     asked = os.environ.get(VARIABLE, "").split(",")
     ladder = list(_BITS)
     lacking: set[str] = set()
@@ -54,19 +54,19 @@ def names() -> tuple[str, ...]:
 
 
 def usage_error() -> str:
-    """Say what is wrong with the variable; nothing if it is right."""
+    """Describe the error in the variable; empty if there is none."""
     asked = [name for name in os.environ.get(VARIABLE, "").split(",") if name]
     wrong = [name for name in asked if name not in _BITS]
     return f"{VARIABLE} names {', '.join(wrong)}, expected {' or '.join(_BITS)}" if wrong else ""
 
 
 def flags() -> frozenset[str]:
-    """Flags of the CPU that it is to lack."""
+    """CPU flags of the levels that the machine is to lack."""
     return frozenset(flag for name in names() for flag in _BITS[name])
 
 
 def install() -> None:
-    """Have the package see such a CPU, here and in each Python that is started from here."""
+    """Change CPUID for the package, here and in each Python process that is started from here."""
     if not names():
         return
     folder = str(Path(__file__).resolve().parent / "without_isa")
@@ -78,7 +78,7 @@ def install() -> None:
 
 
 class _Finder(MetaPathFinder):
-    """Finds the module that asks the CPU, and changes the answer once it is loaded."""
+    """Finds the module that executes CPUID, and changes its answer once it is loaded."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
         if fullname != "pplconv._kernels":
@@ -90,7 +90,7 @@ class _Finder(MetaPathFinder):
 
 
 class _Loader(Loader):
-    """Loads a module as its own loader does."""
+    """Loads a module with its own loader, then replaces its `cpuid`."""
 
     def __init__(self, own: Loader) -> None:
         self.own = own

@@ -1,4 +1,4 @@
-"""An exporter of bfloat16 through DLPack, as tensors are, without the library that has them."""
+"""Export bfloat16 through DLPack as tensors do, without a library that has tensors."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
 
 
 class Exporter:
-    """What exports memory of bfloat16, as tensors do: NumPy's own capsule with the code changed."""
+    """Exports memory as bfloat16: NumPy's own DLPack capsule with the type code changed."""
 
-    # After the address of the data, two numbers of the device and one of dimensions.
+    # The type code follows the data address, two device numbers and the number of dimensions.
     CODE_AT = ctypes.sizeof(ctypes.c_void_p) + 12
 
     def __init__(self, bits, code=4, device=1, dtype="torch.bfloat16"):

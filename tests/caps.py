@@ -1,9 +1,9 @@
-"""The collected tests under each lower ``PPLCONV_MAX_ISA`` that this machine has, in one run.
+"""Run the collected tests under each lower ``PPLCONV_MAX_ISA`` of this machine, in one run.
 
 ``--caps`` collects once, and forks a process for each part of the tests under each cap, as many at
-a time as there are CPUs. What a process reports, this one prints. Caps that only narrow types tell
-from another cap, or from none, have the tests marked ``narrow``: all others would run as they do
-there.
+a time as there are CPUs. The parent process prints the reports of all of them. Some levels have
+kernels of narrow types only. Under such a cap only tests marked ``narrow`` run: all others would
+run as under the next lower cap.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ __all__ = ["ROOMS", "add_options", "ignore", "lower", "report", "run"]
 
 _VARIABLE = "PPLCONV_MAX_ISA"
 _OWN = "cap"
-# What a process sends besides reports.
+# Messages that a process sends besides reports.
 _BEGINS, _ENDS = "a test begins", "all tests have run"
-# Rooms and files that would run as they do without a cap. Random calls are only too slow under
-# emulation.
+# Rooms and files that a cap does not change. The random calls of "fuzz" are left out only under
+# emulation, where they are too slow.
 ROOMS = {name: reason for name, reason in emulation.ROOMS.items() if name != "fuzz"} | {
     "analysis": "models of other CPUs",
     "instances": "processes and their messages, whatever they compute",
@@ -54,19 +54,19 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def ignore(path: Path, config: pytest.Config) -> bool:
-    """Whether a room or a file says nothing about a cap: it is left out before it is imported."""
+    """Whether to leave out a room or a file, before it is imported: a cap does not change it."""
     return config.option.caps and path.is_relative_to(_HERE) and (
         path.relative_to(_HERE).as_posix() in ROOMS
     )  # fmt: skip
 
 
 def lower() -> tuple[list[str], list[str]]:
-    """Caps that ask less of this machine than it has, lowest first.
+    """Caps below the highest level of this machine, lowest first.
 
     Returns
     -------
     whole, narrow : list of str
-        Those with all tests, and those with the tests of narrow types.
+        Caps under which all tests run, and caps under which only tests of narrow types run.
     """
     isas = levels.allowed_isas()
     whole = [isa for isa in isas if isa not in levels.narrow_isas()][:-1]
@@ -88,12 +88,12 @@ def run(session: pytest.Session) -> bool | None:
     Returns
     -------
     True or None
-        As pytest's ``pytest_runtestloop``.
+        True if the tests ran here; None leaves them to pytest, as in ``pytest_runtestloop``.
 
     Raises
     ------
     pytest.UsageError
-        If other processes are to run the tests.
+        If ``-n`` asks for worker processes.
     """
     config = session.config
     if not config.option.caps:
@@ -139,14 +139,14 @@ def _parts(items: Sequence[pytest.Item]) -> list[list[pytest.Item]]:
 
 
 class _Process:
-    """A process that runs one job, and what it reports.
+    """A process that runs one job, and the reports that it sends.
 
     Parameters
     ----------
     config : pytest.Config
-        Of the run.
+        The configuration of the run.
     job : _Job
-        Its tests.
+        The tests to run.
     """
 
     def __init__(self, config: pytest.Config, job: _Job) -> None:
@@ -159,7 +159,7 @@ class _Process:
 
     @property
     def ends(self) -> tuple[Connection, int]:
-        """What to wait for: a report, or the end of the process."""
+        """The pipe and the sentinel to wait for: a report, or the end of the process."""
         return self._reports, self._process.sentinel
 
     def kill(self) -> None:
@@ -167,9 +167,9 @@ class _Process:
         self._process.kill()
 
     def take(self) -> bool:
-        """Take the reports that are there; say whether others may come."""
-        # Asked first: what it sent before its end is there. A process that a test left behind may
-        # hold the other end of the pipe.
+        """Read the reports that have arrived; return whether more may come."""
+        # Asked before reading: reports sent before the end are then in the pipe. The end of the
+        # pipe is no sign, because a process that a test left behind may hold it open.
         ended = not self._process.is_alive()
         try:
             while self._reports.poll():
@@ -188,7 +188,7 @@ class _Process:
             self._log(hook(config=self._config, data=data))
 
     def finish(self) -> _Job:
-        """Wait for the end; give the tests that a crash has left over."""
+        """Wait for the end of the process; return the tests that did not run because of a crash."""
         self._process.join()
         if self._done:
             return _Job(self._job.cap, ())
@@ -208,7 +208,7 @@ class _Process:
 
 
 class _Sender:
-    """A plugin that sends reports to the process that prints."""
+    """A plugin that sends reports to the parent process, which prints them."""
 
     def __init__(self, config: pytest.Config, reports: Connection) -> None:
         self.config, self.reports = config, reports
@@ -224,10 +224,10 @@ class _Sender:
 
 
 def _run_job(config: pytest.Config, job: _Job, reports: Connection) -> None:
-    # What tests read of the cap, the package, and the tests' own helpers.
+    # The package reads the variable; the helpers of the tests read `levels.CAP`.
     os.environ[_VARIABLE] = levels.CAP = job.cap
     levels.why_not.cache_clear()
-    # A file of its own for what tests print: that of the run would be all processes'.
+    # Capture output in a new file: all processes would share the file of the run.
     capture = config.pluginmanager.getplugin("capturemanager")
     capture.stop_global_capturing()
     capture.start_global_capturing()
@@ -240,7 +240,7 @@ def _run_job(config: pytest.Config, job: _Job, reports: Connection) -> None:
 
 
 def report(config: pytest.Config, reporter: Any) -> list[str]:
-    """Say how many tests ran under each cap, and which caps it has not; give the lines."""
+    """Print how many tests ran under each cap, and which caps did not run; return the lines."""
     ran = Counter(
         value
         for outcome in ("passed", "failed", "xfailed", "xpassed")

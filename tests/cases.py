@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 __all__ = ["add_options", "each"]
 
-# As many of those that fail are named.
+# Most failing cases that the message names.
 _NAMED = 10
 
 
@@ -30,16 +30,16 @@ def add_options(parser: pytest.Parser) -> None:
 def each(
     name: str, values: Iterable[T], tell: Callable[[T], str] = str
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Have a test run for each of `values` as its argument `name`, all in one test.
+    """Run a test function with each of `values` as its argument `name`, as one test.
 
     Parameters
     ----------
     name : str
-        The argument; others are fixtures, which all cases share.
+        The argument. All other arguments are fixtures, which the cases share.
     values : iterable
-        What the test is called with, at least one.
+        Values of the argument, at least one.
     tell : callable, optional
-        Names a value; no two have the same name.
+        Names a value. Names must be unique.
     """
     listed = list(values)
     cases = {tell(value): value for value in listed}
@@ -55,7 +55,7 @@ def each(
                     continue
                 try:
                     test(**fixtures, **{name: value})
-                # A case that skips itself would skip all behind it.
+                # A skip counts as a failure: it would skip all later cases.
                 except (Exception, pytest.fail.Exception, pytest.skip.Exception) as error:
                     failed[case] = error
             if failed:

@@ -1,4 +1,4 @@
-"""What every test module shares: Hypothesis profiles, markers, seeded random numbers."""
+"""Shared by all test modules: Hypothesis profiles, markers, seeded random numbers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import gc
 import os
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +24,7 @@ if _ROOT not in sys.path:
 
 from tests import absent  # noqa: E402
 
-# Before anything asks the CPU what it has.
+# Before any module executes CPUID.
 absent.install()
 
 from tests import caps, cases, emulation, instruction_sets, shares, tiers  # noqa: E402
@@ -31,7 +33,7 @@ from tests import caps, cases, emulation, instruction_sets, shares, tiers  # noq
 # files of their own.
 os.environ["PPLCONV_WISDOM"] = "off"
 
-# A measured start differs from run to run, but tests of plans are to find the same plans.
+# Measurements at the start differ from run to run, and would change the plans that tests expect.
 os.environ.setdefault("PPLCONV_TEAM_START_US", "1")
 
 # Teams of several test processes share the cores: threads that wait should not spin there.
@@ -42,7 +44,7 @@ _COMMON = {
     "derandomize": False,
     "database": None,
     "print_blob": True,
-    # Problems are built from a few integers, and arrays from a drawn seed: large inputs are meant.
+    # Hypothesis draws a few integers and a seed; arrays made from them are large on purpose.
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
 }
 settings.register_profile("ci", max_examples=200, **_COMMON)
@@ -86,16 +88,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 # Last: when all cases are known.
 @pytest.hookimpl(trylast=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make no tests of cases that cannot run here, or that another tier or share has."""
+    """Drop cases that cannot run here, or that belong to another tier or share."""
     instruction_sets.thin(metafunc)
     tiers.thin(metafunc)
     shares.thin(metafunc)
 
 
-# Last: a share is one of what the command line asks for.
+# Last: a share is taken of the tests that the command line selects.
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out tests that this CPU cannot run, or another run has in its share."""
+    """Leave out tests that this CPU cannot run, or that belong to another tier or share."""
     instruction_sets.deselect(config, items)
     tiers.deselect(config, items)
     emulation.deselect(config, items)
@@ -121,29 +123,34 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     return caps.run(session)
 
 
+# Counts of tests that are printed at the end of a run.
+COUNTED = {
+    "isas left out": instruction_sets.LEFT_OUT, "left out": emulation.LEFT_OUT, "able": shares.ABLE,
+}  # fmt: skip
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Send what was left out to the process that prints it."""
-    instruction_sets.give_to_controller(session.config)
-    shares.give_to_controller(session.config)
-    emulation.give_to_controller(session.config)
+    """Send a worker's counts to the process that prints them; all workers collect the same."""
+    if hasattr(session.config, "workeroutput"):
+        for name, key in COUNTED.items():
+            session.config.workeroutput[name] = dict(session.config.stash.get(key, {}))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: object) -> None:
-    """Tell a worker what is drawn for the whole run."""
+    """Send a worker the seed of the run's draw."""
     tiers.tell_worker(node)
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: object) -> None:
-    """Take from a worker what was left out."""
-    instruction_sets.take_from_worker(node)
-    shares.take_from_worker(node)
-    emulation.take_from_worker(node)
+def pytest_testnodedown(node: Any) -> None:
+    """Take a worker's counts."""
+    for name, key in COUNTED.items():
+        node.config.stash[key] = Counter(getattr(node, "workeroutput", {}).get(name, {}))
 
 
 def pytest_terminal_summary(terminalreporter: object, config: pytest.Config) -> None:
-    """Say what was left out, and which instruction sets the run was about."""
+    """Print which tests were left out, and which instruction sets were tested."""
     tiers.report(config, terminalreporter)
     emulation.report(config, terminalreporter)
     levels = caps if config.option.caps else instruction_sets

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 GALLERY = ROOT / "docs" / "gallery"
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-# Not a part of a longer number, a name or a version of three parts.
+# A number with a fraction that is no part of a longer number, a name or a three-part version.
 _FIGURE = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.]*\.\d)(?=\D|$)")
 
 
@@ -35,7 +35,7 @@ def pages() -> list[Path]:
 
 
 def links(text: str) -> list[str]:
-    """List where the links of a page lead, code left out."""
+    """List the targets of the links of a page, without its code blocks."""
     return _LINK.findall(FENCED.sub("", text))
 
 
@@ -49,7 +49,7 @@ def follow(page: Path, link: str) -> tuple[Path, str]:
 
 
 def _example(path: Path) -> Path:
-    """Give the program of which `make docs` makes a page or a picture of the gallery."""
+    """Give the source from which `make docs` makes a page or a picture of the gallery."""
     if path.stem == "index":
         return ROOT / "examples" / "GALLERY_HEADER.rst"
     name = re.sub(r"sphx_glr_(\w+)_\d+", r"\1", path.stem)

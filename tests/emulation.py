@@ -1,13 +1,13 @@
-"""The suite fitted to user-mode emulation: what ``make test-arm`` tells it, and what is left out.
+"""Fit the suite to user-mode emulation: options of ``make test-arm``, and tests to leave out.
 
 Emulation proves values, memory accesses and dispatch, ten to twenty times as slowly as the machine
 computes. Under ``--emulated`` a run has fewer random problems (`EXAMPLES`, `few`), and leaves out
 
 - rooms whose tests say nothing about the emulated CPU (`ROOMS`), before they are imported;
 - tests marked ``unemulated(reason)``, which cannot run there or only start processes;
-- what is not in this run's share, or part of the files (`shares`): each CPU has another one.
+- tests outside this run's share, or part of the files (`shares`): each CPU has its own.
 
-All that was left out is counted at the end of the run.
+The end of the run prints how many tests were left out.
 """
 
 from __future__ import annotations
@@ -27,19 +27,18 @@ from tests import shares
 T = TypeVar("T")
 
 __all__ = [
+    "LEFT_OUT",
     "ROOMS",
     "add_options",
     "deselect",
     "few",
-    "give_to_controller",
     "ignore",
     "is_emulated",
     "report",
-    "take_from_worker",
     "use_profile",
 ]
 
-# Random problems of a test, of which there are 200 elsewhere.
+# Random problems of a test under emulation; elsewhere a test has 200.
 EXAMPLES = 10
 
 ROOMS = {
@@ -56,7 +55,7 @@ ROOMS = {
     "test_architecture.py": "reads sources, which no machine changes",
     "test_documents.py": "reads documents, which no machine changes",
 }
-# On machines of 32 bits these rooms need packages that no package index has wheels of.
+# These rooms need packages for which no package index has 32-bit wheels.
 if sys.maxsize < 1 << 32:
     ROOMS |= {
         "demo": "needs ONNX and images, of which there are no wheels for 32 bits",
@@ -64,17 +63,17 @@ if sys.maxsize < 1 << 32:
         "network": "needs ONNX, of which there are no wheels for 32 bits",
     }
 _HERE = Path(__file__).resolve().parent
-_LEFT_OUT = pytest.StashKey[Counter]()
+LEFT_OUT = pytest.StashKey[Counter]()
 _state = {"emulated": False}
 
 
 def is_emulated() -> bool:
-    """Whether this run is fitted to emulation, where a test cannot be by `few`."""
+    """Whether this run is fitted to emulation, for tests that `few` cannot fit."""
     return _state["emulated"]
 
 
 def few(items: Iterable[T], most: int) -> list[T]:
-    """Give all of `items`; under emulation at most so many of them, others in each run."""
+    """Give all of `items`; under emulation at most `most`, drawn anew in each run."""
     found = list(items)
     if not _state["emulated"] or len(found) <= most:
         return found
@@ -83,13 +82,13 @@ def few(items: Iterable[T], most: int) -> list[T]:
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Declare what ``make test-arm`` passes."""
+    """Declare the option that ``make test-arm`` passes."""
     group = parser.getgroup("emulation")
     group.addoption("--emulated", action="store_true", help="fit the suite to emulation")
 
 
 def ignore(path: Path, config: pytest.Config) -> bool | None:
-    """Leave out a room, or a file that another CPU has, before it is imported."""
+    """Leave out a room, or a file that another emulated CPU runs, before it is imported."""
     if config.getoption("emulated") and path.parent == _HERE and path.name in ROOMS:
         _counter(config)[f"tests/{path.name}: {ROOMS[path.name]}"] += 0
         return True
@@ -100,7 +99,7 @@ def ignore(path: Path, config: pytest.Config) -> bool | None:
 
 
 def use_profile(config: pytest.Config) -> None:
-    """Have fewer random problems, where a test does not name a number of its own."""
+    """Draw fewer random problems in tests that do not set a number of their own."""
     if config.getoption("emulated"):
         _state["emulated"] = True
         settings.register_profile("emulated", settings.get_profile("ci"), max_examples=EXAMPLES)
@@ -108,7 +107,7 @@ def use_profile(config: pytest.Config) -> None:
 
 
 def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out tests that cannot run here, and those that another share has."""
+    """Leave out tests that cannot run here, and tests of other shares."""
     if config.getoption("emulated"):
         kept, left = [], []
         for item in items:
@@ -124,23 +123,11 @@ def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def _counter(config: pytest.Config) -> Counter:
-    return config.stash.setdefault(_LEFT_OUT, Counter())
-
-
-def give_to_controller(config: pytest.Config) -> None:
-    """Send a worker's counts to the process that prints; all workers collect the same."""
-    if hasattr(config, "workeroutput"):
-        config.workeroutput["left_out"] = dict(_counter(config))
-
-
-def take_from_worker(node: Any) -> None:
-    """Take the counts of a worker."""
-    output = getattr(node, "workeroutput", {})
-    node.config.stash[_LEFT_OUT] = Counter(output.get("left_out", {}))
+    return config.stash.setdefault(LEFT_OUT, Counter())
 
 
 def report(config: pytest.Config, reporter: Any) -> None:
-    """Say what was left out, and why."""
+    """Print how many tests were left out, and why."""
     if not _counter(config):
         return
     reporter.section("left out")

@@ -1,4 +1,4 @@
-"""Steps of how-tos: blocks that say which file they go to and where in it, and commands."""
+"""Steps of how-tos: code blocks with the file and the place that they edit, and commands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 __all__ = ["Step", "apply", "commands", "steps"]
 
-# A fence, indented as the item of the list that it is in, whose words name a file.
+# A fence whose info string names a file, indented like the list item around it.
 _BLOCK = re.compile(
     r"^(?P<indent> *)```\w+ (?P<words>title=.*)\n(?P<text>(?:.*\n)*?)(?P=indent)```$", re.MULTILINE
 )
@@ -24,13 +24,13 @@ class Step:
     Parameters
     ----------
     path : str
-        The file, from the root of the project on.
+        The file, relative to the root of the project.
     text : str
-        Lines that go into it.
+        Lines to insert.
     where : str
         ``after`` or ``before`` a line, ``replace`` a text; empty for a new file.
     anchor : str
-        A part of that line, or that text; it stands once in the file.
+        A part of that line, or the text to replace; it occurs once in the file.
     """
 
     path: str
@@ -45,7 +45,7 @@ def steps(page: Path) -> list[Step]:
     for match in _BLOCK.finditer(page.read_text(encoding="utf-8")):
         words = dict(word.split("=", 1) for word in shlex.split(match["words"]))
         path = words.pop("title")
-        # Its own indentation is that of the list; more belongs to the text.
+        # Remove the indentation of the list; deeper indentation belongs to the text.
         indent = len(match["indent"])
         lines = [line[indent:] if line.strip() else "\n" for line in match["text"].splitlines(True)]
         where, anchor = next(iter(words.items()), ("", ""))

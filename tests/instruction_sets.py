@@ -1,12 +1,12 @@
-"""Which instruction sets a run tests, which not and why, counted and said at its end.
+"""Count which instruction sets a run tests, and print at its end which it does not, and why.
 
 A test belongs to an instruction set if it has a parameter ``row`` of the kernel table or ``isa``,
 or the marker ``needs_isa(name)``. Where the CPU lacks the set, or ``PPLCONV_MAX_ISA`` caps it, such
 a test is left out when it is collected, and counted. ``PPLCONV_TEST_REQUIRE_ISA=avx512`` ends a
-run that would leave out one of those named, before any test.
+run before its first test if the run would leave out a set that the variable names.
 
-``--unnamed`` leaves out all tests of an instruction set, and those with a parameter ``cap``: what
-they call does not depend on the run's cap, so one run without a cap serves all caps.
+``--unnamed`` leaves out all tests of an instruction set, and tests with a parameter ``cap``: the
+run's cap does not change the kernels that they call, so one run without a cap serves all caps.
 """
 
 from __future__ import annotations
@@ -23,24 +23,23 @@ from tests import absent
 from tests.levels import LADDER, MACHINE, why_not
 
 __all__ = [
+    "LEFT_OUT",
     "REQUIRE",
     "add_options",
     "configure",
     "deselect",
-    "give_to_controller",
     "kind_of_case",
     "lines",
     "named_by",
     "report",
-    "take_from_worker",
     "thin",
 ]
 
 REQUIRE = "PPLCONV_TEST_REQUIRE_ISA"
 _OWN = "instruction set"
-# Counted beside the names of instruction sets.
+# The key that counts tests left out by ``--unnamed``, beside the names of instruction sets.
 _NAMED = "named"
-_LEFT_OUT = pytest.StashKey[Counter]()
+LEFT_OUT = pytest.StashKey[Counter]()
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -50,12 +49,12 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def configure(config: pytest.Config) -> None:
-    """Register the marker; refuse what cannot be had.
+    """Register the marker; refuse required instruction sets that cannot run.
 
     Raises
     ------
     pytest.UsageError
-        If a required instruction set would not be tested.
+        If a required instruction set would not be tested, or a variable names an unknown one.
     """
     config.addinivalue_line("markers", "needs_isa(name): calls kernels of that instruction set")
     problems = [absent.usage_error()] if absent.usage_error() else []
@@ -69,9 +68,9 @@ def configure(config: pytest.Config) -> None:
 
 
 def isa_of(item: pytest.Item) -> str | None:
-    """Give the instruction set that a test belongs to, if to any of this architecture's.
+    """Give the instruction set of this architecture that a test belongs to, or None.
 
-    Another architecture's is none that this machine lacks: a test marked with it skips.
+    A test marked with another architecture's set skips, and does not count as left out.
     """
     mark = item.get_closest_marker("needs_isa")
     if mark:
@@ -83,29 +82,29 @@ def isa_of(item: pytest.Item) -> str | None:
 
 
 def named_by(params: Mapping[str, Any]) -> str | None:
-    """Give the instruction set that a case's parameters name, if one of this architecture's."""
+    """Give the instruction set of this architecture that a case's parameters name, or None."""
     row = params.get("row")
     name = row.get("isa") if isinstance(row, dict) else params.get("isa")
     return name if isinstance(name, str) and name in LADDER else None
 
 
 def thin(metafunc: pytest.Metafunc) -> None:
-    """Make no tests of cases whose instruction set does not run here, and count them."""
-    counts = metafunc.config.stash.setdefault(_LEFT_OUT, Counter())
+    """Drop cases whose instruction set does not run here, and count them."""
+    counts = metafunc.config.stash.setdefault(LEFT_OUT, Counter())
     calls, kept, left = metafunc._calls, [], []
     for call in calls:
         reason = _why_left_out(isa_of_case(call), call.params, metafunc.config)
         left.append(reason) if reason else kept.append(call)
-    if kept:  # a test of which no case can run is left out as a whole
+    if kept:  # else `deselect` leaves out the whole test
         counts.update(left)
         calls[:] = kept
 
 
 def _why_left_out(name: str | None, params: Mapping[str, Any], config: pytest.Config) -> str:
-    """Under what to count a test of an instruction set, or of none, that is left out."""
+    """Give the key that counts a test that is left out; empty if the test runs."""
     if name is not None and why_not(name):
         return name
-    named = name is not None or params.get("cap") in LADDER  # which the test sets for itself
+    named = name is not None or params.get("cap") in LADDER  # the test sets the cap itself
     return _NAMED if named and config.option.unnamed else ""
 
 
@@ -116,14 +115,14 @@ def isa_of_case(call: Any) -> str | None:
 
 
 def kind_of_case(call: Any) -> tuple[str | None, str | None]:
-    """Give the instruction set of a case and the operation of its kernel, as far as it has them."""
+    """Give the instruction set of a case and the operation of its kernel; None for one it lacks."""
     row = call.params.get("row")
     return isa_of_case(call), row.get("op") if isinstance(row, dict) else None
 
 
 def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the tests of instruction sets that do not run here, and count them."""
-    counts = config.stash.setdefault(_LEFT_OUT, Counter())
+    counts = config.stash.setdefault(LEFT_OUT, Counter())
     kept, left = [], []
     for item in items:
         name = isa_of(item)
@@ -141,29 +140,17 @@ def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
         config.hook.pytest_deselected(items=left)
 
 
-def give_to_controller(config: pytest.Config) -> None:
-    """Send a worker's counts to the process that prints; all workers collect the same."""
-    if hasattr(config, "workeroutput"):
-        config.workeroutput["isas_left_out"] = dict(config.stash.get(_LEFT_OUT, Counter()))
-
-
-def take_from_worker(node: Any) -> None:
-    """Take the counts of a worker."""
-    output = getattr(node, "workeroutput", {})
-    node.config.stash[_LEFT_OUT] = Counter(output.get("isas_left_out", {}))
-
-
 def lines(config: pytest.Config, reporter: Any) -> list[str]:
     """Give a line for each instruction set of this architecture, lowest first."""
     ran: Counter[str] = Counter()
     for outcome in ("passed", "failed", "xfailed", "xpassed"):
         for report in reporter.stats.get(outcome, []):
             ran.update(name for key, name in getattr(report, "user_properties", ()) if key == _OWN)
-    return describe(ran, config.stash.get(_LEFT_OUT, Counter()))
+    return describe(ran, config.stash.get(LEFT_OUT, Counter()))
 
 
 def describe(ran: Counter[str], left_out: Counter[str]) -> list[str]:
-    """Say of each instruction set what ran of it, or why nothing did."""
+    """Give a line for each instruction set: how many tests ran, or why none did."""
     found = []
     best = [name for name in LADDER if not why_not(name)][-1]
     width = max(map(len, LADDER))
@@ -180,7 +167,7 @@ def describe(ran: Counter[str], left_out: Counter[str]) -> list[str]:
 
 
 def report(config: pytest.Config, reporter: Any) -> list[str]:
-    """Print the lines, and give them."""
+    """Print the lines, and return them."""
     said = lines(config, reporter)
     reporter.section("instruction sets")
     for line in said:

@@ -1,7 +1,7 @@
-"""Levels of the registry that this machine can execute, asked of the system, and those tested.
+"""Levels of the registry that this machine can execute, and the levels that this run tests.
 
-What the CPU can execute is not asked of the package under test, so that a detection which forgets
-an instruction set cannot hide its kernels from the tests. A run tests those of them that
+The operating system is asked what the CPU can execute, not the package under test: a detection
+that forgets an instruction set cannot hide its kernels from the tests. A run tests the levels that
 ``PPLCONV_MAX_ISA`` allowed when it began: a test may change the variable for itself.
 """
 
@@ -50,7 +50,7 @@ _HWCAPS_32 = {
 def cpu_flags() -> frozenset[str]:
     """Names of the CPU's features, as the operating system lists them.
 
-    On Arm by the bits that the list is made of: under emulation /proc/cpuinfo is the host's.
+    On Arm the bits of getauxval(3) are read: under emulation /proc/cpuinfo is the host's.
     """
     hwcaps = {"aarch64": _HWCAPS, "armv7l": _HWCAPS_32}.get(MACHINE)
     if hwcaps:
@@ -64,7 +64,7 @@ def cpu_flags() -> frozenset[str]:
     return frozenset()
 
 
-# Linux's arch/x86/include/uapi/asm/prctl.h and unistd_64.h: a process asks for the tile registers.
+# Linux's arch/x86/include/uapi/asm/prctl.h and unistd_64.h: the request for tile registers.
 _ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _TILE_DATA = 158, 0x1023, 18
 
 
@@ -75,7 +75,7 @@ def tiles_permitted() -> bool:
     return int(asked) == 0
 
 
-# Executes one instruction, and is stopped where the CPU has it not: vadd.f16 q0, q0, q0; bx lr.
+# Executes vadd.f16 q0, q0, q0; bx lr. A signal ends the process if the CPU lacks the first.
 _TRY_HALF = """
 import ctypes, mmap
 code = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
@@ -86,7 +86,7 @@ ctypes.CFUNCTYPE(None)(ctypes.addressof(ctypes.c_char.from_buffer(code)))()
 
 @cache
 def tried_isas() -> list[str]:
-    """Levels that this CPU executes and this system does not announce.
+    """Levels that this CPU executes but this system does not announce.
 
     Arithmetic in half precision of 32-bit Arm: Linux announces it since 6.2, QEMU since 8.1.
     """
@@ -102,7 +102,7 @@ def executable_isas() -> list[str]:
 
 
 def _lacking(name: str) -> str:
-    """What keeps this machine from executing a level, in words."""
+    """Say why this machine cannot execute a level; empty if it can."""
     flags = [flag for flag in ISAS[name].features if flag not in cpu_flags()]
     if flags:
         return f"the CPU has no {', '.join(flags)}"
@@ -111,7 +111,7 @@ def _lacking(name: str) -> str:
 
 
 def narrow_isas() -> list[str]:
-    """Levels that have kernels of narrow types alone, and so add nothing to other tests."""
+    """Levels with kernels of narrow types only; they change nothing for tests of other types."""
     return [name for name in LADDER if not ISAS[name].dtypes]
 
 
@@ -122,7 +122,7 @@ def allowed_isas() -> list[str]:
 
 @cache
 def why_not(name: str) -> str:
-    """Say why this run does not test a level of the ladder; nothing if it does."""
+    """Say why this run does not test a level of the ladder; empty if it does."""
     if CAP is not None and ladder(MACHINE).index(name) > ladder(MACHINE).index(CAP):
         return f"PPLCONV_MAX_ISA={CAP} caps it"
     if name in absent.names():
@@ -131,6 +131,6 @@ def why_not(name: str) -> str:
 
 
 def serving(isas: list[str] | tuple[str, ...], dtype: str) -> list[str]:
-    """Those of `isas` that have GEMM kernels for `dtype`, a name as in the registry."""
+    """Levels of `isas` that have GEMM kernels for `dtype`, named as in the registry."""
     found = {k.isa for k in kernels(MACHINE) if (k.op, k.dtype) == ("gemm", dtype)}
     return [name for name in isas if name in found]

@@ -1,4 +1,4 @@
-"""The imports of the modules of the package: Python by its syntax tree, Cython by its import lines.
+"""List the imports of a module: Python from its syntax tree, Cython from its import lines.
 
 Imports are statements, calls of `importlib`, and strings that name a module of the package.
 """
@@ -40,20 +40,20 @@ def module_name(path: Path, root: Path = ROOT) -> tuple[str, ...]:
 
 
 def absolute(module: str | None, dots: int, here: tuple[str, ...]) -> str:
-    """Resolve a relative import that stands in module ``here``."""
+    """Resolve a relative import in module ``here``."""
     if not dots:
         return module or ""
     return ".".join([*here[: len(here) - dots], *([module] if module else [])])
 
 
-# Targets of calls whose argument the text does not tell: some module of a package, or any.
+# Targets of import calls whose argument is computed: some module of a known package, or any.
 SOME, ANYTHING = "*", "?"
 
 
 def called_import(call: ast.Call, here: tuple[str, ...]) -> str | None:
     """Give the module that a call of `import_module` or `__import__` asks for; None for others.
 
-    Of a name that is put together only the beginning is known: the package that it is in.
+    If a name is computed, only its beginning is known: the package of the module.
     """
     function = call.func
     name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
@@ -82,7 +82,7 @@ def called_import(call: ast.Call, here: tuple[str, ...]) -> str | None:
 
 
 def named_modules(tree: ast.AST, here: tuple[str, ...], root: Path) -> Iterator[tuple[str, int]]:
-    """Give the modules of the package that strings name, of which a table of modules is made."""
+    """Give the modules of the package that strings name: a table of modules holds such strings."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
             continue

@@ -1,8 +1,8 @@
 """Waiting in tests: for events, with one limit; no test measures how long something takes.
 
-How long a thread, a process or a server needs depends on whatever else the machine does, so a test
-that judges time fails now and then without a fault. A test waits until something has happened
-instead, and says what; the limit here is for what never happens.
+The time that a thread, a process or a server needs depends on the machine's other load, so a test
+that judges time fails now and then without a fault. A test waits for a named event instead; the
+limit here ends the wait for an event that never happens.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ Found = TypeVar("Found")
 PATIENCE = 300.0
 """Seconds; the one limit of every test that waits for a process, a thread or a server.
 
-Far more than any needs, so that only what hangs meets it. Where the package is built, or a cluster
-is started, a multiple of it is the limit; what runs inside a process that has a limit has none of
-its own or a part of it, so that the inner one is met first and says more.
+Far more than any needs, so that only a hang reaches it. Tests that build the package or start a
+cluster wait for a multiple of it. Code inside a process that has a limit has no limit of its own,
+or a part of it: the inner limit is then reached first, and its message says more.
 """
 
 PAUSE = 0.003
@@ -34,12 +34,12 @@ def eventually(condition: Callable[[], Found], what: str = "a condition") -> Fou
     condition
         Asked every few milliseconds, at least once.
     what
-        What is waited for, as the error names it.
+        Name of the event, for the error message.
 
     Returns
     -------
     Found
-        What the condition gave when it was true.
+        The true value that the condition returned.
 
     Raises
     ------

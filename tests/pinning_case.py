@@ -1,4 +1,4 @@
-"""What the tests of pinning share: machines, a system that only records, work for a team."""
+"""Shared by tests of pinning: machines, a recording operating system, work for a team."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MEMORY = ctypes.CFUNCTYPE(
 
 
 class System:
-    """A system of 64 CPUs that remembers what it was told; each thread begins with all."""
+    """A system of 64 CPUs that records its calls; each thread may run on all CPUs at first."""
 
     def __init__(self) -> None:
         self.masks: dict[int, set[int]] = {}
@@ -84,7 +84,7 @@ class System:
 
 @contextmanager
 def replaced_system(monkeypatch: object, there: Machine | None) -> Iterator[System]:
-    """Put a recording system, and a machine, in the place of this one's."""
+    """Replace the operating system by a recording one, and this machine by `there` if given."""
     from pplconv.runtime import pinning
 
     system = System()

@@ -1,6 +1,6 @@
-"""Memory of networks filled before each run, so that a byte that no step writes shows.
+"""Fill the memory of networks before each run, so that bytes that no step writes are seen.
 
-Each room whose tests run networks installs it in its ``conftest.py``, so that it is also there when
+Each room whose tests run networks installs this in its ``conftest.py``, so that it also works when
 the room is run alone.
 """
 
@@ -13,8 +13,8 @@ import numpy as np
 from pplconv.network.compiling import Compiled
 from pplconv.network.storage import Array
 
-# All ones are NaN in every type of floating point. 255 and -1 are common results of integers, so
-# outputs of integers get another byte.
+# All ones are NaN in every floating-point type. 255 and -1 are common integer results, so integer
+# outputs get another byte.
 _NAN, _OTHER = 0xFF, 0xA5
 _run = Compiled._run
 

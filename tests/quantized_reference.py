@@ -1,7 +1,7 @@
-"""Quantized convolution by the plainest NumPy, step by step as docs/quantization.md has it.
+"""Quantized convolution in plain NumPy, step by step as docs/quantization.md defines it.
 
-Sums are of int64, one kernel tap after the other. What follows them is float32, one rounding a
-line. Nothing of it is shared with the package under test.
+Sums are int64, one kernel tap after the other. The steps after the sums are float32, one rounding
+a line. No code is shared with the package under test.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def integer_sums(
     n, _, height, width = images.shape
     oc, icg, kh, kw = weights.shape
     pads = explicit_padding(padding, (height, width), (kh, kw), (sh, sw), (dh, dw))
-    # Padding stands for the real number zero: for the zero point, which is subtracted already.
+    # Padding is the real number zero. The zero point is subtracted already, so pad with 0.
     padded = np.pad(images, ((0, 0), (0, 0), *pads))
     oh = output_size(height, pads[0], kh, sh, dh)
     ow = output_size(width, pads[1], kw, sw, dw)
@@ -63,17 +63,17 @@ def float_bias(bias, x_scale, w_scale) -> np.ndarray:
 
 
 def multiplier(x_scale, w_scale, y_scale=1.0) -> np.ndarray:
-    """Give the one float32 number by which sums are multiplied."""
+    """Give the float32 multiplier of the sums: x_scale * w_scale / y_scale, rounded once."""
     x, y = np.asarray(x_scale, F32).astype(np.float64), np.asarray(y_scale, F32).astype(np.float64)
     return (x * np.asarray(w_scale, F32).astype(np.float64) / y).astype(F32)
 
 
 @dataclass(frozen=True)
 class Output:
-    """How sums become outputs.
+    """Settings of the step from sums to outputs.
 
-    ``multiplier``, ``zero`` and ``y_scale`` are as they are broadcast; ``residual`` counts itself
-    where outputs are float32.
+    ``multiplier``, ``zero`` and ``y_scale`` have shapes that broadcast. ``residual`` is added
+    without a scale if outputs are float32.
     """
 
     dtype: str
@@ -113,7 +113,7 @@ def _residual(o: Output) -> np.ndarray:
 
 
 def _bounds(o: Output) -> tuple[Any, Any]:
-    """The clamp in units of the output; the type's own range, too, so that rint cannot overflow."""
+    """Clamp bounds in units of the output, within the type's range so that rint cannot overflow."""
     low, high = {None: (-np.inf, np.inf), "relu": (0, np.inf), "relu6": (0, 6)}.get(
         o.activation if not isinstance(o.activation, tuple) else "", (0, 0)
     )

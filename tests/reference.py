@@ -1,12 +1,12 @@
-"""Convolution in float64 by the plainest NumPy, and how far from it a result may be.
+"""Convolution in float64 in plain NumPy, and the error bound of a result.
 
 The reference follows the definition: pad with zeros, then add one kernel tap after the other.
-Nothing of it is shared with the package under test, not even the reading of ``padding``.
+No code is shared with the package under test, not even the reading of ``padding``.
 
 The error bound is derived, not tuned. Write ``u`` for the unit roundoff of the element type and
 ``K = ic/groups * kh * kw`` for the length of a sum. A sum of the K products, the bias and the
 residual, in any order, with or without fused multiply-add, rounds each term at most K + 2 times;
-two more roundings are granted to an epilogue that rounds on its own. Hence, for each element,
+an epilogue that rounds on its own may add two more roundings. Hence, for each element,
 
     |y - exact| <= gamma(K + 4, u) * (sum |x| |w| + |bias| + |residual|),
     gamma(n, u) = n u / (1 - n u)
@@ -14,18 +14,19 @@ two more roundings are granted to an epilogue that rounds on its own. Hence, for
 (Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed., section 3.1). The reference
 itself is a sum in float64, so its own bound is added, which matters for float64 input only.
 Subnormal results are flushed to zero, which adds at most the smallest normal number for each
-operation; operands are taken to be normal numbers. A clip is
-monotone and never stretches a distance, so it leaves the bound as it is. The other activations
-multiply it by their largest slope, and add what the kernels promise (``asm/README.md``).
+operation; operands are taken to be normal numbers. A clip is monotone and never increases a
+distance, so the bound stays. The other activations multiply the bound by their largest slope, and
+add the error that the kernels promise (``asm/README.md``).
 
-Arrays of float16 are computed in float32, whose bound is the one above; then comes one rounding,
-to the nearest, which adds half a unit in the last place of the result, be it subnormal. So a
-result may be infinite where the largest float16 is within the bound, and only there.
+Arrays of float16 are computed in float32, with the bound above. One rounding to the nearest
+follows, which adds half a unit in the last place of the result, even if the result is subnormal.
+So a result may be infinite only where the largest float16 is within the bound.
 
-Only direct sums are held to it. Other methods state a bound relative to the largest magnitude of
-the output (``Plan.error_bound``). Few outputs may all cancel, so the tests take the largest
-``sum |x| |w| + |bias| + |residual|`` instead. Winograd mixes the pixels of a tile: a weight that
-meets only padding adds to the error too. So the padding repeats the edge of the image in that sum.
+The bound above holds for direct sums only. Other methods state a bound relative to the largest
+magnitude of the output (``Plan.error_bound``). A few outputs may all cancel, so the tests take the
+largest ``sum |x| |w| + |bias| + |residual|`` instead. Winograd mixes the pixels of a tile: a weight
+that meets only padding adds to the error too. So the padding repeats the edge of the image in that
+sum.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def output_size(size: int, pads: tuple[int, int], k: int, s: int, d: int) -> int
     return (size + sum(pads) - (d * (k - 1) + 1)) // s + 1
 
 
-# Half a unit in the last place of a float16, relative to the number and as the least there is.
+# Half a unit in the last place of a float16: relative to the number, and the absolute minimum.
 HALF_ULP, LEAST_HALF_ULP = 2.0**-11, 2.0**-25
 
 
@@ -87,7 +88,7 @@ def computed_in(dtype: np.dtype) -> np.dtype:
 
 
 def stored_bound(bound: np.ndarray, expected: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Add the rounding of the result, where it is of another type than what is computed in."""
+    """Add the rounding of the result, if it is stored in another type than it is computed in."""
     if computed_in(dtype) == dtype:
         return bound
     return bound + np.maximum(HALF_ULP * (np.abs(expected) + bound), LEAST_HALF_ULP)
@@ -108,7 +109,7 @@ def slopes_of(activation: Any, dtype: np.dtype, layout: str) -> np.ndarray | Non
 
 
 def curve(name: str, y: np.ndarray, finite: np.ndarray) -> np.ndarray:
-    """Apply an activation without parameters; `finite` is y but for minus infinity."""
+    """Apply an activation without parameters; `finite` is y without minus infinity."""
     if name == "hardswish":
         return finite * (np.clip(finite + 3, 0, 6) / 6)
     e = np.exp(-np.abs(finite))
@@ -129,7 +130,7 @@ def activate(y: np.ndarray, activation: Any, dtype: np.dtype, layout: str = "NCH
         if slopes is not None:
             return np.where(y < 0, np.where(slopes == 0, 0, slopes * y), y)
         if isinstance(activation, str) and activation in STRETCH:
-            # A large number for minus infinity, which times zero would be NaN.
+            # Minus infinity times zero would be NaN: a large negative number replaces it.
             finite = np.where(np.isneginf(y), -1e300, y)
             return curve(activation, y, finite)
     if activation == "relu":
@@ -141,7 +142,7 @@ def activate(y: np.ndarray, activation: Any, dtype: np.dtype, layout: str = "NCH
 
 
 def _sum_of_taps(x, w, stride, pads, dilation, groups):
-    """Convolve (N,C,H,W) with OIHW in float64: a matrix product of each group for each tap."""
+    """Convolve (N,C,H,W) with OIHW in float64: one matrix product for each group and each tap."""
     n, _, h, width = x.shape
     oc, icg, kh, kw = w.shape
     ocg = oc // groups
@@ -251,7 +252,7 @@ def error_bound(
 ) -> np.ndarray:
     """Give the largest distance from the reference that rounding explains, for each element.
 
-    ``stated`` is what a method that is no direct sum says of its error, else 0.
+    ``stated`` is the error bound that a method states if it is no direct sum, else 0.
     """
     terms = int(np.prod(np.shape(weight)[1:])) + 4
     magnitudes = _evaluate(
@@ -276,7 +277,7 @@ def error_bound(
 def rounding_bound(
     magnitudes: np.ndarray, terms: int, dtype: np.dtype, stated: float = 0.0, mixed: float = 0.0
 ) -> np.ndarray:
-    """Give the bound of sums from their terms' magnitudes, K + 4 `terms` each.
+    """Give the bound of sums from the sums of their terms' magnitudes, with K + 4 `terms` each.
 
     ``mixed`` is the result of `largest_mixed`, for a method that mixes pixels.
     """
@@ -286,7 +287,7 @@ def rounding_bound(
         bound = growth * magnitudes + terms * float(info.tiny)
         if not stated:
             return bound
-        # Outputs that are infinite or NaN are direct sums, and the others have no part in them.
+        # Infinite and NaN outputs are direct sums; they do not change the largest magnitude.
         largest = np.max(magnitudes, initial=0, where=np.isfinite(magnitudes))
         return bound + stated * max(largest, mixed)
 
@@ -310,12 +311,23 @@ def assert_convolution(
 ):
     """Assert that ``actual`` is the convolution of these arguments.
 
-    Finite elements must lie within the error bound; NaN and the infinities must stand exactly
+    Finite elements must lie within the error bound. NaN and the infinities must be exactly
     where the reference, rounded to the element type, has them. Shape and type are checked too.
     ``stated`` is as in `error_bound`.
     """
     expected = conv2d_reference(input, weight, bias, activation=activation, **parameters)
+    with np.errstate(all="ignore"):
+        bound = error_bound(input, weight, bias, stated=stated, **parameters)
+    layout = parameters.get("layout", "NCHW")
     dtype = np.asarray(input).dtype.newbyteorder("=")
+    assert_within(actual, expected, bound, dtype, activation, layout)
+
+
+def assert_within(actual, expected, bound, dtype, activation=None, layout="NCHW"):
+    """Assert that ``actual`` of `dtype` is ``expected`` within a bound of the sums.
+
+    The bound grows by the activation and by the rounding to the element type.
+    """
     assert type(actual) is np.ndarray
     assert actual.dtype == dtype
     assert actual.shape == expected.shape
@@ -326,8 +338,6 @@ def assert_convolution(
     np.testing.assert_array_equal(np.isneginf(actual), np.isneginf(rounded), "-inf elsewhere")
     finite = np.isfinite(rounded)
     with np.errstate(all="ignore"):
-        bound = error_bound(input, weight, bias, stated=stated, **parameters)
-        layout = parameters.get("layout", "NCHW")
         bound = activated_bound(bound, expected, activation, dtype, layout)
         bound = stored_bound(bound, expected, dtype)[finite]
     error = np.abs(actual[finite].astype(np.float64) - expected[finite])

@@ -1,9 +1,9 @@
-"""Rooms of the project: which tests are about which sources, and which have changed.
+"""Rooms of the project: the sources that each folder of tests is about, and changed rooms.
 
     python tests/rooms.py changed     # folders of tests whose room differs from `tested.json`
     python tests/rooms.py unchanged   # all other folders of tests
-    python tests/rooms.py edited      # those of files that differ from the last commit
-    python tests/rooms.py record      # by `make test-all`: all rooms are as they were tested
+    python tests/rooms.py edited      # rooms and test files that differ from the last commit
+    python tests/rooms.py record      # by `make test-all`: record that all rooms are tested
 
 A room is a folder of `tests` with the folders that it is about. Documents are left out.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = Path(__file__).resolve().with_name("tested.json")
 
-# What a room of tests is about, beside the folder of `pplconv` that has its name.
+# Sources of a room of tests, besides the folder of `pplconv` with its name.
 _PLANS = ("pplconv/algorithms", "pplconv/planner", "pplconv/machine", "pplconv/wisdom")
 _FACE = ("pplconv/api", "pplconv/arguments", "pplconv/ops")
 _CALLS = (*_FACE, "pplconv/schedules", "pplconv/memory", "pplconv/runtime", "asm", *_PLANS)
@@ -48,7 +48,8 @@ ABOUT = {
     "tools": ("tools",),
     "wisdom": _PLANS,
 }
-# Of these no name says what they are about: helpers of all tests, and modules that all import.
+# Every room depends on the files directly in these folders: helpers of all tests, and modules that
+# all import.
 COMMON = ("tests", "pplconv")
 
 
@@ -80,13 +81,13 @@ def digest(room: str) -> str:
 
 
 def changed() -> list[str]:
-    """Name rooms that differ from what the last whole run has tested."""
+    """Name rooms whose files have changed since the last whole run of the tests."""
     tested = json.loads(RECORD.read_text())["rooms"] if RECORD.exists() else {}
     return [room for room in rooms() if tested.get(room) != digest(room)]
 
 
 def edited() -> list[str]:
-    """Name rooms, and test files beside them, that differ from the last commit."""
+    """Name rooms, and test files directly in `tests`, that differ from the last commit."""
     names = _git("diff", "--name-only", "HEAD")
     names += _git("ls-files", "--others", "--exclude-standard")
     found = [f"tests/{room}" for room in rooms() if any(is_about(room, name) for name in names)]
@@ -99,7 +100,7 @@ def _git(*arguments: str) -> list[str]:
 
 
 def main(arguments: list[str]) -> None:
-    """Print what was asked for, or write the record."""
+    """Print the rooms that the command line asks for, or write the record."""
     if arguments == ["changed"]:
         print(*(f"tests/{room}" for room in changed()))
     elif arguments == ["unchanged"]:

@@ -1,17 +1,17 @@
-"""A share of the suite, and which of its files a run has reached.
+"""Run a share of the suite, and record which of its files a run has reached.
 
-``--one-in=N --share=K`` keeps about one test in `N`, and at least one of each file. Which ones, the
-tests' names say, so that all shares together are the whole suite. Of a test with many cases those
-of the share alone are made (`thin`): under emulation it takes milliseconds to make each, and there
-are tens of thousands.
+``--one-in=N --share=K`` keeps about one test in `N`, and at least one of each file. A hash of the
+test's name decides its share, so all shares together are the whole suite. Cases outside the share
+are not made into tests (`thin`): under emulation that takes milliseconds for each, and there are
+tens of thousands.
 
-``--part=K/N`` divides the files among `N` runs: one file in `N` is collected, and has `N` times the
-share. So `N` emulated CPUs together import and collect little more than the suite once. Files about
-instruction sets are in each part, as each CPU has other sets.
+``--part=K/N`` divides the files among `N` runs: one file in `N` is collected, and `N` times as many
+of its tests run. So `N` emulated CPUs together import and collect little more than the suite once.
+Files about instruction sets are in each part, because the CPUs have different sets.
 
-``--account=FILE`` leaves an account of the run there: how many tests of each file could run, how
-many did, and how many skipped themselves; and a line for each instruction set (`instruction_sets`).
-``tools.arm`` puts those of several emulated CPUs together.
+``--account=FILE`` writes an account of the run to a file: how many tests of each file could run,
+how many did, how many skipped themselves, and a line for each instruction set
+(`instruction_sets`). ``tools.arm`` merges the accounts of several emulated CPUs.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from typing import Any
 import pytest
 
 __all__ = [
+    "ABLE",
     "add_options",
     "drawn",
     "file_of",
-    "give_to_controller",
     "ignore",
     "in_part",
     "kept",
     "select",
-    "take_from_worker",
     "thin",
     "write_account",
 ]
 
-_ABLE = pytest.StashKey[dict[str, int]]()
-# How many cases a test had, of those with several.
+# How many tests of each file could run.
+ABLE = pytest.StashKey[dict[str, int]]()
+# How many cases each test with several cases had before `thin`.
 _CASES = pytest.StashKey[dict[str, int]]()
 _REST = "in other shares than {share} of {one_in}"
 # The room and the files whose tests name instruction sets.
@@ -61,7 +61,7 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def _place(name: str) -> tuple[int, str]:
-    # An order of their own, so that neighbours, which test much the same, fall to all shares.
+    # Order by hash: neighbours, which test nearly the same, are spread over all shares.
     return zlib.crc32(name.encode()), name
 
 
@@ -71,11 +71,11 @@ def drawn(names: Iterable[str], one_in: int, share: int) -> set[str]:
     Parameters
     ----------
     names : iterable of str
-        What tells the cases apart.
+        Ids of the cases.
     one_in : int
-        Into how many shares they are cut.
+        Number of shares.
     share : int
-        Which one.
+        Number of this share.
 
     Returns
     -------
@@ -84,26 +84,27 @@ def drawn(names: Iterable[str], one_in: int, share: int) -> set[str]:
     order = sorted(names, key=_place)
     if len(order) >= one_in:
         return set(order[share % one_in :: one_in])
-    # One of them, another in each share that has the test (`kept`).
+    # A single case, a different one in each share that has the test (`kept`).
     return {order[share % one_in // (one_in // len(order)) % len(order)]}
 
 
 def kept(tests: Mapping[str, int], one_in: int, share: int) -> set[str]:
-    """Choose from the tests of one file, of whose cases `drawn` has chosen.
+    """Choose from the tests of one file, after `drawn` has chosen their cases.
 
     Parameters
     ----------
     tests : mapping of str to int
         Node ids without cases, and how many cases each test has.
     one_in : int
-        Into how many shares they are cut.
+        Number of shares.
     share : int
-        Which one.
+        Number of this share.
 
     Returns
     -------
     set of str
-        Each as often as it has cases, of all shares; at least one of them, if there are any.
+        Over all shares, each test is chosen once for each of its cases. A share has at least one
+        test, if there are any.
     """
     share %= one_in
     found = set()
@@ -116,7 +117,7 @@ def kept(tests: Mapping[str, int], one_in: int, share: int) -> set[str]:
 
 
 def ignore(path: Path, config: pytest.Config) -> str:
-    """Say why a file is not collected, if it is in another part."""
+    """Say why a file is not collected: it is in another part. Empty if it is collected."""
     part = config.getoption("part")
     if part is None or path.suffix != ".py" or in_part(path, *map(int, part.split("/"))):
         return ""
@@ -129,14 +130,14 @@ def in_part(path: Path, part: int, parts: int) -> bool:
     Parameters
     ----------
     path : Path
-        Of the file.
+        The file.
     part, parts : int
-        Which of how many.
+        Number of the part, and how many parts there are.
 
     Returns
     -------
     bool
-        True of one part, or of each if the file is about instruction sets.
+        True for one part; for each part if the file is about instruction sets.
     """
     return _is_about_sets(path) or zlib.crc32(path.name.encode()) % parts == part % parts
 
@@ -156,7 +157,7 @@ def _share_of(path: Path, config: pytest.Config) -> tuple[int, int]:
 
 
 def thin(metafunc: pytest.Metafunc) -> None:
-    """Make no tests of cases in other shares."""
+    """Drop cases of other shares before they become tests."""
     config, calls = metafunc.config, metafunc._calls
     if config.getoption("one_in") == 1 or len(calls) < 2:
         return
@@ -168,10 +169,10 @@ def thin(metafunc: pytest.Metafunc) -> None:
 
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> tuple[str, int]:
-    """Keep the share of `items` that was asked for; say why others are left out, and how many."""
+    """Keep the requested share of `items`; return why others are left out, and how many."""
     one_in, share = config.getoption("one_in"), config.getoption("share")
     if one_in == 1:
-        config.stash[_ABLE] = dict(Counter(file_of(item.nodeid) for item in items))
+        config.stash[ABLE] = dict(Counter(file_of(item.nodeid) for item in items))
         return "", 0
     cases = config.stash.get(_CASES, {})
     files: dict[Path, dict[str, int]] = defaultdict(dict)
@@ -179,7 +180,7 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> tuple[str, int]:
         name = _test_of(item.nodeid)
         files[item.path][name] = cases.get(name, 1)
     able = {file_of(next(iter(tests))): sum(tests.values()) for tests in files.values()}
-    config.stash[_ABLE] = able
+    config.stash[ABLE] = able
     chosen = set().union(*(kept(tests, *_share_of(path, config)) for path, tests in files.items()))
     left = [item for item in items if _test_of(item.nodeid) not in chosen]
     items[:] = [item for item in items if _test_of(item.nodeid) in chosen]
@@ -199,38 +200,27 @@ def _test_of(nodeid: str) -> str:
     return nodeid.partition("[")[0]
 
 
-def give_to_controller(config: pytest.Config) -> None:
-    """Send what a worker collected to the process that writes; all workers collect the same."""
-    if hasattr(config, "workeroutput"):
-        config.workeroutput["able"] = config.stash.get(_ABLE, {})
-
-
-def take_from_worker(node: Any) -> None:
-    """Take what a worker collected."""
-    node.config.stash[_ABLE] = getattr(node, "workeroutput", {}).get("able", {})
-
-
 def write_account(config: pytest.Config, reporter: Any, lines: list[str]) -> None:
-    """Leave the account, if one was asked for.
+    """Write the account, if ``--account`` asks for one.
 
     Parameters
     ----------
     config : pytest.Config
-        Of the process that prints.
+        The configuration of the process that prints.
     reporter : TerminalReporter
-        Which has the reports of all tests.
+        Holds the reports of all tests.
     lines : list of str
-        Of the instruction sets.
+        One line for each instruction set.
     """
     path = config.getoption("account")
     if path is None:
         return
-    able = config.stash.get(_ABLE, {})
+    able = config.stash.get(ABLE, {})
     files = {file: Counter(able=count, run=0, skipped=0) for file, count in able.items()}
     for outcome in ("passed", "failed", "skipped", "error", "xfailed", "xpassed"):
         for report in reporter.stats.get(outcome, []):
             nodeid = getattr(report, "nodeid", "")
             if file_of(nodeid) in files:
-                # One that skips itself has not run; a setup that fails has tried.
+                # A test that skips itself has not run; a test whose setup fails has.
                 files[file_of(nodeid)]["skipped" if outcome == "skipped" else "run"] += 1
     path.write_text(json.dumps({"files": files, "instruction sets": lines}))

@@ -1,4 +1,4 @@
-"""One table says what each activation is called, what it costs and what kernels call it."""
+"""One table holds each activation's name, cost class and kernel instruction."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_table_has_the_values_of_the_contract():
 
 def test_each_activation_of_the_contract_is_a_kind():
     codes = Counter(kind.code for kind in KINDS.values() if kind.code != IN_STORE)
-    # One slope for all, or one for each channel.
+    # leaky_relu has one slope for all channels, prelu one for each.
     assert codes[INSTRUCTIONS["SLOPE"]] == 2
     assert set(codes) >= {INSTRUCTIONS[name] for name in contract.CURVES}
 

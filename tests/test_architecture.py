@@ -1,6 +1,6 @@
-"""The arrows of the package run downward only, and each rule of its rooms is kept.
+"""Imports inside the package run downward only, and each rule of its rooms is kept.
 
-Checked on the sources (`package_imports.py`): imports by statements, by calls and by strings.
+The sources are read (`package_imports.py`) for imports by statements, by calls and by strings.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tests.package_imports import (
     ROOT,
     SOME,
     Import,
+    cython_imports,
     imports_of,
     module_name,
     python_imports,
@@ -54,20 +55,20 @@ LAYERS = [
     {"_checks", "_contracts", "_literals", "architecture", "drawing", "geometry"},
 ]
 LEVELS = {room: -level for level, rooms in enumerate(LAYERS) for room in rooms}
-# The leaves may not even use everything that lies below them.
+# These rooms may import only from the rooms listed here, not from all rooms below them.
 LEAVES = {
-    "_conv": {"api"},  # of which it has the names that old pickles ask for
+    "_conv": {"api"},  # old pickles ask `_conv` for names of `api`
     "_binding": set(),
     "_checks": set(),
     "_contracts": set(),
-    "_kernels": {"_contracts"},  # which it passes on to whoever calls kernels
+    "_kernels": {"_contracts"},  # passes the contracts on to callers of kernels
     "_literals": set(),
     "_trial": {"_binding", "_kernels", "activations", "memory", "runtime", "schedules"},
     "_version": set(),
     "architecture": set(),
-    "config": {"architecture"},  # whose instruction sets a cap may name
+    "config": {"architecture"},  # a cap names one of its instruction sets
     "drawing": set(),
-    "activations": {"_kernels"},  # which says what the contract calls each activation
+    "activations": {"_kernels"},  # the contract's numbers of the activations
     "geometry": set(),
     "imaging": {
         "_checks",
@@ -81,9 +82,9 @@ LEAVES = {
         "runtime",
         "schedules",  # the loops of bands, by its `banded`
     },
-    "machine": {"_kernels", "architecture"},  # the former to ask the CPU which instructions it has
-    "memory": {"_binding", "numerics"},  # which NUMA node scratch should come from; element types
-    "numerics": {"_kernels"},  # which says how long its chains are
+    "machine": {"_kernels", "architecture"},  # `_kernels` executes CPUID
+    "memory": {"_binding", "numerics"},  # the NUMA node of scratch memory; element types
+    "numerics": {"_kernels"},  # the length of its chains of sums
     "matrix_problem": {"geometry", "numerics", "sparsity"},
     "prune": {"_checks", "memory", "sparsity"},
     "quant": {"_checks", "_literals", "memory"},
@@ -94,12 +95,12 @@ LEAVES = {
 }
 
 
-# These import modules by names from elsewhere: the pickled model of a pool names its own.
+# These import modules whose names are data: the pickled model of a pool names its own module.
 IMPORT_FOR_OTHERS = {"instances/forking.py"}
 
 
 def room_of(target: str) -> str | None:
-    """Give the room that a dotted path of the package leads to, None outside the package."""
+    """Give the room of a dotted path of the package, None outside the package."""
     first, *rest = target.split(".")
     if first == ANYTHING:
         return first
@@ -156,7 +157,7 @@ def test_who_imports_for_others_does():
 
 
 def test_names_from_above_are_provided_from_above():
-    """`quantize_model` is a name of `quant`, and works on networks, which stand above."""
+    """`quant` offers `quantize_model`, which comes from the higher room `network`."""
     provided = """
 import sys
 import pplconv
@@ -170,10 +171,10 @@ assert quantize_model is pplconv.quant.quantize_model
 
 
 def module_graph(root: Path = ROOT) -> dict[str, set[str]]:
-    """Give the modules that each module of the package imports, wherever in its text it does.
+    """Give the modules that each module of the package imports, anywhere in its text.
 
-    What is imported on demand or for types only counts too: whoever reads one module of a circle
-    has to read all of them.
+    Imports on demand and imports for types only count too: a reader of one module of a circle has
+    to read all of them.
     """
     names: dict[Path, str] = {}
     for path in sources(root / "pplconv"):
@@ -183,7 +184,7 @@ def module_graph(root: Path = ROOT) -> dict[str, set[str]]:
     for path, name in names.items():
         for item in imports_of(path, root):
             target = item.target
-            if target.endswith(SOME):  # of its package: the text does not tell which
+            if target.endswith(SOME):  # the text does not tell which module of the package
                 continue
             while target and target not in known:
                 target = target.rpartition(".")[0]
@@ -192,7 +193,7 @@ def module_graph(root: Path = ROOT) -> dict[str, set[str]]:
 
 
 def circle(graph: dict[str, set[str]]) -> list[str]:
-    """Give the modules of one circle in the order of its arrows; [] if there is none."""
+    """Give the modules of one circle in the order of their imports; [] if there is none."""
     done: set[str] = set()
 
     def walk(name: str, way: list[str]) -> list[str]:
@@ -248,7 +249,7 @@ def test_guests_are_imported_on_demand_only(path):
             assert own_room(path) == "__main__" and item.lazy
 
 
-# A file has one idea; one that grows beyond this has a seam to be split along.
+# A file holds one idea; a file longer than this can be split.
 LONGEST_FILE = 640
 
 
@@ -270,7 +271,7 @@ def test_no_source_file_is_long():
 
 
 def test_no_two_modules_of_the_package_have_one_name():
-    """In asm, generators of one operation have one name in each folder of an architecture."""
+    """`asm` is not checked: each architecture's folder has a generator of the same name."""
     found: dict[str, set[Path]] = {}
     for path in sources(PACKAGE, ".py", ".pyx", ".pxd", ".pyi"):
         found.setdefault(path.stem, set()).add(path.with_suffix(""))
@@ -290,18 +291,34 @@ def bare(text: str) -> str:
     return re.sub(r"#.*|//.*|/\*[\s\S]*?\*/", "", text)
 
 
+def reads_environment(code: str, found: list[Import]) -> bool:
+    """Whether code names the environment of os, by any name of the module, or of libc."""
+    # A parameter named `environ` is no environment.
+    uses = re.search(r"\.\s*(environb?|getenvb?|putenv)\b|\bgetenv\s*\(", code)
+    names = {item.target.rpartition(".")[2] for item in found}
+    return bool(uses or names & {"environ", "environb", "getenv", "getenvb", "setenv", "putenv"})
+
+
 @each_file()
 def test_only_config_reads_the_environment(path):
-    # A parameter of that name holds no environment; os and libc do.
-    uses = bool(
-        re.search(r"\bos\s*\.\s*(environb?|getenvb?|putenv)\b|\bgetenv\s*\(", code_of(path))
-    )
-    names = {item.target.rpartition(".")[2] for item in imports_of(path)}
-    uses |= bool(names & {"environ", "environb", "getenv", "getenvb", "setenv", "putenv"})
-    assert uses is (path == PACKAGE / "config.py")
+    assert reads_environment(code_of(path), imports_of(path)) is (path == PACKAGE / "config.py")
 
 
-# The name of an algorithm or of loops, where a plan could answer. "auto" is no algorithm.
+@pytest.mark.parametrize(
+    ("text", "reads"),
+    [
+        ("import os\nx = os.environ.get('A')", True),
+        ("import os as system\nx = system.getenv('A')", True),
+        ("from os import getenv", True),
+        ("environment = 1", False),
+        ("def f(environ):\n    return environ", False),
+    ],
+)
+def test_readers_of_the_environment_are_found(text, reads):
+    assert reads_environment(text, list(python_imports(text, ("pplconv", "config")))) is reads
+
+
+# Code that compares the name of an algorithm or of loops. "auto" is no algorithm.
 ASKED_BY_NAME = (
     r"\.NAME\b|[\"']loops[\"']\s*[\])]|"
     r"\.(?:algorithm|loops)\s*(?:[!=]=|in\b|not\s+in\b)(?!\s*[\"']auto[\"'])"
@@ -362,7 +379,7 @@ def test_one_loop_serves_all_teams():
     found = sources(PACKAGE, ".pyx", ".pxd", ".h")
     start = r"cython(\.|\s+cimport\s+)parallel|\bpthread_create\s*\("
     teams = [path.name for path in found if re.search(start, code_of(path))]
-    # The second starts a thread to ask it for OpenMP's number.
+    # pplconv_team.h starts a thread only to ask it for OpenMP's number of threads.
     assert teams == ["pplconv_crew.h", "pplconv_team.h"]
     include = 'from "pplconv_crew.h"'
     users = [path.name for path in found if include in path.read_text(encoding="utf-8")]
@@ -371,7 +388,7 @@ def test_one_loop_serves_all_teams():
 
 @each("path", sorted(PACKAGE.glob("schedules/*.p[yx][xd]")), lambda path: path.name)
 def test_schedules_never_touch_an_element(path):
-    """Tensors are addresses there: a schedule that names an element's type could compute."""
+    """Schedules see tensors as addresses: to compute, one would have to name an element type."""
     assert not re.search(r"\b(float|double)\b", code_of(path))
 
 
@@ -465,3 +482,82 @@ def test_circles_are_found(tmp_path, files, found):
 )
 def test_the_rule_tells_up_from_down(where, target, fine):
     assert (complaints(PACKAGE / where, [Import(target, False, 1)]) == []) is fine
+
+
+# Reading of imports, on which the rules above depend ----------------------------------------------
+
+
+def test_python_imports_are_read():
+    text = (
+        "import os, pplconv.machine\n"
+        "from ..planner import (Plan,\n    cost)\n"
+        "from . import nest\n"
+        "def f():\n    if True:\n        from ..api import conv\n"
+    )
+    assert list(python_imports(text, ("pplconv", "algorithms", "tiled"))) == [
+        Import("os", False, 1),
+        Import("pplconv.machine", False, 1),
+        Import("pplconv.planner.Plan", False, 2),
+        Import("pplconv.planner.cost", False, 2),
+        Import("pplconv.algorithms.nest", False, 4),
+        Import("pplconv.api.conv", True, 7),
+    ]
+
+
+def test_cython_imports_are_read():
+    text = (
+        '"""import nothing\nfrom here"""\n'
+        "from libc.stdint cimport int64_t\n"
+        "from pplconv._kernels cimport (\n    find,  # a comment\n    rows as r,\n)\n"
+        "cimport cython\n"
+        "from . import planner\n"
+        "import threading\n"
+        "    from pplconv import imaging\n"
+    )
+    found = sorted(cython_imports(text, ("pplconv", "_conv")), key=lambda item: item.line)
+    assert [(item.target, item.lazy, item.line) for item in found] == [
+        ("libc.stdint.int64_t", False, 3),
+        ("pplconv._kernels.find", False, 4),
+        ("pplconv._kernels.rows", False, 4),
+        ("cython", False, 8),
+        ("pplconv.planner", False, 9),
+        ("threading", False, 10),
+        ("pplconv.imaging", True, 11),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ('import_module("..network.calibration", __name__)', "pplconv.network.calibration"),
+        ('importlib.import_module("pplconv.network")', "pplconv.network"),
+        ('import_module(name=".team", package=__package__)', "pplconv.quant.team"),
+        ('import_module(f".{name}", __package__)', "pplconv.quant.*"),
+        ('import_module(f"..network.{name}", __package__)', "pplconv.network.*"),
+        ('import_module(f"{__name__}.{homes[name]}")', "pplconv.quant.*"),
+        ('import_module(f"{__package__}.ranges")', "pplconv.quant.ranges"),
+        ("import_module(name)", "?"),
+        ('import_module(f"{name}.ranges")', "?"),
+        ('__import__("pplconv.api.conv")', "pplconv.api.conv"),
+        ('import_module("ml_dtypes")', "ml_dtypes"),
+        (
+            'HOMES = {"quantize_model": "pplconv.network.calibration"}',
+            "pplconv.network.calibration",
+        ),
+        ('HOMES = {"quantize_model": "..network.calibration"}', "pplconv.network.calibration"),
+    ],
+)
+def test_imports_by_calls_and_strings_are_read(text, target):
+    found = {item.target for item in python_imports(text, ("pplconv", "quant", "__init__"))}
+    assert target in found
+    assert all(item.lazy for item in python_imports(text, ("pplconv", "quant", "__init__")))
+
+
+def test_strings_that_name_no_module_import_nothing():
+    text = 'A = ["pplconv.Conv", "pplconv.serve", "network", "a text of pplconv.network", "..."]'
+    assert list(python_imports(text, ("pplconv", "quant", "__init__"))) == []
+
+
+def test_calls_in_cython_import_anything():
+    text = 'def f():\n    return import_module("..network", __name__)\n'
+    assert list(cython_imports(text, ("pplconv", "api", "layer"))) == [Import("?", True, 2)]

@@ -1,4 +1,4 @@
-"""One run has each test under each lower cap, and says which failed under which."""
+"""One run executes each test under each lower cap, and names the cap of each failure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from tests.caps import lower
-from tests.test_shares import run_pytest
+from tests.test_shares import run_file
 
 pytestmark = [
     pytest.mark.unemulated("starts pytest in processes"),
@@ -53,10 +53,7 @@ def test_after():
 def run_caps(folder, text, *arguments):
     path = folder / "test_it.py"
     path.write_text(text)
-    return run_pytest(
-        "-p", "no:randomly", "-p", "conftest", f"--rootdir={folder}", str(path), "--caps",
-        *arguments, PYTHONPATH="tests",
-    )  # fmt: skip
+    return run_file(path, "-p", "no:randomly", "--caps", *arguments)
 
 
 def test_each_test_runs_under_each_cap(tmp_path):
@@ -81,7 +78,7 @@ def test_each_test_runs_under_each_cap(tmp_path):
     ],
 )
 def test_what_fails_is_named_with_its_cap(tmp_path, wrong, said):
-    """A crash costs no other test."""
+    """All other tests still run after a crash."""
     done = run_caps(tmp_path, FILE.replace("WRONG", wrong).replace('"torn_down"', "os.devnull"))
     whole, narrow = lower()
     assert done.returncode == 1, done.stdout + done.stderr

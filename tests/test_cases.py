@@ -10,7 +10,7 @@ from tests.cases import each
 
 
 def request_for(case: str | None = None) -> SimpleNamespace:
-    """What pytest hands on: the option, and where the test is."""
+    """A stand-in for pytest's request: the option ``--case``, and the node id of the test."""
     config = SimpleNamespace(getoption={"case": case}.__getitem__)
     return SimpleNamespace(config=config, node=SimpleNamespace(nodeid="tests/test_it.py::test_it"))
 
@@ -60,5 +60,5 @@ def test_cases_without_names_of_their_own_are_refused():
 
 @each("value", range(3))
 def test_pytest_gives_fixtures(value, tmp_path):
-    """And no test of that name for each value."""
+    """Fixtures reach the test, and pytest collects one test for all values."""
     assert tmp_path.is_dir() and value in range(3)

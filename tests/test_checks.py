@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 from pplconv._checks import integer, meant, one_of, shown
-from tests.patience import PATIENCE
+from tests import children
 
 
 class Index:
-    """What says that it is an integer."""
+    """An object that converts itself to an integer."""
 
     def __index__(self):
         return 7
@@ -92,13 +89,5 @@ def test_long_texts_are_not_compared():
 
 def test_an_import_does_not_compare_words(tmp_path):
     code = "import sys, pplconv; pplconv.imaging; print('difflib' in sys.modules)"
-    # Elsewhere than in the sources, which need not be built.
-    found = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=PATIENCE,
-    )
-    assert found.stdout == "False\n"
+    # Not in the root of the repository, whose sources need not be built.
+    assert children.python("-c", code, cwd=tmp_path, check=True).stdout == "False\n"

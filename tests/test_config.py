@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import math
 import sys
-from pathlib import Path
 
 import pytest
 
-import pplconv
 from pplconv import config
 from pplconv.architecture import LADDERS, here, ladder
 from pplconv.config import MAX_THREADS, Settings, current, read
@@ -34,26 +31,75 @@ def test_max_isa(arch: str, name: str) -> None:
     assert read({"PPLCONV_MAX_ISA": f" {name.upper()} "}, arch).max_isa == name
 
 
-@pytest.mark.parametrize("text", ["sse", "avx", "avx-512", "avx512f", "0", "portable,avx2", "é"])
-def test_malformed_max_isa(text: str) -> None:
+# A field of the settings, its variable, texts and the values that they are read as.
+READ = {
+    "num_threads": ("PPLCONV_NUM_THREADS", [
+        ("1", 1), ("2", 2), (" 12\n", 12), ("007", 7), (str(MAX_THREADS), 65536),
+    ]),
+    # One bad entry spoils the list, as it does for libgomp.
+    "omp_num_threads": ("OMP_NUM_THREADS", [
+        ("4", 4), ("4,2", 4), ("4 , 2", 4), (" 3 ", 3), ("+5", 5), ("1,1,1", 1), ("08", 8),
+        *((text, None) for text in (
+            "0", "-1", "x", "4,x", "4,0", "4,", ",4", "4;2", "3.0", "0x3", "9" * 5000, "1_0",
+            "\u0664",
+        )),
+    ]),
+    "tolerance": ("PPLCONV_TOLERANCE", [
+        ("0", 0.0), ("1e-5", 1e-5), (" 1E-4 ", 1e-4), (".5", 0.5), ("+3.", 3.0), ("inf", math.inf),
+        (" ", None),
+    ]),
+    "wisdom": ("PPLCONV_WISDOM", [
+        ("", ""), (" ", ""), ("off", ""), ("OFF", ""), (" off ", ""), ("0", ""),
+        ("/var/w.json", "/var/w.json"), ("w.json", "w.json"), (" w ", " w "),
+        ("~/w.json", "/home/me/w.json"), ("~", "~"), ("~you/w.json", "~you/w.json"), ("00", "00"),
+        ("offer", "offer"),
+    ]),
+    "team_start_us": ("PPLCONV_TEAM_START_US", [(" 12 ", 12), ("", 1)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("field", "variable", "text", "value"),
+    [(field, name, *case) for field, (name, cases) in READ.items() for case in cases],
+)
+def test_texts_are_read(field: str, variable: str, text: str, value: object) -> None:
+    assert getattr(read({variable: text, "HOME": "/home/me"}), field) == value
+
+
+# A variable, texts that it may not have, and what the message expects instead.
+MALFORMED = {
+    "PPLCONV_MAX_ISA": (
+        ("sse", "avx", "avx-512", "avx512f", "0", "portable,avx2", "é"), f"one of {X86}",
+    ),
+    "PPLCONV_NUM_THREADS": (
+        ("0", "-1", "+2", "2.0", "1e1", "0x2", "1_0", "two", "4,2", "65537", "9" * 5000, "\u0664"),
+        "an integer from 1 to 65536",
+    ),
+    "PPLCONV_TOLERANCE": (
+        ("-1", "-0.0", "nan", "tight", "1e", "1,5", "1_0", "0x1", ".", "\u0661", "1e-5 1"),
+        "a number of at least 0",
+    ),
+    "PPLCONV_TEAM_START_US": (
+        ("0", "-1", "1.5", "1000001", "fast"), "an integer from 1 to 1000000",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "expected"),
+    [(name, text, expected) for name, (texts, expected) in MALFORMED.items() for text in texts],
+)
+def test_malformed_texts_are_refused(variable: str, text: str, expected: str) -> None:
     with pytest.raises(ValueError) as caught:
-        read({"PPLCONV_MAX_ISA": text}, "x86_64")
-    assert str(caught.value) == (f"PPLCONV_MAX_ISA is {text!r}: expected one of {X86}")
+        read({variable: text}, "x86_64")
+    assert str(caught.value) == f"{variable} is {text!r}: expected {expected}"
 
 
 @pytest.mark.parametrize(
     ("arch", "text", "message"),
     [
-        (
-            "AMD64",
-            "neon",
-            f"'neon', which aarch64 has: expected one of {X86} on x86_64",
-        ),
-        (
-            "arm64",
-            "AVX512",
-            f"'AVX512', which x86_64 has: expected one of {ARM} on aarch64",
-        ),
+        ("AMD64", "neon", f"'neon', which aarch64 has: expected one of {X86} on x86_64"),
+        ("arm64", "AVX512", f"'AVX512', which x86_64 has: expected one of {ARM} on aarch64"),
         ("riscv64", "avx2", "'avx2', which x86_64 has: expected one of portable on riscv64"),
         ("riscv64", "rvv", "'rvv': expected one of portable"),
     ],
@@ -64,85 +110,10 @@ def test_max_isa_of_another_machine(arch: str, text: str, message: str) -> None:
     assert str(caught.value) == f"PPLCONV_MAX_ISA is {message}"
 
 
-@pytest.mark.parametrize(
-    ("text", "count"), [("1", 1), ("2", 2), (" 12\n", 12), ("007", 7), (str(MAX_THREADS), 65536)]
-)
-def test_num_threads(text: str, count: int) -> None:
-    assert read({"PPLCONV_NUM_THREADS": text}).num_threads == count
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["0", "-1", "+2", "2.0", "1e1", "0x2", "1_0", "two", "4,2", "65537", "9" * 5000, "\u0664"],
-)
-def test_malformed_num_threads(text: str) -> None:
-    with pytest.raises(ValueError) as caught:
-        read({"PPLCONV_NUM_THREADS": text})
-    assert str(caught.value) == (
-        f"PPLCONV_NUM_THREADS is {text!r}: expected an integer from 1 to 65536"
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [("4", 4), ("4,2", 4), ("4 , 2", 4), (" 3 ", 3), ("+5", 5), ("1,1,1", 1), ("08", 8)],
-)
-def test_omp_num_threads(text: str, count: int) -> None:
-    assert read({"OMP_NUM_THREADS": text}).omp_num_threads == count
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["0", "-1", "x", "4,x", "4,0", "4,", ",4", "4;2", "3.0", "0x3", "9" * 5000, "1_0", "\u0664"],
-)
-def test_malformed_omp_num_threads_is_ignored(text: str) -> None:
-    """One bad entry spoils the list, as it does for libgomp."""
-    assert read({"OMP_NUM_THREADS": text}).omp_num_threads is None
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [("0", 0.0), ("1e-5", 1e-5), (" 1E-4 ", 1e-4), (".5", 0.5), ("+3.", 3.0), ("inf", math.inf)],
-)
-def test_tolerance(text: str, number: float) -> None:
-    assert read({"PPLCONV_TOLERANCE": text}).tolerance == number
-    assert read({"PPLCONV_TOLERANCE": " "}).tolerance is None
-
-
-@pytest.mark.parametrize(
-    "text", ["-1", "-0.0", "nan", "tight", "1e", "1,5", "1_0", "0x1", ".", "\u0661", "1e-5 1"]
-)
-def test_malformed_tolerance(text: str) -> None:
-    with pytest.raises(ValueError) as caught:
-        read({"PPLCONV_TOLERANCE": text})
-    assert str(caught.value) == f"PPLCONV_TOLERANCE is {text!r}: expected a number of at least 0"
-
-
 def test_empty_is_unset() -> None:
     blank = {"PPLCONV_MAX_ISA": "", "PPLCONV_NUM_THREADS": " ", "OMP_NUM_THREADS": ""}
     assert read({**blank, "XDG_CACHE_HOME": "", "HOME": ""}) == Settings()
-
-
-@pytest.mark.parametrize("text", ["", " ", "off", "OFF", " off ", "0"])
-def test_wisdom_off(text: str) -> None:
-    assert read({"PPLCONV_WISDOM": text}).wisdom == ""
-
-
-@pytest.mark.parametrize(
-    ("text", "path"),
-    [
-        ("/var/w.json", "/var/w.json"),
-        ("w.json", "w.json"),
-        (" w ", " w "),
-        ("~/w.json", "/home/me/w.json"),
-        ("~", "~"),
-        ("~you/w.json", "~you/w.json"),
-        ("00", "00"),
-        ("offer", "offer"),
-    ],
-)
-def test_wisdom_path(text: str, path: str) -> None:
-    assert read({"PPLCONV_WISDOM": text, "HOME": "/home/me"}).wisdom == path
+    assert read({}).team_start_us == 1
 
 
 def test_wisdom_without_home() -> None:
@@ -200,46 +171,3 @@ def test_current_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         Settings().num_threads = 2  # type: ignore[misc]
-
-
-def _environment_reads(source: str) -> list[int]:
-    """Lines that name os.environ, os.environb, os.getenv or one of them imported from os."""
-    names = {"environ", "environb", "getenv", "getenvb"}
-    lines = []
-    for node in ast.walk(ast.parse(source)):
-        attribute = isinstance(node, ast.Attribute) and node.attr in names
-        imported = (
-            isinstance(node, ast.ImportFrom)
-            and node.module == "os"
-            and any(alias.name in names for alias in node.names)
-        )
-        if attribute or imported:
-            lines.append(node.lineno)
-    return lines
-
-
-def test_nobody_else_reads_the_environment() -> None:
-    package = Path(pplconv.__file__).parent
-    readers = {
-        str(path.relative_to(package))
-        for path in package.rglob("*.py")
-        if _environment_reads(path.read_text(encoding="utf-8"))
-    }
-    assert readers == {"config.py"}
-
-
-def test_the_search_for_readers_finds_them() -> None:
-    assert _environment_reads("import os\nx = os.environ.get('A')") == [2]
-    assert _environment_reads("from os import getenv") == [1]
-    assert _environment_reads("environment = 1") == []
-
-
-def test_start_of_a_team() -> None:
-    assert read({"PPLCONV_TEAM_START_US": " 12 "}).team_start_us == 12
-    assert read({"PPLCONV_TEAM_START_US": ""}).team_start_us == read({}).team_start_us == 1
-    for text in ("0", "-1", "1.5", "1000001", "fast"):
-        with pytest.raises(ValueError) as caught:
-            read({"PPLCONV_TEAM_START_US": text})
-        assert str(caught.value) == (
-            f"PPLCONV_TEAM_START_US is {text!r}: expected an integer from 1 to 1000000"
-        )

@@ -1,4 +1,4 @@
-"""What the documents say of the code, and where they lead, is so."""
+"""Documents agree with the code, and their links lead somewhere."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_every_link_leads_somewhere(page):
 
 
 def test_peers_are_counted_as_they_are():
-    """A configuration is an engine; a library has a module of its own."""
+    """Each configuration is an engine; each library is a module of engines."""
     peers = [engine for engine in ENGINES.values() if not engine.ours]
     libraries = {type(engine).__module__ for engine in peers}
     wanted = f"{WORDS[len(peers)]} configurations of {WORDS[len(libraries)]} libraries"
@@ -51,7 +51,7 @@ def test_peers_are_counted_as_they_are():
         text = " ".join(path.read_text(encoding="utf-8").split())
         counts = re.findall(r"(\w+ configurations of \w+ libraries)", text)
         assert set(counts) <= {wanted}, path
-        # An engine is one configuration of a library, so who counts engines counts one of the two.
+        # "Engines" would be a second word for the configurations.
         assert re.findall(rf"\b(?:{'|'.join(WORDS[3:])}|\d+) engines\b", text) == [], path
     assert wanted in " ".join(README.split())
 
@@ -63,7 +63,7 @@ def test_engines_of_the_benchmarks_page():
 
 
 def test_environment_variables():
-    """The options are what config reads, and nothing that it does not."""
+    """docs/options.md and the docstring name exactly the variables that config reads."""
     source = (ROOT / "pplconv" / "config.py").read_text(encoding="utf-8")
     read = set(re.findall(r"\"(PPLCONV_[A-Z_]+)\"", source))
     assert len(read) >= 4
@@ -84,7 +84,7 @@ def test_instruction_sets():
 
 
 def test_the_oldest_opset():
-    """Page and docstring agree with the check; read as text, since ONNX need not be there."""
+    """Page and docstring agree with the check; read as text, since ONNX need not be installed."""
     network = ROOT / "pplconv" / "network"
     checking = (network / "checking.py").read_text(encoding="utf-8")
     (oldest,) = re.findall(r"^OLDEST_OPSET = (\d+)$", checking, re.MULTILINE)
@@ -99,7 +99,7 @@ def rooms() -> list[str]:
 
 
 def test_rooms_exist():
-    """A folder, or a module of the package in whatever language it is written."""
+    """A room is a folder or a module of the package, in Python or Cython."""
     assert len(rooms()) > 20
     for name in rooms():
         if name.endswith("/"):
@@ -118,7 +118,7 @@ def test_every_room_of_the_package_is_in_the_table():
 
 
 def test_benchmarks_that_know_more_than_the_public_api():
-    """The row of their room names them, and no others."""
+    """The row of `benchmarks/` names exactly the modules that import private names."""
     folder = ROOT / "benchmarks"
     inside = re.compile(
         r"^\s*(?:from pplconv\.(?!integrations\b)\w|from pplconv import _|from asm\b)", re.MULTILINE
@@ -151,7 +151,7 @@ def test_error_bounds():
     text = section(ROOT / "docs" / "accuracy.md", "what-a-bound-means")
     bounds = tables(text)[0]
     channels = [int(number) for number in re.findall(r"\d+(?!\d)", " ".join(bounds[0][2:]))]
-    channels.remove(32)  # of float32
+    channels.remove(32)  # the number in "float32"
     assert len(bounds[1:]) == 1 + len(WINOGRAD)
     for name, _, *stated in bounds[1:]:
         variant = re.fullmatch(r"F\((\d)x\d,(\d)x\d\)", name)

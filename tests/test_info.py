@@ -1,4 +1,4 @@
-"""What show_config and the command line print."""
+"""Output of `show_config` and of the command line."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy
 import pytest
@@ -24,7 +25,7 @@ from pplconv import _kernels, wisdom
 from pplconv.commands import info as information
 from pplconv.machine import Machine
 from pplconv.machine import current as current_machine
-from tests.patience import PATIENCE
+from tests import children
 
 XEON = Machine(
     arch="x86_64",
@@ -81,7 +82,7 @@ RUNTIME = {
 
 
 def shown() -> dict[str, list[str]]:
-    """Lines of show_config by label, a line without a label under the label before it."""
+    """Lines of show_config by label; a line without a label belongs to the label before it."""
     text = io.StringIO()
     pplconv.show_config(file=text)
     lines: dict[str, list[str]] = {}
@@ -90,6 +91,14 @@ def shown() -> dict[str, list[str]]:
         label = line[:14].strip() or label
         lines.setdefault(label, []).append(line[14:])
     return lines
+
+
+def shown_of(xeon: pytest.MonkeyPatch, machine: Machine) -> tuple[dict[str, list[str]], Any]:
+    """Lines of show_config on a machine, and the configuration, which is valid JSON."""
+    xeon.setattr(information, "current_machine", lambda: machine)
+    found = information.config()
+    assert json.loads(json.dumps(found)) == found
+    return shown(), found
 
 
 def test_recorded_machine(xeon: pytest.MonkeyPatch) -> None:
@@ -133,7 +142,7 @@ def test_recorded_machine(xeon: pytest.MonkeyPatch) -> None:
 
 
 def test_settings_show(xeon: pytest.MonkeyPatch) -> None:
-    xeon.setenv("PPLCONV_MAX_ISA", "portable")  # which every machine's ladder has
+    xeon.setenv("PPLCONV_MAX_ISA", "portable")  # a level of every machine's ladder
     xeon.setenv("OMP_NUM_THREADS", "7")
     lines = shown()
     assert lines["ISA"][0] == "portable (available: portable, avx2, avx512; capped at portable)"
@@ -154,7 +163,7 @@ def test_chosen_isa_has_kernels(xeon: pytest.MonkeyPatch) -> None:
 
 
 def test_other_machines_show(xeon: pytest.MonkeyPatch) -> None:
-    """What the recorded machine has not: small cores, features of ARM, nodes by other numbers."""
+    """Efficiency cores, features of Arm, and NUMA nodes numbered with gaps."""
     machine = Machine(
         features=("asimd", "asimddp"),
         cores=((0, 1), (2,), (3,)),
@@ -163,16 +172,13 @@ def test_other_machines_show(xeon: pytest.MonkeyPatch) -> None:
         numa_nodes=((0, 1), (2, 3)),
         node_ids=(0, 8),
     )
-    xeon.setattr(information, "current_machine", lambda: machine)
-    lines = shown()
+    lines, found = shown_of(xeon, machine)
     assert lines["ISA"][2] == "features: asimd asimddp"
     assert lines["cores"] == ["1 socket, 3 physical (2 efficiency cores), 4 logical"]
     assert lines["NUMA nodes"] == [
         "0: CPUs 0-1, 1 core, memory unknown",
         "8: CPUs 2-3, 2 cores, memory unknown",
     ]
-    found = information.config()
-    assert json.loads(json.dumps(found)) == found
     assert found["cores"] == {
         "sockets": 1,
         "physical": 3,
@@ -195,9 +201,7 @@ def test_kinds_of_arm_cores_show(xeon: pytest.MonkeyPatch) -> None:
         denied=("fphp", "asimdhp"),
         core_kinds=((0x531F0020, (4, 5, 6, 7)), (0x410FD051, (0, 1, 2, 3))),
     )
-    xeon.setattr(information, "current_machine", lambda: machine)
-    xeon.delenv("PPLCONV_MAX_ISA", raising=False)
-    lines = shown()
+    lines, found = shown_of(xeon, machine)
     assert lines["CPU"] == [
         "Exynos-M3 + Cortex-A55",
         "Samsung, implementer 0x53, part 0x2, aarch64",
@@ -209,32 +213,23 @@ def test_kinds_of_arm_cores_show(xeon: pytest.MonkeyPatch) -> None:
         "features: asimd",
         "not on every core: fphp asimdhp",
     ]
-    found = information.config()
-    assert json.loads(json.dumps(found)) == found
-    assert found["cpu"]["kinds"][0] == {
-        "name": "Exynos-M3",
-        "midr": 0x531F0020,
-        "cpus": [4, 5, 6, 7],
-    }
+    first = {"name": "Exynos-M3", "midr": 0x531F0020, "cpus": [4, 5, 6, 7]}
+    assert found["cpu"]["kinds"][0] == first
     assert found["isa"]["denied"] == ["fphp", "asimdhp"]
 
 
 def test_an_unknown_x86_core_says_whose_rates_it_has(xeon: pytest.MonkeyPatch) -> None:
-    machine = replace(XEON, model=0xF0)
-    xeon.setattr(information, "current_machine", lambda: machine)
+    lines, found = shown_of(xeon, replace(XEON, model=0xF0))
     text = "unknown core; rates of Skylake server, the nearest by features"
-    assert shown()["CPU"][2:] == [text]
-    found = information.config()
-    assert json.loads(json.dumps(found)) == found
+    assert lines["CPU"][2:] == [text]
     core = found["cpu"]["core"]
     assert (core["text"], core["known"], core["rates"]["fma512"]) == (text, False, 2)
 
 
 def test_a_core_without_kernels_of_its_own_has_no_rates(xeon: pytest.MonkeyPatch) -> None:
-    machine = replace(XEON, model=0x2A, isas=("portable",))
-    xeon.setattr(information, "current_machine", lambda: machine)
-    assert len(shown()["CPU"]) == 2
-    assert information.config()["cpu"]["core"] is None
+    lines, found = shown_of(xeon, replace(XEON, model=0x2A, isas=("portable",)))
+    assert len(lines["CPU"]) == 2
+    assert found["cpu"]["core"] is None
 
 
 def test_wisdom_shows(xeon: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -259,9 +254,8 @@ def test_wisdom_shows(xeon: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_unknown_things(xeon: pytest.MonkeyPatch) -> None:
-    xeon.setattr(information, "current_machine", Machine)
     xeon.setattr(information, "openmp_runtimes", list)
-    lines = shown()
+    lines, _ = shown_of(xeon, Machine())
     assert lines["CPU"][0] == "(no name)"
     assert lines["caches"][1] == "L3 none, line 64 bytes"
     assert lines["CPU quota"] == ["none"]
@@ -289,16 +283,9 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         **{name: value for name, value in os.environ.items() if not name.startswith("PPLCONV_")},
         **variables,
     }
-    return subprocess.run(
-        [sys.executable, "-m", "pplconv", *arguments],
-        # `-m` looks here first; in the root of the repository it would find the sources.
-        cwd=Path(pplconv.__file__).parents[1],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=PATIENCE,
-        check=False,
-    )
+    # `-m` searches the working folder first; the root of the repository holds the sources.
+    folder = Path(pplconv.__file__).parents[1]
+    return children.python("-m", "pplconv", *arguments, cwd=folder, env=environment)
 
 
 def test_command_info() -> None:
@@ -337,55 +324,43 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"pplconv {pplconv.__version__}\n"
 
 
-def fake_server(monkeypatch: pytest.MonkeyPatch, main: Any) -> None:
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """Stand in for the program of the server."""
+    main = Mock()
     module = types.ModuleType("pplconv.integrations.asgi")
     module.command = types.SimpleNamespace(main=main)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "pplconv.integrations.asgi", module)
+    return main
 
 
 @pytest.mark.parametrize("status", [0, 3, None])
-def test_serve_gets_its_arguments(monkeypatch: pytest.MonkeyPatch, status: int | None) -> None:
-    seen: list[list[str]] = []
-
-    def main(arguments: list[str]) -> int | None:
-        seen.append(arguments)
-        return status
-
-    fake_server(monkeypatch, main)
+def test_serve_gets_its_arguments(server: Mock, status: int | None) -> None:
+    server.return_value = status
     rest = ["--json", "-h", "network.onnx", "info", "--", "-x"]
     assert command.main(["serve", *rest]) == (status or 0)
-    assert seen == [rest]
+    server.assert_called_once_with(rest)
 
 
-def test_serve_without_its_extras(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def main(arguments: list[str]) -> int:
-        raise ModuleNotFoundError("No module named 'starlette'", name="starlette.routing")
-
-    fake_server(monkeypatch, main)
+def test_serve_without_its_extras(server: Mock, capsys: pytest.CaptureFixture[str]) -> None:
+    server.side_effect = ModuleNotFoundError(
+        "No module named 'starlette'", name="starlette.routing"
+    )
     assert command.main(["serve"]) == 2
     text = capsys.readouterr().err
     assert "'starlette' is missing" in text
     assert "pip install pplconv[onnx,serve]" in text
 
 
-def test_broken_package_is_not_taken_for_a_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    def main(arguments: list[str]) -> int:
-        raise ModuleNotFoundError("No module named 'pplconv.api.conv'", name="pplconv.api.conv")
-
-    fake_server(monkeypatch, main)
+def test_broken_package_is_not_taken_for_a_missing_extra(server: Mock) -> None:
+    name = "pplconv.api.conv"
+    server.side_effect = ModuleNotFoundError(f"No module named {name!r}", name=name)
     with pytest.raises(ModuleNotFoundError):
         command.main(["serve"])
 
 
-def test_interrupted_serve(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def main(arguments: list[str]) -> int:
-        raise KeyboardInterrupt
-
-    fake_server(monkeypatch, main)
+def test_interrupted_serve(server: Mock, capsys: pytest.CaptureFixture[str]) -> None:
+    server.side_effect = KeyboardInterrupt
     with contextlib.suppress(SystemExit):
         assert command.main(["serve"]) == 130
     assert capsys.readouterr().err == "pplconv serve: interrupted\n"

@@ -1,4 +1,4 @@
-"""One limit for all who wait: `eventually` keeps to it, and no test gives one of its own."""
+"""All waits have one limit: `eventually` keeps it, and no test sets a limit of its own."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ WAITING = {
     "Barrier", "acquire", "check_call", "check_output", "communicate", "exception", "join",
     "result", "run", "wait",
 }  # fmt: skip
-# Those whose first argument is the limit.
+# Calls whose first argument is the limit.
 LIMIT_FIRST = {"communicate", "exception", "join", "result", "wait"}
-# A number below is a pause between two looks, or how long a test sees that nothing happens.
+# Shorter times are pauses between two looks, or the time in which a test sees nothing happen.
 SHORTEST = 1.0
-# Programs that somebody runs for a given time, and the test that runs one of them.
+# Programs that a user runs for a given time, and the test that runs one of them.
 PROGRAMS = [TESTS / "soak"]
 
 

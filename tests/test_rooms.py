@@ -1,4 +1,4 @@
-"""Each source belongs to a room of tests, and a room differs where one of its sources does."""
+"""Each source belongs to a room of tests, and a room differs if one of its sources does."""
 
 from __future__ import annotations
 

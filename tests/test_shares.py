@@ -1,4 +1,4 @@
-"""Shares reach every file, and a run says what it left out: of files, and of instruction sets."""
+"""Shares reach every file, and a run prints the files and instruction sets that it left out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import os
 import random
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -15,41 +14,38 @@ import pytest
 from asm.registry import ISAS
 from pplconv import _kernels
 from pplconv.architecture import LADDERS
-from tests import absent, caps
+from tests import absent, caps, children
 from tests.instruction_sets import REQUIRE, describe
 from tests.levels import LADDER, MACHINE, allowed_isas, executable_isas, why_not
-from tests.patience import PATIENCE
 from tests.shares import drawn, in_part, kept
 
 ROOT = Path(__file__).resolve().parents[1]
 USAGE_ERROR = 4
 starts_pytest = pytest.mark.unemulated("starts pytest in processes")
-# Fast, and with kernels of every level of every architecture.
+# A fast file that tests kernels of every level of every architecture.
 FILE = "tests/kernels/test_zero_lanes.py"
 
 
 def run_pytest(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a file's tests in a process with these variables and none of its own kind."""
+    """Run pytest in a process with these variables; other variables that change a run are unset."""
     ours = ("PPLCONV_MAX_ISA", "PPLCONV_TEST_", "PYTEST_")
     environment = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
-    # The installed package is the one that is tested: no folder of the sources on the path.
+    # The installed package is tested: the folder of the sources is taken off the path.
     code = "import sys; sys.path.pop(0); import pytest; sys.exit(pytest.main())"
-    command = [sys.executable, "-c", code]
-    return subprocess.run(
-        [*command, "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments],
-        cwd=ROOT,
-        env=environment | variables,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    usual = "-c", code, "-q", "-p", "no:cacheprovider", "-p", "no:xdist"
+    return children.python(*usual, *arguments, cwd=ROOT, env=environment | variables)
+
+
+def run_file(path: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a file elsewhere with the hooks of this suite."""
+    own = "-p", "conftest", f"--rootdir={path.parent}", str(path)
+    return run_pytest(*own, *arguments, PYTHONPATH="tests", **variables)
 
 
 @pytest.mark.parametrize("one_in", [1, 4, 32, 96])
 @pytest.mark.parametrize("seed", range(4))
 def test_every_share_has_a_test_of_each_file_and_all_have_all(seed, one_in):
-    """Tests of one case to hundreds; a share has about one case in so many."""
+    """Files of tests with 1 to 400 cases: a share has about one case in `one_in`."""
     rng = random.Random(seed)
     tests = {
         f"tests/test_it.py::test_{i}": rng.choice([1, 1, 2, 3, 31, 95, 96, 400]) for i in range(9)
@@ -96,7 +92,7 @@ def test_a_part_has_as_much_of_a_file_as_all_runs_would_have():
 
 
 def ran(*arguments: str) -> list[str]:
-    """Tests that a run would have."""
+    """Node ids of the tests that a run would have."""
     done = run_pytest("--collect-only", "-p", "no:randomly", *arguments)
     assert not done.stderr
     return [line for line in done.stdout.splitlines() if "::test_" in line]
@@ -166,7 +162,7 @@ def test_a_required_set_that_is_missing_ends_the_run_before_it_begins(asked, tex
 @pytest.mark.skipif(MACHINE != "x86_64", reason="hides what CPUID says")
 @pytest.mark.parametrize("name", ["avx2", "avxvnni", "avx512", "avx512vnni"])
 def test_a_machine_that_lacks_an_instruction_set(name):
-    """The package sees none, in this process and in one that it starts; the tests neither."""
+    """The package, a child process and the tests all see a machine without the set."""
     code = (
         "import subprocess, sys; sys.path.append('..')\n"
         "from tests import absent; absent.install()\n"
@@ -175,15 +171,9 @@ def test_a_machine_that_lacks_an_instruction_set(name):
         "subprocess.run([sys.executable, '-c', code], check=True)\n"
         "from tests import levels; print(*levels.executable_isas())\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT / "tests",  # which has the helpers, and not the sources of the package
-        env=os.environ | {absent.VARIABLE: name},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=PATIENCE,
-    )
+    # The folder is beside the helpers, without the sources of the package.
+    environment = os.environ | {absent.VARIABLE: name}
+    done = children.python("-c", code, cwd=ROOT / "tests", env=environment, check=True)
     needing = [isa for isa in LADDER if set(ISAS[name].features) <= set(ISAS[isa].features)]
     expected = [isa for isa in allowed_isas() if isa not in needing]
     here, started, tests = (line.split() for line in done.stdout.splitlines())
@@ -203,7 +193,7 @@ def test_a_level_that_cannot_be_hidden_is_refused(monkeypatch):
 
 
 def test_each_lower_cap_has_a_share_of_ci():
-    """Each once; those of narrow types change nothing for others, so theirs are few tests."""
+    """Each lower cap is in one list; caps of narrow types change nothing for other types."""
     whole, narrow = caps.lower()
     isas = allowed_isas()
     assert not set(whole) & set(narrow)

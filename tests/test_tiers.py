@@ -1,4 +1,4 @@
-"""The fast tier draws some cases of tests with many, anew in each run, and has nothing slow."""
+"""The fast tier draws a few cases of large tests, anew in each run, and runs no slow test."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.test_shares import run_pytest
+from tests.test_shares import run_file
 from tests.tiers import drawn
 
 starts_pytest = pytest.mark.unemulated("starts pytest in processes")
@@ -45,10 +45,7 @@ def file(tmp_path):
 
 def ran(file, *arguments: str) -> list[str]:
     """Names of the tests that a run has, in order."""
-    done = run_pytest(
-        "--collect-only", "-p", "no:randomly", "-p", "conftest", f"--rootdir={file.parent}",
-        str(file), *arguments, PYTHONPATH="tests",
-    )  # fmt: skip
+    done = run_file(file, "--collect-only", "-p", "no:randomly", *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
     return [line.partition("::")[2] for line in done.stdout.splitlines() if "::test_" in line]
 
@@ -74,13 +71,11 @@ def test_what_each_tier_has(file):
 
 @starts_pytest
 def test_a_run_says_how_to_repeat_it(file):
-    done = run_pytest("-p", "conftest", f"--rootdir={file.parent}", str(file), "--tier=fast",
-                      PYTHONPATH="tests")  # fmt: skip
+    done = run_file(file, "--tier=fast")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "tier   fast, drawn by --tier-seed=" in done.stdout
     assert "share  0 of 1" in done.stdout and "\nCPU    " in done.stdout
-    done = run_pytest("-p", "conftest", f"--rootdir={file.parent}", str(file), "--one-in=2",
-                      "--share=3", PYTHONPATH="tests", PPLCONV_MAX_ISA="portable")  # fmt: skip
+    done = run_file(file, "--one-in=2", "--share=3", PPLCONV_MAX_ISA="portable")
     assert "level  portable" in done.stdout and "share  1 of 2" in done.stdout
 
 

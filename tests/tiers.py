@@ -1,19 +1,19 @@
-"""Which tests belong to the fast tier, what `make test` runs, and which to the slow one alone.
+"""Divide the tests into the fast tier, which `make test` runs, and the slow tier.
 
 ``--tier=fast`` leaves out
 
 - tests marked ``slow``, which build the package or take many seconds;
-- of the cases of a test marked ``sampled(n)`` all but `n`, drawn anew in each run, from each
-  instruction set in turn: the tests whose cases take most of the suite's time, and resemble one
-  another;
+- all but `n` cases of a test marked ``sampled(n)``. The cases of these tests resemble one another
+  and take most of the suite's time; `n` are drawn anew in each run, from each instruction set in
+  turn;
 - most random problems of tests that Hypothesis draws (`EXAMPLES` instead of 200).
 
-The fast tier has everything else whole, above all each case that ever was a bug: those are tests of
-their own, or cases of tests without the mark. ``--tier=slow`` is every test that the fast tier does
-not have whole, ``--tier=all`` (the default) is every test.
+The fast tier runs everything else whole, above all each case that ever was a bug: such cases are
+tests of their own, or cases of tests without the mark. ``--tier=slow`` runs every test that the
+fast tier does not run whole, ``--tier=all`` (the default) every test.
 
-A run says which number it draws by, and ``--tier-seed`` repeats it. Cases are left out before
-pytest makes tests of them: an emulated process takes milliseconds to make each.
+A run prints the seed of its draw, and ``--tier-seed`` repeats it. Cases are left out before pytest
+makes tests of them: an emulated process takes milliseconds to make each.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def configure(config: pytest.Config) -> None:
-    """Register the marker; draw for the whole run, whose workers are told."""
+    """Register the marker; draw one seed for the run and its workers."""
     config.addinivalue_line(
         "markers", "sampled(n): in the fast tier n of its cases, drawn anew in each run"
     )
@@ -65,12 +65,12 @@ def configure(config: pytest.Config) -> None:
 
 
 def tell_worker(node: Any) -> None:
-    """Have a worker draw as all others do."""
+    """Send the seed to a worker, so that all workers draw the same cases."""
     node.workerinput[_SEED] = node.config.option.tier_seed
 
 
 def report(config: pytest.Config, reporter: Any) -> None:
-    """Say what ran where: tier, level, CPU and share, and how to repeat the draw."""
+    """Print tier, level, CPU and share of the run, and how to repeat the draw."""
     option, cpu = config.option, machine.current()
     draw = f", drawn by --tier-seed={option.tier_seed}" if option.tier == "fast" else ""
     where = ", emulated" if option.emulated else ""
@@ -92,15 +92,16 @@ def drawn(
     Parameters
     ----------
     cases : sequence
-        All of them.
+        All cases of the test.
     count : int
-        How many, at least one.
+        How many to choose, at least one.
     name : str
-        Of the test: each draws for itself.
+        Name of the test: each test draws for itself.
     seed : int
-        Of the run.
+        Seed of the run.
     kind : callable, optional
-        Cases of one kind resemble each other: each kind has one before any has two.
+        Gives the kind of a case. Cases of one kind resemble each other: a second case of a kind
+        is chosen only after all kinds have one.
     """
     if len(cases) <= count:
         return list(cases)
@@ -115,13 +116,13 @@ def drawn(
 
 
 def thin(metafunc: pytest.Metafunc) -> None:
-    """Leave out cases that the fast tier has not drawn."""
+    """Drop cases that the fast tier has not drawn."""
     mark = metafunc.definition.get_closest_marker("sampled")
     option = metafunc.config.option
     if mark is None or option.tier != "fast":
         return
     (count,) = mark.args
-    # The list that pytest makes tests of; `tests/test_tiers.py` fails where it is no longer that.
+    # Pytest makes its tests from this list; `tests/test_tiers.py` fails if it no longer does.
     metafunc._calls[:] = drawn(
         metafunc._calls,
         count,

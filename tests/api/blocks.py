@@ -1,4 +1,4 @@
-"""Channels in blocks by the plainest NumPy; nothing of it is shared with the package."""
+"""Arrays in other layouts in plain NumPy; no code is shared with the package."""
 
 from __future__ import annotations
 
@@ -26,3 +26,19 @@ def lanes_of_no_channel(x: np.ndarray, channels: int) -> np.ndarray:
     """Give a view of the lanes of NCHWc that lie beyond the last of `channels`."""
     blocks, block = x.shape[-4], x.shape[-1]
     return x[..., blocks - 1, :, :, channels - (blocks - 1) * block :]
+
+
+def to_layout(array: np.ndarray | None, layout: str, block: int = 8) -> np.ndarray | None:
+    """Give NCHW (or CHW) in a layout; None stays None."""
+    if array is None or layout == "NCHW":
+        return array
+    if layout == "NCHWc":
+        return in_blocks(array, block)
+    return np.ascontiguousarray(np.moveaxis(array, -3, -1))
+
+
+def from_layout(array: np.ndarray, layout: str, channels: int = 0) -> np.ndarray:
+    """Give NCHW (or CHW) of an array in a layout, of which NCHWc has so many `channels`."""
+    if layout == "NCHWc":
+        return out_of_blocks(array, channels)
+    return array if layout == "NCHW" else np.moveaxis(array, -1, -3)

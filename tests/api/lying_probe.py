@@ -1,6 +1,6 @@
 """Calls with arrays that lie about themselves, or that change while they are read.
 
-Not a test module: ``test_lying_arrays.py`` runs it as a script, which prints what came of each.
+Not a test module: ``test_array_likes.py`` runs it as a script, which prints what came of each.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,21 +60,25 @@ def in_fours(x: np.ndarray) -> np.ndarray:
     return full.reshape(n, -1, 4, h, w).transpose(0, 1, 3, 4, 2)
 
 
-class Case:
-    """A call: arrays by name, the other arguments, and the right answer from NumPy."""
+class Case(NamedTuple):
+    """A call: arrays by name, the right answer from NumPy, and the other arguments."""
 
-    def __init__(
-        self,
-        call: Callable[..., Any],
-        arrays: dict[str, np.ndarray],
-        right: Callable[..., np.ndarray],
-        others: dict[str, Any] | None = None,
-    ) -> None:
-        self.call, self.arrays, self.right, self.others = call, arrays, right, others or {}
+    call: Callable[..., Any]
+    arrays: dict[str, np.ndarray]
+    right: Callable[..., np.ndarray]
+    others: dict[str, Any]
 
 
-def cases(n: int = 3) -> Iterator[tuple[str, Case]]:
+def prepared(kind: Any) -> Callable[..., Any]:
+    """Give the function that makes a layer and calls it."""
+    return lambda input, weight, bias, residual, out, **others: kind(weight, bias, **others)(
+        input, residual, out
+    )
+
+
+def cases(n: int = 3) -> dict[str, Case]:
     """Give a case for each function; `n` is how high and wide images are."""
+    found: dict[str, Case] = {}
     x, w, b = numbers(F32, 1, 16, n, n), numbers(F32, 4, 16, 1, 1), numbers(F32, 4)
     r = numbers(F32, 1, 4, n, n)
     floats = {"input": x, "weight": w, "bias": b, "residual": r, "out": np.empty_like(r)}
@@ -85,99 +89,65 @@ def cases(n: int = 3) -> Iterator[tuple[str, Case]]:
         )
 
     geometry = {"stride": 1, "padding": 0, "groups": 1, "dilation": 1, "threads": 1}
-    yield "conv2d", Case(pplconv.conv2d, floats, products, {**geometry, "activation": None})
-    yield (
-        "Conv2d",
-        Case(
-            lambda input, weight, bias, residual, out, **others: pplconv.Conv2d(
-                weight, bias, **others
-            )(input, residual, out),
-            floats, products, geometry,
-        ),
-    )  # fmt: skip
+    found["conv2d"] = Case(pplconv.conv2d, floats, products, {**geometry, "activation": None})
+    found["Conv2d"] = Case(prepared(pplconv.Conv2d), floats, products, geometry)
     turned = {**floats, "weight": np.ascontiguousarray(w.transpose(1, 0, 2, 3))}
 
     def transposed(weight, **others):
         return products(weight=weight.transpose(1, 0, 2, 3), **others)
 
-    yield "conv_transpose2d", Case(pplconv.conv_transpose2d, turned, transposed, geometry)
-    yield (
-        "ConvTranspose2d",
-        Case(
-            lambda input, weight, bias, residual, out, **others: pplconv.ConvTranspose2d(
-                weight, bias, **others
-            )(input, residual, out),
-            turned, transposed, geometry,
-        ),
-    )  # fmt: skip
+    found["conv_transpose2d"] = Case(pplconv.conv_transpose2d, turned, transposed, geometry)
+    found["ConvTranspose2d"] = Case(prepared(pplconv.ConvTranspose2d), turned, transposed, geometry)
     signals = {
         "input": x[0].reshape(1, 16, -1), "weight": w[:, :, 0], "bias": b,
         "residual": r[0].reshape(1, 4, -1), "out": np.empty((1, 4, n * n), F32),
     }  # fmt: skip
-    yield (
-        "conv1d",
-        Case(
-            pplconv.conv1d, signals,
-            lambda input, weight, bias, residual, out: np.einsum(
-                "ncw,oc->now", input, weight[:, :, 0]) + bias[:, None] + residual,
-            {"stride": 1, "padding": 0, "threads": 1},
-        ),
+    found["conv1d"] = Case(
+        pplconv.conv1d, signals,
+        lambda input, weight, bias, residual, out: np.einsum(
+            "ncw,oc->now", input, weight[:, :, 0]) + bias[:, None] + residual,
+        {"stride": 1, "padding": 0, "threads": 1},
     )  # fmt: skip
     a, matrix = numbers(F32, n * n, 16), numbers(F32, 16, 4)
     added = {"bias": b, "residual": numbers(F32, n * n, 4), "out": np.empty((n * n, 4), F32)}
-    yield (
-        "matmul",
-        Case(
-            pplconv.matmul, {"a": a, "b": matrix, **added},
-            lambda a, b, bias, residual, out: a @ b + bias + residual,
-            {"threads": 1, "activation": None},
-        ),
+    found["matmul"] = Case(
+        pplconv.matmul, {"a": a, "b": matrix, **added},
+        lambda a, b, bias, residual, out: a @ b + bias + residual,
+        {"threads": 1, "activation": None},
     )  # fmt: skip
     for name, shape in {"Linear": (n * n,), "Linear of images": (n, n)}.items():
         arrays = {
             "input": a.reshape(*shape, 16), "weight": np.ascontiguousarray(matrix.T), "bias": b,
             "residual": added["residual"].reshape(*shape, 4), "out": np.empty((*shape, 4), F32),
         }  # fmt: skip
-        yield (
-            name,
-            Case(
-                lambda input, weight, bias, residual, out, **others: pplconv.Linear(
-                    weight, bias, **others
-                )(input, residual, out),
-                arrays,
-                lambda input, weight, bias, residual, out: input @ weight.T + bias + residual,
-                {"threads": 1},
-            ),
+        found[name] = Case(
+            prepared(pplconv.Linear),
+            arrays,
+            lambda input, weight, bias, residual, out: input @ weight.T + bias + residual,
+            {"threads": 1},
         )
     q, k, whole = numbers(U8, 1, 16, n, n), numbers(S8, 4, 16, 1, 1), numbers(np.int32, 4)
     sums = np.empty((1, 4, n, n), np.int32)
 
     def exact(x, w, bias=0, out=None):
-        found = np.einsum("nchw,oc->nohw", x.astype(np.int32), w[:, :, 0, 0].astype(np.int32))
-        return found + (bias if isinstance(bias, int) else bias[:, None, None])
+        y = np.einsum("nchw,oc->nohw", x.astype(np.int32), w[:, :, 0, 0].astype(np.int32))
+        return y + (bias if isinstance(bias, int) else bias[:, None, None])
 
     zeros = {"x_zero_point": 0, "w_zero_point": 0}
-    yield (
-        "conv2d_integer",
-        Case(pplconv.conv2d_integer, {"x": q, "w": k, "out": sums}, exact, {**zeros, **geometry}),
+    found["conv2d_integer"] = Case(
+        pplconv.conv2d_integer, {"x": q, "w": k, "out": sums}, exact, {**zeros, **geometry}
     )
     scales = {"x_scale": 1.0, "w_scale": 1.0, **zeros}
-    yield (
-        "qconv2d",
-        Case(
-            lambda x, w, bias, out, x_scale, x_zero_point, w_scale, w_zero_point, **others:
-                pplconv.qconv2d(x, x_scale, x_zero_point, w, w_scale, w_zero_point, None, None,
-                                bias, out=out, out_dtype=np.int32, **others),
-            {"x": q, "w": k, "bias": whole, "out": sums}, exact, {**scales, **geometry},
-        ),
+    found["qconv2d"] = Case(
+        lambda x, w, bias, out, x_scale, x_zero_point, w_scale, w_zero_point, **others:
+            pplconv.qconv2d(x, x_scale, x_zero_point, w, w_scale, w_zero_point, None, None,
+                            bias, out=out, out_dtype=np.int32, **others),
+        {"x": q, "w": k, "bias": whole, "out": sums}, exact, {**scales, **geometry},
     )  # fmt: skip
-    yield (
-        "QConv2d",
-        Case(
-            lambda x, w, bias, out, **others: pplconv.QConv2d(
-                w, bias, out_dtype=np.int32, **others)(x, out=out),
-            {"x": q, "w": k, "bias": whole, "out": sums}, exact, {**scales, **geometry},
-        ),
+    found["QConv2d"] = Case(
+        lambda x, w, bias, out, **others: pplconv.QConv2d(
+            w, bias, out_dtype=np.int32, **others)(x, out=out),
+        {"x": q, "w": k, "bias": whole, "out": sums}, exact, {**scales, **geometry},
     )  # fmt: skip
     rows = q.reshape(16, -1).T.copy()
     bytewise = {"a": rows, "b": k.reshape(4, 16).T.copy(), "out": np.empty((n * n, 4), np.int32)}
@@ -185,60 +155,46 @@ def cases(n: int = 3) -> Iterator[tuple[str, Case]]:
     def whole_product(a, b, bias=0, out=None):
         return a.astype(np.int32) @ b.astype(np.int32) + bias
 
-    yield (
-        "matmul_integer",
-        Case(
-            pplconv.matmul_integer, bytewise, whole_product,
-            {"a_zero_point": 0, "b_zero_point": 0, "threads": 1},
-        ),
+    found["matmul_integer"] = Case(
+        pplconv.matmul_integer, bytewise, whole_product,
+        {"a_zero_point": 0, "b_zero_point": 0, "threads": 1},
     )  # fmt: skip
-    yield (
-        "qmatmul",
-        Case(
-            lambda a, b, bias, out, **others: pplconv.qmatmul(
-                a, others["a_scale"], 0, b, 1.0, 0, None, None, bias, out_dtype=np.int32, out=out),
-            {**bytewise, "bias": whole}, whole_product, {"a_scale": 1.0},
-        ),
+    found["qmatmul"] = Case(
+        lambda a, b, bias, out, **others: pplconv.qmatmul(
+            a, others["a_scale"], 0, b, 1.0, 0, None, None, bias, out_dtype=np.int32, out=out),
+        {**bytewise, "bias": whole}, whole_product, {"a_scale": 1.0},
     )  # fmt: skip
-    yield (
-        "to_blocked",
-        Case(pplconv.to_blocked, {"x": x}, in_fours, {"block": 4}),
-    )
-    yield (
-        "from_blocked",
-        Case(pplconv.from_blocked, {"x": numbers(F32, 1, 4, n, n, 4)}, lambda x: x.transpose(
-            0, 1, 4, 2, 3).reshape(1, 16, n, n), {"channels": 16}),
+    found["to_blocked"] = Case(pplconv.to_blocked, {"x": x}, in_fours, {"block": 4})
+    found["from_blocked"] = Case(
+        pplconv.from_blocked, {"x": numbers(F32, 1, 4, n, n, 4)},
+        lambda x: x.transpose(0, 1, 4, 2, 3).reshape(1, 16, n, n), {"channels": 16},
     )  # fmt: skip
     image, two = numbers(U8, n, n), np.full((1, 1), 2.0)
     filtered = {"image": image, "kernel": two, "out": np.empty_like(image)}
-    yield (
-        "filter2d",
-        Case(imaging.filter2d, filtered, lambda image, kernel, out: 2 * image, {"threads": 1}),
+    found["filter2d"] = Case(
+        imaging.filter2d, filtered, lambda image, kernel, out: 2 * image, {"threads": 1}
     )
     pair = {"image": image.astype(F32), "kernel_x": two.ravel(), "kernel_y": two.ravel(),
             "out": np.empty((n, n), F32)}  # fmt: skip
-    yield (
-        "sepfilter2d",
-        Case(imaging.sepfilter2d, pair, lambda image, **_: 4 * image, {"threads": 1, "value": 0.0}),
+    found["sepfilter2d"] = Case(
+        imaging.sepfilter2d, pair, lambda image, **_: 4 * image, {"threads": 1, "value": 0.0}
     )
     for call in (imaging.correlate2d, imaging.convolve2d):
         signal = {"in1": image.astype(np.float64), "in2": two}
-        yield call.__name__, Case(call, signal, lambda in1, in2: 2 * in1, {"fillvalue": 0})
-    yield (
-        "prune",
-        Case(lambda weight, **others: prune.magnitude(weight, 1.0, **others), {"weight": w},
-             lambda weight: weight, {"groups": 1}),
+        found[call.__name__] = Case(call, signal, lambda in1, in2: 2 * in1, {"fillvalue": 0})
+    found["prune"] = Case(
+        lambda weight, **others: prune.magnitude(weight, 1.0, **others), {"weight": w},
+        lambda weight: weight, {"groups": 1},
     )  # fmt: skip
-    yield (
-        "quantize",
-        Case(lambda x, **others: quant.quantize(x, others["scale"], 0, dtype=np.int8), {"x": x},
-             lambda x: x.astype(S8), {"scale": 1.0}),
+    found["quantize"] = Case(
+        lambda x, **others: quant.quantize(x, others["scale"], 0, dtype=np.int8), {"x": x},
+        lambda x: x.astype(S8), {"scale": 1.0},
     )  # fmt: skip
-    yield (
-        "dequantize",
-        Case(lambda q, **others: quant.dequantize(q, others["scale"], 0), {"q": k},
-             lambda q: q.astype(F32), {"scale": 1.0}),
+    found["dequantize"] = Case(
+        lambda q, **others: quant.dequantize(q, others["scale"], 0), {"q": k},
+        lambda q: q.astype(F32), {"scale": 1.0},
     )  # fmt: skip
+    return found
 
 
 class Changing:
@@ -292,7 +248,7 @@ def outcome(case: Case, arrays: dict[str, Any], others: dict[str, Any]) -> str:
 
 def lies(found: dict[str, str]) -> None:
     """Try each lie about each array of each function."""
-    for name, case in cases():
+    for name, case in cases().items():
         for word, array in case.arrays.items():
             for lie, liar in LIARS.items():
                 arrays = {**case.arrays, word: array.view(liar)}
@@ -301,9 +257,8 @@ def lies(found: dict[str, str]) -> None:
 
 def changes(found: dict[str, str], n: int = 96) -> None:
     """Change each array while each other argument is read; any answer will do, but no crash."""
-    names = [name for name, _ in cases(1)]
-    for name in names:
-        case = dict(cases(n))[name]
+    for name in cases(1):
+        case = cases(n)[name]
         for word in case.arrays:
             for other in [*case.arrays, *case.others]:
                 if other in (word, "out"):

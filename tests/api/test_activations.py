@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import pplconv
-from tests.api.buffers import GuardedOutput, untouched
+from tests.api.blocks import from_layout, to_layout
+from tests.api.buffers import draw, guarded, untouched
 from tests.api.problems import CURVES, Problem
 from tests.reference import assert_convolution
 
@@ -34,10 +35,9 @@ def test_against_float64(shape, activation, layout, dtype):
         problem = Problem(
             dtype, layout, *shape, activation=activation, with_bias=True, with_residual=residual
         )
-        arrays, output = problem.arrays(), GuardedOutput(problem.output_shape, dtype)
-        pplconv.conv2d(**arrays, **problem.parameters, out=output.array)
-        output.assert_margins_intact()
-        assert_convolution(output.array, **arrays, **problem.parameters)
+        given = {**problem.arrays(), **problem.parameters}
+        y = guarded(pplconv.conv2d, problem.output_shape, dtype, **given)
+        assert_convolution(y, **given)
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
@@ -48,10 +48,6 @@ def test_every_algorithm(activation, algorithm, layout):
     arrays = problem.arrays()
     y = pplconv.conv2d(**arrays, **problem.parameters, algorithm=algorithm)
     assert_convolution(y, **arrays, **problem.parameters)
-
-
-def draw(rng, *shape, dtype="float32"):
-    return rng.standard_normal(shape).astype(dtype)
 
 
 @pytest.mark.parametrize("activation", ["relu", "silu", ("prelu", np.ones(16))], ids=str)
@@ -119,9 +115,9 @@ def test_limits(activation, above, below, layout, dtype):
     """NaN passes through, infinities give the limits."""
     values = np.array([np.nan, np.inf, -np.inf, 0], dtype)
     x = np.tile(values, 9)
-    x = x.reshape(1, 1, 1, -1) if layout == "NCHW" else x.reshape(1, 1, -1, 1)
+    x = to_layout(x.reshape(1, 1, 1, -1), layout)
     y = pplconv.conv2d(x, np.ones((17, 1, 1, 1), dtype), activation=activation, layout=layout)
-    y = y if layout == "NCHW" else y.transpose(0, 3, 1, 2)
+    y = from_layout(y, layout)
     zero = 0.5 if activation == "sigmoid" else 0
     expected = np.broadcast_to(np.tile([np.nan, above, below, zero], 9), (1, 17, 1, 36))
     np.testing.assert_array_equal(y, expected)

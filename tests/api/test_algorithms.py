@@ -10,7 +10,7 @@ from tests.api.blocks import in_blocks, lanes_of_no_channel, out_of_blocks
 from tests.api.buffers import GuardedOutput
 from tests.api.problems import Problem
 from tests.api.test_blocked import blocked_arguments
-from tests.reference import activated_bound, conv2d_reference
+from tests.reference import assert_within, conv2d_reference
 
 EPILOGUES = {
     "none": {},
@@ -98,9 +98,7 @@ def assert_stated(y, stated: float, problem: Problem, arrays, block: int) -> Non
     if y.dtype == np.float64:
         stated *= 2  # the reference is a sum of the same type
     bound = np.full(expected.shape, stated * largest)
-    bound = activated_bound(bound, expected, activation, y.dtype, problem.layout)
-    excess = np.abs(y - expected) - bound
-    assert excess.max() <= 0, f"{excess.max() + stated * largest} where {stated * largest} is said"
+    assert_within(y, expected, bound, np.dtype(problem.dtype), activation, problem.layout)
 
 
 # Which algorithm --------------------------------------------------------------------------------

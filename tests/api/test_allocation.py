@@ -11,8 +11,6 @@ from __future__ import annotations
 import gc
 import itertools
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -191,11 +189,9 @@ def test_memory_stays_the_same_over_many_failures():
 
 def run_probe(name: str, *arguments: str) -> dict:
     """Run a script beside this one in a process of its own."""
-    found = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name(name)), *arguments],
-        capture_output=True, text=True, timeout=2 * PATIENCE,
-        env=children.environment(PPLCONV_WISDOM="off", OPENBLAS_NUM_THREADS="1"),
-    )  # fmt: skip
+    environment = children.environment(PPLCONV_WISDOM="off", OPENBLAS_NUM_THREADS="1")
+    script = str(Path(__file__).with_name(name))
+    found = children.python(script, *arguments, timeout=2 * PATIENCE, env=environment)
     assert found.returncode == 0, found.stderr
     assert "Exception ignored" not in found.stderr, found.stderr
     return json.loads(found.stdout)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import pplconv
-from tests.api.buffers import untouched
+from tests.api.buffers import four_arrays, untouched
+from tests.api.test_allocation import run_probe
 from tests.reference import assert_convolution
 
 NAMES = ["input", "weight", "bias", "residual"]
@@ -17,17 +18,7 @@ HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 @pytest.fixture
 def arrays(rng):
-    """Give input (2,6,9,10), weight (8,6,3,3), bias and residual in float32."""
-
-    def draw(*shape):
-        return rng.standard_normal(shape).astype(np.float32)
-
-    return {
-        "input": draw(2, 6, 9, 10),
-        "weight": draw(8, 6, 3, 3),
-        "bias": draw(8),
-        "residual": draw(2, 8, 7, 8),
-    }
+    return four_arrays(rng)
 
 
 def prepared(input, weight, bias, residual, out=None, **arguments):
@@ -267,3 +258,24 @@ def test_lists_of_what_has_a_type_keep_it(arrays):
     for wrong in (list(arrays["bias"].astype(np.float64)), ["1"] * 8, [True] * 8):
         arrays["bias"] = wrong
         refused(arrays, "bias")
+
+
+# Arrays that lie about themselves, or change while arguments are read -----------------------------
+# A subclass may override any attribute, and an object that is read as a number or an array may run
+# any code then. Sizes come from the memory itself, so that neither leads the loops astray.
+
+
+def test_attributes_of_subclasses_are_not_asked():
+    """Results are NumPy's for the numbers that the arrays hold."""
+    found = run_probe("lying_probe.py", "lies")
+    assert found == dict.fromkeys(found, "right")
+    assert len(found) > 1000
+
+
+@pytest.mark.unemulated("hundreds of plans are made")
+def test_arguments_may_change_arrays_while_they_are_read():
+    """A call computes the arrays from before or after the change, or refuses; it never crashes."""
+    found = run_probe("lying_probe.py", "changes")
+    odd = {name: what for name, what in found.items() if what.partition(":")[0] == "refused"}
+    assert {name: what for name, what in found.items() if what != "right"} == odd
+    assert len(odd) < len(found)

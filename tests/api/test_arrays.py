@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
 import pplconv
-from tests.api.blocks import in_blocks
-from tests.api.buffers import untouched
+from tests.api.blocks import in_blocks, to_layout
+from tests.api.brain_cases import BF16
+from tests.api.buffers import four_arrays, untouched
 from tests.reference import assert_convolution
 
 DTYPES = ["float32", "float64"]
@@ -16,17 +19,7 @@ ERRORS = (TypeError, ValueError)
 
 @pytest.fixture
 def arrays(rng):
-    """Give input (2,6,9,10), weight (8,6,3,3), bias and residual in float32."""
-
-    def draw(*shape):
-        return rng.standard_normal(shape).astype(np.float32)
-
-    return {
-        "input": draw(2, 6, 9, 10),
-        "weight": draw(8, 6, 3, 3),
-        "bias": draw(8),
-        "residual": draw(2, 8, 7, 8),
-    }
+    return four_arrays(rng)
 
 
 def sliced(a):
@@ -59,7 +52,7 @@ def unaligned(a):
     raw = np.zeros(a.nbytes + 1, np.uint8)
     view = raw[1:].view(a.dtype).reshape(a.shape)
     view[...] = a
-    assert not view.flags.aligned
+    assert view.itemsize == 1 or not view.flags.aligned
     return view
 
 
@@ -135,9 +128,7 @@ FORMS = [
 @pytest.mark.parametrize("form", FORMS)
 def test_forms_of_arrays(form, name, layout, dtype, arrays):
     arrays = {key: a.astype(dtype) for key, a in arrays.items()}
-    if layout == "NHWC":
-        for key in ("input", "residual"):
-            arrays[key] = np.ascontiguousarray(arrays[key].transpose(0, 2, 3, 1))
+    arrays |= {key: to_layout(arrays[key], layout) for key in ("input", "residual")}
     plain = pplconv.conv2d(**arrays, layout=layout)
     assert_convolution(plain, **arrays, layout=layout)
     formed = {**arrays, name: form(arrays[name])}
@@ -226,24 +217,36 @@ def test_things_that_are_no_arrays_are_refused(name, thing, arrays):
         pplconv.conv2d(**arrays)
 
 
-@pytest.mark.parametrize("name", ["weight", "bias", "residual"])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_types_are_not_mixed(name, dtype, arrays):
-    """Neither is converted in silence: the message names both types."""
-    arrays = {key: a.astype(dtype) for key, a in arrays.items()}
-    other = "float64" if dtype == "float32" else "float32"
-    arrays[name] = arrays[name].astype(other)
-    out = np.zeros((2, 8, 7, 8), dtype)
-    with untouched(out), pytest.raises(TypeError, match=rf"\b{name}\b") as caught:
-        pplconv.conv2d(**arrays, out=out)
-    assert dtype in str(caught.value) and other in str(caught.value)
+TYPES = {"float16": "f2", "bfloat16": BF16, "float32": "f4", "float64": "f8"}
+PAIRS = [
+    pytest.param(*pair, marks=[pytest.mark.narrow] if "bfloat16" in pair else [])
+    for pair in permutations(TYPES, 2)
+]
 
 
-def test_prepared_convolution_refuses_another_type(arrays):
-    conv = pplconv.Conv2d(arrays["weight"])
-    with pytest.raises(TypeError, match=r"\binput\b") as caught:
-        conv(arrays["input"].astype(np.float64))
-    assert "float32" in str(caught.value) and "float64" in str(caught.value)
+def prepared(input, weight, bias, residual, out):
+    return pplconv.Conv2d(weight, bias)(input, residual, out)
+
+
+@pytest.mark.parametrize(("dtype", "other"), PAIRS)
+@pytest.mark.parametrize("name", ["input", "weight", "bias", "residual", "out"])
+@pytest.mark.parametrize("call", [pplconv.conv2d, prepared])
+def test_types_are_not_mixed(call, name, dtype, other, arrays):
+    """Neither is converted in silence: the message names the argument and both types."""
+    arrays["out"] = np.ones((2, 8, 7, 8))
+    arrays = {key: a.astype(TYPES[dtype]) for key, a in arrays.items()}
+    arrays[name] = arrays[name].astype(TYPES[other])
+    # The function takes the type of the input, a layer that of the weights.
+    if (call, name) in ((pplconv.conv2d, "input"), (prepared, "weight")):
+        name = "weight" if name == "input" else "bias"
+        dtype, other = other, dtype
+    with (
+        untouched(arrays["out"]),
+        pytest.raises(TypeError, match=rf"^{name} must be {dtype}\b.*, got {other}") as caught,
+    ):
+        call(**arrays)
+    if dtype == "bfloat16" and name != "out":
+        assert "use .astype(ml_dtypes.bfloat16)" in str(caught.value)
 
 
 # Outputs ---------------------------------------------------------------------------------------
@@ -258,34 +261,36 @@ def run_prepared(arrays, out):
     return conv(arrays["input"], arrays["residual"], out)
 
 
-def transposed_output():
-    return np.zeros((2, 7, 8, 8), np.float32).transpose(0, 3, 1, 2)
-
-
 BAD_OUTPUTS = {
-    "sliced": lambda: np.zeros((2, 8, 7, 16), np.float32)[..., ::2],
-    "transposed": transposed_output,
-    "reversed": lambda: np.zeros((2, 8, 7, 8), np.float32)[:, ::-1],
-    "broadcast": lambda: np.broadcast_to(np.zeros((8, 7, 8), np.float32), (2, 8, 7, 8)),
-    "fewer rows": lambda: np.zeros((2, 8, 6, 8), np.float32),
-    "more columns": lambda: np.zeros((2, 8, 7, 9), np.float32),
-    "no batch axis": lambda: np.zeros((16, 7, 8), np.float32),
-    "flat": lambda: np.zeros(2 * 8 * 7 * 8, np.float32),
-    "other layout": lambda: np.zeros((2, 7, 8, 8), np.float32),
-    "float64": lambda: np.zeros((2, 8, 7, 8), np.float64),
-    "int32": lambda: np.zeros((2, 8, 7, 8), np.int32),
-    "byte-swapped": lambda: byte_swapped(np.zeros((2, 8, 7, 8), np.float32)),
-    "unaligned": lambda: unaligned(np.zeros((2, 8, 7, 8), np.float32)),
-    "read-only": lambda: read_only(np.zeros((2, 8, 7, 8), np.float32)),
+    "sliced": lambda t: np.zeros((2, 8, 7, 16), t)[..., ::2],
+    "transposed": lambda t: np.zeros((2, 7, 8, 8), t).transpose(0, 3, 1, 2),
+    "reversed": lambda t: np.zeros((2, 8, 7, 8), t)[:, ::-1],
+    "broadcast": lambda t: np.broadcast_to(np.zeros((8, 7, 8), t), (2, 8, 7, 8)),
+    "fewer rows": lambda t: np.zeros((2, 8, 6, 8), t),
+    "more columns": lambda t: np.zeros((2, 8, 7, 9), t),
+    "no batch axis": lambda t: np.zeros((16, 7, 8), t),
+    "flat": lambda t: np.zeros(2 * 8 * 7 * 8, t),
+    "other layout": lambda t: np.zeros((2, 7, 8, 8), t),
+    "int32": lambda t: np.zeros((2, 8, 7, 8), np.int32),
+    "byte-swapped": lambda t: byte_swapped(np.zeros((2, 8, 7, 8), t)),
+    "unaligned": lambda t: unaligned(np.zeros((2, 8, 7, 8), t)),
+    "read-only": lambda t: read_only(np.zeros((2, 8, 7, 8), t)),
 }
+# ml_dtypes has one byte order.
+UNFIT = [(what, "float32") for what in BAD_OUTPUTS] + [
+    pytest.param(what, "bfloat16", marks=pytest.mark.narrow)
+    for what in BAD_OUTPUTS
+    if what != "byte-swapped"
+]
 
 
 @pytest.mark.parametrize("run", [run_conv2d, run_prepared])
-@pytest.mark.parametrize("what", BAD_OUTPUTS)
-def test_unfit_outputs_are_refused(what, run, arrays):
-    out = BAD_OUTPUTS[what]()
+@pytest.mark.parametrize(("what", "dtype"), UNFIT)
+def test_unfit_outputs_are_refused(what, dtype, run, arrays):
+    arrays = {key: a.astype(TYPES[dtype]) for key, a in arrays.items()}
+    out = BAD_OUTPUTS[what](TYPES[dtype])
     whole = out if out.base is None else out.base
-    with untouched(whole), pytest.raises(ERRORS, match=r"\bout\b"):
+    with untouched(whole), pytest.raises(ERRORS, match=r"^out must\b"):
         run(arrays, out)
 
 
@@ -294,25 +299,6 @@ def test_unfit_outputs_are_refused(what, run, arrays):
 def test_outputs_that_are_no_arrays_are_refused(out, run, arrays):
     with pytest.raises(TypeError, match=r"\bout\b"):
         run(arrays, out)
-
-
-@pytest.mark.parametrize("name", ["input", "residual", "weight", "bias"])
-@pytest.mark.parametrize("distance", ["first bytes", "last bytes", "whole"])
-def test_overlapping_outputs_are_refused(name, distance, arrays):
-    size, shared = 2 * 8 * 7 * 8, arrays[name].size
-    buffer = np.zeros(size + 2 * shared, np.float32)
-    first = {"first bytes": 1, "last bytes": shared + size - 1, "whole": shared}[distance]
-    view = buffer[first : first + shared].reshape(arrays[name].shape)
-    view[...] = arrays[name]
-    out = buffer[shared : shared + size].reshape(2, 8, 7, 8)
-    assert np.shares_memory(out, view)
-    arrays[name] = view
-    with untouched(buffer), pytest.raises(ValueError, match=r"\bout\b") as caught:
-        pplconv.conv2d(**arrays, out=out)
-    assert name in str(caught.value)
-    if name in ("input", "residual"):
-        with untouched(buffer), pytest.raises(ValueError, match=r"\bout\b"):
-            run_prepared(arrays, out)
 
 
 def test_neighbouring_outputs_are_taken(arrays):
@@ -346,3 +332,70 @@ def test_result_owns_its_memory(arrays):
     second = conv(-arrays["input"])
     assert not np.shares_memory(first, second)
     assert first.tobytes() == kept.tobytes()
+
+
+# Arrays that begin on a cache line: `empty_aligned`, and results ----------------------------------
+
+
+LINE = 64
+
+
+def starts_on_a_line(array) -> bool:
+    return array.ctypes.data % LINE == 0
+
+
+@pytest.mark.parametrize("shape", [7, (), (0, 3), (1, 3, 5), [4, 5, 6, 7], (np.int64(3), 2)])
+@pytest.mark.parametrize("dtype", [np.float32, "f8", np.dtype("<i2"), bool])
+def test_shape_type_and_place(shape, dtype):
+    array = pplconv.empty_aligned(shape, dtype)
+    like = np.empty(shape, dtype)
+    assert (array.shape, array.dtype) == (like.shape, like.dtype)
+    assert array.flags.c_contiguous and array.flags.writeable and array.flags.aligned
+    assert starts_on_a_line(array)
+
+
+def test_every_byte_is_its_own():
+    arrays = [pplconv.empty_aligned(n, np.uint8) for n in range(200)]
+    for i, array in enumerate(arrays):
+        array[...] = i
+    for i, array in enumerate(arrays):
+        assert (array == i).all()
+
+
+def test_float32_unless_said_otherwise():
+    assert pplconv.empty_aligned(3).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "error", "name"),
+    [
+        ((3, -1), np.float32, ValueError, "shape"),
+        (2.5, np.float32, TypeError, "shape"),
+        (("a",), np.float32, TypeError, "shape"),
+        (3, object, TypeError, "dtype"),
+        (1 << 62, np.float64, (MemoryError, ValueError, OverflowError), "."),
+    ],
+)
+def test_what_cannot_be_made(shape, dtype, error, name):
+    with pytest.raises(error, match=name):
+        pplconv.empty_aligned(shape, dtype)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_large_results_start_on_a_line(layout, rng):
+    x = rng.standard_normal((2, 24, 24, 24)).astype(np.float32)
+    w = rng.standard_normal((24, 24, 3, 3)).astype(np.float32)
+    conv = pplconv.Conv2d(w, padding=1, layout=layout)
+    results = [conv(x) for _ in range(8)]
+    results += [pplconv.conv2d(x, w, padding=1, layout=layout) for _ in range(8)]
+    assert all(starts_on_a_line(y) for y in results)
+    # A place of its own for each: none is written twice.
+    assert all((y == results[0]).all() for y in results[:8])
+
+
+def test_blocked_arrays_start_on_a_line(rng):
+    x = rng.standard_normal((2, 40, 16, 16)).astype(np.float32)
+    blocked = [pplconv.to_blocked(x) for _ in range(8)]
+    back = [pplconv.from_blocked(b, 40) for b in blocked]
+    assert all(starts_on_a_line(y) for y in [*blocked, *back])
+    assert all((y == x).all() for y in back)

@@ -10,10 +10,7 @@ import numpy as np
 import pytest
 
 import pplconv
-
-
-def draw(rng, *shape, dtype="float32"):
-    return rng.standard_normal(shape).astype(dtype)
+from tests.api.buffers import draw
 
 
 @pytest.fixture
@@ -64,26 +61,13 @@ def test_every_parameter_is_an_attribute(conv):
     assert parameters - set(dir(conv)) == {"input_shape"}
 
 
-def test_weight_and_bias_are_read_only_copies(rng):
-    weight, bias = draw(rng, 6, 2, 3, 5), draw(rng, 6)
+def test_slopes_are_read_only(rng):
     slope = np.full(6, 0.5, np.float32)
-    conv = pplconv.Conv2d(weight, bias, activation=("prelu", slope))
-    shown = {"weight": weight, "bias": bias}
-    for name, given in shown.items():
-        array = getattr(conv, name)
-        np.testing.assert_array_equal(array, given)
-        assert not np.shares_memory(array, given)
-        with pytest.raises(ValueError, match="read-only"):
-            array[...] = 0
-        with pytest.raises(AttributeError):
-            setattr(conv, name, given)
-        assert given.flags.writeable
-    assert pplconv.Conv2d(weight).bias is None
+    conv = pplconv.Conv2d(draw(rng, 6, 2, 3, 5), activation=("prelu", slope))
+    assert conv.bias is None
     with pytest.raises(ValueError, match="read-only"):
         conv.activation[1][...] = 0
-    again = pickle.loads(pickle.dumps(conv))
-    np.testing.assert_array_equal(again.weight, weight)
-    np.testing.assert_array_equal(again.activation[1], slope)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(conv)).activation[1], slope)
 
 
 def test_repr_reads_like_the_call_that_made_it(conv):
@@ -124,12 +108,9 @@ class Named(pplconv.Conv2d):
     """A subclass that adds nothing but a name."""
 
 
-def test_signatures_of_instances(rng):
-    weight = draw(rng, 4, 3, 3, 3)
-    for conv in (pplconv.Conv2d(weight), Named(weight)):
-        assert str(inspect.signature(conv)) == "(input, residual=None, out=None)"
+def test_signatures_of_subclasses(rng):
     assert list(inspect.signature(pplconv.Conv2d).parameters)[:2] == ["weight", "bias"]
-    assert list(inspect.signature(Scaled(weight, 2)).parameters) == ["input"]
+    assert list(inspect.signature(Scaled(draw(rng, 4, 3, 3, 3), 2)).parameters) == ["input"]
     assert list(inspect.signature(Scaled).parameters) == ["weight", "scale", "arguments"]
 
 

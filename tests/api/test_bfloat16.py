@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import pickle
+import importlib.util
+import sys
 
 import numpy as np
 import pytest
 
 import pplconv
-from pplconv import sharing
 from pplconv.numerics import BRAIN_KINDS
-from tests.api.blocks import in_blocks, lanes_of_no_channel, out_of_blocks
+from tests.api.blocks import from_layout, lanes_of_no_channel, to_layout
 from tests.api.brain_cases import BF16, CAPS, ROUNDING, assert_near, draw, every_cap, team, wide
-from tests.api.buffers import GuardedOutput, untouched
+from tests.api.buffers import guarded
+from tests.api.test_half import SHAPES
+from tests.brain_exporter import Exporter
 from tests.reference import conv2d_reference
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 pytestmark = pytest.mark.narrow
 
-SHAPES = {
-    "3x3": ((2, 21, 13, 11), (35, 21, 3, 3), {"padding": 1}),
-    "1x1": ((1, 70, 9, 7), (33, 70, 1, 1), {}),
-    "stride": ((1, 9, 17, 15), (18, 9, 5, 3), {"stride": (2, 3), "padding": (2, 1)}),
-    "groups": ((2, 24, 8, 9), (36, 8, 3, 3), {"padding": 1, "groups": 3}),
-    "depthwise": ((1, 37, 14, 12), (37, 1, 3, 3), {"padding": 1, "groups": 37, "stride": 2}),
-    "dilation": ((1, 5, 12, 14), (6, 5, 3, 3), {"dilation": 2, "padding": 2}),
-}
 ACTIVATIONS = [None, "relu", ("clip", -0.5, 0.75), ("leaky_relu", 0.1), "silu"]
 # Levels that have instructions for products of bfloat16.
 MULTIPLY = {"avx512bf16", "amx", "bf16"}
@@ -55,49 +49,42 @@ def test_against_float64(name, layout, cap, rng, monkeypatch):
     residual = draw(rng, *sums.shape)
     added = (b.reshape(-1, 1, 1) + residual.astype(np.float32)).astype(np.float64)
 
-    def laid(array):
-        if layout == "NCHWc":
-            return in_blocks(array, 16)
-        return np.ascontiguousarray(array.transpose(0, 2, 3, 1)) if layout == "NHWC" else array
-
     def unlaid(array):
         if layout == "NCHWc":
             assert not lanes_of_no_channel(array, filters[0]).view(np.uint16).any()
-            return out_of_blocks(array, filters[0])
-        return array.transpose(0, 3, 1, 2) if layout == "NHWC" else array
+        return from_layout(array, layout, filters[0])
 
+    arrays = {"input": to_layout(x, layout, 16), "residual": to_layout(residual, layout, 16)}
     plain = pplconv.Conv2d(w, **parameters, layout=layout)
-    assert_near(unlaid(plain(laid(x))), plain.plan_for(laid(x).shape), sums)
+    plan = plain.plan_for(arrays["input"].shape)
+    assert_near(unlaid(plain(arrays["input"])), plan, sums)
     for activation in ACTIVATIONS:
-        arrays = {"input": laid(x), "residual": laid(residual)}
         conv = pplconv.Conv2d(w, b, **parameters, layout=layout, activation=activation, threads=2)
-        output = GuardedOutput(arrays["residual"].shape, BF16)
-        with untouched(w, b, *arrays.values()):
-            assert conv(**arrays, out=output.array) is output.array
-        output.assert_margins_intact()
+        y = guarded(conv, arrays["residual"].shape, BF16, **arrays, also=[w, b])
         again = pplconv.conv2d(
             **arrays, weight=w, bias=b, **parameters, layout=layout, activation=activation,
             threads=team(cap),
         )  # fmt: skip
-        assert again.dtype == BF16 and again.tobytes() == output.array.tobytes()
+        assert again.dtype == BF16 and again.tobytes() == y.tobytes()
         plan = conv.plan_for(arrays["input"].shape)
         assert_near(unlaid(again), plan, sums, added, activation)
 
 
 @every_cap
 @pytest.mark.parametrize("name", SHAPES)
-def test_in_float32_it_is_one_rounding(name, cap, rng, monkeypatch):
+@pytest.mark.parametrize("dtype", [BF16, np.dtype(np.float16)], ids=str)
+def test_in_float32_it_is_one_rounding(dtype, name, cap, rng, monkeypatch):
     """The result is that of float32 arrays with the same numbers, rounded, to the bit."""
     monkeypatch.setenv("PPLCONV_MAX_ISA", cap)
     shape, filters, parameters = SHAPES[name]
-    x, w, b = draw(rng, *shape), draw(rng, *filters), draw(rng, filters[0])
+    x, w, b = (draw(rng, *sizes, dtype=dtype) for sizes in (shape, filters, filters[:1]))
     for algorithm in ("im2col", "direct"):
         options = {**parameters, "algorithm": algorithm, "precision": "fp32"}
         conv = pplconv.Conv2d(w, b, **options)
         floats = pplconv.Conv2d(w.astype(np.float32), b.astype(np.float32), **options)
         assert conv.plan_for(shape).bits == floats.plan_for(shape).bits
         assert conv.plan_for(shape).compute == "f32"
-        assert conv(x).tobytes() == floats(x.astype(np.float32)).astype(BF16).tobytes()
+        assert conv(x).tobytes() == floats(x.astype(np.float32)).astype(dtype).tobytes()
 
 
 @every_cap
@@ -136,13 +123,11 @@ def test_what_is_not_finite_reaches_its_own_windows(layout, algorithm, cap, rng,
     x, w = draw(rng, 1, 6, 9, 8), draw(rng, 12, 6, 3, 3)
     x[0, 2, 4, 4], x[0, 1, 0, 0], w[3, 1, 0, 2], w[7, 5, 1, 1] = np.inf, np.nan, -np.inf, np.nan
     exact = conv2d_reference(*wide(x, w), None, padding=1)
-    if layout == "NHWC":
-        x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    x = to_layout(x, layout)
     parameters = {"padding": 1, "layout": layout, "algorithm": algorithm, "threads": team(cap)}
     y = pplconv.conv2d(x, w, **parameters)
     assert pplconv.Conv2d(w, **parameters)(x).tobytes() == y.tobytes()
-    y = y.astype(np.float64)
-    y = y.transpose(0, 3, 1, 2) if layout == "NHWC" else y
+    y = from_layout(y, layout).astype(np.float64)
     odd = ~np.isfinite(exact)
     assert odd.any() and not odd.all()
     np.testing.assert_array_equal(y[odd], exact[odd])
@@ -159,11 +144,16 @@ def test_large_numbers_are_no_infinities(rng):
         np.testing.assert_allclose(y, exact, rtol=ROUNDING, atol=1e-4)
 
 
-def test_integers_are_exact_up_to_256(rng):
-    x = rng.integers(-2, 3, (1, 16, 8, 8)).astype(BF16)
-    w = rng.integers(-1, 2, (8, 16, 3, 3)).astype(BF16)
+@pytest.mark.parametrize(
+    ("dtype", "largest", "limit"), [(BF16, (2, 1), 256), (np.float16, (3, 3), 2048)]
+)
+def test_integers_are_exact_up_to_the_digits_of_the_type(dtype, largest, limit, rng):
+    x, w = (
+        rng.integers(-most, most + 1, shape).astype(dtype)
+        for most, shape in zip(largest, ((1, 16, 8, 8), (8, 16, 3, 3)), strict=True)
+    )
     exact = conv2d_reference(*wide(x, w), None, padding=1)
-    assert 20 < np.abs(exact).max() <= 256
+    assert 20 < np.abs(exact).max() <= limit
     np.testing.assert_array_equal(pplconv.conv2d(x, w, padding=1).astype(np.float64), exact)
 
 
@@ -177,47 +167,9 @@ def test_infinity_begins_where_the_type_ends():
 # Prepared layers ---------------------------------------------------------------------------------
 
 
-def test_pickles(small, rng):
-    layer = pplconv.Conv2d(small["weight"], draw(rng, 16), activation="relu", precision="low")
-    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
-        again = pickle.loads(pickle.dumps(layer, protocol))
-        assert again.dtype == BF16 and again.precision == "low" and repr(again) == repr(layer)
-        assert again(small["input"]).tobytes() == layer(small["input"]).tobytes()
-
-
-@pytest.mark.parametrize("shape", [(2, 8, 9, 7), (1, 8, 5, 5)])
-def test_other_processes(shape, rng):
-    layer = pplconv.Conv2d(draw(rng, 16, 8, 3, 3), draw(rng, 16), padding=1)
-    x = draw(rng, *shape)
-    y = layer(x)
-    assert sharing.prepared(layer, 1).model()(x).tobytes() == y.tobytes()
-
-
-def test_weights_travel_out_of_band(rng):
-    """Where they lie in memory that processes share, they are not copied."""
-    layer = pplconv.Conv2d(draw(rng, 64, 64, 3, 3), draw(rng, 64), input_shape=(1, 64, 8, 8))
-    buffers = []
-    stream = pickle.dumps(sharing.prepared(layer, 1), 5, buffer_callback=buffers.append)
-    assert len(stream) < 16384 < layer.weight.nbytes
-    rooms = [pplconv.empty_aligned(buffer.raw().nbytes, np.uint8) for buffer in buffers]
-    for room, buffer in zip(rooms, buffers, strict=True):
-        room[...] = np.frombuffer(buffer.raw(), np.uint8)
-    again = pickle.loads(stream, buffers=rooms).model()
-    assert any(np.shares_memory(again.weight, room) for room in rooms)
-    x = draw(rng, 1, 64, 8, 8)
-    assert again(x).tobytes() == layer(x).tobytes()
-
-
-def test_weights_are_copied_and_shown(small):
-    weight = small["weight"].copy()
-    layer = pplconv.Conv2d(weight, weight[:, 0, 0, 0])
-    expected = layer(small["input"])
-    weight[...] = 0
-    assert layer(small["input"]).tobytes() == expected.tobytes()
+def test_its_name_is_shown(small):
+    layer = pplconv.Conv2d(small["weight"], small["weight"][:, 0, 0, 0])
     assert layer.weight.dtype == layer.bias.dtype == layer.dtype == BF16
-    assert layer.weight.tobytes() == small["weight"].tobytes()
-    with pytest.raises(ValueError, match="read-only"):
-        layer.weight[...] = 0
     assert "<bfloat16 array of shape (16, 8, 3, 3)>" in repr(layer)
 
 
@@ -227,3 +179,111 @@ def test_searches(search, small):
     y = layer(small["input"])
     sums = conv2d_reference(*wide(*small.values()), None)
     assert_near(y, layer.plan_for(small["input"].shape), sums)
+
+
+# Arrays and tensors: what is taken, and what is refused -------------------------------------------
+
+
+def test_arrays_with_gaps_and_single_images(small):
+    expected = pplconv.conv2d(**small)
+    x = np.zeros((2, 8, 18, 14), BF16)
+    x[:, :, ::2, ::2] = small["input"]
+    strided = {"input": x[:, :, ::2, ::2], "weight": np.asfortranarray(small["weight"])}
+    assert pplconv.conv2d(**strided).tobytes() == expected.tobytes()
+    single = pplconv.conv2d(small["input"][0], small["weight"])
+    assert single.shape == expected.shape[1:] and single.tobytes() == expected[0].tobytes()
+    assert pplconv.conv2d(small["input"][:0], small["weight"]).shape == (0, *expected.shape[1:])
+
+
+def test_lists_of_numbers_take_the_type(small):
+    bias = [0.5] * 16
+    expected = pplconv.conv2d(**small, bias=np.array(bias, BF16))
+    assert pplconv.conv2d(**small, bias=bias).tobytes() == expected.tobytes()
+    listed = pplconv.conv2d(small["input"], small["weight"].tolist(), bias)
+    assert listed.tobytes() == expected.tobytes()
+    layer = pplconv.Conv2d(small["weight"], bias)
+    assert layer(small["input"].tolist()).tobytes() == expected.tobytes()
+
+
+def test_slopes_of_the_same_type(small, rng):
+    slope = draw(rng, 16)
+    expected = pplconv.conv2d(**small, activation=("prelu", slope.astype(np.float32)))
+    y = pplconv.conv2d(**small, activation=("prelu", slope))
+    assert y.tobytes() == expected.tobytes()
+
+
+class Tensor(Exporter):
+    """An exporter that NumPy asks first, in vain, as PyTorch's tensors are."""
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError("Got unsupported ScalarType BFloat16")
+
+
+@pytest.mark.parametrize("kind", [Exporter, Tensor])
+def test_exporters_are_taken(kind, small, rng):
+    arrays = {**small, "bias": draw(rng, 16), "residual": draw(rng, 2, 16, 7, 5)}
+    expected = pplconv.conv2d(**arrays)
+    tensors = {name: kind(array.view(np.uint16)) for name, array in arrays.items()}
+    y = pplconv.conv2d(**tensors)
+    assert y.dtype == BF16 and y.tobytes() == expected.tobytes()
+    layer = pplconv.Conv2d(tensors["weight"], tensors["bias"])
+    assert layer.dtype == BF16 and layer.weight.tobytes() == small["weight"].tobytes()
+    y = layer(tensors["input"], tensors["residual"])
+    assert y.tobytes() == expected.tobytes()
+    a, b = draw(rng, 5, 7), draw(rng, 7, 3)
+    product = pplconv.matmul(*(kind(array.view(np.uint16)) for array in (a, b)))
+    assert product.tobytes() == pplconv.matmul(a, b).tobytes()
+
+
+@pytest.mark.parametrize("kind", [Exporter, Tensor])
+def test_exporters_need_the_type(kind, small, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(TypeError, match=r"input is bfloat16.* ml_dtypes: install it"):
+        pplconv.conv2d(kind(small["input"].view(np.uint16)), np.ones((16, 8, 3, 3), np.float32))
+
+
+@pytest.mark.parametrize("kind", [Exporter, Tensor])
+def test_tensors_elsewhere_are_refused(kind, small):
+    tensor = kind(small["input"].view(np.uint16), device=2)
+    with pytest.raises(TypeError, match="input must be in CPU memory"):
+        pplconv.conv2d(tensor, small["weight"])
+
+
+# The real libraries, where they are installed; the stand-ins above do all that they do.
+if importlib.util.find_spec("torch"):
+    import torch
+
+    def test_tensors_of_pytorch_are_taken(small):
+        expected = pplconv.conv2d(**small)
+        tensors = {
+            name: torch.nn.Parameter(torch.from_numpy(array.astype(np.float32)).bfloat16())
+            for name, array in small.items()
+        }
+        layer = pplconv.Conv2d(tensors["weight"])
+        for got in (pplconv.conv2d(**tensors), layer(tensors["input"])):
+            assert got.dtype is torch.bfloat16
+            assert got.view(torch.int16).numpy().tobytes() == expected.tobytes()
+
+
+def test_bits_are_no_numbers(small):
+    bits = {name: array.view(np.uint16) for name, array in small.items()}
+    with pytest.raises(TypeError, match="input must be float16, bfloat16, float32 or float64"):
+        pplconv.conv2d(**bits)
+    with pytest.raises(TypeError, match="masked"):
+        pplconv.conv2d(np.ma.masked_array(small["input"]), small["weight"])
+
+
+@pytest.mark.parametrize("word", ["fp16", "half"])
+def test_words_that_say_nothing_about_it(word, small):
+    with pytest.raises(ValueError, match="precision must be"):
+        pplconv.conv2d(**small, precision=word)
+
+
+def test_functions_that_do_not_take_it(small):
+    for call in (
+        lambda: pplconv.conv_transpose2d(small["input"], small["weight"][:8]),
+        lambda: pplconv.ConvTranspose2d(small["weight"]),
+        lambda: pplconv.to_blocked(small["input"], 4),
+    ):
+        with pytest.raises(TypeError, match=r"must be float16, float32 or float64.*bfloat16"):
+            call()

@@ -6,7 +6,6 @@ both are filled with numbers that would show.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 
 import pplconv
 from tests.api.blocks import in_blocks, lanes_of_no_channel, out_of_blocks
-from tests.api.buffers import GuardedOutput, untouched
+from tests.api.buffers import assert_all_calls_give, guarded, untouched
 from tests.api.problems import Problem, problems, stated_error
 from tests.reference import assert_convolution, conv2d_reference
 
@@ -66,50 +65,32 @@ def check(problem: Problem, block: int) -> np.ndarray:
     arrays = problem.arrays()
     arguments = blocked_arguments(problem, arrays, block)
     shape = in_blocks(np.empty(problem.output_shape, np.int8), block).shape
-    output = GuardedOutput(shape, problem.dtype)
-    inputs = [a for a in arguments.values() if isinstance(a, np.ndarray)]
-    with untouched(*inputs):
-        y = pplconv.conv2d(**arguments, out=output.array)
-    assert y is output.array
-    output.assert_margins_intact()
+    y = guarded(pplconv.conv2d, shape, problem.dtype, **arguments)
     assert_blocked(problem, y, arrays, block)
     return y
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@given(data=st.data())
-def test_one_group(dtype, data):
-    check(data.draw(nchw_problems(dtypes=(dtype,), kinds=("one",))), data.draw(BLOCKS))
+# Any groups: also those that begin within a block, channel multipliers among them.
+KINDS = {
+    "one group of float32": {"dtypes": ("float32",), "kinds": ("one",)},
+    "one group of float64": {"dtypes": ("float64",), "kinds": ("one",)},
+    "pointwise": {"pointwise": True, "kinds": ("one",)},
+    "depthwise": {"kinds": ("depthwise",)},
+    "any groups": {},
+    "any groups by im2col": {"algorithms": ("im2col",)},
+}
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-def test_pointwise(data):
-    problem = data.draw(nchw_problems(pointwise=True, kinds=("one",)))
-    check(problem, data.draw(BLOCKS))
+def test_random_problems(kind, data):
+    check(data.draw(nchw_problems(**KINDS[kind])), data.draw(BLOCKS))
 
 
 @given(data=st.data())
 def test_groups_of_whole_blocks(data):
     block = data.draw(st.sampled_from([1, 2, 3, 4, 5, 7, 8, 16, 32]))
     check(data.draw(nchw_problems(kinds=("some",), block=block, most=64)), block)
-
-
-@given(data=st.data())
-def test_depthwise(data):
-    check(data.draw(nchw_problems(kinds=("depthwise",))), data.draw(BLOCKS))
-
-
-@given(data=st.data())
-def test_any_groups(data):
-    """Also those that begin within a block, channel multipliers among them."""
-    check(data.draw(nchw_problems()), data.draw(BLOCKS))
-
-
-@given(data=st.data())
-def test_im2col(data):
-    options = {"algorithm": "im2col"}
-    problem = data.draw(nchw_problems())
-    check(replace(problem, options=problem.options | options), data.draw(BLOCKS))
 
 
 @pytest.mark.parametrize("block", [5, 8, 16])
@@ -141,14 +122,7 @@ def test_prepared_and_direct_calls_give_the_same_bits(data):
     x, residual = arguments.pop("input"), arguments.pop("residual")
     conv = pplconv.Conv2d(**arguments)
     prepared = pplconv.Conv2d(**arguments, input_shape=x.shape)
-    for _ in range(2):  # the second call finds its plan made
-        fresh = conv(x, residual)
-        assert fresh.flags.c_contiguous
-        assert fresh.tobytes() == direct.tobytes()
-    output = GuardedOutput(direct.shape, problem.dtype, offset=1)
-    assert prepared(x, residual, out=output.array) is output.array
-    output.assert_margins_intact()
-    assert output.array.tobytes() == direct.tobytes()
+    assert_all_calls_give(direct, conv, prepared, x, residual)
     assert conv.plan_for(x.shape).layout == f"NCHW{block}c"
 
 

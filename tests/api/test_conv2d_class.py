@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import gc
 import pickle
@@ -13,8 +12,9 @@ import numpy as np
 import pytest
 
 import pplconv
-from tests.api.buffers import untouched
+from tests.api.buffers import draw, untouched
 from tests.api.problems import stated_by
+from tests.api.test_attributes import COPIES
 from tests.reference import assert_convolution
 
 PLAN_FIELDS = {
@@ -30,10 +30,6 @@ PLAN_FIELDS = {
 }
 
 
-def draw(rng, *shape, dtype="float32"):
-    return rng.standard_normal(shape).astype(dtype)
-
-
 def test_repr_shows_what_it_is(rng):
     conv = pplconv.Conv2d(
         draw(rng, 8, 3, 5, 7, dtype="float64"), stride=(2, 3), padding="same_lower", layout="NHWC"
@@ -45,65 +41,34 @@ def test_repr_shows_what_it_is(rng):
     assert re.search(r"8\D{1,3}3\D{1,3}5\D{1,3}7", text), "the shape of the weights"
 
 
-@pytest.mark.parametrize("way", ["pickle", "oldest pickle", "copy", "deepcopy"])
+@pytest.mark.parametrize("way", COPIES)
 def test_copies_compute_the_same_bits(way, rng):
-    ways = {
-        "pickle": lambda conv: pickle.loads(pickle.dumps(conv)),
-        "oldest pickle": lambda conv: pickle.loads(pickle.dumps(conv, protocol=2)),
-        "copy": copy.copy,
-        "deepcopy": copy.deepcopy,
-    }
-    x = draw(rng, 2, 9, 10, 12)
-    weight, bias = draw(rng, 15, 4, 3, 2), draw(rng, 15)
+    x, weight, bias = draw(rng, 2, 9, 10, 12), draw(rng, 15, 4, 3, 2), draw(rng, 15)
+    parameters = {
+        "stride": (2, 1), "padding": ((1, 2), (0, 1)), "dilation": (1, 2), "groups": 3,
+        "activation": ("clip", -1, 1.5), "layout": "NHWC",
+    }  # fmt: skip
     conv = pplconv.Conv2d(
-        weight,
-        bias,
-        (2, 1),
-        ((1, 2), (0, 1)),
-        (1, 2),
-        3,
-        activation=("clip", -1, 1.5),
-        layout="NHWC",
-        algorithm="im2col",
-        tolerance=1e-3,
-        input_shape=(2, 9, 10, 12),
+        weight, bias, **parameters, algorithm="im2col", tolerance=1e-3, input_shape=x.shape,
         threads=2,
-    )
+    )  # fmt: skip
     expected = conv(x)
-    duplicate = ways[way](conv)
+    duplicate = COPIES[way](conv)
     assert repr(duplicate) == repr(conv)
     assert duplicate.plan_for(x.shape) == conv.plan_for(x.shape)
     assert duplicate(x).tobytes() == expected.tobytes()
-    assert_convolution(
-        expected,
-        x,
-        weight,
-        bias,
-        stride=(2, 1),
-        padding=((1, 2), (0, 1)),
-        dilation=(1, 2),
-        groups=3,
-        activation=("clip", -1, 1.5),
-        layout="NHWC",
-    )
+    assert_convolution(expected, x, weight, bias, **parameters)
 
 
-def test_weights_are_those_of_construction(rng):
-    """``Conv2d`` took a snapshot of weights and bias; ``conv2d`` looks at each call."""
+def test_the_function_looks_at_its_weights_in_each_call(rng):
     x, weight, bias = draw(rng, 1, 5, 8, 9), draw(rng, 6, 5, 3, 3), draw(rng, 6)
-    larger = draw(rng, 2, 5, 20, 33)  # its plan is made after the change
-    conv = pplconv.Conv2d(weight, bias)
-    prepared = pplconv.Conv2d(weight, bias, input_shape=x.shape)
-    first, first_larger = conv(x), pplconv.conv2d(larger, weight, bias)
-    assert pplconv.conv2d(x, weight, bias).tobytes() == first.tobytes()
+    first = pplconv.conv2d(x, weight, bias)
+    assert pplconv.Conv2d(weight, bias)(x).tobytes() == first.tobytes()
     weight *= 2
     bias += 1
     after = pplconv.conv2d(x, weight, bias)
     assert_convolution(after, x, weight, bias)
     assert after.tobytes() != first.tobytes()
-    for unchanged in (conv, prepared, pickle.loads(pickle.dumps(conv))):
-        assert unchanged(x).tobytes() == first.tobytes()
-        assert unchanged(larger).tobytes() == first_larger.tobytes()
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
@@ -256,24 +221,19 @@ def blocks_left_by_second_round(work) -> int:
 ROUND = 400  # shapes in a round; a kept plan takes about five blocks
 
 
-def test_a_convolution_keeps_a_bounded_number_of_plans():
-    conv = pplconv.Conv2d(np.ones((1, 1, 1, 1), np.float32), threads=1)
-
-    def plan_new_shapes(turn):
-        for width in range(turn * ROUND + 1, (turn + 1) * ROUND + 1):
-            conv.plan_for((1, 1, 1, width))
-
-    assert blocks_left_by_second_round(plan_new_shapes) < ROUND
-
-
-def test_conv2d_keeps_a_bounded_number_of_plans():
+@pytest.mark.parametrize("prepared", [True, False])
+def test_a_bounded_number_of_plans_is_kept(prepared):
     weight = np.ones((1, 1, 1, 1), np.float32)
+    conv = pplconv.Conv2d(weight, threads=1)
 
-    def call_with_new_shapes(turn):
+    def use_new_shapes(turn):
         for width in range(turn * ROUND + 1, (turn + 1) * ROUND + 1):
-            pplconv.conv2d(np.ones((1, 1, 1, width), np.float32), weight, threads=1)
+            if prepared:
+                conv.plan_for((1, 1, 1, width))
+            else:
+                pplconv.conv2d(np.ones((1, 1, 1, width), np.float32), weight, threads=1)
 
-    assert blocks_left_by_second_round(call_with_new_shapes) < ROUND
+    assert blocks_left_by_second_round(use_new_shapes) < ROUND
 
 
 def test_show_config_prints(capsys):
@@ -287,12 +247,6 @@ def test_show_config_prints(capsys):
 
 
 # What is easily given in place of something else ------------------------------------------------
-
-
-@pytest.mark.parametrize("sizes", [(6, 8, 3), (np.int64(6), 8, 3)])
-def test_sizes_as_of_torch_are_told_what_is_taken(sizes):
-    with pytest.raises(TypeError, match=r"^weight must be an array .* got .*6.*torch\.nn\.Conv2d"):
-        pplconv.Conv2d(*sizes)
 
 
 @pytest.mark.parametrize("form", [np.asarray, np.ndarray.tolist])
@@ -322,17 +276,77 @@ def test_geometry_may_be_arrays_of_integers(form, rng):
         assert pplconv.Conv2d(w, **given)(x).tobytes() == expected.tobytes()
 
 
+# Plans that `conv2d` keeps between calls: no call may get the plan of another ---------------------
+
+
+F32 = np.float32
+ONE_PIXEL = (np.zeros((1, 1, 1, 1), F32), np.zeros((1, 1, 1, 1), F32))
+
+
 @pytest.mark.parametrize(
-    "use",
+    ("right", "wrong"),
     [
-        lambda conv: conv(np.ones((1, 3, 8, 8), np.float32)),
-        lambda conv: conv.plan_for((1, 3, 8, 8)),
-        pickle.dumps,
-        lambda conv: conv.__reduce_prepared__(1),
+        ({"stride": 1}, {"stride": True}),
+        ({"stride": (1, 1)}, {"stride": (1, True)}),
+        ({"stride": 1}, {"stride": 1.0}),
+        ({"padding": 0}, {"padding": False}),
+        ({"padding": ((0, 0), (0, 0))}, {"padding": ((0, 0), (0, 0.0))}),
+        ({"dilation": 1}, {"dilation": 1.0}),
+        ({"groups": 1}, {"groups": True}),
+        ({"groups": 1}, {"groups": 1.0}),
+        ({"threads": 1}, {"threads": True}),
+        ({"threads": 1}, {"threads": 1.0}),
+        ({"activation": ("clip", 0, 1)}, {"activation": ("clip", 0, "1")}),
+        ({"activation": ("clip", 0, 1)}, {"activation": ("clip", False, True)}),
+        ({"activation": ("leaky_relu", 1)}, {"activation": ("leaky_relu", True)}),
+        ({"activation": ("prelu", [1.0])}, {"activation": ("prelu", [True])}),
     ],
-    ids=["call", "plan_for", "pickle", "reduce_prepared"],
 )
-def test_an_object_without_its_constructor_is_refused(use):
-    """It has no plans to look into: an exception, where C would follow a null pointer."""
-    with pytest.raises((TypeError, AttributeError)):
-        use(pplconv.Conv2d.__new__(pplconv.Conv2d))
+def test_a_kept_plan_is_no_way_around_the_checks(right, wrong):
+    """Values that compare equal to good ones are refused before and after a good call."""
+    (name,) = wrong
+    for _ in range(2):
+        with pytest.raises(TypeError, match=rf"\b{name}\b"):
+            pplconv.conv2d(*ONE_PIXEL, **wrong)
+        pplconv.conv2d(*ONE_PIXEL, **right)
+
+
+def test_kept_plans_tell_apart_what_differs():
+    """The same shapes again and again, one argument changed each time."""
+    rng = np.random.default_rng(3)
+    x32 = rng.standard_normal((1, 4, 9, 9)).astype(F32)
+    w32 = rng.standard_normal((4, 4, 3, 3)).astype(F32)
+    variations = [
+        {},
+        {"stride": 2},
+        {"stride": (1, 2)},
+        {"padding": 1},
+        {"padding": (1, 0)},
+        {"padding": ((1, 0), (0, 1))},
+        {"padding": "same_upper", "stride": 2},
+        {"padding": "same_lower", "stride": 2},
+        {"dilation": 2},
+        {"activation": "relu"},
+        {"activation": ("clip", -1, 1)},
+        {"activation": ("clip", -1, 0.5)},
+        {"activation": ("leaky_relu", 0.5)},
+        {"activation": ("leaky_relu", -0.5)},
+        {"activation": ("prelu", np.array([0.5, -1, 2, 0]))},
+        {"activation": ("prelu", np.array([0.5, -1, 2, 3]))},
+        {"activation": ("prelu", [-2.0])},
+        {"activation": "silu"},
+        {"activation": "sigmoid"},
+        {"activation": "hardswish"},
+    ]
+    for _ in range(2):
+        for dtype in (F32, np.float64):
+            x, w = x32.astype(dtype), w32.astype(dtype)
+            for parameters in variations:
+                assert_convolution(pplconv.conv2d(x, w, **parameters), x, w, **parameters)
+                only = w[:, :2]
+                y = pplconv.conv2d(x, only, groups=2, **parameters)
+                assert_convolution(y, x, only, groups=2, **parameters)
+        square = rng.standard_normal((1, 5, 5, 5)).astype(F32)
+        w = rng.standard_normal((5, 5, 3, 3)).astype(F32)
+        for layout in ("NCHW", "NHWC"):
+            assert_convolution(pplconv.conv2d(square, w, layout=layout), square, w, layout=layout)

@@ -14,23 +14,16 @@ from pplconv.ops.quantized.quantized_run import QuantizedKernel
 from pplconv.planner.target import here
 from pplconv.problem import ConvProblem
 from pplconv.schedules import compile_plan
+from tests.api.blocks import from_layout, to_layout
 from tests.emulation import few
 from tests.levels import allowed_isas
+from tests.quantized_reference import integer_sums
 
 TYPES = {"u8": np.uint8, "s8": np.int8}
 # Kernel and stride: those with loops of their own, and one without.
 KERNELS = ((3, 1), (3, 2), (5, 1), (5, 2), (4, 1))
 
 pytestmark = pytest.mark.narrow
-
-
-def sums(x, w, x_zero, stride, pad):
-    """Sum (x - x_zero) * w over all taps, x in NCHW, in int64."""
-    padded = np.pad(x.astype(np.int64) - x_zero, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
-    padded = padded.repeat(len(w) // x.shape[1], axis=1)
-    size = w.shape[-1]
-    seen = np.lib.stride_tricks.sliding_window_view(padded, (size, size), (2, 3))
-    return np.einsum("nohwij,oij->nohw", seen[:, :, ::stride, ::stride], w[:, 0].astype(np.int64))
 
 
 @pytest.mark.sampled(13)
@@ -50,15 +43,14 @@ def test_exact(monkeypatch, rng, isa, layout, dtype, size, stride):
         w = w.astype(np.int8 if largest < 128 else np.int16)
         x_zero = int(rng.integers(info.min, info.max + 1))
         offset = rng.integers(-9999, 9999, len(w)).astype(np.int32)
+        geometry = {"stride": stride, "padding": size // 2, "groups": channels}
         kernel = QuantizedKernel(
-            w, dtype, x_zero, offset, "s32", stride=stride, padding=size // 2, groups=channels,
-            layout=layout, threads=threads, algorithm="depthwise",
+            w, dtype, x_zero, offset, "s32", **geometry, layout=layout, threads=threads,
+            algorithm="depthwise",
         )  # fmt: skip
-        given = x if layout == "NCHW" else x.transpose(0, 2, 3, 1)
-        got = kernel(np.ascontiguousarray(given))
-        if layout == "NHWC":
-            got = got.transpose(0, 3, 1, 2)
-        expected = sums(x, w, x_zero, stride, size // 2) + offset[:, np.newaxis, np.newaxis]
+        given = to_layout(x, layout)
+        got = from_layout(kernel(given), layout)
+        expected = integer_sums(x, w, x_zero, **geometry) + offset[:, np.newaxis, np.newaxis]
         np.testing.assert_array_equal(got, expected, err_msg=f"{shape} {multiplier} {threads}")
         assert "depthwise_bytes" in kernel.plan_for(given.shape).kernel
 

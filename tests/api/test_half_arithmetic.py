@@ -17,7 +17,7 @@ from pplconv.numerics import numerics_of
 from pplconv.planner.describing import plan_of
 from pplconv.planner.estimating import Ranked, Request
 from pplconv.planner.searching import Trial
-from tests.api.blocks import in_blocks, out_of_blocks
+from tests.api.blocks import from_layout, in_blocks, out_of_blocks, to_layout
 from tests.api.buffers import GuardedOutput
 from tests.api.candidates import all_contexts, conv_problem, describe, every_candidate
 from tests.api.problems import Problem
@@ -32,14 +32,8 @@ pytestmark = pytest.mark.needs_isa("fp16")
 
 def convolve(x, w, b, layout, **options):
     """Convolve (N, C, H, W) in another layout; the result is in NCHW."""
-    if layout == "NHWC":
-        x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
-    elif layout == "NCHWc":
-        x = in_blocks(x, 8)
-    y = pplconv.conv2d(x, w, b, layout=layout, **options)
-    if layout == "NHWC":
-        return np.ascontiguousarray(y.transpose(0, 3, 1, 2))
-    return out_of_blocks(y, len(w)) if layout == "NCHWc" else y
+    y = pplconv.conv2d(to_layout(x, layout), w, b, layout=layout, **options)
+    return from_layout(y, layout, len(w))
 
 
 def assert_stated(y, right, stated, what=""):
@@ -84,10 +78,8 @@ def test_a_residual_is_added_before_the_activation(name, layout, dtype, rng):
         ("silu", lambda y: y / (1 + np.exp(-y))),
     ):
         right = function(plain + more)
-        seen = more if layout == "NCHW" else np.ascontiguousarray(more.transpose(0, 2, 3, 1))
-        y = convolve(
-            x, w, None, layout, residual=seen, activation=activation, precision="fp16", **parameters
-        )
+        options = {"activation": activation, "precision": "fp16", **parameters}
+        y = convolve(x, w, None, layout, residual=to_layout(more, layout), **options)
         # Each operand and epilogue step may add half a unit in the last place of the largest.
         largest = np.abs(plain).max() + np.abs(more).max()
         allowed = stated * np.abs(plain).max() + 8 * 2.0**-11 * largest

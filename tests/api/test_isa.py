@@ -15,7 +15,6 @@ from asm.registry import DTYPES, ISAS
 from tests import children
 from tests.emulation import is_emulated
 from tests.levels import LADDER, executable_isas, serving
-from tests.patience import PATIENCE
 
 HERE = Path(__file__).resolve().parent
 
@@ -26,15 +25,7 @@ def run(max_isa: str | None, *command: str) -> subprocess.CompletedProcess[str]:
     environment = children.environment(OPENBLAS_NUM_THREADS="1", PPLCONV_MAX_ISA=max_isa or "")
     if max_isa is None:
         del environment["PPLCONV_MAX_ISA"]
-    return subprocess.run(
-        [sys.executable, *command],
-        env=environment,
-        cwd=Path(sys.executable).parent,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    return children.python(*command, env=environment, cwd=Path(sys.executable).parent)
 
 
 def best(cap: str, dtype: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import types
 
 import array_api_strict as strict
@@ -11,12 +10,11 @@ import numpy as np
 import pytest
 
 import pplconv
+from tests.api import torch_stand_in
+from tests.api.buffers import draw
+from tests.api.torch_stand_in import Tensor
 
 F32 = np.float32
-
-
-def draw(rng, *shape):
-    return rng.standard_normal(shape).astype(F32)
 
 
 def conv(rng):
@@ -154,26 +152,9 @@ def test_numpy_as_a_namespace_gives_ndarrays(case):
     assert type(y) is np.ndarray and y.tobytes() == expected.tobytes()
 
 
-class Tensor:
-    """A tensor, as far as results are concerned: PyTorch's have no namespace."""
-
-    def __init__(self, a):
-        self.a = a
-
-    def __array__(self, dtype=None, copy=None):
-        return np.asarray(self.a, dtype)
-
-    def view(self, dtype):
-        assert dtype == "bfloat16" and self.a.dtype == np.int16
-        return ("bfloat16", self.a)
-
-
 @pytest.fixture
 def torch(monkeypatch):
-    """Put a module of that name in the place of the real one."""
-    module = types.ModuleType("torch")
-    module.Tensor, module.from_numpy, module.bfloat16 = Tensor, Tensor, "bfloat16"
-    monkeypatch.setitem(sys.modules, "torch", module)
+    torch_stand_in.install(monkeypatch)
 
 
 def test_tensors_give_tensors(torch, case):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import pickle
 from dataclasses import replace
 
@@ -14,6 +13,8 @@ from pplconv._trial import Trial
 from pplconv.algorithms import winograd
 from pplconv.planner import estimating
 from pplconv.planner.estimating import Request
+from pplconv.sharing import prepared
+from tests.api.blocks import from_layout, to_layout
 from tests.api.candidates import all_contexts, conv_problem, describe, every_candidate, force_plan
 from tests.api.problems import Problem
 from tests.api.test_candidates import EPILOGUES, LAYOUTS, SHAPES, Case
@@ -118,32 +119,17 @@ def test_finite_channels_keep_their_bits(rng):
     assert alone.tobytes() == out[0].tobytes()
 
 
-@pytest.mark.parametrize("algorithm", ["auto", "winograd", "direct", "im2col"])
-@pytest.mark.parametrize("value", SPECIAL)
-def test_one_pixel_reaches_its_window(algorithm, value, rng):
-    """With every default, too: its three by three outputs, and no NaN of an infinity."""
-    x = rng.standard_normal((1, 8, 24, 24)).astype(np.float32)
-    w = plain_weights(rng, 8, 8, 3, 3)
-    x[0, 3, 10, 13] = value
-    y = pplconv.conv2d(x, w, padding=1, algorithm=algorithm)
-    expected = np.zeros(y.shape, bool)
-    expected[:, :, 9:12, 12:15] = True
-    same = np.isnan(y) if np.isnan(value) else y == value
-    np.testing.assert_array_equal(same, expected)
-    assert np.isfinite(y[~expected]).all()
-
-
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_a_clip_hides_no_infinity(layout, rng):
     """A transform makes NaN of an infinity, which relu6 keeps; the infinity itself is clipped."""
     x = rng.standard_normal((1, 8, 24, 24)).astype(np.float32)
     w = plain_weights(rng, 8, 8, 3, 3)
     x[0, 3, 10, 13], x[0, 0, 20, 5] = -np.inf, np.inf
-    x = x if layout == "NCHW" else np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    x = to_layout(x, layout)
     y = pplconv.conv2d(
         x, w, padding=1, activation="relu6", layout=layout, algorithm="winograd", tolerance=1e-3
     )
-    y = y if layout == "NCHW" else y.transpose(0, 3, 1, 2)
+    y = from_layout(y, layout)
     assert np.isfinite(y).all()
     np.testing.assert_array_equal(y[0, :, 9:12, 12:15], 0)
     np.testing.assert_array_equal(y[0, :, 19:22, 4:7], 6)
@@ -185,8 +171,7 @@ def test_other_tiles_keep_their_bits(layout, rng):
     at = (1, slice(None), 14, 15) if layout == "NCHW" else (1, 14, 15)
     x[at] = np.inf
     after = conv(x)
-    if layout == "NHWC":
-        before, after = (y.transpose(0, 3, 1, 2) for y in (before, after))
+    before, after = from_layout(before, layout), from_layout(after, layout)
     touched = np.zeros(before.shape, bool)
     rows, columns = ([n * (at_ // n) for at_ in range(i - 1, i + 2)] for i in (14, 15))
     for row in rows:
@@ -226,21 +211,15 @@ def test_any_team_gives_the_same_bits(layout, dtype, rng, monkeypatch):
 
 def test_weights_that_came_from_another_process(rng):
     """A model that shares its memory has the weights that direct sums need, too."""
-
-    class Prepared(pickle.Pickler):
-        def reducer_override(self, obj):
-            reduce = getattr(type(obj), "__reduce_prepared__", None)
-            return NotImplemented if reduce is None else reduce(obj, 1)
-
     x = rng.standard_normal((1, 16, 20, 20)).astype(np.float32)
     x[0, 2, 7, 7] = np.inf
     conv = pplconv.Conv2d(plain_weights(rng, 24, 16, 3, 3), padding=1, algorithm="winograd")
     expected = conv(x)
     assert np.isposinf(expected).sum() == 9 * 24
-    stream, buffers = io.BytesIO(), []
-    Prepared(stream, 5, buffer_callback=buffers.append).dump(conv)
+    buffers = []
+    stream = pickle.dumps(prepared(conv, threads=1), 5, buffer_callback=buffers.append)
     del conv
-    other = pickle.loads(stream.getvalue(), buffers=[bytes(b.raw()) for b in buffers])
+    other = pickle.loads(stream, buffers=[bytes(b.raw()) for b in buffers]).model()
     assert other(x).tobytes() == expected.tobytes()
 
 

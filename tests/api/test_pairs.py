@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,9 @@ from pplconv.machine import current
 from pplconv.numerics import integer_permission, numerics_of
 from pplconv.ops.quantized.pairs import pairs_fit, product_permission
 from pplconv.planner import Request
-from pplconv.problem import ConvProblem
+from tests.api.blocks import to_layout
 from tests.api.candidates import all_contexts, describe, every_candidate, force_plan, usable_isas
-from tests.api.quantized_kernel_cases import RANGES, Case, laid
+from tests.api.quantized_kernel_cases import RANGES, Case
 from tests.emulation import few
 from tests.levels import allowed_isas
 
@@ -122,7 +121,7 @@ def test_every_candidate(
     case = Case(x, weight, numbers, geometry)
     monkeypatch.setattr(run, "product_permission", lambda *given: ("u8p",))
     numerics = numerics_of(kind, "u8p", "s32")
-    problem = problem_of(case, layout)
+    problem = case.problem(layout, permitted=("u8p",))
     isas, tried = set(), 0
     for around in all_contexts(numerics):
         request = Request(problem, threads=around.threads)
@@ -131,21 +130,11 @@ def test_every_candidate(
             kernel = case.kernel(layout, threads=around.threads)
             got = case.run(kernel)
             np.testing.assert_array_equal(got, case.expected(), err_msg=str(describe(candidate)))
-            assert kernel.plan_for(laid(x, layout).shape).compute == plan.compute == "u8p"
+            assert kernel.plan_for(to_layout(x, layout).shape).compute == plan.compute == "u8p"
             isas.add(around.isa)
             tried += 1
     assert isas == set(usable_isas(numerics))
     assert tried >= 4
-
-
-def problem_of(case: Case, layout: str) -> ConvProblem:
-    """What a kernel asks the planner for."""
-    n, ic, h, w = case.x.shape
-    oc, _, kh, kw = case.weight.shape
-    (top, _), (left, _) = case.geometry["padding"]
-    text = f"mb{n}ic{ic}ih{h}iw{w}oc{oc}kh{kh}kw{kw}sh{case.geometry['stride'][0]}ph{top}pw{left}"
-    problem = ConvProblem.parse(text, case.numbers["x_dtype"], layout)
-    return replace(problem, permitted=("u8p",), destination="s32")
 
 
 @needs_pairs

@@ -10,8 +10,9 @@ import pytest
 
 from pplconv.numerics import numerics_of
 from pplconv.problem import ConvProblem
+from tests.api.blocks import to_layout
 from tests.api.candidates import all_contexts, every_candidate, usable_isas
-from tests.api.quantized_kernel_cases import RANGES, Case, draw, laid
+from tests.api.quantized_kernel_cases import RANGES, Case, draw
 from tests.levels import allowed_isas
 
 pytestmark = pytest.mark.narrow
@@ -24,7 +25,7 @@ def test_values(seed: int, layout: str) -> None:
     case = draw(seed)
     kernel = case.kernel(layout)
     np.testing.assert_array_equal(case.run(kernel), case.expected())
-    plan = kernel.plan_for(laid(case.x, layout).shape)
+    plan = kernel.plan_for(to_layout(case.x, layout).shape)
     assert plan.error_bound == 0.0
     assert plan.bits == "exact sum"
 
@@ -54,7 +55,7 @@ def test_every_team_gives_the_same(threads: int, layout: str) -> None:
     }  # fmt: skip
     kernel = case.kernel(layout, threads=threads)
     np.testing.assert_array_equal(case.run(kernel), case.expected())
-    assert kernel.plan_for(laid(case.x, layout).shape).threads == threads
+    assert kernel.plan_for(to_layout(case.x, layout).shape).threads == threads
 
 
 def whole(x_dtype: str, fill: int, weight: int, k: int, out: str = "s32") -> Case:
@@ -97,7 +98,7 @@ def test_search_measures_and_changes_nothing() -> None:
     case = draw(3)
     searched = case.kernel("NHWC", search="measure", search_seconds=0.05)
     np.testing.assert_array_equal(case.run(searched), case.expected())
-    assert searched.plan_for(laid(case.x, "NHWC").shape).seconds is not None
+    assert searched.plan_for(to_layout(case.x, "NHWC").shape).seconds is not None
 
 
 def test_wisdom_tells_kinds_of_product_apart(
@@ -106,7 +107,7 @@ def test_wisdom_tells_kinds_of_product_apart(
     """All of them have the same bits, and may have the same blocks."""
     monkeypatch.setenv("PPLCONV_WISDOM", str(tmp_path / "wisdom.json"))
     case = whole("u8", 3, 2, 64, "s8")
-    shape = laid(case.x, "NHWC").shape
+    shape = to_layout(case.x, "NHWC").shape
     found = case.kernel("NHWC", search="measure", search_seconds=0.1, threads=1).plan_for(shape)
     known = case.kernel("NHWC", threads=1).plan_for(shape)
     assert (found.search, known.search) == ("measure", "wisdom")
@@ -161,7 +162,7 @@ def test_each_algorithm(algorithm: str, seed: int) -> None:
     case = draw(seed)
     kernel = case.kernel("NHWC", algorithm=algorithm)
     np.testing.assert_array_equal(case.run(kernel), case.expected())
-    assert kernel.plan_for(laid(case.x, "NHWC").shape).algorithm == algorithm
+    assert kernel.plan_for(to_layout(case.x, "NHWC").shape).algorithm == algorithm
 
 
 def test_empty_batches() -> None:

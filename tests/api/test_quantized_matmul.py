@@ -208,16 +208,6 @@ def test_a_good_call_is_one():
     assert pplconv.qmatmul(**GOOD).tolist() == [[1] * 6] * 4
 
 
-@pytest.mark.parametrize("operand", ["a", "b"])
-def test_out_must_not_overlap(operand):
-    memory = np.zeros(24, S32)
-    arguments = {"a": np.ones((4, 5), U8), "b": np.ones((5, 6), U8)}
-    shape = arguments[operand].shape
-    arguments[operand] = memory.view(U8)[10 : 10 + np.prod(shape)].reshape(shape)
-    with pytest.raises(ValueError, match=f"out must not overlap {operand}"):
-        pplconv.matmul_integer(**arguments, out=memory.reshape(4, 6))
-
-
 def test_sums_that_could_leave_int32():
     b = np.full((66400, 2), 127, S8)
     b[:, 0] = 1

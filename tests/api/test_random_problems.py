@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import pplconv
 from pplconv.sparsity import BLOCKS
-from tests.api.buffers import GuardedOutput, untouched
+from tests.api.buffers import assert_all_calls_give, guarded
 from tests.api.problems import Problem, problems, stated_by, stated_error
 from tests.api.pruned import prune
 from tests.reference import assert_convolution, conv2d_reference
@@ -19,14 +19,8 @@ DENSITIES = (0.0, 0.05, 0.25, 0.6, 1.1)
 
 def check(problem: Problem) -> np.ndarray:
     """Run ``conv2d`` into a poisoned, guarded output and compare it with the reference."""
-    arrays = problem.arrays()
-    output = GuardedOutput(problem.output_shape, problem.dtype)
-    inputs = [array for array in arrays.values() if array is not None]
-    with untouched(*inputs):
-        y = pplconv.conv2d(**arrays, **problem.parameters, **problem.options, out=output.array)
-    assert y is output.array
-    output.assert_margins_intact()
-    arguments = {**problem.parameters, **problem.options}
+    arrays, arguments = problem.arrays(), {**problem.parameters, **problem.options}
+    y = guarded(pplconv.conv2d, problem.output_shape, problem.dtype, **arrays, **arguments)
     stated = stated_error(arrays["weight"], problem.input_shape, **arguments)
     assert_convolution(y, **arrays, **problem.parameters, stated=stated)
     return y
@@ -48,17 +42,17 @@ def test_an_algorithm_that_serves_all(layout, algorithm, data):
     check(data.draw(problems(layouts=(layout,), algorithms=(algorithm,))))
 
 
-@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-@given(data=st.data())
-def test_pointwise(layout, data):
-    algorithms = ("auto", "pointwise", "im2col")
-    check(data.draw(problems(layouts=(layout,), pointwise=True, algorithms=algorithms)))
+KINDS = {
+    "pointwise": {"pointwise": True, "algorithms": ("auto", "pointwise", "im2col")},
+    "depthwise and channel multipliers": {"kinds": ("depthwise",)},
+}
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @given(data=st.data())
-def test_depthwise_and_channel_multipliers(layout, data):
-    check(data.draw(problems(layouts=(layout,), kinds=("depthwise",))))
+def test_special_shapes(layout, kind, data):
+    check(data.draw(problems(layouts=(layout,), **KINDS[kind])))
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
@@ -75,10 +69,8 @@ def test_pruned_weights(layout, data):
     arrays["weight"] = prune(arrays["weight"], problem.groups, pattern, density, problem.seed)
     arguments = {**problem.parameters, **problem.options}
     conv = pplconv.Conv2d(arrays["weight"], arrays["bias"], **arguments, sparse=sparse, block=block)
-    output = GuardedOutput(problem.output_shape, problem.dtype)
-    with untouched(*(array for array in arrays.values() if array is not None)):
-        y = conv(arrays["input"], arrays["residual"], output.array)
-    output.assert_margins_intact()
+    own = arrays["input"], arrays["residual"]
+    y = guarded(conv, problem.output_shape, problem.dtype, *own, also=[arrays["weight"]])
     stated = stated_by(conv.plan_for(problem.input_shape))
     assert_convolution(y, **arrays, **problem.parameters, stated=stated)
 
@@ -107,11 +99,4 @@ def test_prepared_and_direct_calls_give_the_same_bits(problem):
     prepared = pplconv.Conv2d(
         arrays["weight"], arrays["bias"], **arguments, input_shape=problem.input_shape
     )
-    output = GuardedOutput(problem.output_shape, problem.dtype, offset=1)
-    for _ in range(2):  # the second call finds its plan made
-        fresh = conv(arrays["input"], arrays["residual"])
-        assert fresh.flags.c_contiguous
-        assert fresh.tobytes() == direct.tobytes()
-    assert prepared(arrays["input"], arrays["residual"], out=output.array) is output.array
-    output.assert_margins_intact()
-    assert output.array.tobytes() == direct.tobytes()
+    assert_all_calls_give(direct, conv, prepared, arrays["input"], arrays["residual"])

@@ -146,21 +146,20 @@ def test_packed_weights_fit_their_memory_to_the_byte(layout, block, dtype):
 
 
 @pytest.mark.parametrize(
-    ("loops", "name"), [("gemm", "k_step"), ("gemm", "finish_panels"), ("direct", "finish_panels")]
+    ("loops", "name", "value", "others", "complaint"),
+    [
+        ("gemm", "k_step", 1, (0, 2, 64), r"at least 1|only integer sums"),
+        ("gemm", "finish_panels", 1, (0, 2, 64), r"at least 1|only integer sums"),
+        ("direct", "finish_panels", 1, (0, 2, 64), r"at least 1|only integer sums"),
+        ("gemm", "moved_row", 0, (1 << 12,), "only rows of bytes are moved"),
+    ],
 )
-def test_floats_neither_wait_nor_have_zeros_behind_them(loops, name):
+def test_what_only_integers_have_is_refused_for_floats(loops, name, value, others, complaint):
     fields, isa, _ = fields_for(loops)
-    assert fields[name] == 1
-    for other in (0, 2, 64):
-        with pytest.raises(ValueError, match=r"at least 1|only integer sums"):
+    assert fields[name] == value
+    for other in others:
+        with pytest.raises(ValueError, match=complaint):
             compile_plan(fields | {name: other}, isa)
-
-
-def test_rows_of_floats_stay_where_they_are():
-    fields, isa, _ = fields_for("gemm")
-    assert fields["moved_row"] == 0
-    with pytest.raises(ValueError, match="only rows of bytes are moved"):
-        compile_plan(fields | {"moved_row": 1 << 12}, isa)
 
 
 @pytest.mark.parametrize("columns", ["by task", "in place"])

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -39,18 +40,7 @@ def probe(tmp_path_factory):
     source = HERE / "native" / "guarded_allocations.c"
     subprocess.run([compiler, *flags, "-o", library, source, "-ldl"], check=True, timeout=PATIENCE)
     environment = children.environment(LD_PRELOAD=str(library), OPENBLAS_NUM_THREADS="1")
-
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, str(HERE / "mutant_probe.py"), *arguments],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-
-    return run
+    return partial(children.python, str(HERE / "mutant_probe.py"), env=environment)
 
 
 @pytest.mark.unemulated("starts processes, each half a minute of emulation")

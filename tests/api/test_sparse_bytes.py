@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from pplconv.numerics import integer_permission, numerics_of
+from pplconv.numerics import numerics_of
 from pplconv.planner.estimating import Request
-from pplconv.problem import ConvProblem
+from tests.api.blocks import to_layout
 from tests.api.candidates import all_contexts, describe, every_candidate, force_plan, usable_isas
 from tests.api.pruned import prune, sparsity_of
-from tests.api.quantized_kernel_cases import RANGES, Case, laid
+from tests.api.quantized_kernel_cases import RANGES, Case
 from tests.api.test_winograd_bytes import DESTINATIONS, numbers_of
 from tests.emulation import few
 from tests.levels import allowed_isas
@@ -45,21 +43,6 @@ def drawn(rng, shape: str, x_dtype: str, out: str, block: int, density: float) -
     )
 
 
-def problem_of(case: Case, layout: str, block: int, words: bool) -> ConvProblem:
-    """Describe a case, as `QuantizedKernel` does."""
-    g, (oc, _, kh, kw) = case.geometry, case.weight.shape
-    (top, bottom), (left, right) = g["padding"]
-    batch, channels, ih, iw = case.x.shape
-    (sh, sw), x_dtype = g["stride"], case.numbers["x_dtype"]
-    return ConvProblem(
-        batch, g["groups"], channels, ih, iw, oc, (ih + top + bottom - kh) // sh + 1,
-        (iw + left + right - kw) // sw + 1, kh, kw, (sh, sw), (1, 1), g["padding"], x_dtype,
-        layout, permitted=("s16",) if words else integer_permission(x_dtype, "s8", False),
-        destination=case.numbers["out_dtype"],
-        sparsity=sparsity_of(case.weight, g["groups"], block),
-    )  # fmt: skip
-
-
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("product", ["u8", "s8", "s16"])
@@ -77,9 +60,8 @@ def test_every_candidate(shape, product, layout, rng, monkeypatch):
             numerics = numerics_of(x_dtype, product, out)
             if not usable_isas(numerics):
                 pytest.fail("every machine has portable kernels")
-            problem = replace(
-                problem_of(case, layout, block, product == "s16"), permitted=(product,)
-            )
+            sparsity = sparsity_of(case.weight, case.geometry["groups"], block)
+            problem = case.problem(layout, permitted=(product,), sparsity=sparsity)
             expected = case.expected()
             for around in all_contexts(numerics):
                 request = Request(problem, "sparse", 0.0, around.threads)
@@ -91,13 +73,8 @@ def test_every_candidate(shape, product, layout, rng, monkeypatch):
                         "pplconv.ops.quantized.quantized_run.product_permission",
                         lambda *_: (product,),
                     )
-                    kernel = case.kernel(
-                        layout,
-                        algorithm="sparse",
-                        sparse=True,
-                        block=(1, block),
-                        threads=around.threads,
-                    )
+                    sparse = {"algorithm": "sparse", "sparse": True, "block": (1, block)}
+                    kernel = case.kernel(layout, **sparse, threads=around.threads)
                     assert plan.bits == "exact sum"
                     got = case.run(kernel)
                     np.testing.assert_array_equal(got, expected, str(describe(candidate)))
@@ -113,6 +90,6 @@ def test_exact_at_every_level(cap, layout, rng, monkeypatch):
     for shape in SHAPES:
         case = drawn(rng, shape, "u8", "u8", 4, 0.25)
         kernel = case.kernel(layout, algorithm="sparse", sparse=True, block=(1, 4))
-        assert kernel.plan_for(laid(case.x, layout).shape).algorithm == "sparse"
+        assert kernel.plan_for(to_layout(case.x, layout).shape).algorithm == "sparse"
         np.testing.assert_array_equal(case.run(kernel), case.expected())
         np.testing.assert_array_equal(case.run(case.kernel(layout)), case.expected())

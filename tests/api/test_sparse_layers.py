@@ -11,7 +11,8 @@ import pplconv
 from pplconv.commands.bench_instances import Layers
 from pplconv.memory.array_like import bfloat16_dtype
 from pplconv.problem import ConvProblem
-from pplconv.sharing import prepared
+from tests.api.blocks import to_layout
+from tests.api.buffers import draw
 from tests.api.pruned import prune
 from tests.reference import assert_convolution
 
@@ -25,10 +26,6 @@ SHAPES = {
 }
 
 
-def draw(rng, *shape, dtype="float32"):
-    return rng.standard_normal(shape).astype(dtype)
-
-
 @pytest.fixture
 def weight(rng):
     return prune(draw(rng, 64, 32, 3, 3), 1, 4, 0.25, 7)
@@ -39,9 +36,7 @@ def weight(rng):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_results(shape, layout, dtype, rng):
     sizes, groups, image, arguments = SHAPES[shape]
-    x = draw(rng, 2, sizes[1] * groups, *image, dtype=dtype)
-    if layout == "NHWC":
-        x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    x = to_layout(draw(rng, 2, sizes[1] * groups, *image, dtype=dtype), layout)
     bias = draw(rng, sizes[0], dtype=dtype)
     for block in (1, 4, 16):
         weight = prune(draw(rng, *sizes, dtype=dtype), groups, block, 0.3, block)
@@ -131,8 +126,7 @@ def test_zeros_are_no_part_of_the_model(special, layout, rng):
     plain = x.copy()
     x[:, 3, 2:5, 4], x[:, 4] = special, special
     plain[:, 3:5] = 0
-    if layout == "NHWC":
-        x, plain = (np.ascontiguousarray(a.transpose(0, 2, 3, 1)) for a in (x, plain))
+    x, plain = to_layout(x, layout), to_layout(plain, layout)
     conv = pplconv.Conv2d(weight, padding=1, layout=layout, sparse=True)
     assert_convolution(conv(x), plain, weight, padding=1, layout=layout)
     dense = pplconv.Conv2d(weight, padding=1, layout=layout, sparse=False)
@@ -150,8 +144,7 @@ def test_infinite_weights_leave_the_border_as_it_is(layout, stride, rng, weight)
     seen = x.copy()
     x[:, 7] = np.inf
     seen[:, 7] = 0
-    if layout == "NHWC":
-        x, seen = (np.ascontiguousarray(a.transpose(0, 2, 3, 1)) for a in (x, seen))
+    x, seen = to_layout(x, layout), to_layout(seen, layout)
     for block in ((1, 1), (1, 4)):
         arguments = {"padding": ((1, 2), (1, 0)), "stride": stride, "layout": layout}
         conv = pplconv.Conv2d(weight, sparse=True, block=block, **arguments)
@@ -176,18 +169,6 @@ def test_pickles(rng, weight):
         copied = pickle.loads(pickle.dumps(flat))
         assert repr(copied) == repr(flat)
         assert copied.plan_for((5, 32)) == flat.plan_for((5, 32))
-
-
-def test_packed_weights_travel(rng, weight):
-    x = draw(rng, 1, 32, 9, 9)
-    conv = pplconv.Conv2d(weight, padding=1, sparse=True, input_shape=x.shape)
-    buffers = []
-    sent = pickle.dumps(prepared(conv), protocol=5, buffer_callback=buffers.append)
-    again = pickle.loads(sent, buffers=[bytes(buffer.raw()) for buffer in buffers]).model()
-    assert again(x).tobytes() == conv(x).tobytes()
-    assert again.plan_for(x.shape) == conv.plan_for(x.shape)
-    other = draw(rng, 2, 32, 7, 5)
-    assert again(other).tobytes() == conv(other).tobytes()
 
 
 def test_a_quantized_layer_of_an_older_version(weight):

@@ -11,6 +11,7 @@ import pytest
 import pplconv
 from pplconv.memory.array_like import bfloat16_dtype
 from pplconv.ops.sparse.sparse_matrices import weight_array
+from tests.api.test_arrays import DLPackOnly
 from tests.brain_exporter import Exporter
 
 scipy_sparse = pytest.importorskip("scipy.sparse")
@@ -328,20 +329,7 @@ def tensors(dense, wrap=np.asarray):
                  values=coo.data)  # fmt: skip
 
 
-class Exported:
-    """What has nothing but DLPack."""
-
-    def __init__(self, array):
-        self._array = array
-
-    def __dlpack__(self, **arguments):
-        return self._array.__dlpack__(**arguments)
-
-    def __dlpack_device__(self):
-        return self._array.__dlpack_device__()
-
-
-@pytest.mark.parametrize("wrap", [np.asarray, Exported])
+@pytest.mark.parametrize("wrap", [np.asarray, DLPackOnly])
 def test_tensors(wrap, rng):
     dense = matrix(rng)
     for tensor in tensors(dense, wrap):

@@ -12,6 +12,7 @@ from pplconv import planner
 from pplconv.ops.prepared import PackedWeights, Prepared
 from pplconv.problem import ConvProblem
 from pplconv.sparsity import Sparsity
+from tests.api.blocks import to_layout
 from tests.api.pruned import prune, sparsity_of
 
 TEXT = "mb1ic24ih9oc37kh3ph1"
@@ -107,8 +108,7 @@ def test_teams_share_uneven_weights(threads, layout, rng):
     weight = np.zeros((96, 64, 1, 1), np.float32)
     weight[40:48] = rng.standard_normal((8, 64, 1, 1))
     weight[90] = rng.standard_normal((64, 1, 1))
-    shape = (1, 64, 5, 7) if layout == "NCHW" else (1, 5, 7, 64)
-    x = rng.standard_normal(shape).astype(np.float32)
+    x = to_layout(rng.standard_normal((1, 64, 5, 7)).astype(np.float32), layout)
     settings = {"layout": layout, "sparse": True, "block": (1, 4)}
     alone = pplconv.Conv2d(weight, threads=1, **settings)(x)
     team = pplconv.Conv2d(weight, threads=threads, **settings)(x)

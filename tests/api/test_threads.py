@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 import pplconv
 from tests.api.buffers import GuardedOutput
+from tests.api.layers import every_layer
 from tests.api.problems import CURVES, Problem, stated_error
 from tests.patience import PATIENCE, eventually
 from tests.reference import assert_convolution
@@ -151,19 +153,20 @@ def run_at_once(function, count):
         return list(pool.map(start, range(count)))
 
 
+@every_layer
 @pytest.mark.parametrize("threads", [1, 2])
-def test_one_prepared_convolution_from_eight_threads(threads, rng):
+def test_one_layer_from_eight_threads(kind, threads, rng):
     """Shapes differ between calls, so plans are made, found and dropped while others run."""
-    weight = rng.standard_normal((24, 10, 3, 3)).astype(np.float32)
-    conv = pplconv.Conv2d(weight, padding=1, activation="relu", threads=threads)
-    sides = range(5, 25)
-    images = [rng.standard_normal((1, 10, side, side + 3)).astype(np.float32) for side in sides]
-    alone = [conv(image).tobytes() for image in images]
-    assert_convolution(conv(images[-1]), images[-1], weight, padding=1, activation="relu")
+    layer = kind.made(rng, threads=threads)
+    other = pickle.loads(pickle.dumps(layer))
+    calls = [(x, other(x)) for x in (kind.input(rng, size) for size in range(5, 25))]
+    if kind.kind is pplconv.QConv2d:  # has no scale for a residual
+        calls = [(x, None) for x, _ in calls]
+    alone = [other(*call).tobytes() for call in calls]
 
     def work(index):
-        order = np.random.default_rng(index).permutation(len(images))
-        return all(conv(images[i]).tobytes() == alone[i] for _ in range(5) for i in order)
+        order = np.random.default_rng(index).permutation(len(calls))
+        return all(layer(*calls[i]).tobytes() == alone[i] for _ in range(5) for i in order)
 
     assert run_at_once(work, 8) == [True] * 8
 

@@ -12,8 +12,9 @@ from pplconv.algorithms import winograd
 from pplconv.numerics import integer_permission, numerics_of
 from pplconv.planner.estimating import Request
 from pplconv.problem import ConvProblem
+from tests.api.blocks import to_layout
 from tests.api.candidates import TINY, context_of, describe, every_candidate, force_plan
-from tests.api.quantized_kernel_cases import RANGES, Case, laid, numbers_of
+from tests.api.quantized_kernel_cases import RANGES, Case, numbers_of
 from tests.emulation import few
 from tests.levels import allowed_isas
 
@@ -63,7 +64,7 @@ def test_exact(cap, x_dtype, out, layout, rng, monkeypatch):
     monkeypatch.setenv("PPLCONV_MAX_ISA", cap)
     for x_zero, threads in few(itertools.product(ZEROS[x_dtype], (1, 2, 3)), 3):
         case = draw(rng, x_dtype, out, x_zero)
-        shape = laid(case.x, layout).shape
+        shape = to_layout(case.x, layout).shape
         kernel = case.kernel(layout, algorithm="winograd", threads=threads)
         plan = kernel.plan_for(shape)
         assert (plan.algorithm, plan.compute, plan.bits) == ("winograd", "s16", "exact sum")
@@ -72,21 +73,6 @@ def test_exact(cap, x_dtype, out, layout, rng, monkeypatch):
         np.testing.assert_array_equal(got, case.expected(), str(plan))
         other = case.kernel(layout, algorithm="direct", threads=threads)
         np.testing.assert_array_equal(got, case.run(other))
-
-
-def problem_of(case: Case, layout: str) -> ConvProblem:
-    """Describe a case, as `QuantizedKernel` does."""
-    g, (oc, ic, kh, kw) = case.geometry, case.weight.shape
-    (top, bottom), (left, right) = g["padding"]
-    batch, channels, ih, iw = case.x.shape
-    kind = "s8" if case.weight.dtype == np.int8 else "s16"
-    x_dtype = case.numbers["x_dtype"]
-    return ConvProblem(
-        batch, g["groups"], channels, ih, iw, oc, ih + top + bottom - kh + 1,
-        iw + left + right - kw + 1, kh, kw, (1, 1), (1, 1), g["padding"], x_dtype, layout,
-        permitted=integer_permission(x_dtype, kind, ic == 1 < g["groups"]),
-        destination=case.numbers["out_dtype"],
-    )  # fmt: skip
 
 
 @pytest.mark.sampled(2)
@@ -106,7 +92,8 @@ def test_every_candidate(seed, layout, monkeypatch):
     for name in ("residual_scale", "residual_zero"):
         case.numbers.pop(name, None)
     case.numbers |= numbers_of(rng, case.numbers["x_dtype"], 3, oc, out)
-    problem, expected, kinds = problem_of(case, layout), case.expected(), set()
+    permitted = integer_permission(case.numbers["x_dtype"], "s8", False)
+    problem, expected, kinds = case.problem(layout, permitted=permitted), case.expected(), set()
     numerics = numerics_of(problem.dtype, "s16", out)
     for threads in (1, 3):
         around = context_of(numerics, threads, **(TINY | {"l3_bytes": threads << 14}))

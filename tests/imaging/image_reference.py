@@ -32,6 +32,11 @@ def padded(image, sides, border, value):
     return np.pad(image, (*sides, (0, 0)), mode=PADS[border], **more)
 
 
+def turned(kernel, anchor):
+    """Give a kernel turned by half a turn, and the anchor in it."""
+    return kernel[::-1, ::-1], tuple(k - 1 - at for k, at in zip(kernel.shape, anchor, strict=True))
+
+
 def windows_of(image, extent, anchor, border, value):
     """Give the pixels that each output sees: (H, W, C, kh, kw)."""
     (above, left), (kh, kw) = anchor, extent
@@ -41,13 +46,19 @@ def windows_of(image, extent, anchor, border, value):
 
 def exactly(image, kernel, anchor, border, value, dtype):
     """Filter an image (H, W, C) of integers in fractions: half to even, saturated."""
-    windows = windows_of(image, kernel.shape, anchor, border, value)
-    taps = [Fraction(float(tap)) for tap in kernel.ravel()]
+    windows = windows_of(image.astype(int), kernel.shape, anchor, border, value)
+    taps = [Fraction(tap) for tap in kernel.ravel().tolist()]
     limits = np.iinfo(dtype)
     flat = windows.reshape(-1, kernel.size).tolist()
     sums = [round(sum(t * p for t, p in zip(taps, one, strict=True))) for one in flat]
     limited = [min(max(total, limits.min), limits.max) for total in sums]
     return np.array(limited, dtype).reshape(windows.shape[:3])
+
+
+def outer(column, row):
+    """Give the products of two vectors' taps in fractions, as a kernel."""
+    taps = (np.array([Fraction(tap) for tap in vector.tolist()]) for vector in (column, row))
+    return np.multiply.outer(*taps)
 
 
 def kernel_of(kind, extent, rng):

@@ -10,6 +10,7 @@ import pytest
 
 import pplconv
 from pplconv.imaging import convolve2d, correlate2d, filter2d, sepfilter2d
+from tests.api.test_arrays import unaligned
 
 IMAGE = np.zeros((6, 7), np.uint8)
 KERNEL = np.ones((3, 3))
@@ -176,16 +177,8 @@ def test_the_package_has_the_room():
         assert inspect.getdoc(function).count("Examples") == 1
 
 
-def misaligned(array: np.ndarray) -> np.ndarray:
-    """Give the same numbers at an odd address."""
-    memory = bytearray(array.nbytes + 1)
-    odd = np.frombuffer(memory, array.dtype, offset=1).reshape(array.shape)
-    odd[...] = array
-    return odd
-
-
 @pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
-@pytest.mark.parametrize("kind", [misaligned, np.matrix], ids=["misaligned", "matrix"])
+@pytest.mark.parametrize("kind", [unaligned, np.matrix], ids=["unaligned", "matrix"])
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float16, np.float32, np.float64])
 def test_images_of_any_kind_of_array_are_filtered(kind, dtype, rng):
     """A np.matrix is an array of two dimensions; results are arrays."""

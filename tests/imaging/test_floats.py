@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pplconv.imaging import filter2d, sepfilter2d
-from tests.imaging.image_reference import BORDERS, FLOATS, geometries, windows_of
+from tests.imaging.image_reference import BORDERS, FLOATS, geometries, turned, windows_of
 
 
 def assert_near(found, windows, kernel, dtype, computed, roundings=0):
@@ -29,9 +29,7 @@ def test_filter2d(geometry, dtype, result, border, flip, seed):
     rng = np.random.default_rng(seed)
     shape, extent, (y, x) = geometry
     image, kernel = rng.standard_normal(shape).astype(dtype), rng.standard_normal(extent)
-    seen, at = kernel, (y, x)
-    if flip:
-        seen, at = kernel[::-1, ::-1], (extent[0] - 1 - y, extent[1] - 1 - x)
+    seen, at = turned(kernel, (y, x)) if flip else (kernel, (y, x))
     windows = windows_of(image, extent, at, border, 0.5)
     found = filter2d(
         image, kernel, border=border, value=0.5, anchor=(x, y), flip=flip, dtype=result
@@ -46,9 +44,8 @@ def test_sepfilter2d(geometry, dtype, flip, seed):
     shape, (kh, kw), (y, x) = geometry
     image = rng.standard_normal(shape).astype(dtype)
     row, column = rng.standard_normal(kw), rng.standard_normal(kh)
-    seen, at = np.outer(column, row), (y, x)
-    if flip:
-        seen, at = seen[::-1, ::-1], (kh - 1 - y, kw - 1 - x)
+    kernel = np.outer(column, row)
+    seen, at = turned(kernel, (y, x)) if flip else (kernel, (y, x))
     windows = windows_of(image, (kh, kw), at, "wrap", 0)
     found = sepfilter2d(image, row, column, border="wrap", anchor=(x, y), flip=flip)
     computed = np.result_type(dtype, np.float32)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-import types
-
 import array_api_strict as strict
 import numpy as np
 import pytest
 
 from pplconv import imaging
+from tests.api import torch_stand_in
+from tests.api.torch_stand_in import Tensor
 
 KERNEL = np.array([[1, 2, 0], [0, -1, 3], [2, 0, 1]])
 BANK = np.stack([KERNEL, KERNEL.T, -KERNEL])
@@ -66,18 +65,7 @@ def test_exporters_without_a_namespace_give_ndarrays(rng):
 
 
 def test_tensors_give_tensors_on_the_memory_of_the_result(monkeypatch, rng):
-    """PyTorch's tensors have no namespace; a module of that name stands for the real one."""
-    module = types.ModuleType("torch")
-
-    class Tensor:
-        def __init__(self, a):
-            self.a = a
-
-        def __array__(self, dtype=None, copy=None):
-            return np.asarray(self.a, dtype)
-
-    module.Tensor = module.from_numpy = Tensor
-    monkeypatch.setitem(sys.modules, "torch", module)
+    torch_stand_in.install(monkeypatch)
     image = rng.integers(0, 256, (9, 7)).astype(np.uint8)
     for function in (imaging.filter2d, imaging.correlate2d, imaging.convolve2d):
         y = function(Tensor(image), KERNEL)

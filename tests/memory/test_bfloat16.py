@@ -1,4 +1,4 @@
-"""Arrays and tensors of bfloat16 as bits, whoever made them."""
+"""Arrays and tensors of bfloat16 as bits, from any library."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's /proc"
 
 
 def resident(kind: str) -> int:
-    """Bytes of this process's memory that are of files, or of none."""
+    """Resident bytes of this process: ``RssFile`` (of files) or ``RssAnon`` (of no file)."""
     with open("/proc/self/status") as status:
         (line,) = [line for line in status if line.startswith(kind + ":")]
     return 1024 * int(line.split()[1])
@@ -133,7 +133,7 @@ def test_fresh_pages_go_back():
     assert resident("RssAnon") - before < whole * 5 // 8
     assert (array[2048:] == 1).all()
     del array
-    # The comparison above may have left something in the process's heap.
+    # The comparison above may have left some memory in the heap.
     assert resident("RssAnon") - before < whole // 4
 
 

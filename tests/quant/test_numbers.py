@@ -24,7 +24,7 @@ RANGES = {U8: (0, 255), S8: (-128, 127)}
     st.integers(0, 255),
 )
 def test_quantize_is_onnx_s(x, scale, dtype, zero):
-    """By Python's integers, from the quotient in float32 on."""
+    """The expected values are Python integers, computed from the float32 quotient."""
     low, high = RANGES[dtype]
     zero = zero + low
     expected = []
@@ -110,7 +110,7 @@ def test_signal_to_noise():
     assert quant.signal_to_noise(exact, exact) == math.inf
     assert quant.signal_to_noise(exact, [3.0, 4.5]) == pytest.approx(20.0)
     assert quant.signal_to_noise([0.0], [1.0]) == -math.inf
-    # As of all elements together, of any shape and type.
+    # The ratio is that of all elements together, for any shape and type.
     assert quant.signal_to_noise(exact.astype("f2").reshape(2, 1), [[3.5], [4.0]]) == pytest.approx(
         20.0
     )
@@ -130,7 +130,7 @@ def test_weights_come_back(rng, per_channel, symmetric, dtype):
     assert np.shape(scale) == np.shape(zero) == ((6,) if per_channel else ())
     assert scale.dtype == F32 and zero.dtype == dtype
     back = quant.dequantize(q, scale, zero, axis=0 if per_channel else None)
-    # Half a step; an end of an asymmetric range may lie half a step off, as zero is an integer.
+    # Rounding adds half a step. The integer zero point moves an asymmetric range by another half.
     steps = np.abs(back - w) / (scale[:, None, None, None] if per_channel else scale)
     assert steps.max() <= 0.501 if symmetric else steps.max() <= 1.001
     if symmetric:
@@ -143,7 +143,7 @@ def test_weights_come_back(rng, per_channel, symmetric, dtype):
         each = q.reshape(6, -1)
         assert each.min() <= low + 1 and each.max() >= high - 1
     if not symmetric and per_channel:
-        # The range of the channel without negative numbers begins at zero.
+        # The range of a channel without negative numbers begins at zero.
         assert zero[1] == RANGES[dtype][0]
 
 

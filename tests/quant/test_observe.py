@@ -17,7 +17,7 @@ FINITE = st.floats(-1e6, 1e6, width=32)
 
 
 def covered(scale, zero):
-    """Give the range of real numbers that the integers of a type reach."""
+    """Give the range of real numbers that the integers of a type represent."""
     info = np.iinfo(zero.dtype)
     return (info.min - int(zero)) * float(scale), (info.max - int(zero)) * float(scale)
 
@@ -32,7 +32,7 @@ def test_minmax_covers_all_numbers(samples, dtype, symmetric):
     assert scale.dtype == F32 and zero.dtype == dtype
     low, high = covered(scale, zero)
     numbers = np.concatenate(samples).astype(float)
-    # Half a step, which rounding gives to the ends.
+    # Rounding extends the range by half a step at each end.
     assert low - 0.501 * scale <= min(numbers.min(), 0)
     assert max(numbers.max(), 0) <= high + 0.501 * scale
     steps = 254 if symmetric else 255
@@ -83,7 +83,7 @@ def test_percentiles_are_numpy_s(rng):
         scale, zero = quant.observe(x, "percentile", percentile=percentile)
         low, high = covered(scale, zero)
         wanted = np.percentile(x, [100 - percentile, percentile])
-        # A bin, and the half step of the zero point.
+        # The width of a bin, and half a step for the rounded zero point.
         assert np.abs(np.array([low, high]) - wanted).max() <= 32 / 8192 + 0.51 * scale + 0.02
     assert quant.observe(x, "percentile", percentile=100) == quant.observe(x)
 
@@ -123,7 +123,7 @@ def test_mse_has_the_least_error(rng, draw, symmetric, dtype):
     for percentile in (99.0, 99.9, 99.99, 99.999):
         others = quant.observe(x, "percentile", percentile=percentile, **kind)
         assert least <= 1.03 * error(x, *others)
-    # Nearby scales are not better, but for what bins hide.
+    # Nearby scales are not better, within the precision of the bins.
     for factor in (0.9, 0.95, 1.05, 1.1):
         assert least <= 1.03 * error(x, F32(scale * factor), zero)
 
@@ -132,7 +132,7 @@ def test_mse_has_the_least_error(rng, draw, symmetric, dtype):
 def test_zeros(method):
     assert quant.observe(np.zeros(5, F32), method) == (1.0, 0)
     assert quant.observe(np.zeros(5, F32), method, dtype=S8) == (1.0, -128)
-    # They are zeros beside other numbers as well.
+    # Zeros beside other numbers do not change their scale.
     assert quant.observe([np.zeros(5, F32), np.array([2.55], F32)], method)[0] == pytest.approx(
         0.01, rel=0.01
     )
