@@ -1,7 +1,7 @@
 """One call of a kernel for depthwise convolution of bytes: packed weights, guarded arrays, judge.
 
-The judge is a sum in NumPy's int64 over the image padded with its zero, so that nothing is left to
-the order of anything: sums are exact or wrong.
+The reference sums in NumPy's int64 over the image padded with its zero point. Such sums are exact
+in any order.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tests.kernels.kernel_table import every_row
 from tests.kernels.packing_case import Geometry
 
 DTYPES = {"u8": np.dtype(np.uint8), "s8": np.dtype(np.int8)}
-# What is drawn for weights: those of eight bits, of nine, and the largest of both.
+# Kinds of random weights: of eight bits, of nine, and the largest of both.
 WEIGHTS = ("s8", "wide", "extreme s8", "extreme wide", "mixed")
 
 
 @dataclass
 class DepthwiseBytes(Part):
-    """What is computed of bytes: columns too, and from which weights."""
+    """The part of a convolution of bytes to compute: a range of columns, too; and its weights."""
 
     first_column: int = 0
     columns: int = 0
@@ -36,7 +36,7 @@ def unit_of(row: dict) -> int:
 
 
 def unit_bytes(g: Geometry, unit: int) -> int:
-    """Bytes of a unit, no more than the contract asks for."""
+    """Bytes of a unit of packed weights, the fewest that the contract allows."""
     if unit == 1:
         return 8 + 8 * g.kh * -(-g.kw // 4)
     taps = 64 + unit * 2 * g.taps
@@ -46,7 +46,7 @@ def unit_bytes(g: Geometry, unit: int) -> int:
 
 
 def draw_weights(rng: np.random.Generator, kind: str, shape: tuple[int, int]) -> np.ndarray:
-    """Draw weights of a kind of `WEIGHTS`; mixed: some channels have wide ones."""
+    """Draw weights of a kind in `WEIGHTS`; "mixed" gives some channels weights of nine bits."""
     if kind == "mixed":
         wide = rng.random(shape[0]) < 0.1
         return np.where(
@@ -114,7 +114,7 @@ class DepthwiseBytesCall:
         )
 
     def _pack(self, geometry: np.ndarray) -> None:
-        """Have the weights packed in two parts, and make an input of what comes out."""
+        """Let the kernel's level pack the weights in two parts, and place them as an input."""
         case, values = self.case, self.values
         unit, oc = unit_of(self.row), case.channels
         us = unit_bytes(case.g, unit)
@@ -141,7 +141,7 @@ class DepthwiseBytesCall:
                 "multiplier": case.multiplier,
                 "geometry": values["geometry"],
             }
-            # Another part of the weights goes elsewhere, whatever lies there.
+            # Each call packs one part, and leaves the other as it is.
             self.checker.call(row, arguments, case)
         content = packed.copy()
         packed[...] = CANARY
@@ -152,7 +152,7 @@ class DepthwiseBytesCall:
         values["weights_us"] = us
 
     def run(self) -> np.ndarray:
-        """Call the kernel; give the sums (channel, row, column) after looking for traces."""
+        """Call the kernel, check its surroundings, and give the sums (channel, row, column)."""
         case, g, lanes = self.case, self.case.g, self.row["vector_bytes"] // 4
         if self.pixels:
             shape = case.channels, case.rows, g.ow
@@ -181,7 +181,7 @@ class DepthwiseBytesCall:
         sums[...] = np.frombuffer(bytes([CANARY] * 4), np.int32)[0]
         after = out.surroundings.copy()
         if self.pixels:
-            # Behind each channel the next one is written later; behind the last there is room.
+            # A channel may overrun into the next, which is written later, the last one into room.
             begin, size = out.first - max(out.first - 256, 0), extent
             after[begin : begin + size] = CANARY
             lowest = self.values["slab"] - slab.address

@@ -1,7 +1,7 @@
 """One call of a depthwise kernel: laid out between guard pages, judged bit by bit.
 
-``ordered_depthwise`` of the native half takes the contracts word by word and gives the very
-bits, fused for the AVX kernels and with two roundings a step for the portable ones. Sums of small
+``ordered_depthwise`` of the native half follows the contracts word by word and gives the exact
+bits: fused for vector kernels, with two roundings a step for the portable ones. Sums of small
 integers are exact, so float64 in NumPy judges those too.
 """
 
@@ -24,7 +24,7 @@ RESIDUAL, CLIP = FLAGS["RESIDUAL"], FLAGS["CLIP"]
 
 @dataclass
 class Part:
-    """What is computed: a geometry, the channels, and rows first .. first + rows - 1."""
+    """The part of a convolution to compute: geometry, channels, rows first .. first + rows - 1."""
 
     g: Geometry
     channels: int = 3
@@ -37,7 +37,7 @@ class Part:
 
     @property
     def lines(self) -> tuple[int, int]:
-        """Input rows in memory, first and one after the last: all, or those that `rows` see."""
+        """Input rows in memory, first and one past the last: all, or those that `rows` need."""
         if not self.slab:
             return 0, self.g.ih
         g, last = self.g, self.first + self.rows - 1
@@ -68,7 +68,7 @@ class Part:
 
 @dataclass
 class Depthwise(Part):
-    """What is computed of floats, and with which numbers."""
+    """The part of a convolution of floats to compute, its flags, and the kind of its numbers."""
 
     flags: int = 0
     kind: str = "special"
@@ -108,7 +108,7 @@ def draw_geometry(rng: np.random.Generator) -> Geometry:
 
 
 def draw_rows(rng: np.random.Generator, oh: int) -> tuple[int, int]:
-    """Draw a first row and a number of rows, all of them in one case of two."""
+    """Draw a first row and a number of rows; all rows in half of the cases."""
     if rng.random() < 0.5:
         return 0, oh
     first = int(rng.integers(0, oh))
@@ -116,7 +116,7 @@ def draw_rows(rng: np.random.Generator, oh: int) -> tuple[int, int]:
 
 
 def gap(rng: np.random.Generator, size: int) -> int:
-    """Draw bytes between rows or pixels, none in one case of two."""
+    """Draw a gap in bytes between rows or pixels; none in half of the cases."""
     return int(rng.integers(0, 9) * rng.integers(0, 2)) * size
 
 
@@ -149,7 +149,7 @@ class DepthwiseCall(PackingCall):
             "phase": case.phase,
             "flags": flags,
         }
-        # Arrays are (channel, row, column) whatever their strides.
+        # All arrays are viewed as (channel, row, column); their strides differ.
         top, bottom = case.lines
         src_strides = self._strides("src", (inputs, bottom - top, g.iw))
         self.src = self._input("src", (inputs, bottom - top, g.iw), src_strides)
@@ -176,7 +176,7 @@ class DepthwiseCall(PackingCall):
         self.place_bytes("geometry", np.array(g.as_tuple(), np.int64).tobytes())
 
     def _strides(self, name: str, shape: tuple[int, int, int]) -> tuple[int, int, int]:
-        """Draw strides for an array of (channel, row, column) and note them."""
+        """Draw strides for an array of (channel, row, column), and make them arguments."""
         strides = draw_strides(self.rng, shape, self.dtype.itemsize, planes=self.pixels)
         self.values |= dict(zip((f"{name}_cs", f"{name}_rs", f"{name}_ps"), strides, strict=True))
         return strides
@@ -215,7 +215,7 @@ class DepthwiseCall(PackingCall):
 
 
 def judge(checker, row: dict, rng: np.random.Generator, case: Depthwise) -> None:
-    """Make the call and hold its bits against the ordered reference, any NaN for a NaN."""
+    """Make the call and compare bits with the ordered reference; any NaN equals any other."""
     case.rows = case.rows or case.g.oh
     with np.errstate(all="ignore"):
         call = DepthwiseCall(checker, row, rng, case)

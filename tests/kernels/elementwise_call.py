@@ -14,7 +14,7 @@ from tests.kernels.kernel_table import DTYPES
 
 
 class Call:
-    """Streams of one call: inputs read-only, outputs watched, those in place both."""
+    """Streams of one call: inputs are read-only, outputs are watched; a stream may be both."""
 
     def __init__(self, checker: Any, row: dict, rng: np.random.Generator, shape: tuple[int, int]):
         self.checker, self.row, self.rng, self.shape = checker, row, rng, shape
@@ -36,7 +36,7 @@ class Call:
         return buffer, buffer.array(shape, self.dtype, strides), strides[0]
 
     def read(self, x: np.ndarray, reg: int) -> None:
-        """Add an input; what repeats in it has a size of 1."""
+        """Add an input; a dimension of size 1 is repeated."""
         buffer, array, rs = self._place(f"input {len(self.inputs)}", x.shape, False)
         array[...] = x
         rs = rs if x.shape[0] > 1 or self.shape[0] == 1 else 0
@@ -77,7 +77,7 @@ class Call:
         return buffer.address
 
     def run(self, code: Sequence[tuple[str, int, int, int, int]]) -> list[np.ndarray]:
-        """Call the kernel; give its outputs after looking for traces elsewhere."""
+        """Call the kernel, check that it wrote nothing else, and give its outputs."""
         lines = b"".join(struct.pack("5B", INSTRUCTIONS[op], *more) for op, *more in code)
         values = {
             "inputs": self._struct(

@@ -1,11 +1,10 @@
 """One call of a GEMM kernel: drawn at random, laid out between guard pages, judged.
 
-Three references judge it. ``ordered_gemm`` of the native half takes the contract word by word
-and gives the very bits, fused for the assembly kernels and with two roundings a step for the
+Three references judge it. ``ordered_gemm`` of the native half follows the contract word by word
+and gives the exact bits, fused for the assembly kernels and with two roundings a step for the
 portable ones; ``half_gemm`` does so for half precision, ``narrow_gemm`` for integers and, as far as
-it is known, for bfloat16. float64 in NumPy shares nothing with
-either: NaN and the infinities must stand where it has them, and finite elements must lie within
-the bound of their rounding errors.
+the bits are known, for bfloat16. float64 in NumPy shares no code with either: NaN and infinities
+must be at the same places, and finite elements within the bound of their rounding errors.
 The portable kernels, called over the same tile in pieces, must agree within twice that bound.
 
 The bound: each of the k products (of all segments), C, bias and residual is rounded at most
@@ -52,18 +51,17 @@ FLAG_COMBINATIONS = [
     for flags in range(1 << len(FLAGS))
     if flags & (BIAS_ROW | BIAS_COLUMN) != BIAS_ROW | BIAS_COLUMN
 ]
-# What else there is to do to integers is up to `requantize`.
+# Integers get the rest of their epilogue from `requantize`.
 INTEGER_FLAGS = [flags for flags in FLAG_COMBINATIONS if not flags & ~(ACCUMULATE | B_PADDED)]
 DEPTHS = (0, 1, 2, 3, 4, 5, 8, 17, 70, 71)
-# How A lies: a packed panel; rows of pixels (an image, channels last); planes. The contract
-# wants one of its two strides to be one element.
+# Layouts of A: a packed panel; rows of pixels (an image, channels last); planes. By the contract,
+# one of the two strides is one element.
 A_LAYOUTS = ("panel", "rows", "planes")
 ANYWHERE = "middle"
-# How C and the residual lie: row-major; a block of channels after the other (NCHWc); with a gap
-# after each vector.
+# Layouts of C and of the residual: row-major; blocks of channels (NCHWc); a gap after each vector.
 C_LAYOUTS = ("rows", "blocks", "gaps")
 SEGMENT_COUNTS = range(10)
-# Segments of A and of B begin within so many bytes: they overlap, or do not, in any order.
+# Segments of A and of B begin within this many bytes. They may overlap, in any order.
 SEGMENT_ROOM = 6000
 # relu, relu6, bounds on both sides of most sums, bounds that nothing passes.
 CLIPS = ((0.0, np.inf), (0.0, 6.0), (-0.75, 0.5), (-np.inf, 0.25), (1.0, 1.0))
@@ -89,7 +87,7 @@ class Case:
     c_vs: int = 0
     residual_rs: int = 0
     residual_vs: int = 0
-    # Which of A and B is zero beyond k, where a group reaches beyond it.
+    # The operand, "a" or "b", that is zero beyond k in the last group.
     zeros: str = "b"
     offsets: tuple[int, ...] = field(default=(0,) * 7)
 
@@ -126,7 +124,7 @@ def flag_combinations(row: dict) -> list[int]:
 
 
 def draw_case(rng: np.random.Generator, row: dict, **fixed: object) -> Case:
-    """Draw a case for the kernel `row`; what `fixed` names is not drawn."""
+    """Draw a case for the kernel `row`; `fixed` sets some members of it."""
     size, group = SUMS[PRODUCTS[row["dtype"]].sum].itemsize, group_bytes(row)
     mr, nr = row["mr"], row["nr"]
     case = Case(
@@ -157,14 +155,14 @@ def draw_case(rng: np.random.Generator, row: dict, **fixed: object) -> Case:
     layout = pick(rng, C_LAYOUTS)
     case.residual_rs, case.residual_vs = vector_strides(layout, *shape, gaps[4])
     if case.place == ANYWHERE:
-        # The contract promises any alignment, down to the byte.
+        # The contract allows any alignment, down to the byte.
         case.offsets = tuple(int(x) for x in rng.integers(0, 64, 7))
     return case
 
 
 @dataclass
 class Matrix:
-    """Elements of a buffer that make up a matrix; `index` says which, row by row."""
+    """A matrix within a buffer; `index` has the place of each element, row by row."""
 
     buffer: Buffer
     elements: np.ndarray
@@ -191,13 +189,13 @@ class Call:
         names = ("segment_count", "k", "a_rs", "a_ks", "b_ks", "c_rs", "c_vs", "n")
         self.values = {name: getattr(case, name) for name in (*names, "flags")}
         self.values |= {"residual_rs": case.residual_rs, "residual_vs": case.residual_vs}
-        # Prefetching reaches beyond B, and must not fault there.
+        # Prefetches beyond the end of B must not fault.
         self.values["b_ahead"] = int(rng.integers(0, 1 << 20)) * int(rng.integers(0, 2))
         self.values["b_ahead_ks"] = int(rng.integers(0, 1 << 10)) * int(rng.integers(0, 2))
         b_row = row["nr"] if case.flags & B_PADDED else n
         starts = case.segments or [(0, 0)]
-        # Side by side, in the order of the sum. With B_PADDED the padding is poison (or what
-        # other segments have there): readable, but nothing of it may reach C.
+        # All segments side by side, in the order of the sum. With B_PADDED the padding is poison
+        # (or part of another segment): readable, but it must not influence C.
         kr = row["kr"]
         element, group, groups = group_bytes(row) // kr, group_bytes(row), -(-case.k // kr)
         a_shape, a_strides = (mr, groups, kr), (case.a_rs, case.a_ks, element)
@@ -249,7 +247,7 @@ class Call:
         shapes: list[tuple[tuple[int, int], tuple[int, int]]],
         rng: np.random.Generator,
     ) -> list[np.ndarray]:
-        """Draw A or B of every segment into one buffer; `shapes`: what is used, what is read."""
+        """Draw A or B of every segment into one buffer; `shapes`: the used part, the read part."""
         (shape, strides), readable = shapes
         kind = getattr(self.product, name)
         dtype = STORED[kind]
@@ -262,7 +260,7 @@ class Call:
         drawn = draw_stored(rng, self.case.kind, (len(views), *shape), kind)
         for view, values in zip(views, drawn, strict=True):
             view[...] = values
-        # After all, since segments may overlap: what lies beyond k in the last group of each.
+        # Last, since segments may overlap: set the elements beyond k in the last group of each.
         if rest := self.case.k % self.row["kr"]:
             last = (-1, slice(None)) if name == "b" else (slice(None), -1)
             for view in views:
@@ -273,7 +271,7 @@ class Call:
         return [view.copy() for view in views]
 
     def _place_segments(self, rng: np.random.Generator) -> None:
-        """Write the table, its offsets counted from somewhere that is not the first segment."""
+        """Write the table of segments; its offsets count from a random origin."""
         table = np.array(self.case.segments, np.int64)
         buffer = self._place("segments", table.nbytes, 6, unit=8)
         for column, name in enumerate(("a", "b")):
@@ -285,7 +283,7 @@ class Call:
     def _matrix(
         self, name: str, strides: tuple[int, int], index: int, *, writable: bool = False
     ) -> Matrix:
-        """Place C or the residual: whole vectors but the last, which ends with column n."""
+        """Place C or the residual: whole vectors; the last one ends with column n."""
         size, mr, n = self.dtype.itemsize, self.row["mr"], self.case.n
         rows, columns = np.ogrid[:mr, :n]
         first = rows * strides[0] + columns // self.lanes * strides[1]
@@ -302,7 +300,7 @@ class Call:
         return c
 
     def ordered(self) -> np.ndarray | None:
-        """The bits that the contract's order of operations gives; None if nobody knows them."""
+        """The bits that the contract's order of operations gives; None if they are not known."""
         if self.dtype == np.float16 or self.row["kr"] > 1:
             return self.ordered_here()
         out = np.empty((self.row["mr"], self.case.n), self.dtype)
@@ -317,7 +315,7 @@ class Call:
         return out
 
     def ordered_here(self) -> np.ndarray | None:
-        """The same for half precision and narrow types, whose sums are made elsewhere."""
+        """The same for half precision and narrow types, with sums from their own modules."""
         shape = self.row["mr"], self.case.n
         accumulate = self.case.flags & ACCUMULATE
         start = self.c.read() if accumulate else np.zeros(shape, self.dtype)
@@ -338,7 +336,7 @@ class Call:
         return np.ascontiguousarray(x)
 
     def exact(self) -> tuple[np.ndarray, np.ndarray]:
-        """The result in float64, and how far rounding may take a kernel from it."""
+        """The result in float64, and the bound of the rounding errors."""
         terms = [self.bias, self.residual]
         if self.case.flags & BIAS_ROW:
             terms[0] = self.bias[:, np.newaxis]
@@ -356,15 +354,15 @@ class Call:
         if is_integer(self.row):
             raise TypeError("integers are exact: see `ordered`")
         info, roundings = np.finfo(self.dtype), self.a.shape[1] + 4
-        # Products of bfloat16 may flush what is subnormal.
+        # Products of bfloat16 may flush subnormal numbers.
         lost = TINY if self.row["kr"] > 1 else float(info.smallest_subnormal)
-        # The float64 sum has an error of its own, which matters for float64 kernels only.
+        # The float64 reference has rounding errors, too; they matter for float64 kernels only.
         unit = [float(info.eps) / 2, float(np.finfo(np.float64).eps) / 2]
         growth = sum(roundings * u / (1 - roundings * u) for u in unit)
         return x, growth * magnitude + 2 * roundings * lost
 
     def run(self) -> np.ndarray:
-        """Call the kernel; give what it made of C after looking for traces elsewhere."""
+        """Call the kernel, check that it wrote nothing else, and give C."""
         initial, before = self.c.read(), self.c.buffer.surroundings.copy()
         self.checker.call(self.row, self.values, self.case)
         result = self.c.read()
@@ -385,7 +383,7 @@ class Call:
             for n in range(0, case.n, nr):
                 column, lane = n // self.lanes, n % self.lanes * size
                 piece = dict(whole)
-                if vector < self.lanes * size:  # side by side in one of the kernel's
+                if vector < self.lanes * size:  # several vectors fit in one of the kernel's
                     piece |= {"c_vs": vector, "residual_vs": vector}
                 rows = min(len(portable), self.row["mr"] - m)
                 piece["n"] = min(nr, case.n - n)
@@ -402,7 +400,7 @@ class Call:
         return c.read()
 
     def same_bits(self, got: np.ndarray, expected: np.ndarray) -> None:
-        """Fail unless every element has the expected bits, any NaN for a NaN."""
+        """Fail unless every element has the expected bits; any NaN equals any other."""
         bits = BITS.get(self.product.sum, self.dtype)
         differ = got.view(bits) != expected.view(bits)
         if differ.any():
@@ -415,7 +413,7 @@ class Call:
             )
 
     def near(self, got: np.ndarray, expected: np.ndarray, bound: np.ndarray) -> None:
-        """Fail unless `got` is within `bound`, NaN and infinities standing where expected."""
+        """Fail unless `got` is within `bound`, with NaN and infinities at the expected places."""
         name = f"{self.row['symbol']}\n{self.case}"
         np.testing.assert_array_equal(np.isnan(got), np.isnan(expected), f"NaN: {name}")
         infinite = np.isinf(expected)

@@ -13,10 +13,10 @@ from asm.contract import HALF_CHAIN
 
 
 def rounded_to_odd(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """Round a * b + c to float64, to odd; the product is exact there."""
+    """Compute a * b + c in float64, rounded to odd; the product is exact."""
     product, c = a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64)
     total = np.asarray(product + c)
-    # What the sum lost (Knuth's exact addition); NaN where nothing is finite.
+    # The error of the sum (Knuth's exact addition); NaN where the sum is not finite.
     added = total - product
     lost = (product - (total - added)) + (c - added)
     bits = total.view(np.int64)
@@ -27,7 +27,7 @@ def rounded_to_odd(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 
 def fused(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """Round a * b + c to half precision once; all are halves."""
+    """Compute a * b + c of halves, rounded to half precision once."""
     return rounded_to_odd(a, b, c).astype(np.float16)
 
 
@@ -39,9 +39,9 @@ def ordered_sum(a: np.ndarray, b: np.ndarray, start: np.ndarray, segments: int) 
     a, b : ndarray of float16
         All segments side by side: (MR, segments * k) and (segments * k, n).
     start : ndarray of float16
-        What the first chain starts from, (MR, n).
+        Start of the first chain, (MR, n).
     segments : int
-        How many there are, at least one.
+        Number of segments, >= 1.
     """
     depth = a.shape[1] // segments
     chain, length, total = start, 0, np.zeros(start.shape, np.float32)

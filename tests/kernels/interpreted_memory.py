@@ -1,4 +1,4 @@
-"""Memory of an interpreted kernel: pieces at addresses, each with an end that is watched."""
+"""Memory of an interpreted kernel: pieces at addresses; accesses outside of them fail."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class Piece:
     Parameters
     ----------
     name : str
-        What they are; named in reports.
+        Name of the contents, for reports.
     address : int
-        Where the kernel sees the first of them.
+        Address of the first byte, for the kernel.
     bytes : ndarray of uint8
-        Themselves: whoever made the piece sees what the kernel writes.
+        The bytes; the kernel writes into this array.
     writable : bool
-        Whether the kernel may.
+        Whether the kernel may write.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Memory:
         Raises
         ------
         AssertionError
-            If they are not all inside one piece, or may not be written.
+            If the bytes are not all inside one piece, or are written and read-only.
         """
         for piece in self.pieces:
             first = address - piece.address

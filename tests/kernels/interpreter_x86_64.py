@@ -1,11 +1,11 @@
 """Executes the text of an assembly kernel whose instructions this machine lacks.
 
-It knows the integers, flags and vectors under masks that such kernels use, and no others; a
-subclass adds what the machine lacks (``tile_interpreter``). It judges as the native checker does:
-memory is what the caller gives, callee-saved registers and the stack pointer must be as they were,
-the upper halves of vectors must be clean at the return.
+It knows the instructions on integers, flags and masked vectors that such kernels use, and no
+others; a subclass adds those that the machine lacks (``tile_interpreter``). It checks the same
+rules as the native checker: a kernel may access only the memory that the caller gives, restores
+callee-saved registers and the stack pointer, and returns with clean upper halves of vectors.
 
-Registers and the stack hold noise at the start, since that is what a kernel may find there.
+Registers and the stack hold noise at the start, as they may in a real call.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _JUMPS: dict[str, Callable[[Interpreter], bool]] = {
 
 @dataclass(frozen=True)
 class Text:
-    """An assembly file taken apart: instructions, places of labels, constants."""
+    """A parsed assembly file: instructions, positions of labels, constants."""
 
     code: tuple[tuple[str, tuple[str, ...]], ...]
     labels: dict[str, int]
@@ -47,7 +47,7 @@ class Text:
 
 @cache
 def parse(text: str) -> Text:
-    """Take an assembly file apart."""
+    """Parse an assembly file."""
     code: list[tuple[str, tuple[str, ...]]] = []
     labels: dict[str, int] = {}
     constants: dict[str, int] = {}
@@ -75,12 +75,12 @@ class Interpreter:
     Parameters
     ----------
     seed : int
-        Of the noise.
+        Seed of the noise.
     """
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
-        self.executed: dict[str, int] = {}  # how often each instruction was
+        self.executed: dict[str, int] = {}  # executions of each mnemonic
 
     def call(self, text: str, arguments: int, memory: Memory) -> None:
         """Run a kernel to its end.
@@ -88,16 +88,16 @@ class Interpreter:
         Parameters
         ----------
         text : str
-            Its assembly file.
+            Assembly file of the kernel.
         arguments : int
-            Address of its struct.
+            Address of its argument struct.
         memory : Memory
-            All that it may touch, the struct among it.
+            All memory that it may touch, including the struct.
 
         Raises
         ------
         AssertionError
-            If it does anything that it may not.
+            If the kernel breaks a rule.
         """
         rng = np.random.default_rng(self.seed)
         self.text = parse(text)
@@ -165,7 +165,7 @@ class Interpreter:
         return total & MASK
 
     def _value(self, operand: str) -> int:
-        """A source of an integer instruction."""
+        """Value of a source operand of an integer instruction."""
         if operand in self.r:
             return self.r[operand]
         if operand in _HALF:
@@ -176,7 +176,7 @@ class Interpreter:
         return int(operand) & MASK
 
     def _assign(self, operand: str, value: int) -> None:
-        """A destination: a register, of which the narrow ones clear the upper half, or memory."""
+        """Set a destination: a register (32-bit ones clear the upper half), or memory."""
         if operand in self.r:
             self.r[operand] = value & MASK
         elif operand in _HALF:
@@ -260,7 +260,7 @@ class Interpreter:
         self.dirty = False
 
     def _lanes(self, operand: str) -> tuple[str, np.ndarray, bool]:
-        """Operand without its mask; which lanes the mask has; whether others are cleared."""
+        """Operand without its mask; lanes of the mask; whether the other lanes are cleared."""
         name, *rest = operand.split("{")
         masks = [int(word[1]) for word in rest if re.match(r"k[1-7]}", word)]
         mask = self.k[masks[0]] if masks else 0xFFFF
@@ -270,7 +270,7 @@ class Interpreter:
         return self.zmm[int(re.fullmatch(r"[xyz]mm(\d+)", operand)[1])]  # type: ignore[index]
 
     def _load(self, operand: str, lanes: np.ndarray) -> np.ndarray:
-        """64 bytes of a register or of memory, of which lanes outside the mask are not touched."""
+        """64 bytes of a register or of memory; memory outside the masked lanes is not accessed."""
         if "[" not in operand:
             return self._register(operand).copy()
         address, found = self.address(operand), np.zeros(64, np.uint8)
@@ -322,7 +322,7 @@ class Interpreter:
             total = self._floats(a, lanes) + self._floats(b, lanes)
         self._write(to, total.view(np.uint8))
 
-    # The second source is the result where either is NaN, or both are zero.
+    # The result is the second source if either is NaN, or both are zero.
 
     def do_vmaxps(self, to: str, a: str, b: str) -> None:
         lanes = self._lanes(to)[1]

@@ -20,7 +20,7 @@ DTYPES = {
     "s8": np.dtype(np.int8),
     "s16": np.dtype(np.int16),
     "s32": np.dtype(np.int32),
-    "bf16": np.dtype(np.uint16),  # NumPy has no such type
+    "bf16": np.dtype(np.uint16),  # the bits: NumPy has no bfloat16
 }
 # The same bits as integers, for comparisons that tell -0.0 from 0.0 and keep NaNs.
 BITS = {name: np.dtype(f"u{dtype.itemsize}") for name, dtype in DTYPES.items()}
@@ -28,9 +28,9 @@ BITS = {name: np.dtype(f"u{dtype.itemsize}") for name, dtype in DTYPES.items()}
 
 @cache
 def every_row(op: str) -> list[dict]:
-    """Rows of an operation that are built for this architecture, for tests to be made of.
+    """Rows of an operation that are built for this architecture, as parameters of tests.
 
-    Those that this run cannot call are left out when tests are collected, and counted.
+    Tests of rows that this run cannot call are deselected and counted when tests are collected.
     """
     return [row for row in _kernels.rows() if row["op"] == op]
 
@@ -48,6 +48,6 @@ def symbol(row: dict) -> str:
 
 
 def in_pairs(kernel: Kernel) -> bool:
-    """Whether a kernel takes panels of one channel in pairs, and has the sums of two rows."""
+    """Whether a kernel computes panels of one channel in pairs: two rows of accumulators."""
     single = kernel.op == "sparse_pixels" and (kernel.mr, kernel.kr) == (1, 1)
     return single and kernel.source == "generator" and ISAS[kernel.isa].machine == "x86_64"

@@ -1,4 +1,4 @@
-"""One call of a kernel of sums of products, of dense weights (GEMM) or of sparse ones: judged."""
+"""Draws, makes and judges one call of a GEMM kernel, or of a kernel of sparse weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.kernels.narrow_gemm import is_integer
 
 __all__ = ["ROWS", "judge"]
 
-# Tile registers are loaded before: theirs are tested where that is.
+# Kernels on tile registers have their own tests, `test_tile_kernels.py`.
 ROWS = [
     row
     for op in ("gemm", "sparse_pixels", "sparse_channels")
@@ -22,7 +22,7 @@ ROWS = [
 
 
 def judge(checker: Checker, row: dict, rng: np.random.Generator, **fixed: object) -> None:
-    """Draw a call but for what is `fixed`, make it, and hold its result against both references."""
+    """Draw a call with the members `fixed`, make it, and compare with both references."""
     of, make = gemm_case, gemm_case.Call
     if row["op"] != "gemm":
         of, make = sparse_case, sparse_case.SparseCall
@@ -30,7 +30,7 @@ def judge(checker: Checker, row: dict, rng: np.random.Generator, **fixed: object
     with np.errstate(all="ignore"):
         call = make(checker, row, case, rng)
         ordered = call.ordered()
-        # Sums of extreme numbers overflow on the way in one type and not in the other.
+        # Partial sums of extreme numbers overflow in one type and not in the other.
         exact = call.exact() if case.kind != "extreme" and not is_integer(row) else None
         got = call.run()
         assert ordered is not None or PRODUCTS[row["dtype"]].sum == "f32"

@@ -1,4 +1,4 @@
-"""Calls of kernels that turn rows of arrays into rows of another."""
+"""Calls of kernels that compute rows of one array from rows of others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Call:
         self.values: dict[str, int] = {}
 
     def put(self, name, array, stride, writable=False):
-        """Place an array with rows `stride` bytes apart; give the view of it."""
+        """Place an array with rows `stride` bytes apart; give a view of it."""
         strides = (stride, array.itemsize)
         extent = extent_of(array.shape, strides, array.itemsize)
         pages = next(p for p in (64, 1024) if extent < (p - 4) * 4096)
@@ -34,7 +34,7 @@ class Call:
         return view
 
     def run(self, **values):
-        """Call the kernel; give what it wrote, after looking for traces elsewhere."""
+        """Call the kernel, check that it wrote nothing else, and give its output."""
         self.values |= values
         self.values.setdefault("residual_rs", 0)
         before, held = self.buffer.surroundings.copy(), self.view.copy()

@@ -1,12 +1,12 @@
 """One call of a GEMM kernel on tile registers: drawn, laid out between guard pages, judged.
 
-The layout is that of ``gemm_case``, with A and B in groups of KR neighbouring k, of 4 bytes each.
-What is beyond k in the last group is finite in A and zero in B. A call is executed by silicon or
-by the interpreter of ``tile_interpreter``, from the same bytes, at the same addresses.
+The layout is that of ``gemm_case``, with A and B in groups of KR neighbouring k, 4 bytes a group.
+Beyond k, the last group is finite in A and zero in B. A call is executed by silicon or by the
+interpreter in ``tile_interpreter``, with the same bytes at the same addresses.
 
-Sums of bytes must be those of integers modulo 2**32. Sums of bfloat16 must have the bits of
-``tile_arithmetic``, steps of 16 groups counted from each segment's begin, followed by the epilogue
-in float32; and lie within the bound of ``gemm_case`` of the float64 sum.
+Sums of bytes must equal integer sums modulo 2**32. Sums of bfloat16 must have the bits of
+``tile_arithmetic``, in steps of 16 groups from the start of each segment, followed by the epilogue
+in float32; and they must lie within ``gemm_case``'s bound of the float64 sum.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ INTEGER_FLAGS = (0, ACCUMULATE, B_PADDED, ACCUMULATE | B_PADDED)
 
 
 def draw_elements(rng: np.random.Generator, kind: str, shape: tuple, dtype: np.dtype) -> np.ndarray:
-    """Draw elements of A or B, or integers of C; bfloat16 as bits, with all magnitudes."""
+    """Draw elements of A, B or C; bfloat16 as bits."""
     if dtype == np.uint16:
         return (draw(rng, kind, shape, np.dtype(np.float32)).view(np.uint32) >> 16).astype(dtype)
     if dtype.kind == "f":
@@ -63,13 +63,13 @@ def draw_elements(rng: np.random.Generator, kind: str, shape: tuple, dtype: np.d
 
 
 def row_of(kernel: Kernel) -> dict:
-    """Give what a call wants to know of a kernel that need not be in the table."""
+    """Give a row like those of the table for a kernel that need not be in it."""
     names = ("symbol", "op", "dtype", "isa", "mr", "nr", "kr")
     return {name: getattr(kernel, name) for name in names} | {"vector_bytes": 64}
 
 
 def draw_case(rng: np.random.Generator, row: dict, **fixed: object) -> Case:
-    """Draw a case for the kernel `row`; what `fixed` names is not drawn."""
+    """Draw a case for the kernel `row`; `fixed` sets some members of it."""
     nr, kr = row["nr"], row["kr"]
     groups = int(rng.choice(GROUPS))
     flags = int(rng.choice(INTEGER_FLAGS))
@@ -88,7 +88,7 @@ def draw_case(rng: np.random.Generator, row: dict, **fixed: object) -> Case:
     )
     for name, value in fixed.items():
         setattr(case, name, value)
-    # Segments that overlap share elements, and not halves of them.
+    # Segments that overlap share whole elements.
     size = np.dtype(TYPES[PRODUCTS[row["dtype"]].a]).itemsize
     case.segments = draw_segments(rng, case.segment_count, size)
     unit = size if case.segments else 1
@@ -105,7 +105,7 @@ def draw_case(rng: np.random.Generator, row: dict, **fixed: object) -> Case:
 
 
 class TileCall(Call):
-    """A case laid out in memory, ready to be made as often as one likes."""
+    """A case laid out in memory; the call can be repeated."""
 
     def __init__(self, checker: Checker, row: dict, case: Case, rng: np.random.Generator) -> None:
         self.checker, self.row, self.case = checker, row, case
@@ -142,7 +142,7 @@ class TileCall(Call):
         return buffer
 
     def draw_operands(self, rng: np.random.Generator) -> None:
-        """Draw A and B of every segment; keep what lies there in the end, since they overlap."""
+        """Draw A and B of every segment; keep the final contents, since segments overlap."""
         case, mr, kr = self.case, self.row["mr"], self.row["kr"]
         groups = -(-case.k // kr)
         starts = case.segments or [(0, 0)]
@@ -175,7 +175,7 @@ class TileCall(Call):
         self.b_of = [b.reshape(groups, case.n * kr) for b in views[1]]
 
     def run(self, execute: Callable[[TileCall], None]) -> np.ndarray:
-        """Make the call; give what it made of C after looking for traces elsewhere."""
+        """Make the call, check that it wrote nothing else, and give C."""
         initial, before = self.c.read(), self.c.buffer.surroundings.copy()
         execute(self)
         result = self.c.read()
@@ -223,12 +223,12 @@ class TileCall(Call):
         self.a = np.concatenate([widened(a) for a in self.a_of], axis=1)
         self.b = np.concatenate([widened(b) for b in self.columns()], axis=0)
         x, bound = super().exact()
-        # What is subnormal counts as zero.
+        # Subnormal numbers count as zero.
         roundings = 2 * (self.case.depth + 2 * self.row["kr"] + 4)
         return x, bound + roundings * float(np.finfo(np.float32).tiny)
 
     def judge(self, got: np.ndarray) -> None:
-        """Fail unless each element has the expected bits, any NaN for a NaN, and is near enough."""
+        """Fail unless all bits are as expected (any NaN equals any other) and errors in bounds."""
         expected = self.ordered()
         same = got.view(np.uint32) == expected.view(np.uint32)
         if self.dtype == np.float32:
@@ -247,15 +247,15 @@ class TileCall(Call):
 class Silicon:
     """Executes calls on this machine's tiles, through the native checker.
 
-    In a ``with`` block: behind it the thread has no tiles. Others load theirs in the same thread,
-    and may take what lies there for their own: onnxruntime 1.32 loads its configuration where both
-    rows and bytes of a row differ from it, so that tiles of fewer rows end the process.
+    A ``with`` block releases the tiles at its end. Other libraries use tiles in the same thread and
+    may mistake a loaded configuration for their own: onnxruntime 1.32 loads its configuration only
+    if both rows and bytes of a row differ from it, so that tiles of fewer rows crash the process.
     """
 
     def __init__(self, checker: Checker) -> None:
         self.checker = checker
         arena = checker.arena("tiles", writable=True)
-        # Flush against the guard page.
+        # The last word before the guard page.
         self.tiles = arena.bytes[-8:].view(np.int64)
         self.address = arena.base + arena.size - 8
 
@@ -272,26 +272,26 @@ class Silicon:
         assert self.tiles[0] == call.row["mr"]
 
     def release(self) -> None:
-        """Give the tiles back."""
+        """Release the tiles."""
         (row,) = rows("release_tiles")
         self.checker.call(row, {"tiles": self.address}, "release")
         assert self.tiles[0] == 0 and not configured(self.checker)
 
 
 def configured(checker: Checker) -> bool:
-    """Tell whether this thread has tiles."""
+    """Tell whether this thread has a tile configuration."""
     return bool(checker.native.tile_palette())
 
 
 class Interpreted:
-    """Executes calls by the interpreter; holds what a thread would keep between them."""
+    """Executes calls by the interpreter; holds the state that a thread keeps between calls."""
 
     def __init__(self, checker: Checker, seed: int = 0) -> None:
         self.checker, self.thread = checker, Tiles(seed)
         self.tiles = np.zeros(1, np.int64)
 
     def memory(self, op: str, values: dict[str, int], buffers: dict) -> tuple[int, Memory]:
-        """Address of the arguments, and memory with exactly what a call may touch."""
+        """Address of the arguments, and exactly the memory that a call may touch."""
         arguments = self.checker.arguments(op, values | {"tiles": 1 << 40})
         size = ctypes.sizeof(STRUCTURES[op])
         inside = self.checker.arena("arguments", pages=1).bytes[-size:]

@@ -1,8 +1,7 @@
 """Executes the text of a kernel on tile registers (AMX), for machines that have none.
 
-Neither QEMU 7.2 nor valgrind knows AMX. Beyond what the interpreter looks at, each operand of a
-product must have the shape that the configuration gives it. What a product computes is in
-``tile_arithmetic``.
+Neither QEMU 7.2 nor valgrind knows AMX. Besides the interpreter's checks, the configured shapes of
+a product's operands must match. The arithmetic of products is in ``tile_arithmetic``.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _ELEMENTS = {"tdpbusd": ("u1", "i1"), "tdpbssd": ("i1", "i1"), "tdpbf16ps": ("u2
 
 
 class Tiles(Interpreter):
-    """A thread: its tiles outlive a call, everything else does not."""
+    """A thread; only its tiles and their configuration outlive a call."""
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__(seed)

@@ -1,6 +1,6 @@
-"""What the tests of the Winograd transforms share: the matrices in float64, numbers, and shapes.
+"""Helpers of the tests of Winograd transforms: matrices in float64, random numbers, strides.
 
-float64 is exact for what integers give: sums of a few numbers of 32 bits.
+float64 is exact for the integer transforms, whose results are sums of a few 32-bit numbers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from asm.registry import ELEMENT_BYTES
 from asm.winograd import integer_matrices, matrices
 
 EPSILON = {"f32": 2.0**-24, "f64": 2.0**-53}
-# The largest weights are those of int8 less zero points of int8.
+# Largest magnitudes: weights are int8 less a zero point of int8.
 LARGEST = {"s16": 255}
 
 
@@ -23,13 +23,13 @@ def is_exact(row: dict) -> bool:
 
 
 def lanes_of(row: dict) -> int:
-    """Channels in a vector; bytes become words."""
+    """Channels in a vector; bytes are transformed as 16-bit words."""
     size = {"f64": 8, "f32": 4, "s32": 4}.get(row["dtype"], 2)
     return row["vector_bytes"] // size
 
 
 def drawn(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Draw numbers of a type; integers of its whole range, and often the ends of it."""
+    """Draw numbers of a type; integers of its whole range, and often its ends."""
     if dtype in EPSILON:
         return rng.standard_normal(shape)
     signed, bits = dtype[0] == "s", 8 * ELEMENT_BYTES[dtype]
@@ -56,7 +56,7 @@ def rounding(matrix: np.ndarray, x: np.ndarray, dtype: str) -> np.ndarray:
     """Bound the error of `both_sides` when it is computed in `dtype`.
 
     Each pass is a chain of at most as many roundings as a row has coefficients, and the
-    coefficients are rounded too; pairs of rows add two more. Of integers nothing is rounded.
+    coefficients are rounded too; pairs of rows add two more. Integers are not rounded.
     """
     if dtype not in EPSILON:
         return np.zeros(())
