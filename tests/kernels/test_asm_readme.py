@@ -1,4 +1,4 @@
-"""The tables of ``asm/README.md`` say what the code says."""
+"""The tables of ``asm/README.md`` agree with the code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ README = Path(asm.registry.__file__).with_name("README.md")
 
 @pytest.fixture(scope="module")
 def tables() -> dict[str, list[list[str]]]:
-    """Give the rows of each table by the head of its first columns."""
+    """Give the rows of each table by the headings of its first two columns."""
     found = {}
     for head, *rows in documents.tables(README.read_text()):
         found[", ".join(head[:2])] = [[cell.strip("`") for cell in row] for row in rows]
@@ -80,7 +80,7 @@ def test_tiles_of_narrow_types(tables):
 
 
 def panels(tiles: dict[int, tuple[int, ...]]) -> str:
-    """Write down the tiles of a level."""
+    """Format the tiles of a level as the table does."""
     return ", ".join(f"{mr}: {' '.join(map(str, vectors))}" for mr, vectors in tiles.items())
 
 

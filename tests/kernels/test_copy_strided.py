@@ -13,7 +13,7 @@ every_kernel = pytest.mark.parametrize("row", every_row("copy_strided"), ids=sym
 
 
 def spread(shape: tuple[int, int], first: int, gaps: tuple[int, int]) -> tuple[int, int]:
-    """Strides in elements with axis `first` innermost, gaps between elements and between lines."""
+    """Strides in elements, axis `first` innermost; `gaps` between elements and between lines."""
     inner = 1 + gaps[0]
     outer = inner * shape[first] + gaps[1]
     return (inner, outer) if first == 0 else (outer, inner)
@@ -25,7 +25,7 @@ def copy(checker, row, rng, shape, src_strides, dst_strides, flips=(1, 1, 1, 1))
     size, bits = call.dtype.itemsize, BITS[row["dtype"]]
     src_strides = tuple(s * size for s in src_strides)
     dst_strides = tuple(s * size for s in dst_strides)
-    # Where a stride is zero there is one element, or one line.
+    # An axis with stride zero has one element in memory.
     held = tuple(n if s else 1 for n, s in zip(shape, src_strides, strict=True))
     src = call.place_input("src", held, src_strides).view(bits)
     src[...] = rng.integers(0, np.iinfo(bits).max, held, bits, endpoint=True)
@@ -58,7 +58,7 @@ def shapes(row: dict, rng: np.random.Generator):
 @pytest.mark.parametrize("gap", [0, 3])
 @pytest.mark.parametrize("inner", [(0, 0), (0, 1), (1, 0), (1, 1)])
 def test_copies_and_transpositions(checker, row, inner, gap, rng):
-    """Elements side by side along either axis of either array; lines apart or not."""
+    """Elements are neighbours along either axis of either array; lines with and without gaps."""
     for shape in shapes(row, rng):
         strides = [spread(shape, axis, (0, gap * int(rng.integers(0, 2)))) for axis in inner]
         copy(checker, row, rng, shape, *strides)
@@ -66,7 +66,7 @@ def test_copies_and_transpositions(checker, row, inner, gap, rng):
 
 @every_kernel
 def test_every_length_of_a_line(checker, row, rng):
-    """Up to several whole vectors and all pieces of one."""
+    """Up to nine vectors, with every remainder."""
     lanes = row["vector_bytes"] // BITS[row["dtype"]].itemsize
     for count in range(1, 9 * lanes + 3):
         copy(checker, row, rng, (1, count), (count, 1), (count, 1))
@@ -76,7 +76,7 @@ def test_every_length_of_a_line(checker, row, rng):
 @every_kernel
 @pytest.mark.parametrize("lines", [2, 3, 4])
 def test_lines_in_turn(checker, row, lines, rng):
-    """A few lines of src become one line, an element of each after the other."""
+    """A few lines of src are interleaved into one line."""
     lanes = row["vector_bytes"] // BITS[row["dtype"]].itemsize
     for count in range(1, 5 * lanes + 3):
         apart = count + int(rng.integers(0, 3))
@@ -85,7 +85,7 @@ def test_lines_in_turn(checker, row, lines, rng):
 
 @every_kernel
 def test_broadcasts(checker, row, rng):
-    """Of one element, of a row and of a column, to rows and to columns."""
+    """One element, a row or a column of src is repeated."""
     for shape in shapes(row, rng):
         dst = spread(shape, int(rng.integers(0, 2)), (0, int(rng.integers(0, 3))))
         for src in ((0, 0), (0, 1), (1, 0), (2, 0), (0, 2)):

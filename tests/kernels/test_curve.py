@@ -1,6 +1,6 @@
-"""Programs of one activation, in place: tails, special values, and how far from exact they are.
+"""Programs of one activation, in place: tails, special values and errors.
 
-What `curve` computes `elementwise` computes too, and where there is no `curve` it alone.
+`elementwise` computes all activations, `curve` some of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.kernels.kernel_table import BITS, DTYPES, every_row, rows, symbol
 from tests.kernels.kernel_values import draw
 
 OPERATIONS = ("curve", "elementwise")
-# How the slopes of SLOPE lie: one for all, one for each row, one for each column.
+# Slopes of SLOPE: one for all elements, one for each row, one for each column.
 SLOPED = {"slope": "", "slopes of rows": "rows", "slopes of columns": "columns"}
 SMOOTH = ("HARDSWISH", "SIGMOID", "SILU", "SOFTPLUS", "MISH")
 KINDS = (*SLOPED, *SMOOTH)
@@ -40,12 +40,12 @@ def every_case(kinds):
 every_kernel = pytest.mark.parametrize(
     "row", [row for op in OPERATIONS for row in every_row(op)], ids=symbol
 )
-# In units of eps times the exact value, or the smallest normal number where that is larger.
+# Allowed errors, in units of eps times the exact value (or the smallest normal number, if larger).
 ALLOWED = {"MISH": 2.5}
 
 
 def sloped(x: np.ndarray, kind: str, slope: np.ndarray) -> np.ndarray:
-    """One product in the type of `x`, so the bits are known."""
+    """SLOPE: one product in the type of `x`, so the bits are known."""
     s = slope[:, np.newaxis] if SLOPED[kind] == "rows" else slope
     with np.errstate(all="ignore"):
         return np.where(x < 0, np.where(s == 0, 0, s * x), x)
@@ -69,7 +69,7 @@ def exact(x: np.ndarray, kind: str, slope: np.ndarray | None) -> np.ndarray:
             return finite * np.tanh(np.maximum(x, 0) + np.log1p(e))
         if kind == "SIGMOID":
             return np.where(x < 0, e, 1) / (1 + e)
-        finite = np.where(np.isneginf(x), -1e5, x)  # whose SiLU is zero in any type
+        finite = np.where(np.isneginf(x), -1e5, x)  # SiLU of -1e5 is zero in any type
         return np.where(x < 0, finite * np.exp(-np.abs(finite)), x) / (1 + e)
 
 
@@ -94,7 +94,7 @@ def assert_close(row: dict, got: np.ndarray, x: np.ndarray, kind: str, slope=Non
 def activate(
     checker, row: dict, rng: np.random.Generator, x: np.ndarray, kind: str, slope=None
 ) -> np.ndarray:
-    """Run the kernel on a copy of `x` between guard pages, rows apart by chance."""
+    """Run the kernel on a copy of `x` between guard pages; rows have random gaps."""
     call = Call(checker, row, rng, x.shape)
     call.change(x, 0, 0)
     if slope is not None:
@@ -104,7 +104,7 @@ def activate(
 
 
 def draw_slope(rng: np.random.Generator, kind: str, shape: tuple[int, int], dtype: np.dtype):
-    """Slopes as many as the kind reads, some of them zero; None where it reads none."""
+    """Draw as many slopes as the kind reads, some of them zero; None if it reads none."""
     if kind not in SLOPED:
         return None
     count = {"": 1, "rows": shape[0], "columns": shape[1]}[SLOPED[kind]]
@@ -115,7 +115,7 @@ def draw_slope(rng: np.random.Generator, kind: str, shape: tuple[int, int], dtyp
 
 @every_case(KINDS)
 def test_tails(checker, row, kind, rng):
-    """Each number of columns around a vector, and around the vectors of one turn."""
+    """Every number of columns up to a vector, and around multiples of it up to a loop turn."""
     dtype = DTYPES[row["dtype"]]
     lanes = row["vector_bytes"] // dtype.itemsize
     around = [turn * lanes + i for turn in (2, 3, 4, 5, 8) for i in (-1, 0, 1)]
@@ -141,7 +141,7 @@ def test_magnitudes(checker, row, kind, rng):
 
 @every_case(SMOOTH)
 def test_error_over_the_whole_range(checker, row, kind, rng):
-    """Dense where the function bends, where it underflows, and over all bit patterns."""
+    """Dense where the function bends and where it underflows, and random bit patterns."""
     dtype = DTYPES[row["dtype"]]
     depth = {"f16": 20, "f32": 120, "f64": 770}[row["dtype"]]
     shape = (40, 250)
@@ -187,7 +187,7 @@ def test_special_values(checker, row, rng):
 @every_kernel
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)])
 def test_nothing_to_do(checker, row, shape):
-    """Neither streams nor the instruction are touched; their addresses are invalid."""
+    """Streams and the instruction are not read: their addresses are invalid."""
     counts = {"input_count": 2, "output_count": 1, "code_count": 1}
     checker.call(row, counts | {"rows": shape[0], "columns": shape[1]}, shape)
 
@@ -195,7 +195,7 @@ def test_nothing_to_do(checker, row, shape):
 @pytest.mark.parametrize("dtype", sorted({row["dtype"] for row in every_row("curve")}))
 @pytest.mark.parametrize("kind", KINDS)
 def test_levels_with_fused_products_give_the_same_bits(checker, dtype, kind, rng):
-    """Neither the width of the vector shows, nor how a power of two is multiplied in."""
+    """The bits depend neither on the vector's width nor on how powers of two are multiplied in."""
     kernels = [
         row
         for op in OPERATIONS

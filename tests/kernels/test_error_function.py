@@ -25,7 +25,7 @@ def test_the_series(x):
 
 
 def test_polynomials_are_as_good_as_they_say():
-    """Between the points of their own search, and with the coefficients rounded."""
+    """Measured between the points of the fit, with rounded coefficients."""
     e = error_function()
     with localcontext() as context:
         context.prec = 50
@@ -44,13 +44,13 @@ def test_polynomials_are_as_good_as_they_say():
 
 
 def test_it_is_one_at_the_end():
-    """All numbers behind it round to 1 as well."""
+    """From `END` on, erf rounds to 1."""
     assert np.float32(math.erf(END)) == 1
     assert np.float32(math.erf(np.nextafter(np.float32(END), np.float32(0)))) == 1
 
 
 def test_the_fit_finds_chebyshevs_polynomial():
-    """Of x**3 by two terms of lower degree: 3/4 x leaves a quarter, as T3 / 4 does."""
+    """The best fit of x**3 by lower degrees is 3/4 x, with error 1/4: the difference is T3 / 4."""
     points = remez.chebyshev(Decimal(-1), Decimal(1), 240)
     values = [point**3 for point in points]
     found, error = remez.fit(points, values, [Decimal(1)] * len(points), 3)

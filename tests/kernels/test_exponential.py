@@ -1,4 +1,4 @@
-"""The constants of the exponential: what they claim about themselves, in exact arithmetic."""
+"""The constants of the exponential keep their stated bounds, in exact arithmetic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from asm.exponential import exponential
 from tests.kernels.kernel_table import DTYPES
 
-# Half precision is activated in float32.
+# Activations of half precision are computed in float32.
 every_type = pytest.mark.parametrize("dtype", ["f32", "f64"])
 
 
@@ -22,7 +22,7 @@ def eps(dtype: str) -> float:
 
 @every_type
 def test_polynomial_is_as_good_as_it_says(dtype):
-    """Between the points of its own search, and with the coefficients rounded."""
+    """Measured between the points of the fit, with rounded coefficients."""
     e, unit = exponential(dtype), eps(dtype) / 2
     with localcontext() as context:
         context.prec = 40
@@ -39,7 +39,7 @@ def test_polynomial_is_as_good_as_it_says(dtype):
 def test_fewer_terms_would_not_do(dtype):
     e = exponential(dtype)
     degree = len(e.coefficients) + 1
-    # Of the polynomial one degree lower, the first term left out at Chebyshev's best.
+    # The error of one degree less: the first omitted term, divided by Chebyshev's 2**(degree - 1).
     with localcontext() as context:
         context.prec = 40
         left_out = Decimal(e.half_range) ** degree
@@ -50,7 +50,7 @@ def test_fewer_terms_would_not_do(dtype):
 
 @every_type
 def test_reduction_is_exact(dtype):
-    """n times the first part of ln 2 has no rounding; both parts together are ln 2."""
+    """n times the first part of ln 2 is exact; the sum of both parts is ln 2."""
     e, number = exponential(dtype), DTYPES[dtype].type
     largest = round(e.limit * e.log2e)
     for n in range(largest + 1):
@@ -71,7 +71,7 @@ def test_limit_is_where_everything_is_zero(dtype):
         context.prec = 40
         half = Decimal(float(info.smallest_subnormal)) / 2
         assert Decimal(e.limit) * Decimal(-e.limit).exp() < half
-    # Halves of n are exponents of normal numbers.
+    # 2 ** (n / 2) is a normal number.
     assert round(e.limit * e.log2e) // 2 + 1 < e.bias - 1
 
 

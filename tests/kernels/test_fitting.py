@@ -1,4 +1,4 @@
-"""Tiles at the limit of registers are generated, and larger ones are refused in words."""
+"""Tiles that just fit the registers are generated; larger ones are refused with a message."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ REFUSAL = (
     r"pplconv_\w+: a tile of \d+ x \d+ \(\d+ vectors? a row\) on {isa} "
     r"(needs \d+ [a-z]+ [\w ]+, and there are \d+|is none of those with [\d, ]+ vectors a row)"
 )
-# More rows and vectors than any instruction set has registers for.
+# More rows and vectors than fit the registers of any instruction set.
 MOST_ROWS, MOST_VECTORS = 40, 16
-# Registers of vectors in assembly, by machine.
+# Names of vector registers in assembly, by machine.
 VECTORS = {"x86_64": r"\b[xyz]mm(\d+)\b", "aarch64": r"\b[vq](\d+)\b", "armv7l": r"\bq(\d+)\b"}
 
 
 def families() -> list[Kernel]:
-    """One kernel of each family of tiles that a generator writes."""
+    """One kernel of each generated family of tiles."""
     found = {
         (kernel.op, kernel.isa, kernel.dtype, kernel.tuning): kernel
         for kernel in kernels()
@@ -41,7 +41,7 @@ def tile(family: Kernel, rows: int, vectors: int) -> Kernel:
 
 
 def text_or_refusal(kernel: Kernel) -> str | None:
-    """Give the text of a kernel; None where it is refused, which no other error may stand for."""
+    """Give the text of a kernel; None if it is refused. Other errors fail the test."""
     try:
         return generated(kernel)
     except ValueError as error:
@@ -56,7 +56,7 @@ def sizes(family: Kernel) -> tuple[int, ...]:
 
 
 def largest_tiles(family: Kernel) -> Iterator[Kernel]:
-    """Give the largest tile of each number of vectors; all that is larger is refused."""
+    """Give the largest tile of each number of vectors; all larger ones must be refused."""
     for vectors in range(1, MOST_VECTORS):
         fit = [rows for rows in sizes(family) if text_or_refusal(tile(family, rows, vectors))]
         assert fit == list(sizes(family)[: len(fit)])
@@ -81,7 +81,7 @@ def test_the_largest_tile_is_generated_and_a_larger_one_is_refused(family):
     widest = largest[max(largest)]
     assert text_or_refusal(tile(family, 1, widest.vectors + 1)) is None
     assert text_or_refusal(tile(family, widest.mr, widest.vectors + 1)) is None
-    # The registry asks for none that does not fit.
+    # All tiles of the registry fit.
     for kernel in kernels():
         if replace(kernel, mr=family.mr, nr=family.nr) == family:
             assert kernel.mr <= largest[kernel.vectors].mr

@@ -36,50 +36,50 @@ def layer_norm(checker, row, rng, x, scale=None, offset=None, *, in_place=False)
     return call.run(x.shape)
 
 
-# Additions through which a summand passes at most: 22 in the kernel (8 of a chain, 3 of the chains,
-# 4 of lanes, 7 of blocks and the division), 29 in NumPy (15 of a chain, 3 of the chains, 7 of what
-# is left, 4 of blocks).
+# More than the additions that a summand passes through: at most 22 in the kernel (8 in a chain, 3
+# of chains, 4 of lanes, 7 of blocks and the division), 29 in NumPy (15 in a chain, 3 of chains, 7
+# in the remainder, 4 of blocks).
 ADDITIONS = 32
 
 
 def normalized(x, scale, offset) -> tuple[np.ndarray, np.ndarray]:
-    """Give what is expected, and how far from it rounding may lead.
+    """Give the expected result and the bound of the rounding errors.
 
-    Each operation is off by one part in ``unit`` of its result. A sum's error goes with the sum of
-    absolute values, so that of the mean does not become small where the mean does. It moves all
-    differences, and adds its square to the variance: first-order terms of that cancel.
+    Each operation has a relative error of ``unit``. The error of a sum is proportional to the sum
+    of absolute values, so the error of a small mean is not small. It shifts all differences and
+    adds its square to the variance; the first-order terms cancel.
     """
     wide = x.astype(np.longdouble)
     arithmetic = np.float32 if x.dtype == np.float16 else x.dtype
-    # Where longdouble is no wider than the arithmetic, what is expected errs as the kernel does.
+    # If longdouble is no wider than the arithmetic, the expected result has the same error.
     unit = (np.finfo(arithmetic).eps + np.finfo(np.longdouble).eps) / np.longdouble(2)
     mean = wide.mean(axis=1, keepdims=True)
     variance = wide.var(axis=1, keepdims=True) + np.longdouble(EPSILON)
     deviation = np.sqrt(variance)
     normal = (wide - mean) / deviation
     mean_error = (ADDITIONS * np.abs(wide).mean(axis=1, keepdims=True) + np.abs(mean)) * unit
-    # Squares of differences that were rounded, and their sum; half of it in the root.
+    # Errors of the squared differences and of their sum; the root halves them.
     root_error = ((ADDITIONS + 3) * unit + mean_error**2 / variance) / 2
-    # The difference, the rounded factor and the product with it.
+    # Errors of the difference, of the rounded factor and of their product.
     error = mean_error / deviation + np.abs(normal) * (root_error + 3 * unit)
     scale = 1 if scale is None else scale.astype(np.longdouble)
     offset = 0 if offset is None else offset.astype(np.longdouble)
     expected = normal * scale + offset
     error = (error + unit * np.abs(normal)) * np.abs(scale) + unit * np.abs(expected)
-    # What is stored; and products of errors, far below one in a hundred.
+    # Rounding of the stored result; products of errors are far below one percent.
     stored = np.finfo(x.dtype)
     return expected, 1.01 * error + stored.eps / 2 * np.abs(expected) + stored.smallest_subnormal
 
 
 def assert_close(row, got, x, scale=None, offset=None) -> None:
-    """Fail if an element is further from what is expected than rounding explains."""
+    """Fail if an element's error exceeds the bound."""
     expected, allowed = normalized(x, scale, offset)
     error = np.abs(got - expected)
     assert (error <= allowed).all(), f"{row['symbol']}: {float((error / allowed).max())}"
 
 
 def plainly(x, wrong) -> np.ndarray:
-    """Normalize in NumPy, in the type of a kernel's arithmetic, with one thing wrong or nothing."""
+    """Normalize in NumPy, in the type of a kernel's arithmetic, with one mistake or none."""
     a = x.astype(np.float32 if x.dtype == np.float16 else x.dtype)
     n = a.shape[1]
     mean = (a[:, :-1] if wrong == "mean" else a).sum(axis=1, keepdims=True) / n
@@ -105,7 +105,7 @@ def spread_around(rng, mean, spread, columns, dtype) -> np.ndarray:
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("wrong", WRONG)
 def test_the_bound_finds_what_is_wrong(rng, dtype, wrong):
-    """In one of the rows that kernels are given; and nothing where nothing is wrong."""
+    """Each mistake exceeds the bound on inputs like the kernels'; correct results never do."""
     dtype = np.dtype(dtype)
     far = {"float16": (30, 0.05), "float32": (100, 0.01), "float64": (1e5, 0.01)}[dtype.name]
     found = 0
@@ -136,7 +136,7 @@ def test_tails(checker, row, scaled, moved, rng):
 
 @every_kernel
 def test_means_near_zero(checker, row, rng):
-    """The mean's error does not become small with it, nor do elements that lie near it hide it."""
+    """The error of a mean near zero is not small; elements at zero, near the mean, show it."""
     dtype = DTYPES[row["dtype"]]
     for columns in (2, 3, 7, 60, 130):
         x = spread_around(rng, 0, 1, columns, np.float64)
@@ -148,7 +148,7 @@ def test_means_near_zero(checker, row, rng):
 
 @every_kernel
 def test_small_variances(checker, row, rng):
-    """Where epsilon is as large as the variance, and much larger; the mean is larger than both."""
+    """Epsilon is similar to the variance, or much larger; the mean is larger than both."""
     dtype = DTYPES[row["dtype"]]
     for spread in (1e-2, 3e-3, 1e-6):
         x = spread_around(rng, 3, spread, 130, dtype)
@@ -166,7 +166,7 @@ def test_large_means(checker, row, rng):
 
 @every_kernel
 def test_equal_elements(checker, row, rng):
-    """Nothing is left but the offset."""
+    """The result is the offset."""
     dtype = DTYPES[row["dtype"]]
     x = np.full((2, 100), 2, dtype)
     offset = draw(rng, "random", (100,), dtype)
@@ -176,7 +176,7 @@ def test_equal_elements(checker, row, rng):
 
 @every_kernel
 def test_rows_without_a_result(checker, row, rng):
-    """NaN and infinities spoil their row, and no other."""
+    """NaN and infinities make their row NaN, and no other row."""
     dtype = DTYPES[row["dtype"]]
     for columns in (1, 5, 130):
         x = draw(rng, "random", (4, columns), dtype)

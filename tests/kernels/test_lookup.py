@@ -36,7 +36,7 @@ def test_every_tail(checker, row, rng):
 
 @every_kernel
 def test_every_byte_in_every_place(checker, row, rng):
-    """Each of the 256, at each place of a vector, and each of them in the table."""
+    """Each of the 256 bytes at each place of a vector; the table is a permutation of them."""
     step = row["vector_bytes"]
     x = (np.arange(256)[:, np.newaxis] + np.arange(step)).astype(np.uint8)
     table = rng.permutation(256).astype(np.uint8)

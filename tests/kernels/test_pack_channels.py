@@ -85,7 +85,7 @@ def test_few_channels(checker, row, fill, rng):
 
 @every_kernel
 def test_rows_without_gaps(checker, row, rng):
-    """Rows that follow each other on both sides are one long row; on one side they are not."""
+    """Rows without gaps in src and dst are packed as one long row; a gap in either forbids it."""
     lanes = lanes_of(row)
     for channels in (1, 3, lanes, lanes + 3):
         for shape in ((channels, 7, 7), (channels, 1, 1), (channels, 3, lanes), (channels, 40, 3)):

@@ -1,4 +1,4 @@
-"""Depthwise weights into rows of taps: whole and in parts, tails zero."""
+"""Depthwise weights into rows, one for each tap: whole and in parts, tails zero."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check(checker, row: dict, rng: np.random.Generator, oc: int, taps: int, widt
 
 @every_kernel
 def test_channels_and_taps(checker, row, rng):
-    """Every number of channels, rows as long as they are and rounded up."""
+    """Every number of channels, rounded up to a unit or not."""
     for oc in range(1, 50):
         for unit in (1, 8, 16):
             taps = int(rng.choice([1, 2, 3, 9, 15, 16, 17, 25, 49]))

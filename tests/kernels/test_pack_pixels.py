@@ -57,7 +57,7 @@ def check(checker, row: dict, rng: np.random.Generator, stride_w: int, tail: int
     g, first, pixels = draw_segment(rng, lanes, stride_w, tail)
     width = lanes * int(rng.integers(1, 5))
     panels, channels = -(-pixels // width), int(rng.integers(1, 4))
-    # Panels of all channels one after another, or channels of all panels; with gaps or without.
+    # All channels of a panel lie together, or all panels of a channel; with or without a gap.
     gap = int(rng.integers(0, 9))
     panel_elements, channel_elements = g.taps * width, g.taps * width
     if rng.integers(0, 2):
@@ -110,7 +110,7 @@ def test_every_tail(checker, row, rng):
 
 @pytest.mark.parametrize("lanes", [2, 4, 8, 16])
 def test_runs_cover_each_packed_pixel_once(lanes, rng):
-    """They read the image only, their masks say what their bounds say; room is written later."""
+    """Runs read only the image, masks agree with lanes, and `room` is written by later runs."""
     for _ in range(60):
         g, first, pixels = draw_segment(rng, lanes)
         width = lanes * int(rng.integers(1, 4))
@@ -123,7 +123,7 @@ def test_runs_cover_each_packed_pixel_once(lanes, rng):
             assert seen == list(range(seen[0], seen[-1] + 1)) if seen else True
             assert mask < 1 << count <= 1 << lanes
             assert int(run["store_mask"]) == (1 << count) - 1
-            # Several vectors are whole ones, and come from the image.
+            # In runs of several vectors, these are whole and come from the image.
             assert vectors == 1 or (vectors > 1 and mask == (1 << lanes) - 1)
             many = (vectors - 1) * lanes
             elements = np.array([*range(many), *(many + lane for lane in seen)], int)
@@ -133,7 +133,7 @@ def test_runs_cover_each_packed_pixel_once(lanes, rng):
             assert count <= room <= lanes
             flat = written.reshape(-1)
             assert np.all(flat[place + count : place + room] == 1)
-            # All of a vector where the runs behind leave no gap.
+            # A whole vector, unless the runs behind leave a gap.
             assert room == lanes or np.all(flat[place + room : place + room + 1] == 0)
             flat[int(run["dst"]) : place + count] += 1
         expected = np.arange(panels * width) < -(-pixels // lanes) * lanes

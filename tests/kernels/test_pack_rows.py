@@ -29,7 +29,7 @@ def check(
     call = PackingCall(checker, row, rng)
     size = call.dtype.itemsize
     g = g or draw_geometry(rng)
-    # Kernels of floats pad with zeros, whatever they are told.
+    # Kernels of floats ignore `fill` and pad with zeros.
     narrow = call.dtype.kind in "iu"
     bounds = np.iinfo(call.dtype if narrow else np.int64)
     fill = int(rng.integers(bounds.min, bounds.max, endpoint=True))
@@ -44,7 +44,7 @@ def check(
     src = call.place_input(
         "src", (images, g.ih, g.iw, channels), (src_ns, src_ps * g.iw, src_ps, size)
     )
-    # Where each k goes, counted from where k_begin does, and where none may.
+    # Place of each k in dst, relative to k_begin's.
     places = np.arange(k_begin, k_end)
     places = places + places // channels * apart - (k_begin + k_begin // channels * apart)
     extent = int(places[-1]) + 1 if places.size else 0
@@ -89,7 +89,7 @@ def test_segments(checker, row, window, rng):
 @pytest.mark.parametrize("window", [False, True], ids=["whole", "window"])
 @pytest.mark.parametrize("apart", [0, 3])
 def test_stems(checker, row, window, apart, rng):
-    """Lines of few channels at a stride, which padding cuts on either side, or on both."""
+    """Strided lines of few channels, cut by padding on one side or on both."""
     for channels in (1, 2, 3, 4):
         for kernel in (3, 5, 7):
             for iw in (*range(1, 9), 31):
@@ -103,7 +103,7 @@ def test_stems(checker, row, window, apart, rng):
 
 @every_narrow_kernel
 def test_long_lines(checker, row, rng):
-    """Runs of several vectors with every kind of rest, of which padding leaves some."""
+    """Runs of several vectors and a remainder, with and without padding."""
     for channels in (33, 64, 65, 128, 200, 511):
         for pad in (0, 1, 2):
             ends = 3, 3, 1, 1, 1, 1, pad, pad

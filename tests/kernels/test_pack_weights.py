@@ -27,7 +27,7 @@ def test_panels(checker, row, order, panel_width, rng):
 @every_kernel
 @pytest.mark.parametrize("block", [4, 8, 16])
 def test_blocks_of_vectors(checker, row, block, rng):
-    """The order of the blocked layout, with and without channels in the last block."""
+    """The order of the blocked layout, with whole and partial last blocks."""
     for ic in (1, block - 1, block, block + 1, 3 * block - 1, 3 * block):
         for taps in (1, 4, 9, 25):
             for oc, width in ((48, 16), (35, 32), (6, 14)):
@@ -48,7 +48,7 @@ def test_matrix_whose_channels_are_neighbours(checker, row, panel_width, rng):
 @pytest.mark.parametrize("kr", [1, 2, 4])
 @pytest.mark.parametrize("panel_width", [1, 5, 8, 16])
 def test_groups_of_k(checker, row, kr, panel_width, rng):
-    """Each rest of k and of the channels, in each order of k."""
+    """Every remainder of k and of the channels, in each order of k."""
     for oc in (1, panel_width, panel_width + 1, 3 * panel_width - 1):
         for ic, taps in ((1, 1), (kr, 1), (kr + 1, 1), (3, 9), (2 * kr + 3, 3), (5, 5), (7, 2)):
             for channel_block in {1, ic, kr, 3, ic + 2}:

@@ -20,7 +20,7 @@ def computed(dtype: np.dtype) -> np.dtype:
 
 
 def pooled(taps: np.ndarray, kind: str, scale: float) -> np.ndarray:
-    """Pool (pixels, rows, columns, channels) in the order that the contract names."""
+    """Pool (pixels, rows, columns, channels) in the contract's order."""
     if kind == "MAX":
         return taps.max(axis=(1, 2))
     wide = taps.astype(computed(taps.dtype))
@@ -35,7 +35,7 @@ def pooled(taps: np.ndarray, kind: str, scale: float) -> np.ndarray:
 
 
 class Window:
-    """A call on pixels of one image row, whose windows overlap as chance will have it."""
+    """A call for pixels of one row, whose windows overlap at random."""
 
     def __init__(self, checker, row, rng, channels: int, taps: tuple[int, int], pixels: int):
         self.call = PackingCall(checker, row, rng)
@@ -60,7 +60,7 @@ class Window:
         }
 
     def check(self, kind: str) -> None:
-        """Run it and compare bits; every NaN is as good as another."""
+        """Run the kernel and compare; any NaN equals any other."""
         scale = 1 / (self.shape[1] * self.shape[2])
         self.call.values["kind"] = POOLINGS[kind]
         if kind == "SUM":
@@ -79,7 +79,7 @@ def lanes_of(row: dict) -> int:
 @every_kernel
 @every_kind
 def test_every_number_of_channels(checker, row, kind, rng):
-    """Parts of a vector, and up to nine vectors in every way that they are put together."""
+    """Up to two vectors, and around multiples of a vector, which run in groups."""
     lanes = lanes_of(row)
     more = [vectors * lanes + i for vectors in range(2, 9) for i in (0, 1)]
     for channels in (*range(1, 2 * lanes + 4), *more):
@@ -98,7 +98,7 @@ def test_windows(checker, row, kind, taps, rng):
 
 @every_kernel
 def test_nan_wins_wherever_it_is(checker, row, rng):
-    """At each tap alone, in a lane alone; and infinities are numbers like others."""
+    """NaN at each tap alone, in some lanes; all other inputs are -inf."""
     channels = lanes_of(row) + 3
     for tap in range(9):
         window = Window(checker, row, rng, channels, (3, 3), 1)

@@ -20,7 +20,7 @@ def along(values, flags):
 
 
 def quantized(dtype, x, scale, zero):
-    """Quantize as ONNX says: a quotient in float32, ties to even, saturated behind zero."""
+    """Quantize as ONNX defines it: float32 quotient, ties to even, plus zero, saturated."""
     info = np.iinfo(DTYPES[dtype])
     with np.errstate(over="ignore", invalid="ignore"):
         quotient = x / scale
@@ -53,13 +53,13 @@ def run(checker, row, rng, source, destination, scale, zero, flags):
 
 
 def columns_of(row):
-    """Every tail around one and two vectors, and around four."""
+    """Every tail up to two vectors, and around four to six."""
     lanes = row["vector_bytes"] // 4
     return (*range(1, 2 * lanes + 2), *range(4 * lanes - 1, 6 * lanes + 2))
 
 
 def draw_zero(rng, dtype, count):
-    """Draw zeros, the ends of the type among them."""
+    """Draw zero points, often the ends of the type."""
     if dtype == "s32":
         return rng.integers(-1000, 1000, count, np.int32)
     info = np.iinfo(DTYPES[dtype])
@@ -84,7 +84,7 @@ def test_every_tail_of_quantize(checker, row, flags, rng):
 
 @pytest.mark.parametrize("row", QUANTIZE, ids=symbol)
 def test_what_quantize_rounds(checker, row, rng):
-    """Ties and the floats beside them, infinities, NaN of either sign, the largest numbers."""
+    """Ties and the floats next to them, infinities, NaN of either sign, the largest numbers."""
     dtype, scale = row["dtype"], np.float32(0.1)
     exact = (np.arange(-700, 700, dtype=np.float32) / 2) * scale
     beside = [np.nextafter(exact, np.float32(end)) for end in (-np.inf, np.inf)]
@@ -102,7 +102,7 @@ def test_what_quantize_rounds(checker, row, rng):
 
 @pytest.mark.parametrize("row", QUANTIZE, ids=symbol)
 def test_quotients_by_any_scale(checker, row, rng):
-    """One scale of any size: ties, and the floats beside them, some steps away."""
+    """Scales of any size, with ties and floats a few steps away from ties."""
     dtype = row["dtype"]
     info = np.iinfo(DTYPES[dtype])
     edges = [2.0**-60, 2.0**60, 1.0, np.nextafter(np.float32(1), np.float32(2)), 2 - 2.0**-23]
@@ -120,7 +120,7 @@ def test_quotients_by_any_scale(checker, row, rng):
 
 @pytest.mark.parametrize("row", QUANTIZE, ids=symbol)
 def test_the_quotient_is_no_product(checker, row, rng):
-    """There are numbers for which x * (1 / scale) rounds to another integer; these are."""
+    """Numbers for some of which x * (1 / scale) would round to another integer."""
     scale = rng.uniform(0.01, 1, 4096).astype(np.float32)
     odd = rng.integers(-64, 63, 4096).astype(np.float32)
     x = ((odd + np.float32(0.5)) * scale)[np.newaxis]
@@ -148,7 +148,7 @@ def test_every_tail_of_dequantize(checker, row, flags, rng):
 
 @pytest.mark.parametrize("row", [*QUANTIZE, *DEQUANTIZE], ids=symbol)
 def test_nothing_to_do(checker, row, rng):
-    """No rows, or rows of no elements: nothing is written, and of rows nothing read."""
+    """No rows, or rows of no elements: rows are neither read nor written."""
     types = np.float32, DTYPES[row["dtype"]]
     source, destination = types if row["op"] == "quantize" else types[::-1]
     for shape in ((0, 5), (3, 0)):

@@ -1,4 +1,4 @@
-"""Pixels of images as numbers: every type, every tail."""
+"""Pixels of images to float or double: every type, every tail."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_every_type_has_a_number():
 @every_kernel
 @pytest.mark.parametrize("kind", PIXELS)
 def test_every_tail(checker, row, kind, rng):
-    """Numbers are those that NumPy has; of integers, the least and the largest as well."""
+    """Values equal NumPy's conversion; integers include the type's smallest and largest."""
     pixel, element = np.dtype(TYPES[kind]), DTYPES[row["dtype"]]
     for count in (*range(1, 4 * row["lanes"] + 2), 16 * row["lanes"] + 5):
         if pixel.kind == "f":

@@ -28,7 +28,7 @@ def computed(dtype: np.dtype) -> np.dtype:
 
 
 def added_in_order(x: np.ndarray) -> np.ndarray:
-    """Sum over rows in the order that the contract names, in the type of the arithmetic."""
+    """Sum over rows in the contract's order, in the type of the arithmetic."""
     x = x.astype(computed(x.dtype))
     total = np.zeros(x.shape[1], x.dtype)
     with np.errstate(invalid="ignore"):
@@ -56,7 +56,7 @@ def assert_reduced(got: np.ndarray, x: np.ndarray, axis: int, kind: str, held=No
     finite = np.isfinite(expected)
     np.testing.assert_array_equal(got[~finite], expected[~finite].astype(got.dtype))
     info, eps = np.finfo(got.dtype), np.finfo(computed(x.dtype)).eps
-    # A chain has 16 terms of a block of 64 or fewer, and there are as many blocks as it takes.
+    # A chain has at most 16 of the 64 terms of a block; there are count / 64 blocks.
     count = x.shape[axis]
     allowed = eps * (20 + count / 64) * size[finite] + info.eps * np.abs(expected[finite])
     # A sum of halves may be a subnormal half.
@@ -104,7 +104,7 @@ def reduce_columns(checker, row, rng, x: np.ndarray, kind: str) -> np.ndarray:
 @rows_kernels
 @every_kind
 def test_rows_tails(checker, row, kind, rng):
-    """Every number of columns; every number of rows that a block's chains may have."""
+    """Every number of columns; numbers of rows around the chains and blocks of the sum."""
     dtype, lanes = DTYPES[row["dtype"]], lanes_of(row)
     more = [vectors * lanes + i for vectors in (3, 4, 5, 9) for i in (-1, 0, 1)]
     for columns in (*range(1, 2 * lanes + 4), *more):
@@ -119,7 +119,7 @@ def test_rows_tails(checker, row, kind, rng):
 
 @rows_kernels
 def test_rows_are_added_in_the_order_of_the_contract(checker, row, rng):
-    """Whatever the vector is, and whichever column."""
+    """The order depends neither on the vector's width nor on the column."""
     dtype = DTYPES[row["dtype"]]
     for count in (1, 3, 4, 7, 64, 65, 200, 1000):
         x = draw(rng, "random", (count, 5 * lanes_of(row) + 3), dtype)
@@ -151,7 +151,7 @@ def test_of_no_rows(checker, row, kind, rng):
 @columns_kernels
 @every_kind
 def test_columns_tails(checker, row, kind, rng):
-    """Every number of columns around the vectors that go together, and around a block."""
+    """Every number of columns around the vectors of a loop turn, and around a block."""
     dtype, lanes = DTYPES[row["dtype"]], lanes_of(row)
     more = [vectors * lanes + i for vectors in (*range(2, 18), 63, 64, 65, 130) for i in (-1, 0, 1)]
     for columns in (*range(1, 2 * lanes + 4), *more):
@@ -170,7 +170,7 @@ def test_of_no_columns(checker, row, kind, rng):
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("row", every_row("reduce_rows") + every_row("reduce_columns"), ids=symbol)
 def test_nan_wins_wherever_it_is(checker, row, axis, rng):
-    """In each lane and in each turn of the loops alone."""
+    """A single NaN, in each lane and in each turn of the loops."""
     lanes = lanes_of(row)
     run = {"reduce_rows": reduce_rows, "reduce_columns": reduce_columns}[row["op"]]
     along = 0 if row["op"] == "reduce_rows" else 1
@@ -184,7 +184,7 @@ def test_nan_wins_wherever_it_is(checker, row, axis, rng):
 
 @pytest.mark.parametrize("row", every_row("reduce_rows") + every_row("reduce_columns"), ids=symbol)
 def test_long_sums(checker, row, rng):
-    """Of positive numbers, whose roundings would otherwise pile up: by chance below ten."""
+    """Sums of many positive numbers have errors of at most ten eps: roundings do not pile up."""
     run = {"reduce_rows": reduce_rows, "reduce_columns": reduce_columns}[row["op"]]
     dtype = DTYPES[row["dtype"]]
     count = 3000 if dtype == np.float16 else 30000

@@ -1,4 +1,4 @@
-"""Sums to quantized arrays: every level gives the bits of float32 step by step."""
+"""Sums to quantized arrays: all kernels give the bits of stepwise float32 arithmetic."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def draw_residual(rng, stored, shape):
 
 
 def draw_parameters(rng, row):
-    """Draw bounds and zeros, those of the type's ends among them."""
+    """Draw bounds and zero points, often at the ends of the type."""
     stored = DTYPES[row["dtype"]]
     if stored.kind == "f":
         return parameters(*(np.sort(rng.standard_normal(2) * 200) if rng.integers(2) else ()))
@@ -123,7 +123,7 @@ def draw_parameters(rng, row):
 
 
 def flags_of(row):
-    """Yield what a row takes: both orientations, with and without residual."""
+    """Yield the sets of flags of a row: both orientations, with and without residual."""
     for orientation in (ROW, COLUMN):
         yield orientation
         if row["dtype"] != "s32":
@@ -145,7 +145,7 @@ def test_every_tail(checker, row, rng):
 
 
 def draw_gate(rng, zero=0):
-    """Draw HardSwish with a factor, perhaps a negative one, and something that is added."""
+    """Draw a gate like HardSwish's, with a scale that may be negative, and a shift."""
     scale = rng.uniform(0.01, 0.5) * rng.choice([1, 1, -1])
     return parameters(
         *(rng.choice([-np.inf, -20.25]), rng.choice([np.inf, 90.5])), zero=zero,
@@ -155,7 +155,7 @@ def draw_gate(rng, zero=0):
 
 @pytest.mark.parametrize("row", WITH_PRODUCT, ids=symbol)
 def test_gates(checker, row, rng):
-    """Every tail; sums on all sides of where a gate opens and closes."""
+    """Every tail; sums below, on and above the slope of the gate."""
     lanes = row["vector_bytes"] // 4
     for flags in (ROW, COLUMN):
         for columns in (*range(1, 2 * lanes + 2), *range(4 * lanes - 1, 6 * lanes + 2), 9 * lanes):
@@ -173,7 +173,7 @@ def test_gates(checker, row, rng):
 @pytest.mark.parametrize("scale", [0.25, 0.4999, 1.0, 2.0], ids=str)
 @pytest.mark.parametrize("shift", [0, 1e6, 3e6, -3e9], ids=str)
 def test_gated_numbers_beyond_every_integer(checker, row, scale, shift, rng):
-    """Those that are rounded leave int32, by one scale of many or by what is added."""
+    """Numbers beyond int32 before rounding, by one scale of many or by the shift."""
     ends = [-(1 << 31), -(1 << 31) + 1, -1, 0, 1, (1 << 31) - 1]
     for flags in (ROW, COLUMN):
         for slope in (1 / 6, -1 / 6, 1e-9):
@@ -188,7 +188,7 @@ def test_gated_numbers_beyond_every_integer(checker, row, scale, shift, rng):
 @pytest.mark.parametrize("row", BYTES, ids=symbol)
 @pytest.mark.parametrize("kind", ["plain", "residual", "gate"])
 def test_tables(checker, row, kind, rng):
-    """Every byte, in every tail, by tables without order."""
+    """Every byte, in every tail, by random tables."""
     lanes = row["vector_bytes"] // 4
     zero = 0 if row["dtype"] == "s8" else 128
     for flags in (ROW, COLUMN):
@@ -211,7 +211,7 @@ def test_tables(checker, row, kind, rng):
 
 @every_kernel
 def test_sums_of_every_size(checker, row, rng):
-    """Up to the largest int32, where float has not all of them and offsets wrap around."""
+    """Sums up to the largest int32, beyond float's exact integers; offsets wrap around."""
     for flags in flags_of(row):
         for _ in range(20):
             sums = rng.integers(-(1 << 31), (1 << 31) - 1, (3, 100), np.int32, endpoint=True)
@@ -227,7 +227,7 @@ def test_sums_of_every_size(checker, row, rng):
 @pytest.mark.parametrize("scale", [0.4999, 0.5, 1.0, 1.5, 2.0, 1e25], ids=str)
 @pytest.mark.parametrize("residual_scale", [0.5, 1e6, 2e6, -3e8, 3e8, 1e30], ids=str)
 def test_numbers_beyond_every_integer(checker, row, scale, residual_scale, rng):
-    """One scale of many, and residuals, that take numbers to 2^31 and further."""
+    """One scale of many, and residuals, make numbers of 2^31 and more."""
     lanes = row["vector_bytes"] // 4
     ends = [-(1 << 31), -(1 << 31) + 1, -1, 0, 1, (1 << 31) - 1]
     for flags in flags_of(row):
@@ -243,7 +243,7 @@ def test_numbers_beyond_every_integer(checker, row, scale, residual_scale, rng):
 @pytest.mark.parametrize("row", BYTES, ids=symbol)
 @pytest.mark.parametrize("zero", [0, 1, 5])
 def test_ties_go_to_even(checker, row, zero, rng):
-    """Before zero is added: halves of odd numbers, and the floats beside them."""
+    """Rounding comes before the zero point: halves of odd numbers, and the floats next to them."""
     sums = np.arange(-600, 600, dtype=np.int32).reshape(1, -1)
     offset = np.zeros(sums.size, np.int32)
     half = np.float32(0.5)
@@ -254,7 +254,7 @@ def test_ties_go_to_even(checker, row, zero, rng):
 
 @pytest.mark.parametrize("row", WITH_PRODUCT, ids=symbol)
 def test_product_and_residual_are_two_roundings(checker, row, rng):
-    """Sums for which a fused product gives other bits; there are such."""
+    """Sums for some of which a fused product would give other bits."""
     sums = rng.integers(-(1 << 24), 1 << 24, (1, 4096), np.int32)
     scale = rng.uniform(1e-6, 8e-6, 4096).astype(np.float32)
     q = parameters(residual_scale=np.float32(0.1), residual_zero=3)

@@ -20,7 +20,7 @@ def weight_type(dtype: np.dtype) -> np.dtype:
 
 
 class Resampled:
-    """A call on an image of a few rows: which pixels it reads is drawn."""
+    """A call that reads random pixels of an image of a few rows."""
 
     def __init__(self, checker, row, rng, channels: int, taps: tuple[int, int], pixels: int):
         self.call = PackingCall(checker, row, rng)
@@ -51,11 +51,11 @@ class Resampled:
         }
 
     def read(self) -> np.ndarray:
-        """All that goes into outputs: (taps_y, pixels, taps_x, channels)."""
+        """The pixels that the outputs are computed from: (taps_y, pixels, taps_x, channels)."""
         return self.image[self.rows[:, np.newaxis, np.newaxis], self.columns[np.newaxis]]
 
     def check(self) -> None:
-        """Run it, and compare with float64, by a bound of what all the roundings leave."""
+        """Run the kernel, and compare with float64 within the bound of all roundings."""
         got = self.call.run(self.call.values)
         if self.taps == (1, 1):
             self.call.same_bits(got, self.read()[0, :, 0], self.call.values)
@@ -83,10 +83,10 @@ def lanes_of(row: dict) -> int:
 @pytest.mark.parametrize("taps", [(1, 1), (2, 2), (4, 4), (1, 2), (2, 1), (3, 5)])
 def test_every_number_of_channels(checker, row, taps, rng):
     if row["dtype"] == "u8" and taps != (1, 1):
-        return  # bytes are copied
+        return  # bytes are only copied
     lanes = lanes_of(row) * (4 if row["dtype"] == "u8" else 1)
     more = [vectors * lanes + i for vectors in (2, 3, 4, 5, 7) for i in (0, 1)]
-    # A copy's pieces follow from bytes.
+    # Copies work on bytes, so that more sizes differ.
     for channels in (*range(1, 4 * lanes + 4 if taps == (1, 1) else 2 * lanes + 4), *more):
         pixels = int(rng.integers(1, 4))
         Resampled(checker, row, rng, channels, taps, pixels).check()
@@ -94,7 +94,7 @@ def test_every_number_of_channels(checker, row, taps, rng):
 
 @every_kernel
 def test_copies_keep_bits_that_no_product_would(checker, row, rng):
-    """Signaling NaN, payloads, subnormal numbers; the weights are not read at all."""
+    """Signaling NaN, payloads, subnormal numbers; the weights are not read."""
     for channels in (1, 5, 40, 200):
         case = Resampled(checker, row, rng, channels, (1, 1), 3)
         bits = case.image.view(f"u{case.image.dtype.itemsize}")

@@ -1,4 +1,4 @@
-"""Sums as integers: rounded half to even, saturated, and those listed that an error leaves open."""
+"""Sums to integers: rounded half to even, saturated; those within the error of a tie are listed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNTOUCHED = -7
 
 
 def bounds(sums, error, low, high):
-    """Give the least and the greatest integer within the error, each operation rounded once."""
+    """Give the smallest and the largest integer within the error; each operation rounds once."""
     with np.errstate(over="ignore", invalid="ignore"):
         return [np.rint(np.clip(x, low, high)) for x in (sums - error, sums + error)]
 
@@ -24,7 +24,7 @@ NO_ROWS = {"pixels_rs": 0, "step": 1, "rows": 0, "columns": 0}
 
 
 def judge(checker, row, rng, sums, error, integer):
-    """Round, and compare everything with NumPy."""
+    """Round sums, and compare results and the list with NumPy."""
     limits, element = np.iinfo(integer), DTYPES[row["dtype"]]
     parameters = np.array([error, limits.min, limits.max, 0, 0], element)
     listed = np.full(max(sums.size, 1), UNTOUCHED, np.int64)
@@ -47,7 +47,7 @@ def judge(checker, row, rng, sums, error, integer):
 @every_kernel
 @every_integer
 def test_every_tail(checker, row, integer, rng):
-    """Of a vector, and of the vectors between two looks."""
+    """Every tail of a vector, and of the vectors between two checks for open results."""
     limits, lanes = np.iinfo(integer), row["lanes"]
     for count in (*range(1, 3 * lanes), *range(15 * lanes, 18 * lanes), 33 * lanes + 1):
         sums = rng.uniform(1.2 * limits.min - 40, 1.2 * limits.max, count)
@@ -59,7 +59,7 @@ def test_every_tail(checker, row, integer, rng):
 @every_kernel
 @every_integer
 def test_ties_and_what_is_beyond_the_limits(checker, row, integer, rng):
-    """Half way between all neighbours, without an error and with one; infinities; NaN."""
+    """Ties between all neighbours, without and with an error; infinities; NaN."""
     limits = np.iinfo(integer)
     halves = np.arange(limits.min - 3, limits.max + 4) + 0.5
     halves = rng.choice(halves, 600, replace=False) if halves.size > 600 else halves
@@ -76,7 +76,7 @@ def test_an_infinite_error_leaves_everything_open(checker, row, rng):
 
 
 def halved(sums, divisor):
-    """Divide integers: the lower neighbour, and twice the rest less the divisor."""
+    """Divide integers: the rounded-down quotient, and twice the remainder less the divisor."""
     below = np.floor_divide(sums, divisor)
     return below, 2 * (sums - below * divisor) - divisor
 
@@ -85,10 +85,10 @@ def halved(sums, divisor):
 @every_integer
 @pytest.mark.parametrize("direction", [-1, 0, 1, 2])
 def test_division(checker, row, integer, direction, rng):
-    """Sums half way go where the direction says, or are listed; all others to the nearest."""
+    """Ties are rounded in the given direction, or listed; other sums go to the nearest."""
     limits, element, lanes = np.iinfo(integer), DTYPES[row["dtype"]], row["lanes"]
     for count in (*range(1, 2 * lanes + 2, 3), 16 * lanes + 3):
-        # The largest ones whose sums are below 2**24.
+        # Divisors so large that sums just stay below 2**24.
         odd = int(rng.integers(1, min(1 << 18, (1 << 24) // (limits.max + 4))))
         divisor = int(rng.choice([1, 2, 6, 9, 10, 36, 100, odd, odd // 2 * 2 + 2]))
         sums = rng.integers(divisor * (limits.min - 2), divisor * (limits.max + 3), count)
@@ -113,7 +113,7 @@ def test_division(checker, row, integer, direction, rng):
 
 
 def judge_again(checker, row, rng, *, sums, tie, pixels, taps, step, error, divided, integer):
-    """Round sums, of which some are half way, and compute those once more from their windows."""
+    """Round sums, some of them ties, which are computed once more from their windows."""
     limits, element = np.iinfo(integer), DTYPES[row["dtype"]]
     count, (rows, columns) = len(sums), taps.shape
     windows = np.stack([pixels[:, i : i + (columns - 1) * step + 1 : step] for i in range(count)])
@@ -153,7 +153,7 @@ def judge_again(checker, row, rng, *, sums, tie, pixels, taps, step, error, divi
 @every_integer
 @pytest.mark.parametrize("divided", [False, True])
 def test_what_is_open_is_computed_once_more(checker, row, integer, divided, rng):
-    """From windows of every extent, pixels side by side or apart; few of a vector, and many."""
+    """Windows of every size, neighbouring pixels or not; few or many open results in a vector."""
     limits = np.iinfo(integer)
     for columns in range(1, 9):
         step, rows = int(rng.choice([1, 3])), int(rng.integers(1, 4))
@@ -173,7 +173,7 @@ def test_what_is_open_is_computed_once_more(checker, row, integer, divided, rng)
 @every_integer
 @pytest.mark.parametrize("divided", [False, True])
 def test_digits_tell_the_side_of_half_way(checker, row, integer, divided, rng):
-    """Taps are halves and something smaller than the error: it alone decides, or nothing does."""
+    """Taps are halves plus parts smaller than the error, which decide; or the tie goes to even."""
     limits, element, lanes = np.iinfo(integer), DTYPES[row["dtype"]], row["lanes"]
     for rows, columns in ((1, 1), (1, 3), (2, 2), (4, 9)):
         step, count = int(rng.choice([1, 3])), int(rng.integers(1, 3 * lanes + 2))
@@ -218,7 +218,7 @@ def test_digits_tell_the_side_of_half_way(checker, row, integer, divided, rng):
 @every_kernel
 @pytest.mark.parametrize("divided", [False, True])
 def test_windows_that_repeat_have_the_same_results(checker, row, divided, rng):
-    """Patterns whose period divides a vector, with some pixels or sums that are none of them."""
+    """Patterns whose period divides a vector, disturbed in some pixels or sums."""
     for _ in range(12):
         columns, step = int(rng.integers(1, 6)), int(rng.choice([1, 3]))
         rows, count = int(rng.integers(1, 4)), int(rng.integers(1, 9 * row["lanes"] * step))
@@ -230,7 +230,7 @@ def test_windows_that_repeat_have_the_same_results(checker, row, divided, rng):
         for numbers in (*pixels, sums):
             numbers[rng.random(numbers.size) < rng.choice([0.0, 0.01, 0.1])] += 1
         taps = rng.integers(-3, 4, (rows, columns)) / 2
-        # Some error leaves results open, which are listed: nothing is taken from there.
+        # With an error some results are open; repeated windows must not copy those.
         judge_again(
             checker, row, rng, sums=sums, tie=tie, pixels=pixels, taps=taps, step=step,
             error=float(rng.choice([0.0, 0.25])), divided=divided, integer=np.int32,
@@ -241,7 +241,7 @@ def test_windows_that_repeat_have_the_same_results(checker, row, divided, rng):
     "row", [row for row in every_row("round_sums") if row["dtype"] == "f64"], ids=symbol
 )
 def test_integers_of_32_bits(checker, row, rng):
-    """Of sums in double, which have the largest ones."""
+    """Sums in double can hold all integers of 32 bits."""
     edges = [2.0**31 - 0.5, 2.0**31, -(2.0**31) - 0.5, -(2.0**31) - 1, 2.0**31 - 1.5, 1e30, -1e30]
     sums = np.concatenate([edges, rng.uniform(-(2.0**32), 2.0**32, 3 * row["lanes"])])
     judge(checker, row, rng, sums, 0.0, np.int32)

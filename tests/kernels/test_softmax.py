@@ -1,4 +1,4 @@
-"""Softmax and its logarithm: tails, how far from exact, and rows without a result."""
+"""Softmax and its logarithm: tails, errors, and rows without a result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.kernels.packing_case import PackingCall
 
 every_kernel = pytest.mark.parametrize("row", every_row("softmax"), ids=symbol)
 logarithm_or_not = pytest.mark.parametrize("log", [0, 1])
-# In units of eps times the exact value; a logarithm near zero is allowed the eps of 1.
+# Largest error in units of eps times the exact value; of logarithms near zero, in units of eps.
 ALLOWED = 4.0
 
 
@@ -26,7 +26,7 @@ def exact(x: np.ndarray, log: int) -> np.ndarray:
 
 
 def assert_close(row: dict, got: np.ndarray, x: np.ndarray, log: int) -> None:
-    """Judge the errors of all that is not NaN."""
+    """Fail unless NaN and infinities are at the expected places and other errors are in bounds."""
     expected = exact(x, log)
     np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
     infinite = np.isinf(expected)
@@ -36,7 +36,7 @@ def assert_close(row: dict, got: np.ndarray, x: np.ndarray, log: int) -> None:
     size = np.abs(expected[finite])
     with np.errstate(invalid="ignore"):
         error = np.abs(got[finite] - expected[finite])
-    # Below the normal numbers a few of the smallest, or all where the machine has none.
+    # Results below the normal numbers may be off by two subnormal steps, or be flushed to zero.
     least = info.tiny if row["isa"] == "neon32" else 2 * info.smallest_subnormal
     allowed = ALLOWED * info.eps * (np.maximum(size, 1) if log else size) + float(least)
     worst = int((error - allowed).argmax()) if error.size else 0
@@ -80,7 +80,7 @@ def test_tails(checker, row, log, rng):
 @logarithm_or_not
 @pytest.mark.parametrize("depth", [1, 10, 60, 90, 120, 800, 1e4])
 def test_errors(checker, row, log, depth, rng):
-    """Down to where results underflow, about a top far from zero too."""
+    """Ranges of up to where results underflow, with maxima far from zero, too."""
     dtype = DTYPES[row["dtype"]]
     for top in (0, 37.3, -54.4, 300):
         x = (top - rng.uniform(0, depth, (6, 500))).astype(dtype)
@@ -92,7 +92,7 @@ def test_errors(checker, row, log, depth, rng):
 @every_kernel
 @logarithm_or_not
 def test_one_stands_out(checker, row, log, rng):
-    """The others' exponentials are all that the logarithm of the sum has."""
+    """The logarithm of the sum depends on the other elements' small exponentials."""
     dtype = DTYPES[row["dtype"]]
     for gap in (1, 5, 10, 20):
         x = np.full((1, 1000), -gap, dtype)
@@ -103,7 +103,7 @@ def test_one_stands_out(checker, row, log, rng):
 @every_kernel
 @logarithm_or_not
 def test_equal_elements(checker, row, log, rng):
-    """Of a row of one the logarithm is zero; of n it is that of 1 / n."""
+    """Probabilities are 1 / n; a single element has probability 1 and logarithm 0."""
     dtype = DTYPES[row["dtype"]]
     for columns in (1, 2, 3, 100, 4096, 5000):
         for value in (0, -7.5, np.finfo(dtype).max, -np.finfo(dtype).max):
@@ -117,7 +117,7 @@ def test_equal_elements(checker, row, log, rng):
 @every_kernel
 @logarithm_or_not
 def test_rows_without_a_result(checker, row, log, rng):
-    """NaN, inf, and -inf alone; but -inf among numbers is a probability of zero."""
+    """Rows with NaN or inf, or of -inf only, become NaN; -inf among numbers has probability 0."""
     dtype = DTYPES[row["dtype"]]
     for columns in (1, 3, 40, 200):
         x = draw(rng, "random", (6, columns), dtype)

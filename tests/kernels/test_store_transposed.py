@@ -34,7 +34,7 @@ def check(checker, row: dict, rng: np.random.Generator, shape: tuple[int, int], 
         "columns": channels,
         "flags": flags,
     }
-    # The kernel adds in this order and in this type, so the bits are known.
+    # The kernel adds in the same order and type, so the bits are known.
     with np.errstate(all="ignore"):
         expected = np.ascontiguousarray(src.T)
         if flags & BIAS:
@@ -49,7 +49,7 @@ def check(checker, row: dict, rng: np.random.Generator, shape: tuple[int, int], 
             expected = np.where(expected > clip[1], clip[1], expected)
     got = call.run(call.values)
     if flags & (BIAS | RESIDUAL):
-        # Which of two NaNs an addition keeps is not promised.
+        # The contract does not say which of two NaNs an addition keeps.
         nan = np.isnan(expected)
         np.testing.assert_array_equal(np.isnan(got), nan)
         bits = BITS[row["dtype"]]

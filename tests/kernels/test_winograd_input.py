@@ -1,6 +1,6 @@
 """The Winograd transform of the input: whole tiles, edges of the image, tails of channels.
 
-Pixels outside are zero, of bytes what the caller says.
+Pixels outside the image are zero; for bytes, they have the value that the caller gives.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ every_kernel = pytest.mark.parametrize("row", every_row("winograd_input"), ids=s
 
 
 def check(checker, row, rng, tiles, channels, row_range=None, column_range=None):
-    """Transform `tiles` patches, of which the given ranges are inside of the image.
+    """Transform `tiles` patches; the given ranges are inside the image.
 
-    Nothing but the inside exists: the source array begins and ends with it.
+    The source array has only these pixels.
     """
     n, t = row["mr"], row["mr"] + row["nr"] - 1
     width = (tiles - 1) * n + t
     row_begin, row_end = row_range or (0, t)
     column_begin, column_end = column_range or (0, width)
-    # Ranges may go beyond the patches; what exists of them is within.
+    # Ranges may exceed the patches; the source array has only the pixels within them.
     inside = max(row_end - row_begin, 0), max(min(column_end, width) - max(column_begin, 0), 0)
     first_column = max(column_begin, 0)
     out = "s16" if is_exact(row) else row["dtype"]
@@ -80,7 +80,7 @@ def test_channels(checker, row, rng):
 
 @every_kernel
 def test_edges_of_the_image(checker, row, rng):
-    """Every range of rows, and ranges of columns from each tile's edges; nothing outside read."""
+    """Every range of rows, with random ranges of columns; pixels outside are not read."""
     n, t = row["mr"], row["mr"] + row["nr"] - 1
     lanes = lanes_of(row)
     for row_begin in range(t):
@@ -104,7 +104,7 @@ def test_every_column_range(checker, row, rng):
 
 @every_kernel
 def test_image_wider_than_the_tiles(checker, row, rng):
-    """Columns beyond the last patch are inside of the image, but none of the kernel's business."""
+    """Columns beyond the patches are inside the image, but are not read."""
     n, t = row["mr"], row["mr"] + row["nr"] - 1
     for tiles in (1, 2, 3):
         width = (tiles - 1) * n + t
@@ -114,7 +114,7 @@ def test_image_wider_than_the_tiles(checker, row, rng):
 
 @every_kernel
 def test_position_of_an_element(checker, row, rng):
-    """The same bits wherever a tile lies, at an edge or within, whole vector or tail."""
+    """Tiles give the same bits at an edge and inside, in a whole vector and in a tail."""
     t, lanes = row["mr"] + row["nr"] - 1, lanes_of(row)
     call_bits = []
     image = drawn(rng, row["dtype"], (t, t, lanes))

@@ -21,7 +21,7 @@ from tests.kernels.winograd_case import (
 
 ROWS = every_row("winograd_output")
 every_kernel = pytest.mark.parametrize("row", ROWS, ids=symbol)
-# Integers have no epilogue, and are always finite.
+# Integer kernels have no epilogue, and their results are always finite.
 every_float = pytest.mark.parametrize("row", [r for r in ROWS if not is_exact(r)], ids=symbol)
 BIAS, RESIDUAL, CLIP = FLAGS["BIAS_COLUMN"], FLAGS["RESIDUAL"], FLAGS["CLIP"]
 CLIPS = ((0.0, np.inf), (0.0, 6.0), (-0.5, 0.5))
@@ -29,7 +29,7 @@ EVERY_FLAG = [b | r | c for b in (0, BIAS) for r in (0, RESIDUAL) for c in (0, C
 
 
 def place(checker, row, rng, tiles, channels, stored, flags):
-    """Place the arguments of one call; give it with its M, bias, residual and clip."""
+    """Place the arguments of one call; give the call, M, bias, residual and clip."""
     t = row["mr"] + row["nr"] - 1
     call = PackingCall(checker, row, rng)
     size = call.dtype.itemsize
@@ -63,7 +63,7 @@ def place(checker, row, rng, tiles, channels, stored, flags):
     if flags & CLIP:
         clip = call.place_input("clip", (2,), (size,))
         clip[...] = CLIPS[int(rng.integers(len(CLIPS)))]
-    # Next to a guard page, as all else: written if need be, and its surroundings are watched.
+    # Like all buffers: its surroundings are watched.
     call.place_flag("spoiled")
     return call, m, bias, residual, clip
 
@@ -81,7 +81,7 @@ def check(checker, row, rng, tiles, channels, stored, flags):
         return whole[: stored[0], : stored[1]]
 
     if is_exact(row):
-        # Modulo 2^32, less the bits that the weights' matrices have too many.
+        # Modulo 2^32, divided by 4, the square of the factor in the weights' matrices.
         wrapped = image(both_sides(a, m)).astype(np.int64).astype(np.int32)
         np.testing.assert_array_equal(got, wrapped >> 2)
         assert call.flag == 0
@@ -100,7 +100,7 @@ def check(checker, row, rng, tiles, channels, stored, flags):
 
 
 def flags_of(row):
-    """Every set of flags that a kernel reads."""
+    """All sets of flags that a kernel reads."""
     return [0] if is_exact(row) else EVERY_FLAG
 
 
@@ -141,7 +141,7 @@ def test_other_flags_are_not_read(checker, row, rng):
 
 @every_float
 def test_epilogue_passes_nan_and_zeros(checker, row, rng):
-    """NaN goes through the clip, and only to the pixels of its tile and channel."""
+    """NaN passes the clip, and reaches only the pixels of its tile and channel."""
     n, t = row["mr"], row["mr"] + row["nr"] - 1
     call, m, *_ = place(checker, row, rng, 2, 19, (n, 2 * n), CLIP)
     m[...] = 0
@@ -157,7 +157,7 @@ def test_epilogue_passes_nan_and_zeros(checker, row, rng):
 @every_float
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, "overflow"])
 def test_sums_that_are_not_finite_are_told(checker, row, value, rng):
-    """Whichever lane and position, before the clip hides them."""
+    """In any lane and position, even if the clip hides them."""
     n, t = row["mr"], row["mr"] + row["nr"] - 1
     largest = float(np.finfo(np.float32 if row["dtype"] == "f32" else np.float64).max)
     for channels in (1, int(rng.integers(2, 40))):
@@ -175,7 +175,7 @@ def test_sums_that_are_not_finite_are_told(checker, row, value, rng):
 @every_float
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_sums_at_every_position_are_told(checker, row, value, rng):
-    """Also those of the first and the last, which reach the first and the last outputs only."""
+    """Also the first and the last positions, which reach the first and the last outputs only."""
     n, t = row["mr"], row["mr"] + row["nr"] - 1
     call, m, *_ = place(checker, row, rng, 1, 3, (n, n), CLIP)
     for position in range(t * t):

@@ -26,7 +26,7 @@ def test_panels(checker, row, panel_width, rng):
 def check(checker, row, rng, oc, ic, ic_padded, panel_width):
     """Transform a random part of the panels; the others must stay as they are.
 
-    Of integers, neighbouring channels lie in pairs.
+    Integer kernels store neighbouring channels in pairs.
     """
     n, r = row["mr"], row["nr"]
     kr = 2 if is_exact(row) else 1
@@ -68,6 +68,6 @@ def check(checker, row, rng, oc, ic, ic_padded, panel_width):
     if is_exact(row):
         np.testing.assert_array_equal(got, u, str(context))
         return
-    # One rounding of what double precision gives.
+    # Computed in double precision, and rounded once.
     allowed = EPSILON[row["dtype"]] * np.abs(u) + 16 * EPSILON["f64"] * magnitude
     assert (np.abs(got - u) <= allowed).all(), context

@@ -1,4 +1,4 @@
-"""Zeros in some elements of each pixel, and nowhere else."""
+"""`zero_lanes` sets some elements of each pixel to zero, and nothing else."""
 
 from __future__ import annotations
 
