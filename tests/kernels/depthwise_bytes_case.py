@@ -11,12 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tests.kernels.depthwise_case import Part, draw_strides, gap
-from tests.kernels.guarded_memory import CANARY, PAGE, PLACES, POISON, Buffer, extent_of
+from tests.kernels.guarded_memory import CANARY, extent_of
 from tests.kernels.kernel_checker import Checker
 from tests.kernels.kernel_table import every_row
-from tests.kernels.packing_case import Geometry
+from tests.kernels.packing_case import Geometry, PackingCall
 
-DTYPES = {"u8": np.dtype(np.uint8), "s8": np.dtype(np.int8)}
 # Kinds of random weights: of eight bits, of nine, and the largest of both.
 WEIGHTS = ("s8", "wide", "extreme s8", "extreme wide", "mixed")
 
@@ -58,20 +57,19 @@ def draw_weights(rng: np.random.Generator, kind: str, shape: tuple[int, int]) ->
     return rng.integers(low, high + 1, shape).astype(np.int16)
 
 
-class DepthwiseBytesCall:
+class DepthwiseBytesCall(PackingCall):
     """A case laid out in memory."""
 
     def __init__(
         self, checker: Checker, row: dict, rng: np.random.Generator, case: DepthwiseBytes
     ) -> None:
-        self.checker, self.row, self.rng, self.case = checker, row, rng, case
-        self.place = case.place or str(rng.choice([*PLACES, "middle"]))
+        super().__init__(checker, row, rng)
+        self.case, self.place = case, case.place or self.place
         self.pixels = row["op"] == "depthwise_bytes_pixels"
-        self.dtype = DTYPES[row["dtype"]]
         info = np.iinfo(self.dtype)
         self.x_zero = int(rng.choice([info.min, info.max, rng.integers(info.min, info.max + 1)]))
         g = case.g
-        self.values: dict[str, int] = {
+        self.values |= {
             "first_row": case.first,
             "rows": case.rows,
             "first_column": case.first_column,
@@ -81,46 +79,25 @@ class DepthwiseBytesCall:
             "phase": case.phase,
             "x_zero": self.x_zero,
         }
-        geometry = np.array(g.as_tuple(), np.int64)
-        self._input("geometry", geometry.shape, (8,), geometry.dtype)[...] = geometry
+        self.place_bytes("geometry", np.array(g.as_tuple(), np.int64).tobytes())
         top, bottom = case.lines
         inputs = (case.phase + case.channels - 1) // case.multiplier + 1
         strides = draw_strides(rng, (inputs, bottom - top, g.iw), 1, planes=self.pixels)
         self.values |= dict(zip(("src_cs", "src_rs", "src_ps"), strides, strict=True))
-        self.src = self._input("src", (inputs, bottom - top, g.iw), strides, self.dtype)
-        self.src[...] = rng.integers(info.min, info.max + 1, self.src.shape)
+        self.src = self.place_input("src", (inputs, bottom - top, g.iw), strides)
         if rng.random() < 0.2:
             self.src[...] = rng.choice([info.min, info.max])
         self.values["src"] -= top * strides[1]
         self.weights = draw_weights(rng, case.weights, (case.channels, g.taps))
-        self._pack(geometry)
+        self._pack()
 
-    def _buffer(self, name: str, extent: int, *, writable: bool, unit: int) -> Buffer:
-        pages = next(p for p in (64, 512, 4096) if extent < (p - 4) * PAGE)
-        arena = self.checker.arena(name, writable=writable, pages=pages)
-        buffer = arena.buffer(extent, self.place, int(self.rng.integers(0, 16)) * unit)
-        buffer.fill(CANARY if writable else POISON)
-        self.values[name] = buffer.address
-        return buffer
-
-    def _input(
-        self, name: str, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype
-    ) -> np.ndarray:
-        extent = extent_of(shape, strides, dtype.itemsize)
-        if dtype.itemsize > 1:
-            extent = -(-extent // dtype.itemsize) * dtype.itemsize
-        return self._buffer(name, extent, writable=False, unit=dtype.itemsize).array(
-            shape, dtype, strides
-        )
-
-    def _pack(self, geometry: np.ndarray) -> None:
+    def _pack(self) -> None:
         """Let the kernel's level pack the weights in two parts, and place them as an input."""
         case, values = self.case, self.values
         unit, oc = unit_of(self.row), case.channels
         us = unit_bytes(case.g, unit)
         size = -(-oc // unit) * us
-        src = self._input("filters", self.weights.shape, (case.g.taps * 2, 2), np.dtype(np.int16))
-        src[...] = self.weights
+        self.place_bytes("filters", self.weights.tobytes())
         out = self._buffer("packed", size, writable=True, unit=8)
         around = out.surroundings.copy()
         packed = out.array((size,), np.dtype(np.uint8), (1,))
@@ -143,15 +120,13 @@ class DepthwiseBytesCall:
             }
             # Each call packs one part, and leaves the other as it is.
             self.checker.call(row, arguments, case)
-        content = packed.copy()
+        content = packed.tobytes()
         packed[...] = CANARY
         assert np.array_equal(out.surroundings, around), f"{row['symbol']} wrote elsewhere\n{case}"
-        self._input("weights", (size,), (1,), np.dtype(np.int64))
-        where = self._buffer("weights", size, writable=False, unit=8)
-        where.array((size,), np.dtype(np.uint8), (1,))[...] = content
+        self.place_bytes("weights", content)
         values["weights_us"] = us
 
-    def run(self) -> np.ndarray:
+    def sums(self) -> np.ndarray:
         """Call the kernel, check its surroundings, and give the sums (channel, row, column)."""
         case, g, lanes = self.case, self.case.g, self.row["vector_bytes"] // 4
         if self.pixels:
@@ -205,4 +180,4 @@ def judge(checker: Checker, row: dict, rng: np.random.Generator, case: Depthwise
     case.rows = case.rows or case.g.oh
     case.columns = case.columns or case.g.ow
     call = DepthwiseBytesCall(checker, row, rng, case)
-    np.testing.assert_array_equal(call.run(), call.expected(), err_msg=f"{row['symbol']}\n{case}")
+    np.testing.assert_array_equal(call.sums(), call.expected(), err_msg=f"{row['symbol']}\n{case}")
