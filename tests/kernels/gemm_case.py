@@ -17,6 +17,7 @@ section 3.1); underflow adds a smallest subnormal number for each operation.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,11 +27,9 @@ from asm.registry import PRODUCTS
 from tests.kernels.guarded_memory import CANARY, PLACES, POISON, Buffer, extent_of
 from tests.kernels.half_gemm import ordered_sum
 from tests.kernels.kernel_checker import Checker
-from tests.kernels.kernel_table import BITS
+from tests.kernels.kernel_table import BITS, DTYPES
 from tests.kernels.kernel_values import KINDS, pick
 from tests.kernels.narrow_gemm import (
-    STORED,
-    SUMS,
     TINY,
     draw_stored,
     group_bytes,
@@ -125,7 +124,7 @@ def flag_combinations(row: dict) -> list[int]:
 
 def draw_case(rng: np.random.Generator, row: dict, **fixed: object) -> Case:
     """Draw a case for the kernel `row`; `fixed` sets some members of it."""
-    size, group = SUMS[PRODUCTS[row["dtype"]].sum].itemsize, group_bytes(row)
+    size, group = DTYPES[PRODUCTS[row["dtype"]].sum].itemsize, group_bytes(row)
     mr, nr = row["mr"], row["nr"]
     case = Case(
         n=int(rng.integers(1, nr + 1)),
@@ -183,7 +182,7 @@ class Call:
     def __init__(self, checker: Checker, row: dict, case: Case, rng: np.random.Generator) -> None:
         self.checker, self.row, self.case = checker, row, case
         self.product = PRODUCTS[row["dtype"]]
-        self.dtype = SUMS[self.product.sum]
+        self.dtype = DTYPES[self.product.sum]
         self.lanes = row["vector_bytes"] // self.dtype.itemsize
         mr, n = row["mr"], case.n
         names = ("segment_count", "k", "a_rs", "a_ks", "b_ks", "c_rs", "c_vs", "n")
@@ -203,8 +202,10 @@ class Call:
         self.a = widened(np.concatenate(a, axis=1), self.product.a).reshape(mr, -1)
         b_strides = (case.b_ks, group, element)
         shapes = [((groups, n, kr), b_strides), ((groups, b_row, kr), b_strides)]
-        b = np.concatenate(self._segments("b", 1, starts, shapes, rng), axis=0)
-        self.b = widened(b, self.product.b).transpose(0, 2, 1).reshape(-1, n)
+        b = self._segments("b", 1, starts, shapes, rng)
+        whole = widened(np.concatenate(b, axis=0), self.product.b)
+        self.b = whole.transpose(0, 2, 1).reshape(-1, n)
+        self.stored = a, b
         if case.segments:
             self._place_segments(rng)
         self.bias = self.residual = self.clip = None
@@ -250,7 +251,7 @@ class Call:
         """Draw A or B of every segment into one buffer; `shapes`: the used part, the read part."""
         (shape, strides), readable = shapes
         kind = getattr(self.product, name)
-        dtype = STORED[kind]
+        dtype = DTYPES[kind]
         first = [start[which] for start in starts]
         extent = extent_of(*readable, dtype.itemsize)
         buffer = self._place(name, extent + max(first) if extent else 0, which)
@@ -303,10 +304,14 @@ class Call:
         """The bits that the contract's order of operations gives; None if they are not known."""
         if self.dtype == np.float16 or self.row["kr"] > 1:
             return self.ordered_here()
+        return self.ordered_by_contract(self.values)
+
+    def ordered_by_contract(self, values: dict[str, int]) -> np.ndarray:
+        """The bits that the native half gives for a GEMM with these arguments."""
         out = np.empty((self.row["mr"], self.case.n), self.dtype)
         reference = getattr(self.checker.native, f"ordered_gemm_{self.row['dtype']}")
         reference(
-            ctypes.c_void_p(self.checker.arguments("gemm", self.values)),
+            ctypes.c_void_p(self.checker.arguments("gemm", values)),
             ctypes.c_int64(self.row["mr"]),
             ctypes.c_int64(self.lanes),
             ctypes.c_int64(self.row["isa"] != "portable"),
@@ -318,11 +323,7 @@ class Call:
         """The same for half precision and narrow types, with sums from their own modules."""
         shape = self.row["mr"], self.case.n
         accumulate = self.case.flags & ACCUMULATE
-        start = self.c.read() if accumulate else np.zeros(shape, self.dtype)
-        if self.dtype == np.float16:
-            x = ordered_sum(self.a, self.b, start, max(self.case.segment_count, 1))
-        else:
-            x = known_sum(self.checker.native, self.row, self.a, self.b, start)
+        x = self.sums(self.c.read() if accumulate else np.zeros(shape, self.dtype))
         if x is None:
             return None
         if self.bias is not None:
@@ -334,6 +335,12 @@ class Call:
             x = np.where(x < low, low, x)
             x = np.where(x > high, high, x)
         return np.ascontiguousarray(x)
+
+    def sums(self, start: np.ndarray) -> np.ndarray | None:
+        """`start` plus the products, before the epilogue; None if the bits are not known."""
+        if self.dtype == np.float16:
+            return ordered_sum(self.a, self.b, start, max(self.case.segment_count, 1))
+        return known_sum(self.checker.native, self.row, self.a, self.b, start)
 
     def exact(self) -> tuple[np.ndarray, np.ndarray]:
         """The result in float64, and the bound of the rounding errors."""
@@ -361,10 +368,13 @@ class Call:
         growth = sum(roundings * u / (1 - roundings * u) for u in unit)
         return x, growth * magnitude + 2 * roundings * lost
 
-    def run(self) -> np.ndarray:
-        """Call the kernel, check that it wrote nothing else, and give C."""
+    def run(self, execute: Callable[[Call], None] | None = None) -> np.ndarray:
+        """Call the kernel (by `execute`), check that it wrote nothing else, and give C."""
         initial, before = self.c.read(), self.c.buffer.surroundings.copy()
-        self.checker.call(self.row, self.values, self.case)
+        if execute is None:
+            self.checker.call(self.row, self.values, self.case)
+        else:
+            execute(self)
         result = self.c.read()
         self.c.write(initial)
         same = np.array_equal(self.c.buffer.surroundings, before)

@@ -12,13 +12,12 @@ import numpy as np
 from asm.contract import HALF_CHAIN
 
 
-def rounded_to_odd(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """Compute a * b + c in float64, rounded to odd; the product is exact."""
-    product, c = a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64)
-    total = np.asarray(product + c)
-    # The error of the sum (Knuth's exact addition); NaN where the sum is not finite.
-    added = total - product
-    lost = (product - (total - added)) + (c - added)
+def sum_to_odd(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Compute x + y in float64, rounded to odd."""
+    total = np.asarray(x + y)
+    # The error of the sum (Knuth's TwoSum); NaN where the sum is not finite.
+    added = total - x
+    lost = (x - (total - added)) + (y - added)
     bits = total.view(np.int64)
     away = (lost > 0) == (total > 0)
     inexact = np.isfinite(lost) & (lost != 0) & (bits & 1 == 0)
@@ -28,7 +27,8 @@ def rounded_to_odd(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 def fused(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     """Compute a * b + c of halves, rounded to half precision once."""
-    return rounded_to_odd(a, b, c).astype(np.float16)
+    a, b, c = (x.astype(np.float64) for x in (a, b, c))
+    return sum_to_odd(a * b, c).astype(np.float16)
 
 
 def ordered_sum(a: np.ndarray, b: np.ndarray, start: np.ndarray, segments: int) -> np.ndarray:

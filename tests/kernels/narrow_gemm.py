@@ -26,26 +26,17 @@ from pathlib import Path
 import numpy as np
 
 from asm.registry import PRODUCTS
+from tests.kernels import tile_arithmetic
+from tests.kernels.kernel_table import DTYPES
 from tests.kernels.kernel_values import draw, pick_each
 
-# Types in memory; bfloat16 is stored as its bits.
-STORED = {
-    "u8": np.dtype(np.uint8),
-    "s8": np.dtype(np.int8),
-    "s16": np.dtype(np.int16),
-    "bf16": np.dtype(np.uint16),
-    "f16": np.dtype(np.float16),
-    "f32": np.dtype(np.float32),
-    "f64": np.dtype(np.float64),
-}
-SUMS = {**STORED, "s32": np.dtype(np.int32)}
 TINY = float(np.finfo(np.float32).tiny)
 
 
 def group_bytes(row: dict) -> int:
     """Bytes of a group: the KR neighbouring k of A, or of B, that the kernel takes together."""
     product = PRODUCTS[row["dtype"]]
-    return product.kr * STORED[product.a].itemsize
+    return product.kr * DTYPES[product.a].itemsize
 
 
 def is_integer(row: dict) -> bool:
@@ -61,7 +52,7 @@ def draw_stored(
     Integers of kind "random" span the type's range, "extreme" ones are its ends, whose products
     are the largest, and "special" ones are small.
     """
-    dtype = SUMS[name]
+    dtype = DTYPES[name]
     if name == "bf16":
         return narrowed(draw(rng, kind, shape, np.dtype(np.float32)))
     if dtype.kind == "f":
@@ -82,7 +73,7 @@ def narrowed(x: np.ndarray) -> np.ndarray:
 def widened(x: np.ndarray, name: str) -> np.ndarray:
     """Values of stored elements, as int64 or as floating point."""
     if name == "bf16":
-        return (x.astype(np.uint32) << 16).view(np.float32)
+        return tile_arithmetic.widened(x)
     return x.astype(np.int64) if x.dtype.kind in "iu" else x
 
 

@@ -11,7 +11,6 @@ with the last, and the gaps between them are poison.
 
 from __future__ import annotations
 
-import ctypes
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,8 +32,9 @@ from tests.kernels.gemm_case import (
 )
 from tests.kernels.guarded_memory import PLACES, extent_of
 from tests.kernels.kernel_checker import Checker
+from tests.kernels.kernel_table import DTYPES
 from tests.kernels.kernel_values import KINDS, pick
-from tests.kernels.narrow_gemm import STORED, SUMS, draw_stored, widened
+from tests.kernels.narrow_gemm import draw_stored, widened
 
 # Numbers of groups of terms in a panel; a group is multiplied together.
 GROUPS = (0, 1, 2, 3, 4, 5, 7, 8, 9, 17, 70)
@@ -126,7 +126,7 @@ def draw_case(rng: np.random.Generator, row: dict, **fixed: object) -> SparseCas
 
 def _draw_strides(rng: np.random.Generator, row: dict, case: SparseCase) -> None:
     product, mr = PRODUCTS[row["dtype"]], row["mr"]
-    size, item = SUMS[product.sum].itemsize, STORED[product.a].itemsize
+    size, item = DTYPES[product.sum].itemsize, DTYPES[product.a].itemsize
     gaps = [int(gap) for gap in rng.integers(0, 9, 6) * rng.integers(0, 2, 6)]
     # Strides in elements from k to k, and, for vectors of channels, from pixel to pixel.
     in_vectors = row["op"] == "sparse_pixels"
@@ -174,7 +174,7 @@ class Panel(Call):
         # Pointers whose flag is not set are not in `call.values`.
         self.values = dict(call.values)
         self.values |= {k: v + moved[k] for k, v in call.values.items() if k in moved}
-        weight = STORED[self.product.b].itemsize
+        weight = DTYPES[self.product.b].itemsize
         self.values["values"] += terms.start * self.width * weight
 
     def ordered(self) -> np.ndarray:
@@ -198,16 +198,7 @@ class Panel(Call):
             "a_rs": a_rs,
             **dict.fromkeys(("a_ks", "b_ks", "b_ahead", "b_ahead_ks"), 0),
         }
-        out = np.empty((self.row["mr"], self.case.n), self.dtype)
-        reference = getattr(self.checker.native, f"ordered_gemm_{self.row['dtype']}")
-        reference(
-            ctypes.c_void_p(self.checker.arguments("gemm", values)),
-            ctypes.c_int64(self.row["mr"]),
-            ctypes.c_int64(self.lanes),
-            ctypes.c_int64(self.row["isa"] != "portable"),
-            ctypes.c_void_p(out.ctypes.data),
-        )
-        return out
+        return self.ordered_by_contract(values)
 
 
 class SparseCall(Call):
@@ -218,7 +209,7 @@ class SparseCall(Call):
     ) -> None:
         self.checker, self.row, self.case = checker, row, case
         self.product = PRODUCTS[row["dtype"]]
-        self.dtype = SUMS[self.product.sum]
+        self.dtype = DTYPES[self.product.sum]
         self.lanes = row["vector_bytes"] // self.dtype.itemsize
         strides = (f"{of}_{to}" for of in ("c", "residual") for to in ("rs", "vs", "ps"))
         names = ("panels", "x_ks", "x_rs", *strides, "n", "flags")
@@ -256,7 +247,7 @@ class SparseCall(Call):
 
     def _draw_weights(self, rng: np.random.Generator) -> np.ndarray:
         """Draw the weights of all terms, (width, terms)."""
-        kr, dtype = self.row["kr"], STORED[self.product.b]
+        kr, dtype = self.row["kr"], DTYPES[self.product.b]
         shape = int(self.ends[-1]) // kr, self.width, kr
         strides = tuple(n * dtype.itemsize for n in (self.width * kr, kr, 1))
         buffer = self._place("values", extent_of(shape, strides, dtype.itemsize), 0)
@@ -266,7 +257,7 @@ class SparseCall(Call):
 
     def _draw_pixels(self, rng: np.random.Generator) -> np.ndarray:
         """Draw the input of each term, (terms, pixels): n neighbours, or MR pixels `x_rs` apart."""
-        case, dtype = self.case, STORED[self.product.a]
+        case, dtype = self.case, DTYPES[self.product.a]
         in_vectors = self.row["op"] == "sparse_pixels"
         count, stride = (case.n, dtype.itemsize) if in_vectors else (self.row["mr"], case.x_rs)
         readable = self.row["nr"] if in_vectors and case.flags & B_PADDED else count

@@ -15,9 +15,8 @@ from asm.contract import FLAGS
 from asm.registry import PRODUCTS
 from pplconv import numerics
 from tests.kernels.gemm_case import A_LAYOUTS, Call, draw_case
-from tests.kernels.kernel_table import every_row, symbol
+from tests.kernels.kernel_table import DTYPES, every_row, symbol
 from tests.kernels.narrow_gemm import (
-    STORED,
     dot_products,
     is_integer,
     known_sum,
@@ -36,16 +35,16 @@ BFLOATS = [row for row in ROWS if not is_integer(row)]
 
 def ends(name: str) -> tuple[int, int]:
     """Smallest and largest number of a type."""
-    info = np.iinfo(STORED[name])
+    info = np.iinfo(DTYPES[name])
     return int(info.min), int(info.max)
 
 
 def refill(call: Call, a: np.ndarray, b: np.ndarray, start: np.ndarray) -> None:
     """Replace a call's operands, of one segment; the last axis of A and B has kr neighbours."""
     product, case, row = call.product, call.case, call.row
-    b_strides = (case.b_ks, row["kr"] * STORED[product.b].itemsize)
+    b_strides = (case.b_ks, row["kr"] * DTYPES[product.b].itemsize)
     for name, values, strides in (("a", a, (case.a_rs, case.a_ks)), ("b", b, b_strides)):
-        dtype, arena = STORED[getattr(product, name)], call.checker.arena(name)
+        dtype, arena = DTYPES[getattr(product, name)], call.checker.arena(name)
         first = call.values[name] - arena.base
         strides = (*strides, dtype.itemsize)
         np.ndarray(values.shape, dtype, arena.open, first, strides)[...] = values
@@ -62,8 +61,8 @@ def test_largest_products_and_wrapped_sums(checker, row, rng):
         for start in (-(1 << 31), (1 << 31) - 1, 0):
             case = draw_case(rng, row, k=3 * kr, flags=FLAGS["ACCUMULATE"], segment_count=0)
             call = Call(checker, row, case, rng)
-            of_a = np.full((row["mr"], 3, kr), a, STORED[product.a])
-            of_b = np.full((3, case.n, kr), b, STORED[product.b])
+            of_a = np.full((row["mr"], 3, kr), a, DTYPES[product.a])
+            of_b = np.full((3, case.n, kr), b, DTYPES[product.b])
             refill(call, of_a, of_b, np.full((row["mr"], case.n), start, np.int32))
             one = of_a[:1, 0].astype(int), of_b[0, :1].T.astype(int)
             step = int(known_sum(checker.native, row, *one, 0)[0, 0])

@@ -137,4 +137,4 @@ def put(call: TileCall, a: np.ndarray, b: np.ndarray) -> None:
     for name, values, row_bytes in (("a", a, call.case.a_rs), ("b", b, call.case.b_ks)):
         buffer, _ = call.buffers[name]
         buffer.array(values.shape, values.dtype, (row_bytes, 2))[...] = values
-    call.a_of, call.b_of = [a], [b]
+    call.stored = [a], [b]

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from tests.kernels.half_gemm import sum_to_odd
+
 _TINY = np.float32(np.finfo(np.float32).tiny)
 # The smallest number that rounds, at 24 bits, to the smallest normal number: a tie.
 _ROUNDS_TO_TINY = 2.0**-126 - 2.0**-151
@@ -74,16 +76,7 @@ def added(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     Melquiond, "Emulation of a FMA and correctly rounded sums", IEEE Transactions on Computers 57,
     2008).
     """
-    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
-    total = x + y
-    # Knuth's TwoSum: the error of the sum.
-    part = total - x
-    lost = (x - (total - part)) + (y - part)
-    bits = total.view(np.int64).copy()
-    inexact = np.isfinite(total) & (lost != 0) & (bits & 1 == 0)
-    away = np.signbit(lost) == np.signbit(total)
-    bits += np.where(inexact, np.where(away, 1, -1), 0)
-    once = bits.view(np.float64)
+    once = sum_to_odd(np.asarray(x, np.float64), np.asarray(y, np.float64))
     zero = np.copysign(np.float32(0), once.astype(np.float32))
     return np.where(np.abs(once) < _ROUNDS_TO_TINY, zero, once.astype(np.float32))
 
