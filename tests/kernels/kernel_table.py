@@ -10,7 +10,19 @@ from asm.registry import ISAS, Kernel
 from pplconv import _kernels
 from tests.levels import MACHINE, allowed_isas
 
-__all__ = ["BITS", "DTYPES", "MACHINE", "allowed_isas", "every_row", "in_pairs", "rows", "symbol"]
+__all__ = [
+    "BITS",
+    "DTYPES",
+    "MACHINE",
+    "allowed_isas",
+    "computed",
+    "computed_lanes_of",
+    "every_row",
+    "in_pairs",
+    "lanes_of",
+    "rows",
+    "symbol",
+]
 
 DTYPES = {
     "f16": np.dtype(np.float16),
@@ -45,6 +57,21 @@ def rows(op: str, isa: str | None = None) -> list[dict]:
 def symbol(row: dict) -> str:
     """Name of a row in test ids."""
     return row["symbol"].removeprefix("pplconv_")
+
+
+def lanes_of(row: dict) -> int:
+    """Elements of the row's type in a vector."""
+    return row["vector_bytes"] // DTYPES[row["dtype"]].itemsize
+
+
+def computed(dtype: np.dtype) -> np.dtype:
+    """Type of the arithmetic: smaller types than float are computed in float."""
+    return dtype if dtype.itemsize >= 4 else np.dtype(np.float32)
+
+
+def computed_lanes_of(row: dict) -> int:
+    """Elements in a vector of the arithmetic."""
+    return row["vector_bytes"] // computed(DTYPES[row["dtype"]]).itemsize
 
 
 def in_pairs(kernel: Kernel) -> bool:

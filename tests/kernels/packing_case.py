@@ -127,6 +127,19 @@ class PackingCall:
         self._outputs.append((buffer, array))
         return array
 
+    def place_rows(self, x: np.ndarray, *, in_place: bool = False) -> None:
+        """Place `x` as src, and dst with the same shape or in the same place; rows have gaps."""
+        rows, columns = x.shape
+        size = self.dtype.itemsize
+        src_rs, dst_rs = ((columns + int(self.rng.integers(0, 4))) * size for _ in range(2))
+        dst = self.place_output("dst", x.shape, (dst_rs, size))
+        if in_place:
+            dst[...] = x
+            src_rs, self.values["src"] = dst_rs, self.values["dst"]
+        else:
+            self.place_input("src", x.shape, (src_rs, size))[...] = x
+        self.values |= {"src_rs": src_rs, "dst_rs": dst_rs, "rows": rows, "columns": columns}
+
     def place_flag(self, name: str) -> None:
         """Make an output of one word that need not be written; `run` leaves it in `flag`."""
         self._flag = self._buffer(name, 8, writable=True, unit=8)

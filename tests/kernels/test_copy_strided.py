@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.guarded_memory import extent_of
-from tests.kernels.kernel_table import BITS, every_row, symbol
+from tests.kernels.kernel_table import BITS, every_row, lanes_of, symbol
 from tests.kernels.packing_case import PackingCall
 
 every_kernel = pytest.mark.parametrize("row", every_row("copy_strided"), ids=symbol)
@@ -46,7 +46,7 @@ def copy(checker, row, rng, shape, src_strides, dst_strides, flips=(1, 1, 1, 1))
 
 def shapes(row: dict, rng: np.random.Generator):
     """Every number of rows with some number of columns, the other way round, and some more."""
-    lanes = row["vector_bytes"] // BITS[row["dtype"]].itemsize
+    lanes = lanes_of(row)
     for i in range(1, 2 * lanes + 4):
         yield i, int(rng.integers(1, 3 * lanes))
         yield int(rng.integers(1, 3 * lanes)), i
@@ -67,7 +67,7 @@ def test_copies_and_transpositions(checker, row, inner, gap, rng):
 @every_kernel
 def test_every_length_of_a_line(checker, row, rng):
     """Up to nine vectors, with every remainder."""
-    lanes = row["vector_bytes"] // BITS[row["dtype"]].itemsize
+    lanes = lanes_of(row)
     for count in range(1, 9 * lanes + 3):
         copy(checker, row, rng, (1, count), (count, 1), (count, 1))
         copy(checker, row, rng, (count, 1), (1, 1), (1, 1))
@@ -77,7 +77,7 @@ def test_every_length_of_a_line(checker, row, rng):
 @pytest.mark.parametrize("lines", [2, 3, 4])
 def test_lines_in_turn(checker, row, lines, rng):
     """A few lines of src are interleaved into one line."""
-    lanes = row["vector_bytes"] // BITS[row["dtype"]].itemsize
+    lanes = lanes_of(row)
     for count in range(1, 5 * lanes + 3):
         apart = count + int(rng.integers(0, 3))
         copy(checker, row, rng, (count, lines), (1, apart), (lines, 1))

@@ -10,8 +10,9 @@ import pytest
 
 from asm.contract.constants import CURVES
 from tests.kernels.elementwise_call import Call
-from tests.kernels.kernel_table import BITS, DTYPES, every_row, rows, symbol
+from tests.kernels.kernel_table import BITS, DTYPES, every_row, lanes_of, rows, symbol
 from tests.kernels.kernel_values import draw
+from tests.kernels.test_elementwise import EXACT
 
 OPERATIONS = ("curve", "elementwise")
 # Slopes of SLOPE: one for all elements, one for each row, one for each column.
@@ -58,19 +59,7 @@ def exact(x: np.ndarray, kind: str, slope: np.ndarray | None) -> np.ndarray:
     if kind in SLOPED:
         return sloped(x, kind, slope.astype(wide))
     with np.errstate(all="ignore"):
-        if kind == "HARDSWISH":
-            clipped = np.maximum(x, -3)
-            return clipped * np.minimum(clipped + 3, 6) / 6
-        e = np.exp(-np.abs(x))
-        if kind == "SOFTPLUS":
-            return np.maximum(x, 0) + np.log1p(e)
-        if kind == "MISH":
-            finite = np.where(np.isneginf(x), -1e5, x)
-            return finite * np.tanh(np.maximum(x, 0) + np.log1p(e))
-        if kind == "SIGMOID":
-            return np.where(x < 0, e, 1) / (1 + e)
-        finite = np.where(np.isneginf(x), -1e5, x)  # SiLU of -1e5 is zero in any type
-        return np.where(x < 0, finite * np.exp(-np.abs(finite)), x) / (1 + e)
+        return EXACT[kind](x)
 
 
 def assert_close(row: dict, got: np.ndarray, x: np.ndarray, kind: str, slope=None) -> float:
@@ -117,7 +106,7 @@ def draw_slope(rng: np.random.Generator, kind: str, shape: tuple[int, int], dtyp
 def test_tails(checker, row, kind, rng):
     """Every number of columns up to a vector, and around multiples of it up to a loop turn."""
     dtype = DTYPES[row["dtype"]]
-    lanes = row["vector_bytes"] // dtype.itemsize
+    lanes = lanes_of(row)
     around = [turn * lanes + i for turn in (2, 3, 4, 5, 8) for i in (-1, 0, 1)]
     for columns in (*range(1, lanes + 2), *around, 8 * lanes + lanes // 2):
         for count in (1, 2, int(rng.integers(3, 9))):

@@ -9,7 +9,7 @@ from asm.contract import FLAGS
 from tests.kernels.guarded_memory import extent_of
 from tests.kernels.kernel_table import DTYPES, rows, symbol
 from tests.kernels.packing_case import PackingCall
-from tests.kernels.winograd_case import EPSILON, spaced
+from tests.kernels.winograd_case import EPSILON, place_epilogue, spaced
 
 every_kernel = pytest.mark.parametrize("row", rows("direct_sums"), ids=symbol)
 BIAS, RESIDUAL, CLIP = FLAGS["BIAS_COLUMN"], FLAGS["RESIDUAL"], FLAGS["CLIP"]
@@ -24,7 +24,6 @@ class Tile:
     def __init__(self, checker, row, rng, *, channels, ic, block, side, pixels, flags, halves=0):
         self.row, self.rng, self.flags = row, rng, flags
         self.call = call = PackingCall(checker, row, rng)
-        size = call.dtype.itemsize
         self.storage = np.dtype(np.float16) if halves else DTYPES[row["dtype"]]
         shape = (*pixels, channels)
         strides = spaced(rng, row["dtype"], *shape)
@@ -36,20 +35,10 @@ class Tile:
         self.weights = self.place("weights", (channels, ic, side, side), unit=1)
         dst = spaced(rng, row["dtype"], *shape)
         call.place_output("dst", shape, dst)
-        call.values |= {"dst_rs": dst[0], "dst_ps": dst[1], "residual_rs": 0, "residual_ps": 0}
+        call.values |= {"dst_rs": dst[0], "dst_ps": dst[1]}
         call.values |= {"rows": pixels[0], "columns": pixels[1], "channels": channels}
-        call.values |= {"ic": ic, "block": block, "side": side, "halves": halves, "flags": flags}
-        self.bias = self.residual = None
-        if flags & BIAS:
-            self.bias = call.place_input("bias", (channels,), (size,))
-            self.bias[...] = rng.standard_normal(channels)
-        if flags & RESIDUAL:
-            strides = spaced(rng, row["dtype"], *shape)
-            self.residual = call.place_input("residual", shape, strides)
-            self.residual[...] = rng.standard_normal(shape)
-            call.values |= {"residual_rs": strides[0], "residual_ps": strides[1]}
-        if flags & CLIP:
-            call.place_input("clip", (2,), (size,))[...] = LOW, HIGH
+        call.values |= {"ic": ic, "block": block, "side": side, "halves": halves}
+        self.bias, self.residual, _ = place_epilogue(call, shape, flags, (LOW, HIGH))
 
     def place(self, name, shape, strides=None, unit=0):
         """Make an input of normally distributed numbers, in the type of the arrays."""

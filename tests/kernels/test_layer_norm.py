@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.kernels.kernel_table import DTYPES, every_row, symbol
+from tests.kernels.kernel_table import DTYPES, computed, computed_lanes_of, every_row, symbol
 from tests.kernels.kernel_values import draw
 from tests.kernels.packing_case import PackingCall
 
@@ -17,22 +17,13 @@ WRONG = ("mean", "precision", "variance", "count", "squares", "tail", "epsilon",
 def layer_norm(checker, row, rng, x, scale=None, offset=None, *, in_place=False) -> np.ndarray:
     """Run the kernel on copies."""
     call = PackingCall(checker, row, rng)
-    size = call.dtype.itemsize
-    src_rs, dst_rs = ((x.shape[1] + int(rng.integers(0, 4))) * size for _ in range(2))
-    dst = call.place_output("dst", x.shape, (dst_rs, size))
-    if in_place:
-        dst[...] = x
-        src_rs, call.values["src"] = dst_rs, call.values["dst"]
-    else:
-        call.place_input("src", x.shape, (src_rs, size))[...] = x
+    call.place_rows(x, in_place=in_place)
     for name, values in (("scale", scale), ("offset", offset)):
         if values is None:
             call.values[name] = 0
         else:
-            call.place_input(name, values.shape, (size,))[...] = values
+            call.place_input(name, values.shape, (call.dtype.itemsize,))[...] = values
     call.place_bytes("epsilon", np.float64(EPSILON).tobytes())
-    shape = {"rows": x.shape[0], "columns": x.shape[1]}
-    call.values |= {"src_rs": src_rs, "dst_rs": dst_rs, **shape}
     return call.run(x.shape)
 
 
@@ -50,7 +41,7 @@ def normalized(x, scale, offset) -> tuple[np.ndarray, np.ndarray]:
     adds its square to the variance; the first-order terms cancel.
     """
     wide = x.astype(np.longdouble)
-    arithmetic = np.float32 if x.dtype == np.float16 else x.dtype
+    arithmetic = computed(x.dtype)
     # If longdouble is no wider than the arithmetic, the expected result has the same error.
     unit = (np.finfo(arithmetic).eps + np.finfo(np.longdouble).eps) / np.longdouble(2)
     mean = wide.mean(axis=1, keepdims=True)
@@ -80,7 +71,7 @@ def assert_close(row, got, x, scale=None, offset=None) -> None:
 
 def plainly(x, wrong) -> np.ndarray:
     """Normalize in NumPy, in the type of a kernel's arithmetic, with one mistake or none."""
-    a = x.astype(np.float32 if x.dtype == np.float16 else x.dtype)
+    a = x.astype(computed(x.dtype))
     n = a.shape[1]
     mean = (a[:, :-1] if wrong == "mean" else a).sum(axis=1, keepdims=True) / n
     if wrong == "precision":
@@ -123,7 +114,7 @@ def test_the_bound_finds_what_is_wrong(rng, dtype, wrong):
 @pytest.mark.parametrize("moved", [False, True])
 def test_tails(checker, row, scaled, moved, rng):
     dtype = DTYPES[row["dtype"]]
-    lanes = row["vector_bytes"] // (8 if row["dtype"] == "f64" else 4)
+    lanes = computed_lanes_of(row)
     more = [vectors * lanes + i for vectors in (3, 7, 8, 9, 64, 65) for i in (-1, 0, 1)]
     for columns in (*range(1, 2 * lanes + 4), *more):
         x = draw(rng, "random", (int(rng.integers(1, 4)), columns), dtype) + dtype.type(0.5)

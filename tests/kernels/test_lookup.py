@@ -15,7 +15,6 @@ def placed(checker, row, rng, table, shape):
     """A call whose table and output are in memory of their own."""
     call = Call(checker, row, rng)
     call.put("table", table.reshape(1, -1), 0)
-    del call.values["table_rs"]
     gap = int(rng.integers(0, 9))
     call.put("dst", np.full(shape, 0xA5, np.uint8), shape[1] + gap, writable=True)
     return call

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asm.registry import ELEMENT_BYTES
-from tests.kernels.kernel_table import every_row, symbol
+from tests.kernels.kernel_table import every_row, lanes_of, symbol
 from tests.kernels.packing_case import PackingCall
 
 ROWS = every_row("pack_channels")
@@ -43,11 +42,6 @@ def compare(call, pixels, fill, gaps):
     expected = np.zeros((height, width, fill), call.dtype)
     expected[..., :channels] = pixels
     call.same_bits(call.run(call.values), expected, call.values)
-
-
-def lanes_of(row: dict) -> int:
-    """Elements in a vector of the kernel."""
-    return row["vector_bytes"] // ELEMENT_BYTES[row["dtype"]]
 
 
 def draw_gaps(rng: np.random.Generator) -> list[int]:

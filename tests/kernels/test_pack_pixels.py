@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asm.registry import ELEMENT_BYTES
 from pplconv import _kernels
-from tests.kernels.kernel_table import every_row, symbol
+from tests.kernels.kernel_table import every_row, lanes_of, symbol
 from tests.kernels.packing_case import Geometry, PackingCall, draw_geometry, im2col
 
 every_kernel = pytest.mark.parametrize("row", every_row("pack_pixels"), ids=symbol)
@@ -101,7 +100,7 @@ def test_segments(checker, row, stride_w, rng):
 
 @every_kernel
 def test_every_tail(checker, row, rng):
-    lanes = row["vector_bytes"] // ELEMENT_BYTES[row["dtype"]]
+    lanes = lanes_of(row)
     for tail in range(1, lanes + 1):
         for stride_w in (1, 2, 3):
             for _ in range(3):

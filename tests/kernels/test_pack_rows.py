@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asm.registry import ELEMENT_BYTES
-from tests.kernels.kernel_table import every_row, symbol
+from tests.kernels.kernel_table import every_row, lanes_of, symbol
 from tests.kernels.packing_case import Geometry, PackingCall, draw_geometry, im2col
 
 ROWS = every_row("pack_rows")
@@ -77,7 +76,7 @@ def check(
 @pytest.mark.parametrize("window", [False, True], ids=["whole", "window"])
 def test_segments(checker, row, window, rng):
     """Every number of channels around the vector's lanes, in one group and in several."""
-    lanes = row["vector_bytes"] // ELEMENT_BYTES[row["dtype"]]
+    lanes = lanes_of(row)
     for channels in (*range(1, lanes + 2), 2 * lanes, 2 * lanes + 3):
         for groups in (1, 3):
             for apart in (0, 0, int(rng.integers(1, 20))):

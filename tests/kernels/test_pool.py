@@ -7,16 +7,11 @@ import pytest
 from numpy.lib.stride_tricks import as_strided
 
 from asm.contract import POOLINGS
-from tests.kernels.kernel_table import every_row, symbol
+from tests.kernels.kernel_table import computed, computed_lanes_of, every_row, symbol
 from tests.kernels.packing_case import PackingCall
 
 every_kernel = pytest.mark.parametrize("row", every_row("pool"), ids=symbol)
 every_kind = pytest.mark.parametrize("kind", POOLINGS)
-
-
-def computed(dtype: np.dtype) -> np.dtype:
-    """Type of the arithmetic: half precision is computed in float."""
-    return np.dtype(np.float32) if dtype == np.float16 else dtype
 
 
 def pooled(taps: np.ndarray, kind: str, scale: float) -> np.ndarray:
@@ -71,16 +66,11 @@ class Window:
         np.testing.assert_array_equal(got, expected, str(self.call.values))
 
 
-def lanes_of(row: dict) -> int:
-    """Elements in a vector of the arithmetic."""
-    return row["vector_bytes"] // (8 if row["dtype"] == "f64" else 4)
-
-
 @every_kernel
 @every_kind
 def test_every_number_of_channels(checker, row, kind, rng):
     """Up to two vectors, and around multiples of a vector, which run in groups."""
-    lanes = lanes_of(row)
+    lanes = computed_lanes_of(row)
     more = [vectors * lanes + i for vectors in range(2, 9) for i in (0, 1)]
     for channels in (*range(1, 2 * lanes + 4), *more):
         taps = (int(rng.integers(1, 4)), int(rng.integers(1, 5)))
@@ -92,14 +82,14 @@ def test_every_number_of_channels(checker, row, kind, rng):
 @pytest.mark.parametrize("taps", [(1, 1), (2, 2), (3, 3), (1, 7), (7, 1), (5, 5), (7, 7), (13, 20)])
 def test_windows(checker, row, kind, taps, rng):
     for pixels in (1, 2, 9):
-        channels = int(rng.integers(1, 5 * lanes_of(row)))
+        channels = int(rng.integers(1, 5 * computed_lanes_of(row)))
         Window(checker, row, rng, channels, taps, pixels).check(kind)
 
 
 @every_kernel
 def test_nan_wins_wherever_it_is(checker, row, rng):
     """NaN at each tap alone, in some lanes; all other inputs are -inf."""
-    channels = lanes_of(row) + 3
+    channels = computed_lanes_of(row) + 3
     for tap in range(9):
         window = Window(checker, row, rng, channels, (3, 3), 1)
         window.image[...] = -np.inf

@@ -45,8 +45,6 @@ def run(checker, row, rng, source, destination, scale, zero, flags):
     call.put("src", source, source.itemsize * (source.shape[1] + int(rng.integers(0, 9))))
     call.put("scale", scale.reshape(1, -1), 0)
     call.put("zero", zero.reshape(1, -1), 0)
-    for name in ("scale_rs", "zero_rs"):
-        del call.values[name]
     stride = destination.itemsize * (source.shape[1] + int(rng.integers(0, 9)))
     call.put("dst", destination, stride, writable=True)
     return call.run(rows=len(source), columns=source.shape[1], flags=flags)

@@ -14,6 +14,7 @@ every_kernel = pytest.mark.parametrize("row", every_row("requantize"), ids=symbo
 BYTES = [row for row in every_row("requantize") if row["dtype"] in ("u8", "s8")]
 WITH_PRODUCT = [row for row in every_row("requantize") if row["dtype"] != "s32"]
 ROW, COLUMN, RESIDUAL = FLAGS["BIAS_ROW"], FLAGS["BIAS_COLUMN"], FLAGS["RESIDUAL"]
+ENDS = [-(1 << 31), -(1 << 31) + 1, -1, 0, 1, (1 << 31) - 1]
 PARAMETERS = np.dtype(
     [
         ("table", "u8"),
@@ -62,8 +63,9 @@ def model(dtype, sums, offset, scale, residual, q, table=None):
     return stored if table is None else table[stored.view(np.uint8)].view(DTYPES[dtype])
 
 
-def check(checker, row, rng, sums, offset, scale, q, flags, gaps=(0, 0, 0), table=None):
-    """Call the kernel on `sums`; compare every bit with the model."""
+def check(checker, row, rng, sums, offset, scale, q, flags, table=None):
+    """Call the kernel on `sums`, with random gaps between rows or none; compare every bit."""
+    gaps = [int(gap) for gap in rng.integers(0, 9, 3) * rng.integers(0, 2)]
     dtype = row["dtype"]
     stored = DTYPES[dtype]
     rows, columns = sums.shape
@@ -77,11 +79,9 @@ def check(checker, row, rng, sums, offset, scale, q, flags, gaps=(0, 0, 0), tabl
         call.put("table", table.reshape(1, -1), 0)
         q = q.copy()
         q["table"] = call.values.pop("table")
-        del call.values["table_rs"]
     for name, values in (("offset", offset), ("scale", scale), ("parameters", q)):
         if name == "offset" or dtype != "s32":
             call.put(name, values.reshape(1, -1), 0)
-            del call.values[f"{name}_rs"]
     ones = np.full(sums.shape, 0xA5, np.uint8).repeat(stored.itemsize, 1).view(stored)
     call.put("dst", ones, stored.itemsize * (columns + gaps[2]), writable=True)
     got = call.run(rows=rows, columns=columns, flags=flags)
@@ -130,18 +130,27 @@ def flags_of(row):
             yield orientation | RESIDUAL
 
 
+def columns_of(row):
+    """Every tail up to two vectors, and around four to six, and nine vectors."""
+    lanes = row["vector_bytes"] // 4
+    return (*range(1, 2 * lanes + 2), *range(4 * lanes - 1, 6 * lanes + 2), 9 * lanes)
+
+
+def judge_tails(checker, row, rng, flags, draw) -> None:
+    """Check every tail, with parameters from `draw`."""
+    for columns in columns_of(row):
+        rows = int(rng.integers(1, 10))
+        sums = rng.integers(-40000, 40000, (rows, columns), np.int32)
+        count = rows if flags & ROW else columns
+        offset = rng.integers(-5000, 5000, count, np.int32)
+        scale = rng.uniform(1e-4, 2e-2, count).astype(np.float32)
+        check(checker, row, rng, sums, offset, scale, draw(), flags)
+
+
 @every_kernel
 def test_every_tail(checker, row, rng):
-    lanes = row["vector_bytes"] // 4
     for flags in flags_of(row):
-        for columns in (*range(1, 2 * lanes + 2), *range(4 * lanes - 1, 6 * lanes + 2), 9 * lanes):
-            rows = int(rng.integers(1, 10))
-            sums = rng.integers(-40000, 40000, (rows, columns), np.int32)
-            count = rows if flags & ROW else columns
-            offset = rng.integers(-5000, 5000, count, np.int32)
-            scale = rng.uniform(1e-4, 2e-2, count).astype(np.float32)
-            gaps = [int(gap) for gap in rng.integers(0, 9, 3)]
-            check(checker, row, rng, sums, offset, scale, draw_parameters(rng, row), flags, gaps)
+        judge_tails(checker, row, rng, flags, lambda: draw_parameters(rng, row))
 
 
 def draw_gate(rng, zero=0):
@@ -156,17 +165,9 @@ def draw_gate(rng, zero=0):
 @pytest.mark.parametrize("row", WITH_PRODUCT, ids=symbol)
 def test_gates(checker, row, rng):
     """Every tail; sums below, on and above the slope of the gate."""
-    lanes = row["vector_bytes"] // 4
+    low, high = (-100, 100) if row["dtype"] == "s8" else (0, 200)
     for flags in (ROW, COLUMN):
-        for columns in (*range(1, 2 * lanes + 2), *range(4 * lanes - 1, 6 * lanes + 2), 9 * lanes):
-            rows = int(rng.integers(1, 10))
-            sums = rng.integers(-40000, 40000, (rows, columns), np.int32)
-            count = rows if flags & ROW else columns
-            offset = rng.integers(-5000, 5000, count, np.int32)
-            scale = rng.uniform(1e-4, 2e-2, count).astype(np.float32)
-            gaps = [int(gap) for gap in rng.integers(0, 9, 3)]
-            zero = int(rng.integers(-100, 100)) if row["dtype"] == "s8" else int(rng.integers(200))
-            check(checker, row, rng, sums, offset, scale, draw_gate(rng, zero), flags, gaps)
+        judge_tails(checker, row, rng, flags, lambda: draw_gate(rng, int(rng.integers(low, high))))
 
 
 @pytest.mark.parametrize("row", BYTES, ids=symbol)
@@ -174,10 +175,9 @@ def test_gates(checker, row, rng):
 @pytest.mark.parametrize("shift", [0, 1e6, 3e6, -3e9], ids=str)
 def test_gated_numbers_beyond_every_integer(checker, row, scale, shift, rng):
     """Numbers beyond int32 before rounding, by one scale of many or by the shift."""
-    ends = [-(1 << 31), -(1 << 31) + 1, -1, 0, 1, (1 << 31) - 1]
     for flags in (ROW, COLUMN):
         for slope in (1 / 6, -1 / 6, 1e-9):
-            sums = rng.choice(ends, (3, row["vector_bytes"] + 3)).astype(np.int32)
+            sums = rng.choice(ENDS, (3, row["vector_bytes"] + 3)).astype(np.int32)
             count = 3 if flags & ROW else sums.shape[1]
             scales = np.full(count, 0.25, np.float32)
             scales[rng.integers(count)] = scale
@@ -189,23 +189,18 @@ def test_gated_numbers_beyond_every_integer(checker, row, scale, shift, rng):
 @pytest.mark.parametrize("kind", ["plain", "residual", "gate"])
 def test_tables(checker, row, kind, rng):
     """Every byte, in every tail, by random tables."""
-    lanes = row["vector_bytes"] // 4
     zero = 0 if row["dtype"] == "s8" else 128
     for flags in (ROW, COLUMN):
-        for columns in (*range(1, 2 * lanes + 2), *range(4 * lanes - 1, 6 * lanes + 2), 600):
+        for columns in (*columns_of(row), 600):
             rows = int(rng.integers(1, 6))
             sums = rng.integers(-140, 140, (rows, columns), np.int32)
             count = rows if flags & ROW else columns
             table = rng.permutation(256).astype(np.uint8)
-            q = (
-                draw_gate(rng, zero)
-                if kind == "gate"
-                else parameters(residual_scale=0.5, zero=zero)
-            )
-            gaps = [int(gap) for gap in rng.integers(0, 9, 3)]
+            plain = parameters(residual_scale=0.5, zero=zero)
+            q = draw_gate(rng, zero) if kind == "gate" else plain
             check(
                 checker, row, rng, sums, np.zeros(count, np.int32), np.ones(count, np.float32), q,
-                flags | (RESIDUAL if kind == "residual" else 0), gaps, table,
+                flags | (RESIDUAL if kind == "residual" else 0), table,
             )  # fmt: skip
 
 
@@ -229,10 +224,9 @@ def test_sums_of_every_size(checker, row, rng):
 def test_numbers_beyond_every_integer(checker, row, scale, residual_scale, rng):
     """One scale of many, and residuals, make numbers of 2^31 and more."""
     lanes = row["vector_bytes"] // 4
-    ends = [-(1 << 31), -(1 << 31) + 1, -1, 0, 1, (1 << 31) - 1]
     for flags in flags_of(row):
         for rows in (1, 2, 3, 5):
-            sums = rng.choice(ends, (rows, 7 * lanes + 3)).astype(np.int32)
+            sums = rng.choice(ENDS, (rows, 7 * lanes + 3)).astype(np.int32)
             count = rows if flags & ROW else sums.shape[1]
             scales = np.full(count, 0.25, np.float32)
             scales[rng.integers(count)] = scale
@@ -274,7 +268,6 @@ def test_nothing_to_do(checker, row, shape, rng):
     q = parameters(0, 1)
     call = Call(checker, row, rng)
     call.put("parameters", q, 0)
-    del call.values["parameters_rs"]
     values = {"src_rs": 0, "dst_rs": 0, "residual_rs": 0, "rows": shape[0], "columns": shape[1]}
     for flags in (COLUMN,) if shape[0] else (ROW, COLUMN):
         checker.call(row, call.values | values | {"flags": flags}, shape)

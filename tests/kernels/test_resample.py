@@ -5,18 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.kernels.kernel_table import every_row, symbol
+from tests.kernels.kernel_table import computed, computed_lanes_of, every_row, symbol
 from tests.kernels.kernel_values import draw
 from tests.kernels.packing_case import PackingCall
 
 every_kernel = pytest.mark.parametrize("row", every_row("resample"), ids=symbol)
 WEIGHTED = [row for row in every_row("resample") if row["dtype"] != "u8"]
 every_weighted = pytest.mark.parametrize("row", WEIGHTED, ids=symbol)
-
-
-def weight_type(dtype: np.dtype) -> np.dtype:
-    """Type of weights and sums: float for half precision."""
-    return np.dtype(np.float32) if dtype.itemsize < 4 else dtype
 
 
 class Resampled:
@@ -35,7 +30,7 @@ class Resampled:
         addresses = self.call.values["src"] + self.rows * rs
         self.call.place_bytes("rows", addresses.astype(np.uintp).tobytes())
         self.call.place_bytes("offset_x", (self.columns * ps).astype(np.int64).tobytes())
-        kind = weight_type(self.call.dtype)
+        kind = computed(self.call.dtype)
         self.weight_y = rng.uniform(-0.5, 1, taps[0]).astype(kind)
         self.weight_x = rng.uniform(-0.5, 1, (pixels, taps[1])).astype(kind)
         self.call.place_bytes("weight_y", self.weight_y.tobytes())
@@ -74,17 +69,12 @@ class Resampled:
         assert (np.abs(got[finite] - expected[finite]) <= allowed).all(), self.call.values
 
 
-def lanes_of(row: dict) -> int:
-    """Elements in a vector of the arithmetic."""
-    return row["vector_bytes"] // (8 if row["dtype"] == "f64" else 4)
-
-
 @every_kernel
 @pytest.mark.parametrize("taps", [(1, 1), (2, 2), (4, 4), (1, 2), (2, 1), (3, 5)])
 def test_every_number_of_channels(checker, row, taps, rng):
     if row["dtype"] == "u8" and taps != (1, 1):
         return  # bytes are only copied
-    lanes = lanes_of(row) * (4 if row["dtype"] == "u8" else 1)
+    lanes = computed_lanes_of(row) * (4 if row["dtype"] == "u8" else 1)
     more = [vectors * lanes + i for vectors in (2, 3, 4, 5, 7) for i in (0, 1)]
     # Copies work on bytes, so that more sizes differ.
     for channels in (*range(1, 4 * lanes + 4 if taps == (1, 1) else 2 * lanes + 4), *more):
@@ -106,7 +96,7 @@ def test_copies_keep_bits_that_no_product_would(checker, row, rng):
 @every_weighted
 def test_a_large_pixel_of_weight_zero(checker, row, rng):
     """Zero times infinity is NaN as in NumPy."""
-    case = Resampled(checker, row, rng, lanes_of(row) + 1, (2, 2), 2)
+    case = Resampled(checker, row, rng, computed_lanes_of(row) + 1, (2, 2), 2)
     case.image[...] = draw(rng, "random", case.image.shape, case.image.dtype)
     case.image[case.rows[0], case.columns[0, 0]] = np.inf
     case.weight_x[0, 0] = 0

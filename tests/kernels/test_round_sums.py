@@ -23,25 +23,44 @@ def bounds(sums, error, low, high):
 NO_ROWS = {"pixels_rs": 0, "step": 1, "rows": 0, "columns": 0}
 
 
+def rounded(checker, row, rng, integer, sums, parameters, **window):
+    """Call the kernel; give the integers and the list of open results.
+
+    `window`: step, pixels, shape of the taps, and `again`, as in the contract.
+    """
+    element, count = DTYPES[row["dtype"]], len(sums)
+    call = Call(checker, row, rng)
+    call.put("src", sums.astype(element).reshape(1, -1), 0)
+    call.put("parameters", np.array([parameters], element), 0)
+    shape = NO_ROWS
+    if window:
+        pixels, (rows, columns) = window["pixels"], window["shape"]
+        stride = (pixels.shape[1] + int(rng.integers(0, 5))) * element.itemsize
+        call.put("pixels", pixels.astype(element), stride)
+        call.put("again", np.array([window["again"]], np.float64), 0)
+        shape = {"step": window["step"], "rows": rows, "columns": columns}
+    listed = call.put("open", np.full((1, count), UNTOUCHED), 0, writable=True)
+    found = call.put("open_count", np.full((1, 1), UNTOUCHED), 0, writable=True)
+    call.put("dst", np.full((1, count), 0x55, integer), 0, writable=True)
+    got = call.run(count=count, size=integer(0).itemsize, **shape)[0]
+    assert (listed[0, found[0, 0] :] == UNTOUCHED).all()
+    return got, listed[0, : found[0, 0]]
+
+
+def assert_rounded(found, expected, is_open) -> None:
+    """Compare integers and list."""
+    got, listed = found
+    np.testing.assert_array_equal(got, expected)
+    np.testing.assert_array_equal(listed, np.flatnonzero(is_open))
+
+
 def judge(checker, row, rng, sums, error, integer):
     """Round sums, and compare results and the list with NumPy."""
-    limits, element = np.iinfo(integer), DTYPES[row["dtype"]]
-    parameters = np.array([error, limits.min, limits.max, 0, 0], element)
-    listed = np.full(max(sums.size, 1), UNTOUCHED, np.int64)
-    call = Call(checker, row, rng)
-    call.put("src", sums.reshape(1, -1), 0)
-    call.put("parameters", parameters.reshape(1, -1), 0)
-    listed = call.put("open", listed.reshape(1, -1), 0, writable=True)
-    count = call.put("open_count", np.full((1, 1), UNTOUCHED, np.int64), 0, writable=True)
-    call.put("dst", np.full((1, sums.size), 0x55, integer), 0, writable=True)
-    got = call.run(count=sums.size, size=integer(0).itemsize, **NO_ROWS)[0]
+    limits = np.iinfo(integer)
+    parameters = np.array([error, limits.min, limits.max, 0, 0], DTYPES[row["dtype"]])
     low, high = bounds(sums, *parameters[:3])
-    is_open = low != high
-    expected = np.where(is_open, limits.min, low).astype(integer)
-    np.testing.assert_array_equal(got, expected)
-    assert count[0, 0] == is_open.sum()
-    np.testing.assert_array_equal(listed[0, : count[0, 0]], np.flatnonzero(is_open))
-    assert (listed[0, count[0, 0] : sums.size] == UNTOUCHED).all()
+    expected = np.where(low != high, limits.min, low).astype(integer)
+    assert_rounded(rounded(checker, row, rng, integer, sums, parameters), expected, low != high)
 
 
 @every_kernel
@@ -86,7 +105,7 @@ def halved(sums, divisor):
 @pytest.mark.parametrize("direction", [-1, 0, 1, 2])
 def test_division(checker, row, integer, direction, rng):
     """Ties are rounded in the given direction, or listed; other sums go to the nearest."""
-    limits, element, lanes = np.iinfo(integer), DTYPES[row["dtype"]], row["lanes"]
+    limits, lanes = np.iinfo(integer), row["lanes"]
     for count in (*range(1, 2 * lanes + 2, 3), 16 * lanes + 3):
         # Divisors so large that sums just stay below 2**24.
         odd = int(rng.integers(1, min(1 << 18, (1 << 24) // (limits.max + 4))))
@@ -99,24 +118,20 @@ def test_division(checker, row, integer, direction, rng):
         up = (side > 0) | ((side == 0) & half)
         is_open = (direction == 0) & (side == 0) & (below >= limits.min) & (below < limits.max)
         expected = np.clip(below + up, limits.min, limits.max).astype(integer)
-        parameters = np.array([0, limits.min, limits.max, divisor, direction], element)
-        call = Call(checker, row, rng)
-        call.put("src", sums.astype(element).reshape(1, -1), 0)
-        call.put("parameters", parameters.reshape(1, -1), 0)
-        listed = call.put("open", np.full((1, count), UNTOUCHED), 0, writable=True)
-        found = call.put("open_count", np.full((1, 1), UNTOUCHED), 0, writable=True)
-        call.put("dst", np.full((1, count), 0x55, integer), 0, writable=True)
-        got = call.run(count=count, size=integer(0).itemsize, **NO_ROWS)[0]
-        np.testing.assert_array_equal(got, expected)
-        assert found[0, 0] == is_open.sum()
-        np.testing.assert_array_equal(listed[0, : found[0, 0]], np.flatnonzero(is_open))
+        parameters = 0, limits.min, limits.max, divisor, direction
+        found = rounded(checker, row, rng, integer, sums, parameters)
+        assert_rounded(found, expected, is_open)
+
+
+def windows_of(pixels, count, columns, step):
+    """Give the windows of `count` sums: (count, rows, columns)."""
+    return np.stack([pixels[:, i : i + (columns - 1) * step + 1 : step] for i in range(count)])
 
 
 def judge_again(checker, row, rng, *, sums, tie, pixels, taps, step, error, divided, integer):
     """Round sums, some of them ties, which are computed once more from their windows."""
-    limits, element = np.iinfo(integer), DTYPES[row["dtype"]]
-    count, (rows, columns) = len(sums), taps.shape
-    windows = np.stack([pixels[:, i : i + (columns - 1) * step + 1 : step] for i in range(count)])
+    limits = np.iinfo(integer)
+    windows = windows_of(pixels, len(sums), taps.shape[1], step)
     # Sums of whole numbers and halves are exact in any order.
     again = (windows * taps).sum((1, 2))
     if divided:
@@ -133,20 +148,14 @@ def judge_again(checker, row, rng, *, sums, tie, pixels, taps, step, error, divi
         expected = np.where(tie, np.where(is_open, limits.min, low), sums)
         sums = np.where(tie, sums + 0.5, sums)
         parameters = 0.125, limits.min, limits.max, 0, 0
-    call = Call(checker, row, rng)
-    call.put("src", sums.astype(element).reshape(1, -1), 0)
-    call.put("parameters", np.array([parameters], element), 0)
-    stride = (pixels.shape[1] + int(rng.integers(0, 5))) * element.itemsize
-    call.put("pixels", pixels.astype(element), stride)
-    call.put("again", np.array([[error, 0, *taps.ravel()]]), 0)
-    listed = call.put("open", np.full((1, count), UNTOUCHED), 0, writable=True)
-    found = call.put("open_count", np.full((1, 1), UNTOUCHED), 0, writable=True)
-    call.put("dst", np.full((1, count), 0x55, integer), 0, writable=True)
-    size = integer(0).itemsize
-    got = call.run(count=count, size=size, step=step, rows=rows, columns=columns)[0]
-    np.testing.assert_array_equal(got, expected.astype(integer))
-    assert found[0, 0] == is_open.sum()
-    np.testing.assert_array_equal(listed[0, : found[0, 0]], np.flatnonzero(is_open))
+    window = {
+        "step": step,
+        "pixels": pixels,
+        "shape": taps.shape,
+        "again": (error, 0, *taps.ravel()),
+    }
+    found = rounded(checker, row, rng, integer, sums, parameters, **window)
+    assert_rounded(found, expected.astype(integer), is_open)
 
 
 @every_kernel
@@ -174,15 +183,13 @@ def test_what_is_open_is_computed_once_more(checker, row, integer, divided, rng)
 @pytest.mark.parametrize("divided", [False, True])
 def test_digits_tell_the_side_of_half_way(checker, row, integer, divided, rng):
     """Taps are halves plus parts smaller than the error, which decide; or the tie goes to even."""
-    limits, element, lanes = np.iinfo(integer), DTYPES[row["dtype"]], row["lanes"]
+    limits, lanes = np.iinfo(integer), row["lanes"]
     for rows, columns in ((1, 1), (1, 3), (2, 2), (4, 9)):
         step, count = int(rng.choice([1, 3])), int(rng.integers(1, 3 * lanes + 2))
         pixels = rng.integers(-2, 3, (rows, count + (columns - 1) * step))
         halves = rng.integers(-3, 4, (rows, columns))
         tiny = rng.integers(-(2**15), 2**15, (rows, columns)) * (rng.random((rows, 1)) < 0.7)
-        windows = np.stack(
-            [pixels[:, i : i + (columns - 1) * step + 1 : step] for i in range(count)]
-        )
+        windows = windows_of(pixels, count, columns, step)
         # In units of 2**-50.
         rest = (windows * tiny).sum((1, 2))
         is_open = rng.random(count) < rng.choice([0.1, 0.9])
@@ -200,19 +207,10 @@ def test_digits_tell_the_side_of_half_way(checker, row, integer, divided, rng):
         low = (tiny + 128) % 256 - 128
         digits = [2.0**-42, *(low * 2.0**-50).ravel()]
         digits += [2.0**-24, *((tiny - low) * 2.0**-50).ravel()]
-        call = Call(checker, row, rng)
-        call.put("src", sums.astype(element).reshape(1, -1), 0)
-        call.put("parameters", np.array([(*parameters, 0)], element), 0)
-        stride = (pixels.shape[1] + int(rng.integers(0, 5))) * element.itemsize
-        call.put("pixels", pixels.astype(element), stride)
-        call.put("again", np.array([[2.0**-27, 2, *taps.ravel(), *digits]]), 0)
-        call.put("open", np.full((1, count), UNTOUCHED), 0, writable=True)
-        found = call.put("open_count", np.full((1, 1), UNTOUCHED), 0, writable=True)
-        call.put("dst", np.full((1, count), 0x55, integer), 0, writable=True)
-        size = integer(0).itemsize
-        got = call.run(count=count, size=size, step=step, rows=rows, columns=columns)[0]
-        np.testing.assert_array_equal(got, expected.astype(integer))
-        assert found[0, 0] == 0
+        window = {"step": step, "pixels": pixels, "shape": (rows, columns)}
+        window["again"] = (2.0**-27, 2, *taps.ravel(), *digits)
+        found = rounded(checker, row, rng, integer, sums, (*parameters, 0), **window)
+        assert_rounded(found, expected.astype(integer), np.zeros(count))
 
 
 @every_kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.kernels.kernel_table import DTYPES, every_row, symbol
+from tests.kernels.kernel_table import DTYPES, computed_lanes_of, every_row, symbol
 from tests.kernels.kernel_values import draw
 from tests.kernels.packing_case import PackingCall
 
@@ -49,16 +49,8 @@ def assert_close(row: dict, got: np.ndarray, x: np.ndarray, log: int) -> None:
 def softmax(checker, row, rng, x: np.ndarray, log: int, *, in_place: bool = False) -> np.ndarray:
     """Run the kernel on a copy of `x`."""
     call = PackingCall(checker, row, rng)
-    size = call.dtype.itemsize
-    src_rs, dst_rs = ((x.shape[1] + int(rng.integers(0, 4))) * size for _ in range(2))
-    dst = call.place_output("dst", x.shape, (dst_rs, size))
-    if in_place:
-        dst[...] = x
-        src_rs, call.values["src"] = dst_rs, call.values["dst"]
-    else:
-        call.place_input("src", x.shape, (src_rs, size))[...] = x
-    shape = {"rows": x.shape[0], "columns": x.shape[1]}
-    call.values |= {"src_rs": src_rs, "dst_rs": dst_rs, "log": log, **shape}
+    call.place_rows(x, in_place=in_place)
+    call.values["log"] = log
     return call.run((log, x.shape))
 
 
@@ -67,7 +59,7 @@ def softmax(checker, row, rng, x: np.ndarray, log: int, *, in_place: bool = Fals
 def test_tails(checker, row, log, rng):
     """Every number of columns around a few vectors, and around a block of them."""
     dtype = DTYPES[row["dtype"]]
-    lanes = row["vector_bytes"] // (8 if row["dtype"] == "f64" else 4)
+    lanes = computed_lanes_of(row)
     more = [vectors * lanes + i for vectors in (3, 4, 8, 64, 65) for i in (-1, 0, 1)]
     for columns in (*range(1, 2 * lanes + 4), *more):
         x = (3 * draw(rng, "random", (int(rng.integers(1, 5)), columns), dtype)).astype(dtype)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from asm.contract import FLAGS
-from asm.registry import ELEMENT_BYTES
-from tests.kernels.kernel_table import BITS, every_row, symbol
+from tests.kernels.kernel_table import BITS, every_row, lanes_of, symbol
 from tests.kernels.packing_case import PackingCall
 
 every_kernel = pytest.mark.parametrize("row", every_row("store_transposed"), ids=symbol)
@@ -64,7 +63,7 @@ def check(checker, row: dict, rng: np.random.Generator, shape: tuple[int, int], 
 )
 def test_tails(checker, row, flags, rng):
     """Each number of pixels and of channels around one block and around two."""
-    lanes = row["vector_bytes"] // ELEMENT_BYTES[row["dtype"]]
+    lanes = lanes_of(row)
     sizes = [*range(1, lanes + 2), 2 * lanes - 1, 2 * lanes, 2 * lanes + 1]
     for n in sizes:
         for other in (1, lanes, int(rng.choice(sizes))):

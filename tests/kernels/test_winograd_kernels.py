@@ -17,6 +17,7 @@ from tests.kernels.winograd_case import (
     drawn,
     is_exact,
     lanes_of,
+    place_epilogue,
     rounding,
     spaced,
     transforms,
@@ -159,7 +160,6 @@ def place_output(checker, row, rng, tiles, channels, stored, flags):
     """Place the arguments of one call; give the call, M, bias, residual and clip."""
     t = row["mr"] + row["nr"] - 1
     call = PackingCall(checker, row, rng)
-    size = call.dtype.itemsize
     strides = spaced(rng, row["dtype"], t * t, tiles, channels)
     m = call.place_input("src", (t * t, tiles, channels), strides)
     m[...] = drawn(rng, row["dtype"], m.shape)
@@ -174,25 +174,12 @@ def place_output(checker, row, rng, tiles, channels, stored, flags):
         "columns": stored[1],
         "tiles": tiles,
         "channels": channels,
-        "residual_rs": 0,
-        "residual_ps": 0,
-        "flags": flags,
     }
-    bias = residual = clip = None
-    if flags & BIAS:
-        bias = call.place_input("bias", (channels,), (size,))
-        bias[...] = rng.standard_normal(channels)
-    if flags & RESIDUAL:
-        strides = spaced(rng, row["dtype"], *stored, channels)
-        residual = call.place_input("residual", (*stored, channels), strides)
-        residual[...] = rng.standard_normal(residual.shape)
-        call.values |= {"residual_rs": strides[0], "residual_ps": strides[1]}
-    if flags & CLIP:
-        clip = call.place_input("clip", (2,), (size,))
-        clip[...] = CLIPS[int(rng.integers(len(CLIPS)))]
+    clip = CLIPS[int(rng.integers(len(CLIPS)))]
+    operands = place_epilogue(call, (*stored, channels), flags, clip)
     # Like all buffers: its surroundings are watched.
     call.place_flag("spoiled")
-    return call, m, bias, residual, clip
+    return call, m, *operands
 
 
 def check_output(checker, row, rng, tiles, channels, stored, flags):

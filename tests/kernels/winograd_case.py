@@ -9,6 +9,7 @@ from functools import cache
 
 import numpy as np
 
+from asm.contract import FLAGS
 from asm.registry import ELEMENT_BYTES
 from asm.winograd import integer_matrices, matrices
 
@@ -72,3 +73,24 @@ def spaced(rng: np.random.Generator, dtype: str, *counts: int) -> tuple[int, ...
         gap = int(rng.integers(0, 9) * rng.integers(0, 2))
         strides.insert(0, strides[0] * count + gap * size)
     return tuple(strides)
+
+
+def place_epilogue(
+    call, shape: tuple[int, int, int], flags: int, clip: tuple[float, float]
+) -> list:
+    """Place bias, residual and clip for (rows, columns, channels), by flag; else None."""
+    rng, size, dtype = call.rng, call.dtype.itemsize, call.row["dtype"]
+    call.values |= {"residual_rs": 0, "residual_ps": 0, "flags": flags}
+    placed: list[np.ndarray | None] = [None, None, None]
+    if flags & FLAGS["BIAS_COLUMN"]:
+        placed[0] = call.place_input("bias", shape[2:], (size,))
+        placed[0][...] = rng.standard_normal(shape[2])
+    if flags & FLAGS["RESIDUAL"]:
+        strides = spaced(rng, dtype, *shape)
+        placed[1] = call.place_input("residual", shape, strides)
+        placed[1][...] = rng.standard_normal(shape)
+        call.values |= {"residual_rs": strides[0], "residual_ps": strides[1]}
+    if flags & FLAGS["CLIP"]:
+        placed[2] = call.place_input("clip", (2,), (size,))
+        placed[2][...] = clip
+    return placed
