@@ -134,6 +134,16 @@ class Judge:
         """Directives that allow the baseline and `features`, and nothing else."""
         raise NotImplementedError
 
+    def adds_products(self, text: str) -> bool:
+        """Whether an instruction adds products to a register."""
+        raise NotImplementedError
+
+    def products(self, function: Function) -> tuple[list[str], list[str]]:
+        """Give the instructions that add products, and all from the first to the last of them."""
+        texts = [text for _, text in function.instructions]
+        found = [i for i, text in enumerate(texts) if self.adds_products(text)]
+        return [texts[i] for i in found], texts[found[0] : found[-1]] if found else []
+
     def _source_files(self, library: Path) -> dict[int, str]:
         """Map the address of each local function to the stem of its source file.
 

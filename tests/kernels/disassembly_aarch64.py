@@ -68,10 +68,13 @@ class JudgeAarch64(Judge):
             base, left_out = "armv8.2-a", ("nolse", "nordma", "nocrc")
         return [f".arch {base}", *(f".arch_extension {name}" for name in (*left_out, *extensions))]
 
+    def adds_products(self, text: str) -> bool:
+        """Whether an instruction adds products to a register."""
+        return bool(_ADDS_PRODUCTS.match(text))
+
     def chains(self, function: Function) -> set[str]:
         """Registers that FMAs of a function accumulate in."""
-        texts = [text for _, text in function.instructions]
-        return {t.split()[1].split(".")[0] for t in texts if _ADDS_PRODUCTS.match(t)}
+        return {t.split()[1].split(".")[0] for t in self.products(function)[0]}
 
     def spills(self, function: Function) -> list[str]:
         """Instructions that move whole vectors to or from the stack between the FMAs.
@@ -79,7 +82,5 @@ class JudgeAarch64(Judge):
         Before and after them, partial vectors go through the stack, as lanes have no masks. The
         lower halves of v8 to v15 are saved there by their names d8 to d15.
         """
-        texts = [text for _, text in function.instructions]
-        products = [i for i, text in enumerate(texts) if _ADDS_PRODUCTS.match(text)]
-        between = texts[products[0] : products[-1]] if products else []
+        between = self.products(function)[1]
         return [t for t in between if re.match(r"(ld|st)\S* .*\b[qv]\d+.*\[sp", t)]

@@ -66,14 +66,15 @@ class JudgeArmv7l(Judge):
             ".arm",
         ]
 
+    def adds_products(self, text: str) -> bool:
+        """Whether an instruction adds products to a register."""
+        return text.startswith("vfma.")
+
     def chains(self, function: Function) -> set[str]:
         """Registers that FMAs of a function accumulate in."""
-        texts = [text for _, text in function.instructions]
-        return {t.split()[1].rstrip(",") for t in texts if t.startswith("vfma.")}
+        return {t.split()[1].rstrip(",") for t in self.products(function)[0]}
 
     def spills(self, function: Function) -> list[str]:
         """Instructions that move vectors to or from the stack between the FMAs."""
-        texts = [text for _, text in function.instructions]
-        products = [i for i, text in enumerate(texts) if text.startswith("vfma.")]
-        between = texts[products[0] : products[-1]] if products else []
+        between = self.products(function)[1]
         return [t for t in between if re.match(r"v(ld|st|push|pop)\S* .*\bsp\b", t)]

@@ -208,13 +208,17 @@ class Call:
         self.stored = a, b
         if case.segments:
             self._place_segments(rng)
+        self._place_rest(rng, mr if case.flags & BIAS_ROW else n)
+
+    def _place_rest(self, rng: np.random.Generator, length: int) -> None:
+        """Place C and the operands of the epilogue: a bias of `length`, residual and clip."""
+        case = self.case
         self.bias = self.residual = self.clip = None
         if case.flags & (BIAS_ROW | BIAS_COLUMN):
-            length = mr if case.flags & BIAS_ROW else n
             self.bias = self._input("bias", length, rng, 3)
         if case.flags & RESIDUAL:
             residual = self._matrix("residual", (case.residual_rs, case.residual_vs), 4)
-            residual.write(self._drawn(rng, (mr, n)))
+            residual.write(self._drawn(rng, residual.index.shape))
             self.residual = residual.read()
         if case.flags & CLIP:
             self.clip = self._input("clip", 2, rng, 5)

@@ -10,10 +10,11 @@ Registers and the stack hold noise at the start, as they may in a real call.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partialmethod
 
 import numpy as np
 
@@ -209,23 +210,17 @@ class Interpreter:
         self.above = not self.zero and not result >> (bits - 1)  # without overflow
         self.carry = False
 
-    def do_add(self, to: str, source: str) -> None:
-        self._arithmetic(to, self._value(to) + self._value(source))
+    def _binary(self, operation: Callable[[int, int], int], to: str, source: str) -> None:
+        self._arithmetic(to, operation(self._value(to), self._value(source)))
 
-    def do_sub(self, to: str, source: str) -> None:
-        self._arithmetic(to, self._value(to) - self._value(source))
+    do_add = partialmethod(_binary, operator.add)
+    do_sub = partialmethod(_binary, operator.sub)
+    do_and = partialmethod(_binary, operator.and_)
+    do_shl = partialmethod(_binary, operator.lshift)
+    do_shr = partialmethod(_binary, operator.rshift)
 
     def do_dec(self, to: str) -> None:
         self._arithmetic(to, self._value(to) - 1)
-
-    def do_and(self, to: str, source: str) -> None:
-        self._arithmetic(to, self._value(to) & self._value(source))
-
-    def do_shl(self, to: str, count: str) -> None:
-        self._arithmetic(to, self._value(to) << int(count))
-
-    def do_shr(self, to: str, count: str) -> None:
-        self._arithmetic(to, self._value(to) >> int(count))
 
     def do_imul(self, to: str, source: str, factor: str) -> None:
         self._arithmetic(to, self._value(source) * int(factor))
@@ -316,20 +311,13 @@ class Interpreter:
     def _floats(self, operand: str, lanes: np.ndarray) -> np.ndarray:
         return self._load(operand, lanes).view(np.float32)
 
-    def do_vaddps(self, to: str, a: str, b: str) -> None:
+    def _of_floats(self, operation: Callable, to: str, a: str, b: str) -> None:
         lanes = self._lanes(to)[1]
         with np.errstate(all="ignore"):
-            total = self._floats(a, lanes) + self._floats(b, lanes)
-        self._write(to, total.view(np.uint8))
+            result = operation(self._floats(a, lanes), self._floats(b, lanes))
+        self._write(to, result.view(np.uint8))
 
+    do_vaddps = partialmethod(_of_floats, np.add)
     # The result is the second source if either is NaN, or both are zero.
-
-    def do_vmaxps(self, to: str, a: str, b: str) -> None:
-        lanes = self._lanes(to)[1]
-        x, y = self._floats(a, lanes), self._floats(b, lanes)
-        self._write(to, np.where(x > y, x, y).view(np.uint8))
-
-    def do_vminps(self, to: str, a: str, b: str) -> None:
-        lanes = self._lanes(to)[1]
-        x, y = self._floats(a, lanes), self._floats(b, lanes)
-        self._write(to, np.where(x < y, x, y).view(np.uint8))
+    do_vmaxps = partialmethod(_of_floats, lambda x, y: np.where(x > y, x, y))
+    do_vminps = partialmethod(_of_floats, lambda x, y: np.where(x < y, x, y))

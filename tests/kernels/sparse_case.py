@@ -22,9 +22,6 @@ from tests.kernels.gemm_case import (
     BIAS_COLUMN,
     BIAS_ROW,
     C_LAYOUTS,
-    CLIP,
-    CLIPS,
-    RESIDUAL,
     Call,
     Matrix,
     flag_combinations,
@@ -225,7 +222,8 @@ class SparseCall(Call):
         self._place_terms(rng)
         self.weights = self._draw_weights(rng)
         self.pixels = self._draw_pixels(rng)
-        self._place_rest(rng)
+        length = row["mr"] if case.flags & BIAS_ROW else case.n
+        self._place_rest(rng, (case.panels - 1) * self.width + length)
         self.parts = [
             Panel(self, i, slice(int(first), int(end)))
             for i, (first, end) in enumerate(zip(self.ends[:-1], self.ends[1:], strict=True))
@@ -274,22 +272,6 @@ class SparseCall(Call):
         # Read back after all writes, since rows may overlap.
         found = np.array([row.copy() for row in rows], dtype).reshape(-1, count)
         return widened(found, self.product.a)
-
-    def _place_rest(self, rng: np.random.Generator) -> None:
-        """Place C and the operands of the epilogue: bias, residual and clip."""
-        case, mr = self.case, self.row["mr"]
-        self.bias = self.residual = self.clip = None
-        if case.flags & (BIAS_ROW | BIAS_COLUMN):
-            length = mr if case.flags & BIAS_ROW else case.n
-            self.bias = self._input("bias", (case.panels - 1) * self.width + length, rng, 3)
-        if case.flags & RESIDUAL:
-            residual = self._matrix("residual", (case.residual_rs, case.residual_vs), 4)
-            residual.write(self._drawn(rng, residual.index.shape))
-            self.residual = residual.read()
-        if case.flags & CLIP:
-            self.clip = self._input("clip", 2, rng, 5)
-            self.clip[...] = CLIPS[int(rng.integers(len(CLIPS)))]
-        self.c = self._output("c", rng)
 
     def _matrix(
         self, name: str, strides: tuple[int, int], index: int, *, writable: bool = False

@@ -103,10 +103,3 @@ def test_any_strides(checker, row, rng):
         copy(checker, row, rng, shape, src, dst)
         flips = tuple(int(f) for f in rng.choice([-1, 1], 4))
         copy(checker, row, rng, shape, src, dst, flips)
-
-
-@every_kernel
-@pytest.mark.parametrize("shape", [(0, 5), (5, 0)])
-def test_nothing_to_do(checker, row, shape):
-    strides = dict.fromkeys(("src_rs", "src_cs", "dst_rs", "dst_cs"), 4)
-    checker.call(row, strides | {"rows": shape[0], "columns": shape[1]}, shape)

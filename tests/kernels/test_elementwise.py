@@ -300,14 +300,6 @@ def test_special_values(checker, row, rng):
         np.testing.assert_array_equal(np.signbit(got[0])[numbers], signs[numbers], op)
 
 
-@every_kernel
-@pytest.mark.parametrize("shape", [(0, 5), (5, 0)])
-def test_nothing_to_do(checker, row, shape):
-    """Streams and instructions are not read: their addresses are invalid."""
-    counts = {"input_count": 2, "output_count": 1, "code_count": 3}
-    checker.call(row, counts | {"rows": shape[0], "columns": shape[1]}, shape)
-
-
 @pytest.mark.parametrize("dtype", sorted({row["dtype"] for row in every_row("elementwise")}))
 @pytest.mark.parametrize(
     "op", ["EXPONENTIAL", "HYPERBOLIC_TANGENT", "SIGMOID", "SILU", "HARDSWISH"]

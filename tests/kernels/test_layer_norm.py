@@ -176,10 +176,3 @@ def test_rows_without_a_result(checker, row, rng):
         got = layer_norm(checker, row, rng, x)
         assert np.isnan(got[:3]).all()
         assert np.isfinite(got[3]).all()
-
-
-@every_kernel
-@pytest.mark.parametrize("shape", [(0, 5), (5, 0)])
-def test_nothing_to_do(checker, row, shape):
-    values = {"rows": shape[0], "columns": shape[1], "src_rs": 0, "dst_rs": 0}
-    checker.call(row, values, shape)

@@ -52,10 +52,3 @@ def test_in_place(checker, row, rng):
     call.view[...] = x
     call.values |= {"src": call.values["dst"], "src_rs": call.values["dst_rs"]}
     np.testing.assert_array_equal(call.run(rows=3, columns=200), table[x])
-
-
-@every_kernel
-@pytest.mark.parametrize("shape", [(0, 5), (3, 0)], ids=str)
-def test_nothing_to_do(checker, row, shape):
-    values = {"src_rs": 0, "dst_rs": 0, "rows": shape[0], "columns": shape[1]}
-    checker.call(row, values, shape)

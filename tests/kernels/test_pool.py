@@ -97,12 +97,3 @@ def test_nan_wins_wherever_it_is(checker, row, rng):
             np.arange(channels) % 3 == tap % 3, np.nan, -np.inf
         )
         window.check("MAX")
-
-
-@every_kernel
-@every_kind
-@pytest.mark.parametrize("shape", [(0, 5), (5, 0)])
-def test_nothing_to_do(checker, row, kind, shape):
-    names = ("src_ps", "src_rs", "src_cs", "dst_ps")
-    values = dict.fromkeys(names, 0) | {"rows": 1, "columns": 1, "kind": POOLINGS[kind]}
-    checker.call(row, values | {"pixels": shape[0], "channels": shape[1]}, (kind, shape))

@@ -102,15 +102,3 @@ def test_a_large_pixel_of_weight_zero(checker, row, rng):
     case.weight_x[0, 0] = 0
     case.call.place_bytes("weight_x", case.weight_x.tobytes())
     assert np.isnan(case.call.run("infinity")[0]).all()
-
-
-@every_kernel
-@pytest.mark.parametrize("taps", [(1, 1), (2, 2)])
-@pytest.mark.parametrize("shape", [(0, 5), (5, 0)])
-def test_nothing_to_do(checker, row, taps, shape):
-    values = {"pixels": shape[0], "channels": shape[1], "dst_ps": 0}
-    if shape[0] == 0 and taps == (1, 1):
-        call = PackingCall(checker, row, np.random.default_rng(1))
-        call.place_bytes("rows", bytes(8))
-        values["rows"] = call.values["rows"]
-    checker.call(row, values | {"taps_y": taps[0], "taps_x": taps[1]}, (taps, shape))

@@ -120,11 +120,3 @@ def test_rows_without_a_result(checker, row, log, rng):
         got = softmax(checker, row, rng, x, log)
         assert np.isnan(got[:3]).all()
         assert_close(row, got, x, log)
-
-
-@every_kernel
-@logarithm_or_not
-@pytest.mark.parametrize("shape", [(0, 5), (5, 0)])
-def test_nothing_to_do(checker, row, log, shape):
-    values = {"rows": shape[0], "columns": shape[1], "src_rs": 0, "dst_rs": 0, "log": log}
-    checker.call(row, values, shape)

@@ -7,6 +7,7 @@ a product's operands must match. The arithmetic of products is in ``tile_arithme
 from __future__ import annotations
 
 import re
+from functools import partialmethod
 
 import numpy as np
 
@@ -86,11 +87,6 @@ class Tiles(Interpreter):
         total = product(self.tiles[c, :rows, :width].view(of), x, y)
         self.tiles[c, :rows, :width] = np.ascontiguousarray(total).view(np.uint8)
 
-    def do_tdpbusd(self, to: str, a: str, b: str) -> None:
-        self._dot("tdpbusd", to, a, b)
-
-    def do_tdpbssd(self, to: str, a: str, b: str) -> None:
-        self._dot("tdpbssd", to, a, b)
-
-    def do_tdpbf16ps(self, to: str, a: str, b: str) -> None:
-        self._dot("tdpbf16ps", to, a, b)
+    do_tdpbusd = partialmethod(_dot, "tdpbusd")
+    do_tdpbssd = partialmethod(_dot, "tdpbssd")
+    do_tdpbf16ps = partialmethod(_dot, "tdpbf16ps")
