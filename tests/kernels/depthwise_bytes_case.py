@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tests.kernels.depthwise_case import Part, draw_strides, gap
+from tests.kernels.depthwise_case import Part, PartCall, gap
 from tests.kernels.guarded_memory import CANARY, extent_of
 from tests.kernels.kernel_checker import Checker
 from tests.kernels.kernel_table import every_row
-from tests.kernels.packing_case import Geometry, PackingCall
+from tests.kernels.packing_case import Geometry
 
 # Kinds of random weights: of eight bits, of nine, and the largest of both.
 WEIGHTS = ("s8", "wide", "extreme s8", "extreme wide", "mixed")
@@ -57,38 +57,23 @@ def draw_weights(rng: np.random.Generator, kind: str, shape: tuple[int, int]) ->
     return rng.integers(low, high + 1, shape).astype(np.int16)
 
 
-class DepthwiseBytesCall(PackingCall):
+class DepthwiseBytesCall(PartCall):
     """A case laid out in memory."""
 
     def __init__(
         self, checker: Checker, row: dict, rng: np.random.Generator, case: DepthwiseBytes
     ) -> None:
-        super().__init__(checker, row, rng)
-        self.case, self.place = case, case.place or self.place
-        self.pixels = row["op"] == "depthwise_bytes_pixels"
+        super().__init__(checker, row, rng, case)
         info = np.iinfo(self.dtype)
         self.x_zero = int(rng.choice([info.min, info.max, rng.integers(info.min, info.max + 1)]))
-        g = case.g
         self.values |= {
-            "first_row": case.first,
-            "rows": case.rows,
             "first_column": case.first_column,
             "columns": case.columns,
-            "channels": case.channels,
-            "multiplier": case.multiplier,
-            "phase": case.phase,
             "x_zero": self.x_zero,
         }
-        self.place_bytes("geometry", np.array(g.as_tuple(), np.int64).tobytes())
-        top, bottom = case.lines
-        inputs = (case.phase + case.channels - 1) // case.multiplier + 1
-        strides = draw_strides(rng, (inputs, bottom - top, g.iw), 1, planes=self.pixels)
-        self.values |= dict(zip(("src_cs", "src_rs", "src_ps"), strides, strict=True))
-        self.src = self.place_input("src", (inputs, bottom - top, g.iw), strides)
         if rng.random() < 0.2:
             self.src[...] = rng.choice([info.min, info.max])
-        self.values["src"] -= top * strides[1]
-        self.weights = draw_weights(rng, case.weights, (case.channels, g.taps))
+        self.weights = draw_weights(rng, case.weights, (case.channels, case.g.taps))
         self._pack()
 
     def _pack(self) -> None:

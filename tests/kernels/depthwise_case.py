@@ -131,15 +131,13 @@ def draw_strides(
     return size, columns * ps + gap(rng, size), ps
 
 
-class DepthwiseCall(PackingCall):
-    """A case laid out in memory."""
+class PartCall(PackingCall):
+    """A part of a convolution laid out in memory: its image and geometry."""
 
-    def __init__(self, checker, row: dict, rng: np.random.Generator, case: Depthwise) -> None:
+    def __init__(self, checker, row: dict, rng: np.random.Generator, case: Part) -> None:
         super().__init__(checker, row, rng)
-        self.case = case
-        self.place = case.place or self.place
-        self.pixels = row["op"] == "depthwise_pixels"
-        size, g, flags = self.dtype.itemsize, case.g, case.flags
+        self.case, self.place = case, case.place or self.place
+        self.pixels = row["op"].endswith("pixels")
         inputs = (case.phase + case.channels - 1) // case.multiplier + 1
         self.values |= {
             "first_row": case.first,
@@ -147,13 +145,31 @@ class DepthwiseCall(PackingCall):
             "channels": case.channels,
             "multiplier": case.multiplier,
             "phase": case.phase,
-            "flags": flags,
         }
         # All arrays are viewed as (channel, row, column); their strides differ.
         top, bottom = case.lines
-        src_strides = self._strides("src", (inputs, bottom - top, g.iw))
-        self.src = self._input("src", (inputs, bottom - top, g.iw), src_strides)
-        self.values["src"] -= top * src_strides[1]
+        strides = self._strides("src", (inputs, bottom - top, case.g.iw))
+        self.src = self._input("src", (inputs, bottom - top, case.g.iw), strides)
+        self.values["src"] -= top * strides[1]
+        self.place_bytes("geometry", np.array(case.g.as_tuple(), np.int64).tobytes())
+
+    def _strides(self, name: str, shape: tuple[int, int, int]) -> tuple[int, int, int]:
+        """Draw strides for an array of (channel, row, column), and make them arguments."""
+        strides = draw_strides(self.rng, shape, self.dtype.itemsize, planes=self.pixels)
+        self.values |= dict(zip((f"{name}_cs", f"{name}_rs", f"{name}_ps"), strides, strict=True))
+        return strides
+
+    def _input(self, name: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
+        return self.place_input(name, shape, strides)
+
+
+class DepthwiseCall(PartCall):
+    """A case of floats laid out in memory."""
+
+    def __init__(self, checker, row: dict, rng: np.random.Generator, case: Depthwise) -> None:
+        super().__init__(checker, row, rng, case)
+        size, g, flags = self.dtype.itemsize, case.g, case.flags
+        self.values["flags"] = flags
         shape = case.channels, case.rows, g.ow
         dst_strides = self._strides("dst", (case.channels, g.oh, g.ow))
         self.place_output("dst", shape, dst_strides)
@@ -173,13 +189,6 @@ class DepthwiseCall(PackingCall):
         if flags & CLIP:
             self.clip = self._input("clip", (2,), (size,))
             self.clip[...] = CLIPS[int(rng.integers(len(CLIPS)))]
-        self.place_bytes("geometry", np.array(g.as_tuple(), np.int64).tobytes())
-
-    def _strides(self, name: str, shape: tuple[int, int, int]) -> tuple[int, int, int]:
-        """Draw strides for an array of (channel, row, column), and make them arguments."""
-        strides = draw_strides(self.rng, shape, self.dtype.itemsize, planes=self.pixels)
-        self.values |= dict(zip((f"{name}_cs", f"{name}_rs", f"{name}_ps"), strides, strict=True))
-        return strides
 
     def _input(self, name: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
         array = self.place_input(name, shape, strides)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import product
+
 import numpy as np
 
 from asm.registry import PRODUCTS
@@ -10,7 +13,7 @@ from tests.kernels.kernel_checker import Checker
 from tests.kernels.kernel_table import every_row
 from tests.kernels.narrow_gemm import is_integer
 
-__all__ = ["ROWS", "judge"]
+__all__ = ["ROWS", "judge", "judge_each"]
 
 # Kernels on tile registers have their own tests, `test_tile_kernels.py`.
 ROWS = [
@@ -38,3 +41,9 @@ def judge(checker: Checker, row: dict, rng: np.random.Generator, **fixed: object
             call.same_bits(got, ordered)
         if exact is not None:
             call.near(got, *exact)
+
+
+def judge_each(checker: Checker, row: dict, rng: np.random.Generator, **axes: Iterable) -> None:
+    """Judge a call for each combination of the values of `axes`."""
+    for values in product(*axes.values()):
+        judge(checker, row, rng, **dict(zip(axes, values, strict=True)))

@@ -162,6 +162,16 @@ def repeated(rng: np.random.Generator, shape: tuple[int, int]) -> tuple[int, int
     return (1 if rows_ else shape[0], 1 if columns else shape[1])
 
 
+def computed(checker, row, rng, op: str, operands: Sequence[np.ndarray]) -> np.ndarray:
+    """Run a program of one instruction; operands have the shape of the result."""
+    call = Call(checker, row, rng, operands[0].shape)
+    for reg, x in enumerate(operands):
+        call.read(x, reg)
+    call.write(0)
+    (got,) = call.run([(op, 0, *[*range(len(operands)), 0, 0][:3])])
+    return got
+
+
 @every_kernel
 @every_instruction
 def test_tails(checker, row, op, rng):
@@ -230,11 +240,7 @@ def test_error_over_the_whole_range(checker, row, op, rng):
         ]  # fmt: skip
         if op == "POWER":
             operands[0] = np.abs(operands[0])
-        call = Call(checker, row, rng, shape)
-        for reg, x in enumerate(operands):
-            call.read(x, reg)
-        call.write(5)
-        (got,) = call.run([(op, 5, *[*range(arity(op)), 0, 0][:3])])
+        got = computed(checker, row, rng, op, operands)
         worst = max(worst, compare(row, op, got, operands))
     # The error function's reference is float64, too short to show errors of float64 kernels.
     known = op != "ERROR_FUNCTION" or dtype == np.float32
@@ -290,10 +296,7 @@ def test_special_values(checker, row, rng):
         "NOT": (0, 0, 0, 1, 1),
     }
     for op, expected in limits.items():
-        call = Call(checker, row, rng, x.shape)
-        call.read(x, 7)
-        call.write(7)
-        (got,) = call.run([(op, 7, 7, 7, 7)])
+        got = computed(checker, row, rng, op, [x])
         np.testing.assert_array_equal(got[0], np.array(expected, dtype), op)
         numbers = ~np.isnan(got[0])
         signs = np.signbit(np.array(expected, dtype))
@@ -310,11 +313,6 @@ def test_levels_with_fused_products_give_the_same_bits(checker, dtype, op, rng):
     if len(kernels) < 2:
         pytest.skip("this machine has one level above the portable one")
     x = rng.uniform(-130, 130, (5, 211)).astype(DTYPES[dtype])
-    found = []
-    for row in kernels:
-        call = Call(checker, row, rng, x.shape)
-        call.read(x, 0)
-        call.write(1)
-        found += call.run([(op, 1, 0, 0, 0)])
+    found = [computed(checker, row, rng, op, [x]) for row in kernels]
     for other in found[1:]:
         assert other.tobytes() == found[0].tobytes()

@@ -24,7 +24,7 @@ from tests.kernels.narrow_gemm import (
     rounded_steps,
     widened,
 )
-from tests.kernels.product_case import judge
+from tests.kernels.product_case import judge_each
 
 pytestmark = pytest.mark.narrow
 
@@ -75,10 +75,8 @@ def test_largest_products_and_wrapped_sums(checker, row, rng):
 @pytest.mark.parametrize("row", ROWS, ids=symbol)
 def test_last_group_is_whole(checker, row, rng):
     """Every remainder of k by kr, with zeros beyond k in A or in B."""
-    for k in range(1, 2 * row["kr"] + 1):
-        for zeros in ("a", "b"):
-            for a_layout in A_LAYOUTS:
-                judge(checker, row, rng, k=k, zeros=zeros, a_layout=a_layout)
+    depths = range(1, 2 * row["kr"] + 1)
+    judge_each(checker, row, rng, k=depths, zeros=("a", "b"), a_layout=A_LAYOUTS)
 
 
 @pytest.mark.parametrize("row", BFLOATS, ids=symbol)

@@ -20,7 +20,7 @@ from tests.kernels.gemm_case import draw_case as draw_gemm
 from tests.kernels.guarded_memory import PLACES
 from tests.kernels.kernel_table import rows, symbol
 from tests.kernels.kernel_values import KINDS
-from tests.kernels.product_case import ROWS, judge
+from tests.kernels.product_case import ROWS, judge, judge_each
 from tests.kernels.sparse_case import GROUPS, PANELS, WAYS, X_LAYOUTS, SparseCall
 from tests.kernels.sparse_case import draw_case as draw_sparse
 
@@ -33,6 +33,11 @@ every_kernel = pytest.mark.parametrize("row", ROWS, ids=symbol)
 every_gemm = pytest.mark.parametrize("row", GEMM, ids=symbol)
 every_sparse = pytest.mark.parametrize("row", SPARSE, ids=symbol)
 LONG = 1200
+
+
+def whole_and_tail(row: dict, rng: np.random.Generator) -> tuple[int, int]:
+    """Give two numbers of columns: all of a tile, and some."""
+    return row["nr"], int(rng.integers(1, row["nr"] + 1))
 
 
 @pytest.mark.sampled(36)
@@ -52,36 +57,28 @@ def test_every_tail(checker, row, rng):
 def test_every_combination_of_flags(checker, row, rng):
     """Whole tiles and tails; pointers whose flag is not set are invalid."""
     for flags in flag_combinations(row):
-        tail = int(rng.integers(1, row["nr"] + 1))
-        for n in (row["nr"], tail):
-            judge(checker, row, rng, n=n, flags=flags)
+        judge_each(checker, row, rng, n=whole_and_tail(row, rng), flags=[flags])
 
 
 @pytest.mark.sampled(90)
 @every_kernel
 def test_every_layout_of_c(checker, row, rng):
     """Row-major and blocked, every tail; gaps between vectors of C are not written."""
-    for n in range(1, row["nr"] + 1):
-        for c_layout in C_LAYOUTS:
-            judge(checker, row, rng, n=n, c_layout=c_layout)
+    judge_each(checker, row, rng, n=range(1, row["nr"] + 1), c_layout=C_LAYOUTS)
 
 
 @pytest.mark.sampled(75)
 @every_gemm
 def test_every_depth_and_layout_of_a(checker, row, rng):
     """Each k with each layout of A; k = 0 reads neither A nor B."""
-    for k in DEPTHS:
-        for a_layout in A_LAYOUTS:
-            judge(checker, row, rng, k=k, a_layout=a_layout)
+    judge_each(checker, row, rng, k=DEPTHS, a_layout=A_LAYOUTS)
 
 
 @pytest.mark.sampled(66)
 @every_gemm
 def test_every_number_of_segments(checker, row, rng):
     """Segments anywhere in A and B, in any order, overlapping or not; 0 is the plain product."""
-    for count in SEGMENT_COUNTS:
-        for a_layout in A_LAYOUTS:
-            judge(checker, row, rng, segment_count=count, a_layout=a_layout)
+    judge_each(checker, row, rng, segment_count=SEGMENT_COUNTS, a_layout=A_LAYOUTS)
 
 
 @pytest.mark.parametrize("row", ASSEMBLY, ids=symbol)
@@ -104,10 +101,7 @@ def test_agrees_with_portable(checker, row, rng):
 @every_sparse
 def test_every_number_of_terms(checker, row, rng):
     """Each number with each layout of terms and input; without terms neither is read."""
-    for groups in GROUPS:
-        for way in WAYS:
-            for x_layout in X_LAYOUTS:
-                judge(checker, row, rng, groups=groups, way=way, x_layout=x_layout)
+    judge_each(checker, row, rng, groups=GROUPS, way=WAYS, x_layout=X_LAYOUTS)
 
 
 @pytest.mark.sampled(50)
@@ -115,19 +109,16 @@ def test_every_number_of_terms(checker, row, rng):
 def test_every_number_of_panels(checker, row, rng):
     """Panels with lists of any length, some empty; whole tiles and tails."""
     for panels in (*PANELS, 9):
-        for groups in (0, 1, 9):
-            for n in (row["nr"], int(rng.integers(1, row["nr"] + 1))):
-                judge(checker, row, rng, panels=panels, groups=groups, n=n)
+        axes = {"groups": (0, 1, 9), "n": whole_and_tail(row, rng)}
+        judge_each(checker, row, rng, panels=[panels], **axes)
 
 
 @pytest.mark.sampled(44)
 @every_sparse
 def test_many_terms(checker, row, rng):
     """More terms than a loop turn or a block of K has; their input rows overlap."""
-    groups = LONG // row["kr"]
-    for n in (row["nr"], int(rng.integers(1, row["nr"] + 1))):
-        for way in WAYS:
-            judge(checker, row, rng, n=n, groups=groups, way=way, x_layout="overlapping")
+    axes = {"groups": [LONG // row["kr"]], "x_layout": ["overlapping"]}
+    judge_each(checker, row, rng, n=whole_and_tail(row, rng), way=WAYS, **axes)
 
 
 @pytest.mark.parametrize("row", FLOATS, ids=symbol)

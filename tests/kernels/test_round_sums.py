@@ -248,13 +248,7 @@ def test_integers_of_32_bits(checker, row, rng):
 
 @every_kernel
 def test_no_sums(checker, row):
-    values = dict.fromkeys(("src", "dst", "parameters", "open"), 8)
-    count = (
-        checker.arena("open_count", writable=True).buffer(8, "start", 0).array((1,), np.int64, (8,))
-    )
-    count[0] = UNTOUCHED
-    parameters = checker.arena("parameters").buffer(40, "start", 0)
-    values |= NO_ROWS | {"count": 0, "size": 1, "open_count": count.ctypes.data}
-    values["parameters"] = parameters.address
-    checker.call(row, values, "no sums")
-    assert count[0] == 0
+    call = Call(checker, row, np.random.default_rng(1))
+    call.put("parameters", np.zeros((1, 5), DTYPES[row["dtype"]]), 0)
+    call.put("open_count", np.full((1, 1), UNTOUCHED), 0, writable=True)
+    assert call.run(count=0, size=1, **NO_ROWS) == 0

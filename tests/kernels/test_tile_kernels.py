@@ -15,11 +15,8 @@ from asm.x86_64.gemm_tiles import generate
 from tests.kernels.gemm_case import (
     ACCUMULATE,
     B_PADDED,
-    BIAS_COLUMN,
-    BIAS_ROW,
     C_LAYOUTS,
-    CLIP,
-    RESIDUAL,
+    flag_combinations,
 )
 from tests.kernels.gemm_case import Call as FloatCall
 from tests.kernels.gemm_case import draw_case as draw_float_case
@@ -29,7 +26,6 @@ from tests.kernels.kernel_table import every_row, rows, symbol
 from tests.kernels.kernel_values import KINDS
 from tests.kernels.tile_case import (
     GROUPS,
-    INTEGER_FLAGS,
     KERNELS,
     Interpreted,
     TileCall,
@@ -43,17 +39,6 @@ every_kernel = pytest.mark.parametrize("row", ROWS, ids=symbol)
 # Tiles with rows at the limits, for slow tests.
 SOME = [k for k in KERNELS if k.mr in (1, 2, 15, 16, 17, 31, 32)]
 some_kernels = pytest.mark.parametrize("kernel", SOME, ids=lambda k: k.symbol[len("pplconv_") :])
-FLOAT_FLAGS = [
-    bias | accumulate | padded | residual | clip
-    for bias, accumulate, padded, residual, clip in product(
-        (0, BIAS_ROW, BIAS_COLUMN), (0, ACCUMULATE), (0, B_PADDED), (0, RESIDUAL), (0, CLIP)
-    )
-]
-
-
-def flags_of(kernel: dict) -> list[int] | tuple[int, ...]:
-    """Sets of flags that a kernel takes."""
-    return FLOAT_FLAGS if kernel["dtype"] == "bf16t" else INTEGER_FLAGS
 
 
 @pytest.fixture
@@ -91,7 +76,7 @@ def test_every_depth(silicon, row, rng):
 @every_kernel
 def test_every_combination_of_flags(silicon, row, rng):
     """Whole tiles and tails; then C in each layout."""
-    for flags in flags_of(row):
+    for flags in flag_combinations(row):
         for n in (row["nr"], int(rng.integers(1, row["nr"] + 1))):
             judge(silicon, row, rng, n=n, flags=flags)
     for layout, n in product(C_LAYOUTS, (1, 15, 16, row["nr"] - 1, row["nr"])):
@@ -129,7 +114,7 @@ def test_interpreted(interpreted, kernel, rng):
         judge(interpreted, row, rng, n=min(n, nr))
     for k in (0, 1, kr, 16 * kr - 1, 16 * kr, 16 * kr + 1, 33 * kr):
         judge(interpreted, row, rng, k=k)
-    for flags in rng.choice(flags_of(row), 8, replace=len(flags_of(row)) < 8):
+    for flags in rng.choice(flag_combinations(row), 8, replace=len(flag_combinations(row)) < 8):
         judge(interpreted, row, rng, flags=int(flags), n=int(rng.choice([nr, nr - 3])))
     for count in (1, 2, 7):
         judge(interpreted, row, rng, segment_count=count)

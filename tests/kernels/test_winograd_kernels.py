@@ -34,6 +34,22 @@ CLIPS = ((0.0, np.inf), (0.0, 6.0), (-0.5, 0.5))
 EVERY_FLAG = [b | r | c for b in (0, BIAS) for r in (0, RESIDUAL) for c in (0, CLIP)]
 
 
+def run_input(call, src_strides, dst_strides, ranges, tiles, channels, outside):
+    """Call the kernel; `ranges` of rows and columns are inside the image, each with its end."""
+    names = "row_begin", "row_end", "column_begin", "column_end"
+    call.values |= {
+        "src_rs": src_strides[0],
+        "src_ps": src_strides[1],
+        **dict(zip(names, ranges, strict=True)),
+        "tiles": tiles,
+        "channels": channels,
+        "dst_ts": dst_strides[1],
+        "dst_ps": dst_strides[0],
+        "outside": outside,
+    }
+    return call.run(call.values)
+
+
 def check_input(checker, row, rng, tiles, channels, row_range=None, column_range=None):
     """Transform `tiles` patches; the given ranges are inside the image.
 
@@ -57,21 +73,9 @@ def check_input(checker, row, rng, tiles, channels, row_range=None, column_range
     call.values["src"] -= row_begin * strides[0] + first_column * strides[1]
     dst_strides = spaced(rng, out, t * t, tiles, channels)
     call.place_output("dst", (t * t, tiles, channels), dst_strides)
-    call.values |= {
-        "src_rs": strides[0],
-        "src_ps": strides[1],
-        "row_begin": row_begin,
-        "row_end": row_end,
-        "column_begin": column_begin,
-        "column_end": column_end,
-        "tiles": tiles,
-        "channels": channels,
-        "dst_ts": dst_strides[1],
-        "dst_ps": dst_strides[0],
-        "outside": outside,
-    }
+    ranges = row_begin, row_end, column_begin, column_end
     context = (f"{inside=}", call.values)
-    got = call.run(context)
+    got = run_input(call, strides, dst_strides, ranges, tiles, channels, outside)
     patches = np.stack([image[:, i * n : i * n + t] for i in range(tiles)])
     d = patches.transpose(0, 3, 1, 2).astype(np.float64)
     b = transforms((n, row["nr"]), is_exact(row))[2]
@@ -138,20 +142,8 @@ def test_position_of_an_element(checker, row, rng):
             src[...] = image[:, :, :inner]
             src[0] = 0
             call.place_output("dst", (t * t, 1, inner), (step, step, step // lanes))
-            call.values |= {
-                "src_rs": strides[0],
-                "src_ps": strides[1],
-                "row_begin": int(edge),
-                "row_end": t,
-                "column_begin": 0,
-                "column_end": t,
-                "tiles": 1,
-                "channels": inner,
-                "dst_ts": step,
-                "dst_ps": step,
-                "outside": 0,
-            }
-            call_bits.append(call.run(call.values)[:, :, : lanes - 1])
+            got = run_input(call, strides, (step, step), (int(edge), t, 0, t), 1, inner, 0)
+            call_bits.append(got[:, :, : lanes - 1])
     for other in call_bits[1:]:
         np.testing.assert_array_equal(other, call_bits[0])
 

@@ -17,33 +17,23 @@ import numpy as np
 
 from asm.registry import PRODUCTS, Kernel, kernels
 from asm.x86_64.gemm_tiles import generate
+from tests.kernels import gemm_case
 from tests.kernels.gemm_case import (
-    ACCUMULATE,
     ANYWHERE,
-    B_PADDED,
-    BIAS_COLUMN,
-    BIAS_ROW,
-    C_LAYOUTS,
-    CLIP,
-    RESIDUAL,
     Call,
     Case,
     draw_segments,
-    vector_strides,
 )
 from tests.kernels.guarded_memory import PLACES, Buffer
 from tests.kernels.interpreted_memory import Memory, Piece
 from tests.kernels.kernel_checker import STRUCTURES, Checker
 from tests.kernels.kernel_table import DTYPES, rows
-from tests.kernels.kernel_values import KINDS
 from tests.kernels.tile_arithmetic import dot_bf16
 from tests.kernels.tile_interpreter import Tiles
 
-GROUP = 4  # bytes
 STEP = 16  # groups
 GROUPS = (0, 1, 2, 7, 15, 16, 17, 31, 32, 33, 50)
 KERNELS = [k for k in kernels("x86_64") if k.op == "gemm" and k.isa == "amx"]
-INTEGER_FLAGS = (0, ACCUMULATE, B_PADDED, ACCUMULATE | B_PADDED)
 
 
 def row_of(kernel: Kernel) -> dict:
@@ -53,38 +43,25 @@ def row_of(kernel: Kernel) -> dict:
 
 
 def draw_case(rng: np.random.Generator, row: dict, **fixed: object) -> Case:
-    """Draw a case for the kernel `row`; `fixed` sets some members of it."""
+    """Draw a case for the kernel `row`; `fixed` sets some members of it.
+
+    Rows of A, every k around steps of 16 groups, whole tiles in half of the cases, and strides of
+    any number of bytes.
+    """
     nr, kr = row["nr"], row["kr"]
-    groups = int(rng.choice(GROUPS))
-    flags = int(rng.choice(INTEGER_FLAGS))
-    if row["dtype"] == "bf16t":
-        flags |= int(rng.choice([0, BIAS_ROW, BIAS_COLUMN]))
-        flags |= int(rng.choice([0, RESIDUAL])) | int(rng.choice([0, CLIP]))
-    case = Case(
-        n=int(rng.choice([nr, rng.integers(1, nr + 1)])),
-        k=max(groups * kr - int(rng.integers(0, kr)), 0),
-        flags=flags,
-        kind=str(rng.choice(KINDS)),
-        place=str(rng.choice([*PLACES, ANYWHERE])),
-        a_layout="rows",
-        c_layout=str(rng.choice(C_LAYOUTS)),
-        segment_count=int(rng.integers(0, 6)) * int(rng.integers(0, 2)),
-    )
-    for name, value in fixed.items():
-        setattr(case, name, value)
+    drawn = {
+        "n": int(rng.choice([nr, rng.integers(1, nr + 1)])),
+        "k": max(int(rng.choice(GROUPS)) * kr - int(rng.integers(0, kr)), 0),
+        "place": str(rng.choice([*PLACES, ANYWHERE])),
+        "a_layout": "rows",
+    }
+    case = gemm_case.draw_case(rng, row, **drawn | fixed)
     # Segments that overlap share whole elements.
     size = DTYPES[PRODUCTS[row["dtype"]].a].itemsize
     case.segments = draw_segments(rng, case.segment_count, size)
     unit = size if case.segments else 1
-    gaps = [int(gap) * unit for gap in rng.integers(0, 9, 4) * rng.integers(0, 2, 4)]
-    case.a_rs, case.a_ks = -(-case.k // kr) * GROUP + gaps[0], GROUP
-    case.b_ks = (nr if case.flags & B_PADDED else case.n) * GROUP + gaps[1]
-    shape = row["mr"], case.n, 64, 4
-    case.c_rs, case.c_vs = vector_strides(case.c_layout, *shape, gaps[2])
-    layout = str(rng.choice(C_LAYOUTS))
-    case.residual_rs, case.residual_vs = vector_strides(layout, *shape, gaps[3])
-    if case.place == ANYWHERE:
-        case.offsets = tuple(int(x) for x in rng.integers(0, 64, 7))
+    gaps = rng.integers(0, 9, 2) * rng.integers(0, 2, 2) * unit
+    case.a_rs, case.b_ks = case.a_rs + int(gaps[0]), case.b_ks + int(gaps[1])
     return case
 
 
