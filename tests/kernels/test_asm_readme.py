@@ -55,7 +55,6 @@ def test_operations(tables):
     names = {
         frozenset({"template"}): "C template",
         frozenset({"generator"}): "generator",
-        frozenset({"generator"}): "generator",
         frozenset({"template", "generator"}): "C template (portable), generator",
     }
     expected = [
@@ -100,15 +99,10 @@ def test_products(tables):
     assert tables["product, elements of A and B"] == expected
 
 
-def test_flags(tables):
-    assert [row[:2] for row in tables["flag, value"]] == [[n, str(v)] for n, v in FLAGS.items()]
-
-
 @pytest.mark.parametrize(
-    ("head", "values"),
-    [("pooling", POOLINGS), ("reduction", REDUCTIONS)],
+    ("head", "values"), [("flag", FLAGS), ("pooling", POOLINGS), ("reduction", REDUCTIONS)]
 )
-def test_kinds(tables, head, values):
+def test_numbers(tables, head, values):
     kinds = [[name, str(value)] for name, value in values.items()]
     assert [row[:2] for row in tables[f"{head}, value"]] == kinds
 
