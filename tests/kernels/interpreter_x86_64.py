@@ -18,8 +18,6 @@ from functools import cache, partialmethod
 
 import numpy as np
 
-from tests.kernels.interpreted_memory import Memory, Piece
-
 _WIDE = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", *(f"r{i}" for i in range(8, 16)))
 _HALF = {f"e{name[1:]}": name for name in _WIDE[:8]} | {f"{name}d": name for name in _WIDE[8:]}
 _SAVED = ("rbx", "rbp", "r12", "r13", "r14", "r15")
@@ -34,6 +32,56 @@ _JUMPS: dict[str, Callable[[Interpreter], bool]] = {
     "jnz": lambda m: not m.zero,
     "jg": lambda m: m.above,
 }
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Bytes that a kernel may touch.
+
+    Parameters
+    ----------
+    name : str
+        Name of the contents, for reports.
+    address : int
+        Address of the first byte, for the kernel.
+    bytes : ndarray of uint8
+        The bytes; the kernel writes into this array.
+    writable : bool
+        Whether the kernel may write.
+    """
+
+    name: str
+    address: int
+    bytes: np.ndarray
+    writable: bool = False
+
+
+class Memory:
+    """All pieces; everything between them faults."""
+
+    def __init__(self, pieces: list[Piece]) -> None:
+        self.pieces = list(pieces)
+
+    def view(self, address: int, count: int, *, write: bool = False) -> np.ndarray:
+        """`count` bytes from `address` on, as a view.
+
+        Raises
+        ------
+        AssertionError
+            If the bytes are not all inside one piece, or are written and read-only.
+        """
+        for piece in self.pieces:
+            first = address - piece.address
+            if first >= 0 and first + count <= len(piece.bytes):
+                assert piece.writable or not write, f"a write into {piece.name} at {first}"
+                return piece.bytes[first : first + count]
+        near = [
+            f"{p.name} at {address - p.address} of {len(p.bytes)}"
+            for p in self.pieces
+            if -4096 <= address - p.address <= len(p.bytes) + 4096
+        ]
+        kind = "write" if write else "read"
+        raise AssertionError(f"a {kind} of {count} bytes at {address:#x}, near {near}")
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from tests.kernels.gemm_case import (
     draw_segments,
 )
 from tests.kernels.guarded_memory import PLACES, Buffer
-from tests.kernels.interpreted_memory import Memory, Piece
+from tests.kernels.interpreter_x86_64 import Memory, Piece
 from tests.kernels.kernel_checker import STRUCTURES, Checker
 from tests.kernels.kernel_table import DTYPES, rows
 from tests.kernels.tile_arithmetic import dot_bf16
