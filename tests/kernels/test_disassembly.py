@@ -1,4 +1,4 @@
-"""No instruction where the CPU may not have it: the installed libraries, disassembled."""
+"""The disassembled libraries have no instruction that the CPU may lack."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = [
 JUDGE = JUDGES.get(MACHINE)
 LIBRARIES = sorted(Path(pplconv.__file__).parent.rglob("*.so"))
 FEATURES = {kernel.symbol: ISAS[kernel.isa].features for kernel in kernels(MACHINE)}
-# Of tiles of sums that are vectors; on tile registers, epilogues go by way of the stack.
+# Kernels with accumulators in vectors; on tile registers, epilogues go through the stack.
 TILES = [
     kernel
     for kernel in kernels(MACHINE)
@@ -46,7 +46,7 @@ def kernel_functions() -> dict[str, Function]:
 
 
 def test_every_library_is_looked_at():
-    """At least those of the kernels, the loops and the public functions."""
+    """At least the libraries of the kernels, the loops and the public functions."""
     names = {library.name.split(".")[0] for library in LIBRARIES}
     assert {"_kernels", "base", "conv"} <= names
 
@@ -60,16 +60,16 @@ def test_no_instruction_above_its_level(library, tmp_path):
 
 
 def test_every_kernel_was_found(kernel_functions):
-    """By its own symbol: a stripped library could not be judged."""
+    """All kernels have symbols: a stripped library could not be judged."""
     assert set(FEATURES) <= set(kernel_functions)
     assert all(kernel_functions[symbol].instructions for symbol in FEATURES)
 
 
 @each("kernel", TILES, lambda kernel: kernel.symbol)
 def test_tiles_stay_in_registers(kernel_functions, kernel):
-    """As many FMA chains as the tile has vectors, and no vector goes to the stack.
+    """There are as many FMA chains as the tile has vectors, and no vector goes to the stack.
 
-    Instructions that multiply matrices take rows in pairs, and so do panels of one channel.
+    Matrix instructions take rows in pairs, and so do panels of one channel.
     """
     function = kernel_functions[kernel.symbol]
     rows = kernel.mr + kernel.mr % 2 * (kernel.dtype in BY_MATRIX) + in_pairs(kernel)
@@ -79,7 +79,7 @@ def test_tiles_stay_in_registers(kernel_functions, kernel):
 
 @pytest.mark.skipif(MACHINE != "x86_64", reason="only AVX2 has such stores")
 def test_no_store_under_a_mask_vector():
-    """Cores of AMD take long for them; loads are fine."""
+    """Such stores are slow on AMD's cores; loads are fine."""
     functions = JUDGE.functions(Path(_kernels.__file__))
     texts = [(function.name, text) for function in functions for _, text in function.instructions]
     masked = [(name, text) for name, text in texts if re.match(r"vp?maskmov", text)]
@@ -227,7 +227,7 @@ def test_breaches_are_found(tmp_path):
     assert guilty == set(names) - ALLOWED[MACHINE] - {name for name in names if "_good_" in name}
 
 
-# A level, what lets a compiler use it, and a type of vectors that it adds with it.
+# A level, the compiler's flag for it, and a type of vectors whose addition needs it.
 HELPED = {
     "x86_64": ("avx2", "-mavx2", "typedef float vector __attribute__((vector_size(32)));"),
     "aarch64": (

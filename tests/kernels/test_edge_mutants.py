@@ -140,7 +140,7 @@ def test_no_instruction_of_the_edges_is_missed(symbol):
 
 @pytest.mark.parametrize("machine", HARMLESS)
 def test_every_edge_has_mutants(machine):
-    """Kernels of all machines, whatever this one is."""
+    """Checked for the kernels of all machines, on any machine."""
     for kernel in kernels(machine):
         if not has_edges(kernel) or kernel.mr != rows_of(kernel):
             continue

@@ -187,7 +187,7 @@ def test_flags_reach_the_files_of_their_level_only(tmp_path, machine):
 
 
 def test_nothing_is_written_twice(tmp_path):
-    """A second run leaves the files alone, so that nothing is compiled again."""
+    """A second run does not touch the files, so that nothing is compiled again."""
     before = {s.path: s.path.stat().st_mtime_ns for s in generate(tmp_path) if s.path.exists()}
     after = {s.path: s.path.stat().st_mtime_ns for s in generate(tmp_path) if s.path.exists()}
     assert before == after
