@@ -88,7 +88,7 @@ def test_the_largest_tile_is_generated_and_a_larger_one_is_refused(family):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "isa", "mr", "nr", "kr", "needs", "has"),
+    ("dtype", "level", "mr", "nr", "kr", "needs", "has"),
     [
         ("f32", "avx512", 29, 16, 1, "3 general registers that point to rows of A", 2),
         ("f32", "avx512", 15, 32, 1, "33 vector registers", 32),
@@ -100,11 +100,11 @@ def test_the_largest_tile_is_generated_and_a_larger_one_is_refused(family):
     ],
     ids=["AVX-512", "AVX-512, wide", "NEON", "half precision", "32-bit Arm", "AMX"],
 )
-def test_a_refusal_names_tile_instruction_set_and_registers(dtype, isa, mr, nr, kr, needs, has):
+def test_a_refusal_names_tile_instruction_set_and_registers(dtype, level, mr, nr, kr, needs, has):
     row = "2 vectors a row" if nr == 32 else "1 vector a row"
     said = (
-        f"pplconv_gemm_{dtype}_{mr}x{nr}_{isa}: a tile of {mr} x {nr} ({row}) on {isa} needs "
+        f"pplconv_gemm_{dtype}_{mr}x{nr}_{level}: a tile of {mr} x {nr} ({row}) on {level} needs "
         f"{needs}, and there are {has}"
     )
     with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
-        generated(Kernel("gemm", dtype, isa, mr, nr, kr, "generator"))
+        generated(Kernel("gemm", dtype, level, mr, nr, kr, "generator"))
