@@ -6,7 +6,7 @@ assembly generators use, the Cython declarations, and the ``ctypes`` mirror in t
 derived from the tables in this package, so no member is written down twice.
 
 All strides are in bytes. Each field begins on a multiple of eight bytes, on machines with
-pointers of four as well, so that an offset is an index.
+pointers of four bytes, too, so that an offset is eight times an index.
 
 ``fields``       the parts of a contract
 ``constants``    flags, instructions, reductions, the longest chain in half precision
@@ -14,7 +14,7 @@ pointers of four as well, so that an offset is an index.
 ``quantized``, ``sparse``
                  the argument structs
 ``operations``   all of them, by operation
-``records``      structs that arguments point to, and the row of the kernel table
+``records``      structs that arguments point to, and rows of the library's tables
 ``header``       the C header
 ``declarations`` the same for Cython: each build writes ``pplconv/_contracts.pxd``
 """

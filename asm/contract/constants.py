@@ -1,4 +1,4 @@
-"""Numbers that kernels and their callers agree on."""
+"""Constants that kernels and their callers share: flags, instructions, kinds of reductions."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ POOLINGS = {
 # Reductions that `reduce_rows` and `reduce_columns` compute.
 REDUCTIONS = {
     "SUM": 1,
-    "MAX": 2,  # NaN if one of them is NaN; of none -inf
-    "MIN": 3,  # NaN if one of them is NaN; of none inf
+    "MAX": 2,  # NaN if one of them is NaN; -inf if there are none
+    "MIN": 3,  # NaN if one of them is NaN; inf if there are none
     "SQUARES": 4,  # the sum of their squares
 }
 
@@ -88,10 +88,10 @@ PIXELS = {
     "F64": 6,
 }
 
-# Numbers that exact sums keep for each row: the digits of its sum and of its tap.
+# Words of scratch that `exact_sums` keeps for each row: digits of its sum and of its tap.
 EXACT_LIMBS = 97
 
-# Numbers by the first word of their C names, PPLCONV_<word>_<name>; the library lists them.
+# Constants that the library lists, by the first word of their C names, PPLCONV_<word>_<name>.
 NUMBERS = {
     "DO": INSTRUCTIONS,
     "CURVE": {name: INSTRUCTIONS[name] for name in CURVES},
@@ -100,7 +100,7 @@ NUMBERS = {
     "PIXELS": PIXELS,
 }
 
-# By name in C, one enumeration each.
+# Values by their C names; each dictionary becomes an enumeration.
 ENUMERATIONS = (
     {f"PPLCONV_{name}": value for name, value in FLAGS.items()},
     *(

@@ -1,4 +1,4 @@
-"""The Cython declarations, written from the tables that the C header is written from."""
+"""The Cython declarations, generated from the same tables as the C header."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _struct(name: str, members: list[tuple[str, str]]) -> str:
 
 
 def declarations_text() -> str:
-    """Cython declarations of the C header's contents, for the modules that call kernels."""
+    """Give the Cython declarations of the C header, for the modules that call kernels."""
     pieces = [_struct(record.struct, record.declared()) for record in PIECES]
     arguments = [
         _struct(contract.struct, [(field.ctype, field.name) for field in contract.fields])

@@ -58,7 +58,7 @@ DEPTHWISE_CHANNELS = Contract(
 PACK_DEPTHWISE = Contract(
     "pack_depthwise",
     "weights (oc, taps) into rows of one tap each, channels across; "
-    "lanes of the last row vector that are no channel become zero",
+    "lanes beyond the last channel become zero",
     (
         Field("src", CONST_POINTER, "contiguous weights of all channels"),
         Field("dst", POINTER, "taps rows of width elements"),
@@ -72,7 +72,7 @@ PACK_DEPTHWISE = Contract(
 DEPTHWISE_BYTES_CHANNELS = Contract(
     "depthwise_bytes_channels",
     "depthwise convolution of channels-last bytes into int32, exact, vectors along channels: sums "
-    "of x * w over all taps, where x is x_zero for those on padding",
+    "of x * w over all taps, where x is x_zero on padding",
     (
         Field("src", CONST_POINTER, "pixel (0, 0) of the image, first input channel"),
         Field("src_rs", INT, "from one input row to the next"),
@@ -80,8 +80,8 @@ DEPTHWISE_BYTES_CHANNELS = Contract(
         Field(
             "dst",
             POINTER,
-            "output pixel (0, 0), first output channel; of each pixel there is room for the "
-            "channels rounded up to whole vectors of sums",
+            "output pixel (0, 0), first output channel; each pixel has room for the channels "
+            "rounded up to whole vectors of sums",
         ),
         Field("dst_rs", INT, "from one output row to the next"),
         Field("dst_ps", INT, "from one output pixel to the next"),
@@ -91,12 +91,10 @@ DEPTHWISE_BYTES_CHANNELS = Contract(
         Field("rows", INT, "output rows to compute"),
         Field("first_column", INT, "first output column to compute"),
         Field("columns", INT, "output columns to compute"),
-        Field(
-            "channels", INT, "output channels, neighbours in memory, from the first of a unit on"
-        ),
+        Field("channels", INT, "output channels, neighbours in memory; the first begins a unit"),
         Field("multiplier", INT, "output channel o reads input channel (phase + o) / multiplier"),
         Field("phase", INT, "0 <= phase < multiplier"),
-        Field("x_zero", INT, "what inputs beside the image count as"),
+        Field("x_zero", INT, "value of inputs beside the image"),
         Field("geometry", CONST_POINTER, "struct pplconv_geometry"),
     ),
 )
@@ -104,15 +102,15 @@ DEPTHWISE_BYTES_CHANNELS = Contract(
 DEPTHWISE_BYTES_PIXELS = Contract(
     "depthwise_bytes_pixels",
     "depthwise convolution of channel planes of bytes into int32, exact, vectors along output "
-    "columns: sums of x * w over all taps, where x is x_zero for those on padding",
+    "columns: sums of x * w over all taps, where x is x_zero on padding",
     (
         Field("src", CONST_POINTER, "plane of the first input channel, rows of iw elements"),
         Field("src_cs", INT, "from one input plane to the next"),
         Field(
             "dst",
             POINTER,
-            "the rows of the first output channel that are computed, ow sums each; behind those of "
-            "the last channel there is room for a vector of sums",
+            "first computed row of the first output channel; rows of ow sums; after the last "
+            "channel's there is room for a vector of sums",
         ),
         Field("dst_cs", INT, "from one output channel to the next, >= rows * ow sums"),
         Field("weights", CONST_POINTER, "packed by pack_depthwise_bytes, at the first channel"),
@@ -128,7 +126,7 @@ DEPTHWISE_BYTES_PIXELS = Contract(
         Field("rows", INT, "output rows to compute"),
         Field("channels", INT, "output channels"),
         Field("multiplier", INT, "output channel o reads input plane o / multiplier"),
-        Field("x_zero", INT, "what inputs beside the image count as"),
+        Field("x_zero", INT, "value of inputs beside the image"),
         Field("geometry", CONST_POINTER, "struct pplconv_geometry"),
     ),
 )
@@ -144,13 +142,13 @@ PACK_DEPTHWISE_BYTES = Contract(
         Field(
             "dst_us",
             INT,
-            "from one unit to the next, a multiple of 8. Of pixels at least 8 + 8 * kh * "
-            "ceil(kw / 4); of channels 64 + c * 2 * kh * kw for units of c channels, and of 3x3 "
-            "and 5x5 not less than 64 + c * 4 * (1 + 4 * kw * ceil((kh + 2) / 4))",
+            "from one unit to the next, a multiple of 8. For depthwise_bytes_pixels at least 8 + 8 "
+            "* kh * ceil(kw / 4); for units of c channels at least 64 + c * 2 * kh * kw, and with "
+            "3x3 and 5x5 taps at least 64 + c * 4 * (1 + 4 * kw * ceil((kh + 2) / 4))",
         ),
         Field("begin", INT, "first channel to pack, a multiple of the channels in a unit"),
-        Field("end", INT, "one past the last; another unit's first, or the end of all"),
-        Field("pixels", INT, "whether it is for depthwise_bytes_pixels"),
+        Field("end", INT, "one past the last; the first of another unit, or the end of all"),
+        Field("pixels", INT, "1: for depthwise_bytes_pixels, else for depthwise_bytes_channels"),
         Field("multiplier", INT, "output channels of each input channel"),
         Field("geometry", CONST_POINTER, "struct pplconv_geometry"),
     ),

@@ -6,13 +6,13 @@ from asm.contract.fields import CONST_POINTER, INT, POINTER, Contract, Field
 
 ELEMENTWISE = Contract(
     "elementwise",
-    "a program for every element: registers hold those of the inputs, instructions compute others "
-    "from them, outputs are stored; for 0 <= i < rows, 0 <= j < columns. An output may be an input "
-    "that lies in the same way, or apart from all inputs",
+    "a program for every element (i, j), 0 <= i < rows, 0 <= j < columns: registers are loaded "
+    "from the inputs, instructions compute others from them, outputs are stored. An output may be "
+    "an input with the same strides; otherwise it does not overlap any input",
     (
-        Field("inputs", CONST_POINTER, "struct pplconv_stream, by number"),
+        Field("inputs", CONST_POINTER, "struct pplconv_stream [input_count]"),
         Field("input_count", INT, "inputs, >= 0"),
-        Field("code", CONST_POINTER, "struct pplconv_instruction, in their order"),
+        Field("code", CONST_POINTER, "struct pplconv_instruction [code_count], in order"),
         Field("code_count", INT, "instructions, >= 0"),
         Field("outputs", CONST_POINTER, "struct pplconv_stream with a step of 1"),
         Field("output_count", INT, "outputs, >= 1"),
@@ -25,15 +25,15 @@ ELEMENTWISE = Contract(
 # curves.
 CURVE = Contract(
     "curve",
-    "an elementwise program of one instruction in place, one of PPLCONV_CURVE_*, of the first "
-    "input, which is the output. The second is SLOPE's b: one element for all, or one for each row "
-    "or each column, one behind the other",
+    "an elementwise program of one instruction, one of PPLCONV_CURVE_*, on the first input, in "
+    "place. The second input is SLOPE's b: one element, or contiguous elements for each row or for "
+    "each column",
     ELEMENTWISE.fields,
 )
 
 ZERO_LANES = Contract(
     "zero_lanes",
-    "dst[i, c] = 0 for 0 <= i < pixels, 0 <= c < lanes: channels that a blocked array lacks",
+    "dst[i, c] = 0 for 0 <= i < pixels, 0 <= c < lanes: padding lanes of a blocked array",
     (
         Field("dst", POINTER, "first element of the first pixel"),
         Field("dst_ps", INT, "from one pixel to the next"),
@@ -45,18 +45,18 @@ ZERO_LANES = Contract(
 ROUND_SUMS = Contract(
     "round_sums",
     "sums to integers, at least low and at most high, for 0 <= i < count. Without a divisor, "
-    "dst[i] is src[i] rounded, ties to even; it is open where what lies within the error of "
-    "src[i] has several such integers, or src[i] is NaN. With one, src[i] is an integer, exact, "
-    "and dst[i] is src[i] / divisor rounded; half way, it is away from zero for a direction "
-    "of 1, towards zero for -1, even for 2, and open for 0. If there are rows, what is open "
-    "is computed once more: the sum of the window of rows x columns elements that begins at "
-    "pixels[i], times taps, in double, with an error of its own. Without a divisor it is "
-    "rounded as src[i] was, and i is open where it has several integers again; with one it says "
-    "by its sign which neighbour it is, the even one if sum and error are zero, and i is open "
-    "where it is within its error. Digits, if there are any, say which neighbour that is: their "
-    "sums, exact in double, add up to the distance from half way, or differ from it by a multiple "
-    "of the last one's modulus, which is more than four times as large. What is open in the end is "
-    "listed, and dst[i] is low, or the lower neighbour",
+    "dst[i] is src[i] rounded, ties to even; the result is open if numbers within the error of "
+    "src[i] round to different integers, or if src[i] is NaN. With a divisor, src[i] is an exact "
+    "integer and dst[i] is src[i] / divisor rounded; a tie goes away from zero for direction 1, "
+    "towards zero for -1, to even for 2, and is open for 0. If rows > 0, open results are computed "
+    "once more: the sum of the window of rows x columns elements that begins at pixels[i], times "
+    "taps, in double, with an error of its own. Without a divisor this sum is rounded as src[i] "
+    "was, and i stays open if several integers are possible; with one, its sign selects the "
+    "neighbour (the even one if sum and error are zero), and i stays open if the sum is within its "
+    "error. Digits, if there are any, then select the neighbour: their sums, exact in double, add "
+    "up to the distance from half way, modulo the last digit's modulus, which is more than four "
+    "times as large. Results that are still open are listed, and dst[i] is low, or the lower "
+    "neighbour",
     (
         Field("src", CONST_POINTER, "sums, one after the other"),
         Field("dst", POINTER, "integers, one after the other, apart from src"),
@@ -65,12 +65,11 @@ ROUND_SUMS = Contract(
         Field(
             "parameters",
             CONST_POINTER,
-            "five elements: error >= 0; low and high, integers of a magnitude of at most 65536, in "
-            "double 2**31; an integer below 2**18, in double 2**47, as divisor, or 0, whose "
-            "magnitude is less than 2**24, in double 2**53, when added to that of any sum; the "
-            "direction",
+            "five elements: error >= 0; low and high, integers of magnitude <= 65536 (in double "
+            "2**31); the divisor, an integer < 2**18 (in double 2**47), or 0 for none, where "
+            "divisor + |sum| < 2**24 (in double 2**53) for all sums; the direction",
         ),
-        Field("open", POINTER, "int64_t [count], of which as many are written as are open"),
+        Field("open", POINTER, "int64_t [count]: becomes the indices of open results"),
         Field("open_count", POINTER, "one int64_t"),
         Field("pixels", CONST_POINTER, "first elements of windows; not read without rows"),
         Field("pixels_rs", INT, "pixels: from one row of a window to the next"),
@@ -80,8 +79,9 @@ ROUND_SUMS = Contract(
         Field(
             "again",
             CONST_POINTER,
-            "double: the error, how many digits, taps [rows][columns]; for each digit, the lowest "
-            "first, its modulus, a power of two, and taps, whole multiples of the modulus before",
+            "double: the error, the number of digits, taps [rows][columns]; then each digit, the "
+            "lowest first: its modulus, a power of two, and its taps, multiples of the previous "
+            "modulus",
         ),
     ),
 )
@@ -89,10 +89,10 @@ ROUND_SUMS = Contract(
 EXACT_SUMS = Contract(
     "exact_sums",
     "for each result of a list, the exact sum of the window of rows x columns elements that begins "
-    "at its place in src, integers of a magnitude of at most 65536, times taps, rounded once, ties "
-    "to even, at least low and at most high",
+    "at its place in src, integers of magnitude <= 65536, times taps, rounded once, ties to even, "
+    "at least low and at most high",
     (
-        Field("src", CONST_POINTER, "first elements of windows, as far as the list names them"),
+        Field("src", CONST_POINTER, "image; only windows of the list's results are read"),
         Field("src_rs", INT, "src: from one row to the next"),
         Field("step", INT, "elements from one column of a window to the next"),
         Field("rows", INT, "of a window, >= 1"),
@@ -110,7 +110,7 @@ EXACT_SUMS = Contract(
             "int64_t [count]: column * pitch + row of each result; ascending, if separable",
         ),
         Field("count", INT, "results, >= 0"),
-        Field("pitch", INT, "more than any row"),
+        Field("pitch", INT, "factor of the column in `open`, larger than any row"),
         Field("scratch", POINTER, "int64_t [rows * PPLCONV_EXACT_LIMBS], if separable"),
     ),
 )
@@ -130,8 +130,9 @@ CONVERT_IN = Contract(
     "convert_in",
     "arrays of the storage type to the compute type: dst[i, j] = src[i, j] for 0 <= i < rows, "
     "0 <= j < columns. float to half or bfloat16 is rounded to the nearest, ties to even; between "
-    "u8 and s8, in place too, 128 is added or taken away; bytes become s16 of the same value. With "
-    "ACCUMULATE, between float and half alone, it is added to what dst holds",
+    "u8 and s8, also in place, 128 is added or subtracted; bytes become s16 of the same value. "
+    "With ACCUMULATE, between float and half and from bfloat16 to float, the values are added to "
+    "dst",
     (
         Field("src", CONST_POINTER, "rows of the storage type"),
         Field("src_rs", INT, "src: from one row to the next"),
@@ -145,7 +146,7 @@ CONVERT_IN = Contract(
 
 CONVERT_OUT = Contract(
     "convert_out",
-    "what was computed to arrays of the storage type, between float and half or bfloat16, rounded "
+    "results of the compute type to the storage type, between float and half or bfloat16, rounded "
     "to the nearest, ties to even: dst[i, j] = epilogue(src[i, j]) for 0 <= i < rows, "
     "0 <= j < columns, and zero for columns <= j < fill",
     (

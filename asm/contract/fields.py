@@ -1,4 +1,4 @@
-"""Parts of a contract: members of a struct, each at an offset of its own."""
+"""Classes of contracts and of their fields, and the C and ctypes structs that follow from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Argument structs of the matrix product, and of the loop that measures its ceiling."""
+"""Argument structs of the matrix product, and of the loop that measures its peak throughput."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ GEMM = Contract(
             "k",
             INT,
             "length of the sum, of each segment if there are any; >= 0. Kernels that take KR k "
-            "together read A and B in whole groups of KR; what lies beyond k in one of them is "
-            "zero, and finite in the other",
+            "together read A and B in whole groups of KR; beyond k, one of them is zero and the "
+            "other finite",
         ),
         Field("a_rs", INT, "A: from one row (m) to the next"),
         Field(
@@ -41,21 +41,21 @@ GEMM = Contract(
         Field(
             "tiles",
             POINTER,
-            "AMX: an int64_t of the calling thread, 0 before its first kernel, in which kernels "
-            "keep which configuration of tiles is loaded; others do not read it",
+            "AMX: an int64_t of the calling thread, 0 before its first kernel, where kernels "
+            "store the number of the loaded tile configuration; other kernels do not read it",
         ),
     ),
 )
 
 RELEASE_TILES = Contract(
     "release_tiles",
-    "gives the tile registers back: TILERELEASE, and 0 for what GEMM kernels kept in tiles",
-    (Field("tiles", POINTER, "as the GEMM kernels of the thread had it"),),
+    "releases the tile registers: TILERELEASE, and sets the number in tiles to 0",
+    (Field("tiles", POINTER, "the int64_t that the thread's GEMM kernels used"),),
 )
 
 FMA_PEAK = Contract(
     "fma_peak",
-    "independent register-only chains of products: the ceiling that the benchmarks measure against",
+    "independent chains of products in registers: the peak that benchmarks compare with",
     (
         Field("iterations", INT, "turns of the loop"),
         Field("operations", POINTER, "int64_t, set to the operations of a turn: 2 a product"),

@@ -1,4 +1,4 @@
-"""The C header, written from the tables."""
+"""The C header, generated from the tables."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ int64_t pplconv_pixel_runs(const struct pplconv_geometry *geometry, int64_t firs
 /* CPUID and XGETBV; all zero where the machine has no such instruction. */
 void pplconv_cpuid(uint32_t leaf, uint32_t subleaf, uint32_t out[4]);
 uint64_t pplconv_xgetbv(uint32_t index);
-/* Ask the system to let this process use tile registers (AMX): 1 if it does, 0 if not. */
+/* Ask the system for permission to use tile registers (AMX): 1 if granted, else 0. */
 int32_t pplconv_permit_tiles(void);
 uint64_t pplconv_auxval(uint64_t type);
 uint64_t pplconv_midr(void);
@@ -53,7 +53,7 @@ def _enumeration(values: dict[str, int]) -> str:
 
 
 def header_text() -> str:
-    """C header with every contract, its checks and the kernel table's type."""
+    """Give the C header: every contract with its checks, and the library's tables."""
     return _HEADER.format(
         enumerations="\n\n".join(map(_enumeration, ENUMERATIONS)),
         pieces="\n\n".join(record.c_declaration() for record in PIECES),

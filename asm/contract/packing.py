@@ -1,4 +1,4 @@
-"""Argument structs of packing: operands into the order that the loops read, and results back."""
+"""Argument structs of packing: operands into the order that loops read, and results back."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ PACK_ROWS = Contract(
     (
         Field("src", CONST_POINTER, "first image, first channel"),
         Field("src_ns", INT, "from one image to the next"),
-        Field("src_ps", INT, "from one pixel to the next, channels that are not packed included"),
-        Field("dst", POINTER, "packed rows, where k_begin goes"),
+        Field("src_ps", INT, "from one pixel to the next, past channels that are not packed"),
+        Field("dst", POINTER, "packed rows, at the place of k_begin"),
         Field("dst_rs", INT, "from one packed row to the next"),
-        Field("dst_ts", INT, "dst: from one tap to the next, at least as far as channels reach"),
+        Field("dst_ts", INT, "dst: from one tap to the next, >= the bytes of channels"),
         Field("first", INT, "index of the first output pixel, counted over all images"),
         Field("pixels", INT, "output pixels to pack"),
         Field("channels", INT, "neighbouring channels that are packed"),
@@ -41,8 +41,8 @@ PACK_ROWS = Contract(
         Field(
             "fill",
             INT,
-            "padding, as the bits of an element: a zero point. Kernels of narrow types alone read "
-            "it; those of floats write zeros whatever it is",
+            "padding, as the bits of an element: a zero point. Only kernels of narrow types read "
+            "it; kernels of floats write zeros",
         ),
     ),
 )
@@ -86,16 +86,16 @@ PAD_CHANNELS = Contract(
 PACK_WEIGHTS = Contract(
     "pack_weights",
     "one group's weights (oc, ic, taps) into dst[panel][k / kr][panel_width][kr], tails zero; "
-    "k = (block of input channels, tap, channel within the block); channels that the last block "
-    "lacks are zero, and so is what k lacks of a multiple of kr",
+    "k = (block of input channels, tap, channel within the block); the last block is filled up "
+    "with zero channels, and k with zeros to a multiple of kr",
     (
         Field("src", CONST_POINTER, "weights of the group's first output channel"),
         Field("src_os", INT, "src: from one output channel to the next"),
         Field(
             "src_ks",
             INT,
-            "src: from one (ic, tap) to the next; more than an element, where "
-            "output channels are neighbours, only without taps and in one block of channels",
+            "src: from one (ic, tap) to the next; more than an element only if output channels are "
+            "neighbours, taps is 1 and all channels are in one block",
         ),
         Field(
             "dst",
@@ -135,8 +135,8 @@ STORE_TRANSPOSED = Contract(
 
 COPY_STRIDED = Contract(
     "copy_strided",
-    "dst[i, j] = src[i, j] for 0 <= i < rows, 0 <= j < columns: the bits, so that a kernel serves "
-    "all types of its size. Strides of src may be zero; strides of any sign",
+    "dst[i, j] = src[i, j] for 0 <= i < rows, 0 <= j < columns, bit by bit, so that a kernel "
+    "serves all types of its size. Strides may be negative, and those of src zero",
     (
         Field("src", CONST_POINTER, "element (0, 0)"),
         Field("src_rs", INT, "src: from one row to the next"),

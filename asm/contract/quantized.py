@@ -6,12 +6,12 @@ from asm.contract.fields import CONST_POINTER, INT, POINTER, Contract, Field
 
 REQUANTIZE = Contract(
     "requantize",
-    "rows of int32 sums to the type of an array: the sum plus its offset, which is exact; as float "
-    "times the scale; plus the residual; through the gate; at least low and at most high; rounded "
-    "to an integer, ties to even; plus zero, saturated; by the table. Each step in float32 is one "
-    "rounding, none is fused. Of s32 the sum plus its offset is the result; of f32 nothing is "
-    "rounded to integers, zero not added, and no table read. With a gate there is no residual, and "
-    "products of sums and scales are finite",
+    "rows of int32 sums to the type of an array, in these steps: add the offset, exactly; convert "
+    "to float and multiply by the scale; add the residual; apply the gate; clip to low and high; "
+    "round to an integer, ties to even; add zero and saturate; look up in the table. Each step in "
+    "float32 rounds once, none is fused. Kernels of s32 only add the offset; kernels of f32 do not "
+    "round to integers, add zero or read a table. With a gate there is no residual, and products "
+    "of sums and scales are finite",
     (
         Field("src", CONST_POINTER, "rows of int32"),
         Field("src_rs", INT, "src: from one row to the next"),
@@ -20,11 +20,11 @@ REQUANTIZE = Contract(
         Field("rows", INT, "rows, >= 0"),
         Field("columns", INT, "elements in a row, >= 0"),
         Field("offset", CONST_POINTER, "int32 by BIAS_ROW or BIAS_COLUMN, one of which is set"),
-        Field("scale", CONST_POINTER, "float like offset; of s32 not read"),
-        Field("residual", CONST_POINTER, "rows of the kernel's type, by RESIDUAL; not of s32"),
+        Field("scale", CONST_POINTER, "float like offset; s32 kernels do not read it"),
+        Field("residual", CONST_POINTER, "rows of the kernel's type, by RESIDUAL; not for s32"),
         Field("residual_rs", INT, "residual: from one row to the next"),
         Field("parameters", CONST_POINTER, "struct pplconv_quantization"),
-        Field("flags", INT, "BIAS_ROW or BIAS_COLUMN: of offset and scale alike; RESIDUAL"),
+        Field("flags", INT, "BIAS_ROW or BIAS_COLUMN, for offset and scale; RESIDUAL"),
     ),
 )
 
@@ -41,15 +41,15 @@ QUANTIZE = Contract(
         Field("rows", INT, "rows, >= 0"),
         Field("columns", INT, "elements in a row, >= 0"),
         Field("scale", CONST_POINTER, "float > 0, finite: by BIAS_ROW or BIAS_COLUMN, else one"),
-        Field("zero", CONST_POINTER, "int32 like scale, of values that the kernel's type has"),
-        Field("flags", INT, "BIAS_ROW, BIAS_COLUMN or none: of scale and zero alike"),
+        Field("zero", CONST_POINTER, "int32 like scale, within the range of the kernel's type"),
+        Field("flags", INT, "BIAS_ROW, BIAS_COLUMN or none, for scale and zero"),
     ),
 )
 
 DEQUANTIZE = Contract(
     "dequantize",
-    "rows of the kernel's type to float: (q - zero) * scale, the difference exact as int32, its "
-    "conversion and the product rounded to float32 each",
+    "rows of the kernel's type to float: (q - zero) * scale; the difference is exact in int32, its "
+    "conversion and the product are rounded to float32",
     (
         Field("src", CONST_POINTER, "rows of the kernel's type"),
         Field("src_rs", INT, "src: from one row to the next"),
@@ -59,7 +59,7 @@ DEQUANTIZE = Contract(
         Field("columns", INT, "elements in a row, >= 0"),
         Field("scale", CONST_POINTER, "float by BIAS_ROW or BIAS_COLUMN, else one"),
         Field("zero", CONST_POINTER, "int32 like scale"),
-        Field("flags", INT, "BIAS_ROW, BIAS_COLUMN or none: of scale and zero alike"),
+        Field("flags", INT, "BIAS_ROW, BIAS_COLUMN or none, for scale and zero"),
     ),
 )
 
@@ -67,9 +67,9 @@ LOOKUP = Contract(
     "lookup",
     "rows of bytes by a table: dst[i, j] = table[src[i, j]] for 0 <= i < rows, 0 <= j < columns",
     (
-        Field("src", CONST_POINTER, "rows of bytes, taken for uint8"),
+        Field("src", CONST_POINTER, "rows of bytes, read as uint8"),
         Field("src_rs", INT, "src: from one row to the next"),
-        Field("dst", POINTER, "rows of bytes, src's own or apart from them"),
+        Field("dst", POINTER, "rows of bytes; src itself, or no overlap"),
         Field("dst_rs", INT, "dst: from one row to the next"),
         Field("rows", INT, "rows, >= 0"),
         Field("columns", INT, "elements in a row, >= 0"),

@@ -1,4 +1,4 @@
-"""Structs that kernels share: pieces of arguments, and a row of the table of kernels.
+"""Other structs of the C header: structs that arguments point to, and rows of the library's tables.
 
 Unlike in argument structs, C decides the offsets of the members, and some members have less than
 eight bytes.
@@ -18,13 +18,13 @@ class Record:
     Parameters
     ----------
     struct : str
-        Its name, without the ``struct`` keyword.
+        Name, without the ``struct`` keyword.
     comment : str
-        Its contents, as lines of a C comment; empty for no comment.
+        Description, as lines of a C comment; empty for no comment.
     members : tuple of (str, tuple of str)
-        Members in order, those of one type in one declaration.
+        Type and names of each declaration, in order.
     size : int, optional
-        Size in bytes, which the header asserts; given if C and generated code rely on it.
+        Size in bytes, which the header asserts; given if generated code relies on it.
     """
 
     struct: str
@@ -74,9 +74,9 @@ RUN = Record(
     "/* One run of output pixels of one image row, for one tap: `lanes` packed elements from\n"
     " * `dst` on. Lanes set in load_mask, which are neighbours, come from the image, the others\n"
     " * are padding. Lane i comes from element src + i * stride of the channel plane. This run\n"
-    " * and those behind it write the first `room` elements from `dst` on, so that those\n"
-    " * beyond `lanes` may hold anything until then. Of a vector that comes from the image as a\n"
-    " * whole there may be several, one behind the other: `vectors`, else 1. */",
+    " * and later ones write the first `room` elements from `dst` on, so this run may write\n"
+    " * anything into those beyond `lanes`. A run may have several `vectors` if these are whole\n"
+    " * and come from the image; else `vectors` is 1. */",
     (
         ("int32_t", ("src", "dst")),
         ("uint16_t", ("load_mask", "store_mask", "vectors")),
@@ -87,9 +87,9 @@ RUN = Record(
 
 STREAM = Record(
     "pplconv_stream",
-    "/* Rows of elements that `elementwise` reads or stores, `rs` bytes from one to the next; of\n"
-    " * each row an element for every column, or with `step` 0 one for all of them. They go\n"
-    " * through register `reg`. */",
+    "/* Rows of elements that `elementwise` loads into register `reg` or stores from it, `rs`\n"
+    " * bytes from one row to the next. A row has an element for each column, or, if `step` is\n"
+    " * 0, one for all columns. */",
     (("void *", ("data",)), ("int64_t", ("rs",)), ("int32_t", ("step", "reg"))),
     size=24,
 )
@@ -112,10 +112,10 @@ GEOMETRY = Record(
 
 QUANTIZATION = Record(
     "pplconv_quantization",
-    "/* What `requantize` knows of an output array and of the residual: a residual r counts\n"
-    " * (r - residual_zero) * residual_scale, of f32 r itself. Where `gate` is not 0 a number x\n"
-    " * becomes x * min(max(x * slope + middle, 0), 1) + shift. Bytes b, if `table` is not NULL,\n"
-    " * are stored as the byte of it whose number is b, taken for uint8. */",
+    "/* Parameters of `requantize`. A residual r is the number (r - residual_zero) *\n"
+    " * residual_scale, or r itself in f32 kernels. If `gate` is not 0, a number x becomes\n"
+    " * x * min(max(x * slope + middle, 0), 1) + shift. If `table` is not NULL, a byte b, read\n"
+    " * as uint8, is stored as table[b]. */",
     (
         ("const void *", ("table",)),
         ("int64_t", ("gate",)),
@@ -127,7 +127,7 @@ QUANTIZATION = Record(
 
 KERNEL_ROW = Record(
     "pplconv_kernel_row",
-    "/* Words lie in the row: each pointer would be a relocation for every process that starts. */",
+    "/* Strings are stored in the row: a pointer would need a relocation in each process. */",
     (
         ("char", ("symbol[64]", "op[28]", "dtype[12]", "isa[16]", "tuning[12]")),
         ("int32_t", ("mr", "nr", "kr", "vector_bytes", "lanes")),
@@ -137,21 +137,21 @@ KERNEL_ROW = Record(
 
 ISA_ROW = Record(
     "pplconv_isa_row",
-    '/* A level, and the one below it, whose kernels stand in for those that it lacks; "" if '
+    '/* A level, and the level below it, whose kernels serve for missing ones; "" if there is '
     "none. */",
     (("const char *", ("isa", "below")),),
 )
 
 NUMBER_ROW = Record(
     "pplconv_number_row",
-    "/* A number that kernels know something by, PPLCONV_<kind>_<name>. */",
+    "/* A constant of the contracts, PPLCONV_<kind>_<name>. */",
     (("char", ("kind[8]", "name[24]")), ("int32_t", ("value",))),
 )
 
 PANEL = Record(
     "pplconv_panel",
-    "/* Where a panel of sparse weights begins: its first term, and the first of its values,\n"
-    " * counted in terms and in values. The panel behind it says where it ends. */",
+    "/* Start of a panel of sparse weights: the index of its first term, and of its first value.\n"
+    " * The panel ends where the next one begins. */",
     (("int64_t", ("term", "value")),),
     size=16,
 )

@@ -1,4 +1,4 @@
-"""Argument structs of operations that sum over whole rows or columns of a matrix."""
+"""Argument structs of operations that reduce whole rows or columns of a matrix."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from asm.contract.fields import CONST_POINTER, INT, POINTER, Contract, Field
 
 REDUCE_ROWS = Contract(
     "reduce_rows",
-    "dst[j] = reduction of src[i, j] over 0 <= i < rows, for 0 <= j < columns; with ACCUMULATE of "
-    "what dst holds as well. Sums: of each 64 rows four chains, of every fourth row each, are "
-    "added in pairs, and these totals in ascending order, in float for half precision; so the "
-    "bits follow from rows and from nothing else",
+    "dst[j] = reduction of src[i, j] over 0 <= i < rows, for 0 <= j < columns; with ACCUMULATE, of "
+    "dst[j], too. Sums: each 64 rows have four chains, one for every fourth row, which are added "
+    "in pairs; these totals are added in ascending order, in float for half precision. So the "
+    "order depends on rows only",
     (
         Field("src", CONST_POINTER, "rows of contiguous elements"),
         Field("src_rs", INT, "src: from one row to the next"),
@@ -24,7 +24,7 @@ REDUCE_ROWS = Contract(
 REDUCE_COLUMNS = Contract(
     "reduce_columns",
     "dst[i] = reduction of src[i, j] over 0 <= j < columns, for 0 <= i < rows; sums of blocks of "
-    "64 vectors are added in double, in an order that follows from columns and from nothing else",
+    "64 vectors are added in double, in an order that depends on columns only",
     (
         Field("src", CONST_POINTER, "rows of contiguous elements"),
         Field("src_rs", INT, "src: from one row to the next"),
@@ -39,8 +39,8 @@ REDUCE_COLUMNS = Contract(
 SOFTMAX = Contract(
     "softmax",
     "dst[i, j] = exp(src[i, j] - m) / s for 0 <= i < rows, 0 <= j < columns, where m is the "
-    "largest of row i and s the sum of its exp(src[i, j] - m); with log src[i, j] - m - log(s). "
-    "A row with NaN or inf, or of -inf alone, becomes NaN",
+    "largest of row i and s the sum of its exp(src[i, j] - m); with log, src[i, j] - m - log(s). "
+    "A row with NaN or inf, or of -inf only, becomes NaN",
     (
         Field("src", CONST_POINTER, "rows of contiguous elements"),
         Field("src_rs", INT, "src: from one row to the next"),
@@ -48,7 +48,7 @@ SOFTMAX = Contract(
         Field("dst_rs", INT, "dst: from one row to the next"),
         Field("rows", INT, "rows, >= 0"),
         Field("columns", INT, "elements in a row, >= 0"),
-        Field("log", INT, "1: the logarithm of it, else 0"),
+        Field("log", INT, "1: the logarithm, else 0"),
     ),
 )
 

@@ -1,8 +1,9 @@
 """Argument structs of products with sparse weights: pruned terms are left out.
 
-Weights of a few output channels, a *panel*, are packed as a list of terms in ascending order of k:
-for each k at which the panel has a weight, the distance in k from the previous term, and the
-weights of all its channels. In half precision sums are cut into chains of ``HALF_CHAIN`` terms.
+A *panel* is the weights of a few output channels, packed as a list of terms in ascending order of
+k. There is a term for each k at which a channel of the panel has a weight that is not zero: the
+distance in k from the previous term, and the weights of all channels. Sums in half precision are
+cut into chains of ``HALF_CHAIN`` terms.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ _TERMS = (
     Field(
         "places",
         CONST_POINTER,
-        "struct pplconv_panel [panels + 1]: a panel has the terms from its own to the next one's, "
-        ">= 0, a multiple of KR. Kernels read `term` alone",
+        "struct pplconv_panel [panels + 1]: a panel's terms end where the next one's begin; their "
+        "number is >= 0, a multiple of KR. Kernels read `term` only",
     ),
     Field(
         "steps",
         CONST_POINTER,
-        "int32_t, of all terms of the panels, one behind the other: k less that of the term before "
-        "it in the panel, of a panel's first term k itself",
+        "int32_t for each term of the panels in order: k less the k of the previous term in the "
+        "panel; for the first term of a panel, k itself",
     ),
-    Field("values", CONST_POINTER, "their weights in the same order, [terms / KR][width][KR]"),
+    Field("values", CONST_POINTER, "weights of the terms in order, [terms / KR][width][KR]"),
     Field("x", CONST_POINTER, "input at k = 0"),
     Field("x_ks", INT, "input: from one k to the next"),
 )
@@ -36,8 +37,7 @@ _RESULT = (
     Field(
         "bias",
         CONST_POINTER,
-        "MR or n elements of each panel, as apart as its channels: along those, or there is one "
-        "panel alone",
+        "by flag: one element per channel of all panels; or, with one panel, MR or n elements",
     ),
     Field("residual", CONST_POINTER, "in rows of vectors like C, by flag"),
     Field("residual_rs", INT, "residual: from one row to the next"),
@@ -53,7 +53,7 @@ SPARSE_PIXELS = Contract(
     "order of its terms: rows are the channels of a panel, and vectors run over pixels",
     (
         *_TERMS,
-        Field("x_ahead", INT, "how far on in memory pixels lie that are fetched for later; a hint"),
+        Field("x_ahead", INT, "distance in bytes of the pixels to prefetch; a hint"),
         *_RESULT,
     ),
 )
@@ -67,23 +67,24 @@ SPARSE_CHANNELS = Contract(
 
 
 def _of(line: str) -> tuple[Field, ...]:
-    """Make the fields that say where the taps of each row, or of each column, find the input."""
+    """Make the fields that map the rows, or the columns, of taps to places of the input."""
     return (
         Field(f"{line}_dilation", INT, f"{line}s of the input from one tap to the next"),
-        Field(f"{line}_stride", INT, f"{line}s that lie apart: every so many follow one another"),
-        Field(f"{line}_step", INT, f"places from a {line} to the next among those"),
-        Field(f"{line}_phase", INT, f"places from the first {line} to the one behind it"),
+        Field(f"{line}_stride", INT, f"{line}s of the same phase are this many {line}s apart"),
+        Field(f"{line}_step", INT, f"places from a {line} to the next one of its phase"),
+        Field(f"{line}_phase", INT, f"places from a {line} of one phase to that of the next phase"),
     )
 
 
 PACK_SPARSE = Contract(
     "pack_sparse",
-    "the terms of one panel: for each k_begin <= k < k_end of which any of `rows` output channels "
-    "has a weight that is not zero, those of all of them, and zeros for rows <= channel < width; "
-    "k as for pack_weights. Steps go from place to place in the input, that of k_begin being the "
-    "first, and may lead back: the place of (ic, tap) is ic * channel_step, and of h = tap / kw * "
-    "row_dilation besides h / row_stride * row_step + h % row_stride * row_phase; so for columns. "
-    "A count that is no multiple of kr is made one by weights of zero at the last k",
+    "the terms of one panel: for each k_begin <= k < k_end at which any of `rows` output channels "
+    "has a weight that is not zero, the weights of all of them, and zeros for rows <= channel < "
+    "width; k as for pack_weights. Steps are differences of places in the input, counted from the "
+    "place of k_begin, and may be negative. The place of (ic, tap) is the sum of ic * "
+    "channel_step, of h / row_stride * row_step + h % row_stride * row_phase with h = tap / kw * "
+    "row_dilation, and of the same for columns with tap % kw. Zero weights at the last k fill the "
+    "count up to a multiple of kr",
     (
         Field("src", CONST_POINTER, "weights of the panel's first output channel"),
         Field("src_os", INT, "src: from one output channel to the next"),
@@ -97,16 +98,16 @@ PACK_SPARSE = Contract(
         Field("channel_step", INT, "places from one input channel to the next"),
         *_of("row"),
         *_of("column"),
-        Field("rows", INT, "output channels of the panel that there are"),
-        Field("width", INT, "output channels that a term has weights of, >= rows"),
+        Field("rows", INT, "output channels of the panel in src"),
+        Field("width", INT, "weights in each term, >= rows"),
         Field("kr", INT, "terms whose weights of one channel lie side by side, >= 1"),
         Field("k_begin", INT, "first k; steps count from its place"),
         Field("k_end", INT, "one past the last k"),
         Field(
-            "room", INT, "terms that there is room for, a multiple of kr: none beyond are written"
+            "room", INT, "terms that fit into steps and values, a multiple of kr; others are lost"
         ),
-        Field("steps", POINTER, "int32_t [room]; NULL: terms are only counted"),
+        Field("steps", POINTER, "int32_t [room]; if NULL, terms are only counted"),
         Field("values", POINTER, "[room / kr][width][kr]"),
-        Field("count", POINTER, "int64_t: becomes the number of terms, whatever the room"),
+        Field("count", POINTER, "int64_t: becomes the number of all terms, even beyond room"),
     ),
 )

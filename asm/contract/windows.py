@@ -8,7 +8,7 @@ POOL = Contract(
     "pool",
     "dst[p, c] = the largest, or the scaled sum, of src[p, i, j, c] over the taps 0 <= i < rows, "
     "0 <= j < columns, for 0 <= p < pixels, 0 <= c < channels; sums go along the taps of a row, "
-    "then over rows; in half precision they are of floats",
+    "then over rows, in float for half precision",
     (
         Field("src", CONST_POINTER, "tap (0, 0) of pixel 0, channels contiguous"),
         Field("src_ps", INT, "src: from the taps of one output pixel to those of the next"),
@@ -21,7 +21,7 @@ POOL = Contract(
         Field("rows", INT, "rows of taps, >= 1"),
         Field("columns", INT, "taps in a row, >= 1"),
         Field("kind", INT, "PPLCONV_POOL_*"),
-        Field("scale", CONST_POINTER, "one double, for sums; else not read"),
+        Field("scale", CONST_POINTER, "one double, read for sums only"),
     ),
 )
 
@@ -29,9 +29,9 @@ RESAMPLE = Contract(
     "resample",
     "dst[p, c] = sum over ty of weight_y[ty] * sum over tx of weight_x[p, tx] * "
     "src[rows[ty] + offset_x[p, tx] bytes, c] for 0 <= p < pixels, 0 <= c < channels, "
-    "multiply-adds in this order; with taps_y = taps_x = 1 a copy of the bits, whatever the "
-    "weights. Of u8, which stands for all bytes, there are copies alone. Weights are of the type "
-    "that sums are in: float for half precision",
+    "multiply-adds in this order; with taps_y = taps_x = 1 the bits are copied and weights are not "
+    "read. Kernels of u8, which serve all bytes, only copy. Weights have the type of the sums: "
+    "float for half precision",
     (
         Field("dst", POINTER, "pixel 0, channels contiguous; does not overlap src"),
         Field("dst_ps", INT, "dst: from one pixel to the next"),
@@ -39,9 +39,9 @@ RESAMPLE = Contract(
         Field("channels", INT, "channels, >= 0"),
         Field("rows", CONST_POINTER, "const char * [taps_y], the rows of src"),
         Field("weight_y", CONST_POINTER, "taps_y weights"),
-        Field("taps_y", INT, "rows that go into the output, >= 1"),
-        Field("offset_x", CONST_POINTER, "int64_t [pixels][taps_x], bytes from a row's begin"),
+        Field("taps_y", INT, "rows of src that an output pixel is computed from, >= 1"),
+        Field("offset_x", CONST_POINTER, "int64_t [pixels][taps_x], bytes from a row's start"),
         Field("weight_x", CONST_POINTER, "pixels * taps_x weights"),
-        Field("taps_x", INT, "pixels of each row that go into an output pixel, >= 1"),
+        Field("taps_x", INT, "pixels of each row that an output pixel is computed from, >= 1"),
     ),
 )

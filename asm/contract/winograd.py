@@ -1,4 +1,4 @@
-"""Argument structs of Winograd's transforms, and of the sums that it cannot do."""
+"""Argument structs of Winograd's transforms, and of direct sums where they overflow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ WINOGRAD_INPUT = Contract(
     "winograd_input",
     "V = B^T d B of neighbouring tiles of F(MR x MR, NR x NR): dst[position][tile][channel], "
     "position = row * t + column of the t x t patch, t = MR + NR - 1; patches are MR pixels apart. "
-    "Of u8 and s8 it is int16",
+    "V of u8 and s8 is int16",
     (
         Field("src", CONST_POINTER, "pixel (0, 0) of the first patch, channels contiguous"),
         Field("src_rs", INT, "src: from one row of the image to the next"),
@@ -25,8 +25,7 @@ WINOGRAD_INPUT = Contract(
         Field(
             "outside",
             INT,
-            "what pixels outside count as, of bytes: a zero point. Kernels of floats have zeros "
-            "there whatever it is",
+            "value of pixels outside the image, for bytes: a zero point. Kernels of floats use 0",
         ),
     ),
 )
@@ -34,9 +33,9 @@ WINOGRAD_INPUT = Contract(
 WINOGRAD_OUTPUT = Contract(
     "winograd_output",
     "epilogue(A^T M A) of neighbouring tiles of F(MR x MR, NR x NR) into a channels-last image; "
-    "M = src[position][tile][channel] as winograd_input orders it. Of s32 the transform is modulo "
-    "2^32, each result is divided by the square of what winograd_weights of s16 multiplies by, and "
-    "there is no epilogue",
+    "M = src[position][tile][channel] as winograd_input orders it. In s32 kernels the transform is "
+    "modulo 2^32, each result is divided by the square of the factor in winograd_weights of s16, "
+    "and there is no epilogue",
     (
         Field("src", CONST_POINTER, "position 0 of the first tile, channels contiguous"),
         Field("src_ts", INT, "src: from one tile to the next"),
@@ -57,17 +56,17 @@ WINOGRAD_OUTPUT = Contract(
         Field(
             "spoiled",
             POINTER,
-            "int64_t: 1 if a stored output is infinite or NaN before the epilogue, perhaps 1 if "
-            "squares of outputs would overflow, else untouched; of s32 untouched",
+            "int64_t: set to 1 if a stored output is infinite or NaN before the epilogue, and "
+            "perhaps if squares of outputs would overflow; else untouched, and by s32 kernels",
         ),
     ),
 )
 
 DIRECT_SUMS = Contract(
     "direct_sums",
-    "those outputs of one tile that `sums` says are infinite or NaN, and no others, as direct sums "
-    "with stride 1: one chain of multiply-adds over (input channel, kh, kw) in ascending order, "
-    "taps on padding left out, and the epilogue",
+    "the outputs of one tile whose `sums` are infinite or NaN, and no others, as direct sums with "
+    "stride 1: one chain of multiply-adds over (input channel, kh, kw) in ascending order, taps on "
+    "padding left out, and the epilogue",
     (
         Field("sums", CONST_POINTER, "of pixel (0, 0) before the epilogue, channels contiguous"),
         Field("sums_rs", INT, "sums: from one row of pixels to the next"),
@@ -84,7 +83,7 @@ DIRECT_SUMS = Contract(
         Field("weights", CONST_POINTER, "contiguous (channels, ic, side, side), at any address"),
         Field("ic", INT, "input channels of the group"),
         Field("side", INT, "kh and kw, at most 5"),
-        Field("halves", INT, "1: src and weights are of half precision, else of elements"),
+        Field("halves", INT, "1: src and weights are in half precision, else elements"),
         Field("dst", POINTER, "pixel (0, 0), channels contiguous"),
         Field("dst_rs", INT, "dst: from one row of the image to the next"),
         Field("dst_ps", INT, "dst: from one pixel to the next"),
@@ -103,8 +102,8 @@ DIRECT_SUMS = Contract(
 WINOGRAD_WEIGHTS = Contract(
     "winograd_weights",
     "U = G g G^T of weights (oc, ic, NR, NR) for F(MR x MR, NR x NR), in double precision and "
-    "rounded once: dst[position][panel][channel][panel_width], zero beyond oc_end and ic. Of s16 "
-    "U by the least multiple of G that has no fractions, "
+    "rounded once: dst[position][panel][channel][panel_width], zero beyond oc_end and ic. Kernels "
+    "of s16 use the smallest multiple of G without fractions, and "
     "dst[position][panel][channel / 2][panel_width][2]",
     (
         Field("src", CONST_POINTER, "contiguous weights of the group"),
@@ -113,7 +112,7 @@ WINOGRAD_WEIGHTS = Contract(
         Field("oc_begin", INT, "first output channel, a multiple of panel_width"),
         Field("oc_end", INT, "one past the last output channel"),
         Field("ic", INT, "input channels of the group"),
-        Field("ic_padded", INT, "input channels in dst, >= ic; of s16 even"),
+        Field("ic_padded", INT, "input channels in dst, >= ic; even for s16"),
         Field("panel_width", INT, "output channels in a panel"),
     ),
 )

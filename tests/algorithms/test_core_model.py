@@ -1,4 +1,4 @@
-"""What the estimates take of a machine, and how many cycles a step of a tile has."""
+"""The model of a core that estimates use, and the cycles of a tile's step."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def rates(machine: Machine, isa: str, lanes: int) -> CoreModel:
         (N1, "neon", 4, 2, 2, 4, 32),
         (N1, "neon", 2, 2, 2, 2, 32),
         (IN_ORDER, "neon", 4, 4, 0.5, 4, 8),
-        (N1, "portable", 4, 2, 2, 1, 48),  # what the compiler makes of it is not known
+        (N1, "portable", 4, 2, 2, 1, 48),  # the compiler's code is not known
     ],
 )
 def test_of_machines(
@@ -78,11 +78,11 @@ def test_step(machine: Machine, isa: str, lanes: int, tile: tuple[int, int], cyc
 @pytest.mark.parametrize(
     ("l1_cpus", "l2_cpus", "share"),
     [
-        (1, 1, 1 << 20),  # a core's own
-        (2, 2, 1 << 20),  # of two hardware threads, which share L1, too
-        (1, 4, 1 << 18),  # of four cores
-        (2, 8, 1 << 18),  # of four cores of two threads
-        (4, 2, 1 << 20),  # nonsense
+        (1, 1, 1 << 20),  # private to a core
+        (2, 2, 1 << 20),  # shared by two hardware threads, which share L1, too
+        (1, 4, 1 << 18),  # shared by four cores
+        (2, 8, 1 << 18),  # shared by four cores of two threads
+        (4, 2, 1 << 20),  # implausible
     ],
 )
 def test_share_of_l2(l1_cpus: int, l2_cpus: int, share: int) -> None:
@@ -92,7 +92,7 @@ def test_share_of_l2(l1_cpus: int, l2_cpus: int, share: int) -> None:
 
 
 def test_a_type_may_have_a_rate_of_its_own() -> None:
-    """Where it has none, that of the instruction set is every type's."""
+    """Types without a rate of their own have that of the instruction set."""
     machine = Machine(isas=("portable",), fma_per_cycle={"portable": 1, "portable/f16": 2})
     of = [
         CoreModel.of(PlanContext(machine, numerics_of(kind, kind), "portable", {}, 4, 1))

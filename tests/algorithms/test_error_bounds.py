@@ -1,6 +1,6 @@
-"""The stated error bounds hold, and say something: real kernels, three kinds of data.
+"""The stated error bounds hold and are not too loose: real kernels, three kinds of data.
 
-The draws are fixed, and none of them is among those that the constants were set from.
+The seeds are fixed, and differ from those that the constants were set from.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.levels import LADDER, serving
 CHANNELS = (16, 32, 64, 128, 256, 512, 1024, 2048)
 LAYOUTS = ("NCHW", "NHWC", "NCHWc")
 FIRST_SEED = 10_000
-# A bound this many times as large as what is seen would keep fast methods from the planner.
+# Bounds more than this many times the observed error would make the planner reject fast methods.
 LOOSE = 4.0
 
 every_isa = pytest.mark.parametrize("isa", serving(LADDER, "f32"))
@@ -43,7 +43,7 @@ def worst(problems, isa, seeds=1, algorithm=None):
 
 
 def check(problems, isa, expected, **options):
-    """Hold every method's error between its bound and a part of it."""
+    """Fail unless the error of each method is at most its bound, and at least a quarter of it."""
     found = worst(problems, isa, **options)
     assert {name.partition(",")[0] for name in found} == set(expected)
     for name, (error, bound) in found.items():
@@ -56,7 +56,7 @@ def check(problems, isa, expected, **options):
 @every_isa
 @pytest.mark.parametrize("channels", [3, 64, 512])
 def test_float16_is_rounded_once(isa, channels):
-    """Half a unit in the last place, which no sum is so long as to be seen beside."""
+    """The error is half a unit in the last place; errors of the sums are much smaller."""
     problems = [square_problem(channels, 8, 3, side, "f16") for side in (12, 14)]
     for name, (error, bound) in worst(problems, isa).items():
         assert error <= bound, (name, error, bound)
@@ -68,7 +68,7 @@ def test_float16_is_rounded_once(isa, channels):
 @pytest.mark.parametrize("isa", [isa for isa in LADDER if NARROW.get(isa, ("",))[0] == "bf16"])
 @pytest.mark.parametrize("channels", [3, 64, 512])
 def test_bfloat16(isa, channels):
-    """Arrays of it are rounded once; operands of float32 are rounded before, which is all."""
+    """The only errors are one rounding of bfloat16 results, or the rounding of float32 operands."""
     for dtype, expected in (("bf16", 2.0**-8), ("f32", 2.0**-7)):
         problems = [
             replace(square_problem(channels, 8, 3, side, dtype), permitted=(NARROW[isa][1],))
@@ -93,7 +93,7 @@ def test_bfloat16_in_float32(isa):
 @pytest.mark.parametrize("r", [3, 5])
 @pytest.mark.parametrize("channels", CHANNELS)
 def test_float32(isa, r, channels):
-    """Every variant of Winograd, and direct sums, with tiles that fit the image and not."""
+    """All Winograd variants, and direct sums; images of whole and of partial tiles."""
     problems = [square_problem(channels, 8, r, 12), square_problem(channels, 8, r, 14)]
     seeds = 1 if channels > 512 else 3
     found = check(problems, isa, ["winograd", "im2col", "direct"], seeds=seeds)
@@ -106,7 +106,7 @@ def test_float32(isa, r, channels):
 @pytest.mark.parametrize("r", [3, 5])
 @pytest.mark.parametrize("channels", [16, 128, 512])
 def test_float64(isa, r, channels):
-    """The same against long double; a machine without a longer one shows nothing here."""
+    """The same against long double, which must be longer than double."""
     assert np.finfo(np.longdouble).eps < np.finfo(np.float64).eps
     problems = [square_problem(channels, 4, r, 14, "f64")]
     check(problems, isa, ["winograd", "im2col", "direct"], seeds=4 if channels < 100 else 2)
@@ -132,20 +132,20 @@ def test_direct_sums_in_every_layout(isa, layout, r):
 @pytest.mark.parametrize("r", [3, 5])
 @pytest.mark.parametrize("multiplier", [1, 2])
 def test_depthwise(isa, layout, r, multiplier):
-    """Sums as short as a kernel has taps."""
+    """Sums have as many terms as a kernel has taps."""
     problems = [square_problem(1, multiplier, r, 12, layout=layout, groups=32)]
     check(problems, isa, ["depthwise"], seeds=4, algorithm="depthwise")
 
 
 def test_every_variant_has_a_bound():
-    """The constants are those of the variants that there are."""
+    """There are constants for each variant."""
     assert set(WINOGRAD) == set(winograd.VARIANTS)
 
 
 @pytest.mark.parametrize("dtype", ["f16", "f32", "f64"])
 @pytest.mark.parametrize(("n", "r"), WINOGRAD)
 def test_bounds_grow(n, r, dtype):
-    """More terms never have a smaller bound, and a larger tile never has one."""
+    """More terms have larger bounds, and so do larger tiles."""
     counts = [1, 2, 3, 5, 16, 100, 2048]
     numerics = numerics_of(dtype, dtype)
     for bounds in (
@@ -161,7 +161,7 @@ def test_bounds_grow(n, r, dtype):
 
 
 def test_what_the_default_tolerance_allows():
-    """F(4,3) up to a thousand channels; F(6,3) for those who ask for speed, at any size."""
+    """F(4,3) up to 1024 channels; ten times the tolerance allows F(6,3) at any size."""
     single = numerics_of("f32", "f32")
     tolerance = Request(square_problem(16, 8, 3, 12)).tolerance
     assert tolerance == 1e-5
@@ -173,7 +173,7 @@ def test_what_the_default_tolerance_allows():
 
 
 def test_table_is_printed(capsys):
-    """The tool that the constants were set by, on as little as it takes."""
+    """The tool that set the constants runs on a small problem."""
     arguments = ["--channels", "2", "3", "--taps", "3", "--seeds", "1", "--isas", "portable"]
     assert main(arguments) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -1,4 +1,4 @@
-"""How packed operands lie, and that every candidate's weights lie so."""
+"""The layout of packed operands; the weights of every candidate have it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pplconv.problem import ConvProblem
 
 KERNEL = KernelKey("gemm", 6, 16, 4)
 SINGLE = numerics_of("f32", "f32")
-# Caches so small that sums are cut.
+# Caches so small that candidates cut their sums over k.
 MACHINE = Machine(
     arch="x86_64", isas=("avx512",), fma_per_cycle={"avx512": 2}, l1d_bytes=2048, l2_bytes=16384
 )
 SHAPES = (
     "mb1ic37ih9oc50kh3ph1", "mb2ic37ih9oc50kh1ph0", "g3mb1ic30ih9oc36kh3ph1", "mb1ic3ih9oc5kh5ph2",
 )  # fmt: skip
-# How candidates of the GEMM kernels pack besides the panels, and the sums of each panel.
+# Layouts of arrays, and channels in a block.
 LAYOUTS = (("NCHW", 0), ("NHWC", 0), ("NCHWc", 8), ("NCHWc", 16), ("NCHWc", 24))
 
 
@@ -69,7 +69,7 @@ def test_zeros_behind_k_fill_whole_steps():
     panels = Panels(16, 4, 64)
     assert [panels.depth(k) for k in (0, 1, 64, 65, 147)] == [0, 64, 64, 128, 192]
     assert panels.bytes(17, 147, 1) == 2 * 16 * 192
-    # Weights of one format serve every plan that has it, so the format says it.
+    # Plans with the same format share packed weights, so the format states the layout.
     assert panels.name == "panels of 16, kr 4, k in steps of 64"
 
 
@@ -84,7 +84,7 @@ def test_loops_take_both_numbers():
 
 @pytest.mark.parametrize("kr", [1, 2, 4])
 def test_candidates_pack_for_their_kernel(kr):
-    """Types of another kr change the key of the kernel, the panels, and all that follows."""
+    """Types of another kr change the kernel's key and the panels."""
     found = set()
     for candidate in every_candidate(replace(SINGLE, kr=kr)):
         kernel, fields = candidate.kernel, candidate.own_fields()
@@ -97,7 +97,7 @@ def test_candidates_pack_for_their_kernel(kr):
         assert f"panels of {width}{depth}, k = " in candidate.packing
         groups, p = candidate.problem.groups, candidate.problem
         ic, oc, taps = p.ic // groups, p.oc // groups, p.kh * p.kw
-        if candidate.loops == "direct":  # segments of the sum begin with taps
+        if candidate.loops == "direct":  # each tap is a segment of the sum
             terms = -(-ic // fields["channels"]) * -(-fields["channels"] // kr) * kr * taps
         elif candidate.loops == "winograd":
             terms = ic * candidate.positions
@@ -107,5 +107,5 @@ def test_candidates_pack_for_their_kernel(kr):
         weights = groups * -(-oc // width) * width * terms * 4
         assert candidate.packed_weight_bytes == weights
         found.add(candidate.loops)
-    # Winograd's transforms know no groups of k.
+    # Winograd's transforms write no groups of k.
     assert found == ({"gemm", "direct", "winograd"} if kr == 1 else {"gemm", "direct"})

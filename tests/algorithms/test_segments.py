@@ -1,4 +1,4 @@
-"""Pieces of a team: as many as it has threads, or a multiple, and of about one size."""
+"""Teams divide work into as many pieces as threads, or a multiple, of similar sizes."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ MACHINE = Machine(
 
 
 def nests(problem: MatrixProblem, threads: int):
-    """The candidates that read rows in place."""
+    """Give the candidates that read rows in place."""
     around = PlanContext(MACHINE, numerics_of("f32", "f32"), "avx512", TILES, 16, threads)
     return [nest for nest in candidates(problem, around) if not nest.packed]
 
 
 def busiest(nest, threads: int) -> float:
-    """Share of the rows that the busiest thread has, if all columns are in one task."""
+    """Share of the rows that the busiest thread computes, if a task has all columns."""
     tasks = math.ceil(nest.pixels / nest.hw_segment)
     return math.ceil(tasks / threads) * nest.hw_segment / nest.pixels
 
@@ -38,7 +38,7 @@ def busiest(nest, threads: int) -> float:
 @pytest.mark.parametrize("threads", [2, 3, 4])
 @pytest.mark.parametrize("size", [384, 500, 2048])
 def test_some_candidate_shares_rows_evenly(size, threads):
-    """L2 alone would cut 384 rows into three pieces: two thirds of the work for one of two."""
+    """L2 alone would cut 384 rows into three pieces, two of them for one of two threads."""
     problem = MatrixProblem(size, size, size)
     shares = [
         busiest(nest, threads)

@@ -1,4 +1,4 @@
-"""Loops that llvm-mca was asked about, as it answered."""
+"""Loops with recorded answers of llvm-mca."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RECORDED = Path(__file__).resolve().parent / "recorded"
 
 @pytest.fixture
 def recorded():
-    """Loops with what llvm-mca said of them: core, loop and its answer, by the file's name."""
+    """Core, loop and llvm-mca's answer, by the file's name."""
     from asm.registry import Kernel
     from benchmarks.analysis import mca
     from benchmarks.analysis.cores import CORES

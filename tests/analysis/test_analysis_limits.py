@@ -1,4 +1,4 @@
-"""What bounds a loop, by recorded answers of llvm-mca; no tool is needed."""
+"""The resource that limits a loop, by recorded answers of llvm-mca; no tool is needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops are found by their labels, and what is in them is counted right."""
+"""Loops are found by their labels, and their instructions are counted."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def test_every_generated_tile_has_its_loops(arch):
     for kernel in found:
         steps = set()
         for loop in loops.loops_of(kernel):
-            # One chain for each vector of the tile, and as many steps in each of them. Matrices
-            # have their rows in pairs.
+            # One chain for each vector of the tile, all with the same number of steps. Matrix
+            # instructions take rows in pairs.
             rows = kernel.mr + kernel.mr % 2 * (kernel.dtype in BY_MATRIX)
             assert loop.accumulators == rows * kernel.vectors, loop.kernel.symbol
             assert set(loop.sums.values()) == {loop.chain}
@@ -91,10 +91,10 @@ def test_the_main_tiles_are_the_largest_of_each_width(arch):
             (best,) = (k for k in main if (k.dtype, k.isa, k.tuning, k.nr) == key)
             assert best.mr >= kernel.mr
     assert {ISAS[k.isa].machine for k in main} == {arch}
-    # Tile registers, of which the models of cores know nothing, are all that is left out.
+    # Only kernels on tile registers are left out: the models of cores do not have them.
     gemm = {k.dtype for k in kernels(arch) if k.op == "gemm" and k.source == "generator"}
     assert {k.dtype for k in main} == gemm - {"u8t", "s8t", "bf16t"}
-    # Levels of narrow types have no other kernels.
+    # Levels of narrow types have only kernels of those.
     wide = {k.isa for k in main if ISAS[k.isa].dtypes}
     assert {loop.kernel.isa for loop in loops.peak_loops(arch)} == wide
 
@@ -112,14 +112,14 @@ def test_the_main_tiles_are_the_largest_of_each_width(arch):
     ],
 )
 def test_what_adds_products_of_narrow_types(dtype, mnemonic, macs):
-    """What an instruction does, and that a turn is made of them."""
+    """Arithmetic of an instruction, and the instructions of a turn."""
     for loop in loops.tile_loops("aarch64", dtype):
         assert any(name == mnemonic for name, _ in loop.instructions)
         assert loop.macs == macs
         kernel = loop.kernel
         per_group = kernel.mr * kernel.nr * kernel.kr
         groups, rest = divmod(loop.fmas * loop.macs, per_group)
-        # An odd tile has a row to spare.
+        # A tile with an odd number of rows computes one more.
         assert groups >= 2
         assert not rest or kernel.mr % 2
 
@@ -129,7 +129,7 @@ def test_tiles_with_a_register_for_each_row_are_those_of_the_slides():
     assert held >= {(15, 1), (10, 2), (7, 3)}
     by_k = [o for o in loops.tile_loops("aarch64", "f32") if o.name == "k"]
     ratio = {(o.kernel.mr, o.kernel.vectors): o.fmas / o.loads for o in by_k}
-    # What the slides state, cut after the second digit.
+    # The slides' figures, truncated after the second digit.
     assert int(100 * ratio[15, 1]) == 315
     assert int(100 * ratio[10, 2]) == 444
     assert int(100 * ratio[7, 3]) == 442

@@ -1,4 +1,4 @@
-"""The page: tables of what was found, footprints of plans, sections replaced one by one."""
+"""The page of the analysis: tables of results, footprints of plans, sections replaced singly."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def test_narrow_types_are_held_to_the_same_share_where_rows_are_packed(recorded)
     short = dataclasses.replace(limits.judge(core, loop, answer), rate=1.9)
     narrow = dataclasses.replace(loop, kernel=dataclasses.replace(loop.kernel, dtype="s8m", kr=8))
     assert page.short_of(core, page.Row(narrow, [short]), short)
-    # Where they are not, something else may be what the loop is at the limit of.
+    # If they are not, another resource may limit the loop.
     apart = dataclasses.replace(narrow, name="k")
     assert not page.short_of(core, page.Row(apart, [short]), short)
-    # A peak that is half of that of FMAs is no shortcoming.
+    # A peak of half the FMAs' peak is not the loop's fault.
     slow = dataclasses.replace(short, rate=0.99, peak=1)
     assert not page.short_of(core, page.Row(narrow, [slow]), slow)
 
@@ -89,7 +89,7 @@ def test_osaca_is_asked_about_its_cores_only(recorded):
 
 @pytest.mark.parametrize("core", cores_of("aarch64"), ids=lambda core: core.name)
 def test_packed_panels_fit_the_caches(core):
-    """A panel in L1, or of a sum left whole in a quarter of L2; what is read again in L2."""
+    """A panel takes 1.5 times L1 or a quarter of L2 at most; data that is read again fits L2."""
     for found in footprint.footprints(core):
         if found.algorithm in ("winograd", "pointwise"):
             most = max(1.5 * core.machine.l1d_bytes, core.machine.l2_share / 4)

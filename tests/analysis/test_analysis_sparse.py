@@ -1,4 +1,4 @@
-"""Loops of products with sparse weights: what is in them, and how near the limit they are."""
+"""Loops of products with sparse weights: their instructions, and how near their limit they are."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WITH_TOOL = pytest.mark.skipif(isinstance(TOOL, str), reason=str(TOOL))
 
 
 def test_every_kernel_has_its_loop():
-    """One chain for each vector of the tile, and a load of each vector of pixels for each term."""
+    """One chain for each vector of the tile; each term loads each vector of pixels once."""
     assert len(OF_SPARSE) > 100
     for kernel in OF_SPARSE:
         (loop,) = loops.loops_of(kernel)
@@ -73,7 +73,7 @@ def test_limits_are_of_loads_and_of_units(recorded):
 @WITH_TOOL
 @pytest.mark.unemulated("asks models of other cores, which no emulated CPU changes")
 def test_panels_of_several_channels_reach_what_is_wanted():
-    """The fp32 tiles of 24 accumulators, whose pixels are vectors, on cores that have a figure."""
+    """The fp32 tiles with 24 accumulators and vectors of pixels, on cores with a target figure."""
     wide = [o for o in sparse.sparse_loops("f32") if o.name == "pixels" and o.accumulators == 24]
     assert {o.kernel.mr for o in wide} == {4, 8}
     for core in cores_of("aarch64"):

@@ -1,4 +1,4 @@
-"""llvm-mca is found, or its absence explained; OSACA's answers are read; both are asked if here."""
+"""Finding llvm-mca, messages if it is missing, and parsing OSACA's answers; both run if present."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.analysis.cores import CORES, cores_of
 
 
 def program(folder, name, version):
-    """A stand-in that states a version, and fails at everything else."""
+    """A program that prints a version, and fails at everything else."""
     path = folder / name
     path.write_text(
         f"#!{sys.executable}\nimport sys\n"
@@ -129,7 +129,7 @@ def test_every_core_has_a_model(core):
 @pytest.mark.skipif(isinstance(TOOL, str), reason=str(TOOL))
 @pytest.mark.unemulated("asks models of other cores, which no emulated CPU changes")
 def test_packed_operands_reach_what_is_wanted():
-    """The fp32 tiles of two, three and four vectors, on every core that has a figure."""
+    """The fp32 tiles of two, three and four vectors, on every core with a target figure."""
     main = [o for o in loops.tile_loops("aarch64", "f32") if o.name == "rows"]
     wide = [o for o in main if o.kernel.vectors > 1 and not o.kernel.tuning]
     assert len(wide) == 3
@@ -144,7 +144,7 @@ def test_packed_operands_reach_what_is_wanted():
 @pytest.mark.parametrize("name", ["neoverse-n2", "neoverse-v1"])
 @pytest.mark.parametrize("dtype", ["s8", "s8m", "u8m", "bf16", "bf16m"])
 def test_packed_narrow_operands_reach_the_limit_of_issue(name, dtype):
-    """At least 95 % of what starts in a cycle, by every main tile."""
+    """Every main tile reaches at least 95 % of the products that can start in a cycle."""
     (core,) = (core for core in CORES if core.name == name)
     for loop in loops.tile_loops("aarch64", dtype):
         if loop.name == "rows":
@@ -157,7 +157,7 @@ def test_packed_narrow_operands_reach_the_limit_of_issue(name, dtype):
 @pytest.mark.unemulated("asks models of other cores, which no emulated CPU changes")
 @pytest.mark.parametrize("name", ["neoverse-n2", "neoverse-v1"])
 def test_matrices_of_rows_that_lie_apart_reach_theirs(name):
-    """The units that multiply also put pairs of rows together, one for each pair and group."""
+    """The multiply units also combine pairs of rows, one instruction for each pair and group."""
     (core,) = (core for core in CORES if core.name == name)
     for loop in loops.tile_loops("aarch64", "s8m"):
         kernel = loop.kernel

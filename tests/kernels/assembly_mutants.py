@@ -1,15 +1,15 @@
 """Mutants of the edges of a generated kernel, on any machine: one instruction wrong in each.
 
-The edges are what stands around the sum: the tail (masks, or pieces of vectors), the start from C
-(ACCUMULATE), and the epilogue (bias, residual, clip, the store). `mutants` reads them from the
-text of a kernel, by the labels that all generators share, and changes one instruction at a time:
+The edges are the code around the sum: the tail (masks, or pieces of vectors), the start from C
+(ACCUMULATE), and the epilogue (bias, residual, clip, the store). `mutants` finds them in the
+text of a kernel by the labels that all generators share, and makes one change at a time:
 
-- it is left out;
-- a conditional jump is turned around;
+- an instruction is left out;
+- a conditional jump is inverted;
 - a mask register becomes the next one.
 
-Of the Arm kernels, which have no masks, whose tails are code of their own, and which are judged
-under emulation, that is done to loads, stores, arithmetic and tests of flags, not to addresses.
+Arm kernels have no masks, their tails are separate code, and their mutants are judged under
+emulation. There, loads, stores, arithmetic and tests of flags are changed, and addresses are not.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from dataclasses import dataclass
 
 __all__ = ["EDGES", "Mutant", "mutants", "renamed"]
 
-# Where each edge lies: from a line to a line, by what begins them.
+# The first and the last line of each edge, as patterns of how these lines begin.
 _FUNCTION, _STARTED, _END = r"pplconv_\w+:", r"\.Lstarted:", r"    (ret|bx lr|pop \{.*pc\})$"
 _SUM_DONE, _SEGMENT_DONE = r"    \w[\w.]* \.Lnext_segment$", r"\.Lsegment_done:"
 _TERMS_DONE = r"\.Lterms_done:"
-# What no result shows: the way along C to fetch its lines, which begins where sums are zero, and
-# how far on the input is fetched for later, which has a place of its own on the stack.
+# No result shows prefetches. Those of C's lines begin where the sums are zeroed; the distance of
+# the input's is kept in a stack slot of its own.
 _ZEROED, _FETCHED = re.compile(r"    (vxorps|vpxord) "), ".Lfetch_done:"
 _LATER, _NEXT_LATER = "    mov [rsp - 72], rax", "    mov rax, [rsp - 72]"
 EDGES = {
@@ -39,19 +39,20 @@ EDGES = {
     ),
     "epilogue": ((_SUM_DONE, _END), (_TERMS_DONE, _END)),
 }
-# What is not of the edges though it stands there, and what no result can show.
+# Instructions within an edge that do not belong to it, or that no result can show.
 _LEFT_ALONE = re.compile(
     r"push|pop|vpush|vpop|ret\b|hint|vzeroupper"  # the frame
     r"|(sub|add) sp,|(st|ld)[pr] [xd]\d+, .*\[sp"
     r"|prefetch|prfm|pld"  # prefetches
     r"|\."  # directives
 )
-# What every vector of Arm's edges needs; and the jump behind which lies what is never reached: the
-# last vector is not whole where n is less than NR.
+# Instructions that every vector of Arm's edges needs.
 _OF_ARM = re.compile(
     r"v?fadd|v?fcm|bit |vbit|vadd|vcgt|fmla|vfma|tbl|tbz x8"
     r"|v?(ldr|str) [qdsh]\d|(ld|st)1r? |v(ld|st)1"
 )
+# The jump to the code of a partial vector. What follows the last of these jumps is never reached:
+# the last vector is not whole where n is less than NR.
 _NEVER_WHOLE = re.compile(r"    b\.lt \.L(load|residual|store)_partial_\d+$")
 _JUMPS = dict(
     pair
@@ -72,9 +73,9 @@ class Mutant:
     Parameters
     ----------
     edge : str
-        Of `EDGES`.
+        A name in `EDGES`.
     change : str
-        What was done to which instruction, and in which line.
+        The line, its instruction, and the change.
     text : str
         The whole file.
     """
@@ -100,7 +101,7 @@ def mutants(text: str) -> Iterator[Mutant]:
 
 
 def renamed(text: str, symbol: str, name: str) -> str:
-    """Give a kernel another name, under which others find it."""
+    """Give a kernel another name, and make its symbol visible."""
     return text.replace(f".hidden {symbol}\n", "").replace(symbol, name)
 
 
@@ -138,7 +139,7 @@ def _is_x86(lines: list[str]) -> bool:
 
 
 def _is_reached(lines: list[str], number: int) -> bool:
-    """Whether a line can be, which lies behind the jump of the last vector and before a label."""
+    """Whether a line can be reached; code between the last vector's jump and a label cannot."""
     for line in reversed(lines[:number]):
         if line.startswith("."):
             return True

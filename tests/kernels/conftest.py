@@ -1,4 +1,4 @@
-"""Fixtures of the kernel tests: the checker, and a seed that is told when a test fails."""
+"""Fixtures of the kernel tests: the checker, and a seed that is printed when a test fails."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def checker(tmp_path_factory: pytest.TempPathFactory) -> Checker:
 
 @pytest.fixture
 def silicon(checker: Checker) -> Iterator[Silicon]:
-    """Give the tiles of this thread, which has none behind the test."""
+    """Give the tile registers of this thread; they are released after the test."""
     with Silicon(checker) as tiles:
         yield tiles
 
 
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
-    """Give random numbers from a seed that changes with the run's and is printed.
+    """Give random numbers; the seed depends on the test and on the run's seed, and is printed.
 
     pytest-randomly names the run's seed in the header (``--randomly-seed`` repeats it).
     """

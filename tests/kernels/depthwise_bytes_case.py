@@ -1,7 +1,7 @@
 """One call of a kernel for depthwise convolution of bytes: packed weights, guarded arrays, judge.
 
-The judge is a sum in NumPy's int64 over the image padded with its zero, so that nothing is left to
-the order of anything: sums are exact or wrong.
+The reference sums in NumPy's int64 over the image padded with its zero point. Such sums are exact
+in any order.
 """
 
 from __future__ import annotations
@@ -10,20 +10,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tests.kernels.depthwise_case import Part, draw_strides, gap
-from tests.kernels.guarded_memory import CANARY, PAGE, PLACES, POISON, Buffer, extent_of
+from tests.kernels.depthwise_case import Part, PartCall, gap
+from tests.kernels.guarded_memory import CANARY, extent_of
 from tests.kernels.kernel_checker import Checker
 from tests.kernels.kernel_table import every_row
 from tests.kernels.packing_case import Geometry
 
-DTYPES = {"u8": np.dtype(np.uint8), "s8": np.dtype(np.int8)}
-# What is drawn for weights: those of eight bits, of nine, and the largest of both.
+# Kinds of random weights: of eight bits, of nine, and the largest of both.
 WEIGHTS = ("s8", "wide", "extreme s8", "extreme wide", "mixed")
 
 
 @dataclass
 class DepthwiseBytes(Part):
-    """What is computed of bytes: columns too, and from which weights."""
+    """The part of a convolution of bytes to compute: a range of columns, too; and its weights."""
 
     first_column: int = 0
     columns: int = 0
@@ -36,7 +35,7 @@ def unit_of(row: dict) -> int:
 
 
 def unit_bytes(g: Geometry, unit: int) -> int:
-    """Bytes of a unit, no more than the contract asks for."""
+    """Bytes of a unit of packed weights, the fewest that the contract allows."""
     if unit == 1:
         return 8 + 8 * g.kh * -(-g.kw // 4)
     taps = 64 + unit * 2 * g.taps
@@ -46,7 +45,7 @@ def unit_bytes(g: Geometry, unit: int) -> int:
 
 
 def draw_weights(rng: np.random.Generator, kind: str, shape: tuple[int, int]) -> np.ndarray:
-    """Draw weights of a kind of `WEIGHTS`; mixed: some channels have wide ones."""
+    """Draw weights of a kind in `WEIGHTS`; "mixed" gives some channels weights of nine bits."""
     if kind == "mixed":
         wide = rng.random(shape[0]) < 0.1
         return np.where(
@@ -58,69 +57,32 @@ def draw_weights(rng: np.random.Generator, kind: str, shape: tuple[int, int]) ->
     return rng.integers(low, high + 1, shape).astype(np.int16)
 
 
-class DepthwiseBytesCall:
+class DepthwiseBytesCall(PartCall):
     """A case laid out in memory."""
 
     def __init__(
         self, checker: Checker, row: dict, rng: np.random.Generator, case: DepthwiseBytes
     ) -> None:
-        self.checker, self.row, self.rng, self.case = checker, row, rng, case
-        self.place = case.place or str(rng.choice([*PLACES, "middle"]))
-        self.pixels = row["op"] == "depthwise_bytes_pixels"
-        self.dtype = DTYPES[row["dtype"]]
+        super().__init__(checker, row, rng, case)
         info = np.iinfo(self.dtype)
         self.x_zero = int(rng.choice([info.min, info.max, rng.integers(info.min, info.max + 1)]))
-        g = case.g
-        self.values: dict[str, int] = {
-            "first_row": case.first,
-            "rows": case.rows,
+        self.values |= {
             "first_column": case.first_column,
             "columns": case.columns,
-            "channels": case.channels,
-            "multiplier": case.multiplier,
-            "phase": case.phase,
             "x_zero": self.x_zero,
         }
-        geometry = np.array(g.as_tuple(), np.int64)
-        self._input("geometry", geometry.shape, (8,), geometry.dtype)[...] = geometry
-        top, bottom = case.lines
-        inputs = (case.phase + case.channels - 1) // case.multiplier + 1
-        strides = draw_strides(rng, (inputs, bottom - top, g.iw), 1, planes=self.pixels)
-        self.values |= dict(zip(("src_cs", "src_rs", "src_ps"), strides, strict=True))
-        self.src = self._input("src", (inputs, bottom - top, g.iw), strides, self.dtype)
-        self.src[...] = rng.integers(info.min, info.max + 1, self.src.shape)
         if rng.random() < 0.2:
             self.src[...] = rng.choice([info.min, info.max])
-        self.values["src"] -= top * strides[1]
-        self.weights = draw_weights(rng, case.weights, (case.channels, g.taps))
-        self._pack(geometry)
+        self.weights = draw_weights(rng, case.weights, (case.channels, case.g.taps))
+        self._pack()
 
-    def _buffer(self, name: str, extent: int, *, writable: bool, unit: int) -> Buffer:
-        pages = next(p for p in (64, 512, 4096) if extent < (p - 4) * PAGE)
-        arena = self.checker.arena(name, writable=writable, pages=pages)
-        buffer = arena.buffer(extent, self.place, int(self.rng.integers(0, 16)) * unit)
-        buffer.fill(CANARY if writable else POISON)
-        self.values[name] = buffer.address
-        return buffer
-
-    def _input(
-        self, name: str, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype
-    ) -> np.ndarray:
-        extent = extent_of(shape, strides, dtype.itemsize)
-        if dtype.itemsize > 1:
-            extent = -(-extent // dtype.itemsize) * dtype.itemsize
-        return self._buffer(name, extent, writable=False, unit=dtype.itemsize).array(
-            shape, dtype, strides
-        )
-
-    def _pack(self, geometry: np.ndarray) -> None:
-        """Have the weights packed in two parts, and make an input of what comes out."""
+    def _pack(self) -> None:
+        """Let the kernel's level pack the weights in two parts, and place them as an input."""
         case, values = self.case, self.values
         unit, oc = unit_of(self.row), case.channels
         us = unit_bytes(case.g, unit)
         size = -(-oc // unit) * us
-        src = self._input("filters", self.weights.shape, (case.g.taps * 2, 2), np.dtype(np.int16))
-        src[...] = self.weights
+        self.place_bytes("filters", self.weights.tobytes())
         out = self._buffer("packed", size, writable=True, unit=8)
         around = out.surroundings.copy()
         packed = out.array((size,), np.dtype(np.uint8), (1,))
@@ -141,18 +103,16 @@ class DepthwiseBytesCall:
                 "multiplier": case.multiplier,
                 "geometry": values["geometry"],
             }
-            # Another part of the weights goes elsewhere, whatever lies there.
+            # Each call packs one part, and leaves the other as it is.
             self.checker.call(row, arguments, case)
-        content = packed.copy()
+        content = packed.tobytes()
         packed[...] = CANARY
         assert np.array_equal(out.surroundings, around), f"{row['symbol']} wrote elsewhere\n{case}"
-        self._input("weights", (size,), (1,), np.dtype(np.int64))
-        where = self._buffer("weights", size, writable=False, unit=8)
-        where.array((size,), np.dtype(np.uint8), (1,))[...] = content
+        self.place_bytes("weights", content)
         values["weights_us"] = us
 
-    def run(self) -> np.ndarray:
-        """Call the kernel; give the sums (channel, row, column) after looking for traces."""
+    def sums(self) -> np.ndarray:
+        """Call the kernel, check its surroundings, and give the sums (channel, row, column)."""
         case, g, lanes = self.case, self.case.g, self.row["vector_bytes"] // 4
         if self.pixels:
             shape = case.channels, case.rows, g.ow
@@ -181,7 +141,7 @@ class DepthwiseBytesCall:
         sums[...] = np.frombuffer(bytes([CANARY] * 4), np.int32)[0]
         after = out.surroundings.copy()
         if self.pixels:
-            # Behind each channel the next one is written later; behind the last there is room.
+            # A channel may overrun into the next, which is written later, the last one into room.
             begin, size = out.first - max(out.first - 256, 0), extent
             after[begin : begin + size] = CANARY
             lowest = self.values["slab"] - slab.address
@@ -205,4 +165,4 @@ def judge(checker: Checker, row: dict, rng: np.random.Generator, case: Depthwise
     case.rows = case.rows or case.g.oh
     case.columns = case.columns or case.g.ow
     call = DepthwiseBytesCall(checker, row, rng, case)
-    np.testing.assert_array_equal(call.run(), call.expected(), err_msg=f"{row['symbol']}\n{case}")
+    np.testing.assert_array_equal(call.sums(), call.expected(), err_msg=f"{row['symbol']}\n{case}")

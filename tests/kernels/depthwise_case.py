@@ -1,7 +1,7 @@
 """One call of a depthwise kernel: laid out between guard pages, judged bit by bit.
 
-``ordered_depthwise`` of the native half takes the contracts word by word and gives the very
-bits, fused for the AVX kernels and with two roundings a step for the portable ones. Sums of small
+``ordered_depthwise`` of the native half follows the contracts word by word and gives the exact
+bits: fused for vector kernels, with two roundings a step for the portable ones. Sums of small
 integers are exact, so float64 in NumPy judges those too.
 """
 
@@ -24,7 +24,7 @@ RESIDUAL, CLIP = FLAGS["RESIDUAL"], FLAGS["CLIP"]
 
 @dataclass
 class Part:
-    """What is computed: a geometry, the channels, and rows first .. first + rows - 1."""
+    """The part of a convolution to compute: geometry, channels, rows first .. first + rows - 1."""
 
     g: Geometry
     channels: int = 3
@@ -37,7 +37,7 @@ class Part:
 
     @property
     def lines(self) -> tuple[int, int]:
-        """Input rows in memory, first and one after the last: all, or those that `rows` see."""
+        """Input rows in memory, first and one past the last: all, or those that `rows` need."""
         if not self.slab:
             return 0, self.g.ih
         g, last = self.g, self.first + self.rows - 1
@@ -68,7 +68,7 @@ class Part:
 
 @dataclass
 class Depthwise(Part):
-    """What is computed of floats, and with which numbers."""
+    """The part of a convolution of floats to compute, its flags, and the kind of its numbers."""
 
     flags: int = 0
     kind: str = "special"
@@ -108,7 +108,7 @@ def draw_geometry(rng: np.random.Generator) -> Geometry:
 
 
 def draw_rows(rng: np.random.Generator, oh: int) -> tuple[int, int]:
-    """Draw a first row and a number of rows, all of them in one case of two."""
+    """Draw a first row and a number of rows; all rows in half of the cases."""
     if rng.random() < 0.5:
         return 0, oh
     first = int(rng.integers(0, oh))
@@ -116,7 +116,7 @@ def draw_rows(rng: np.random.Generator, oh: int) -> tuple[int, int]:
 
 
 def gap(rng: np.random.Generator, size: int) -> int:
-    """Draw bytes between rows or pixels, none in one case of two."""
+    """Draw a gap in bytes between rows or pixels; none in half of the cases."""
     return int(rng.integers(0, 9) * rng.integers(0, 2)) * size
 
 
@@ -131,15 +131,13 @@ def draw_strides(
     return size, columns * ps + gap(rng, size), ps
 
 
-class DepthwiseCall(PackingCall):
-    """A case laid out in memory."""
+class PartCall(PackingCall):
+    """A part of a convolution laid out in memory: its image and geometry."""
 
-    def __init__(self, checker, row: dict, rng: np.random.Generator, case: Depthwise) -> None:
+    def __init__(self, checker, row: dict, rng: np.random.Generator, case: Part) -> None:
         super().__init__(checker, row, rng)
-        self.case = case
-        self.place = case.place or self.place
-        self.pixels = row["op"] == "depthwise_pixels"
-        size, g, flags = self.dtype.itemsize, case.g, case.flags
+        self.case, self.place = case, case.place or self.place
+        self.pixels = row["op"].endswith("pixels")
         inputs = (case.phase + case.channels - 1) // case.multiplier + 1
         self.values |= {
             "first_row": case.first,
@@ -147,13 +145,31 @@ class DepthwiseCall(PackingCall):
             "channels": case.channels,
             "multiplier": case.multiplier,
             "phase": case.phase,
-            "flags": flags,
         }
-        # Arrays are (channel, row, column) whatever their strides.
+        # All arrays are viewed as (channel, row, column); their strides differ.
         top, bottom = case.lines
-        src_strides = self._strides("src", (inputs, bottom - top, g.iw))
-        self.src = self._input("src", (inputs, bottom - top, g.iw), src_strides)
-        self.values["src"] -= top * src_strides[1]
+        strides = self._strides("src", (inputs, bottom - top, case.g.iw))
+        self.src = self._input("src", (inputs, bottom - top, case.g.iw), strides)
+        self.values["src"] -= top * strides[1]
+        self.place_bytes("geometry", np.array(case.g.as_tuple(), np.int64).tobytes())
+
+    def _strides(self, name: str, shape: tuple[int, int, int]) -> tuple[int, int, int]:
+        """Draw strides for an array of (channel, row, column), and make them arguments."""
+        strides = draw_strides(self.rng, shape, self.dtype.itemsize, planes=self.pixels)
+        self.values |= dict(zip((f"{name}_cs", f"{name}_rs", f"{name}_ps"), strides, strict=True))
+        return strides
+
+    def _input(self, name: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
+        return self.place_input(name, shape, strides)
+
+
+class DepthwiseCall(PartCall):
+    """A case of floats laid out in memory."""
+
+    def __init__(self, checker, row: dict, rng: np.random.Generator, case: Depthwise) -> None:
+        super().__init__(checker, row, rng, case)
+        size, g, flags = self.dtype.itemsize, case.g, case.flags
+        self.values["flags"] = flags
         shape = case.channels, case.rows, g.ow
         dst_strides = self._strides("dst", (case.channels, g.oh, g.ow))
         self.place_output("dst", shape, dst_strides)
@@ -173,13 +189,6 @@ class DepthwiseCall(PackingCall):
         if flags & CLIP:
             self.clip = self._input("clip", (2,), (size,))
             self.clip[...] = CLIPS[int(rng.integers(len(CLIPS)))]
-        self.place_bytes("geometry", np.array(g.as_tuple(), np.int64).tobytes())
-
-    def _strides(self, name: str, shape: tuple[int, int, int]) -> tuple[int, int, int]:
-        """Draw strides for an array of (channel, row, column) and note them."""
-        strides = draw_strides(self.rng, shape, self.dtype.itemsize, planes=self.pixels)
-        self.values |= dict(zip((f"{name}_cs", f"{name}_rs", f"{name}_ps"), strides, strict=True))
-        return strides
 
     def _input(self, name: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
         array = self.place_input(name, shape, strides)
@@ -215,7 +224,7 @@ class DepthwiseCall(PackingCall):
 
 
 def judge(checker, row: dict, rng: np.random.Generator, case: Depthwise) -> None:
-    """Make the call and hold its bits against the ordered reference, any NaN for a NaN."""
+    """Make the call and compare bits with the ordered reference; any NaN equals any other."""
     case.rows = case.rows or case.g.oh
     with np.errstate(all="ignore"):
         call = DepthwiseCall(checker, row, rng, case)

@@ -1,8 +1,9 @@
-"""Which instructions stand in which function of a library, and which of them it may have.
+"""The instructions of each function of a library, and those that its level does not allow.
 
-The judge is the assembler: what objdump prints is assembled again for the baseline and the
-features of the function's instruction set, so that no list of mnemonics has to be kept here. What
-differs from machine to machine is in ``disassembly_x86_64.py`` and ``disassembly_aarch64.py``.
+The assembler decides: objdump's output is assembled again for the baseline and the features of
+the function's instruction set, so that no list of mnemonics has to be kept here. The subclasses
+for each machine are in ``disassembly_x86_64.py``, ``disassembly_aarch64.py`` and
+``disassembly_armv7l.py``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-# Suffixes that GCC gives to the pieces and copies it makes of a function.
+# Suffixes that GCC gives to parts and copies of a function.
 _CLONE = re.compile(r"\.(?:isra|part|constprop|cold|lto_priv)(?:\.\d+)*")
 _FUNCTION = re.compile(r"^([0-9a-f]+) <(.+)>:$")
 _ERROR = re.compile(r"^[^:]*:(\d+): Error: (.*)$", re.MULTILINE)
@@ -31,7 +32,7 @@ class Function:
     name : str
         Its symbol.
     file : str
-        Stem of the source file, "" where the symbol table does not tell.
+        Stem of the source file, "" if the symbol table does not have it.
     instructions : list of (bytes, str)
         Encoding as objdump prints it, and text.
     """
@@ -41,7 +42,7 @@ class Function:
     instructions: list[tuple[bytes, str]] = field(default_factory=list)
 
     def owner(self, names: Iterable[str]) -> str | None:
-        """Find the one of `names` that this function is, or is a local helper of."""
+        """Find the name in `names` of this function, or of the kernel whose local helper it is."""
         base = _CLONE.sub("", self.name)
         for candidate in (base, self.file):
             if candidate in names:
@@ -54,24 +55,24 @@ def _run(*command: str) -> str:
 
 
 class Judge:
-    """Reads libraries of one machine; see the subclasses for what they add."""
+    """Reads libraries of one machine; a subclass for each machine."""
 
     machine: str
 
     def tool(self, name: str) -> str:
-        """Path of a tool of GNU binutils (under emulation that of the cross tools)."""
+        """Path of a tool of GNU binutils (under emulation, of the cross tools)."""
         path = shutil.which(name)
         if path is None:
             raise RuntimeError(f"the disassembly tests need {name} of GNU binutils")
         return path
 
-    @cache  # noqa: B019  (one judge a machine, for as long as the process)
+    @cache  # noqa: B019  (one judge for each machine lives as long as the process)
     def functions(self, library: Path) -> list[Function]:
         """Disassemble every function of a shared library."""
         files = self._source_files(library)
         found: list[Function] = []
         for line in _run(self.tool("objdump"), "-dw", str(library)).splitlines():
-            # An instruction is address, encoding and text, between tabs; there are a million.
+            # A line is address, encoding and text, separated by tabs; there are a million lines.
             _, *words = line.split("\t")
             if words and found and words[0] != "...":  # zeros between functions
                 text = self.clean(" ".join(words[1:]))
@@ -83,7 +84,7 @@ class Judge:
     def violations(
         self, library: Path, features_of: Mapping[str, tuple[str, ...]], directory: Path
     ) -> list[str]:
-        """List the instructions that functions of `library` may not have.
+        """List the instructions of `library` that its functions may not have.
 
         Parameters
         ----------
@@ -111,32 +112,42 @@ class Judge:
         return found
 
     def clean(self, text: str) -> str:
-        """Make of objdump's text what an assembler takes."""
+        """Turn objdump's text into text that an assembler accepts."""
         raise NotImplementedError
 
     def asked(self, function: Function, at: int) -> tuple[str, ...]:
-        """Features that the instruction at an index may use, as the code before it asks for them.
+        """Features that the instruction at an index may use because the code before it tests them.
 
-        By what stands there, as names of functions are left out of libraries that are shipped.
+        Found from the instructions: shipped libraries have no names of local functions.
         """
         return ()
 
     def forbidden(self, encoding: bytes, text: str, features: tuple[str, ...]) -> str:
-        """Reason why an instruction is wrong whatever the assembler says; "" if it is not."""
+        """Reason to refuse an instruction without asking the assembler; "" if there is none."""
         return ""
 
     def judged(self, name: str, text: str) -> str:
-        """Text for the assembler to judge; "" if it need not."""
+        """Text for the assembler to judge; "" if the instruction is always allowed."""
         return text
 
     def head(self, features: tuple[str, ...]) -> list[str]:
         """Directives that allow the baseline and `features`, and nothing else."""
         raise NotImplementedError
 
-    def _source_files(self, library: Path) -> dict[int, str]:
-        """Map addresses of local functions to the stem of the file whose symbols they are among.
+    def adds_products(self, text: str) -> bool:
+        """Whether an instruction adds products to a register."""
+        raise NotImplementedError
 
-        By address, since two files may have a helper of the same name.
+    def products(self, function: Function) -> tuple[list[str], list[str]]:
+        """Give the instructions that add products, and all from the first to the last of them."""
+        texts = [text for _, text in function.instructions]
+        found = [i for i, text in enumerate(texts) if self.adds_products(text)]
+        return [texts[i] for i in found], texts[found[0] : found[-1]] if found else []
+
+    def _source_files(self, library: Path) -> dict[int, str]:
+        """Map the address of each local function to the stem of its source file.
+
+        Addresses are the keys, since two files may have a helper of the same name.
         """
         files, current = {}, ""
         for line in _run(self.tool("objdump"), "-t", str(library)).splitlines():
@@ -150,7 +161,7 @@ class Judge:
     def _rejected(
         self, texts: list[str], features: tuple[str, ...], directory: Path
     ) -> dict[str, str]:
-        """Assemble the texts; map what is refused to the reason."""
+        """Assemble the texts; map each refused text to the reason."""
         head = self.head(features)
         source = directory / "instructions.s"
         source.write_text("\n".join([*head, *texts]) + "\n")

@@ -1,4 +1,4 @@
-"""What objdump prints of 32-bit Arm code, and what the assembler cannot judge of it."""
+"""32-bit Arm code as objdump prints it, and rules that the assembler does not check."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from tests.kernels.disassembly import Function, Judge
 
-# Floating point that a level has, the last one that is there; and extensions.
+# Floating-point units by feature; the last one that a level has is used.
 _UNITS = {"vfpv4": "neon-vfpv4", "asimdhp": "neon-fp-armv8"}
 _CONSTANT = re.compile(r"^([sdq]\d+, )#-?\d+$")
 _CONDITIONS = "eq|ne|cs|hs|cc|lo|mi|pl|vs|vc|hi|ls|ge|lt|gt|le"
@@ -15,14 +15,14 @@ _CONDITIONS = "eq|ne|cs|hs|cc|lo|mi|pl|vs|vc|hi|ls|ge|lt|gt|le"
 class JudgeArmv7l(Judge):
     """Judge of 32-bit Arm code: the baseline is ARMv7-A with VFPv3 and 16 registers.
 
-    Kernels from generators are in ARM state, and all else in what the compiler prefers: what is
-    judged is written alike in both.
+    Generated kernels are in ARM state, other code in the state that the compiler prefers. The
+    instructions that are judged have the same text in both.
     """
 
     machine = "armv7l"
 
     def clean(self, text: str) -> str:
-        """Leave out comments and names of places."""
+        """Leave out comments and symbol names."""
         if "UNDEFINED" in text:
             return "undefined"
         return re.sub(r"\s*<.*?>", "", re.split(r"\s[@;]", text)[0]).strip()
@@ -32,7 +32,7 @@ class JudgeArmv7l(Judge):
         return "unknown to objdump" if text == "undefined" else ""
 
     def judged(self, name: str, text: str) -> str:
-        """Judge what computes on floating-point and vector registers, without its condition.
+        """Judge instructions on floating-point and vector registers, without their condition.
 
         The integer instructions of the baseline are in every CPU that has NEON, and no compiler
         flag of a level adds to them.
@@ -42,7 +42,7 @@ class JudgeArmv7l(Judge):
             return ""
         head, *rest = words[0].split(".")
         head = re.sub(rf"^(v[a-z0-9]{{2,}}?)({_CONDITIONS})$", self._unconditional, head)
-        # objdump shows the bits of a constant that the assembler wants as a number.
+        # objdump prints the bits of a constant; the assembler expects a number.
         operands = " ".join(words[1:])
         if head == "vmov" and rest and rest[0] in ("f32", "f64"):
             operands = _CONSTANT.sub(r"\1#1.0", operands)
@@ -50,7 +50,7 @@ class JudgeArmv7l(Judge):
 
     @staticmethod
     def _unconditional(match: re.Match[str]) -> str:
-        # Some end in letters that are conditions elsewhere.
+        # The last letters of some mnemonics look like a condition.
         whole = match[0] == "vnmls" or match[0].startswith(("vac", "vsel"))
         return match[0] if whole else match[1]
 
@@ -66,14 +66,15 @@ class JudgeArmv7l(Judge):
             ".arm",
         ]
 
+    def adds_products(self, text: str) -> bool:
+        """Whether an instruction adds products to a register."""
+        return text.startswith("vfma.")
+
     def chains(self, function: Function) -> set[str]:
         """Registers that FMAs of a function accumulate in."""
-        texts = [text for _, text in function.instructions]
-        return {t.split()[1].rstrip(",") for t in texts if t.startswith("vfma.")}
+        return {t.split()[1].rstrip(",") for t in self.products(function)[0]}
 
     def spills(self, function: Function) -> list[str]:
         """Instructions that move vectors to or from the stack between the FMAs."""
-        texts = [text for _, text in function.instructions]
-        products = [i for i, text in enumerate(texts) if text.startswith("vfma.")]
-        between = texts[products[0] : products[-1]] if products else []
+        between = self.products(function)[1]
         return [t for t in between if re.match(r"v(ld|st|push|pop)\S* .*\bsp\b", t)]

@@ -1,7 +1,7 @@
-"""What objdump prints of x86-64 code, and what the assembler cannot judge of it.
+"""x86-64 code as objdump prints it, and rules that the assembler does not check.
 
-One thing the text does not show is the encoding (an EVEX instruction may have a VEX twin of the
-same text), so the first opcode byte is looked at as well.
+The text does not show the encoding (a VEX and an EVEX instruction may have the same text), so the
+first opcode byte is checked as well.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from tests.kernels.disassembly import Function, Judge
 
 # A direct branch; objdump prints its target as a bare hexadecimal number.
 _BRANCH = re.compile(r"^((?:\S+ +)*(?:j|call|loop|xbegin)\S* +)([0-9a-f]+)$")
-# Padding, with as many prefixes as it takes to be long enough.
+# Padding; prefixes make it longer.
 _PADDING = re.compile(r"^(?:data16 |cs )*nop[wl]?\b")
 # Segment overrides, operand and address size, lock, repeat.
 _PREFIXES = frozenset(bytes.fromhex("26 2e 36 3e 64 65 66 67 f0 f2 f3"))
 _VEX, _EVEX = frozenset(b"\xc4\xc5"), frozenset(b"\x62")
-# Older CPUs execute these as other instructions of the baseline: as nothing, and as BSF, which
-# is what GCC means by it where the baseline is the target.
+# Older CPUs execute these as instructions of the baseline: NOP, and BSF, which GCC means when it
+# writes `tzcnt` for the baseline.
 _HARMLESS = frozenset({"endbr64", "tzcnt"})
-# Add products to what a register holds.
+# Instructions that add products to a register.
 _ACCUMULATING = ("vfmadd", "vpdpb", "vdpbf16ps", "vpaddd")
-# Executed only where CPUID says so.
+# Executed only after CPUID has reported the instruction.
 _EXCEPTIONS = {"pplconv_xgetbv": frozenset({"xgetbv"})}
 
 
@@ -41,7 +41,7 @@ class JudgeX86(Judge):
         return text
 
     def forbidden(self, encoding: bytes, text: str, features: tuple[str, ...]) -> str:
-        """Refuse a VEX or EVEX encoding where no feature has them."""
+        """Refuse a VEX or EVEX encoding if no feature allows it."""
         vex = any(name.startswith("avx") for name in features)
         evex = any(name.startswith("avx512") for name in features)
         refused = (frozenset() if vex else _VEX) | (frozenset() if evex else _EVEX)
@@ -49,7 +49,7 @@ class JudgeX86(Judge):
         return encoding.hex(" ") if first in refused else ""
 
     def judged(self, name: str, text: str) -> str:
-        """Leave out padding, what is harmless, and what CPUID is asked for."""
+        """Leave out padding, harmless instructions, and those executed only after CPUID."""
         # A branch's prefix for control-flow enforcement is a hint.
         text = text.removeprefix("notrack ").removeprefix("bnd ")
         excused = _HARMLESS | _EXCEPTIONS.get(name, frozenset())

@@ -1,8 +1,8 @@
-"""Judge the mutants of one kernel's edges, in a process that one of them may end.
+"""Judge the mutants of one kernel's edges, in a process that a mutant may crash.
 
-``edge_mutant_probe.py SYMBOL ONE_IN FIRST`` judges one in so many of them from the FIRST on, and
+``edge_mutant_probe.py SYMBOL ONE_IN FIRST`` judges every ONE_IN-th mutant from number FIRST on, and
 prints a JSON list ``[number, verdict, edge, change]`` before and after each; the verdict is
-"begun", "refused" or "taken". Number -1 is the kernel as it is. Not a test module:
+"begun", "refused" or "taken". Number -1 is the unchanged kernel. Not a test module:
 ``test_edge_mutants.py`` runs it.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-# The helpers of the tests lie below the root, which goes last: the installed package is what runs.
+# The tests' helpers are imported from the root, which goes last: the installed package must run.
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from asm.build import generated
@@ -34,7 +34,7 @@ from tests.kernels.kernel_checker import Checker, compile_library
 from tests.kernels.kernel_table import MACHINE, rows
 from tests.kernels.product_case import judge
 
-# So many kernels at once to the assembler.
+# Kernels for each run of the assembler.
 BATCH = 64
 LOADING = ACCUMULATE | BIAS_COLUMN | RESIDUAL
 
@@ -46,19 +46,19 @@ def accepted(checker: Checker, row: dict, seed: int) -> bool:
     tails = range(1, nr + 1)
     cases = [{"flags": f, "n": n} for f in flag_combinations(row) for n in (nr, None)]
     cases += [{"n": n, "place": place} for n in tails for place in PLACES]
-    # All that is loaded by the tail's mask, flush against the page behind it; of few columns the
+    # All arrays that are loaded under the tail's mask end at a guard page; with few columns, the
     # vectors of every row reach it.
     loading = max(flags & LOADING for flags in flag_combinations(row))
     flush = {"place": "end", "flags": loading, "c_layout": "rows"}
     cases += [flush | {"n": n} for n in tails]
     cases += [flush | {"n": n} for n in (1, 2, 3)] * 12
-    if row["op"] != "gemm":  # of which tails that are shorter than a word have a way of their own
+    if row["op"] != "gemm":  # tails shorter than a word have code of their own
         short = {"flags": ACCUMULATE, "place": "start", "groups": 2}
         cases += [short | {"n": n} for n in (1, 2, 3)] * 4
     for i in rng.permutation(len(cases)):
         fixed = {name: value for name, value in cases[i].items() if value is not None}
         try:
-            # Values that tell every element from every other, and each sum from each.
+            # With random values, all elements and all sums differ.
             judge(checker, row, rng, **fixed | {"kind": "random"})
         except AssertionError:
             return False
@@ -68,7 +68,7 @@ def accepted(checker: Checker, row: dict, seed: int) -> bool:
 def load(directory: Path, symbol: str, texts: list[tuple[int, str]]) -> dict[int, int]:
     """Assemble kernels and load them; give their addresses by number.
 
-    All are one file: to start the assembler takes longer than it works on one kernel.
+    All go into one file: starting the assembler takes longer than assembling one kernel.
     """
     parts, names = [], {}
     for number, text in texts:
@@ -84,7 +84,7 @@ def load(directory: Path, symbol: str, texts: list[tuple[int, str]]) -> dict[int
 
 
 def main(symbol: str, one_in: int, first: int) -> None:
-    """Judge them and print what became of each."""
+    """Judge the mutants and print each verdict."""
     (kernel,) = (k for k in kernels(MACHINE) if k.symbol == symbol)
     (row,) = (r for r in rows(kernel.op) if r["symbol"] == symbol)
     text = generated(kernel)
@@ -92,7 +92,7 @@ def main(symbol: str, one_in: int, first: int) -> None:
     chosen = iter([(n, m) for n, m in every if n < 0 or n % one_in == 0])
     with tempfile.TemporaryDirectory() as folder:
         checker = Checker(Path(folder), MACHINE)
-        # An endless loop is an answer too, for which nobody waits long.
+        # Mutants may loop forever: stop them after a second.
         ctypes.c_int.in_dll(checker.native, "checked_call_seconds").value = 1
         while batch := [(n, m) for n, m in islice(chosen, BATCH) if n < 0 or n >= first]:
             addresses = load(Path(folder), symbol, [(n, m.text) for n, m in batch])

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from asm.contract import INSTRUCTIONS
-from tests.kernels.guarded_memory import CANARY, PLACES, POISON, Buffer, extent_of
-from tests.kernels.kernel_table import DTYPES
+from tests.kernels.guarded_memory import PLACES, Buffer, extent_of
+from tests.kernels.packing_case import PackingCall
 
 
-class Call:
-    """Streams of one call: inputs read-only, outputs watched, those in place both."""
+class Call(PackingCall):
+    """Streams of one call: inputs are read-only, outputs are watched; a stream may be both."""
 
     def __init__(self, checker: Any, row: dict, rng: np.random.Generator, shape: tuple[int, int]):
-        self.checker, self.row, self.rng, self.shape = checker, row, rng, shape
-        self.dtype = DTYPES[row["dtype"]]
+        super().__init__(checker, row, rng)
+        self.shape = shape
         self.inputs: list[tuple[int, int, int, int]] = []
         self.outputs: list[tuple[int, int, int, int]] = []
         self.written: list[tuple[Buffer, np.ndarray]] = []
@@ -29,14 +29,12 @@ class Call:
         gap = int(self.rng.integers(0, 5)) * int(self.rng.integers(0, 2)) if self.gaps else 0
         strides = ((shape[1] + gap) * size, size)
         extent = extent_of(shape, strides, size)
-        arena = self.checker.arena(name, writable=writable, pages=64)
-        place = str(self.rng.choice([*PLACES, "middle"]))
-        buffer = arena.buffer(extent, place, int(self.rng.integers(0, 16)) * size)
-        buffer.fill(CANARY if writable else POISON)
+        self.place = str(self.rng.choice([*PLACES, "middle"]))
+        buffer = self._buffer(name, extent, writable=writable)
         return buffer, buffer.array(shape, self.dtype, strides), strides[0]
 
     def read(self, x: np.ndarray, reg: int) -> None:
-        """Add an input; what repeats in it has a size of 1."""
+        """Add an input; a dimension of size 1 is repeated."""
         buffer, array, rs = self._place(f"input {len(self.inputs)}", x.shape, False)
         array[...] = x
         rs = rs if x.shape[0] > 1 or self.shape[0] == 1 else 0
@@ -77,7 +75,7 @@ class Call:
         return buffer.address
 
     def run(self, code: Sequence[tuple[str, int, int, int, int]]) -> list[np.ndarray]:
-        """Call the kernel; give its outputs after looking for traces elsewhere."""
+        """Call the kernel, check that it wrote nothing else, and give its outputs."""
         lines = b"".join(struct.pack("5B", INSTRUCTIONS[op], *more) for op, *more in code)
         values = {
             "inputs": self._struct(

@@ -1,11 +1,10 @@
 """One call of a GEMM kernel: drawn at random, laid out between guard pages, judged.
 
-Three references judge it. ``ordered_gemm`` of the native half takes the contract word by word
-and gives the very bits, fused for the assembly kernels and with two roundings a step for the
+Three references judge it. ``ordered_gemm`` of the native half follows the contract word by word
+and gives the exact bits, fused for the assembly kernels and with two roundings a step for the
 portable ones; ``half_gemm`` does so for half precision, ``narrow_gemm`` for integers and, as far as
-it is known, for bfloat16. float64 in NumPy shares nothing with
-either: NaN and the infinities must stand where it has them, and finite elements must lie within
-the bound of their rounding errors.
+the bits are known, for bfloat16. float64 in NumPy shares no code with either: NaN and infinities
+must be at the same places, and finite elements within the bound of their rounding errors.
 The portable kernels, called over the same tile in pieces, must agree within twice that bound.
 
 The bound: each of the k products (of all segments), C, bias and residual is rounded at most
@@ -18,6 +17,7 @@ section 3.1); underflow adds a smallest subnormal number for each operation.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,11 +27,9 @@ from asm.registry import PRODUCTS
 from tests.kernels.guarded_memory import CANARY, PLACES, POISON, Buffer, extent_of
 from tests.kernels.half_gemm import ordered_sum
 from tests.kernels.kernel_checker import Checker
-from tests.kernels.kernel_table import BITS
+from tests.kernels.kernel_table import BITS, DTYPES
 from tests.kernels.kernel_values import KINDS, pick
 from tests.kernels.narrow_gemm import (
-    STORED,
-    SUMS,
     TINY,
     draw_stored,
     group_bytes,
@@ -52,18 +50,17 @@ FLAG_COMBINATIONS = [
     for flags in range(1 << len(FLAGS))
     if flags & (BIAS_ROW | BIAS_COLUMN) != BIAS_ROW | BIAS_COLUMN
 ]
-# What else there is to do to integers is up to `requantize`.
+# Integers get the rest of their epilogue from `requantize`.
 INTEGER_FLAGS = [flags for flags in FLAG_COMBINATIONS if not flags & ~(ACCUMULATE | B_PADDED)]
 DEPTHS = (0, 1, 2, 3, 4, 5, 8, 17, 70, 71)
-# How A lies: a packed panel; rows of pixels (an image, channels last); planes. The contract
-# wants one of its two strides to be one element.
+# Layouts of A: a packed panel; rows of pixels (an image, channels last); planes. By the contract,
+# one of the two strides is one element.
 A_LAYOUTS = ("panel", "rows", "planes")
 ANYWHERE = "middle"
-# How C and the residual lie: row-major; a block of channels after the other (NCHWc); with a gap
-# after each vector.
+# Layouts of C and of the residual: row-major; blocks of channels (NCHWc); a gap after each vector.
 C_LAYOUTS = ("rows", "blocks", "gaps")
 SEGMENT_COUNTS = range(10)
-# Segments of A and of B begin within so many bytes: they overlap, or do not, in any order.
+# Segments of A and of B begin within this many bytes. They may overlap, in any order.
 SEGMENT_ROOM = 6000
 # relu, relu6, bounds on both sides of most sums, bounds that nothing passes.
 CLIPS = ((0.0, np.inf), (0.0, 6.0), (-0.75, 0.5), (-np.inf, 0.25), (1.0, 1.0))
@@ -89,7 +86,7 @@ class Case:
     c_vs: int = 0
     residual_rs: int = 0
     residual_vs: int = 0
-    # Which of A and B is zero beyond k, where a group reaches beyond it.
+    # The operand, "a" or "b", that is zero beyond k in the last group.
     zeros: str = "b"
     offsets: tuple[int, ...] = field(default=(0,) * 7)
 
@@ -126,8 +123,8 @@ def flag_combinations(row: dict) -> list[int]:
 
 
 def draw_case(rng: np.random.Generator, row: dict, **fixed: object) -> Case:
-    """Draw a case for the kernel `row`; what `fixed` names is not drawn."""
-    size, group = SUMS[PRODUCTS[row["dtype"]].sum].itemsize, group_bytes(row)
+    """Draw a case for the kernel `row`; `fixed` sets some members of it."""
+    size, group = DTYPES[PRODUCTS[row["dtype"]].sum].itemsize, group_bytes(row)
     mr, nr = row["mr"], row["nr"]
     case = Case(
         n=int(rng.integers(1, nr + 1)),
@@ -157,14 +154,14 @@ def draw_case(rng: np.random.Generator, row: dict, **fixed: object) -> Case:
     layout = pick(rng, C_LAYOUTS)
     case.residual_rs, case.residual_vs = vector_strides(layout, *shape, gaps[4])
     if case.place == ANYWHERE:
-        # The contract promises any alignment, down to the byte.
+        # The contract allows any alignment, down to the byte.
         case.offsets = tuple(int(x) for x in rng.integers(0, 64, 7))
     return case
 
 
 @dataclass
 class Matrix:
-    """Elements of a buffer that make up a matrix; `index` says which, row by row."""
+    """A matrix within a buffer; `index` has the place of each element, row by row."""
 
     buffer: Buffer
     elements: np.ndarray
@@ -185,19 +182,19 @@ class Call:
     def __init__(self, checker: Checker, row: dict, case: Case, rng: np.random.Generator) -> None:
         self.checker, self.row, self.case = checker, row, case
         self.product = PRODUCTS[row["dtype"]]
-        self.dtype = SUMS[self.product.sum]
+        self.dtype = DTYPES[self.product.sum]
         self.lanes = row["vector_bytes"] // self.dtype.itemsize
         mr, n = row["mr"], case.n
         names = ("segment_count", "k", "a_rs", "a_ks", "b_ks", "c_rs", "c_vs", "n")
         self.values = {name: getattr(case, name) for name in (*names, "flags")}
         self.values |= {"residual_rs": case.residual_rs, "residual_vs": case.residual_vs}
-        # Prefetching reaches beyond B, and must not fault there.
+        # Prefetches beyond the end of B must not fault.
         self.values["b_ahead"] = int(rng.integers(0, 1 << 20)) * int(rng.integers(0, 2))
         self.values["b_ahead_ks"] = int(rng.integers(0, 1 << 10)) * int(rng.integers(0, 2))
         b_row = row["nr"] if case.flags & B_PADDED else n
         starts = case.segments or [(0, 0)]
-        # Side by side, in the order of the sum. With B_PADDED the padding is poison (or what
-        # other segments have there): readable, but nothing of it may reach C.
+        # All segments side by side, in the order of the sum. With B_PADDED the padding is poison
+        # (or part of another segment): readable, but it must not influence C.
         kr = row["kr"]
         element, group, groups = group_bytes(row) // kr, group_bytes(row), -(-case.k // kr)
         a_shape, a_strides = (mr, groups, kr), (case.a_rs, case.a_ks, element)
@@ -205,17 +202,23 @@ class Call:
         self.a = widened(np.concatenate(a, axis=1), self.product.a).reshape(mr, -1)
         b_strides = (case.b_ks, group, element)
         shapes = [((groups, n, kr), b_strides), ((groups, b_row, kr), b_strides)]
-        b = np.concatenate(self._segments("b", 1, starts, shapes, rng), axis=0)
-        self.b = widened(b, self.product.b).transpose(0, 2, 1).reshape(-1, n)
+        b = self._segments("b", 1, starts, shapes, rng)
+        whole = widened(np.concatenate(b, axis=0), self.product.b)
+        self.b = whole.transpose(0, 2, 1).reshape(-1, n)
+        self.stored = a, b
         if case.segments:
             self._place_segments(rng)
+        self._place_rest(rng, mr if case.flags & BIAS_ROW else n)
+
+    def _place_rest(self, rng: np.random.Generator, length: int) -> None:
+        """Place C and the operands of the epilogue: a bias of `length`, residual and clip."""
+        case = self.case
         self.bias = self.residual = self.clip = None
         if case.flags & (BIAS_ROW | BIAS_COLUMN):
-            length = mr if case.flags & BIAS_ROW else n
             self.bias = self._input("bias", length, rng, 3)
         if case.flags & RESIDUAL:
             residual = self._matrix("residual", (case.residual_rs, case.residual_vs), 4)
-            residual.write(self._drawn(rng, (mr, n)))
+            residual.write(self._drawn(rng, residual.index.shape))
             self.residual = residual.read()
         if case.flags & CLIP:
             self.clip = self._input("clip", 2, rng, 5)
@@ -249,10 +252,10 @@ class Call:
         shapes: list[tuple[tuple[int, int], tuple[int, int]]],
         rng: np.random.Generator,
     ) -> list[np.ndarray]:
-        """Draw A or B of every segment into one buffer; `shapes`: what is used, what is read."""
+        """Draw A or B of every segment into one buffer; `shapes`: the used part, the read part."""
         (shape, strides), readable = shapes
         kind = getattr(self.product, name)
-        dtype = STORED[kind]
+        dtype = DTYPES[kind]
         first = [start[which] for start in starts]
         extent = extent_of(*readable, dtype.itemsize)
         buffer = self._place(name, extent + max(first) if extent else 0, which)
@@ -262,7 +265,7 @@ class Call:
         drawn = draw_stored(rng, self.case.kind, (len(views), *shape), kind)
         for view, values in zip(views, drawn, strict=True):
             view[...] = values
-        # After all, since segments may overlap: what lies beyond k in the last group of each.
+        # Last, since segments may overlap: set the elements beyond k in the last group of each.
         if rest := self.case.k % self.row["kr"]:
             last = (-1, slice(None)) if name == "b" else (slice(None), -1)
             for view in views:
@@ -273,7 +276,7 @@ class Call:
         return [view.copy() for view in views]
 
     def _place_segments(self, rng: np.random.Generator) -> None:
-        """Write the table, its offsets counted from somewhere that is not the first segment."""
+        """Write the table of segments; its offsets count from a random origin."""
         table = np.array(self.case.segments, np.int64)
         buffer = self._place("segments", table.nbytes, 6, unit=8)
         for column, name in enumerate(("a", "b")):
@@ -285,7 +288,7 @@ class Call:
     def _matrix(
         self, name: str, strides: tuple[int, int], index: int, *, writable: bool = False
     ) -> Matrix:
-        """Place C or the residual: whole vectors but the last, which ends with column n."""
+        """Place C or the residual: whole vectors; the last one ends with column n."""
         size, mr, n = self.dtype.itemsize, self.row["mr"], self.case.n
         rows, columns = np.ogrid[:mr, :n]
         first = rows * strides[0] + columns // self.lanes * strides[1]
@@ -302,13 +305,17 @@ class Call:
         return c
 
     def ordered(self) -> np.ndarray | None:
-        """The bits that the contract's order of operations gives; None if nobody knows them."""
+        """The bits that the contract's order of operations gives; None if they are not known."""
         if self.dtype == np.float16 or self.row["kr"] > 1:
             return self.ordered_here()
+        return self.ordered_by_contract(self.values)
+
+    def ordered_by_contract(self, values: dict[str, int]) -> np.ndarray:
+        """The bits that the native half gives for a GEMM with these arguments."""
         out = np.empty((self.row["mr"], self.case.n), self.dtype)
         reference = getattr(self.checker.native, f"ordered_gemm_{self.row['dtype']}")
         reference(
-            ctypes.c_void_p(self.checker.arguments("gemm", self.values)),
+            ctypes.c_void_p(self.checker.arguments("gemm", values)),
             ctypes.c_int64(self.row["mr"]),
             ctypes.c_int64(self.lanes),
             ctypes.c_int64(self.row["isa"] != "portable"),
@@ -317,14 +324,10 @@ class Call:
         return out
 
     def ordered_here(self) -> np.ndarray | None:
-        """The same for half precision and narrow types, whose sums are made elsewhere."""
+        """The same for half precision and narrow types, with sums from their own modules."""
         shape = self.row["mr"], self.case.n
         accumulate = self.case.flags & ACCUMULATE
-        start = self.c.read() if accumulate else np.zeros(shape, self.dtype)
-        if self.dtype == np.float16:
-            x = ordered_sum(self.a, self.b, start, max(self.case.segment_count, 1))
-        else:
-            x = known_sum(self.checker.native, self.row, self.a, self.b, start)
+        x = self.sums(self.c.read() if accumulate else np.zeros(shape, self.dtype))
         if x is None:
             return None
         if self.bias is not None:
@@ -337,8 +340,14 @@ class Call:
             x = np.where(x > high, high, x)
         return np.ascontiguousarray(x)
 
+    def sums(self, start: np.ndarray) -> np.ndarray | None:
+        """`start` plus the products, before the epilogue; None if the bits are not known."""
+        if self.dtype == np.float16:
+            return ordered_sum(self.a, self.b, start, max(self.case.segment_count, 1))
+        return known_sum(self.checker.native, self.row, self.a, self.b, start)
+
     def exact(self) -> tuple[np.ndarray, np.ndarray]:
-        """The result in float64, and how far rounding may take a kernel from it."""
+        """The result in float64, and the bound of the rounding errors."""
         terms = [self.bias, self.residual]
         if self.case.flags & BIAS_ROW:
             terms[0] = self.bias[:, np.newaxis]
@@ -356,17 +365,20 @@ class Call:
         if is_integer(self.row):
             raise TypeError("integers are exact: see `ordered`")
         info, roundings = np.finfo(self.dtype), self.a.shape[1] + 4
-        # Products of bfloat16 may flush what is subnormal.
+        # Products of bfloat16 may flush subnormal numbers.
         lost = TINY if self.row["kr"] > 1 else float(info.smallest_subnormal)
-        # The float64 sum has an error of its own, which matters for float64 kernels only.
+        # The float64 reference has rounding errors, too; they matter for float64 kernels only.
         unit = [float(info.eps) / 2, float(np.finfo(np.float64).eps) / 2]
         growth = sum(roundings * u / (1 - roundings * u) for u in unit)
         return x, growth * magnitude + 2 * roundings * lost
 
-    def run(self) -> np.ndarray:
-        """Call the kernel; give what it made of C after looking for traces elsewhere."""
+    def run(self, execute: Callable[[Call], None] | None = None) -> np.ndarray:
+        """Call the kernel (by `execute`), check that it wrote nothing else, and give C."""
         initial, before = self.c.read(), self.c.buffer.surroundings.copy()
-        self.checker.call(self.row, self.values, self.case)
+        if execute is None:
+            self.checker.call(self.row, self.values, self.case)
+        else:
+            execute(self)
         result = self.c.read()
         self.c.write(initial)
         same = np.array_equal(self.c.buffer.surroundings, before)
@@ -385,7 +397,7 @@ class Call:
             for n in range(0, case.n, nr):
                 column, lane = n // self.lanes, n % self.lanes * size
                 piece = dict(whole)
-                if vector < self.lanes * size:  # side by side in one of the kernel's
+                if vector < self.lanes * size:  # several vectors fit in one of the kernel's
                     piece |= {"c_vs": vector, "residual_vs": vector}
                 rows = min(len(portable), self.row["mr"] - m)
                 piece["n"] = min(nr, case.n - n)
@@ -402,7 +414,7 @@ class Call:
         return c.read()
 
     def same_bits(self, got: np.ndarray, expected: np.ndarray) -> None:
-        """Fail unless every element has the expected bits, any NaN for a NaN."""
+        """Fail unless every element has the expected bits; any NaN equals any other."""
         bits = BITS.get(self.product.sum, self.dtype)
         differ = got.view(bits) != expected.view(bits)
         if differ.any():
@@ -415,7 +427,7 @@ class Call:
             )
 
     def near(self, got: np.ndarray, expected: np.ndarray, bound: np.ndarray) -> None:
-        """Fail unless `got` is within `bound`, NaN and infinities standing where expected."""
+        """Fail unless `got` is within `bound`, with NaN and infinities at the expected places."""
         name = f"{self.row['symbol']}\n{self.case}"
         np.testing.assert_array_equal(np.isnan(got), np.isnan(expected), f"NaN: {name}")
         infinite = np.isinf(expected)

@@ -1,10 +1,10 @@
-"""Buffers between pages that nothing may touch.
+"""Buffers between guard pages.
 
-An arena is one piece of memory mapped twice: *guarded*, between two pages without any access,
-which is the address that a kernel gets; and *open*, which the test reads and writes through
-NumPy. The guarded side of an input is read-only as well. So a kernel that reads or writes one
-byte outside its buffer, or writes into an input, faults, while the test sets up and inspects
-the same bytes freely.
+An arena is memory that is mapped twice. Kernels get the address of the *guarded* mapping, which
+lies between two inaccessible pages; the test reads and writes the *open* mapping through NumPy.
+The guarded mapping of an input is read-only. So a kernel faults if it reads or writes one byte
+outside its buffer, or writes into an input, while the test sets up and inspects the same bytes
+freely.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import numpy as np
 PAGE = mmap.PAGESIZE
 # Bytes around an output that are watched where no guard page is near.
 MARGIN = 256
-# What outputs hold before the call, outside of what the kernel may read: finite in both types,
-# so that arithmetic on it shows in the bits.
+# Bytes of outputs before the call, except those that the kernel may read: finite in both types, so
+# that arithmetic on them shows in the bits.
 CANARY = 0x5A
-# What lies around inputs: NaN in both types, so that arithmetic on it shows in the result.
+# Bytes around inputs: NaN in both types, so that arithmetic on them shows in the result.
 POISON = 0xFF
 PLACES = ("start", "end")
 
@@ -54,9 +54,9 @@ class Arena:
     Parameters
     ----------
     name : str
-        What it holds; named in reports of faults.
+        Name of its contents, for reports of faults.
     pages : int
-        Size.
+        Size in pages.
     writable : bool
         Whether a kernel may write into it.
     """
@@ -66,7 +66,7 @@ class Arena:
         self.size = pages * PAGE
         fd = os.memfd_create(name)
         os.ftruncate(fd, self.size)
-        # The guards are what stays of the reservation at both ends. Never unmapped: an arena
+        # The first and the last page of the reservation stay as guards. Never unmapped: an arena
         # lives as long as the test process.
         reserved = _mmap(
             None, self.size + 2 * PAGE, _PROT_NONE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1
@@ -85,7 +85,7 @@ class Arena:
         extent : int
             Bytes that the kernel may touch.
         place : {"start", "end", "middle"}
-            Flush against the first guard page, the last one, or `offset` bytes past `MARGIN`.
+            Next to the first guard page, next to the last one, or `offset` bytes past `MARGIN`.
         offset : int
             Only for "middle".
         """
@@ -107,7 +107,7 @@ class Arena:
 
 
 class Buffer:
-    """`extent` bytes of an arena, surrounded by a fill that outputs watch."""
+    """`extent` bytes of an arena; the filled margins around an output are watched."""
 
     def __init__(self, arena: Arena, first: int, extent: int) -> None:
         self.arena = arena

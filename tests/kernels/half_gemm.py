@@ -12,13 +12,12 @@ import numpy as np
 from asm.contract import HALF_CHAIN
 
 
-def rounded_to_odd(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """Round a * b + c to float64, to odd; the product is exact there."""
-    product, c = a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64)
-    total = np.asarray(product + c)
-    # What the sum lost (Knuth's exact addition); NaN where nothing is finite.
-    added = total - product
-    lost = (product - (total - added)) + (c - added)
+def sum_to_odd(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Compute x + y in float64, rounded to odd."""
+    total = np.asarray(x + y)
+    # The error of the sum (Knuth's TwoSum); NaN where the sum is not finite.
+    added = total - x
+    lost = (x - (total - added)) + (y - added)
     bits = total.view(np.int64)
     away = (lost > 0) == (total > 0)
     inexact = np.isfinite(lost) & (lost != 0) & (bits & 1 == 0)
@@ -27,8 +26,9 @@ def rounded_to_odd(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 
 def fused(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """Round a * b + c to half precision once; all are halves."""
-    return rounded_to_odd(a, b, c).astype(np.float16)
+    """Compute a * b + c of halves, rounded to half precision once."""
+    a, b, c = (x.astype(np.float64) for x in (a, b, c))
+    return sum_to_odd(a * b, c).astype(np.float16)
 
 
 def ordered_sum(a: np.ndarray, b: np.ndarray, start: np.ndarray, segments: int) -> np.ndarray:
@@ -39,9 +39,9 @@ def ordered_sum(a: np.ndarray, b: np.ndarray, start: np.ndarray, segments: int) 
     a, b : ndarray of float16
         All segments side by side: (MR, segments * k) and (segments * k, n).
     start : ndarray of float16
-        What the first chain starts from, (MR, n).
+        Start of the first chain, (MR, n).
     segments : int
-        How many there are, at least one.
+        Number of segments, >= 1.
     """
     depth = a.shape[1] // segments
     chain, length, total = start, 0, np.zeros(start.shape, np.float32)

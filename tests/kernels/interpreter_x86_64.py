@@ -1,23 +1,22 @@
 """Executes the text of an assembly kernel whose instructions this machine lacks.
 
-It knows the integers, flags and vectors under masks that such kernels use, and no others; a
-subclass adds what the machine lacks (``tile_interpreter``). It judges as the native checker does:
-memory is what the caller gives, callee-saved registers and the stack pointer must be as they were,
-the upper halves of vectors must be clean at the return.
+It knows the instructions on integers, flags and masked vectors that such kernels use, and no
+others; a subclass adds those that the machine lacks (``tile_interpreter``). It checks the same
+rules as the native checker: a kernel may access only the memory that the caller gives, restores
+callee-saved registers and the stack pointer, and returns with clean upper halves of vectors.
 
-Registers and the stack hold noise at the start, since that is what a kernel may find there.
+Registers and the stack hold noise at the start, as they may in a real call.
 """
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partialmethod
 
 import numpy as np
-
-from tests.kernels.interpreted_memory import Memory, Piece
 
 _WIDE = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", *(f"r{i}" for i in range(8, 16)))
 _HALF = {f"e{name[1:]}": name for name in _WIDE[:8]} | {f"{name}d": name for name in _WIDE[8:]}
@@ -36,8 +35,58 @@ _JUMPS: dict[str, Callable[[Interpreter], bool]] = {
 
 
 @dataclass(frozen=True)
+class Piece:
+    """Bytes that a kernel may touch.
+
+    Parameters
+    ----------
+    name : str
+        Name of the contents, for reports.
+    address : int
+        Address of the first byte, for the kernel.
+    bytes : ndarray of uint8
+        The bytes; the kernel writes into this array.
+    writable : bool
+        Whether the kernel may write.
+    """
+
+    name: str
+    address: int
+    bytes: np.ndarray
+    writable: bool = False
+
+
+class Memory:
+    """All pieces; everything between them faults."""
+
+    def __init__(self, pieces: list[Piece]) -> None:
+        self.pieces = list(pieces)
+
+    def view(self, address: int, count: int, *, write: bool = False) -> np.ndarray:
+        """`count` bytes from `address` on, as a view.
+
+        Raises
+        ------
+        AssertionError
+            If the bytes are not all inside one piece, or are written and read-only.
+        """
+        for piece in self.pieces:
+            first = address - piece.address
+            if first >= 0 and first + count <= len(piece.bytes):
+                assert piece.writable or not write, f"a write into {piece.name} at {first}"
+                return piece.bytes[first : first + count]
+        near = [
+            f"{p.name} at {address - p.address} of {len(p.bytes)}"
+            for p in self.pieces
+            if -4096 <= address - p.address <= len(p.bytes) + 4096
+        ]
+        kind = "write" if write else "read"
+        raise AssertionError(f"a {kind} of {count} bytes at {address:#x}, near {near}")
+
+
+@dataclass(frozen=True)
 class Text:
-    """An assembly file taken apart: instructions, places of labels, constants."""
+    """A parsed assembly file: instructions, positions of labels, constants."""
 
     code: tuple[tuple[str, tuple[str, ...]], ...]
     labels: dict[str, int]
@@ -47,7 +96,7 @@ class Text:
 
 @cache
 def parse(text: str) -> Text:
-    """Take an assembly file apart."""
+    """Parse an assembly file."""
     code: list[tuple[str, tuple[str, ...]]] = []
     labels: dict[str, int] = {}
     constants: dict[str, int] = {}
@@ -75,12 +124,12 @@ class Interpreter:
     Parameters
     ----------
     seed : int
-        Of the noise.
+        Seed of the noise.
     """
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
-        self.executed: dict[str, int] = {}  # how often each instruction was
+        self.executed: dict[str, int] = {}  # executions of each mnemonic
 
     def call(self, text: str, arguments: int, memory: Memory) -> None:
         """Run a kernel to its end.
@@ -88,16 +137,16 @@ class Interpreter:
         Parameters
         ----------
         text : str
-            Its assembly file.
+            Assembly file of the kernel.
         arguments : int
-            Address of its struct.
+            Address of its argument struct.
         memory : Memory
-            All that it may touch, the struct among it.
+            All memory that it may touch, including the struct.
 
         Raises
         ------
         AssertionError
-            If it does anything that it may not.
+            If the kernel breaks a rule.
         """
         rng = np.random.default_rng(self.seed)
         self.text = parse(text)
@@ -165,7 +214,7 @@ class Interpreter:
         return total & MASK
 
     def _value(self, operand: str) -> int:
-        """A source of an integer instruction."""
+        """Value of a source operand of an integer instruction."""
         if operand in self.r:
             return self.r[operand]
         if operand in _HALF:
@@ -176,7 +225,7 @@ class Interpreter:
         return int(operand) & MASK
 
     def _assign(self, operand: str, value: int) -> None:
-        """A destination: a register, of which the narrow ones clear the upper half, or memory."""
+        """Set a destination: a register (32-bit ones clear the upper half), or memory."""
         if operand in self.r:
             self.r[operand] = value & MASK
         elif operand in _HALF:
@@ -209,23 +258,17 @@ class Interpreter:
         self.above = not self.zero and not result >> (bits - 1)  # without overflow
         self.carry = False
 
-    def do_add(self, to: str, source: str) -> None:
-        self._arithmetic(to, self._value(to) + self._value(source))
+    def _binary(self, operation: Callable[[int, int], int], to: str, source: str) -> None:
+        self._arithmetic(to, operation(self._value(to), self._value(source)))
 
-    def do_sub(self, to: str, source: str) -> None:
-        self._arithmetic(to, self._value(to) - self._value(source))
+    do_add = partialmethod(_binary, operator.add)
+    do_sub = partialmethod(_binary, operator.sub)
+    do_and = partialmethod(_binary, operator.and_)
+    do_shl = partialmethod(_binary, operator.lshift)
+    do_shr = partialmethod(_binary, operator.rshift)
 
     def do_dec(self, to: str) -> None:
         self._arithmetic(to, self._value(to) - 1)
-
-    def do_and(self, to: str, source: str) -> None:
-        self._arithmetic(to, self._value(to) & self._value(source))
-
-    def do_shl(self, to: str, count: str) -> None:
-        self._arithmetic(to, self._value(to) << int(count))
-
-    def do_shr(self, to: str, count: str) -> None:
-        self._arithmetic(to, self._value(to) >> int(count))
 
     def do_imul(self, to: str, source: str, factor: str) -> None:
         self._arithmetic(to, self._value(source) * int(factor))
@@ -260,7 +303,7 @@ class Interpreter:
         self.dirty = False
 
     def _lanes(self, operand: str) -> tuple[str, np.ndarray, bool]:
-        """Operand without its mask; which lanes the mask has; whether others are cleared."""
+        """Operand without its mask; lanes of the mask; whether the other lanes are cleared."""
         name, *rest = operand.split("{")
         masks = [int(word[1]) for word in rest if re.match(r"k[1-7]}", word)]
         mask = self.k[masks[0]] if masks else 0xFFFF
@@ -270,7 +313,7 @@ class Interpreter:
         return self.zmm[int(re.fullmatch(r"[xyz]mm(\d+)", operand)[1])]  # type: ignore[index]
 
     def _load(self, operand: str, lanes: np.ndarray) -> np.ndarray:
-        """64 bytes of a register or of memory, of which lanes outside the mask are not touched."""
+        """64 bytes of a register or of memory; memory outside the masked lanes is not accessed."""
         if "[" not in operand:
             return self._register(operand).copy()
         address, found = self.address(operand), np.zeros(64, np.uint8)
@@ -316,20 +359,13 @@ class Interpreter:
     def _floats(self, operand: str, lanes: np.ndarray) -> np.ndarray:
         return self._load(operand, lanes).view(np.float32)
 
-    def do_vaddps(self, to: str, a: str, b: str) -> None:
+    def _of_floats(self, operation: Callable, to: str, a: str, b: str) -> None:
         lanes = self._lanes(to)[1]
         with np.errstate(all="ignore"):
-            total = self._floats(a, lanes) + self._floats(b, lanes)
-        self._write(to, total.view(np.uint8))
+            result = operation(self._floats(a, lanes), self._floats(b, lanes))
+        self._write(to, result.view(np.uint8))
 
-    # The second source is the result where either is NaN, or both are zero.
-
-    def do_vmaxps(self, to: str, a: str, b: str) -> None:
-        lanes = self._lanes(to)[1]
-        x, y = self._floats(a, lanes), self._floats(b, lanes)
-        self._write(to, np.where(x > y, x, y).view(np.uint8))
-
-    def do_vminps(self, to: str, a: str, b: str) -> None:
-        lanes = self._lanes(to)[1]
-        x, y = self._floats(a, lanes), self._floats(b, lanes)
-        self._write(to, np.where(x < y, x, y).view(np.uint8))
+    do_vaddps = partialmethod(_of_floats, np.add)
+    # The result is the second source if either is NaN, or both are zero.
+    do_vmaxps = partialmethod(_of_floats, lambda x, y: np.where(x > y, x, y))
+    do_vminps = partialmethod(_of_floats, lambda x, y: np.where(x < y, x, y))

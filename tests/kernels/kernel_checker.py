@@ -1,8 +1,8 @@
 """Calls of kernels that end in a report instead of a crash.
 
 The native half (``native/``) poisons the callee-saved registers and the vector registers,
-surrounds the return address with canaries, catches faults and endless loops, and looks at what
-the kernel left behind. It is compiled once per test process.
+surrounds the return address with canaries, catches faults and endless loops, and then checks
+registers and canaries. It is compiled once per test process.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ SOURCES = (
     "tile_palette.c",
 )
 STRUCTURES = {op: contract.ctypes_structure() for op, contract in CONTRACTS.items()}
-# An address that no kernel may dereference, for the pointers that no flag calls for.
+# An address that no kernel may dereference, for pointers whose flag is not set.
 NOWHERE = 8
 
-# What the bits of a report mean, in order; callee-saved registers of the machine follow.
+# Meanings of the bits of a report, in order; callee-saved registers of the machine follow.
 _FAULTS = (
     "raised a signal",
     "did not restore the stack pointer",
@@ -51,7 +51,7 @@ SAVED_REGISTERS = {
     "aarch64": (*(f"x{i}" for i in range(18, 30)), *(f"d{i}" for i in range(8, 16))),
     "armv7l": (*(f"r{i}" for i in range(4, 12)), *(f"d{i}" for i in range(8, 16))),
 }
-# A fused product is an instruction where the compiler may use it, and 32-bit Arm need not have it.
+# The references need FMA instructions, which 32-bit Arm does not have by default.
 _REFERENCE_FLAGS = {"armv7l": ("-mfpu=neon-vfpv4", "-mfp16-format=ieee")}
 
 
@@ -73,7 +73,7 @@ def compile_library(
     (directory / "pplconv_kernels.h").write_text(header_text())
     library = directory / f"{name}.so"
     command = [compiler, "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off"]
-    # `make asan` has what calls the kernels checked as well.
+    # `make asan` compiles the checker with the sanitizers, too.
     command += os.environ.get("PPLCONV_TEST_CFLAGS", "").split()
     command += [*flags, "-fPIC", "-shared", f"-I{directory}", f"-I{NATIVE}", "-o", str(library)]
     command += [*(str(source) for source in sources), "-lm", "-lpthread"]
@@ -89,7 +89,7 @@ class Checker:
     directory : Path
         Where the native half is built.
     machine : str
-        As ``platform.machine()`` gives it.
+        Machine in the spelling of ``platform.machine()``.
     """
 
     def __init__(self, directory: Path, machine: str) -> None:
@@ -121,7 +121,7 @@ class Checker:
 
     @contextmanager
     def flushing(self, on: bool) -> Iterator[None]:
-        """Let subnormal numbers become zero on this thread, or not."""
+        """Turn flush-to-zero of subnormal numbers on or off, on this thread."""
         change = self.native.flush_subnormals
         change.restype, change.argtypes = ctypes.c_int64, (ctypes.c_int64,)
         before = change(on)
@@ -131,7 +131,7 @@ class Checker:
             change(before)
 
     def arena(self, name: str, *, writable: bool = False, pages: int = 16) -> Arena:
-        """Give the arena of this name, made at its first use."""
+        """Give the arena of this name; it is made at its first use, or to make it larger."""
         key = f"{name}{' (output)' if writable else ''}"
         if key not in self._arenas or self._arenas[key].size < pages * PAGE:
             self._arenas[key] = Arena(key, pages, writable=writable)
@@ -158,7 +158,7 @@ class Checker:
         return self._arguments.base + self._arguments.size - ctypes.sizeof(structure)
 
     def problems(self, address: int, arguments: int, vector_bytes: int) -> list[str]:
-        """Call the function at `address` and list everything that it did wrong."""
+        """Call the function at `address` and list the rules that it broke."""
         level = {16: 0, 32: 1, 64: 2}[vector_bytes]
         self._call(address, arguments, level, ctypes.byref(self._report))
         faults = self._report.faults
@@ -178,9 +178,9 @@ class Checker:
         return f"{name} at {address:#x}" + "".join(f", {text}" for text in where)
 
     def call(self, row: Mapping[str, Any], values: Mapping[str, int], context: object) -> None:
-        """Call the kernel `row` of the table and fail if it did anything wrong.
+        """Call the kernel `row` of the table and fail if it broke a rule.
 
-        `context` is put into the message: what the caller was testing.
+        The message contains `context`, the case that the caller tests.
         """
         arguments = self.arguments(row["op"], values)
         found = self.problems(row["address"], arguments, row["vector_bytes"])

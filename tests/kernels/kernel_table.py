@@ -10,7 +10,19 @@ from asm.registry import ISAS, Kernel
 from pplconv import _kernels
 from tests.levels import MACHINE, allowed_isas
 
-__all__ = ["BITS", "DTYPES", "MACHINE", "allowed_isas", "every_row", "in_pairs", "rows", "symbol"]
+__all__ = [
+    "BITS",
+    "DTYPES",
+    "MACHINE",
+    "allowed_isas",
+    "computed",
+    "computed_lanes_of",
+    "every_row",
+    "in_pairs",
+    "lanes_of",
+    "rows",
+    "symbol",
+]
 
 DTYPES = {
     "f16": np.dtype(np.float16),
@@ -20,7 +32,7 @@ DTYPES = {
     "s8": np.dtype(np.int8),
     "s16": np.dtype(np.int16),
     "s32": np.dtype(np.int32),
-    "bf16": np.dtype(np.uint16),  # NumPy has no such type
+    "bf16": np.dtype(np.uint16),  # the bits: NumPy has no bfloat16
 }
 # The same bits as integers, for comparisons that tell -0.0 from 0.0 and keep NaNs.
 BITS = {name: np.dtype(f"u{dtype.itemsize}") for name, dtype in DTYPES.items()}
@@ -28,9 +40,9 @@ BITS = {name: np.dtype(f"u{dtype.itemsize}") for name, dtype in DTYPES.items()}
 
 @cache
 def every_row(op: str) -> list[dict]:
-    """Rows of an operation that are built for this architecture, for tests to be made of.
+    """Rows of an operation that are built for this architecture, as parameters of tests.
 
-    Those that this run cannot call are left out when tests are collected, and counted.
+    Tests of rows that this run cannot call are deselected and counted when tests are collected.
     """
     return [row for row in _kernels.rows() if row["op"] == op]
 
@@ -47,7 +59,22 @@ def symbol(row: dict) -> str:
     return row["symbol"].removeprefix("pplconv_")
 
 
+def lanes_of(row: dict) -> int:
+    """Elements of the row's type in a vector."""
+    return row["vector_bytes"] // DTYPES[row["dtype"]].itemsize
+
+
+def computed(dtype: np.dtype) -> np.dtype:
+    """Type of the arithmetic: smaller types than float are computed in float."""
+    return dtype if dtype.itemsize >= 4 else np.dtype(np.float32)
+
+
+def computed_lanes_of(row: dict) -> int:
+    """Elements in a vector of the arithmetic."""
+    return row["vector_bytes"] // computed(DTYPES[row["dtype"]]).itemsize
+
+
 def in_pairs(kernel: Kernel) -> bool:
-    """Whether a kernel takes panels of one channel in pairs, and has the sums of two rows."""
+    """Whether a kernel computes panels of one channel in pairs: two rows of accumulators."""
     single = kernel.op == "sparse_pixels" and (kernel.mr, kernel.kr) == (1, 1)
     return single and kernel.source == "generator" and ISAS[kernel.isa].machine == "x86_64"

@@ -1,4 +1,4 @@
-"""What the kernels are fed: ordinary, extreme and special numbers."""
+"""Inputs of kernels: ordinary, extreme and special numbers."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ STRANGE = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0])
 
 
 def pick(rng: np.random.Generator, options: Sequence[T]) -> T:
-    """Draw one of a few, as it is: ``rng.choice`` would make an array of them each time."""
+    """Draw one of a few options unchanged: ``rng.choice`` would convert them to an array."""
     return options[int(rng.integers(len(options)))]
 
 
 def pick_each(
     rng: np.random.Generator, options: np.ndarray, shape: int | tuple[int, ...]
 ) -> np.ndarray:
-    """Draw one of a few for each element, in far less time than ``rng.choice`` takes for few."""
+    """Draw one of a few options for each element, much faster than ``rng.choice``."""
     return options[rng.integers(0, len(options), shape)]
 
 
 @cache
 def edges_of(dtype: np.dtype) -> tuple[np.ndarray, float, float]:
-    """Numbers at the ends of a type's range, and the logarithms of the smallest and the largest."""
+    """Numbers at the ends of a type's range, and log2 of the smallest and of the largest."""
     info = np.finfo(dtype)
     edges = [info.max, info.tiny, info.smallest_subnormal, info.tiny / 2, info.eps, 1, 0]
     low, high = np.log2(float(info.smallest_subnormal)), np.log2(float(info.max))
@@ -44,8 +44,8 @@ def draw(
     ----------
     kind : {"random", "extreme", "special"}
         Normally distributed; largest, smallest, subnormal and of all magnitudes; normally
-        distributed with NaN, infinities and both zeros strewn in. Integers are any of the type,
-        whatever the kind.
+        distributed with some NaN, infinities and zeros of both signs. Integers ignore the kind:
+        they are uniform over the type.
     """
     if dtype.kind in "iu":
         info = np.iinfo(dtype)
@@ -54,7 +54,7 @@ def draw(
         return rng.standard_normal(shape).astype(dtype)
     if kind == "special":
         x = rng.standard_normal(shape).astype(dtype)
-        # Rarely enough that most sums stay finite: a wrong NaN must not hide among others.
+        # So rare that most sums stay finite: a wrong NaN must not hide among others.
         strange = rng.random(shape) < 0.02
         x[strange] = pick_each(rng, STRANGE, int(np.count_nonzero(strange)))
         return x
@@ -62,7 +62,7 @@ def draw(
         raise ValueError(f"no kind {kind!r}")
     edges, low, high = edges_of(dtype)
     x = pick_each(rng, edges, shape)
-    # Half of them anywhere between the smallest and the largest, on a logarithmic scale.
+    # Half of them are log-uniform between the smallest and the largest number.
     spread = np.exp2(rng.uniform(low, high - 1, shape)).astype(dtype)
     x = np.where(rng.random(shape) < 0.5, spread, x)
     return np.where(rng.random(shape) < 0.5, -x, x)

@@ -1,21 +1,21 @@
-"""GEMM of narrow types: its elements, and what the contract makes of them, in NumPy and in C.
+"""GEMM of narrow types: random elements, and the results that the contract gives, in NumPy and C.
 
-Integers are exact: 64-bit sums, of which the lowest 32 bits count; but ``u8p`` first adds up pairs
-of products, and takes the nearest number of 16 bits for one that has more. bfloat16 is held to
-float64 by all kernels; what is known of the very bits is compared as well:
+Integers are exact: the lowest 32 bits of 64-bit sums. ``u8p`` first adds pairs of products and
+saturates each pair to 16 bits. All bfloat16 kernels are compared with float64; where the exact
+bits are known, these are compared as well:
 
 portable
-    each product and each sum rounded to float, in ascending k.
+    Each product and each sum is rounded to float, in ascending k.
 x86-64
-    what ``vdpbf16ps`` does by Intel's pseudocode, and did in all of a million random
-    experiments on Granite Rapids: of each pair, first the second product, then the first is added
-    by a fused multiply-add that rounds to nearest even; subnormal operands and results are zeros of
-    their sign, whatever MXCSR says. AMD's manual says no more than that it does not round
-    otherwise, so its bits are not compared.
+    ``vdpbf16ps`` by Intel's pseudocode, which a million random experiments on Granite Rapids
+    confirmed: the second product of each pair is added first, then the first one, each by a fused
+    multiply-add that rounds to nearest even; subnormal operands and results are zeros of their
+    sign, whatever MXCSR holds. AMD's manual states only the rounding mode, so the bits of AMD's
+    CPUs are not compared.
 AArch64
-    what BFDOT and BFMMLA do by Arm's pseudocode where FPCR.EBF is 0, as it is unless a program sets
-    it: the products of a pair are added, then they to the sum, each rounded to odd; subnormal
-    operands and results are zeros of their sign, and too large ones infinite.
+    BFDOT and BFMMLA by Arm's pseudocode for FPCR.EBF = 0, the default: the products of a pair are
+    added, and their sum is added to the accumulator, each rounded to odd; subnormal operands and
+    results are zeros of their sign, and results that overflow are infinite.
 """
 
 from __future__ import annotations
@@ -26,26 +26,17 @@ from pathlib import Path
 import numpy as np
 
 from asm.registry import PRODUCTS
+from tests.kernels import tile_arithmetic
+from tests.kernels.kernel_table import DTYPES
 from tests.kernels.kernel_values import draw, pick_each
 
-# As they lie in memory; of bfloat16 its bits.
-STORED = {
-    "u8": np.dtype(np.uint8),
-    "s8": np.dtype(np.int8),
-    "s16": np.dtype(np.int16),
-    "bf16": np.dtype(np.uint16),
-    "f16": np.dtype(np.float16),
-    "f32": np.dtype(np.float32),
-    "f64": np.dtype(np.float64),
-}
-SUMS = {**STORED, "s32": np.dtype(np.int32)}
 TINY = float(np.finfo(np.float32).tiny)
 
 
 def group_bytes(row: dict) -> int:
-    """Bytes of the neighbouring k of A, or of B, that the kernel takes together."""
+    """Bytes of a group: the KR neighbouring k of A, or of B, that the kernel takes together."""
     product = PRODUCTS[row["dtype"]]
-    return product.kr * STORED[product.a].itemsize
+    return product.kr * DTYPES[product.a].itemsize
 
 
 def is_integer(row: dict) -> bool:
@@ -56,11 +47,12 @@ def is_integer(row: dict) -> bool:
 def draw_stored(
     rng: np.random.Generator, kind: str, shape: tuple[int, ...], name: str
 ) -> np.ndarray:
-    """Draw numbers of a type by its name in the registry, of a kind as `kernel_values.draw` does.
+    """Draw numbers of a type, named as in the registry; floats as `kernel_values.draw` does.
 
-    Of integers: the whole range; its ends alone, whose products are the largest; a few small ones.
+    Integers of kind "random" span the type's range, "extreme" ones are its ends, whose products
+    are the largest, and "special" ones are small.
     """
-    dtype = SUMS[name]
+    dtype = DTYPES[name]
     if name == "bf16":
         return narrowed(draw(rng, kind, shape, np.dtype(np.float32)))
     if dtype.kind == "f":
@@ -73,7 +65,7 @@ def draw_stored(
 
 
 def narrowed(x: np.ndarray) -> np.ndarray:
-    """Bits of float32 numbers cut to bfloat16: any such number will do, but NaN stays NaN."""
+    """Bits of float32 numbers truncated to bfloat16; NaN stays NaN."""
     bits = (x.view(np.uint32) >> 16).astype(np.uint16)
     return np.where(np.isnan(x), np.uint16(0x7FC0), bits)
 
@@ -81,23 +73,23 @@ def narrowed(x: np.ndarray) -> np.ndarray:
 def widened(x: np.ndarray, name: str) -> np.ndarray:
     """Values of stored elements, as int64 or as floating point."""
     if name == "bf16":
-        return (x.astype(np.uint32) << 16).view(np.float32)
+        return tile_arithmetic.widened(x)
     return x.astype(np.int64) if x.dtype.kind in "iu" else x
 
 
 def dot_products(
     native: ctypes.CDLL, a: np.ndarray, b: np.ndarray, start: np.ndarray, of: str = "x86"
 ) -> np.ndarray:
-    """`start` plus a @ b, of floats that are bfloat16, as ``vdpbf16ps`` adds it up.
+    """`start` plus a @ b, of floats that are bfloat16 values, in the bits of a CPU.
 
     Parameters
     ----------
     native : CDLL
-        The checker's native half; NumPy takes ten times as long.
+        The checker's native half, ten times as fast as NumPy.
     a, b, start : ndarray of float32
         The depth of `a` and `b` is even.
     of : {"x86", "arm"}, optional
-        Whose products: for "arm" as BFDOT and BFMMLA add it up.
+        Rule of the sums: of ``vdpbf16ps``, or of BFDOT and BFMMLA.
     """
     (m, depth), n = a.shape, b.shape[1]
     assert depth % 2 == 0 and b.shape == (depth, n) and start.shape == (m, n)
@@ -126,7 +118,7 @@ def of_intel() -> bool:
 
 
 def sum_of_pairs(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a @ b, two neighbouring products after the other, of which each pair fits 16 bits."""
+    """a @ b, where the sum of each pair of neighbouring products is saturated to 16 bits."""
     ends = np.iinfo(np.int16)
     total = np.zeros((len(a), b.shape[1]), np.int64)
     for k in range(0, a.shape[1], 2):
@@ -137,7 +129,7 @@ def sum_of_pairs(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def known_sum(
     native: ctypes.CDLL, row: dict, a: np.ndarray, b: np.ndarray, start: np.ndarray
 ) -> np.ndarray | None:
-    """`start` plus a @ b in the bits that the kernel `row` has to give; None if nobody knows."""
+    """`start` plus a @ b in the bits that the kernel `row` must give; None if they are unknown."""
     if is_integer(row):
         products = sum_of_pairs(a, b) if row["dtype"].endswith("p") else a @ b
         return (products + start).astype(np.int32)

@@ -1,4 +1,4 @@
-"""What the tests of the packing kernels share: geometries, plain im2col, memory."""
+"""Helpers of the packing tests: geometries, plain im2col, memory of a call."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Geometry:
 
 
 def draw_geometry(rng: np.random.Generator, stride_w: int | None = None) -> Geometry:
-    """Draw a geometry, some of whose taps fall on padding alone.
+    """Draw a geometry; some of its taps fall on padding only.
 
     Padding at the bottom and at the right follows from the output's size.
     """
@@ -81,16 +81,16 @@ def im2col(planes: np.ndarray, g: Geometry, padding: int = 0) -> np.ndarray:
 
 
 class PackingCall:
-    """Buffers of one call; inputs are read-only, outputs watched.
+    """Buffers of one call; inputs are read-only, outputs are watched.
 
-    The outputs are of type `out`, the inputs' own unless it is given.
+    The outputs are of type `out`; by default, of the inputs' type.
     """
 
     def __init__(
         self, checker: Checker, row: dict, rng: np.random.Generator, out: str = ""
     ) -> None:
         self.checker, self.row, self.rng = checker, row, rng
-        self.dtype = DTYPES[row["dtype"]]
+        self.dtype = DTYPES.get(row["dtype"])  # None of kernels between two types
         self.out = out or row["dtype"]
         self.values: dict[str, int] = {}
         self.place = str(rng.choice([*PLACES, "middle"]))
@@ -108,7 +108,7 @@ class PackingCall:
         return array
 
     def place_bytes(self, name: str, content: bytes) -> None:
-        """Make an input of structs, which are whole words, as aligned as C has them."""
+        """Make an input of structs, which are whole words, with C's alignment."""
         buffer = self._buffer(name, len(content), writable=False, unit=8)
         buffer.array((len(content),), np.dtype(np.uint8), (1,))[...] = np.frombuffer(
             content, np.uint8
@@ -117,7 +117,7 @@ class PackingCall:
     def place_output(
         self, name: str, shape: tuple[int, ...], strides: tuple[int, ...]
     ) -> np.ndarray:
-        """Make an output array that holds canaries, and NaN where it must be written."""
+        """Make an output: NaN in the array, which must be written, canaries around it."""
         dtype, bits = DTYPES[self.out], BITS[self.out]
         buffer = self._buffer(
             name, extent_of(shape, strides, dtype.itemsize), writable=True, unit=dtype.itemsize
@@ -127,13 +127,26 @@ class PackingCall:
         self._outputs.append((buffer, array))
         return array
 
+    def place_rows(self, x: np.ndarray, *, in_place: bool = False) -> None:
+        """Place `x` as src, and dst with the same shape or in the same place; rows have gaps."""
+        rows, columns = x.shape
+        size = self.dtype.itemsize
+        src_rs, dst_rs = ((columns + int(self.rng.integers(0, 4))) * size for _ in range(2))
+        dst = self.place_output("dst", x.shape, (dst_rs, size))
+        if in_place:
+            dst[...] = x
+            src_rs, self.values["src"] = dst_rs, self.values["dst"]
+        else:
+            self.place_input("src", x.shape, (src_rs, size))[...] = x
+        self.values |= {"src_rs": src_rs, "dst_rs": dst_rs, "rows": rows, "columns": columns}
+
     def place_flag(self, name: str) -> None:
         """Make an output of one word that need not be written; `run` leaves it in `flag`."""
         self._flag = self._buffer(name, 8, writable=True, unit=8)
 
     def _buffer(self, name: str, extent: int, *, writable: bool, unit: int = 0) -> Buffer:
         pages = next(p for p in (64, 512, 4096) if extent < (p - 4) * PAGE)
-        # Arrays are aligned to their elements and to nothing more.
+        # Arrays are aligned to their elements only.
         offset = int(self.rng.integers(0, 16)) * (unit or self.dtype.itemsize)
         arena = self.checker.arena(name, writable=writable, pages=pages)
         buffer = arena.buffer(extent, self.place, offset)
@@ -142,7 +155,7 @@ class PackingCall:
         return buffer
 
     def run(self, context: object) -> np.ndarray:
-        """Call the kernel; give its output after looking for traces elsewhere."""
+        """Call the kernel, check that it wrote nothing else, and give its output."""
         ((buffer, array),) = self._outputs
         initial, before = array.copy(), buffer.surroundings.copy()
         if self._flag is not None:
@@ -155,13 +168,14 @@ class PackingCall:
             same = np.array_equal(self._flag.surroundings, beside)
             assert same, f"{self.row['symbol']} wrote beside its flag\n{context}"
         result = array.copy()
-        array.view(BITS[self.out])[...] = initial.view(BITS[self.out])
+        bits = f"u{array.itemsize}"
+        array.view(bits)[...] = initial.view(bits)
         same = np.array_equal(buffer.surroundings, before)
         assert same, f"{self.row['symbol']} wrote outside its output\n{context}"
         return result
 
     def same_bits(self, got: np.ndarray, expected: np.ndarray, context: object) -> None:
-        """Fail unless every bit agrees, those of NaNs too."""
+        """Fail unless all bits agree, NaN's included."""
         bits = BITS[self.out]
         differ = got.view(bits) != np.ascontiguousarray(expected).view(bits)
         if differ.any():

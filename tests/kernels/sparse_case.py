@@ -1,17 +1,16 @@
 """One call of a kernel of sparse weights: drawn at random, laid out between guard pages, judged.
 
 A sum over terms is a GEMM whose segments are one step long: the weights of a term are one column
-of A (or one row of B), and the input at its k is the other factor. So what judges GEMM judges each
-panel: ``ordered_gemm`` gives the very bits of floating point, 64-bit sums those of integers, and
-float64 bounds both (``gemm_case.py``).
+of A (or one row of B), and the input at its k is the other factor. So the references of GEMM serve
+for each panel: ``ordered_gemm`` gives the exact bits of floating point, 64-bit sums those of
+integers, and float64 bounds the errors (``gemm_case.py``).
 
-The input is there where terms lead, and nowhere else: its buffer begins with the first element that
-a term reads and ends with the last, and what lies between is poison.
+Only the input elements that terms read exist: the buffer begins with the first of them and ends
+with the last, and the gaps between them are poison.
 """
 
 from __future__ import annotations
 
-import ctypes
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,9 +22,6 @@ from tests.kernels.gemm_case import (
     BIAS_COLUMN,
     BIAS_ROW,
     C_LAYOUTS,
-    CLIP,
-    CLIPS,
-    RESIDUAL,
     Call,
     Matrix,
     flag_combinations,
@@ -33,27 +29,28 @@ from tests.kernels.gemm_case import (
 )
 from tests.kernels.guarded_memory import PLACES, extent_of
 from tests.kernels.kernel_checker import Checker
+from tests.kernels.kernel_table import DTYPES
 from tests.kernels.kernel_values import KINDS, pick
-from tests.kernels.narrow_gemm import STORED, SUMS, draw_stored, widened
+from tests.kernels.narrow_gemm import draw_stored, widened
 
-# Numbers of terms of a panel, in groups of those that are multiplied together.
+# Numbers of groups of terms in a panel; a group is multiplied together.
 GROUPS = (0, 1, 2, 3, 4, 5, 7, 8, 9, 17, 70)
 FEW_GROUPS = GROUPS[:7]
 PANELS = (1, 2, 3, 4, 5)
-# How far terms lie apart: each k has one, few have, gaps between runs, all at one place, and back
-# again as taps of an image may be.
+# Distances between terms: every k has a term; few have; gaps between runs; all terms at one place;
+# steps back, as between taps of an image.
 WAYS = ("dense", "sparse", "runs", "same", "back")
-# How the input lies. Of pixels in vectors: rows apart, and rows that overlap as those of taps do;
-# of channels in vectors: channels last, channels first, and pixels that overlap.
+# Layouts of the input. For vectors of pixels: rows apart, and rows that overlap as those of taps
+# do; for vectors of channels: channels last, channels first, and pixels that overlap.
 X_LAYOUTS = ("apart", "planes", "overlapping")
 STEP, PLACE = np.dtype(np.int32), np.dtype(np.int64)
-# Terms of all panels lie within so many places.
+# All terms lie within this many places.
 REACH = 300
 
 
 @dataclass
 class SparseCase:
-    """The shape of a call; strides in bytes. `groups` are those of one of the panels."""
+    """The shape of a call; strides in bytes. One of the panels has `groups` groups of terms."""
 
     n: int
     panels: int
@@ -74,12 +71,12 @@ class SparseCase:
     residual_vs: int = 0
     residual_ps: int = 0
     offsets: tuple[int, ...] = (0,) * 8
-    # Chains of half precision are cut from the first term on, as those of one segment are.
+    # Chains of half precision are cut as if all terms were one segment.
     segment_count: int = 1
 
 
 def draw_steps(rng: np.random.Generator, way: str, count: int, origin: int) -> np.ndarray:
-    """Draw how far each term lies behind the one before; the first one at `origin` or behind."""
+    """Draw the distance of each term from the previous one; the first is at or after `origin`."""
     if way == "back":
         places = rng.integers(0, REACH, count)
     elif way == "runs":
@@ -88,7 +85,7 @@ def draw_steps(rng: np.random.Generator, way: str, count: int, origin: int) -> n
         places = rng.integers(1, 6, count).cumsum()
     else:
         places = np.arange(1, count + 1) * int(way == "dense")
-    # The input has to fit the memory that is there.
+    # The input has to fit the arena.
     places %= REACH
     steps = np.diff(places, prepend=0)
     steps[:1] += origin
@@ -96,7 +93,7 @@ def draw_steps(rng: np.random.Generator, way: str, count: int, origin: int) -> n
 
 
 def draw_case(rng: np.random.Generator, row: dict, **fixed: object) -> SparseCase:
-    """Draw a case for the kernel `row`; what `fixed` names is not drawn."""
+    """Draw a case for the kernel `row`; `fixed` sets some members of it."""
     nr = row["nr"]
     case = SparseCase(
         n=int(rng.integers(1, nr + 1)),
@@ -112,10 +109,10 @@ def draw_case(rng: np.random.Generator, row: dict, **fixed: object) -> SparseCas
     for name, value in fixed.items():
         setattr(case, name, value)
     if case.flags & (BIAS_COLUMN if row["op"] == "sparse_pixels" else BIAS_ROW):
-        case.panels = 1  # several have a bias along their channels
+        case.panels = 1  # with several panels, a bias runs along their channels
     groups = [pick(rng, FEW_GROUPS) for _ in range(case.panels)]
     groups[int(rng.integers(case.panels))] = case.groups
-    # What a row's address is made of is wider than the 32 bits of a step.
+    # Large origins: kernels must add up addresses in more than the 32 bits of a step.
     origin = pick(rng, [0, 1, 100, 10**6, np.iinfo(STEP).max - REACH])
     case.steps = [draw_steps(rng, case.way, count * row["kr"], origin) for count in groups]
     _draw_strides(rng, row, case)
@@ -126,9 +123,9 @@ def draw_case(rng: np.random.Generator, row: dict, **fixed: object) -> SparseCas
 
 def _draw_strides(rng: np.random.Generator, row: dict, case: SparseCase) -> None:
     product, mr = PRODUCTS[row["dtype"]], row["mr"]
-    size, item = SUMS[product.sum].itemsize, STORED[product.a].itemsize
+    size, item = DTYPES[product.sum].itemsize, DTYPES[product.a].itemsize
     gaps = [int(gap) for gap in rng.integers(0, 9, 6) * rng.integers(0, 2, 6)]
-    # Elements from k to k, and of channels in vectors from pixel to pixel.
+    # Strides in elements from k to k, and, for vectors of channels, from pixel to pixel.
     in_vectors = row["op"] == "sparse_pixels"
     across = mr if not in_vectors else row["nr"] if case.flags & B_PADDED else case.n
     case.x_ks, case.x_rs = {
@@ -145,7 +142,7 @@ def _draw_strides(rng: np.random.Generator, row: dict, case: SparseCase) -> None
         rs, vs = vector_strides(layout, *shape, gap)
         whole = (mr - 1) * rs + -(-case.n * size // row["vector_bytes"] - 1) * vs
         ps = whole + row["vector_bytes"] + apart * size
-        if layout == "rows" and not in_vectors:  # channels of the panels side by side
+        if layout == "rows" and not in_vectors:  # the panels' channels lie side by side
             rs, ps = (case.panels * case.n + gap) * size, case.n * size
         strides.append((rs, vs, ps))
     (case.c_rs, case.c_vs, case.c_ps), residual = strides
@@ -153,7 +150,7 @@ def _draw_strides(rng: np.random.Generator, row: dict, case: SparseCase) -> None
 
 
 class Panel(Call):
-    """One panel of a call, for the references: what they read of it, and its part of C."""
+    """One panel of a call as the references need it: its operands, and its part of C."""
 
     def __init__(self, call: SparseCall, index: int, terms: slice) -> None:
         self.checker, self.row, self.case = call.checker, call.row, call.case
@@ -171,10 +168,10 @@ class Panel(Call):
         self.clip, self.c = call.clip, Matrix(call.c.buffer, call.c.elements, call.c.index[rows])
         moved = {"c": index * case.c_ps, "residual": index * case.residual_ps}
         moved |= {"bias": first * self.dtype.itemsize}
-        # Those that no flag asks for are nowhere.
+        # Pointers whose flag is not set are not in `call.values`.
         self.values = dict(call.values)
         self.values |= {k: v + moved[k] for k, v in call.values.items() if k in moved}
-        weight = STORED[self.product.b].itemsize
+        weight = DTYPES[self.product.b].itemsize
         self.values["values"] += terms.start * self.width * weight
 
     def ordered(self) -> np.ndarray:
@@ -198,32 +195,23 @@ class Panel(Call):
             "a_rs": a_rs,
             **dict.fromkeys(("a_ks", "b_ks", "b_ahead", "b_ahead_ks"), 0),
         }
-        out = np.empty((self.row["mr"], self.case.n), self.dtype)
-        reference = getattr(self.checker.native, f"ordered_gemm_{self.row['dtype']}")
-        reference(
-            ctypes.c_void_p(self.checker.arguments("gemm", values)),
-            ctypes.c_int64(self.row["mr"]),
-            ctypes.c_int64(self.lanes),
-            ctypes.c_int64(self.row["isa"] != "portable"),
-            ctypes.c_void_p(out.ctypes.data),
-        )
-        return out
+        return self.ordered_by_contract(values)
 
 
 class SparseCall(Call):
-    """A case laid out in memory, ready to be made. C has the rows of panel after panel."""
+    """A case laid out in memory. C has the rows of one panel after the other."""
 
     def __init__(
         self, checker: Checker, row: dict, case: SparseCase, rng: np.random.Generator
     ) -> None:
         self.checker, self.row, self.case = checker, row, case
         self.product = PRODUCTS[row["dtype"]]
-        self.dtype = SUMS[self.product.sum]
+        self.dtype = DTYPES[self.product.sum]
         self.lanes = row["vector_bytes"] // self.dtype.itemsize
         strides = (f"{of}_{to}" for of in ("c", "residual") for to in ("rs", "vs", "ps"))
         names = ("panels", "x_ks", "x_rs", *strides, "n", "flags")
         self.values = {name: getattr(case, name) for name in names}
-        # Fetching reaches beyond the input, and must not fault there.
+        # Prefetches beyond the end of the input must not fault.
         self.values["x_ahead"] = int(rng.integers(0, 1 << 20)) * int(rng.integers(0, 2))
         self.width = row["mr"] if row["op"] == "sparse_pixels" else row["nr"]
         checker.arena("x", pages=128)
@@ -234,14 +222,18 @@ class SparseCall(Call):
         self._place_terms(rng)
         self.weights = self._draw_weights(rng)
         self.pixels = self._draw_pixels(rng)
-        self._place_rest(rng)
+        length = row["mr"] if case.flags & BIAS_ROW else case.n
+        self._place_rest(rng, (case.panels - 1) * self.width + length)
         self.parts = [
             Panel(self, i, slice(int(first), int(end)))
             for i, (first, end) in enumerate(zip(self.ends[:-1], self.ends[1:], strict=True))
         ]
 
     def _place_terms(self, rng: np.random.Generator) -> None:
-        """Write steps, and where panels begin, counted from anywhere; values nobody may read."""
+        """Write the steps, and where panels begin, counted from a random term.
+
+        The `value` members of the places are -1, since kernels must not read them.
+        """
         steps = np.concatenate(self.case.steps)
         size = STEP.itemsize
         buffer = self._place("steps", steps.nbytes, 6, unit=size)
@@ -253,7 +245,7 @@ class SparseCall(Call):
 
     def _draw_weights(self, rng: np.random.Generator) -> np.ndarray:
         """Draw the weights of all terms, (width, terms)."""
-        kr, dtype = self.row["kr"], STORED[self.product.b]
+        kr, dtype = self.row["kr"], DTYPES[self.product.b]
         shape = int(self.ends[-1]) // kr, self.width, kr
         strides = tuple(n * dtype.itemsize for n in (self.width * kr, kr, 1))
         buffer = self._place("values", extent_of(shape, strides, dtype.itemsize), 0)
@@ -262,8 +254,8 @@ class SparseCall(Call):
         return widened(array.transpose(1, 0, 2).reshape(self.width, -1), self.product.b)
 
     def _draw_pixels(self, rng: np.random.Generator) -> np.ndarray:
-        """Draw the input where terms lead, (terms, pixels): rows of n, or MR pixels apart."""
-        case, dtype = self.case, STORED[self.product.a]
+        """Draw the input of each term, (terms, pixels): n neighbours, or MR pixels `x_rs` apart."""
+        case, dtype = self.case, DTYPES[self.product.a]
         in_vectors = self.row["op"] == "sparse_pixels"
         count, stride = (case.n, dtype.itemsize) if in_vectors else (self.row["mr"], case.x_rs)
         readable = self.row["nr"] if in_vectors and case.flags & B_PADDED else count
@@ -277,25 +269,9 @@ class SparseCall(Call):
         drawn = draw_stored(rng, self.case.kind, (len(rows), count), self.product.a)
         for row, values in zip(rows, drawn, strict=True):
             row[...] = values
-        # After all, since rows may overlap.
+        # Read back after all writes, since rows may overlap.
         found = np.array([row.copy() for row in rows], dtype).reshape(-1, count)
         return widened(found, self.product.a)
-
-    def _place_rest(self, rng: np.random.Generator) -> None:
-        """Place what stands around the sums: C, bias, residual and clip."""
-        case, mr = self.case, self.row["mr"]
-        self.bias = self.residual = self.clip = None
-        if case.flags & (BIAS_ROW | BIAS_COLUMN):
-            length = mr if case.flags & BIAS_ROW else case.n
-            self.bias = self._input("bias", (case.panels - 1) * self.width + length, rng, 3)
-        if case.flags & RESIDUAL:
-            residual = self._matrix("residual", (case.residual_rs, case.residual_vs), 4)
-            residual.write(self._drawn(rng, residual.index.shape))
-            self.residual = residual.read()
-        if case.flags & CLIP:
-            self.clip = self._input("clip", 2, rng, 5)
-            self.clip[...] = CLIPS[int(rng.integers(len(CLIPS)))]
-        self.c = self._output("c", rng)
 
     def _matrix(
         self, name: str, strides: tuple[int, int], index: int, *, writable: bool = False
@@ -315,6 +291,6 @@ class SparseCall(Call):
         return np.concatenate([part.ordered() for part in self.parts])
 
     def exact(self) -> tuple[np.ndarray, np.ndarray]:
-        """The result in float64, and how far rounding may take a kernel from it."""
+        """The result in float64, and the bound of the rounding errors."""
         found, bounds = zip(*(part.exact() for part in self.parts), strict=True)
         return np.concatenate(found), np.concatenate(bounds)

@@ -1,4 +1,4 @@
-"""The tables of ``asm/README.md`` say what the code says."""
+"""The tables of ``asm/README.md`` agree with the code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ README = Path(asm.registry.__file__).with_name("README.md")
 
 @pytest.fixture(scope="module")
 def tables() -> dict[str, list[list[str]]]:
-    """Give the rows of each table by the head of its first columns."""
+    """Give the rows of each table by the headings of its first two columns."""
     found = {}
     for head, *rows in documents.tables(README.read_text()):
         found[", ".join(head[:2])] = [[cell.strip("`") for cell in row] for row in rows]
@@ -55,7 +55,6 @@ def test_operations(tables):
     names = {
         frozenset({"template"}): "C template",
         frozenset({"generator"}): "generator",
-        frozenset({"generator"}): "generator",
         frozenset({"template", "generator"}): "C template (portable), generator",
     }
     expected = [
@@ -80,7 +79,7 @@ def test_tiles_of_narrow_types(tables):
 
 
 def panels(tiles: dict[int, tuple[int, ...]]) -> str:
-    """Write down the tiles of a level."""
+    """Format the tiles of a level as the table does."""
     return ", ".join(f"{mr}: {' '.join(map(str, vectors))}" for mr, vectors in tiles.items())
 
 
@@ -100,15 +99,10 @@ def test_products(tables):
     assert tables["product, elements of A and B"] == expected
 
 
-def test_flags(tables):
-    assert [row[:2] for row in tables["flag, value"]] == [[n, str(v)] for n, v in FLAGS.items()]
-
-
 @pytest.mark.parametrize(
-    ("head", "values"),
-    [("pooling", POOLINGS), ("reduction", REDUCTIONS)],
+    ("head", "values"), [("flag", FLAGS), ("pooling", POOLINGS), ("reduction", REDUCTIONS)]
 )
-def test_kinds(tables, head, values):
+def test_numbers(tables, head, values):
     kinds = [[name, str(value)] for name, value in values.items()]
     assert [row[:2] for row in tables[f"{head}, value"]] == kinds
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from tests.kernels.guarded_memory import extent_of
-from tests.kernels.kernel_table import BITS, every_row, symbol
+from tests.kernels.kernel_table import BITS, every_row, lanes_of, symbol
 from tests.kernels.packing_case import PackingCall
 
 every_kernel = pytest.mark.parametrize("row", every_row("copy_strided"), ids=symbol)
 
 
 def spread(shape: tuple[int, int], first: int, gaps: tuple[int, int]) -> tuple[int, int]:
-    """Strides in elements with axis `first` innermost, gaps between elements and between lines."""
+    """Strides in elements, axis `first` innermost; `gaps` between elements and between lines."""
     inner = 1 + gaps[0]
     outer = inner * shape[first] + gaps[1]
     return (inner, outer) if first == 0 else (outer, inner)
@@ -25,7 +25,7 @@ def copy(checker, row, rng, shape, src_strides, dst_strides, flips=(1, 1, 1, 1))
     size, bits = call.dtype.itemsize, BITS[row["dtype"]]
     src_strides = tuple(s * size for s in src_strides)
     dst_strides = tuple(s * size for s in dst_strides)
-    # Where a stride is zero there is one element, or one line.
+    # An axis with stride zero has one element in memory.
     held = tuple(n if s else 1 for n, s in zip(shape, src_strides, strict=True))
     src = call.place_input("src", held, src_strides).view(bits)
     src[...] = rng.integers(0, np.iinfo(bits).max, held, bits, endpoint=True)
@@ -46,7 +46,7 @@ def copy(checker, row, rng, shape, src_strides, dst_strides, flips=(1, 1, 1, 1))
 
 def shapes(row: dict, rng: np.random.Generator):
     """Every number of rows with some number of columns, the other way round, and some more."""
-    lanes = row["vector_bytes"] // BITS[row["dtype"]].itemsize
+    lanes = lanes_of(row)
     for i in range(1, 2 * lanes + 4):
         yield i, int(rng.integers(1, 3 * lanes))
         yield int(rng.integers(1, 3 * lanes)), i
@@ -58,7 +58,7 @@ def shapes(row: dict, rng: np.random.Generator):
 @pytest.mark.parametrize("gap", [0, 3])
 @pytest.mark.parametrize("inner", [(0, 0), (0, 1), (1, 0), (1, 1)])
 def test_copies_and_transpositions(checker, row, inner, gap, rng):
-    """Elements side by side along either axis of either array; lines apart or not."""
+    """Elements are neighbours along either axis of either array; lines with and without gaps."""
     for shape in shapes(row, rng):
         strides = [spread(shape, axis, (0, gap * int(rng.integers(0, 2)))) for axis in inner]
         copy(checker, row, rng, shape, *strides)
@@ -66,8 +66,8 @@ def test_copies_and_transpositions(checker, row, inner, gap, rng):
 
 @every_kernel
 def test_every_length_of_a_line(checker, row, rng):
-    """Up to several whole vectors and all pieces of one."""
-    lanes = row["vector_bytes"] // BITS[row["dtype"]].itemsize
+    """Up to nine vectors, with every remainder."""
+    lanes = lanes_of(row)
     for count in range(1, 9 * lanes + 3):
         copy(checker, row, rng, (1, count), (count, 1), (count, 1))
         copy(checker, row, rng, (count, 1), (1, 1), (1, 1))
@@ -76,8 +76,8 @@ def test_every_length_of_a_line(checker, row, rng):
 @every_kernel
 @pytest.mark.parametrize("lines", [2, 3, 4])
 def test_lines_in_turn(checker, row, lines, rng):
-    """A few lines of src become one line, an element of each after the other."""
-    lanes = row["vector_bytes"] // BITS[row["dtype"]].itemsize
+    """A few lines of src are interleaved into one line."""
+    lanes = lanes_of(row)
     for count in range(1, 5 * lanes + 3):
         apart = count + int(rng.integers(0, 3))
         copy(checker, row, rng, (count, lines), (1, apart), (lines, 1))
@@ -85,7 +85,7 @@ def test_lines_in_turn(checker, row, lines, rng):
 
 @every_kernel
 def test_broadcasts(checker, row, rng):
-    """Of one element, of a row and of a column, to rows and to columns."""
+    """One element, a row or a column of src is repeated."""
     for shape in shapes(row, rng):
         dst = spread(shape, int(rng.integers(0, 2)), (0, int(rng.integers(0, 3))))
         for src in ((0, 0), (0, 1), (1, 0), (2, 0), (0, 2)):
@@ -103,10 +103,3 @@ def test_any_strides(checker, row, rng):
         copy(checker, row, rng, shape, src, dst)
         flips = tuple(int(f) for f in rng.choice([-1, 1], 4))
         copy(checker, row, rng, shape, src, dst, flips)
-
-
-@every_kernel
-@pytest.mark.parametrize("shape", [(0, 5), (5, 0)])
-def test_nothing_to_do(checker, row, shape):
-    strides = dict.fromkeys(("src_rs", "src_cs", "dst_rs", "dst_cs"), 4)
-    checker.call(row, strides | {"rows": shape[0], "columns": shape[1]}, shape)

@@ -1,4 +1,7 @@
-"""Both depthwise kernels: all tails, strides, paddings, multipliers, and parts of an image."""
+"""Depthwise kernels: all tails, strides, paddings, multipliers, and parts of an image.
+
+Kernels of floats and of bytes share most tests. Sums of bytes are exact.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ import pytest
 
 from asm.contract import FLAGS
 from tests.emulation import few
+from tests.kernels import depthwise_bytes_case, depthwise_case
+from tests.kernels.depthwise_bytes_case import WEIGHTS, DepthwiseBytes
 from tests.kernels.depthwise_case import (
     BIAS,
     CLIP,
@@ -19,14 +24,40 @@ from tests.kernels.depthwise_case import (
     draw_geometry,
     draw_rows,
     geometry,
-    judge,
 )
 from tests.kernels.guarded_memory import PLACES
 from tests.kernels.kernel_table import every_row, symbol
 from tests.kernels.kernel_values import KINDS
 
-ROWS = [*every_row("depthwise_pixels"), *every_row("depthwise_channels")]
-every_kernel = pytest.mark.parametrize("row", ROWS, ids=symbol)
+FLOATS = [*every_row("depthwise_pixels"), *every_row("depthwise_channels")]
+BYTES = [*every_row("depthwise_bytes_pixels"), *every_row("depthwise_bytes_channels")]
+every_kernel = pytest.mark.parametrize("row", FLOATS + BYTES, ids=symbol)
+every_float = pytest.mark.parametrize("row", FLOATS, ids=symbol)
+# Sizes and strides that have loops of their own, and one that has not.
+SQUARES = ((3, 1), (3, 2), (5, 1), (5, 2), (7, 1))
+SIZES = (*SQUARES, (4, 1))
+
+
+def is_bytes(row: dict) -> bool:
+    """Whether a kernel takes bytes."""
+    return row["op"].startswith("depthwise_bytes")
+
+
+def by_channels(row: dict) -> bool:
+    """Whether vectors of a kernel run along channels."""
+    return row["op"].endswith("channels")
+
+
+def square(shape, size: int, stride: int):
+    """A square kernel with the usual padding; with size 4, no image is too small."""
+    return geometry(shape, (size, size), (stride, stride), pads=(size // 2,) * 4)
+
+
+def case_of(row: dict, g, channels: int, **more: object) -> Depthwise | DepthwiseBytes:
+    """Give a case of the kernel's type; floats have a bias."""
+    if is_bytes(row):
+        return DepthwiseBytes(g, channels, **more)
+    return Depthwise(g, channels, flags=BIAS[row["op"]], **{"kind": "random", **more})
 
 
 def draw_flags(rng: np.random.Generator, op: str) -> int:
@@ -34,110 +65,137 @@ def draw_flags(rng: np.random.Generator, op: str) -> int:
     return sum(int(flag) for flag in (BIAS[op], RESIDUAL, CLIP) if rng.random() < 0.5)
 
 
-def draw_case(rng: np.random.Generator, op: str, **fixed: object) -> Depthwise:
+def drawn(rng: np.random.Generator, row: dict, g, channels: int, **more: object):
+    """Give a case with random weights, or with random flags and kind of numbers."""
+    case = case_of(row, g, channels, **more)
+    if is_bytes(row):
+        return replace(case, weights=str(rng.choice(WEIGHTS)))
+    return replace(case, flags=draw_flags(rng, row["op"]), kind=str(rng.choice(KINDS)))
+
+
+def draw_case(rng: np.random.Generator, row: dict, **fixed: object):
     """Draw a case of any kernel size, stride, dilation and padding."""
     g = draw_geometry(rng)
     multiplier = int(rng.choice([1, 1, 2, 3]))
     first, count = draw_rows(rng, g.oh)
-    case = Depthwise(
-        g,
-        channels=int(rng.integers(1, 41 if op == "depthwise_channels" else 6)),
-        multiplier=multiplier,
-        phase=int(rng.integers(0, multiplier)) if op == "depthwise_channels" else 0,
-        first=first,
-        rows=count,
-        flags=draw_flags(rng, op),
-        kind=str(rng.choice(KINDS)),
-    )
+    most = (150 if is_bytes(row) else 41) if by_channels(row) else 6
+    phase = int(rng.integers(0, multiplier)) if by_channels(row) else 0
+    part = {"multiplier": multiplier, "phase": phase, "first": first, "rows": count}
+    case = drawn(rng, row, g, int(rng.integers(1, most)), **part)
+    if is_bytes(row) and by_channels(row):
+        case.first_column, case.columns = draw_rows(rng, g.ow)
     return replace(case, **fixed)
 
 
-@pytest.mark.sampled(32)
+def judge(checker, row: dict, rng: np.random.Generator, case) -> None:
+    """Make the call and compare with the reference of its type."""
+    (depthwise_bytes_case if is_bytes(row) else depthwise_case).judge(checker, row, rng, case)
+
+
+@pytest.mark.sampled(52)
 @every_kernel
-@pytest.mark.parametrize(("size", "stride"), [(3, 1), (3, 2), (5, 1), (5, 2), (7, 1)])
+@pytest.mark.parametrize(("size", "stride"), SQUARES)
 def test_every_width(checker, row, size, stride, rng):
-    """Each width of the sizes that have loops of their own, padded as usual and anyhow."""
-    for width in range(1, 41):
+    """Each width of the sizes that have loops of their own, with usual and random padding."""
+    for width in range(1, 70 if is_bytes(row) else 41):
         for pads in ((size // 2,) * 4, tuple(int(x) for x in rng.integers(0, size + 2, 4))):
             shape = (int(rng.integers(1, 18)), width)
             g = geometry(shape, (size, size), (stride, stride), pads=pads)
             if g is None:
                 continue
             first, count = draw_rows(rng, g.oh)
-            case = Depthwise(g, int(rng.integers(1, 4)), 1, 0, first, count)
-            case.flags, case.kind = draw_flags(rng, row["op"]), str(rng.choice(KINDS))
+            channels = int(rng.integers(1, 4))
+            judge(checker, row, rng, drawn(rng, row, g, channels, first=first, rows=count))
+
+
+@pytest.mark.sampled(27)
+@every_kernel
+@pytest.mark.parametrize(("size", "stride"), SQUARES)
+def test_every_number_of_rows(checker, row, size, stride, rng):
+    """From each first row to each last one, of images that fill a vector and of narrow ones."""
+    for shape in ((11, 7), (8, 8), (9, 4), (10, 18), (17, 1)):
+        g = square(shape, size, stride)
+        for first in range(g.oh):
+            for count in range(1, g.oh - first + 1):
+                judge(checker, row, rng, case_of(row, g, 2, first=first, rows=count))
+
+
+@pytest.mark.parametrize("row", every_row("depthwise_bytes_channels"), ids=symbol)
+@pytest.mark.parametrize(("size", "stride"), SIZES)
+def test_every_part_of_the_columns(checker, row, size, stride, rng):
+    """From each first column to each last one; nothing else is written."""
+    g = square((6, 9), size, stride)
+    for first in range(g.ow):
+        for count in range(1, g.ow - first + 1):
+            case = DepthwiseBytes(g, 70, first_column=first, columns=count)
             judge(checker, row, rng, case)
 
 
-@pytest.mark.sampled(12)
-@every_kernel
-@pytest.mark.parametrize("size", [3, 5, 7])
-def test_every_number_of_rows(checker, row, size, rng):
-    """From each first row to each last one, of images that fill a vector and of narrow ones."""
-    for shape in ((11, 7), (8, 8), (9, 4), (10, 18), (17, 1)):
-        g = geometry(shape, (size, size), pads=(size // 2,) * 4)
-        for first in range(g.oh):
-            for count in range(1, g.oh - first + 1):
-                case = Depthwise(g, 2, first=first, rows=count, flags=BIAS[row["op"]])
-                judge(checker, row, rng, replace(case, kind="random"))
+@pytest.mark.sampled(60)
+@pytest.mark.parametrize("row", BYTES, ids=symbol)
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize(("size", "stride"), SQUARES)
+def test_largest_sums_of_bytes(checker, row, weights, size, stride, rng):
+    """Extreme weights and extreme inputs: no intermediate sum saturates."""
+    g = square((9, 21), size, stride)
+    for _ in few(range(20), 4):
+        judge(checker, row, rng, DepthwiseBytes(g, 67, weights=weights))
 
 
-@every_kernel
+@every_float
 @pytest.mark.parametrize(("shape", "channels"), [((21, 1100), 2), ((40, 40), 11)])
 def test_more_than_caches_are_to_hold(checker, row, shape, channels, rng):
     """Images that loops cut into bands of rows, and channels that they cut into groups."""
     for size, stride in few(itertools.product((3, 5), (1, 2)), 2):
-        g = geometry(shape, (size, size), (stride, stride), pads=(size // 2,) * 4)
-        judge(checker, row, rng, Depthwise(g, channels, flags=BIAS[row["op"]], kind="random"))
+        judge(checker, row, rng, case_of(row, square(shape, size, stride), channels))
 
 
-@pytest.mark.sampled(19)
+@pytest.mark.sampled(39)
 @every_kernel
 @pytest.mark.parametrize("place", PLACES)
 def test_no_line_that_the_rows_do_not_see_is_read(checker, row, place, rng):
-    """A caller may have converted only those into its scratch."""
+    """A caller may have only these lines in memory, e.g. converted in its scratch."""
     for size, stride in itertools.product((3, 5, 4, 7), (1, 2)):
         for shape in few(((12, 5), (9, 8), (13, 21)), 1):
-            g = geometry(shape, (size, size), (stride, stride), pads=(size // 2,) * 4)
+            g = square(shape, size, stride)
             for first in range(g.oh):
-                rows = int(rng.integers(1, g.oh - first + 1))
-                case = Depthwise(g, 2, first=first, rows=rows, flags=BIAS[row["op"]], slab=True)
-                judge(checker, row, rng, replace(case, kind="random", place=place))
+                part = {"first": first, "rows": int(rng.integers(1, g.oh - first + 1))}
+                judge(checker, row, rng, case_of(row, g, 2, slab=True, place=place, **part))
 
 
 @every_kernel
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)])
 def test_images_without_pixels(checker, row, shape, rng):
-    """Padding alone: outputs are sums of nothing."""
-    for size, stride in ((3, 1), (3, 2), (5, 1), (5, 2), (7, 1), (4, 1)):
+    """Padding only: floats add up nothing, and every tap of bytes is the zero point."""
+    for size, stride in SIZES:
         g = geometry(shape, (size, size), (stride, stride), pads=(20,) * 4)
-        judge(checker, row, rng, Depthwise(g, 3, flags=BIAS[row["op"]], kind="random"))
+        judge(checker, row, rng, case_of(row, g, 3))
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(60)
 @every_kernel
-def test_every_number_of_channels(checker, row, rng):
-    """Each tail of a vector of channels, in each of the loops."""
-    for channels in range(1, 41):
-        for size, stride in ((3, 1), (3, 2), (5, 1), (5, 2), (7, 1), (4, 1)):
-            # Of size 4 and padded by 2, no image is too small.
-            shape = tuple(int(x) for x in rng.integers(1, 15, 2))
-            g = geometry(shape, (size, size), (stride, stride), pads=(size // 2,) * 4)
-            case = Depthwise(g, channels, flags=draw_flags(rng, row["op"]))
-            judge(checker, row, rng, case)
+@pytest.mark.parametrize(("size", "stride"), SIZES)
+def test_every_number_of_channels(checker, row, size, stride, rng):
+    """Each tail of a vector of channels, and of a unit of packed bytes, in each of the loops."""
+    most = (140 if by_channels(row) else 10) if is_bytes(row) else 41
+    for channels in range(1, most):
+        shape = tuple(int(x) for x in rng.integers(1, 9 if is_bytes(row) else 15, 2))
+        case = drawn(rng, row, square(shape, size, stride), channels)
+        fixed = {"weights": "mixed"} if is_bytes(row) else {"kind": "special"}
+        judge(checker, row, rng, replace(case, **fixed))
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(14)
 @every_kernel
 @pytest.mark.parametrize("place", PLACES)
 def test_any_problem(checker, row, place, rng):
     """Kernels 1x1 to 7x7, paddings beyond the kernel, dilations, multipliers, parts."""
     for _ in few(range(300), 20):
-        judge(checker, row, rng, draw_case(rng, row["op"], place=place))
+        judge(checker, row, rng, draw_case(rng, row, place=place))
 
 
 @pytest.mark.sampled(5)
-@every_kernel
+@every_float
 @pytest.mark.parametrize("place", PLACES)
 def test_rows_of_many_vectors(checker, row, place, rng):
     """Blocks of rows and vectors, their ends, and kernels that are larger than a block."""
@@ -151,26 +209,24 @@ def test_rows_of_many_vectors(checker, row, place, rng):
         if g is None:
             continue
         first, count = draw_rows(rng, g.oh)
-        case = Depthwise(g, int(rng.integers(1, 4)), int(rng.integers(1, 3)), 0, first, count)
-        case.flags, case.slab = draw_flags(rng, row["op"]), bool(rng.integers(2))
-        judge(checker, row, rng, replace(case, kind=str(rng.choice(KINDS)), place=place))
+        part = {"multiplier": int(rng.integers(1, 3)), "first": first, "rows": count}
+        case = drawn(rng, row, g, int(rng.integers(1, 4)), slab=bool(rng.integers(2)), **part)
+        judge(checker, row, rng, replace(case, place=place))
 
 
 @every_kernel
 def test_every_multiplier(checker, row, rng):
-    """Which input an output channel reads, from each phase on where the kernel has one."""
+    """The input that each output channel reads, with each phase if the kernel has phases."""
     for multiplier in (1, 2, 3, 5, 17):
-        for phase in range(multiplier if row["op"] == "depthwise_channels" else 1):
-            for size in (3, 2):
-                g = geometry((5, 6), (size, size), pads=(1, 1, 1, 1))
-                channels = int(rng.integers(1, 41))
-                case = Depthwise(g, channels, multiplier, phase, kind="random")
-                judge(checker, row, rng, case)
+        for phase, size in itertools.product(range(multiplier if by_channels(row) else 1), (3, 2)):
+            g = geometry((5, 6), (size, size), pads=(1, 1, 1, 1))
+            channels = int(rng.integers(1, 80 if is_bytes(row) else 41))
+            judge(checker, row, rng, case_of(row, g, channels, multiplier=multiplier, phase=phase))
 
 
-@every_kernel
+@every_float
 def test_every_combination_of_flags(checker, row, rng):
-    """A pointer that no flag calls for leads nowhere; other flags change nothing."""
+    """Pointers whose flag is not set are invalid; other flags change nothing."""
     own = (BIAS[row["op"]], RESIDUAL, CLIP)
     others = sum(FLAGS.values()) - sum(own)
     for chosen in range(8):
@@ -181,14 +237,14 @@ def test_every_combination_of_flags(checker, row, rng):
                 judge(checker, row, rng, Depthwise(g, 19, flags=flags | more))
 
 
-@every_kernel
+@every_float
 def test_integers_against_float64(checker, row, rng):
-    """Sums of small integers are exact, whatever computes them."""
+    """Sums of small integers are exact in any order."""
     for _ in few(range(100), 20):
-        judge(checker, row, rng, draw_case(rng, row["op"], kind="integers"))
+        judge(checker, row, rng, draw_case(rng, row, kind="integers"))
 
 
-@every_kernel
+@every_float
 def test_infinite_weights_on_padding_add_nothing(checker, row, rng):
     """Taps on padding are left out: no 0 * inf, in any lane of any loop."""
     shapes = (5, 7), (5, 3), (6, 21), (6, 2), (9, 40), (5, 9)
@@ -199,6 +255,6 @@ def test_infinite_weights_on_padding_add_nothing(checker, row, rng):
         call.src[...] = 1
         got = call.run(g)
         assert not np.isnan(got).any()
-        # The first pixel sees nothing but padding, one in the middle the image.
+        # The window of the first pixel is padding, that of the middle one is in the image.
         assert (got[:, 0, 0] == 0).all()
         assert np.isposinf(got[:, g.oh // 2, g.ow // 2]).all()

@@ -1,4 +1,4 @@
-"""Direct sums in place of those that are infinite or NaN, and of no others."""
+"""Direct sums replace Winograd's sums that are infinite or NaN, and no others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from asm.contract import FLAGS
 from tests.kernels.guarded_memory import extent_of
 from tests.kernels.kernel_table import DTYPES, rows, symbol
 from tests.kernels.packing_case import PackingCall
-from tests.kernels.winograd_case import EPSILON, spaced
+from tests.kernels.winograd_case import EPSILON, place_epilogue, spaced
 
 every_kernel = pytest.mark.parametrize("row", rows("direct_sums"), ids=symbol)
 BIAS, RESIDUAL, CLIP = FLAGS["BIAS_COLUMN"], FLAGS["RESIDUAL"], FLAGS["CLIP"]
@@ -19,12 +19,11 @@ LOW, HIGH = -2.0, 1.5
 
 
 class Tile:
-    """One call: its operands between guard pages, and what it must give."""
+    """One call: its operands between guard pages, and the expected result."""
 
     def __init__(self, checker, row, rng, *, channels, ic, block, side, pixels, flags, halves=0):
         self.row, self.rng, self.flags = row, rng, flags
         self.call = call = PackingCall(checker, row, rng)
-        size = call.dtype.itemsize
         self.storage = np.dtype(np.float16) if halves else DTYPES[row["dtype"]]
         shape = (*pixels, channels)
         strides = spaced(rng, row["dtype"], *shape)
@@ -32,27 +31,17 @@ class Tile:
         self.sums[...] = rng.standard_normal(shape)
         call.values |= {"sums_rs": strides[0], "sums_ps": strides[1]}
         self.place_image(ic, block, (pixels[0] + side - 1, pixels[1] + side - 1))
-        # They may lie anywhere.
+        # Weights may have any address.
         self.weights = self.place("weights", (channels, ic, side, side), unit=1)
         dst = spaced(rng, row["dtype"], *shape)
         call.place_output("dst", shape, dst)
-        call.values |= {"dst_rs": dst[0], "dst_ps": dst[1], "residual_rs": 0, "residual_ps": 0}
+        call.values |= {"dst_rs": dst[0], "dst_ps": dst[1]}
         call.values |= {"rows": pixels[0], "columns": pixels[1], "channels": channels}
-        call.values |= {"ic": ic, "block": block, "side": side, "halves": halves, "flags": flags}
-        self.bias = self.residual = None
-        if flags & BIAS:
-            self.bias = call.place_input("bias", (channels,), (size,))
-            self.bias[...] = rng.standard_normal(channels)
-        if flags & RESIDUAL:
-            strides = spaced(rng, row["dtype"], *shape)
-            self.residual = call.place_input("residual", shape, strides)
-            self.residual[...] = rng.standard_normal(shape)
-            call.values |= {"residual_rs": strides[0], "residual_ps": strides[1]}
-        if flags & CLIP:
-            call.place_input("clip", (2,), (size,))[...] = LOW, HIGH
+        call.values |= {"ic": ic, "block": block, "side": side, "halves": halves}
+        self.bias, self.residual, _ = place_epilogue(call, shape, flags, (LOW, HIGH))
 
     def place(self, name, shape, strides=None, unit=0):
-        """Make an input of the type of the arrays, of normal numbers."""
+        """Make an input of normally distributed numbers, in the type of the arrays."""
         size = self.storage.itemsize
         if strides is None:
             strides = np.empty(shape, self.storage).strides
@@ -63,7 +52,7 @@ class Tile:
         return array
 
     def place_image(self, ic, block, patch):
-        """Make the part of the patch that is inside an image, and what is beside it."""
+        """Make the image, only part of which the patch covers, and the patch with its padding."""
         rng, values, size = self.rng, self.call.values, self.storage.itemsize
         begin = [int(rng.integers(-2, 2)) for _ in patch]
         shape = [int(rng.integers(1, p + 3)) for p in patch]
@@ -73,7 +62,7 @@ class Tile:
         rs = shape[1] * ps + gaps[1]
         bs = shape[0] * rs + gaps[2]
         image = self.place("src", (blocks, *shape, block), (bs, rs, ps, size))
-        # Lanes of no channel are not read.
+        # The last block's lanes beyond the channels must not be read.
         image[-1, :, :, ic - (blocks - 1) * block :] = np.nan
         values["src"] -= begin[0] * rs + begin[1] * ps
         values |= {"src_bs": bs, "src_rs": rs, "src_ps": ps}
@@ -88,13 +77,13 @@ class Tile:
                     self.patch[:, y, x] = planes[:, row, column]
 
     def spoil(self, share):
-        """Let a share of the sums be infinite or NaN; give where."""
+        """Make a share of the sums infinite or NaN; give a mask of them."""
         where = self.rng.random(self.sums.shape) < share
         self.sums[where] = self.rng.choice(SPECIAL, int(where.sum()))
         return where
 
     def expected(self):
-        """Give all direct sums with their epilogue, and how far off they may be."""
+        """Give all direct sums with their epilogue, and their error bounds."""
         rows, columns, _ = self.sums.shape
         w = self.weights.astype(np.float64)
         side = w.shape[2]
@@ -113,7 +102,7 @@ class Tile:
         return exact, allowed
 
     def check(self, share):
-        """Run it, and compare; what was finite stays what `dst` held."""
+        """Run the kernel and compare; `dst` is unchanged where the sums were finite."""
         where = self.spoil(share)
         before = np.full(self.sums.shape, np.nan)
         got = self.call.run(self.call.values)
@@ -138,7 +127,7 @@ def test_channels(checker, row, flags, rng):
 @every_kernel
 @pytest.mark.parametrize("side", [3, 5])
 def test_tiles_and_blocks(checker, row, side, rng):
-    """Parts of tiles of every size, anywhere in an image, with channels in blocks or not."""
+    """Tiles of every size, anywhere in an image, with channels in blocks or not."""
     for height in range(1, 7):
         for width in range(1, 7):
             block = int(rng.choice([1, 2, 3, 8, 16]))
@@ -160,7 +149,7 @@ def test_nothing_is_written_where_all_is_finite(checker, row, rng):
 
 @pytest.mark.parametrize("row", [r for r in rows("direct_sums") if r["dtype"] == "f32"], ids=symbol)
 def test_halves(checker, row, rng):
-    """Arrays of half precision, computed in float."""
+    """Arrays in half precision, arithmetic in float."""
     for block in (1, 5, 8):
         for side in (3, 5):
             tile = Tile(
@@ -172,7 +161,7 @@ def test_halves(checker, row, rng):
 
 @every_kernel
 def test_special_numbers_reach_their_window(checker, row, rng):
-    """An infinity gives infinities, of either sign, and NaN gives NaN, where a tap sees them."""
+    """Infinite and NaN weights give infinities and NaN, except for taps on padding."""
     tile = Tile(
         checker, row, rng, channels=17, ic=2, block=1, side=3, pixels=(4, 4), flags=0,
     )  # fmt: skip

@@ -1,7 +1,7 @@
-"""Every instruction around a kernel's sum counts: the judge refuses the kernel without it.
+"""The judge refuses a kernel that lacks any instruction around its sum.
 
 Start from C, epilogue and tail of one tile for each instruction set and type, on any machine; see
-``assembly_mutants.py``. What may be missing unnoticed is named here, with the reason.
+``assembly_mutants.py``. Instructions that may be missing unnoticed are listed with the reason.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tests.kernels.kernel_table import MACHINE
 from tests.patience import PATIENCE
 
 PROBE = Path(__file__).resolve().parent / "edge_mutant_probe.py"
-# Two rows, so that their stride counts, and as many vectors as a row can have; of Arm, whose
-# mutants are judged under emulation, so many that one is whole where another is not. Panels of
-# sparse weights have four.
+# Rows and vectors of the tiles. Two rows, so that their stride matters; four for panels of sparse
+# weights. As many vectors as a row can have; on Arm, whose mutants are judged under emulation, two:
+# a whole one and a partial one.
 ROWS = 2
 PANEL = 4
 VECTORS = {"x86_64": 4, "aarch64": 2, "armv7l": 2}
-# Of x86-64: pattern, the most there may be of them, why nobody can notice.
+# Mutants of x86-64 that pass: pattern, how many there may be, the reason.
 _X86 = (
     (
         r"cmp qword ptr \[rdi \+ (104|88)\], \d+: left out",
@@ -43,7 +43,8 @@ _X86 = (
     (r"add r1[134], \[rdi \+ 80\]: left out", 1, "points to B to prefetch"),
 )
 _ARM = ((r"tbl v\d+.*: left out", 2 * ROWS, "fewer columns than a vector has stay where they are"),)
-# Of tiles of four rows: of x86-64's, where each has four columns or more; of Arm's, the two more.
+# More mutants that pass, of tiles with four rows: of x86-64 if there are four columns or more; of
+# Arm those of the two more rows.
 _OF_FOUR_ROWS = (
     (r"line \d+: vmovups ymm0, \[r8\]: left out", 1, "behind its columns lie the next rows'"),
     (_ARM[0][0], 2 * (PANEL - ROWS), _ARM[0][2]),
@@ -54,8 +55,8 @@ HARMLESS = {"x86_64": _X86, "aarch64": _ARM, "armv7l": ()}
 def has_edges(kernel: Kernel) -> bool:
     """Whether a kernel has edges as `assembly_mutants.EDGES` describes them.
 
-    Those on tile registers (AMX, products in ``t``) are built otherwise: shapes of tiles cut
-    their tails. ``test_tile_kernels.py`` interprets them, and judges them on silicon.
+    Kernels on tile registers (AMX, products in ``t``) do not: the shapes of the tiles handle their
+    tails. ``test_tile_kernels.py`` judges these, interpreted and on silicon.
     """
     in_tiles = kernel.dtype.endswith("t")
     tiled = kernel.op in ("gemm", *SPARSE_OPERATIONS)
@@ -63,12 +64,12 @@ def has_edges(kernel: Kernel) -> bool:
 
 
 def rows_of(kernel: Kernel) -> int:
-    """Give the rows of a tile to look at."""
+    """Give the rows of the tile whose mutants are judged."""
     return PANEL if kernel.op == "sparse_pixels" else ROWS
 
 
 def tiles() -> list:
-    """Give one tile for each instruction set and type, marked with the former."""
+    """Give one tile for each instruction set and type, marked as needing that instruction set."""
     widest: dict[tuple[str, str, str], Kernel] = {}
     for kernel in kernels(MACHINE):
         if not has_edges(kernel) or (kernel.tuning, kernel.mr) != ("", rows_of(kernel)):
@@ -102,7 +103,7 @@ def verdicts(symbol: str, one_in: int) -> list[tuple[str, str, str]]:
         )
         if done.returncode == 0:
             return list(found.values())
-        # Written somewhere that matters to Python: as bad as anything.
+        # The mutant crashed the process, e.g. by a write into Python's memory.
         assert done.returncode < 0 and number >= first, done.stderr
         assert found[number][0] == "begun"
         found[number] = "refused", *found[number][1:]
@@ -132,21 +133,21 @@ def test_no_instruction_of_the_edges_is_missed(symbol):
     assert not unnoticed
     assert {"start", "epilogue"} <= {edge for _, edge, _ in judged} <= set(EDGES)
     every = list(mutants(generated(kernel)))
-    # Kernels of integers have no epilogue but the store.
+    # The epilogue of integer kernels is only the store.
     assert len(every) > (70 if PRODUCTS[kernel.dtype].sum != "s32" else 35)
     assert len(judged) == len(every[::one_in])
 
 
 @pytest.mark.parametrize("machine", HARMLESS)
 def test_every_edge_has_mutants(machine):
-    """Of every machine's kernels, here as well: of each flag, of the store, of each jump."""
+    """Checked for the kernels of all machines, on any machine."""
     for kernel in kernels(machine):
         if not has_edges(kernel) or kernel.mr != rows_of(kernel):
             continue
         text = generated(kernel)
         found = list(mutants(text))
-        # Kernels of Arm's matrix instructions read B in whole groups, always.
-        # Panels of weights are whole.
+        # Kernels of Arm's matrix instructions always read whole groups of B; panels of weights are
+        # whole.
         without_tail = machine == "armv7l" or kernel.dtype in BY_MATRIX
         without_tail |= kernel.op == "sparse_channels"
         missing = {"tail"} if without_tail else set()

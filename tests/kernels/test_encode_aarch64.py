@@ -1,9 +1,8 @@
-"""AArch64 instructions as words: the same as the assembler's, of one that knows them."""
+"""AArch64 instructions as words: the encoder agrees with an assembler that knows them."""
 
 from __future__ import annotations
 
 import re
-import shutil
 import struct
 import subprocess
 from collections.abc import Iterable
@@ -16,30 +15,18 @@ from asm.aarch64.gemm import generate
 from asm.build import generate as write_sources
 from asm.build import probes
 from asm.registry import ISAS, kernels
+from tests.kernels.assembler import assemble, has_assembler
 from tests.levels import MACHINE
 
-# A compiler's own tools where the machine is one, else those of a cross compiler.
+# The machine's own tools if it is AArch64, else cross tools.
 PREFIX = "" if MACHINE == "aarch64" else "aarch64-linux-gnu-"
-assembler = pytest.mark.skipif(
-    not all(shutil.which(f"{PREFIX}{tool}") for tool in ("as", "objcopy")),
-    reason="no assembler of AArch64",
-)
+assembler = pytest.mark.skipif(not has_assembler(PREFIX), reason="no assembler of AArch64")
 EVERYTHING = ".arch armv8.2-a+fp16+dotprod+i8mm+bf16\n"
 LEVELS = [isa for isa in ISAS.values() if isa.machine == "aarch64"]
 
 
-def assemble(text: str, directory: Path) -> bytes:
-    """Code of an assembly file."""
-    source, made, code = (directory / f"x.{suffix}" for suffix in ("s", "o", "bin"))
-    source.write_text(text)
-    subprocess.run([f"{PREFIX}as", str(source), "-o", str(made)], check=True)
-    cut = [f"{PREFIX}objcopy", "-O", "binary", "-j", ".text", str(made), str(code)]
-    subprocess.run(cut, check=True)
-    return code.read_bytes()
-
-
 def operands(form: Form) -> Iterable[tuple[tuple[int, int, int], int]]:
-    """All that an instruction may have: registers, and lanes."""
+    """All operands of an instruction: registers (d, n, m), and lane."""
     for m in range(form.last_registers):
         for n in range(32):
             for d in range(32):
@@ -54,7 +41,7 @@ def test_every_combination_of_operands(form: Form, tmp_path: Path) -> None:
     every = list(operands(form))
     assert len(every) >= 32**3
     text = EVERYTHING + "".join(f"{form.text(*each)}\n" for each in every)
-    code = assemble(text, tmp_path)
+    code = assemble(text, tmp_path, PREFIX)
     assert code == struct.pack(f"<{len(every)}I", *(form.encode(*each) for each in every))
 
 
@@ -69,7 +56,7 @@ def test_every_combination_of_operands(form: Form, tmp_path: Path) -> None:
     ],
 )
 def test_words(text: str, word: int | None) -> None:
-    """The two of MNN's, and what needs none or is not among the forms."""
+    """Two words that MNN has, too; None for the baseline's instructions and for unknown forms."""
     assert word_of(text) == word
 
 
@@ -90,7 +77,7 @@ def test_operands_that_do_not_exist(text: str) -> None:
 @assembler
 @pytest.mark.parametrize("isa", [isa.name for isa in LEVELS])
 def test_kernels_as_words_are_the_same_code(isa: str, tmp_path: Path) -> None:
-    """Of each type the largest tiles; an old assembler has nothing to refuse in them."""
+    """The largest tiles of each type; an assembler of Armv8.0 accepts the words."""
     found = {}
     for kernel in kernels("aarch64"):
         if (kernel.op, kernel.isa) == ("gemm", isa):
@@ -100,29 +87,29 @@ def test_kernels_as_words_are_the_same_code(isa: str, tmp_path: Path) -> None:
         text = generate(kernel)
         words = encode(text)
         assert re.findall(r"^\.arch (.*)$", words, re.MULTILINE) == ["armv8-a"]
-        assert assemble(words, tmp_path) == assemble(text, tmp_path)
+        assert assemble(words, tmp_path, PREFIX) == assemble(text, tmp_path, PREFIX)
         assert (".inst" in words) == (isa != "neon")
 
 
 @assembler
 def test_old_assemblers_are_found_out(tmp_path: Path) -> None:
-    """Each level that has later instructions has a file that one of Armv8.0 refuses."""
+    """Each level above Armv8.0 has a file of instructions that an old assembler refuses."""
     found = probes("aarch64")
     assert set(found) == {isa.name for isa in LEVELS} - {"neon"}
     assert "avx512vnni" in probes("x86_64")
     assert probes("armv7l") == {}
     for text in found.values():
         assert len(text.splitlines()) > 2
-        assert assemble(text, tmp_path)
+        assert assemble(text, tmp_path, PREFIX)
         for line in text.splitlines()[2:]:
             assert word_of(line.strip()), line
             with pytest.raises(subprocess.CalledProcessError):
-                assemble(f".arch armv8-a\n{line}\n", tmp_path)
+                assemble(f".arch armv8-a\n{line}\n", tmp_path, PREFIX)
 
 
 @pytest.mark.unemulated("reads sources, which no machine changes")
 def test_sources_of_levels_that_are_encoded(tmp_path: Path) -> None:
-    """Only theirs differ, macOS's included."""
+    """Only the sources of encoded levels differ, on macOS, too."""
     plain = {s.path.name: s.path.read_text() for s in write_sources(tmp_path / "a", "aarch64")}
     for system in ("linux", "darwin"):
         made = write_sources(tmp_path / system, "aarch64", system, encoded=["i8mm"])

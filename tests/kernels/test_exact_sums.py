@@ -1,4 +1,4 @@
-"""Sums of any length against fractions: every place of a window, limits, and the list."""
+"""Exact sums of any length against Python's fractions: windows, limits, and the list of results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIMBS = 97
 
 
 def taps_of(rng, count, kind):
-    """Draw values of all of float64, or those whose sums lie at half way."""
+    """Draw taps: any bits of float64, tiny ones, wide ranges, or sums near ties."""
     if kind == "all":
         bits = rng.integers(0, 2**64, count, dtype=np.uint64)
         taps = bits.view(np.float64)
@@ -31,14 +31,14 @@ def taps_of(rng, count, kind):
 
 
 def judge(checker, row, rng, *, extent, step, integer, kinds):
-    """Compute some results of a band, and compare everything with fractions."""
+    """Compute some results of a band, and compare the whole output with fractions."""
     (rows, columns), limits = extent, np.iinfo(integer)
     separable = len(kinds) == 2
     height, width = int(rng.integers(1, 9)), 2 * step + 3
     shape = height + rows - 1, width + (columns - 1) * step
     pixels = rng.integers(-(2**16), 2**16, shape, endpoint=True)
     pixels[rng.random(shape) < 0.2] = 0
-    # Stripes, as long as a window and longer.
+    # Stripes of equal rows, also longer than a window.
     if shape[0] > 1 and rng.random() < 0.7:
         begin = int(rng.integers(shape[0] - 1))
         pixels[begin : int(rng.integers(begin, shape[0])) + 1] = pixels[begin]
@@ -74,7 +74,7 @@ def judge(checker, row, rng, *, extent, step, integer, kinds):
 @pytest.mark.parametrize("integer", [np.uint8, np.int8, np.uint16, np.int16, np.int32])
 @pytest.mark.parametrize("kinds", [("all",), ("tiny",), ("halves",), ("normal",)], ids=str)
 def test_kernels(checker, row, integer, kinds, rng):
-    """Pixels side by side, and others between them."""
+    """Neighbouring pixels, and every third one."""
     for step in (1, 3):
         extent = int(rng.integers(1, 5)), int(rng.integers(1, 9))
         judge(checker, row, rng, extent=extent, step=step, integer=integer, kinds=kinds)
@@ -84,7 +84,7 @@ def test_kernels(checker, row, integer, kinds, rng):
 @pytest.mark.parametrize("down", ["all", "tiny", "halves", "wide"])
 @pytest.mark.parametrize("across", ["all", "tiny", "halves", "normal", "wide"])
 def test_columns_and_rows(checker, row, down, across, rng):
-    """Sums of rows are kept from one result of a column to the next."""
+    """Separable taps: row sums are reused from one result of a column to the next."""
     for integer in (np.uint8, np.int16, np.int32):
         extent, step = (int(rng.integers(1, 6)), int(rng.integers(1, 6))), int(rng.choice([1, 3]))
         judge(checker, row, rng, extent=extent, step=step, integer=integer, kinds=(down, across))
@@ -92,7 +92,7 @@ def test_columns_and_rows(checker, row, down, across, rng):
 
 @every_kernel
 def test_millions_of_taps(checker, row):
-    """Digits are carried before they are full."""
+    """Digits are carried before they overflow."""
     columns = (1 << 22) + 3
     memory = {name: checker.arena(name, pages=columns // 512 + 8) for name in ("src", "taps")}
     element = DTYPES[row["dtype"]]

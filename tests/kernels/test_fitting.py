@@ -1,4 +1,4 @@
-"""Tiles at the limit of registers are generated, and larger ones are refused in words."""
+"""Tiles that just fit the registers are generated; larger ones are refused with a message."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ REFUSAL = (
     r"pplconv_\w+: a tile of \d+ x \d+ \(\d+ vectors? a row\) on {isa} "
     r"(needs \d+ [a-z]+ [\w ]+, and there are \d+|is none of those with [\d, ]+ vectors a row)"
 )
-# More rows and vectors than any instruction set has registers for.
+# More rows and vectors than fit the registers of any instruction set.
 MOST_ROWS, MOST_VECTORS = 40, 16
-# Registers of vectors in assembly, by machine.
+# Names of vector registers in assembly, by machine.
 VECTORS = {"x86_64": r"\b[xyz]mm(\d+)\b", "aarch64": r"\b[vq](\d+)\b", "armv7l": r"\bq(\d+)\b"}
 
 
 def families() -> list[Kernel]:
-    """One kernel of each family of tiles that a generator writes."""
+    """One kernel of each generated family of tiles."""
     found = {
         (kernel.op, kernel.isa, kernel.dtype, kernel.tuning): kernel
         for kernel in kernels()
@@ -41,7 +41,7 @@ def tile(family: Kernel, rows: int, vectors: int) -> Kernel:
 
 
 def text_or_refusal(kernel: Kernel) -> str | None:
-    """Give the text of a kernel; None where it is refused, which no other error may stand for."""
+    """Give the text of a kernel; None if it is refused. Other errors fail the test."""
     try:
         return generated(kernel)
     except ValueError as error:
@@ -56,7 +56,7 @@ def sizes(family: Kernel) -> tuple[int, ...]:
 
 
 def largest_tiles(family: Kernel) -> Iterator[Kernel]:
-    """Give the largest tile of each number of vectors; all that is larger is refused."""
+    """Give the largest tile of each number of vectors; all larger ones must be refused."""
     for vectors in range(1, MOST_VECTORS):
         fit = [rows for rows in sizes(family) if text_or_refusal(tile(family, rows, vectors))]
         assert fit == list(sizes(family)[: len(fit)])
@@ -81,49 +81,30 @@ def test_the_largest_tile_is_generated_and_a_larger_one_is_refused(family):
     widest = largest[max(largest)]
     assert text_or_refusal(tile(family, 1, widest.vectors + 1)) is None
     assert text_or_refusal(tile(family, widest.mr, widest.vectors + 1)) is None
-    # The registry asks for none that does not fit.
+    # All tiles of the registry fit.
     for kernel in kernels():
         if replace(kernel, mr=family.mr, nr=family.nr) == family:
             assert kernel.mr <= largest[kernel.vectors].mr
 
 
 @pytest.mark.parametrize(
-    ("kernel", "said"),
+    ("dtype", "level", "mr", "nr", "kr", "needs", "has"),
     [
-        (
-            Kernel("gemm", "f32", "avx512", 29, 16, 1, "generator"),
-            "pplconv_gemm_f32_29x16_avx512: a tile of 29 x 16 (1 vector a row) on avx512 needs 3 "
-            "general registers that point to rows of A, and there are 2",
-        ),
-        (
-            Kernel("gemm", "f32", "avx512", 15, 32, 1, "generator"),
-            "pplconv_gemm_f32_15x32_avx512: a tile of 15 x 32 (2 vectors a row) on avx512 needs "
-            "33 vector registers, and there are 32",
-        ),
-        (
-            Kernel("gemm", "f32", "neon", 18, 4, 1, "generator"),
-            "pplconv_gemm_f32_18x4_neon: a tile of 18 x 4 (1 vector a row) on neon needs 18 "
-            "general registers that point to rows of A, and there are 17",
-        ),
-        (
-            # One of them counts the terms of a chain.
-            Kernel("gemm", "f16", "fp16", 17, 8, 1, "generator"),
-            "pplconv_gemm_f16_17x8_fp16: a tile of 17 x 8 (1 vector a row) on fp16 needs 17 "
-            "general registers that point to rows of A, and there are 16",
-        ),
-        (
-            Kernel("gemm", "f32", "neon32", 13, 4, 1, "generator"),
-            "pplconv_gemm_f32_13x4_neon32: a tile of 13 x 4 (1 vector a row) on neon32 needs 17 "
-            "vector registers, and there are 16",
-        ),
-        (
-            Kernel("gemm", "u8t", "amx", 33, 16, 4, "generator"),
-            "pplconv_gemm_u8t_33x16_amx: a tile of 33 x 16 (1 vector a row) on amx needs 3 tile "
-            "registers of A, and there are 2",
-        ),
+        ("f32", "avx512", 29, 16, 1, "3 general registers that point to rows of A", 2),
+        ("f32", "avx512", 15, 32, 1, "33 vector registers", 32),
+        ("f32", "neon", 18, 4, 1, "18 general registers that point to rows of A", 17),
+        # One of them counts the terms of a chain.
+        ("f16", "fp16", 17, 8, 1, "17 general registers that point to rows of A", 16),
+        ("f32", "neon32", 13, 4, 1, "17 vector registers", 16),
+        ("u8t", "amx", 33, 16, 4, "3 tile registers of A", 2),
     ],
     ids=["AVX-512", "AVX-512, wide", "NEON", "half precision", "32-bit Arm", "AMX"],
 )
-def test_a_refusal_names_tile_instruction_set_and_registers(kernel, said):
+def test_a_refusal_names_tile_instruction_set_and_registers(dtype, level, mr, nr, kr, needs, has):
+    row = "2 vectors a row" if nr == 32 else "1 vector a row"
+    said = (
+        f"pplconv_gemm_{dtype}_{mr}x{nr}_{level}: a tile of {mr} x {nr} ({row}) on {level} needs "
+        f"{needs}, and there are {has}"
+    )
     with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
-        generated(kernel)
+        generated(Kernel("gemm", dtype, level, mr, nr, kr, "generator"))

@@ -1,4 +1,4 @@
-"""The loop that measures the ceiling: it keeps the ABI, returns, and counts its own operations."""
+"""The loop that measures peak throughput keeps the ABI, returns, and counts its operations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
 
 @pytest.fixture
 def may_use_tiles():
-    """Ask the system for the state of the tiles, once for the process; skip where it says no."""
+    """Ask the system for permission to use tile registers; skip the test if it is refused."""
     if platform.system() != "Linux":
         pytest.skip("only Linux is asked for tiles")
     if ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA):
@@ -50,18 +50,18 @@ def test_returns_and_counts(checker, row, iterations):
 
 @pytest.mark.parametrize("kernel", GENERATED, ids=lambda k: k.symbol.removeprefix("pplconv_"))
 def test_the_count_is_what_stands_in_the_loop(kernel):
-    """Products of the loop times the operations of each, by what the instruction is said to do."""
+    """The count is the products in the loop's text, times the operations of each instruction."""
     module = importlib.import_module(f"asm.{FOLDERS[str(ISAS[kernel.isa].machine)]}.fma_peak")
     text = module.generate(kernel)
     loop = re.search(
         r"^\.L(?:peak_)?loop:\n(.*?)^ +(?:jnz|b\.?ne) ", text, re.MULTILINE | re.DOTALL
     )
-    # Where two instructions add one product, the first of them.
+    # Where two instructions add one product, only the first counts.
     names = "vfmadd|vfma|fmla|vpdpb|vpmaddwd|vdpbf16ps|tdp|sdot|smlal |bfdot|u?smmla|bfmmla"
     product = rf"^ +(?:\{{vex\}} )?(?:{names})"
     products = len(re.findall(product, loop[1], re.MULTILINE))
     if kernel.isa == "amx":
-        # Sums of 16 x 16, each of the 64 bytes of a row.
+        # 16 x 16 sums of products of the 64 bytes of a row.
         each = 2 * 16 * 16 * (32 if kernel.dtype == "bf16t" else 64)
     else:
         each = 2 * kernel.lanes * PRODUCTS[kernel.dtype].kr

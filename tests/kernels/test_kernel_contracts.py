@@ -1,4 +1,4 @@
-"""The argument structs: one description, and everything that mirrors it."""
+"""The argument structs: their description agrees with the C header, ctypes and Cython."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_unknown_member(op):
 
 
 def test_compiler_agrees(tmp_path):
-    """``offsetof`` and the flags of the C header, as the compiler sees them."""
+    """``offsetof``, sizes, flags and numbers of the C header, by the compiler."""
     lines = ['#include "pplconv_kernels.h"']
     for op, contract in CONTRACTS.items():
         offsets = ", ".join(
@@ -75,7 +75,7 @@ def test_compiler_agrees(tmp_path):
 
 @every_contract
 def test_moved_member_does_not_compile(tmp_path, op):
-    """The header checks its own offsets: a member that is put in front breaks the build."""
+    """The header asserts its offsets: another member at the front breaks the build."""
     contract = CONTRACTS[op]
     text = header_text()
     start = f"struct {contract.struct} {{\n"
@@ -105,7 +105,7 @@ def members(text: str, struct: str, end: str) -> list[str]:
 
 
 def test_c_and_cython_declare_the_same():
-    """Cython takes the members of a struct on trust: one that C lacks is an error of the build."""
+    """Cython does not check the members that it declares: a wrong one breaks the C build only."""
     c, cython = header_text(), declarations_text()
     structs = re.findall(r"^struct (\w+) \{", c, re.MULTILINE)
     assert structs == re.findall(r"^    struct (\w+):", cython, re.MULTILINE)

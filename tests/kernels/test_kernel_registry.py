@@ -1,4 +1,4 @@
-"""The registry, the files that come from it, and the table that was built of them."""
+"""The registry, the files that are generated from it, and the installed table of kernels."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ GRAMMAR = re.compile(
     r"(?:_(?P<mr>[1-9]\d*)x(?P<nr>[1-9]\d*))?_(?P<isa>[a-z]+\d*(?:[a-z]+\d*)?)(?:_(?P<tuning>[a-z]+))?"
 )
 MACHINES = (MACHINE, "x86_64", "aarch64", "armv7l", "riscv64")
-# Those whose sums are in tile registers have no vectors of them: see `test_tile_kernels`.
+# Kernels on tile registers have no accumulators in vectors: see `test_tile_kernels`.
 TILED = ("gemm", *SPARSE_OPERATIONS)
 IN_VECTORS = [k for k in kernels() if k.op in TILED and k.source == "generator" and k.isa != "amx"]
 ASSEMBLY = [k for k in IN_VECTORS if k.op == "gemm"]
@@ -82,7 +82,7 @@ def test_name_says_what_the_kernel_is(kernel):
         named = kernel.isa in NARROW_OPERATIONS.get(kernel.op, {}).get(kernel.dtype, ())
         named |= kernel.op == "convert_out" and kernel.isa in STORES.get(kernel.dtype, ())
         assert kernel.dtype in ELEMENT_BYTES or named
-    # Some of narrow arrays are named by the type of another that they go with.
+    # Some kernels of narrow arrays have the name of another type that they work with.
     assert named or kernel.dtype in ISAS[kernel.isa].dtypes
     assert bool(kernel.mr) == bool(kernel.nr) == (kernel.op in (*TILED, *WINOGRAD_OPERATIONS))
     assert bool(kernel.kr) == (kernel.op in TILED)
@@ -91,7 +91,7 @@ def test_name_says_what_the_kernel_is(kernel):
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("machine", MACHINES)
 def test_file_name_is_symbol(tmp_path, machine):
-    """Each file of a kernel defines one function that is named as the file."""
+    """Each file of a kernel defines one function, with the name of the file."""
     files = {source.path.stem: source.path for source in generate(tmp_path, machine)}
     for kernel in kernels(machine):
         text = files[kernel.symbol].read_text()
@@ -132,28 +132,25 @@ def test_assembly_opens_with_contract_and_register_map(tmp_path, machine, commen
         assert any(re.match(pattern, line) for line in head)
 
 
-def test_aarch64_names_its_architecture(tmp_path):
-    """Each file by itself, so that the assembler refuses what its level does not have."""
-    generate(tmp_path, "aarch64")
-    for kernel in kernels("aarch64"):
-        if kernel.source == "generator":
-            text = (tmp_path / f"{kernel.symbol}.s").read_text()
-            (flag,) = ISAS[kernel.isa].cflags
-            assert re.findall(r"^\.arch (\S+)$", text, re.MULTILINE) == [flag.split("=")[1]]
+@pytest.mark.parametrize("machine", ["aarch64", "armv7l"])
+def test_arm_names_its_architecture_and_state(tmp_path, machine):
+    """Each file does, so that the assembler refuses instructions that its level lacks.
 
-
-def test_32_bit_arm_names_its_architecture_and_state(tmp_path):
-    """Each file by itself; it is called from Thumb code, and with either float ABI."""
-    generate(tmp_path, "armv7l")
-    for kernel in kernels("armv7l"):
-        if kernel.source == "generator":
-            text = (tmp_path / f"{kernel.symbol}.s").read_text()
-            (arch,) = re.findall(r"^\.arch (\S+)$", text, re.MULTILINE)
-            (wanted,) = (f for f in ISAS[kernel.isa].cflags if f.startswith("-march="))
-            assert wanted.removeprefix("-march=").partition("+")[0] == arch
+    Kernels of 32 bits are called from Thumb code, and with either float ABI.
+    """
+    generate(tmp_path, machine)
+    for kernel in kernels(machine):
+        if kernel.source != "generator":
+            continue
+        text = (tmp_path / f"{kernel.symbol}.s").read_text()
+        (wanted,) = (f for f in ISAS[kernel.isa].cflags if f.startswith("-march="))
+        wanted = wanted.removeprefix("-march=")
+        if machine == "armv7l":
+            wanted = wanted.partition("+")[0]
             assert (".arch_extension fp16" in text) is (kernel.isa == "half32")
             for line in (".arm", ".syntax unified", ".eabi_attribute 28, 3"):
                 assert text.count(f"\n{line}\n") == 1
+        assert re.findall(r"^\.arch (\S+)$", text, re.MULTILINE) == [wanted]
 
 
 def test_assembly_for_macos(tmp_path):
@@ -177,7 +174,7 @@ def test_assembly_for_macos(tmp_path):
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("machine", MACHINES)
 def test_flags_reach_the_files_of_their_level_only(tmp_path, machine):
-    """And the machine that builds is never asked what it is."""
+    """Flags do not depend on the machine that builds."""
     levels = {kernel.symbol: ISAS[kernel.isa] for kernel in kernels(machine)}
     for source in generate(tmp_path, machine):
         level = levels.get(source.path.stem)
@@ -190,7 +187,7 @@ def test_flags_reach_the_files_of_their_level_only(tmp_path, machine):
 
 
 def test_nothing_is_written_twice(tmp_path):
-    """A second run leaves the files alone, so that nothing is compiled in vain."""
+    """A second run does not touch the files, so that nothing is compiled again."""
     before = {s.path: s.path.stat().st_mtime_ns for s in generate(tmp_path) if s.path.exists()}
     after = {s.path: s.path.stat().st_mtime_ns for s in generate(tmp_path) if s.path.exists()}
     assert before == after
@@ -200,14 +197,14 @@ def test_nothing_is_written_twice(tmp_path):
 def test_kernels_of_a_machine(machine):
     rows = kernels(machine)
     assert {ISAS[row.isa].machine for row in rows} <= {None, machine}
-    # Reference first: whatever the machine, each operation exists in C for each type.
+    # On every machine, each operation has portable kernels of each type, the reference.
     portable = {(row.op, row.dtype) for row in rows if row.isa == "portable"}
     conversions = {(op, "f32") for op in CONVERSION_OPERATIONS}
     conversions |= {("convert_out", dtype) for dtype, isas in STORES.items() if "portable" in isas}
-    # Vectors over channels are another way to what vectors over pixels compute.
+    # sparse_channels computes the same as sparse_pixels, with vectors along another axis.
     others = {*TILED, *C_OPERATIONS, *WINOGRAD_OPERATIONS} - {"sparse_channels"}
     whole = {(op, dtype) for op in others for dtype in DTYPES}
-    # Instructions for matrices and for pairs are other ways to the same products.
+    # Products for matrix, pair and tile instructions compute the same as others.
     narrow = {
         ("gemm", name) for name, kind in PRODUCTS.items() if kind.kr > 1 and name[-1] not in "mpt"
     }
@@ -226,7 +223,7 @@ def test_every_operation_has_kernels():
 
 
 def test_table_is_the_registry():
-    """Row by row, in order, and each row with a function of its own."""
+    """The rows agree in order, and each row has its own function."""
     table = _kernels.rows()
     names = ("symbol", "op", "dtype", "isa", "tuning", "mr", "nr", "kr", "lanes")
     rows = [tuple(row[name] for name in names) for row in table]
@@ -255,14 +252,14 @@ def test_the_level_below(isa, expected):
 
 
 def test_a_level_below_asks_for_nothing_else(monkeypatch):
-    """AArch64's extensions are not steps of one another: dot products come without halves."""
+    """AArch64's extensions are independent: a CPU may have dot products without halves."""
     dotprod = Isa("dotprod", "aarch64", (), ("asimd", "asimddp"), 16, 32)
     monkeypatch.setitem(registry.ISAS, "dotprod", dotprod)
     assert below("dotprod") == "neon"
 
 
 def test_a_missing_kernel_is_that_of_the_next_level():
-    """Each tile of each operation, asked for on each level that is built."""
+    """The kernel that serves each tile of each operation, on each level that is built."""
     rows = [row for row in kernels(MACHINE) if not row.tuning]
     built = {(r.op, r.dtype, r.isa, r.mr, r.nr, r.kr): r.symbol for r in rows}
     levels = list(dict.fromkeys(isa for _, _, isa, *_ in built))
@@ -280,7 +277,7 @@ def test_a_missing_kernel_is_that_of_the_next_level():
             else:
                 with pytest.raises(LookupError, match=f"no kernel for {op}"):
                     _kernels.serving(op, dtype, isa, *tile)
-    # Such as a tile of three narrower vectors, which is none of wider ones.
+    # Some tiles exist on lower levels only, e.g. a tile of three narrower vectors.
     assert lower or len(levels) == 1
 
 
@@ -296,7 +293,7 @@ def test_a_kernel_of_another_kr_is_another_kernel():
 
 
 def test_no_level_is_missing():
-    """What the system says the CPU has, the package detects and the table serves."""
+    """The package detects the levels that the system reports, and the table has kernels of them."""
     isas = executable_isas()
     assert [isa for isa in detect().isas if isa in LADDER] == isas
     for isa in isas:
@@ -309,7 +306,7 @@ def test_no_level_is_missing():
 
 
 def test_winograd_variants_are_complete():
-    """Each variant has its three transforms, for every level that has any and each of its types."""
+    """Each variant has its three transforms on every level, in each of the level's types."""
     found = {(k.op, k.mr, k.nr, k.dtype, k.isa) for k in kernels() if k.op in WINOGRAD_OPERATIONS}
     assert found == {
         (op, *variant, dtype, isa)
@@ -329,7 +326,7 @@ def test_winograd_variants_are_complete():
 
 
 def test_tile_families_have_no_holes():
-    """Every number of rows up to the largest, the same for each type that is the level's own."""
+    """Every number of rows up to the largest, the same for each of the level's types."""
     families = defaultdict(set)
     for kernel in kernels():
         if kernel.op == "gemm":
@@ -344,9 +341,9 @@ def test_tile_families_have_no_holes():
 
 
 def test_sparse_families_have_no_holes():
-    """Panels of one channel and of four everywhere, which wider blocks can be cut into.
+    """Every level has panels of one and of four channels, into which wider blocks can be cut.
 
-    Of vectors over channels: every number of pixels up to the largest.
+    With vectors over channels, there is every number of pixels up to the largest.
     """
     panels, pixels = defaultdict(set), defaultdict(set)
     for kernel in kernels():
@@ -368,8 +365,8 @@ def test_sparse_families_have_no_holes():
 def test_tile_fits_the_register_file(kernel):
     """Accumulators, a row of B, and a broadcast of A unless it is an operand of the FMA.
 
-    Products that are added by themselves take one more, but for that of the last vector; ones that
-    widen products take one.
+    Products that need a separate addition take one more register, unless there is one vector only;
+    the constant ones of `u8p`, which widen products, take another.
     """
     isa = ISAS[kernel.isa]
     broadcast = "avx512f" in isa.features and kernel.dtype in ("f32", "f64", "bf16")
@@ -380,7 +377,7 @@ def test_tile_fits_the_register_file(kernel):
 
 
 def test_main_kernels_have_ten_accumulators():
-    """As many chains as hide an FMA's latency: the largest tile of each assembly family."""
+    """The largest tile of each family has enough chains to hide the latency of FMAs."""
     largest = defaultdict(int)
     for kernel in ASSEMBLY:
         family = kernel.isa, kernel.dtype, kernel.vectors

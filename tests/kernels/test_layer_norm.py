@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.kernels.kernel_table import DTYPES, every_row, symbol
+from tests.kernels.kernel_table import DTYPES, computed, computed_lanes_of, every_row, symbol
 from tests.kernels.kernel_values import draw
 from tests.kernels.packing_case import PackingCall
 
@@ -17,70 +17,61 @@ WRONG = ("mean", "precision", "variance", "count", "squares", "tail", "epsilon",
 def layer_norm(checker, row, rng, x, scale=None, offset=None, *, in_place=False) -> np.ndarray:
     """Run the kernel on copies."""
     call = PackingCall(checker, row, rng)
-    size = call.dtype.itemsize
-    src_rs, dst_rs = ((x.shape[1] + int(rng.integers(0, 4))) * size for _ in range(2))
-    dst = call.place_output("dst", x.shape, (dst_rs, size))
-    if in_place:
-        dst[...] = x
-        src_rs, call.values["src"] = dst_rs, call.values["dst"]
-    else:
-        call.place_input("src", x.shape, (src_rs, size))[...] = x
+    call.place_rows(x, in_place=in_place)
     for name, values in (("scale", scale), ("offset", offset)):
         if values is None:
             call.values[name] = 0
         else:
-            call.place_input(name, values.shape, (size,))[...] = values
+            call.place_input(name, values.shape, (call.dtype.itemsize,))[...] = values
     call.place_bytes("epsilon", np.float64(EPSILON).tobytes())
-    shape = {"rows": x.shape[0], "columns": x.shape[1]}
-    call.values |= {"src_rs": src_rs, "dst_rs": dst_rs, **shape}
     return call.run(x.shape)
 
 
-# Additions through which a summand passes at most: 22 in the kernel (8 of a chain, 3 of the chains,
-# 4 of lanes, 7 of blocks and the division), 29 in NumPy (15 of a chain, 3 of the chains, 7 of what
-# is left, 4 of blocks).
+# More than the additions that a summand passes through: at most 22 in the kernel (8 in a chain, 3
+# of chains, 4 of lanes, 7 of blocks and the division), 29 in NumPy (15 in a chain, 3 of chains, 7
+# in the remainder, 4 of blocks).
 ADDITIONS = 32
 
 
 def normalized(x, scale, offset) -> tuple[np.ndarray, np.ndarray]:
-    """Give what is expected, and how far from it rounding may lead.
+    """Give the expected result and the bound of the rounding errors.
 
-    Each operation is off by one part in ``unit`` of its result. A sum's error goes with the sum of
-    absolute values, so that of the mean does not become small where the mean does. It moves all
-    differences, and adds its square to the variance: first-order terms of that cancel.
+    Each operation has a relative error of ``unit``. The error of a sum is proportional to the sum
+    of absolute values, so the error of a small mean is not small. It shifts all differences and
+    adds its square to the variance; the first-order terms cancel.
     """
     wide = x.astype(np.longdouble)
-    arithmetic = np.float32 if x.dtype == np.float16 else x.dtype
-    # Where longdouble is no wider than the arithmetic, what is expected errs as the kernel does.
+    arithmetic = computed(x.dtype)
+    # If longdouble is no wider than the arithmetic, the expected result has the same error.
     unit = (np.finfo(arithmetic).eps + np.finfo(np.longdouble).eps) / np.longdouble(2)
     mean = wide.mean(axis=1, keepdims=True)
     variance = wide.var(axis=1, keepdims=True) + np.longdouble(EPSILON)
     deviation = np.sqrt(variance)
     normal = (wide - mean) / deviation
     mean_error = (ADDITIONS * np.abs(wide).mean(axis=1, keepdims=True) + np.abs(mean)) * unit
-    # Squares of differences that were rounded, and their sum; half of it in the root.
+    # Errors of the squared differences and of their sum; the root halves them.
     root_error = ((ADDITIONS + 3) * unit + mean_error**2 / variance) / 2
-    # The difference, the rounded factor and the product with it.
+    # Errors of the difference, of the rounded factor and of their product.
     error = mean_error / deviation + np.abs(normal) * (root_error + 3 * unit)
     scale = 1 if scale is None else scale.astype(np.longdouble)
     offset = 0 if offset is None else offset.astype(np.longdouble)
     expected = normal * scale + offset
     error = (error + unit * np.abs(normal)) * np.abs(scale) + unit * np.abs(expected)
-    # What is stored; and products of errors, far below one in a hundred.
+    # Rounding of the stored result; products of errors are far below one percent.
     stored = np.finfo(x.dtype)
     return expected, 1.01 * error + stored.eps / 2 * np.abs(expected) + stored.smallest_subnormal
 
 
 def assert_close(row, got, x, scale=None, offset=None) -> None:
-    """Fail if an element is further from what is expected than rounding explains."""
+    """Fail if an element's error exceeds the bound."""
     expected, allowed = normalized(x, scale, offset)
     error = np.abs(got - expected)
     assert (error <= allowed).all(), f"{row['symbol']}: {float((error / allowed).max())}"
 
 
 def plainly(x, wrong) -> np.ndarray:
-    """Normalize in NumPy, in the type of a kernel's arithmetic, with one thing wrong or nothing."""
-    a = x.astype(np.float32 if x.dtype == np.float16 else x.dtype)
+    """Normalize in NumPy, in the type of a kernel's arithmetic, with one mistake or none."""
+    a = x.astype(computed(x.dtype))
     n = a.shape[1]
     mean = (a[:, :-1] if wrong == "mean" else a).sum(axis=1, keepdims=True) / n
     if wrong == "precision":
@@ -105,7 +96,7 @@ def spread_around(rng, mean, spread, columns, dtype) -> np.ndarray:
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("wrong", WRONG)
 def test_the_bound_finds_what_is_wrong(rng, dtype, wrong):
-    """In one of the rows that kernels are given; and nothing where nothing is wrong."""
+    """Each mistake exceeds the bound on inputs like the kernels'; correct results never do."""
     dtype = np.dtype(dtype)
     far = {"float16": (30, 0.05), "float32": (100, 0.01), "float64": (1e5, 0.01)}[dtype.name]
     found = 0
@@ -123,7 +114,7 @@ def test_the_bound_finds_what_is_wrong(rng, dtype, wrong):
 @pytest.mark.parametrize("moved", [False, True])
 def test_tails(checker, row, scaled, moved, rng):
     dtype = DTYPES[row["dtype"]]
-    lanes = row["vector_bytes"] // (8 if row["dtype"] == "f64" else 4)
+    lanes = computed_lanes_of(row)
     more = [vectors * lanes + i for vectors in (3, 7, 8, 9, 64, 65) for i in (-1, 0, 1)]
     for columns in (*range(1, 2 * lanes + 4), *more):
         x = draw(rng, "random", (int(rng.integers(1, 4)), columns), dtype) + dtype.type(0.5)
@@ -136,7 +127,7 @@ def test_tails(checker, row, scaled, moved, rng):
 
 @every_kernel
 def test_means_near_zero(checker, row, rng):
-    """The mean's error does not become small with it, nor do elements that lie near it hide it."""
+    """The error of a mean near zero is not small; elements at zero, near the mean, show it."""
     dtype = DTYPES[row["dtype"]]
     for columns in (2, 3, 7, 60, 130):
         x = spread_around(rng, 0, 1, columns, np.float64)
@@ -148,7 +139,7 @@ def test_means_near_zero(checker, row, rng):
 
 @every_kernel
 def test_small_variances(checker, row, rng):
-    """Where epsilon is as large as the variance, and much larger; the mean is larger than both."""
+    """Epsilon is similar to the variance, or much larger; the mean is larger than both."""
     dtype = DTYPES[row["dtype"]]
     for spread in (1e-2, 3e-3, 1e-6):
         x = spread_around(rng, 3, spread, 130, dtype)
@@ -166,7 +157,7 @@ def test_large_means(checker, row, rng):
 
 @every_kernel
 def test_equal_elements(checker, row, rng):
-    """Nothing is left but the offset."""
+    """The result is the offset."""
     dtype = DTYPES[row["dtype"]]
     x = np.full((2, 100), 2, dtype)
     offset = draw(rng, "random", (100,), dtype)
@@ -176,7 +167,7 @@ def test_equal_elements(checker, row, rng):
 
 @every_kernel
 def test_rows_without_a_result(checker, row, rng):
-    """NaN and infinities spoil their row, and no other."""
+    """NaN and infinities make their row NaN, and no other row."""
     dtype = DTYPES[row["dtype"]]
     for columns in (1, 5, 130):
         x = draw(rng, "random", (4, columns), dtype)
@@ -185,10 +176,3 @@ def test_rows_without_a_result(checker, row, rng):
         got = layer_norm(checker, row, rng, x)
         assert np.isnan(got[:3]).all()
         assert np.isfinite(got[3]).all()
-
-
-@every_kernel
-@pytest.mark.parametrize("shape", [(0, 5), (5, 0)])
-def test_nothing_to_do(checker, row, shape):
-    values = {"rows": shape[0], "columns": shape[1], "src_rs": 0, "dst_rs": 0}
-    checker.call(row, values, shape)

@@ -27,7 +27,7 @@ def arenas():
 
 
 def placed(arena, content, place):
-    """Give a view of a copy of `content`, flush against a guard page."""
+    """Give a copy of `content` next to a guard page."""
     buffer = arena.buffer(content.nbytes, place)
     buffer.array(content.shape, content.dtype, content.strides)[...] = content
     memory = (ctypes.c_char * content.nbytes).from_address(buffer.address)
@@ -36,7 +36,7 @@ def placed(arena, content, place):
 
 
 def operands(arenas, rng, sizes, kind, transposed, place):
-    """Give both matrices of a product, each flush against a guard page."""
+    """Give both matrices of a product, each next to a guard page."""
     m, n, k = sizes
     views = []
     for name, shape in (("a", (m, k)), ("b", (k, n))):
@@ -68,7 +68,7 @@ def test_nothing_outside_is_touched(arenas, dtype, transposed, place, rng):
 @pytest.mark.parametrize("transposed", [(), ("a",), ("b",), ("a", "b")], ids=str)
 @pytest.mark.parametrize("place", ["start", "end"])
 def test_matrices_that_are_not_packed_before(arenas, dtype, transposed, place, rng, monkeypatch):
-    """In every candidate that reads b where it lies, or packs it task by task: the same bits."""
+    """All candidates that read b in place, or pack it task by task, give the same bits."""
     kind, ways = np.dtype(dtype), set()
     for m, n, k in ((1, 33, 70), (17, 7, 5), (40, 65, 129), (31, 130, 31)):
         views = operands(arenas, rng, (m, n, k), kind, transposed, place)
@@ -94,12 +94,12 @@ COUNT = itertools.count()
 
 
 def another():
-    """Give an activation that changes nothing, and with which no plan has been kept."""
+    """Give an activation that changes nothing, different each time, so that no plan is cached."""
     return ("clip", -1e6 - next(COUNT), 1e6)
 
 
 def unpacked(views, monkeypatch):
-    """Yield the problem of a product whose b is not packed, and its candidates with contexts."""
+    """Yield problem, context and candidate for each way to multiply with an unpacked b."""
     asked = []
 
     def ask(problems, **_):

@@ -1,6 +1,6 @@
-"""GEMM of narrow types: the largest products, wrapped sums, and the models that judge it.
+"""GEMM of narrow types: the largest products, wrapped sums, and the reference models.
 
-What all types have in common is in ``test_gemm_kernels.py``.
+Tests of all types are in ``test_product_kernels.py``.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from asm.contract import FLAGS
 from asm.registry import PRODUCTS
 from pplconv import numerics
 from tests.kernels.gemm_case import A_LAYOUTS, Call, draw_case
-from tests.kernels.kernel_table import every_row, symbol
+from tests.kernels.kernel_table import DTYPES, every_row, symbol
 from tests.kernels.narrow_gemm import (
-    STORED,
     dot_products,
     is_integer,
     known_sum,
@@ -25,7 +24,7 @@ from tests.kernels.narrow_gemm import (
     rounded_steps,
     widened,
 )
-from tests.kernels.product_case import judge
+from tests.kernels.product_case import judge_each
 
 pytestmark = pytest.mark.narrow
 
@@ -36,16 +35,16 @@ BFLOATS = [row for row in ROWS if not is_integer(row)]
 
 def ends(name: str) -> tuple[int, int]:
     """Smallest and largest number of a type."""
-    info = np.iinfo(STORED[name])
+    info = np.iinfo(DTYPES[name])
     return int(info.min), int(info.max)
 
 
 def refill(call: Call, a: np.ndarray, b: np.ndarray, start: np.ndarray) -> None:
-    """Let a call's kernel read these: A and B with kr neighbours last, all of one segment."""
+    """Replace a call's operands, of one segment; the last axis of A and B has kr neighbours."""
     product, case, row = call.product, call.case, call.row
-    b_strides = (case.b_ks, row["kr"] * STORED[product.b].itemsize)
+    b_strides = (case.b_ks, row["kr"] * DTYPES[product.b].itemsize)
     for name, values, strides in (("a", a, (case.a_rs, case.a_ks)), ("b", b, b_strides)):
-        dtype, arena = STORED[getattr(product, name)], call.checker.arena(name)
+        dtype, arena = DTYPES[getattr(product, name)], call.checker.arena(name)
         first = call.values[name] - arena.base
         strides = (*strides, dtype.itemsize)
         np.ndarray(values.shape, dtype, arena.open, first, strides)[...] = values
@@ -56,14 +55,14 @@ def refill(call: Call, a: np.ndarray, b: np.ndarray, start: np.ndarray) -> None:
 
 @pytest.mark.parametrize("row", INTEGERS, ids=symbol)
 def test_largest_products_and_wrapped_sums(checker, row, rng):
-    """Each pair of ends of the types, on sums that pass either end of 32 bits."""
+    """Each pair of the types' ends, with sums that overflow 32 bits on either side."""
     product, kr = PRODUCTS[row["dtype"]], row["kr"]
     for a, b in cartesian(ends(product.a), ends(product.b)):
         for start in (-(1 << 31), (1 << 31) - 1, 0):
             case = draw_case(rng, row, k=3 * kr, flags=FLAGS["ACCUMULATE"], segment_count=0)
             call = Call(checker, row, case, rng)
-            of_a = np.full((row["mr"], 3, kr), a, STORED[product.a])
-            of_b = np.full((3, case.n, kr), b, STORED[product.b])
+            of_a = np.full((row["mr"], 3, kr), a, DTYPES[product.a])
+            of_b = np.full((3, case.n, kr), b, DTYPES[product.b])
             refill(call, of_a, of_b, np.full((row["mr"], case.n), start, np.int32))
             one = of_a[:1, 0].astype(int), of_b[0, :1].T.astype(int)
             step = int(known_sum(checker.native, row, *one, 0)[0, 0])
@@ -75,16 +74,14 @@ def test_largest_products_and_wrapped_sums(checker, row, rng):
 @pytest.mark.sampled(91)
 @pytest.mark.parametrize("row", ROWS, ids=symbol)
 def test_last_group_is_whole(checker, row, rng):
-    """Each rest of k by kr, with zeros beyond k in A or in B, in segments and alone."""
-    for k in range(1, 2 * row["kr"] + 1):
-        for zeros in ("a", "b"):
-            for a_layout in A_LAYOUTS:
-                judge(checker, row, rng, k=k, zeros=zeros, a_layout=a_layout)
+    """Every remainder of k by kr, with zeros beyond k in A or in B."""
+    depths = range(1, 2 * row["kr"] + 1)
+    judge_each(checker, row, rng, k=depths, zeros=("a", "b"), a_layout=A_LAYOUTS)
 
 
 @pytest.mark.parametrize("row", BFLOATS, ids=symbol)
 def test_bfloat16_near_the_smallest_normal_number(checker, row, rng):
-    """Products and sums that are subnormal, or nearly: where known to the bit, else in bounds."""
+    """Products and sums that are subnormal, or nearly: bits where they are known, else bounds."""
     for _ in range(8):
         case = draw_case(
             rng, row, kind="random", k=3 * row["kr"], flags=FLAGS["ACCUMULATE"], segment_count=0
@@ -101,7 +98,7 @@ def test_bfloat16_near_the_smallest_normal_number(checker, row, rng):
             small((row["mr"], case.n), 2.0**-127),
         )
         exact, known = call.exact(), call.ordered()
-        assert (np.abs(exact[0]) < 2.0**-118).all()  # products of normal numbers have long tails
+        assert (np.abs(exact[0]) < 2.0**-118).all()  # products of normal variables have long tails
         got = call.run()
         call.near(got, *exact)
         if known is not None:
@@ -110,7 +107,7 @@ def test_bfloat16_near_the_smallest_normal_number(checker, row, rng):
 
 @pytest.mark.parametrize("row", [row for row in INTEGERS if row["dtype"] == "u8p"], ids=symbol)
 def test_pairs_of_products_at_the_bound(checker, row, rng):
-    """What weights may add up to is exact, for all inputs; one more is not, with the largest."""
+    """Pairs of weights up to the bound give exact sums; one more overflows with the largest A."""
     for _ in range(4):
         case = draw_case(rng, row, k=24, flags=FLAGS["ACCUMULATE"], segment_count=0)
         call = Call(checker, row, case, rng)
@@ -136,7 +133,7 @@ def test_the_model_of_integers(checker):
     row = {"dtype": "u8", "isa": "portable"}
     a, b = np.array([[255, 255, 1]]), np.array([[-128], [127], [-7]])
     start = np.array([[-(1 << 31)]], np.int32)
-    # One less than the smallest number is the largest.
+    # The sum wraps around.
     exact = 255 * -1 - 7 - (1 << 31) + (1 << 32)
     assert known_sum(checker.native, row, a, b, start).tolist() == [[exact]]
 
@@ -145,7 +142,7 @@ def test_the_model_of_bfloat16_adds_the_second_product_first(checker):
     one, big = bfloats(1.0, 1.0)[np.newaxis], np.float32(2.0**24)
     b = bfloats(1.0, -(2.0**24))[:, np.newaxis]
     start = np.array([[big]], np.float32)
-    # 2^24 + 1 rounds to 2^24, so what is left of the 1 says which came first.
+    # 2^24 + 1 rounds to 2^24, so the result shows which product was added first.
     assert dot_products(checker.native, one, b, start).tolist() == [[1.0]]
     assert rounded_steps(one, b, start).tolist() == [[0.0]]
 
@@ -163,12 +160,12 @@ def test_the_model_of_bfloat16_knows_no_subnormal_numbers(checker):
     assert one_step(checker, 2.0**-64, 2.0**-64, 0.0) == 0.0
     halves = bfloats(2.0**-64, 0.0)[np.newaxis]
     assert rounded_steps(halves, halves.T, np.zeros((1, 1), np.float32)).tolist() == [[2.0**-128]]
-    # Rounded to the smallest normal number by the wide spacing of subnormal ones alone.
+    # Only with the spacing of subnormal numbers would it round to the smallest normal number.
     assert one_step(checker, 2.0**-100, -(2.0**-50), 2.0**-126) == 0.0
 
 
 def test_the_model_of_arm_s_bfloat16_rounds_to_odd(checker):
-    """Twice a pair, whichever product comes first; what is too large or too small, and signs."""
+    """Both steps round to odd, in either order of the pair; overflow, underflow and signs."""
 
     def products(a, b, start):
         return dot_products(checker.native, a, b, start, "arm")
@@ -179,7 +176,7 @@ def test_the_model_of_arm_s_bfloat16_rounds_to_odd(checker):
     odd = 1 + 2.0**-23  # 1 is even
     assert products(one, tiny, zero).tolist() == [[odd]]
     assert products(one, tiny[::-1], zero).tolist() == [[odd]]
-    # What a pair comes to is rounded before it is added: nothing of 2^-30 is left.
+    # The sum of a pair is rounded before it is added: 2^-30 is lost.
     assert products(one, -tiny, zero + np.float32(2)).tolist() == [[1 - 2.0**-23]]
     far = np.array([[-1.0]], np.float32)
     assert products(one, tiny, far).tolist() == [[2.0**-23]]
@@ -196,9 +193,9 @@ def test_a_fused_step_is_rounded_once(checker, rng):
     exact = (1 + 2.0**-7) ** 2 + 2.0**-30
     assert one_step(checker, 1 + 2.0**-7, 1 + 2.0**-7, 2.0**-30) == float(np.float32(exact))
     assert one_step(checker, 1.0, 1.0, 2.0**-24) == 1.0
-    # bfloat16 has no such start, which is float32's.
+    # The start is float32, with more bits than bfloat16.
     assert one_step(checker, 1.0, 1.0, 2.0**-24 + 2.0**-40) == 1 + 2.0**-23
-    # Any sum that rounds to a normal number, by arithmetic on integers.
+    # Random sums, by arithmetic on integers.
     for _ in range(300):
         a, b = bfloats(*rng.normal(size=2))
         c = np.float32(rng.normal() * 2.0 ** int(rng.integers(-30, 8)))
@@ -214,7 +211,7 @@ def nearest(exact: Fraction) -> float:
 
 
 def test_the_package_knows_the_kinds_of_products_as_they_are_built():
-    """The registry is not installed, so that `numerics` says the same in its own words."""
+    """The registry is not installed, so `numerics` has its own copy."""
     known = {
         name: (kind.operand, kind.weights, kind.accumulator, kind.kr)
         for name, kind in numerics.PRODUCTS.items()

@@ -1,4 +1,4 @@
-"""Registers of AArch64's sums over neighbouring elements of a row: disjoint, enough, few loads."""
+"""Registers of AArch64's products by neighbouring elements of a row: disjoint, and few loads."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def symbol(kernel: Kernel) -> str:
 
 @each("kernel", GEMM, symbol)
 def test_nobody_has_the_register_of_another(kernel):
-    """C, each row of B and each row of A that is multiplied or loaded at a time."""
+    """Accumulators, vectors of B and elements of A have different registers."""
     steps = Steps(kernel)
     every = [*steps.accumulators, *steps.b, *steps.near.registers]
     assert len(set(every)) == len(every)
     assert set(every) <= set(range(32))
-    # An element of 16 bits multiplies from the first sixteen only.
+    # Instructions by a 16-bit element can address the first sixteen registers only.
     assert max(steps.near.registers) < 16
     kept = {*steps.saved_vectors}
     assert {r for r in every if 8 <= r < 16} <= kept
@@ -38,9 +38,9 @@ def test_nobody_has_the_register_of_another(kernel):
 
 @each("kernel", GEMM, symbol)
 def test_a_turn_multiplies_what_it_loaded(kernel):
-    """Each element of each row by each vector of B, once, in ascending steps for each row of C.
+    """Each element of each row is multiplied by each vector of B once, in ascending order of k.
 
-    Of narrow types an element is a group of k, which SMLAL takes in two parts.
+    In narrow types an element is a group of k; SMLAL takes it in two parts.
     """
     steps = Steps(kernel)
     steps.k_turn()
@@ -62,7 +62,7 @@ def test_a_turn_multiplies_what_it_loaded(kernel):
             b_at = holds[int(b[1:].split(".")[0])]
             register, lane = element[1:].split("[")
             a_at = holds[int(register.split(".")[0])]
-            # Of a group of k, one part for each of its elements may multiply.
+            # An instruction may multiply one element of a group of k.
             group, in_group = divmod(int(lane.rstrip("]")), part.stride)
             assert in_group == part.first, line
             at = group * steps.v.size
@@ -91,7 +91,7 @@ def test_a_tile_that_holds_every_row_loads_each_vector_once():
 
 
 def test_two_steps_together_halve_the_loads_of_rows_that_pass():
-    """Tiles of 12x8: six registers."""
+    """Tiles of 12x8, with six registers for A and B."""
     near = near_elements(12, 2, 4, range(2, 8))
     assert (near.together, near.held, near.more_b, near.passing) == (2, (), (2, 3), (4, 5, 6, 7))
     assert near.loads(2, 4) == 2 * 4 + 12 * 2
@@ -99,6 +99,6 @@ def test_two_steps_together_halve_the_loads_of_rows_that_pass():
 
 
 def test_too_few_registers_are_refused():
-    """One cannot be loaded while it is multiplied."""
+    """A register cannot be loaded while it is multiplied."""
     with pytest.raises(ValueError, match="3 rows of A cannot pass through the registers"):
         near_elements(3, 1, 4, [5])

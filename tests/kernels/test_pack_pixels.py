@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asm.registry import ELEMENT_BYTES
 from pplconv import _kernels
-from tests.kernels.kernel_table import every_row, symbol
+from tests.kernels.kernel_table import every_row, lanes_of, symbol
 from tests.kernels.packing_case import Geometry, PackingCall, draw_geometry, im2col
 
 every_kernel = pytest.mark.parametrize("row", every_row("pack_pixels"), ids=symbol)
@@ -57,7 +56,7 @@ def check(checker, row: dict, rng: np.random.Generator, stride_w: int, tail: int
     g, first, pixels = draw_segment(rng, lanes, stride_w, tail)
     width = lanes * int(rng.integers(1, 5))
     panels, channels = -(-pixels // width), int(rng.integers(1, 4))
-    # Panels of all channels one after another, or channels of all panels; with gaps or without.
+    # All channels of a panel lie together, or all panels of a channel; with or without a gap.
     gap = int(rng.integers(0, 9))
     panel_elements, channel_elements = g.taps * width, g.taps * width
     if rng.integers(0, 2):
@@ -101,7 +100,7 @@ def test_segments(checker, row, stride_w, rng):
 
 @every_kernel
 def test_every_tail(checker, row, rng):
-    lanes = row["vector_bytes"] // ELEMENT_BYTES[row["dtype"]]
+    lanes = lanes_of(row)
     for tail in range(1, lanes + 1):
         for stride_w in (1, 2, 3):
             for _ in range(3):
@@ -110,7 +109,7 @@ def test_every_tail(checker, row, rng):
 
 @pytest.mark.parametrize("lanes", [2, 4, 8, 16])
 def test_runs_cover_each_packed_pixel_once(lanes, rng):
-    """They read the image only, their masks say what their bounds say; room is written later."""
+    """Runs read only the image, masks agree with lanes, and `room` is written by later runs."""
     for _ in range(60):
         g, first, pixels = draw_segment(rng, lanes)
         width = lanes * int(rng.integers(1, 4))
@@ -123,7 +122,7 @@ def test_runs_cover_each_packed_pixel_once(lanes, rng):
             assert seen == list(range(seen[0], seen[-1] + 1)) if seen else True
             assert mask < 1 << count <= 1 << lanes
             assert int(run["store_mask"]) == (1 << count) - 1
-            # Several vectors are whole ones, and come from the image.
+            # In runs of several vectors, these are whole and come from the image.
             assert vectors == 1 or (vectors > 1 and mask == (1 << lanes) - 1)
             many = (vectors - 1) * lanes
             elements = np.array([*range(many), *(many + lane for lane in seen)], int)
@@ -133,7 +132,7 @@ def test_runs_cover_each_packed_pixel_once(lanes, rng):
             assert count <= room <= lanes
             flat = written.reshape(-1)
             assert np.all(flat[place + count : place + room] == 1)
-            # All of a vector where the runs behind leave no gap.
+            # A whole vector, unless the runs behind leave a gap.
             assert room == lanes or np.all(flat[place + room : place + room + 1] == 0)
             flat[int(run["dst"]) : place + count] += 1
         expected = np.arange(panels * width) < -(-pixels // lanes) * lanes

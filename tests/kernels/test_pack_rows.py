@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asm.registry import ELEMENT_BYTES
-from tests.kernels.kernel_table import every_row, symbol
+from tests.kernels.kernel_table import every_row, lanes_of, symbol
 from tests.kernels.packing_case import Geometry, PackingCall, draw_geometry, im2col
 
 ROWS = every_row("pack_rows")
@@ -29,7 +28,7 @@ def check(
     call = PackingCall(checker, row, rng)
     size = call.dtype.itemsize
     g = g or draw_geometry(rng)
-    # Kernels of floats pad with zeros, whatever they are told.
+    # Kernels of floats ignore `fill` and pad with zeros.
     narrow = call.dtype.kind in "iu"
     bounds = np.iinfo(call.dtype if narrow else np.int64)
     fill = int(rng.integers(bounds.min, bounds.max, endpoint=True))
@@ -44,7 +43,7 @@ def check(
     src = call.place_input(
         "src", (images, g.ih, g.iw, channels), (src_ns, src_ps * g.iw, src_ps, size)
     )
-    # Where each k goes, counted from where k_begin does, and where none may.
+    # Place of each k in dst, relative to k_begin's.
     places = np.arange(k_begin, k_end)
     places = places + places // channels * apart - (k_begin + k_begin // channels * apart)
     extent = int(places[-1]) + 1 if places.size else 0
@@ -77,7 +76,7 @@ def check(
 @pytest.mark.parametrize("window", [False, True], ids=["whole", "window"])
 def test_segments(checker, row, window, rng):
     """Every number of channels around the vector's lanes, in one group and in several."""
-    lanes = row["vector_bytes"] // ELEMENT_BYTES[row["dtype"]]
+    lanes = lanes_of(row)
     for channels in (*range(1, lanes + 2), 2 * lanes, 2 * lanes + 3):
         for groups in (1, 3):
             for apart in (0, 0, int(rng.integers(1, 20))):
@@ -89,7 +88,7 @@ def test_segments(checker, row, window, rng):
 @pytest.mark.parametrize("window", [False, True], ids=["whole", "window"])
 @pytest.mark.parametrize("apart", [0, 3])
 def test_stems(checker, row, window, apart, rng):
-    """Lines of few channels at a stride, which padding cuts on either side, or on both."""
+    """Strided lines of few channels, cut by padding on one side or on both."""
     for channels in (1, 2, 3, 4):
         for kernel in (3, 5, 7):
             for iw in (*range(1, 9), 31):
@@ -103,7 +102,7 @@ def test_stems(checker, row, window, apart, rng):
 
 @every_narrow_kernel
 def test_long_lines(checker, row, rng):
-    """Runs of several vectors with every kind of rest, of which padding leaves some."""
+    """Runs of several vectors and a remainder, with and without padding."""
     for channels in (33, 64, 65, 128, 200, 511):
         for pad in (0, 1, 2):
             ends = 3, 3, 1, 1, 1, 1, pad, pad

@@ -1,4 +1,4 @@
-"""Weights into terms: what is a zero, every order of k, parts of K, groups, panels without any."""
+"""Weights into terms: zeros, every order of k, parts of K, groups, panels without terms."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tests.kernels.packing_case import PackingCall
 
 every_kernel = pytest.mark.parametrize("row", every_row("pack_sparse"), ids=symbol)
 STEP, COUNT = np.dtype(np.int32), np.dtype(np.int64)
-# Of each line of taps, rows and columns: how far they are apart; and where every second and third
-# of these lies, as from one to the next among those that lie strides apart, and between phases.
+# Members of the contract for rows and for columns of taps: the dilation; then the stride in the
+# input, the places from one line to the next a stride apart, and the places between phases.
 LINES = "dilation", "stride", "step", "phase"
 DENSITIES = (0.0, 0.05, 0.5, 1.0)
 
 
 @dataclass
 class Panel:
-    """What is packed. `block` is the contract's channel_block; `across`: channels are neighbours.
+    """A panel to pack. `block` is the contract's channel_block; `across`: channels are neighbours.
 
-    `begin` and `end` count k, whole if they are None. `spare` is how many more groups there is room
-    for than there are: negative, some do not fit; None, terms are only counted.
+    `begin` and `end` limit k; None means the end of K. There is room for `spare` more groups than
+    the panel has: if it is negative, some do not fit; if None, terms are only counted.
     """
 
     rows: int
@@ -38,7 +38,7 @@ class Panel:
     end: int | None = None
     spare: int | None = 0
     density: float = 0.3
-    # Taps in a row, how far the input goes on from channel to channel, and `LINES` of both lines.
+    # Taps in a row, places from channel to channel of the input, and `LINES` of rows and columns.
     kw: int = 1
     channel: int | None = None
     row_line: tuple[int, int, int, int] | None = None
@@ -46,12 +46,12 @@ class Panel:
 
     @property
     def depth(self) -> int:
-        """K, with what the last block of channels lacks."""
+        """K, with the last block of channels filled up."""
         return -(-self.ic // self.block) * self.block * self.taps
 
 
 def in_order(src: np.ndarray, panel: Panel) -> np.ndarray:
-    """Weights (rows, k), zero where there are none."""
+    """Weights as (width, k), zero where the panel has none."""
     blocks = -(-panel.ic // panel.block)
     padded = np.zeros((panel.width, blocks * panel.block, panel.taps), src.dtype)
     padded[: panel.rows, : panel.ic] = src
@@ -76,7 +76,7 @@ def places(panel: Panel) -> np.ndarray:
 
 
 def steps_of(panel: Panel) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    """Give them; if nothing is said, rows of the input are in the order of (ic, tap)."""
+    """Give channel step, row line and column line; by default, places are in order (ic, tap)."""
     channel = panel.taps if panel.channel is None else panel.channel
     return channel, panel.row_line or (1, 1, panel.kw, 0), panel.column_line
 
@@ -94,14 +94,14 @@ def terms(weights: np.ndarray, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
 
 
 def steps_by_name(panel: Panel) -> dict[str, int]:
-    """Give them as the contract calls them."""
+    """Give the steps by their names in the contract."""
     channel, row, column = steps_of(panel)
     names = [f"{line}_{what}" for line in ("row", "column") for what in LINES]
     return {"channel_step": channel, **dict(zip(names, (*row, *column), strict=True))}
 
 
 class Call(PackingCall):
-    """A panel laid out in memory: three outputs, none of which may be written beside."""
+    """A panel laid out in memory, with three outputs whose surroundings are watched."""
 
     def __init__(self, checker, row, rng, panel: Panel) -> None:
         super().__init__(checker, row, rng)
@@ -128,7 +128,7 @@ class Call(PackingCall):
         }
 
     def judge(self, *, flushing: bool = False) -> None:
-        """Pack it, and hold what came of it against plain NumPy."""
+        """Pack the panel and compare with plain NumPy."""
         panel = self.panel
         steps, values = terms(in_order(self.src, panel), panel)
         groups = max(len(values) + (panel.spare or 0), 0)
@@ -142,7 +142,7 @@ class Call(PackingCall):
         placed: dict[str, tuple[Buffer, np.ndarray]] = {}
         for name, (dtype, expected) in outputs.items():
             buffer = self._buffer(name, sizes[name], writable=True, unit=dtype.itemsize)
-            # The canaries of what is not to be written stay.
+            # Canaries stay where nothing may be written.
             wanted = buffer.surroundings.copy()
             first = buffer.address - buffer.arena.base - buffer._low
             bits = np.ascontiguousarray(expected).view(np.uint8).ravel()
@@ -177,7 +177,7 @@ def test_panels(checker, row, width, rng):
 @every_kernel
 @pytest.mark.parametrize("kr", [1, 2, 4])
 def test_groups_of_terms(checker, row, kr, rng):
-    """Each number of terms by kr: the last group is whole, of zeros at the last k."""
+    """Every remainder of the terms by kr: zeros at the last k fill the last group."""
     for ic in range(1, 4 * kr + 2):
         for density in (0.3, 1.0):
             for rows in (1, 3, 4):
@@ -202,7 +202,7 @@ def test_parts_of_k(checker, row, rng):
 
 @every_kernel
 def test_places_of_the_input(checker, row, rng):
-    """Taps in rows, steps of any size and sign, each order of k, phases: from place to place."""
+    """Taps in rows, steps of any size and sign, each order of k, strides with phases."""
     for channel, down, across in (
         (1, (1, 1, 40, 0), (1, 1, 4, 0)),
         (400, (2, 1, 10, 0), (1, 1, 2, 0)),
@@ -226,7 +226,7 @@ def test_places_of_the_input(checker, row, rng):
 @every_kernel
 @pytest.mark.parametrize("kr", [1, 2, 4])
 def test_room(checker, row, kr, rng):
-    """Nothing is written beyond it, and the count says how much there would be."""
+    """Nothing is written beyond the room; the count is that of all terms."""
     for spare in (-100, -3, -1, 0, 1, 5, None):
         for density in DENSITIES:
             shape = {"ic": 23, "taps": 3, "block": 23, "kr": kr, "spare": spare}
@@ -235,7 +235,7 @@ def test_room(checker, row, kr, rng):
 
 @every_kernel
 def test_one_weight(checker, row, rng):
-    """Anywhere in the panel, and nothing else."""
+    """A single weight, anywhere in the panel."""
     for channel in range(4):
         for k in range(18):
             call = Call(checker, row, rng, Panel(4, 6, 3, 6, 4))
@@ -247,7 +247,7 @@ def test_one_weight(checker, row, rng):
 @every_kernel
 @pytest.mark.parametrize("flushing", [False, True])
 def test_what_is_zero(checker, row, flushing, rng):
-    """Zeros of either sign; all else is a weight, in every mode of the machine."""
+    """Zeros of either sign are left out; subnormal numbers stay, flush-to-zero or not."""
     call = Call(checker, row, rng, Panel(1, 68, 1, 68, 1))
     bits = BITS[row["dtype"]]
     one_bit = np.left_shift(bits.type(1), np.arange(8 * bits.itemsize, dtype=bits))
@@ -265,11 +265,11 @@ def test_what_is_zero(checker, row, flushing, rng):
 
 @every_kernel
 def test_a_long_panel(checker, row, rng):
-    """More terms than 16 bits count."""
+    """More terms than 16 bits can count."""
     shape = {"ic": 70_000, "taps": 1, "block": 70_000, "kr": 1}
     check(checker, row, rng, rows=1, width=1, density=0.97, **shape)
 
 
 def test_the_canary_is_no_step():
-    """What is not to be written is told from what is."""
+    """Canaries differ from all steps, so that a missing write shows."""
     assert np.full(4, CANARY, np.uint8).view(STEP)[0] > 10**6

@@ -8,7 +8,11 @@ import pytest
 from tests.kernels.kernel_table import every_row, symbol
 from tests.kernels.packing_case import PackingCall
 
-every_kernel = pytest.mark.parametrize("row", every_row("pack_weights"), ids=symbol)
+ROWS = every_row("pack_weights")
+NARROW = [row for row in ROWS if row["dtype"] in ("u8", "s16")]
+every_kernel = pytest.mark.parametrize("row", ROWS, ids=symbol)
+every_narrow_kernel = pytest.mark.parametrize("row", NARROW, ids=symbol)
+every_depthwise = pytest.mark.parametrize("row", every_row("pack_depthwise"), ids=symbol)
 
 
 @every_kernel
@@ -27,7 +31,7 @@ def test_panels(checker, row, order, panel_width, rng):
 @every_kernel
 @pytest.mark.parametrize("block", [4, 8, 16])
 def test_blocks_of_vectors(checker, row, block, rng):
-    """The order of the blocked layout, with and without channels in the last block."""
+    """The order of the blocked layout, with whole and partial last blocks."""
     for ic in (1, block - 1, block, block + 1, 3 * block - 1, 3 * block):
         for taps in (1, 4, 9, 25):
             for oc, width in ((48, 16), (35, 32), (6, 14)):
@@ -48,7 +52,7 @@ def test_matrix_whose_channels_are_neighbours(checker, row, panel_width, rng):
 @pytest.mark.parametrize("kr", [1, 2, 4])
 @pytest.mark.parametrize("panel_width", [1, 5, 8, 16])
 def test_groups_of_k(checker, row, kr, panel_width, rng):
-    """Each rest of k and of the channels, in each order of k."""
+    """Every remainder of k and of the channels, in each order of k."""
     for oc in (1, panel_width, panel_width + 1, 3 * panel_width - 1):
         for ic, taps in ((1, 1), (kr, 1), (kr + 1, 1), (3, 9), (2 * kr + 3, 3), (5, 5), (7, 2)):
             for channel_block in {1, ic, kr, 3, ic + 2}:
@@ -56,6 +60,40 @@ def test_groups_of_k(checker, row, kr, panel_width, rng):
         for k in range(1, 2 * kr + 2):
             for channel_block in (1, k):
                 check(checker, row, rng, oc, k, 1, panel_width, channel_block, kr, across=True)
+
+
+@every_narrow_kernel
+@pytest.mark.parametrize("kr", [1, 2, 4, 8])
+def test_more_weights_than_the_buffer(checker, row, kr, rng):
+    """Blocks of channels that go in pieces, with all taps, and rows of many weights."""
+    for ic, taps, block in (
+        (1100, 1, 1100),
+        (1100, 1, 1),
+        (260, 9, 264),
+        (130, 9, 1),
+        (48, 49, 48),
+        (61, 25, 64),
+        (90, 25, 16),
+    ):
+        for oc, width in ((17, 16), (9, 8), (33, 48), (5, 5)):
+            check(checker, row, rng, oc, ic, taps, width, block, kr)
+
+
+@every_narrow_kernel
+@pytest.mark.parametrize("kr", [2, 4, 8])
+def test_groups_across_taps(checker, row, kr, rng):
+    """Blocks that are no whole groups, of few and of many weights; more taps than the buffer."""
+    for ic, taps, block in ((3, 9, 3), (7, 9, 5), (251, 9, 251), (30, 49, 15), (3, 1100, 4)):
+        for oc, width in ((17, 16), (3, 5)):
+            check(checker, row, rng, oc, ic, taps, width, block, kr)
+
+
+@every_narrow_kernel
+@pytest.mark.parametrize("kr", [2, 4, 8])
+def test_long_matrices_whose_channels_are_neighbours(checker, row, kr, rng):
+    for oc, width in ((64, 64), (100, 32), (31, 24)):
+        for k in (kr - 1, 5 * kr, 300 + kr + 1):
+            check(checker, row, rng, oc, k, 1, width, k, kr, across=True)
 
 
 def check(checker, row, rng, oc, ic, taps, panel_width, channel_block, kr=1, across=False):
@@ -96,3 +134,30 @@ def check(checker, row, rng, oc, ic, taps, panel_width, channel_block, kr=1, acr
     expected = rows.reshape(panels, panel_width, groups, kr).transpose(0, 2, 1, 3)[begin:end]
     context = (f"{oc=}", call.values)
     call.same_bits(call.run(context), expected, context)
+
+
+def check_depthwise(checker, row, rng, oc, taps, width):
+    """Pack a random part of the channels; the others must stay as they are."""
+    call = PackingCall(checker, row, rng)
+    size, parts = call.dtype.itemsize, -(-oc // 16)
+    begin = int(rng.integers(0, parts)) * 16
+    end = min(oc, begin + 16 * int(rng.integers(1, parts + 1)))
+    last = width if end == oc else end
+    src = call.place_input("src", (oc, taps), (taps * size, size))
+    call.place_output("dst", (taps, last - begin), (width * size, size))
+    call.values["dst"] -= begin * size
+    call.values |= {"taps": taps, "oc_begin": begin, "oc_end": end, "width": width}
+    expected = np.zeros((taps, width), call.dtype)
+    expected[:, :oc] = src.T
+    expected = expected[:, begin:last]
+    context = (f"{oc=}", call.values)
+    call.same_bits(call.run(context), expected, context)
+
+
+@every_depthwise
+def test_depthwise_weights(checker, row, rng):
+    """Rows of one tap each: every number of channels, rounded up to a unit or not."""
+    for oc in range(1, 50):
+        for unit in (1, 8, 16):
+            taps = int(rng.choice([1, 2, 3, 9, 15, 16, 17, 25, 49]))
+            check_depthwise(checker, row, rng, oc, taps, -(-oc // unit) * unit)

@@ -7,20 +7,15 @@ import pytest
 from numpy.lib.stride_tricks import as_strided
 
 from asm.contract import POOLINGS
-from tests.kernels.kernel_table import every_row, symbol
+from tests.kernels.kernel_table import computed, computed_lanes_of, every_row, symbol
 from tests.kernels.packing_case import PackingCall
 
 every_kernel = pytest.mark.parametrize("row", every_row("pool"), ids=symbol)
 every_kind = pytest.mark.parametrize("kind", POOLINGS)
 
 
-def computed(dtype: np.dtype) -> np.dtype:
-    """Type of the arithmetic: half precision is computed in float."""
-    return np.dtype(np.float32) if dtype == np.float16 else dtype
-
-
 def pooled(taps: np.ndarray, kind: str, scale: float) -> np.ndarray:
-    """Pool (pixels, rows, columns, channels) in the order that the contract names."""
+    """Pool (pixels, rows, columns, channels) in the contract's order."""
     if kind == "MAX":
         return taps.max(axis=(1, 2))
     wide = taps.astype(computed(taps.dtype))
@@ -35,7 +30,7 @@ def pooled(taps: np.ndarray, kind: str, scale: float) -> np.ndarray:
 
 
 class Window:
-    """A call on pixels of one image row, whose windows overlap as chance will have it."""
+    """A call for pixels of one row, whose windows overlap at random."""
 
     def __init__(self, checker, row, rng, channels: int, taps: tuple[int, int], pixels: int):
         self.call = PackingCall(checker, row, rng)
@@ -60,7 +55,7 @@ class Window:
         }
 
     def check(self, kind: str) -> None:
-        """Run it and compare bits; every NaN is as good as another."""
+        """Run the kernel and compare; any NaN equals any other."""
         scale = 1 / (self.shape[1] * self.shape[2])
         self.call.values["kind"] = POOLINGS[kind]
         if kind == "SUM":
@@ -71,16 +66,11 @@ class Window:
         np.testing.assert_array_equal(got, expected, str(self.call.values))
 
 
-def lanes_of(row: dict) -> int:
-    """Elements in a vector of the arithmetic."""
-    return row["vector_bytes"] // (8 if row["dtype"] == "f64" else 4)
-
-
 @every_kernel
 @every_kind
 def test_every_number_of_channels(checker, row, kind, rng):
-    """Parts of a vector, and up to nine vectors in every way that they are put together."""
-    lanes = lanes_of(row)
+    """Up to two vectors, and around multiples of a vector, which run in groups."""
+    lanes = computed_lanes_of(row)
     more = [vectors * lanes + i for vectors in range(2, 9) for i in (0, 1)]
     for channels in (*range(1, 2 * lanes + 4), *more):
         taps = (int(rng.integers(1, 4)), int(rng.integers(1, 5)))
@@ -92,14 +82,14 @@ def test_every_number_of_channels(checker, row, kind, rng):
 @pytest.mark.parametrize("taps", [(1, 1), (2, 2), (3, 3), (1, 7), (7, 1), (5, 5), (7, 7), (13, 20)])
 def test_windows(checker, row, kind, taps, rng):
     for pixels in (1, 2, 9):
-        channels = int(rng.integers(1, 5 * lanes_of(row)))
+        channels = int(rng.integers(1, 5 * computed_lanes_of(row)))
         Window(checker, row, rng, channels, taps, pixels).check(kind)
 
 
 @every_kernel
 def test_nan_wins_wherever_it_is(checker, row, rng):
-    """At each tap alone, in a lane alone; and infinities are numbers like others."""
-    channels = lanes_of(row) + 3
+    """NaN at each tap alone, in some lanes; all other inputs are -inf."""
+    channels = computed_lanes_of(row) + 3
     for tap in range(9):
         window = Window(checker, row, rng, channels, (3, 3), 1)
         window.image[...] = -np.inf
@@ -107,12 +97,3 @@ def test_nan_wins_wherever_it_is(checker, row, rng):
             np.arange(channels) % 3 == tap % 3, np.nan, -np.inf
         )
         window.check("MAX")
-
-
-@every_kernel
-@every_kind
-@pytest.mark.parametrize("shape", [(0, 5), (5, 0)])
-def test_nothing_to_do(checker, row, kind, shape):
-    names = ("src_ps", "src_rs", "src_cs", "dst_ps")
-    values = dict.fromkeys(names, 0) | {"rows": 1, "columns": 1, "kind": POOLINGS[kind]}
-    checker.call(row, values | {"pixels": shape[0], "channels": shape[1]}, (kind, shape))

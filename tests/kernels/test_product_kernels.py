@@ -1,4 +1,4 @@
-"""Kernels of sums of products, dense and sparse: all tails, flags, lengths, strides, alignments."""
+"""GEMM kernels and kernels of sparse weights: all tails, flags, lengths, strides, alignments."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.kernels.gemm_case import draw_case as draw_gemm
 from tests.kernels.guarded_memory import PLACES
 from tests.kernels.kernel_table import rows, symbol
 from tests.kernels.kernel_values import KINDS
-from tests.kernels.product_case import ROWS, judge
+from tests.kernels.product_case import ROWS, judge, judge_each
 from tests.kernels.sparse_case import GROUPS, PANELS, WAYS, X_LAYOUTS, SparseCall
 from tests.kernels.sparse_case import draw_case as draw_sparse
 
 GEMM = [row for row in ROWS if row["op"] == "gemm"]
 SPARSE = [row for row in ROWS if row["op"] != "gemm"]
-# Half precision has no portable kernels, and narrow types have them compared bit for bit.
+# Half precision has no portable kernels, and kernels of narrow types are compared bit for bit.
 ASSEMBLY = [row for row in GEMM if row["isa"] != "portable" and row["dtype"] in ("f32", "f64")]
 FLOATS = [row for row in SPARSE if row["kr"] == 1]
 every_kernel = pytest.mark.parametrize("row", ROWS, ids=symbol)
@@ -35,10 +35,15 @@ every_sparse = pytest.mark.parametrize("row", SPARSE, ids=symbol)
 LONG = 1200
 
 
+def whole_and_tail(row: dict, rng: np.random.Generator) -> tuple[int, int]:
+    """Give two numbers of columns: all of a tile, and some."""
+    return row["nr"], int(rng.integers(1, row["nr"] + 1))
+
+
 @pytest.mark.sampled(36)
 @every_kernel
 def test_every_tail(checker, row, rng):
-    """Each number of columns, flush against the guard pages on both sides and anywhere."""
+    """Every number of columns, next to either guard page and anywhere."""
     name, lengths = ("k", DEPTHS) if row["op"] == "gemm" else ("groups", GROUPS)
     length = cycle(lengths)
     for n in range(1, row["nr"] + 1):
@@ -50,43 +55,35 @@ def test_every_tail(checker, row, rng):
 @pytest.mark.sampled(84)
 @every_kernel
 def test_every_combination_of_flags(checker, row, rng):
-    """Whole tiles and tails; a pointer that no flag calls for leads nowhere."""
+    """Whole tiles and tails; pointers whose flag is not set are invalid."""
     for flags in flag_combinations(row):
-        tail = int(rng.integers(1, row["nr"] + 1))
-        for n in (row["nr"], tail):
-            judge(checker, row, rng, n=n, flags=flags)
+        judge_each(checker, row, rng, n=whole_and_tail(row, rng), flags=[flags])
 
 
 @pytest.mark.sampled(90)
 @every_kernel
 def test_every_layout_of_c(checker, row, rng):
-    """Row-major and blocked, each tail; what lies between vectors of C is left alone."""
-    for n in range(1, row["nr"] + 1):
-        for c_layout in C_LAYOUTS:
-            judge(checker, row, rng, n=n, c_layout=c_layout)
+    """Row-major and blocked, every tail; gaps between vectors of C are not written."""
+    judge_each(checker, row, rng, n=range(1, row["nr"] + 1), c_layout=C_LAYOUTS)
 
 
 @pytest.mark.sampled(75)
 @every_gemm
 def test_every_depth_and_layout_of_a(checker, row, rng):
-    """Each k with each way that A may lie; k = 0 reads neither A nor B."""
-    for k in DEPTHS:
-        for a_layout in A_LAYOUTS:
-            judge(checker, row, rng, k=k, a_layout=a_layout)
+    """Each k with each layout of A; k = 0 reads neither A nor B."""
+    judge_each(checker, row, rng, k=DEPTHS, a_layout=A_LAYOUTS)
 
 
 @pytest.mark.sampled(66)
 @every_gemm
 def test_every_number_of_segments(checker, row, rng):
-    """Anywhere in A and B, in any order, overlapping or not; 0 is the plain product."""
-    for count in SEGMENT_COUNTS:
-        for a_layout in A_LAYOUTS:
-            judge(checker, row, rng, segment_count=count, a_layout=a_layout)
+    """Segments anywhere in A and B, in any order, overlapping or not; 0 is the plain product."""
+    judge_each(checker, row, rng, segment_count=SEGMENT_COUNTS, a_layout=A_LAYOUTS)
 
 
 @pytest.mark.parametrize("row", ASSEMBLY, ids=symbol)
 def test_agrees_with_portable(checker, row, rng):
-    """The same tile from the portable kernels lies within the sum of the two bounds."""
+    """The difference from the portable kernels is within the sum of both error bounds."""
     family = rows("gemm", "portable")
     narrow = min(r["nr"] for r in family if r["dtype"] == row["dtype"])
     portable = {r["mr"]: r for r in family if (r["dtype"], r["nr"]) == (row["dtype"], narrow)}
@@ -103,36 +100,30 @@ def test_agrees_with_portable(checker, row, rng):
 @pytest.mark.sampled(14)
 @every_sparse
 def test_every_number_of_terms(checker, row, rng):
-    """Each with each way that terms and the input may lie; without terms neither is read."""
-    for groups in GROUPS:
-        for way in WAYS:
-            for x_layout in X_LAYOUTS:
-                judge(checker, row, rng, groups=groups, way=way, x_layout=x_layout)
+    """Each number with each layout of terms and input; without terms neither is read."""
+    judge_each(checker, row, rng, groups=GROUPS, way=WAYS, x_layout=X_LAYOUTS)
 
 
 @pytest.mark.sampled(50)
 @every_sparse
 def test_every_number_of_panels(checker, row, rng):
-    """Lists of any lengths one behind the other, whole tiles and tails; none of some panels."""
+    """Panels with lists of any length, some empty; whole tiles and tails."""
     for panels in (*PANELS, 9):
-        for groups in (0, 1, 9):
-            for n in (row["nr"], int(rng.integers(1, row["nr"] + 1))):
-                judge(checker, row, rng, panels=panels, groups=groups, n=n)
+        axes = {"groups": (0, 1, 9), "n": whole_and_tail(row, rng)}
+        judge_each(checker, row, rng, panels=[panels], **axes)
 
 
 @pytest.mark.sampled(44)
 @every_sparse
 def test_many_terms(checker, row, rng):
-    """More of them than a turn or a block of K has, the rows of many of which overlap."""
-    groups = LONG // row["kr"]
-    for n in (row["nr"], int(rng.integers(1, row["nr"] + 1))):
-        for way in WAYS:
-            judge(checker, row, rng, n=n, groups=groups, way=way, x_layout="overlapping")
+    """More terms than a loop turn or a block of K has; their input rows overlap."""
+    axes = {"groups": [LONG // row["kr"]], "x_layout": ["overlapping"]}
+    judge_each(checker, row, rng, n=whole_and_tail(row, rng), way=WAYS, **axes)
 
 
 @pytest.mark.parametrize("row", FLOATS, ids=symbol)
 def test_what_is_pruned_is_not_multiplied(checker, row, rng):
-    """Infinity and NaN where no term leads change nothing; where one leads, its zeros count."""
+    """NaN between the terms' inputs changes nothing; zero weights of a term are multiplied."""
     fixed = {"panels": 1, "kind": "random", "x_layout": "planes", "flags": 0}
     call = SparseCall(checker, row, draw_sparse(rng, row, groups=9, way="sparse", **fixed), rng)
     with np.errstate(all="ignore"):
@@ -146,7 +137,7 @@ def test_what_is_pruned_is_not_multiplied(checker, row, rng):
         arena = checker.arena(name)
         first = call.values[name] + at - arena.base
         np.ndarray((count,), call.dtype, arena.open, first)[...] = value
-    # What judges half precision takes the factors as they were drawn.
+    # The reference of half precision uses these copies of the factors.
     call.weights[:, 1], call.pixels[1, 0] = 0, np.inf
     with np.errstate(all="ignore"):
         got = call.run()

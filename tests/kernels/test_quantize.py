@@ -1,4 +1,4 @@
-"""Float to quantized arrays and back: the bits of ONNX's definition, every tail."""
+"""Float to quantized arrays and back by ONNX's definition, and bytes by a table: every tail."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tests.kernels.rows_call import Call
 
 ROW, COLUMN = FLAGS["BIAS_ROW"], FLAGS["BIAS_COLUMN"]
 QUANTIZE, DEQUANTIZE = every_row("quantize"), every_row("dequantize")
+every_lookup = pytest.mark.parametrize("row", every_row("lookup"), ids=symbol)
 every_flag = pytest.mark.parametrize("flags", [0, ROW, COLUMN], ids=["one", "row", "column"])
 
 
@@ -20,7 +21,7 @@ def along(values, flags):
 
 
 def quantized(dtype, x, scale, zero):
-    """Quantize as ONNX says: a quotient in float32, ties to even, saturated behind zero."""
+    """Quantize as ONNX defines it: float32 quotient, ties to even, plus zero, saturated."""
     info = np.iinfo(DTYPES[dtype])
     with np.errstate(over="ignore", invalid="ignore"):
         quotient = x / scale
@@ -45,21 +46,19 @@ def run(checker, row, rng, source, destination, scale, zero, flags):
     call.put("src", source, source.itemsize * (source.shape[1] + int(rng.integers(0, 9))))
     call.put("scale", scale.reshape(1, -1), 0)
     call.put("zero", zero.reshape(1, -1), 0)
-    for name in ("scale_rs", "zero_rs"):
-        del call.values[name]
     stride = destination.itemsize * (source.shape[1] + int(rng.integers(0, 9)))
     call.put("dst", destination, stride, writable=True)
     return call.run(rows=len(source), columns=source.shape[1], flags=flags)
 
 
 def columns_of(row):
-    """Every tail around one and two vectors, and around four."""
+    """Every tail up to two vectors, and around four to six."""
     lanes = row["vector_bytes"] // 4
     return (*range(1, 2 * lanes + 2), *range(4 * lanes - 1, 6 * lanes + 2))
 
 
 def draw_zero(rng, dtype, count):
-    """Draw zeros, the ends of the type among them."""
+    """Draw zero points, often the ends of the type."""
     if dtype == "s32":
         return rng.integers(-1000, 1000, count, np.int32)
     info = np.iinfo(DTYPES[dtype])
@@ -84,7 +83,7 @@ def test_every_tail_of_quantize(checker, row, flags, rng):
 
 @pytest.mark.parametrize("row", QUANTIZE, ids=symbol)
 def test_what_quantize_rounds(checker, row, rng):
-    """Ties and the floats beside them, infinities, NaN of either sign, the largest numbers."""
+    """Ties and the floats next to them, infinities, NaN of either sign, the largest numbers."""
     dtype, scale = row["dtype"], np.float32(0.1)
     exact = (np.arange(-700, 700, dtype=np.float32) / 2) * scale
     beside = [np.nextafter(exact, np.float32(end)) for end in (-np.inf, np.inf)]
@@ -102,7 +101,7 @@ def test_what_quantize_rounds(checker, row, rng):
 
 @pytest.mark.parametrize("row", QUANTIZE, ids=symbol)
 def test_quotients_by_any_scale(checker, row, rng):
-    """One scale of any size: ties, and the floats beside them, some steps away."""
+    """Scales of any size, with ties and floats a few steps away from ties."""
     dtype = row["dtype"]
     info = np.iinfo(DTYPES[dtype])
     edges = [2.0**-60, 2.0**60, 1.0, np.nextafter(np.float32(1), np.float32(2)), 2 - 2.0**-23]
@@ -120,7 +119,7 @@ def test_quotients_by_any_scale(checker, row, rng):
 
 @pytest.mark.parametrize("row", QUANTIZE, ids=symbol)
 def test_the_quotient_is_no_product(checker, row, rng):
-    """There are numbers for which x * (1 / scale) rounds to another integer; these are."""
+    """Numbers for some of which x * (1 / scale) would round to another integer."""
     scale = rng.uniform(0.01, 1, 4096).astype(np.float32)
     odd = rng.integers(-64, 63, 4096).astype(np.float32)
     x = ((odd + np.float32(0.5)) * scale)[np.newaxis]
@@ -148,10 +147,53 @@ def test_every_tail_of_dequantize(checker, row, flags, rng):
 
 @pytest.mark.parametrize("row", [*QUANTIZE, *DEQUANTIZE], ids=symbol)
 def test_nothing_to_do(checker, row, rng):
-    """No rows, or rows of no elements: nothing is written, and of rows nothing read."""
+    """No rows, or rows of no elements: rows are neither read nor written."""
     types = np.float32, DTYPES[row["dtype"]]
     source, destination = types if row["op"] == "quantize" else types[::-1]
     for shape in ((0, 5), (3, 0)):
         arrays = np.zeros(shape, source), np.zeros(shape, destination)
         one = np.ones(1, np.float32), np.zeros(1, np.int32)
         assert run(checker, row, rng, *arrays, *one, 0).shape == shape
+
+
+def placed(checker, row, rng, table, shape):
+    """A call whose table and output are in memory of their own."""
+    call = Call(checker, row, rng)
+    call.put("table", table.reshape(1, -1), 0)
+    gap = int(rng.integers(0, 9))
+    call.put("dst", np.full(shape, 0xA5, np.uint8), shape[1] + gap, writable=True)
+    return call
+
+
+@every_lookup
+def test_every_tail_of_lookup(checker, row, rng):
+    step = row["vector_bytes"]
+    for columns in (*range(1, 2 * step + 2), 3 * step, 5 * step + 1):
+        shape = int(rng.integers(1, 5)), columns
+        table = rng.permutation(256).astype(np.uint8)
+        x = rng.integers(0, 256, shape, np.uint8)
+        call = placed(checker, row, rng, table, shape)
+        call.put("src", x, columns + int(rng.integers(0, 9)))
+        got = call.run(rows=shape[0], columns=columns)
+        np.testing.assert_array_equal(got, table[x], str(columns))
+
+
+@every_lookup
+def test_every_byte_in_every_place(checker, row, rng):
+    """Each of the 256 bytes at each place of a vector; the table is a permutation of them."""
+    step = row["vector_bytes"]
+    x = (np.arange(256)[:, np.newaxis] + np.arange(step)).astype(np.uint8)
+    table = rng.permutation(256).astype(np.uint8)
+    call = placed(checker, row, rng, table, x.shape)
+    call.put("src", x, step)
+    np.testing.assert_array_equal(call.run(rows=256, columns=step), table[x])
+
+
+@every_lookup
+def test_lookup_in_place(checker, row, rng):
+    table = rng.integers(0, 256, 256, np.uint8)
+    x = rng.integers(0, 256, (3, 200), np.uint8)
+    call = placed(checker, row, rng, table, x.shape)
+    call.view[...] = x
+    call.values |= {"src": call.values["dst"], "src_rs": call.values["dst_rs"]}
+    np.testing.assert_array_equal(call.run(rows=3, columns=200), table[x])

@@ -6,29 +6,21 @@ import numpy as np
 import pytest
 
 from asm.contract import FLAGS, REDUCTIONS
-from tests.kernels.kernel_table import DTYPES, every_row, symbol
+from tests.kernels.kernel_table import DTYPES, computed, computed_lanes_of, every_row, symbol
 from tests.kernels.kernel_values import draw
 from tests.kernels.packing_case import PackingCall
 
 every_kind = pytest.mark.parametrize("kind", REDUCTIONS)
-rows_kernels = pytest.mark.parametrize("row", every_row("reduce_rows"), ids=symbol)
-columns_kernels = pytest.mark.parametrize("row", every_row("reduce_columns"), ids=symbol)
+ROWS, COLUMNS = every_row("reduce_rows"), every_row("reduce_columns")
+rows_kernels = pytest.mark.parametrize("row", ROWS, ids=symbol)
+columns_kernels = pytest.mark.parametrize("row", COLUMNS, ids=symbol)
+every_kernel = pytest.mark.parametrize("row", ROWS + COLUMNS, ids=symbol)
 EXTREMES = {"MAX": np.maximum, "MIN": np.minimum}
 NONE = {"SUM": 0, "SQUARES": 0, "MAX": -np.inf, "MIN": np.inf}
 
 
-def lanes_of(row: dict) -> int:
-    """Elements in a vector of the arithmetic."""
-    return row["vector_bytes"] // (8 if row["dtype"] == "f64" else 4)
-
-
-def computed(dtype: np.dtype) -> np.dtype:
-    """Type of the arithmetic: half precision is computed in float."""
-    return np.dtype(np.float32) if dtype == np.float16 else dtype
-
-
 def added_in_order(x: np.ndarray) -> np.ndarray:
-    """Sum over rows in the order that the contract names, in the type of the arithmetic."""
+    """Sum over rows in the contract's order, in the type of the arithmetic."""
     x = x.astype(computed(x.dtype))
     total = np.zeros(x.shape[1], x.dtype)
     with np.errstate(invalid="ignore"):
@@ -56,7 +48,7 @@ def assert_reduced(got: np.ndarray, x: np.ndarray, axis: int, kind: str, held=No
     finite = np.isfinite(expected)
     np.testing.assert_array_equal(got[~finite], expected[~finite].astype(got.dtype))
     info, eps = np.finfo(got.dtype), np.finfo(computed(x.dtype)).eps
-    # A chain has 16 terms of a block of 64 or fewer, and there are as many blocks as it takes.
+    # A chain has at most 16 of the 64 terms of a block; there are count / 64 blocks.
     count = x.shape[axis]
     allowed = eps * (20 + count / 64) * size[finite] + info.eps * np.abs(expected[finite])
     # A sum of halves may be a subnormal half.
@@ -64,70 +56,51 @@ def assert_reduced(got: np.ndarray, x: np.ndarray, axis: int, kind: str, held=No
     assert (np.abs(got[finite] - expected[finite]) <= allowed).all()
 
 
-def reduce_rows(checker, row, rng, x: np.ndarray, kind: str, held=None) -> np.ndarray:
-    """Run the kernel on a copy of `x`."""
+def reduce(checker, row, rng, x: np.ndarray, kind: str, held=None) -> np.ndarray:
+    """Reduce a copy of `x` along the kernel's axis, beginning with `held` if it is given."""
     call = PackingCall(checker, row, rng)
-    size = call.dtype.itemsize
-    src_rs = (x.shape[1] + int(rng.integers(0, 5)) * int(rng.integers(0, 2))) * size
+    size, (rows, columns) = call.dtype.itemsize, x.shape
+    src_rs = (columns + int(rng.integers(0, 5)) * int(rng.integers(0, 2))) * size
     call.place_input("src", x.shape, (src_rs, size))[...] = x
-    dst = call.place_output("dst", x.shape[1:], (size,))
+    call.values |= {"src_rs": src_rs, "rows": rows, "columns": columns, "kind": REDUCTIONS[kind]}
+    if row["op"] == "reduce_rows":
+        dst = call.place_output("dst", (columns,), (size,))
+        call.values["flags"] = 0 if held is None else FLAGS["ACCUMULATE"]
+    else:
+        call.values["dst_rs"] = int(rng.integers(1, 4)) * size
+        dst = call.place_output("dst", (rows,), (call.values["dst_rs"],))
     if held is not None:
         dst[...] = held
-    call.values |= {
-        "src_rs": src_rs,
-        "rows": x.shape[0],
-        "columns": x.shape[1],
-        "kind": REDUCTIONS[kind],
-        "flags": 0 if held is None else FLAGS["ACCUMULATE"],
-    }
-    return call.run((kind, x.shape))
-
-
-def reduce_columns(checker, row, rng, x: np.ndarray, kind: str) -> np.ndarray:
-    """Run the kernel on a copy of `x`."""
-    call = PackingCall(checker, row, rng)
-    size = call.dtype.itemsize
-    src_rs = (x.shape[1] + int(rng.integers(0, 5)) * int(rng.integers(0, 2))) * size
-    dst_rs = int(rng.integers(1, 4)) * size
-    call.place_input("src", x.shape, (src_rs, size))[...] = x
-    call.place_output("dst", x.shape[:1], (dst_rs,))
-    call.values |= {
-        "src_rs": src_rs,
-        "dst_rs": dst_rs,
-        "rows": x.shape[0],
-        "columns": x.shape[1],
-        "kind": REDUCTIONS[kind],
-    }
     return call.run((kind, x.shape))
 
 
 @rows_kernels
 @every_kind
 def test_rows_tails(checker, row, kind, rng):
-    """Every number of columns; every number of rows that a block's chains may have."""
-    dtype, lanes = DTYPES[row["dtype"]], lanes_of(row)
+    """Every number of columns; numbers of rows around the chains and blocks of the sum."""
+    dtype, lanes = DTYPES[row["dtype"]], computed_lanes_of(row)
     more = [vectors * lanes + i for vectors in (3, 4, 5, 9) for i in (-1, 0, 1)]
     for columns in (*range(1, 2 * lanes + 4), *more):
         x = draw(rng, "special", (int(rng.integers(1, 12)), columns), dtype)
-        assert_reduced(reduce_rows(checker, row, rng, x, kind), x, 0, kind)
+        assert_reduced(reduce(checker, row, rng, x, kind), x, 0, kind)
         held = draw(rng, "special", (columns,), dtype)
-        assert_reduced(reduce_rows(checker, row, rng, x, kind, held), x, 0, kind, held)
+        assert_reduced(reduce(checker, row, rng, x, kind, held), x, 0, kind, held)
     for count in (*range(1, 10), 63, 64, 65, 66, 67, 128, 131, 300):
         x = draw(rng, "special", (count, int(rng.integers(1, 5 * lanes))), dtype)
-        assert_reduced(reduce_rows(checker, row, rng, x, kind), x, 0, kind)
+        assert_reduced(reduce(checker, row, rng, x, kind), x, 0, kind)
 
 
 @rows_kernels
 def test_rows_are_added_in_the_order_of_the_contract(checker, row, rng):
-    """Whatever the vector is, and whichever column."""
+    """The order depends neither on the vector's width nor on the column."""
     dtype = DTYPES[row["dtype"]]
     for count in (1, 3, 4, 7, 64, 65, 200, 1000):
-        x = draw(rng, "random", (count, 5 * lanes_of(row) + 3), dtype)
+        x = draw(rng, "random", (count, 5 * computed_lanes_of(row) + 3), dtype)
         expected = added_in_order(x)
-        got = reduce_rows(checker, row, rng, x, "SUM")
+        got = reduce(checker, row, rng, x, "SUM")
         np.testing.assert_array_equal(got, expected.astype(dtype))
         held = draw(rng, "random", (x.shape[1],), dtype)
-        got = reduce_rows(checker, row, rng, x, "SUM", held)
+        got = reduce(checker, row, rng, x, "SUM", held)
         np.testing.assert_array_equal(got, (expected + held).astype(dtype))
 
 
@@ -135,12 +108,12 @@ def test_rows_are_added_in_the_order_of_the_contract(checker, row, rng):
 @every_kind
 def test_of_no_rows(checker, row, kind, rng):
     dtype = DTYPES[row["dtype"]]
-    nothing = np.zeros((0, 2 * lanes_of(row) + 1), dtype)
-    got = reduce_rows(checker, row, rng, nothing, kind)
+    nothing = np.zeros((0, 2 * computed_lanes_of(row) + 1), dtype)
+    got = reduce(checker, row, rng, nothing, kind)
     np.testing.assert_array_equal(got, np.full(nothing.shape[1], NONE[kind], dtype))
     assert not np.signbit(got).any() or kind == "MAX"
     held = draw(rng, "special", (nothing.shape[1],), dtype)
-    np.testing.assert_array_equal(reduce_rows(checker, row, rng, nothing, kind, held), held)
+    np.testing.assert_array_equal(reduce(checker, row, rng, nothing, kind, held), held)
     checker.call(
         row,
         {"src_rs": 0, "rows": 3, "columns": 0, "kind": REDUCTIONS[kind], "flags": 0},
@@ -151,45 +124,43 @@ def test_of_no_rows(checker, row, kind, rng):
 @columns_kernels
 @every_kind
 def test_columns_tails(checker, row, kind, rng):
-    """Every number of columns around the vectors that go together, and around a block."""
-    dtype, lanes = DTYPES[row["dtype"]], lanes_of(row)
+    """Every number of columns around the vectors of a loop turn, and around a block."""
+    dtype, lanes = DTYPES[row["dtype"]], computed_lanes_of(row)
     more = [vectors * lanes + i for vectors in (*range(2, 18), 63, 64, 65, 130) for i in (-1, 0, 1)]
     for columns in (*range(1, 2 * lanes + 4), *more):
         x = draw(rng, "special", (int(rng.integers(1, 5)), columns), dtype)
-        assert_reduced(reduce_columns(checker, row, rng, x, kind), x, 1, kind)
+        assert_reduced(reduce(checker, row, rng, x, kind), x, 1, kind)
 
 
 @columns_kernels
 @every_kind
 def test_of_no_columns(checker, row, kind, rng):
     dtype = DTYPES[row["dtype"]]
-    got = reduce_columns(checker, row, rng, np.zeros((3, 0), dtype), kind)
+    got = reduce(checker, row, rng, np.zeros((3, 0), dtype), kind)
     np.testing.assert_array_equal(got, np.full(3, NONE[kind], dtype))
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("row", every_row("reduce_rows") + every_row("reduce_columns"), ids=symbol)
+@every_kernel
 def test_nan_wins_wherever_it_is(checker, row, axis, rng):
-    """In each lane and in each turn of the loops alone."""
-    lanes = lanes_of(row)
-    run = {"reduce_rows": reduce_rows, "reduce_columns": reduce_columns}[row["op"]]
+    """A single NaN, in each lane and in each turn of the loops."""
+    lanes = computed_lanes_of(row)
     along = 0 if row["op"] == "reduce_rows" else 1
     shape = (12, 3) if axis == 0 else (3, 9 * lanes + 1)
     for at in range(shape[axis]):
         for kind in EXTREMES:
             x = draw(rng, "random", shape, DTYPES[row["dtype"]])
             x[(at, 1) if axis == 0 else (1, at)] = np.nan
-            assert_reduced(run(checker, row, rng, x, kind), x, along, kind)
+            assert_reduced(reduce(checker, row, rng, x, kind), x, along, kind)
 
 
-@pytest.mark.parametrize("row", every_row("reduce_rows") + every_row("reduce_columns"), ids=symbol)
+@every_kernel
 def test_long_sums(checker, row, rng):
-    """Of positive numbers, whose roundings would otherwise pile up: by chance below ten."""
-    run = {"reduce_rows": reduce_rows, "reduce_columns": reduce_columns}[row["op"]]
+    """Sums of many positive numbers have errors of at most ten eps: roundings do not pile up."""
     dtype = DTYPES[row["dtype"]]
     count = 3000 if dtype == np.float16 else 30000
     x = rng.uniform(0, 1, (count, 3)).astype(dtype)
     x = x if row["op"] == "reduce_rows" else np.ascontiguousarray(x.T)
-    got = run(checker, row, rng, x, "SUM")
+    got = reduce(checker, row, rng, x, "SUM")
     expected = x.astype(np.longdouble).sum(axis=0 if row["op"] == "reduce_rows" else 1)
     assert (np.abs(got / expected - 1) <= 10 * np.finfo(dtype).eps).all()

@@ -1,4 +1,4 @@
-"""Sums to quantized arrays: every level gives the bits of float32 step by step."""
+"""Sums to quantized arrays: all kernels give the bits of stepwise float32 arithmetic."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ every_kernel = pytest.mark.parametrize("row", every_row("requantize"), ids=symbo
 BYTES = [row for row in every_row("requantize") if row["dtype"] in ("u8", "s8")]
 WITH_PRODUCT = [row for row in every_row("requantize") if row["dtype"] != "s32"]
 ROW, COLUMN, RESIDUAL = FLAGS["BIAS_ROW"], FLAGS["BIAS_COLUMN"], FLAGS["RESIDUAL"]
+ENDS = [-(1 << 31), -(1 << 31) + 1, -1, 0, 1, (1 << 31) - 1]
 PARAMETERS = np.dtype(
     [
         ("table", "u8"),
@@ -62,8 +63,9 @@ def model(dtype, sums, offset, scale, residual, q, table=None):
     return stored if table is None else table[stored.view(np.uint8)].view(DTYPES[dtype])
 
 
-def check(checker, row, rng, sums, offset, scale, q, flags, gaps=(0, 0, 0), table=None):
-    """Call the kernel on `sums`; compare every bit with the model."""
+def check(checker, row, rng, sums, offset, scale, q, flags, table=None):
+    """Call the kernel on `sums`, with random gaps between rows or none; compare every bit."""
+    gaps = [int(gap) for gap in rng.integers(0, 9, 3) * rng.integers(0, 2)]
     dtype = row["dtype"]
     stored = DTYPES[dtype]
     rows, columns = sums.shape
@@ -77,11 +79,9 @@ def check(checker, row, rng, sums, offset, scale, q, flags, gaps=(0, 0, 0), tabl
         call.put("table", table.reshape(1, -1), 0)
         q = q.copy()
         q["table"] = call.values.pop("table")
-        del call.values["table_rs"]
     for name, values in (("offset", offset), ("scale", scale), ("parameters", q)):
         if name == "offset" or dtype != "s32":
             call.put(name, values.reshape(1, -1), 0)
-            del call.values[f"{name}_rs"]
     ones = np.full(sums.shape, 0xA5, np.uint8).repeat(stored.itemsize, 1).view(stored)
     call.put("dst", ones, stored.itemsize * (columns + gaps[2]), writable=True)
     got = call.run(rows=rows, columns=columns, flags=flags)
@@ -103,7 +103,7 @@ def draw_residual(rng, stored, shape):
 
 
 def draw_parameters(rng, row):
-    """Draw bounds and zeros, those of the type's ends among them."""
+    """Draw bounds and zero points, often at the ends of the type."""
     stored = DTYPES[row["dtype"]]
     if stored.kind == "f":
         return parameters(*(np.sort(rng.standard_normal(2) * 200) if rng.integers(2) else ()))
@@ -123,29 +123,38 @@ def draw_parameters(rng, row):
 
 
 def flags_of(row):
-    """Yield what a row takes: both orientations, with and without residual."""
+    """Yield the sets of flags of a row: both orientations, with and without residual."""
     for orientation in (ROW, COLUMN):
         yield orientation
         if row["dtype"] != "s32":
             yield orientation | RESIDUAL
 
 
+def columns_of(row):
+    """Every tail up to two vectors, and around four to six, and nine vectors."""
+    lanes = row["vector_bytes"] // 4
+    return (*range(1, 2 * lanes + 2), *range(4 * lanes - 1, 6 * lanes + 2), 9 * lanes)
+
+
+def judge_tails(checker, row, rng, flags, draw) -> None:
+    """Check every tail, with parameters from `draw`."""
+    for columns in columns_of(row):
+        rows = int(rng.integers(1, 10))
+        sums = rng.integers(-40000, 40000, (rows, columns), np.int32)
+        count = rows if flags & ROW else columns
+        offset = rng.integers(-5000, 5000, count, np.int32)
+        scale = rng.uniform(1e-4, 2e-2, count).astype(np.float32)
+        check(checker, row, rng, sums, offset, scale, draw(), flags)
+
+
 @every_kernel
 def test_every_tail(checker, row, rng):
-    lanes = row["vector_bytes"] // 4
     for flags in flags_of(row):
-        for columns in (*range(1, 2 * lanes + 2), *range(4 * lanes - 1, 6 * lanes + 2), 9 * lanes):
-            rows = int(rng.integers(1, 10))
-            sums = rng.integers(-40000, 40000, (rows, columns), np.int32)
-            count = rows if flags & ROW else columns
-            offset = rng.integers(-5000, 5000, count, np.int32)
-            scale = rng.uniform(1e-4, 2e-2, count).astype(np.float32)
-            gaps = [int(gap) for gap in rng.integers(0, 9, 3)]
-            check(checker, row, rng, sums, offset, scale, draw_parameters(rng, row), flags, gaps)
+        judge_tails(checker, row, rng, flags, lambda: draw_parameters(rng, row))
 
 
 def draw_gate(rng, zero=0):
-    """Draw HardSwish with a factor, perhaps a negative one, and something that is added."""
+    """Draw a gate like HardSwish's, with a scale that may be negative, and a shift."""
     scale = rng.uniform(0.01, 0.5) * rng.choice([1, 1, -1])
     return parameters(
         *(rng.choice([-np.inf, -20.25]), rng.choice([np.inf, 90.5])), zero=zero,
@@ -155,29 +164,20 @@ def draw_gate(rng, zero=0):
 
 @pytest.mark.parametrize("row", WITH_PRODUCT, ids=symbol)
 def test_gates(checker, row, rng):
-    """Every tail; sums on all sides of where a gate opens and closes."""
-    lanes = row["vector_bytes"] // 4
+    """Every tail; sums below, on and above the slope of the gate."""
+    low, high = (-100, 100) if row["dtype"] == "s8" else (0, 200)
     for flags in (ROW, COLUMN):
-        for columns in (*range(1, 2 * lanes + 2), *range(4 * lanes - 1, 6 * lanes + 2), 9 * lanes):
-            rows = int(rng.integers(1, 10))
-            sums = rng.integers(-40000, 40000, (rows, columns), np.int32)
-            count = rows if flags & ROW else columns
-            offset = rng.integers(-5000, 5000, count, np.int32)
-            scale = rng.uniform(1e-4, 2e-2, count).astype(np.float32)
-            gaps = [int(gap) for gap in rng.integers(0, 9, 3)]
-            zero = int(rng.integers(-100, 100)) if row["dtype"] == "s8" else int(rng.integers(200))
-            check(checker, row, rng, sums, offset, scale, draw_gate(rng, zero), flags, gaps)
+        judge_tails(checker, row, rng, flags, lambda: draw_gate(rng, int(rng.integers(low, high))))
 
 
 @pytest.mark.parametrize("row", BYTES, ids=symbol)
 @pytest.mark.parametrize("scale", [0.25, 0.4999, 1.0, 2.0], ids=str)
 @pytest.mark.parametrize("shift", [0, 1e6, 3e6, -3e9], ids=str)
 def test_gated_numbers_beyond_every_integer(checker, row, scale, shift, rng):
-    """Those that are rounded leave int32, by one scale of many or by what is added."""
-    ends = [-(1 << 31), -(1 << 31) + 1, -1, 0, 1, (1 << 31) - 1]
+    """Numbers beyond int32 before rounding, by one scale of many or by the shift."""
     for flags in (ROW, COLUMN):
         for slope in (1 / 6, -1 / 6, 1e-9):
-            sums = rng.choice(ends, (3, row["vector_bytes"] + 3)).astype(np.int32)
+            sums = rng.choice(ENDS, (3, row["vector_bytes"] + 3)).astype(np.int32)
             count = 3 if flags & ROW else sums.shape[1]
             scales = np.full(count, 0.25, np.float32)
             scales[rng.integers(count)] = scale
@@ -188,30 +188,25 @@ def test_gated_numbers_beyond_every_integer(checker, row, scale, shift, rng):
 @pytest.mark.parametrize("row", BYTES, ids=symbol)
 @pytest.mark.parametrize("kind", ["plain", "residual", "gate"])
 def test_tables(checker, row, kind, rng):
-    """Every byte, in every tail, by tables without order."""
-    lanes = row["vector_bytes"] // 4
+    """Every byte, in every tail, by random tables."""
     zero = 0 if row["dtype"] == "s8" else 128
     for flags in (ROW, COLUMN):
-        for columns in (*range(1, 2 * lanes + 2), *range(4 * lanes - 1, 6 * lanes + 2), 600):
+        for columns in (*columns_of(row), 600):
             rows = int(rng.integers(1, 6))
             sums = rng.integers(-140, 140, (rows, columns), np.int32)
             count = rows if flags & ROW else columns
             table = rng.permutation(256).astype(np.uint8)
-            q = (
-                draw_gate(rng, zero)
-                if kind == "gate"
-                else parameters(residual_scale=0.5, zero=zero)
-            )
-            gaps = [int(gap) for gap in rng.integers(0, 9, 3)]
+            plain = parameters(residual_scale=0.5, zero=zero)
+            q = draw_gate(rng, zero) if kind == "gate" else plain
             check(
                 checker, row, rng, sums, np.zeros(count, np.int32), np.ones(count, np.float32), q,
-                flags | (RESIDUAL if kind == "residual" else 0), gaps, table,
+                flags | (RESIDUAL if kind == "residual" else 0), table,
             )  # fmt: skip
 
 
 @every_kernel
 def test_sums_of_every_size(checker, row, rng):
-    """Up to the largest int32, where float has not all of them and offsets wrap around."""
+    """Sums up to the largest int32, beyond float's exact integers; offsets wrap around."""
     for flags in flags_of(row):
         for _ in range(20):
             sums = rng.integers(-(1 << 31), (1 << 31) - 1, (3, 100), np.int32, endpoint=True)
@@ -227,12 +222,11 @@ def test_sums_of_every_size(checker, row, rng):
 @pytest.mark.parametrize("scale", [0.4999, 0.5, 1.0, 1.5, 2.0, 1e25], ids=str)
 @pytest.mark.parametrize("residual_scale", [0.5, 1e6, 2e6, -3e8, 3e8, 1e30], ids=str)
 def test_numbers_beyond_every_integer(checker, row, scale, residual_scale, rng):
-    """One scale of many, and residuals, that take numbers to 2^31 and further."""
+    """One scale of many, and residuals, make numbers of 2^31 and more."""
     lanes = row["vector_bytes"] // 4
-    ends = [-(1 << 31), -(1 << 31) + 1, -1, 0, 1, (1 << 31) - 1]
     for flags in flags_of(row):
         for rows in (1, 2, 3, 5):
-            sums = rng.choice(ends, (rows, 7 * lanes + 3)).astype(np.int32)
+            sums = rng.choice(ENDS, (rows, 7 * lanes + 3)).astype(np.int32)
             count = rows if flags & ROW else sums.shape[1]
             scales = np.full(count, 0.25, np.float32)
             scales[rng.integers(count)] = scale
@@ -243,7 +237,7 @@ def test_numbers_beyond_every_integer(checker, row, scale, residual_scale, rng):
 @pytest.mark.parametrize("row", BYTES, ids=symbol)
 @pytest.mark.parametrize("zero", [0, 1, 5])
 def test_ties_go_to_even(checker, row, zero, rng):
-    """Before zero is added: halves of odd numbers, and the floats beside them."""
+    """Rounding comes before the zero point: halves of odd numbers, and the floats next to them."""
     sums = np.arange(-600, 600, dtype=np.int32).reshape(1, -1)
     offset = np.zeros(sums.size, np.int32)
     half = np.float32(0.5)
@@ -254,7 +248,7 @@ def test_ties_go_to_even(checker, row, zero, rng):
 
 @pytest.mark.parametrize("row", WITH_PRODUCT, ids=symbol)
 def test_product_and_residual_are_two_roundings(checker, row, rng):
-    """Sums for which a fused product gives other bits; there are such."""
+    """Sums for some of which a fused product would give other bits."""
     sums = rng.integers(-(1 << 24), 1 << 24, (1, 4096), np.int32)
     scale = rng.uniform(1e-6, 8e-6, 4096).astype(np.float32)
     q = parameters(residual_scale=np.float32(0.1), residual_zero=3)
@@ -274,7 +268,6 @@ def test_nothing_to_do(checker, row, shape, rng):
     q = parameters(0, 1)
     call = Call(checker, row, rng)
     call.put("parameters", q, 0)
-    del call.values["parameters_rs"]
     values = {"src_rs": 0, "dst_rs": 0, "residual_rs": 0, "rows": shape[0], "columns": shape[1]}
     for flags in (COLUMN,) if shape[0] else (ROW, COLUMN):
         checker.call(row, call.values | values | {"flags": flags}, shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.kernels.kernel_table import every_row, symbol
+from tests.kernels.kernel_table import computed, computed_lanes_of, every_row, symbol
 from tests.kernels.kernel_values import draw
 from tests.kernels.packing_case import PackingCall
 
@@ -14,13 +14,8 @@ WEIGHTED = [row for row in every_row("resample") if row["dtype"] != "u8"]
 every_weighted = pytest.mark.parametrize("row", WEIGHTED, ids=symbol)
 
 
-def weight_type(dtype: np.dtype) -> np.dtype:
-    """Type of weights and sums: float for half precision."""
-    return np.dtype(np.float32) if dtype.itemsize < 4 else dtype
-
-
 class Resampled:
-    """A call on an image of a few rows: which pixels it reads is drawn."""
+    """A call that reads random pixels of an image of a few rows."""
 
     def __init__(self, checker, row, rng, channels: int, taps: tuple[int, int], pixels: int):
         self.call = PackingCall(checker, row, rng)
@@ -35,7 +30,7 @@ class Resampled:
         addresses = self.call.values["src"] + self.rows * rs
         self.call.place_bytes("rows", addresses.astype(np.uintp).tobytes())
         self.call.place_bytes("offset_x", (self.columns * ps).astype(np.int64).tobytes())
-        kind = weight_type(self.call.dtype)
+        kind = computed(self.call.dtype)
         self.weight_y = rng.uniform(-0.5, 1, taps[0]).astype(kind)
         self.weight_x = rng.uniform(-0.5, 1, (pixels, taps[1])).astype(kind)
         self.call.place_bytes("weight_y", self.weight_y.tobytes())
@@ -51,11 +46,11 @@ class Resampled:
         }
 
     def read(self) -> np.ndarray:
-        """All that goes into outputs: (taps_y, pixels, taps_x, channels)."""
+        """The pixels that the outputs are computed from: (taps_y, pixels, taps_x, channels)."""
         return self.image[self.rows[:, np.newaxis, np.newaxis], self.columns[np.newaxis]]
 
     def check(self) -> None:
-        """Run it, and compare with float64, by a bound of what all the roundings leave."""
+        """Run the kernel, and compare with float64 within the bound of all roundings."""
         got = self.call.run(self.call.values)
         if self.taps == (1, 1):
             self.call.same_bits(got, self.read()[0, :, 0], self.call.values)
@@ -74,19 +69,14 @@ class Resampled:
         assert (np.abs(got[finite] - expected[finite]) <= allowed).all(), self.call.values
 
 
-def lanes_of(row: dict) -> int:
-    """Elements in a vector of the arithmetic."""
-    return row["vector_bytes"] // (8 if row["dtype"] == "f64" else 4)
-
-
 @every_kernel
 @pytest.mark.parametrize("taps", [(1, 1), (2, 2), (4, 4), (1, 2), (2, 1), (3, 5)])
 def test_every_number_of_channels(checker, row, taps, rng):
     if row["dtype"] == "u8" and taps != (1, 1):
-        return  # bytes are copied
-    lanes = lanes_of(row) * (4 if row["dtype"] == "u8" else 1)
+        return  # bytes are only copied
+    lanes = computed_lanes_of(row) * (4 if row["dtype"] == "u8" else 1)
     more = [vectors * lanes + i for vectors in (2, 3, 4, 5, 7) for i in (0, 1)]
-    # A copy's pieces follow from bytes.
+    # Copies work on bytes, so that more sizes differ.
     for channels in (*range(1, 4 * lanes + 4 if taps == (1, 1) else 2 * lanes + 4), *more):
         pixels = int(rng.integers(1, 4))
         Resampled(checker, row, rng, channels, taps, pixels).check()
@@ -94,7 +84,7 @@ def test_every_number_of_channels(checker, row, taps, rng):
 
 @every_kernel
 def test_copies_keep_bits_that_no_product_would(checker, row, rng):
-    """Signaling NaN, payloads, subnormal numbers; the weights are not read at all."""
+    """Signaling NaN, payloads, subnormal numbers; the weights are not read."""
     for channels in (1, 5, 40, 200):
         case = Resampled(checker, row, rng, channels, (1, 1), 3)
         bits = case.image.view(f"u{case.image.dtype.itemsize}")
@@ -106,21 +96,9 @@ def test_copies_keep_bits_that_no_product_would(checker, row, rng):
 @every_weighted
 def test_a_large_pixel_of_weight_zero(checker, row, rng):
     """Zero times infinity is NaN as in NumPy."""
-    case = Resampled(checker, row, rng, lanes_of(row) + 1, (2, 2), 2)
+    case = Resampled(checker, row, rng, computed_lanes_of(row) + 1, (2, 2), 2)
     case.image[...] = draw(rng, "random", case.image.shape, case.image.dtype)
     case.image[case.rows[0], case.columns[0, 0]] = np.inf
     case.weight_x[0, 0] = 0
     case.call.place_bytes("weight_x", case.weight_x.tobytes())
     assert np.isnan(case.call.run("infinity")[0]).all()
-
-
-@every_kernel
-@pytest.mark.parametrize("taps", [(1, 1), (2, 2)])
-@pytest.mark.parametrize("shape", [(0, 5), (5, 0)])
-def test_nothing_to_do(checker, row, taps, shape):
-    values = {"pixels": shape[0], "channels": shape[1], "dst_ps": 0}
-    if shape[0] == 0 and taps == (1, 1):
-        call = PackingCall(checker, row, np.random.default_rng(1))
-        call.place_bytes("rows", bytes(8))
-        values["rows"] = call.values["rows"]
-    checker.call(row, values | {"taps_y": taps[0], "taps_x": taps[1]}, (taps, shape))

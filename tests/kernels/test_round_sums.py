@@ -1,4 +1,4 @@
-"""Sums as integers: rounded half to even, saturated, and those listed that an error leaves open."""
+"""Sums to integers: rounded half to even, saturated; those within the error of a tie are listed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNTOUCHED = -7
 
 
 def bounds(sums, error, low, high):
-    """Give the least and the greatest integer within the error, each operation rounded once."""
+    """Give the smallest and the largest integer within the error; each operation rounds once."""
     with np.errstate(over="ignore", invalid="ignore"):
         return [np.rint(np.clip(x, low, high)) for x in (sums - error, sums + error)]
 
@@ -23,31 +23,50 @@ def bounds(sums, error, low, high):
 NO_ROWS = {"pixels_rs": 0, "step": 1, "rows": 0, "columns": 0}
 
 
-def judge(checker, row, rng, sums, error, integer):
-    """Round, and compare everything with NumPy."""
-    limits, element = np.iinfo(integer), DTYPES[row["dtype"]]
-    parameters = np.array([error, limits.min, limits.max, 0, 0], element)
-    listed = np.full(max(sums.size, 1), UNTOUCHED, np.int64)
+def rounded(checker, row, rng, integer, sums, parameters, **window):
+    """Call the kernel; give the integers and the list of open results.
+
+    `window`: step, pixels, shape of the taps, and `again`, as in the contract.
+    """
+    element, count = DTYPES[row["dtype"]], len(sums)
     call = Call(checker, row, rng)
-    call.put("src", sums.reshape(1, -1), 0)
-    call.put("parameters", parameters.reshape(1, -1), 0)
-    listed = call.put("open", listed.reshape(1, -1), 0, writable=True)
-    count = call.put("open_count", np.full((1, 1), UNTOUCHED, np.int64), 0, writable=True)
-    call.put("dst", np.full((1, sums.size), 0x55, integer), 0, writable=True)
-    got = call.run(count=sums.size, size=integer(0).itemsize, **NO_ROWS)[0]
-    low, high = bounds(sums, *parameters[:3])
-    is_open = low != high
-    expected = np.where(is_open, limits.min, low).astype(integer)
+    call.put("src", sums.astype(element).reshape(1, -1), 0)
+    call.put("parameters", np.array([parameters], element), 0)
+    shape = NO_ROWS
+    if window:
+        pixels, (rows, columns) = window["pixels"], window["shape"]
+        stride = (pixels.shape[1] + int(rng.integers(0, 5))) * element.itemsize
+        call.put("pixels", pixels.astype(element), stride)
+        call.put("again", np.array([window["again"]], np.float64), 0)
+        shape = {"step": window["step"], "rows": rows, "columns": columns}
+    listed = call.put("open", np.full((1, count), UNTOUCHED), 0, writable=True)
+    found = call.put("open_count", np.full((1, 1), UNTOUCHED), 0, writable=True)
+    call.put("dst", np.full((1, count), 0x55, integer), 0, writable=True)
+    got = call.run(count=count, size=integer(0).itemsize, **shape)[0]
+    assert (listed[0, found[0, 0] :] == UNTOUCHED).all()
+    return got, listed[0, : found[0, 0]]
+
+
+def assert_rounded(found, expected, is_open) -> None:
+    """Compare integers and list."""
+    got, listed = found
     np.testing.assert_array_equal(got, expected)
-    assert count[0, 0] == is_open.sum()
-    np.testing.assert_array_equal(listed[0, : count[0, 0]], np.flatnonzero(is_open))
-    assert (listed[0, count[0, 0] : sums.size] == UNTOUCHED).all()
+    np.testing.assert_array_equal(listed, np.flatnonzero(is_open))
+
+
+def judge(checker, row, rng, sums, error, integer):
+    """Round sums, and compare results and the list with NumPy."""
+    limits = np.iinfo(integer)
+    parameters = np.array([error, limits.min, limits.max, 0, 0], DTYPES[row["dtype"]])
+    low, high = bounds(sums, *parameters[:3])
+    expected = np.where(low != high, limits.min, low).astype(integer)
+    assert_rounded(rounded(checker, row, rng, integer, sums, parameters), expected, low != high)
 
 
 @every_kernel
 @every_integer
 def test_every_tail(checker, row, integer, rng):
-    """Of a vector, and of the vectors between two looks."""
+    """Every tail of a vector, and of the vectors between two checks for open results."""
     limits, lanes = np.iinfo(integer), row["lanes"]
     for count in (*range(1, 3 * lanes), *range(15 * lanes, 18 * lanes), 33 * lanes + 1):
         sums = rng.uniform(1.2 * limits.min - 40, 1.2 * limits.max, count)
@@ -59,7 +78,7 @@ def test_every_tail(checker, row, integer, rng):
 @every_kernel
 @every_integer
 def test_ties_and_what_is_beyond_the_limits(checker, row, integer, rng):
-    """Half way between all neighbours, without an error and with one; infinities; NaN."""
+    """Ties between all neighbours, without and with an error; infinities; NaN."""
     limits = np.iinfo(integer)
     halves = np.arange(limits.min - 3, limits.max + 4) + 0.5
     halves = rng.choice(halves, 600, replace=False) if halves.size > 600 else halves
@@ -76,7 +95,7 @@ def test_an_infinite_error_leaves_everything_open(checker, row, rng):
 
 
 def halved(sums, divisor):
-    """Divide integers: the lower neighbour, and twice the rest less the divisor."""
+    """Divide integers: the rounded-down quotient, and twice the remainder less the divisor."""
     below = np.floor_divide(sums, divisor)
     return below, 2 * (sums - below * divisor) - divisor
 
@@ -85,10 +104,10 @@ def halved(sums, divisor):
 @every_integer
 @pytest.mark.parametrize("direction", [-1, 0, 1, 2])
 def test_division(checker, row, integer, direction, rng):
-    """Sums half way go where the direction says, or are listed; all others to the nearest."""
-    limits, element, lanes = np.iinfo(integer), DTYPES[row["dtype"]], row["lanes"]
+    """Ties are rounded in the given direction, or listed; other sums go to the nearest."""
+    limits, lanes = np.iinfo(integer), row["lanes"]
     for count in (*range(1, 2 * lanes + 2, 3), 16 * lanes + 3):
-        # The largest ones whose sums are below 2**24.
+        # Divisors so large that sums just stay below 2**24.
         odd = int(rng.integers(1, min(1 << 18, (1 << 24) // (limits.max + 4))))
         divisor = int(rng.choice([1, 2, 6, 9, 10, 36, 100, odd, odd // 2 * 2 + 2]))
         sums = rng.integers(divisor * (limits.min - 2), divisor * (limits.max + 3), count)
@@ -99,24 +118,20 @@ def test_division(checker, row, integer, direction, rng):
         up = (side > 0) | ((side == 0) & half)
         is_open = (direction == 0) & (side == 0) & (below >= limits.min) & (below < limits.max)
         expected = np.clip(below + up, limits.min, limits.max).astype(integer)
-        parameters = np.array([0, limits.min, limits.max, divisor, direction], element)
-        call = Call(checker, row, rng)
-        call.put("src", sums.astype(element).reshape(1, -1), 0)
-        call.put("parameters", parameters.reshape(1, -1), 0)
-        listed = call.put("open", np.full((1, count), UNTOUCHED), 0, writable=True)
-        found = call.put("open_count", np.full((1, 1), UNTOUCHED), 0, writable=True)
-        call.put("dst", np.full((1, count), 0x55, integer), 0, writable=True)
-        got = call.run(count=count, size=integer(0).itemsize, **NO_ROWS)[0]
-        np.testing.assert_array_equal(got, expected)
-        assert found[0, 0] == is_open.sum()
-        np.testing.assert_array_equal(listed[0, : found[0, 0]], np.flatnonzero(is_open))
+        parameters = 0, limits.min, limits.max, divisor, direction
+        found = rounded(checker, row, rng, integer, sums, parameters)
+        assert_rounded(found, expected, is_open)
+
+
+def windows_of(pixels, count, columns, step):
+    """Give the windows of `count` sums: (count, rows, columns)."""
+    return np.stack([pixels[:, i : i + (columns - 1) * step + 1 : step] for i in range(count)])
 
 
 def judge_again(checker, row, rng, *, sums, tie, pixels, taps, step, error, divided, integer):
-    """Round sums, of which some are half way, and compute those once more from their windows."""
-    limits, element = np.iinfo(integer), DTYPES[row["dtype"]]
-    count, (rows, columns) = len(sums), taps.shape
-    windows = np.stack([pixels[:, i : i + (columns - 1) * step + 1 : step] for i in range(count)])
+    """Round sums, some of them ties, which are computed once more from their windows."""
+    limits = np.iinfo(integer)
+    windows = windows_of(pixels, len(sums), taps.shape[1], step)
     # Sums of whole numbers and halves are exact in any order.
     again = (windows * taps).sum((1, 2))
     if divided:
@@ -133,27 +148,21 @@ def judge_again(checker, row, rng, *, sums, tie, pixels, taps, step, error, divi
         expected = np.where(tie, np.where(is_open, limits.min, low), sums)
         sums = np.where(tie, sums + 0.5, sums)
         parameters = 0.125, limits.min, limits.max, 0, 0
-    call = Call(checker, row, rng)
-    call.put("src", sums.astype(element).reshape(1, -1), 0)
-    call.put("parameters", np.array([parameters], element), 0)
-    stride = (pixels.shape[1] + int(rng.integers(0, 5))) * element.itemsize
-    call.put("pixels", pixels.astype(element), stride)
-    call.put("again", np.array([[error, 0, *taps.ravel()]]), 0)
-    listed = call.put("open", np.full((1, count), UNTOUCHED), 0, writable=True)
-    found = call.put("open_count", np.full((1, 1), UNTOUCHED), 0, writable=True)
-    call.put("dst", np.full((1, count), 0x55, integer), 0, writable=True)
-    size = integer(0).itemsize
-    got = call.run(count=count, size=size, step=step, rows=rows, columns=columns)[0]
-    np.testing.assert_array_equal(got, expected.astype(integer))
-    assert found[0, 0] == is_open.sum()
-    np.testing.assert_array_equal(listed[0, : found[0, 0]], np.flatnonzero(is_open))
+    window = {
+        "step": step,
+        "pixels": pixels,
+        "shape": taps.shape,
+        "again": (error, 0, *taps.ravel()),
+    }
+    found = rounded(checker, row, rng, integer, sums, parameters, **window)
+    assert_rounded(found, expected.astype(integer), is_open)
 
 
 @every_kernel
 @every_integer
 @pytest.mark.parametrize("divided", [False, True])
 def test_what_is_open_is_computed_once_more(checker, row, integer, divided, rng):
-    """From windows of every extent, pixels side by side or apart; few of a vector, and many."""
+    """Windows of every size, neighbouring pixels or not; few or many open results in a vector."""
     limits = np.iinfo(integer)
     for columns in range(1, 9):
         step, rows = int(rng.choice([1, 3])), int(rng.integers(1, 4))
@@ -173,16 +182,14 @@ def test_what_is_open_is_computed_once_more(checker, row, integer, divided, rng)
 @every_integer
 @pytest.mark.parametrize("divided", [False, True])
 def test_digits_tell_the_side_of_half_way(checker, row, integer, divided, rng):
-    """Taps are halves and something smaller than the error: it alone decides, or nothing does."""
-    limits, element, lanes = np.iinfo(integer), DTYPES[row["dtype"]], row["lanes"]
+    """Taps are halves plus parts smaller than the error, which decide; or the tie goes to even."""
+    limits, lanes = np.iinfo(integer), row["lanes"]
     for rows, columns in ((1, 1), (1, 3), (2, 2), (4, 9)):
         step, count = int(rng.choice([1, 3])), int(rng.integers(1, 3 * lanes + 2))
         pixels = rng.integers(-2, 3, (rows, count + (columns - 1) * step))
         halves = rng.integers(-3, 4, (rows, columns))
         tiny = rng.integers(-(2**15), 2**15, (rows, columns)) * (rng.random((rows, 1)) < 0.7)
-        windows = np.stack(
-            [pixels[:, i : i + (columns - 1) * step + 1 : step] for i in range(count)]
-        )
+        windows = windows_of(pixels, count, columns, step)
         # In units of 2**-50.
         rest = (windows * tiny).sum((1, 2))
         is_open = rng.random(count) < rng.choice([0.1, 0.9])
@@ -200,25 +207,16 @@ def test_digits_tell_the_side_of_half_way(checker, row, integer, divided, rng):
         low = (tiny + 128) % 256 - 128
         digits = [2.0**-42, *(low * 2.0**-50).ravel()]
         digits += [2.0**-24, *((tiny - low) * 2.0**-50).ravel()]
-        call = Call(checker, row, rng)
-        call.put("src", sums.astype(element).reshape(1, -1), 0)
-        call.put("parameters", np.array([(*parameters, 0)], element), 0)
-        stride = (pixels.shape[1] + int(rng.integers(0, 5))) * element.itemsize
-        call.put("pixels", pixels.astype(element), stride)
-        call.put("again", np.array([[2.0**-27, 2, *taps.ravel(), *digits]]), 0)
-        call.put("open", np.full((1, count), UNTOUCHED), 0, writable=True)
-        found = call.put("open_count", np.full((1, 1), UNTOUCHED), 0, writable=True)
-        call.put("dst", np.full((1, count), 0x55, integer), 0, writable=True)
-        size = integer(0).itemsize
-        got = call.run(count=count, size=size, step=step, rows=rows, columns=columns)[0]
-        np.testing.assert_array_equal(got, expected.astype(integer))
-        assert found[0, 0] == 0
+        window = {"step": step, "pixels": pixels, "shape": (rows, columns)}
+        window["again"] = (2.0**-27, 2, *taps.ravel(), *digits)
+        found = rounded(checker, row, rng, integer, sums, (*parameters, 0), **window)
+        assert_rounded(found, expected.astype(integer), np.zeros(count))
 
 
 @every_kernel
 @pytest.mark.parametrize("divided", [False, True])
 def test_windows_that_repeat_have_the_same_results(checker, row, divided, rng):
-    """Patterns whose period divides a vector, with some pixels or sums that are none of them."""
+    """Patterns whose period divides a vector, disturbed in some pixels or sums."""
     for _ in range(12):
         columns, step = int(rng.integers(1, 6)), int(rng.choice([1, 3]))
         rows, count = int(rng.integers(1, 4)), int(rng.integers(1, 9 * row["lanes"] * step))
@@ -230,7 +228,7 @@ def test_windows_that_repeat_have_the_same_results(checker, row, divided, rng):
         for numbers in (*pixels, sums):
             numbers[rng.random(numbers.size) < rng.choice([0.0, 0.01, 0.1])] += 1
         taps = rng.integers(-3, 4, (rows, columns)) / 2
-        # Some error leaves results open, which are listed: nothing is taken from there.
+        # With an error some results are open; repeated windows must not copy those.
         judge_again(
             checker, row, rng, sums=sums, tie=tie, pixels=pixels, taps=taps, step=step,
             error=float(rng.choice([0.0, 0.25])), divided=divided, integer=np.int32,
@@ -241,7 +239,7 @@ def test_windows_that_repeat_have_the_same_results(checker, row, divided, rng):
     "row", [row for row in every_row("round_sums") if row["dtype"] == "f64"], ids=symbol
 )
 def test_integers_of_32_bits(checker, row, rng):
-    """Of sums in double, which have the largest ones."""
+    """Sums in double can hold all integers of 32 bits."""
     edges = [2.0**31 - 0.5, 2.0**31, -(2.0**31) - 0.5, -(2.0**31) - 1, 2.0**31 - 1.5, 1e30, -1e30]
     sums = np.concatenate([edges, rng.uniform(-(2.0**32), 2.0**32, 3 * row["lanes"])])
     judge(checker, row, rng, sums, 0.0, np.int32)
@@ -250,13 +248,7 @@ def test_integers_of_32_bits(checker, row, rng):
 
 @every_kernel
 def test_no_sums(checker, row):
-    values = dict.fromkeys(("src", "dst", "parameters", "open"), 8)
-    count = (
-        checker.arena("open_count", writable=True).buffer(8, "start", 0).array((1,), np.int64, (8,))
-    )
-    count[0] = UNTOUCHED
-    parameters = checker.arena("parameters").buffer(40, "start", 0)
-    values |= NO_ROWS | {"count": 0, "size": 1, "open_count": count.ctypes.data}
-    values["parameters"] = parameters.address
-    checker.call(row, values, "no sums")
-    assert count[0] == 0
+    call = Call(checker, row, np.random.default_rng(1))
+    call.put("parameters", np.zeros((1, 5), DTYPES[row["dtype"]]), 0)
+    call.put("open_count", np.full((1, 1), UNTOUCHED), 0, writable=True)
+    assert call.run(count=0, size=1, **NO_ROWS) == 0

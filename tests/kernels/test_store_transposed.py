@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from asm.contract import FLAGS
-from asm.registry import ELEMENT_BYTES
-from tests.kernels.kernel_table import BITS, every_row, symbol
+from tests.kernels.kernel_table import BITS, every_row, lanes_of, symbol
 from tests.kernels.packing_case import PackingCall
 
 every_kernel = pytest.mark.parametrize("row", every_row("store_transposed"), ids=symbol)
@@ -34,7 +33,7 @@ def check(checker, row: dict, rng: np.random.Generator, shape: tuple[int, int], 
         "columns": channels,
         "flags": flags,
     }
-    # The kernel adds in this order and in this type, so the bits are known.
+    # The kernel adds in the same order and type, so the bits are known.
     with np.errstate(all="ignore"):
         expected = np.ascontiguousarray(src.T)
         if flags & BIAS:
@@ -49,7 +48,7 @@ def check(checker, row: dict, rng: np.random.Generator, shape: tuple[int, int], 
             expected = np.where(expected > clip[1], clip[1], expected)
     got = call.run(call.values)
     if flags & (BIAS | RESIDUAL):
-        # Which of two NaNs an addition keeps is not promised.
+        # The contract does not say which of two NaNs an addition keeps.
         nan = np.isnan(expected)
         np.testing.assert_array_equal(np.isnan(got), nan)
         bits = BITS[row["dtype"]]
@@ -64,7 +63,7 @@ def check(checker, row: dict, rng: np.random.Generator, shape: tuple[int, int], 
 )
 def test_tails(checker, row, flags, rng):
     """Each number of pixels and of channels around one block and around two."""
-    lanes = row["vector_bytes"] // ELEMENT_BYTES[row["dtype"]]
+    lanes = lanes_of(row)
     sizes = [*range(1, lanes + 2), 2 * lanes - 1, 2 * lanes, 2 * lanes + 1]
     for n in sizes:
         for other in (1, lanes, int(rng.choice(sizes))):

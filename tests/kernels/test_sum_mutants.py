@@ -1,6 +1,6 @@
-"""Kernels with one instruction of the sum wrong: the judge of the right ones refuses each.
+"""The judge refuses kernels with one wrong instruction in the sum.
 
-Those of what stands around the sum are in ``test_edge_mutants.py``.
+Mutants of the code around the sum are in ``test_edge_mutants.py``.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ pytestmark = [
     pytest.mark.unemulated("mutates x86-64 assembly"),
 ]
 
-# Of GEMM the largest of each level that the table applies to: two pointers of A, four vectors.
+# GEMM kernels: the largest of a level, with two pointers to A, or with four vectors.
 TALL, WIDE, NARROW = "gemm_f32_28x16_avx512", "gemm_f64_6x32_avx512", "gemm_f32_6x16_avx2"
 BYTES, BYTES_256 = "gemm_u8_14x32_avx512vnni", "gemm_u8_6x16_avxvnni"
 WORDS, BFLOATS = "gemm_s16_6x16_avx2", "gemm_bf16_28x16_avx512bf16"
 PAIRS, PAIRS_512 = "gemm_u8p_5x16_avx2", "gemm_u8p_13x32_avx512"
 C_VS, RESIDUAL_VS = (rf"\[rdi \+ {GEMM.offset(name)}\]" for name in ("c_vs", "residual_vs"))
 COUNT = rf"\[rdi \+ {GEMM.offset('segment_count')}\]"
-# Of sparse weights.
+# Kernels of sparse weights.
 FOUR, FOUR_512 = "sparse_pixels_f32_4x24_avx2", "sparse_pixels_f64_4x48_avx512"
 ONE, ONE_512 = "sparse_pixels_f64_1x8_avx2", "sparse_pixels_f32_1x112_avx512"
 CHANNELS, CHANNELS_512 = "sparse_channels_f32_6x16_avx2", "sparse_channels_f32_28x16_avx512"
@@ -49,7 +49,7 @@ FOUR_256, ONE_256, EIGHT_256 = (
 )
 WORDS_64, WORDS_256 = "sparse_pixels_s16_4x64_avx512", "sparse_pixels_s16_4x16_avx2"
 
-# What goes wrong, the instruction, what stands there instead, and in which kernels.
+# The mistake, a pattern of the instruction, its replacement, and the kernels.
 MUTANTS = [
     ("signs mixed up", r"(vpdpbusd \w+), (\w+), (\w+)", r"\1, \3, \2",
      BYTES, BYTES_256, BYTES_64, EIGHT_256),
@@ -146,7 +146,7 @@ def test_mutant_is_refused(checker, rng, tmp_path, symbol, instruction, instead)
     wrong, count = re.subn(instruction, instead, text, flags=re.MULTILINE)
     assert count, f"{symbol} has no {instruction}"
     mutant = row | load(tmp_path, f"{symbol}_wrong", wrong, symbol)
-    # In a child: a wrong address may be anybody's memory.
+    # In a child process: a mutant may write anywhere.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # this process has threads
         child = os.fork()
@@ -161,14 +161,14 @@ def test_mutant_is_refused(checker, rng, tmp_path, symbol, instruction, instead)
         finally:
             os._exit(verdict)
     ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    # What it wrote may have ended the child before the judge has spoken.
+    # The mutant may have crashed the child before the judge refused it.
     assert ended == 1 or -ended in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT), ended
 
 
 def judge_many(checker, row: dict, rng) -> None:
-    """Enough cases that each kind of segment, of terms and of C comes by, and sums that overflow.
+    """Judge enough cases for each kind of segment, of terms and of C, and for sums that overflow.
 
-    Of sparse weights, tails that are short and tails that are long.
+    With sparse weights, there are short tails and long ones.
     """
     kinds = ("random", "extreme") if is_integer(row) else ("random",)
     sparse = row["op"] != "gemm"
@@ -182,7 +182,7 @@ def judge_many(checker, row: dict, rng) -> None:
 
 
 def load(directory: Path, name: str, text: str, symbol: str) -> dict[str, int]:
-    """Assemble and load a kernel; give its address as a row of the table has it."""
+    """Assemble and load a kernel; give its address as a member of a table row."""
     source = directory / f"{name}.s"
     source.write_text(text)
     library = compile_library(directory, name, [source])

@@ -1,4 +1,4 @@
-"""The model of tile products: against exact arithmetic, and against silicon where there is some."""
+"""The model of tile products agrees with exact arithmetic, and with silicon if there is AMX."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TINY = 2.0**-126
 
 
 def bits(x: float) -> int:
-    """Bits of a number that bfloat16 has."""
+    """Bits of a bfloat16 number."""
     return int(np.float32(x).view(np.uint32)) >> 16
 
 
@@ -36,7 +36,7 @@ def test_bytes(rng, types):
 
 
 def test_one_rounding(rng):
-    """Sums near ties: rounding to float64 first would go wrong in some of them."""
+    """Sums near ties, some of which would be wrong if they were rounded to float64 first."""
     mantissas = rng.integers(1 << 23, 1 << 24, 4000).astype(np.float64)
     half = np.where(rng.random(4000) < 0.5, 0.5, 1.5)
     products = half * rng.choice([-1, 1], 4000)
@@ -55,7 +55,7 @@ def nearest(x: Fraction) -> float:
     return float(round(x / unit) * unit)  # of fractions, to even
 
 
-# What two terms of the even chain give: the smallest normal number less a product.
+# x, y and the expected TINY - x * y: a sum of two terms of the even chain.
 NEAR_TINY = [
     (2.0**-80, 2.0**-80, TINY),
     (2.0**-80, 2.0**-71, TINY),  # a tie
@@ -66,7 +66,7 @@ NEAR_TINY = [
 
 
 def near_tiny(x: float, y: float) -> tuple[np.ndarray, np.ndarray]:
-    """Operands of one row and 16 columns whose sum is that."""
+    """Operands of one row and 16 columns whose sums are TINY - x * y."""
     a, b = np.zeros((1, 32), np.uint16), np.zeros((16, 32), np.uint16)
     a[0, 0], b[0, ::2] = bits(2.0**-63), bits(2.0**-63)
     a[0, 2], b[1, ::2] = bits(-x), bits(y)
@@ -75,13 +75,13 @@ def near_tiny(x: float, y: float) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize(("x", "y", "expected"), NEAR_TINY)
 def test_flush_after_rounding(x, y, expected):
-    """Rounded to 24 bits with any exponent, and flushed then."""
+    """Results are rounded to 24 bits with any exponent, and then flushed."""
     assert np.all(dot_bf16(np.zeros((1, 16), np.float32), *near_tiny(x, y)) == expected)
 
 
 def test_subnormal_numbers_are_zeros_of_their_sign():
     a, b = np.zeros((1, 2), np.uint16), np.zeros((1, 2), np.uint16)
-    a[0, 0], b[0, 0] = 1, bits(2.0**127)  # subnormal, and something that would make it large
+    a[0, 0], b[0, 0] = 1, bits(2.0**127)  # a subnormal number times a large one
     for c in (0.0, -0.0, 2.0**-130, -(2.0**-130), 1.0):
         held = np.full((1, 1), c, np.float32)
         expected = np.float32(c if abs(c) >= TINY else 0.0)
@@ -91,7 +91,7 @@ def test_subnormal_numbers_are_zeros_of_their_sign():
 
 
 def test_even_and_odd_are_apart():
-    """1e8 in the even chain swallows no small term of the odd one."""
+    """2**26 in the even chain does not swallow small terms of the odd chain."""
     ones = np.zeros((1, 4), np.uint16)
     ones[:] = bits(1.0)
     b = np.array([[bits(2.0**26), bits(1.0)], [bits(-(2.0**26)), bits(1.0)]], np.uint16)
@@ -101,7 +101,7 @@ def test_even_and_odd_are_apart():
 
 @pytest.mark.needs_isa("amx")
 def test_silicon_flushes_alike(silicon, checker, rng):
-    """The same sums by a kernel."""
+    """A kernel gives the same results."""
     (row,) = (r for r in rows("gemm", "amx") if (r["dtype"], r["mr"], r["nr"]) == ("bf16t", 1, 16))
     for x, y, expected in NEAR_TINY:
         case = draw_case(rng, row, n=16, k=32, flags=B_PADDED, segment_count=0, kind="random")
@@ -118,7 +118,7 @@ def test_any_bits(silicon, checker, rng):
     for turn in range(300):
         case = draw_case(rng, row, n=16, k=32, flags=flags, segment_count=0, kind="extreme")
         call = TileCall(checker, row, case, rng)
-        # Around numbers whose products lie at the end of the range, each time another.
+        # Exponents whose products lie near the ends of the range, different each time.
         center = int(rng.integers(0, 255))
         exponents = rng.integers(max(center - 9, 0), min(center + 9, 255) + 1, (2, 16, 32))
         exponents[1] = np.clip(254 * (turn % 3) // 2 - exponents[1] + turn % 60, 0, 255)
@@ -137,4 +137,4 @@ def put(call: TileCall, a: np.ndarray, b: np.ndarray) -> None:
     for name, values, row_bytes in (("a", a, call.case.a_rs), ("b", b, call.case.b_ks)):
         buffer, _ = call.buffers[name]
         buffer.array(values.shape, values.dtype, (row_bytes, 2))[...] = values
-    call.a_of, call.b_of = [a], [b]
+    call.stored = [a], [b]

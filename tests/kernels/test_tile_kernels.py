@@ -1,4 +1,4 @@
-"""GEMM kernels on tile registers (AMX): on silicon where there is some, interpreted everywhere."""
+"""GEMM kernels on tile registers (AMX): on silicon if there is AMX, interpreted on any machine."""
 
 from __future__ import annotations
 
@@ -15,11 +15,8 @@ from asm.x86_64.gemm_tiles import generate
 from tests.kernels.gemm_case import (
     ACCUMULATE,
     B_PADDED,
-    BIAS_COLUMN,
-    BIAS_ROW,
     C_LAYOUTS,
-    CLIP,
-    RESIDUAL,
+    flag_combinations,
 )
 from tests.kernels.gemm_case import Call as FloatCall
 from tests.kernels.gemm_case import draw_case as draw_float_case
@@ -29,7 +26,6 @@ from tests.kernels.kernel_table import every_row, rows, symbol
 from tests.kernels.kernel_values import KINDS
 from tests.kernels.tile_case import (
     GROUPS,
-    INTEGER_FLAGS,
     KERNELS,
     Interpreted,
     TileCall,
@@ -40,25 +36,14 @@ from tests.kernels.tile_case import (
 
 ROWS = [row for row in every_row("gemm") if row["isa"] == "amx"]
 every_kernel = pytest.mark.parametrize("row", ROWS, ids=symbol)
-# Edges of the tiles, for what takes long.
+# Tiles with rows at the limits, for slow tests.
 SOME = [k for k in KERNELS if k.mr in (1, 2, 15, 16, 17, 31, 32)]
 some_kernels = pytest.mark.parametrize("kernel", SOME, ids=lambda k: k.symbol[len("pplconv_") :])
-FLOAT_FLAGS = [
-    bias | accumulate | padded | residual | clip
-    for bias, accumulate, padded, residual, clip in product(
-        (0, BIAS_ROW, BIAS_COLUMN), (0, ACCUMULATE), (0, B_PADDED), (0, RESIDUAL), (0, CLIP)
-    )
-]
-
-
-def flags_of(kernel: dict) -> list[int] | tuple[int, ...]:
-    """Flags that a kernel knows."""
-    return FLOAT_FLAGS if kernel["dtype"] == "bf16t" else INTEGER_FLAGS
 
 
 @pytest.fixture
 def interpreted(checker) -> Interpreted:
-    """Tiles that nobody has."""
+    """Interpreted tile registers."""
     return Interpreted(checker)
 
 
@@ -73,7 +58,7 @@ def judge(execute, row: dict, rng: np.random.Generator, **fixed: object) -> None
 @pytest.mark.sampled(46)
 @every_kernel
 def test_every_tail(silicon, row, rng):
-    """Each number of columns, flush against one of the guard pages."""
+    """Every number of columns, next to one of the guard pages."""
     for n in range(1, row["nr"] + 1):
         judge(silicon, row, rng, n=n, place=str(rng.choice(PLACES)))
 
@@ -81,7 +66,7 @@ def test_every_tail(silicon, row, rng):
 @pytest.mark.sampled(42)
 @every_kernel
 def test_every_depth(silicon, row, rng):
-    """Each number of k around the steps of 16 groups, with each kind of numbers."""
+    """Every k around the steps of 16 groups."""
     depths = {max(g * row["kr"] - r, 0) for g in GROUPS for r in range(row["kr"])}
     for k in sorted(depths):
         judge(silicon, row, rng, k=k, place=str(rng.choice(PLACES)))
@@ -91,7 +76,7 @@ def test_every_depth(silicon, row, rng):
 @every_kernel
 def test_every_combination_of_flags(silicon, row, rng):
     """Whole tiles and tails; then C in each layout."""
-    for flags in flags_of(row):
+    for flags in flag_combinations(row):
         for n in (row["nr"], int(rng.integers(1, row["nr"] + 1))):
             judge(silicon, row, rng, n=n, flags=flags)
     for layout, n in product(C_LAYOUTS, (1, 15, 16, row["nr"] - 1, row["nr"])):
@@ -101,7 +86,7 @@ def test_every_combination_of_flags(silicon, row, rng):
 @pytest.mark.sampled(52)
 @every_kernel
 def test_every_number_of_segments(silicon, row, rng):
-    """Anywhere in A and B, in any order, overlapping or not."""
+    """Segments anywhere in A and B, in any order, overlapping or not."""
     for count in range(10):
         judge(silicon, row, rng, segment_count=count)
 
@@ -109,7 +94,7 @@ def test_every_number_of_segments(silicon, row, rng):
 @pytest.mark.sampled(31)
 @every_kernel
 def test_the_interpreter_gives_the_same_bits(silicon, interpreted, row, rng):
-    """The same call by both, of the same memory."""
+    """Both execute the same call in the same memory."""
     for kind, padded in product(KINDS, (0, B_PADDED)):
         case = draw_case(rng, row, kind=kind)
         case = draw_case(rng, row, kind=kind, flags=case.flags & ~B_PADDED | padded)
@@ -129,7 +114,7 @@ def test_interpreted(interpreted, kernel, rng):
         judge(interpreted, row, rng, n=min(n, nr))
     for k in (0, 1, kr, 16 * kr - 1, 16 * kr, 16 * kr + 1, 33 * kr):
         judge(interpreted, row, rng, k=k)
-    for flags in rng.choice(flags_of(row), 8, replace=len(flags_of(row)) < 8):
+    for flags in rng.choice(flag_combinations(row), 8, replace=len(flag_combinations(row)) < 8):
         judge(interpreted, row, rng, flags=int(flags), n=int(rng.choice([nr, nr - 3])))
     for count in (1, 2, 7):
         judge(interpreted, row, rng, segment_count=count)
@@ -138,13 +123,13 @@ def test_interpreted(interpreted, kernel, rng):
 @pytest.mark.sampled(82)
 @every_kernel
 def test_sums_wrap(silicon, row, rng):
-    """The largest sums of bytes that there are; of bfloat16 sums of infinities."""
+    """The largest sums of bytes, and sums of infinities in bfloat16."""
     for flags in (B_PADDED, B_PADDED | ACCUMULATE):
         judge(silicon, row, rng, kind="extreme", flags=flags, k=800, segment_count=0)
 
 
 def test_it_configures_once(interpreted, rng):
-    """Kernels of the same MR in a row load nothing, whatever their types and widths."""
+    """Consecutive kernels of the same MR do not load another configuration."""
     groups = [[k for k in KERNELS if k.mr == mr] for mr in (3, 16, 17, 32)]
     for count, of_one_mr in enumerate(groups, 1):
         for kernel in of_one_mr:
@@ -154,7 +139,7 @@ def test_it_configures_once(interpreted, rng):
 
 
 def test_what_is_configured_is_what_mr_needs():
-    """A product takes time for each row of A, so no tile of A or C has more than it must."""
+    """A product takes time for each row of A, so no tile of A or C has unused rows."""
     for kernel in KERNELS:
         thread, rows_of = _configured(kernel), [min(kernel.mr, 16), max(kernel.mr - 16, 0)]
         assert [rows for rows, _ in thread] == [
@@ -167,14 +152,14 @@ def test_what_is_configured_is_what_mr_needs():
 
 
 def _configured(kernel: Kernel) -> list[tuple[int, int]]:
-    """Shapes that a kernel's text has among its constants."""
+    """Shapes of the tiles in the constants of a kernel's text."""
     block = np.frombuffer(parse(generate(kernel)).rodata, np.uint8)
     return list(zip(block[48:56].tolist(), block[16:32].view(np.uint16).tolist(), strict=True))
 
 
 @pytest.mark.needs_isa("amx")
 def test_the_number_of_the_configuration(silicon, rng):
-    """It is stored by the kernel, taken away by the release, and believed."""
+    """Kernels store it and trust it; the release sets it to zero."""
     chosen = [ROWS[int(i)] for i in rng.choice(len(ROWS), 40)]
     for turn, row in enumerate(chosen):
         judge(silicon, row, rng)
@@ -186,7 +171,7 @@ def test_the_number_of_the_configuration(silicon, rng):
 
 @pytest.mark.needs_isa("amx")
 def test_a_vector_kernel_behind_them_is_right(silicon, checker, rng):
-    """Tiles that are loaded, and those that were released, disturb nothing else."""
+    """Vector kernels work after tile kernels, whether tiles were released or not."""
     floats = [r for r in rows("gemm", "avx512") if r["dtype"] in ("f32", "f64")]
     for turn in range(20):
         judge(silicon, ROWS[int(rng.integers(len(ROWS)))], rng)
@@ -201,7 +186,7 @@ def test_a_vector_kernel_behind_them_is_right(silicon, checker, rng):
 @pytest.mark.needs_isa("amx")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_call_leaves_its_thread_without_tiles(checker, rng, threads):
-    """Whoever loads tiles after it finds none that could be taken for others."""
+    """Other users of tiles in the thread find no configuration to mistake for theirs."""
     x = rng.integers(0, 256, (2, 32, 24, 24)).astype(np.uint8)
     w = rng.integers(-128, 128, (40, 32, 3, 3)).astype(np.int8)
     scales = {
@@ -221,7 +206,7 @@ def test_a_call_leaves_its_thread_without_tiles(checker, rng, threads):
 
 
 def test_release_interpreted(interpreted, rng):
-    """The number is zero, and nothing is configured."""
+    """After the release the number is zero and no tiles are configured."""
     judge(interpreted, row_of(KERNELS[0]), rng)
     (kernel,) = (k for k in kernels("x86_64") if k.op == "release_tiles")
     assert interpreted.tiles[0] and interpreted.thread.shapes
@@ -232,7 +217,7 @@ def test_release_interpreted(interpreted, rng):
 
 
 def test_every_kernel_opens_with_its_contract_and_its_registers():
-    """As the generated kernels of all other levels do."""
+    """The kernels of all other levels do so, too."""
     for kernel in KERNELS:
         head = generate(kernel).split(".intel_syntax")[0]
         assert head.startswith(f"# {kernel.symbol}: {CONTRACTS['gemm'].summary}")

@@ -1,4 +1,4 @@
-"""The exponential that templates share, over all arguments, compiled for each level."""
+"""The exponential of the C templates, over all arguments, compiled for each level."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ void exponentials(const element *src, element *dst, int64_t count) {
         *(unaligned_vector *)(dst + i) = exponential(*(const unaligned_vector *)(src + i));
 }
 """
-# In units of the result's last place.
+# Largest error, in units of the result's last place.
 ALLOWED = 1.5
 
 
@@ -72,7 +72,7 @@ def test_error(level, rng):
         expected = np.exp(x.astype(np.longdouble))
         rounded = expected.astype(number)
     got = run(x)
-    # What rounds to infinity may be the largest number, and the other way round.
+    # Near the largest number, results may overflow or not, whatever the exact value does.
     edge = np.abs(expected / np.longdouble(info.max) - 1) < 2 * info.eps
     infinite = np.isinf(rounded) & ~edge
     assert np.isinf(got[infinite]).all()

@@ -1,6 +1,6 @@
-"""The simulation that chose the points rounds as the kernels do, and those points are the best.
+"""The simulation that chose the points rounds as the kernels do, and its points are the best.
 
-What a simulation says of points that no kernel was built for rests on this.
+So its results hold for points that no kernel uses.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FUSED = [isa for isa in serving(LADDER, "f32") if isa != "portable"]
 @pytest.mark.parametrize("channels", [1, 3, 70])
 @pytest.mark.parametrize(("n", "r"), POINTS)
 def test_simulation_rounds_as_the_kernels_do(isa, channels, n, r):
-    """Nearly all bits: sums are rounded to float64 on their way, which seldom matters."""
+    """Nearly all bits agree: the simulation rounds sums to float64 first, which seldom matters."""
     problem = square_problem(channels, 3, r, 12, layout="NCHW")
     x, w = draw(problem, "normal", channels)
     simulated = simulate(POINTS[n, r], n, problem, x, w)
@@ -46,7 +46,7 @@ def test_simulation_rounds_as_the_kernels_do(isa, channels, n, r):
 
 
 def test_matrices_of_integers():
-    """The identity holds but for the shift, and words hold what becomes of the largest numbers."""
+    """The identity holds up to the shift, and the largest numbers fit in 16-bit words."""
     rng = np.random.default_rng(1)
     for n, r in WINOGRAD_INTEGER_VARIANTS:
         found, shift = integer_matrices(n, r)
@@ -60,7 +60,7 @@ def test_matrices_of_integers():
         gain = (abs(m).sum(1).max() ** 2 for m in (b, g))
         largest_input, largest_weight = (x * y for x, y in zip(gain, (255, 255), strict=True))
         assert max(largest_input, largest_weight) < 2**15
-        # So M is no larger than the sums by more than the shift.
+        # So M exceeds the sums by the shift at most.
         assert largest_input * largest_weight <= 255 * 255 * r * r * 2**shift
     for n, r in set(WINOGRAD_VARIANTS) - set(WINOGRAD_INTEGER_VARIANTS):
         with pytest.raises(ValueError, match="has fractions"):
@@ -68,7 +68,7 @@ def test_matrices_of_integers():
 
 
 def test_points_in_use_are_in_the_table():
-    """Each chosen set stands beside others, with its own name."""
+    """Each chosen set of points is among the sets that are compared."""
     assert set(SETS) == set(POINTS)
     for variant, sets in SETS.items():
         assert POINTS[variant] in sets.values()
@@ -93,7 +93,7 @@ def test_close_points_lose_more():
 
 
 def test_short_chains_lose_less():
-    """Cutting the sum over channels is the one thing that helps with many of them."""
+    """Cutting the sum over channels reduces the error of many channels."""
     whole, cut = (
         winograd_points.error(POINTS[4, 3], 4, 3, 512, "normal", 0, segment)
         for segment in (None, 32)
@@ -102,7 +102,7 @@ def test_short_chains_lose_less():
 
 
 def test_table_is_printed(capsys):
-    """The tool, on as little as it takes."""
+    """The tool runs on a small problem."""
     arguments = ["--channels", "2", "--kinds", "image", "--variant", "4,3", "--seeds", "1"]
     assert winograd_points.main(arguments) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -1,19 +1,18 @@
-"""Zeros in some elements of each pixel, and nowhere else."""
+"""`zero_lanes` sets some elements of each pixel to zero, and nothing else."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from asm.registry import ELEMENT_BYTES
-from tests.kernels.kernel_table import every_row, symbol
+from tests.kernels.kernel_table import every_row, lanes_of, symbol
 from tests.kernels.packing_case import PackingCall
 
 
 @pytest.mark.parametrize("row", every_row("zero_lanes"), ids=symbol)
 def test_every_number_of_lanes(checker, row, rng):
     """Gaps between pixels, and no gaps."""
-    most = row["vector_bytes"] // ELEMENT_BYTES[row["dtype"]]
+    most = lanes_of(row)
     for lanes in (*range(1, most + 2), 2 * most, 2 * most + 1):
         for pixels in (1, 2, int(rng.integers(3, 30))):
             for gap in (0, int(rng.integers(1, 20))):

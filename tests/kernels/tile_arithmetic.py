@@ -1,24 +1,25 @@
-"""What the products of AMX compute, bit for bit, on whole tiles in NumPy.
+"""Products of AMX tiles in NumPy, bit for bit.
 
 Bytes: the four products of a group are exact and their sum is added to C modulo 2**32.
 
-bfloat16 (TDPBF16PS), as Intel describes it in the Software Developer's Manual and as silicon was
-found to do it (``test_tile_arithmetic.py`` holds the two together wherever
-there is silicon). For each element of C two chains begin with +0: one of the even, one of the odd k
-of the row, in ascending order, a fused multiply-add each. The odd chain is added to the even one,
-and the sum to C. Each of these operations rounds to nearest even, reads subnormal numbers as zeros
-of their sign, and gives a zero of its sign for a result that is below the normal numbers once it
-is rounded to 24 bits with any exponent: what lies half a unit below the smallest normal number, or
-nearer, becomes that number. MXCSR is neither read nor changed. NaN gives NaN, whose payload is not
-modelled.
+bfloat16 (TDPBF16PS): as Intel's Software Developer's Manual describes it, and as silicon was found
+to compute it (``test_tile_arithmetic.py`` compares the two on machines with AMX). For each element
+of C two chains of fused multiply-adds begin with +0, one over the even k of the row and one over
+the odd k, in ascending order. The odd chain is added to the even one, and the sum to C. Each of
+these operations rounds to nearest even and reads subnormal numbers as zeros of their sign. Results
+are rounded to 24 bits as if exponents were unbounded; if the rounded result is subnormal, it
+becomes a zero of its sign. So a result within half a unit below the smallest normal number becomes
+that number. MXCSR is neither read nor changed. NaN gives NaN, whose payload is not modelled.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from tests.kernels.half_gemm import sum_to_odd
+
 _TINY = np.float32(np.finfo(np.float32).tiny)
-# What is less does not become it when it is rounded to 24 bits: a tie does.
+# The smallest number that rounds, at 24 bits, to the smallest normal number: a tie.
 _ROUNDS_TO_TINY = 2.0**-126 - 2.0**-151
 
 
@@ -68,23 +69,14 @@ def widened(bits: np.ndarray) -> np.ndarray:
 
 
 def added(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """x + y, rounded once to float32, ties to even; zero for what is subnormal then.
+    """x + y, rounded once to float32, ties to even; subnormal results become zero.
 
     Both are exact in float64: a product of two bfloat16 numbers has 16 bits. Their sum need not be,
-    and rounding it twice could go wrong at a tie, so the first rounding is to odd (Boldo and
+    and rounding it twice could be wrong at a tie, so the first rounding is to odd (Boldo and
     Melquiond, "Emulation of a FMA and correctly rounded sums", IEEE Transactions on Computers 57,
     2008).
     """
-    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
-    total = x + y
-    # Knuth's TwoSum: what the sum lost.
-    part = total - x
-    lost = (x - (total - part)) + (y - part)
-    bits = total.view(np.int64).copy()
-    inexact = np.isfinite(total) & (lost != 0) & (bits & 1 == 0)
-    away = np.signbit(lost) == np.signbit(total)
-    bits += np.where(inexact, np.where(away, 1, -1), 0)
-    once = bits.view(np.float64)
+    once = sum_to_odd(np.asarray(x, np.float64), np.asarray(y, np.float64))
     zero = np.copysign(np.float32(0), once.astype(np.float32))
     return np.where(np.abs(once) < _ROUNDS_TO_TINY, zero, once.astype(np.float32))
 

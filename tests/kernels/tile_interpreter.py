@@ -1,13 +1,13 @@
 """Executes the text of a kernel on tile registers (AMX), for machines that have none.
 
-Neither QEMU 7.2 nor valgrind knows AMX. Beyond what the interpreter looks at, each operand of a
-product must have the shape that the configuration gives it. What a product computes is in
-``tile_arithmetic``.
+Neither QEMU 7.2 nor valgrind knows AMX. Besides the interpreter's checks, the configured shapes of
+a product's operands must match. The arithmetic of products is in ``tile_arithmetic``.
 """
 
 from __future__ import annotations
 
 import re
+from functools import partialmethod
 
 import numpy as np
 
@@ -18,7 +18,7 @@ _ELEMENTS = {"tdpbusd": ("u1", "i1"), "tdpbssd": ("i1", "i1"), "tdpbf16ps": ("u2
 
 
 class Tiles(Interpreter):
-    """A thread: its tiles outlive a call, everything else does not."""
+    """A thread; only its tiles and their configuration outlive a call."""
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__(seed)
@@ -87,11 +87,6 @@ class Tiles(Interpreter):
         total = product(self.tiles[c, :rows, :width].view(of), x, y)
         self.tiles[c, :rows, :width] = np.ascontiguousarray(total).view(np.uint8)
 
-    def do_tdpbusd(self, to: str, a: str, b: str) -> None:
-        self._dot("tdpbusd", to, a, b)
-
-    def do_tdpbssd(self, to: str, a: str, b: str) -> None:
-        self._dot("tdpbssd", to, a, b)
-
-    def do_tdpbf16ps(self, to: str, a: str, b: str) -> None:
-        self._dot("tdpbf16ps", to, a, b)
+    do_tdpbusd = partialmethod(_dot, "tdpbusd")
+    do_tdpbssd = partialmethod(_dot, "tdpbssd")
+    do_tdpbf16ps = partialmethod(_dot, "tdpbf16ps")

@@ -1,4 +1,4 @@
-"""What is called concurrently: cases, each with the bytes that one thread alone computes."""
+"""Cases for concurrent calls, each with the bytes that a single thread computes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.api.problems import Problem
 from tests.network.small_models import SMALL
 from tests.patience import PATIENCE
 
-# batch, groups, ic, oc, image, kernel, stride, padding, dilation: between them they are served by
-# every algorithm, and TINY caches cut them into many tasks.
+# batch, groups, ic, oc, image, kernel, stride, padding, dilation: together they use every
+# algorithm, and TINY caches cut them into many tasks.
 SHAPES = {
     "3x3": (2, 1, 21, 35, (13, 11), (3, 3), 1, 1, 1),
     "5x5": (1, 1, 18, 20, (12, 9), (5, 5), 1, (2, 1), 1),
@@ -30,13 +30,13 @@ SHAPES = {
 }
 LAYOUTS = {"NCHW": 0, "NHWC": 0, "NCHW16c": 16}
 TEAMS = (1, 2, 3)
-# Instances, the team of each, and whether they are bound to cores where there are enough.
+# Instances, threads of each team, and whether they are bound to cores if there are enough.
 POOLS = ((2, 1, True), (1, 2, True), (2, 3, False))
 
 
 @dataclass(frozen=True)
 class Case:
-    """Something to call again and again, and what it must give."""
+    """A function to call repeatedly, and the bytes that it must return."""
 
     kind: str
     algorithm: str
@@ -122,9 +122,9 @@ def relayout_cases(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
 
 
 def filter_cases(rng: np.random.Generator) -> Iterator[Case]:
-    """Yield filters of images that have several bands, some of whose integers are computed again.
+    """Yield filters of images with several bands; some integers are computed again exactly.
 
-    Sums of thirds are whole numbers, or nearly.
+    Their sums of thirds are whole numbers, or nearly.
     """
     kernels = np.full((3, 3), 1 / 3), np.full(5, 1 / 3)
     for dtype in ("uint8", "int16", "float32", "float64"):
@@ -181,9 +181,9 @@ def pool_cases(dtype: str, rng: np.random.Generator, pools: ExitStack) -> Iterat
 
 
 def network_cases() -> Iterator[Case]:
-    """Yield networks, a session a team for all callers, those of free sizes with two shapes.
+    """Yield networks: one session for each team, shared by all callers; two shapes if sizes vary.
 
-    Steps of a network wait for one another without a lock, over memory that they share.
+    Steps of a network wait for one another without a lock, through shared memory.
     """
     for make in SMALL.values():
         model, feed = make()
@@ -204,18 +204,18 @@ def network_cases() -> Iterator[Case]:
 
 
 def every_case(seed: int, isa: str, pools: ExitStack, *, networks_only: bool = False) -> list[Case]:
-    """Make all cases; the numbers in them follow from the seed.
+    """Make all cases; their numbers depend on the seed only.
 
     Parameters
     ----------
     seed : int
-        Of the numbers, and of nothing else.
+        Seed of the numbers.
     isa : str
-        Of the kernels.
+        Instruction set of the kernels.
     pools : ExitStack
-        Closes the pools that cases send requests to.
+        Closes the instance pools of the cases.
     networks_only : bool, optional
-        Whether to make those of whole networks alone, which are few among the others.
+        Whether to make cases of whole networks only, which are a small part of all.
     """
     if networks_only:
         return list(network_cases())

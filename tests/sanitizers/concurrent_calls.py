@@ -1,9 +1,9 @@
 """Many convolutions and networks at once, each result compared byte for byte with one thread's.
 
-Not a test module: ``make tsan`` runs it as a script under ThreadSanitizer, and anybody may run it
-without. Python threads, the callers, share convolutions, plans, packed weights and the pool of
-scratch; most calls lead a team of their own besides. Others go through instance pools, some of
-which are opened and closed for them. Prints what was tried, in numbers; exits with 1 if a byte
+Not a test module: ``make tsan`` runs it as a script under ThreadSanitizer; it also runs without
+one. Python threads, the callers, share convolutions, plans, packed weights and the pool of
+scratch; most calls lead a team of their own, too. Other calls go through instance pools, some of
+which are opened and closed for them. Prints how much was tried; exits with 1 if a byte
 differed.
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-# The helpers of the tests lie below the root, which goes last: the installed package is what runs.
+# The tests' helpers are imported from the root, which goes last: the installed package must run.
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from pplconv import config
@@ -28,7 +28,7 @@ from tests.sanitizers.call_cases import Case, every_case
 
 
 class Callers:
-    """Python threads that make calls until there were enough of them."""
+    """Python threads that make calls until the requested number is reached."""
 
     def __init__(self, cases: list[Case], calls: int, count: int, seed: int) -> None:
         self.cases, self.calls, self.count, self.seed = cases, calls, count, seed
@@ -39,7 +39,7 @@ class Callers:
         self._begun = self._running = 0
 
     def run(self) -> None:
-        """Make all calls; what a call raises counts as wrong."""
+        """Make all calls; an exception counts as a wrong result."""
         threads = [
             threading.Thread(target=self._work, args=(number,)) for number in range(self.count)
         ]
@@ -83,7 +83,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--networks", action="store_true", help="call whole networks only")
     options = parser.parse_args()
-    # What PPLCONV_MAX_ISA allows, as for everybody else.
+    # The highest level that PPLCONV_MAX_ISA allows, as in other programs.
     asked = config.current().max_isa
     isas = target.here().isas("f32")
     isa = asked if asked in isas else isas[-1]

@@ -1,12 +1,12 @@
-"""What calls lose of memory, found by LeakSanitizer.
+"""Memory leaks of calls, found by LeakSanitizer.
 
-Not a test module: ``make leaks`` runs it as a script, with the sanitizer preloaded. Rounds of the
-same calls are made, some of which run out of memory or are refused. Whatever nobody points to after
-a round was lost. The tool also reports a few things that only a frame of Python points to, since it
-does not look where the interpreter keeps frames; but a call that loses something loses it each
-time. Objects that Python's collector tracks always have somebody who points to them: those of the
-package are counted instead. Exits with 1 if either grows as calls that lose something would have
-it, or if what is lost on purpose in the end is not found.
+Not a test module: ``make leaks`` runs it as a script, with the sanitizer preloaded. It makes rounds
+of the same calls, some of which run out of memory or are refused. Memory that no pointer leads to
+after a round is lost. LeakSanitizer does not search the memory of Python's frames, so it also
+reports a few allocations that only a frame points to; but a call that leaks does so each time.
+Objects that Python's collector tracks are always reachable: those of the package are counted
+instead. Exits with 1 if either number grows as with a leak in each call, or if an intentional leak
+at the end is not found.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-# The helpers of the tests lie below the root, which goes last: the installed package is what runs.
+# The tests' helpers are imported from the root, which goes last: the installed package must run.
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 import pplconv
@@ -33,19 +33,19 @@ from pplconv import config, machine
 from pplconv.memory import workspace
 from tests.sanitizers.call_cases import Case, every_case
 
-# The last of a report's lines.
+# The last line of a report.
 SUMMARY = re.compile(r"SUMMARY: \w+: (\d+) byte\(s\) leaked in (\d+) allocation\(s\)")
-# The first rounds warm up; after them, a call that loses something does so REPEATS times a round.
+# The first rounds warm up; after them, a call that leaks does so REPEATS times a round.
 WARM, ROUNDS, REPEATS = 1, 3, 4
 LEAK = REPEATS * (ROUNDS - WARM)
-# Allocations that fail in turn; most calls have fewer.
+# Allocations of a call that fail, one after the other; most calls make fewer.
 FAILURES = 3
 SHOWN = 6000
 """Characters of a report that are shown."""
 
 
 class Sanitizer:
-    """LeakSanitizer, as it is loaded into this process."""
+    """LeakSanitizer in this process."""
 
     def __init__(self) -> None:
         library = ctypes.CDLL(None)  # attributes with such names would be mangled
@@ -58,7 +58,7 @@ class Sanitizer:
         self._report_to.restype = None
 
     def lost(self) -> tuple[int, str]:
-        """Allocations that nobody points to, over the whole life of the process; the report."""
+        """Number of lost allocations since the process began, and the report."""
         gc.collect()
         with tempfile.TemporaryFile() as file:
             self._report_to(file.fileno())
@@ -86,7 +86,7 @@ def tracked() -> Counter[str]:
 
 
 def once(case: Case, tried: Counter[str]) -> None:
-    """Make a call whole, and then with each of its first allocations failing."""
+    """Make a call normally, and then once for each of its first allocations, which fails."""
     for failing in range(FAILURES + 1):
         workspace.fail_allocation(failing)
         try:
@@ -101,7 +101,7 @@ def once(case: Case, tried: Counter[str]) -> None:
 
 
 def refused(tried: Counter[str]) -> None:
-    """Make calls that must not be taken, at several depths."""
+    """Make invalid calls, which are refused at several depths."""
     x, weight = np.ones((1, 4, 9, 9), np.float32), np.ones((8, 4, 3, 3), np.float32)
     conv = pplconv.Conv2d(weight)
     for bad in (x.astype(np.int64), x[:, :3], x[0, 0], x[:, :, :2], "x"):
@@ -115,7 +115,7 @@ def refused(tried: Counter[str]) -> None:
 
 
 def pinned(cases: list[Case], tried: Counter[str]) -> None:
-    """Make calls with teams that are bound to cores, each time anew."""
+    """Make calls with teams that are bound to cores anew each time."""
     for case in cases:
         with pplconv.runtime.pin():
             assert case.call() == case.expected
@@ -170,7 +170,7 @@ def main() -> None:
     for text in wrong:
         print(f"  {text}")
     sys.stdout.flush()
-    # What was lost on purpose shall not be reported again at the end.
+    # The intentional leak must not be reported again when the process ends.
     os._exit(1 if wrong else 0)
 
 

@@ -1,4 +1,4 @@
-"""Show what sanitizers have reported into a folder, and say how many processes did; 1 if any."""
+"""Show the sanitizers' reports in a folder, and count the processes that wrote some; 1 if any."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def main() -> int:
     """Print every report of the folder named on the command line."""
     (folder,) = map(Path, sys.argv[1:])
     texts = {path: path.read_text(errors="replace") for path in sorted(folder.iterdir())}
-    # A refused allocation is only warned of: tests ask for what cannot be had.
+    # A refused allocation is only a warning: tests ask for too much memory on purpose.
     found = {path: text for path, text in texts.items() if "ERROR: " in text}
     for path, text in found.items():
         print(f"--- {path}\n{text[:SHOWN]}")

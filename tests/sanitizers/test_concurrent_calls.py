@@ -1,4 +1,4 @@
-"""What judges concurrent calls: it makes as many as asked, and sees what is wrong."""
+"""The program of concurrent calls makes as many calls as asked, and finds wrong results."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_what_is_wrong_is_seen(call, fault):
 @pytest.mark.unsanitized("`make tsan` and `make leaks` run the same cases")
 @pytest.mark.parametrize("more", [[], ["--networks"]])
 def test_the_script(more):
-    """With every case made, and some of them called."""
+    """All cases are made, and some of them are called."""
     done = subprocess.run(
         [sys.executable, HERE / "concurrent_calls.py", "--calls", "60", *more],
         env=os.environ | {

@@ -1,4 +1,4 @@
-"""Teams in C, plain and under ThreadSanitizer: they share work out right, and hide no race."""
+"""Teams in C, with and without ThreadSanitizer, distribute work correctly and hide no race."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FLAGS = ("-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{LOOPS}")
 
 pytestmark = pytest.mark.unsanitized("builds programs with a sanitizer of its own")
 
-# Leaders of teams of changing sizes at once; what each task of each phase did is counted.
+# Several leaders at once, with teams of changing sizes; runs of each task are counted.
 SHARED_OUT = """
 #include <stdio.h>
 #include "pplconv_crew.h"
@@ -68,7 +68,7 @@ int main(void) {
     return 0;
 }
 """
-# Each task adds to a sum of its own, or all of them to one.
+# Each task adds to its own sum, or all tasks to one.
 ADDING = """
 #include <stdio.h>
 #include "pplconv_crew.h"
@@ -90,8 +90,8 @@ int main(int argc, char **argv) {
     return 0;
 }
 """
-# A thread that has done its own range takes from the others, nearest first. One that is not of the
-# team gets none, whatever it believes; what is offered anew does not depend on what was left over.
+# A thread that has finished its own range takes tasks from the others, nearest first. A thread
+# outside the team gets none; a new offer does not depend on tasks left from the previous one.
 ORDER = """
 #include <stdio.h>
 #include "pplconv_claims.h"
@@ -108,7 +108,7 @@ int main(void) {
     return 0;
 }
 """
-# What a child of fork has: a caller, and none of its workers.
+# After fork, the child has the caller, but none of its workers.
 FORKED = """
 #include <stdio.h>
 #include <sys/wait.h>
@@ -156,7 +156,7 @@ def run(
 
 
 TSAN = ["-fsanitize=thread"]
-# Threads take one another's tasks, as they do without a sanitizer.
+# Let threads take one another's tasks, as without a sanitizer.
 STEALING = [*TSAN, "-U__SANITIZE_THREAD__"]
 
 
@@ -167,7 +167,7 @@ def test_every_task_is_run_once(tmp_path, sanitize):
 
 
 def test_a_thread_begins_with_its_own_tasks(tmp_path):
-    """The same ones in every call: what they wrote the last time lies in its caches."""
+    """Threads get the same tasks in every call, whose data their caches still hold."""
     expected = ["2", "3", "4", "5", "6", "7", "0", "1"] * 2
     done = run(tmp_path, ORDER)
     assert (done.returncode, done.stdout.split()) == (0, expected)
@@ -183,7 +183,7 @@ def test_tasks_of_their_own_are_no_race(tmp_path):
 
 
 def test_a_race_is_reported(tmp_path):
-    """Although the tasks seldom run at the same moment."""
+    """The race is reported although tasks seldom run at the same moment."""
     done = run(tmp_path, ADDING, TSAN, "together")
     assert done.returncode == 66
     assert "data race" in done.stderr

@@ -1,4 +1,4 @@
-"""Threads of teams moved to other CPUs: they get there, and may go wherever they might before."""
+"""Threads of teams are moved to other CPUs, and get their previous affinity back."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere none is moved"),
 ]
 
-# A thread that computes is sent to another CPU than its own, and from there away again; afterwards
-# to CPUs that it may not use. Its mask is always as it was, unless another one was given meanwhile.
+# A busy thread is sent to each CPU, and away from the last one; then to CPUs that it may not use.
+# Its affinity mask is restored each time, unless another mask was set meanwhile.
 MOVED = """
 #include <stdio.h>
 #include "pplconv_crew.h"
@@ -79,7 +79,7 @@ int main(void) {
     return 0;
 }
 """
-# Time that a thread has run grows while it runs, and hardly while it sleeps.
+# The run time of a thread grows while it runs, and hardly while it sleeps.
 TIMED = """
 #include <stdio.h>
 #include "pplconv_crew.h"
@@ -94,8 +94,8 @@ int main(void) {
     return 0;
 }
 """
-# The worker's task sleeps, as if the system did not run it. Its leader finds that out, in the time
-# that it looks or while it is asleep, and brings it. How often each task is run is counted.
+# The worker's task sleeps, as if the system did not run it. The leader notices, while it polls or
+# sleeps, and moves the worker. Runs of each task are counted.
 STOPPED = """
 #include <stdio.h>
 #include "pplconv_crew.h"

@@ -1,4 +1,4 @@
-/* Call a kernel so that whatever it does wrong becomes a report and not a crash. */
+/* Call a kernel; rules that it breaks are reported instead of a crash. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-/* What the assembly and the C half of the checked call share. */
+/* Definitions that the assembly and the C half of the checked call share. */
 #ifndef CHECKED_CALL_H
 #define CHECKED_CALL_H
 

@@ -1,4 +1,4 @@
-/* The references treat subnormal numbers as the kernels do that they stand for. */
+/* The references treat subnormal numbers like the kernels that they model. */
 #ifndef FLUSH_H
 #define FLUSH_H
 
@@ -20,7 +20,7 @@ static inline uint32_t begin_flushing(int64_t fused) { return (void)fused, 0; }
 static inline void end_flushing(uint32_t saved) { (void)saved; }
 #endif
 
-/* Between the two: not computed before the one nor after the other. */
+/* For functions between the two calls: not inlined, so that nothing is moved out from between. */
 #define BETWEEN static __attribute__((noinline))
 
 #endif

@@ -1,4 +1,4 @@
-/* Subnormal numbers become zero on this thread, or stay what they are; gives what held before. */
+/* Turn flush-to-zero of subnormal numbers on or off on this thread; return the previous mode. */
 #include <stdint.h>
 
 #if defined(__x86_64__)

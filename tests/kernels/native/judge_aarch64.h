@@ -1,4 +1,4 @@
-/* What a kernel may not change by the AArch64 procedure call standard. Part of checked_call.c. */
+/* State that a kernel must preserve by the AArch64 procedure call standard; for checked_call.c. */
 #include <stddef.h>
 
 struct call_state {

@@ -1,4 +1,4 @@
-/* What a kernel may not change by the procedure call standard of 32-bit Arm, with floating point in
+/* State that a kernel must preserve by the procedure call standard of 32-bit Arm, with floats in
  * registers. Part of checked_call.c. */
 #include <stddef.h>
 

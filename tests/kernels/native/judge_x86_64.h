@@ -1,4 +1,4 @@
-/* What a kernel may not change by the System V ABI of x86-64. Part of checked_call.c. */
+/* State that a kernel must preserve by the System V ABI of x86-64. Part of checked_call.c. */
 #include <stddef.h>
 
 struct call_state {

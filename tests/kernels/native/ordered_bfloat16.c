@@ -1,16 +1,16 @@
-/* Products of bfloat16 in the bits that CPUs give; `narrow_gemm.py` says what they do. A has m rows
+/* Products of bfloat16 in the bits that CPUs give, by the rules in `narrow_gemm.py`. A has m rows
  * of `depth` values as floats, B n columns. */
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
-/* What a float64 number has more of than a float32 one. */
+/* Bits of a float64 mantissa that a float32 one lacks. */
 #define LOST ((uint64_t)(1 << 29) - 1)
 
 static float flushed(float x) { return fabsf(x) < FLT_MIN ? copysignf(0.0f, x) : x; }
 
-/* The sum of two numbers, rounded to odd: the exact error is Knuth's. */
+/* The sum of two numbers, rounded to odd; the exact error is Knuth's TwoSum. */
 static double odd_sum(double x, double y) {
     const double total = x + y, added = total - x;
     const double error = (x - (total - added)) + (y - added);
@@ -24,8 +24,8 @@ static double odd_sum(double x, double y) {
     return odd;
 }
 
-/* a * b + c rounded to float32 once, to zero what is subnormal: what would be below the smallest
- * normal number if exponents had no end. */
+/* a * b + c rounded to float32 once; results that would be below the smallest normal number with
+ * unbounded exponents become zero. */
 static float fused(float a, float b, float c) {
     const double odd = odd_sum((double)a * b, c);
     if (fabsf((float)(odd * 0x1p100)) < FLT_MIN * 0x1p100f) return copysignf(0.0f, (float)odd);
@@ -56,7 +56,7 @@ static float pair_of_x86(const float *a, const float *b, int64_t n, float total)
     return fused(flushed(a[0]), flushed(b[0]), total);
 }
 
-/* Both products are added, then they to the sum; each step rounds to odd. */
+/* The two products are added, and then their sum to the total; each step rounds to odd. */
 static float pair_of_arm(const float *a, const float *b, int64_t n, float total) {
     const float first = odd_float((double)flushed(a[0]) * flushed(b[0]));
     const float second = odd_float((double)flushed(a[1]) * flushed(b[n]));

@@ -7,7 +7,7 @@
 #include "flush.h"
 #include "pplconv_kernels.h"
 
-/* Where both contracts agree: strides in bytes, by channel, row and column or tap. */
+/* Arguments that both contracts have: strides in bytes, by channel, row and column or tap. */
 struct view {
     const void *src, *weights, *bias, *residual, *clip;
     int64_t src_cs, src_rs, src_ps, weights_cs, weights_ts, residual_cs, residual_rs, residual_ps;
@@ -106,7 +106,7 @@ struct view {
     }
 
 #if defined(__ARM_FP16_FORMAT_IEEE)
-/* Exact in double but where the product is too small to matter, and rounded once from there. */
+/* The double result is exact unless the product is too small to matter; it is rounded once. */
 static _Float16 fma_half(_Float16 a, _Float16 b, _Float16 c) {
     return (_Float16)fma((double)a, (double)b, (double)c);
 }

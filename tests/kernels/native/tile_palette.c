@@ -1,4 +1,4 @@
-/* What the calling thread has of tile registers, where CPU and system have them. */
+/* Configuration of the calling thread's tile registers, if CPU and system have them. */
 #include <stdint.h>
 
 /* 0 if no tiles are configured. */

@@ -1,17 +1,20 @@
-"""The constants of the exponential: what they claim about themselves, in exact arithmetic."""
+"""The constants of the exponential and of the error function keep their stated bounds."""
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from asm import remez
+from asm.error_function import BEND, END, erf, error_function
 from asm.exponential import exponential
 from tests.kernels.kernel_table import DTYPES
 
-# Half precision is activated in float32.
+# Activations of half precision are computed in float32.
 every_type = pytest.mark.parametrize("dtype", ["f32", "f64"])
 
 
@@ -21,8 +24,8 @@ def eps(dtype: str) -> float:
 
 
 @every_type
-def test_polynomial_is_as_good_as_it_says(dtype):
-    """Between the points of its own search, and with the coefficients rounded."""
+def test_exponential_is_as_good_as_it_says(dtype):
+    """Measured between the points of the fit, with rounded coefficients."""
     e, unit = exponential(dtype), eps(dtype) / 2
     with localcontext() as context:
         context.prec = 40
@@ -39,7 +42,7 @@ def test_polynomial_is_as_good_as_it_says(dtype):
 def test_fewer_terms_would_not_do(dtype):
     e = exponential(dtype)
     degree = len(e.coefficients) + 1
-    # Of the polynomial one degree lower, the first term left out at Chebyshev's best.
+    # The error of one degree less: the first omitted term, divided by Chebyshev's 2**(degree - 1).
     with localcontext() as context:
         context.prec = 40
         left_out = Decimal(e.half_range) ** degree
@@ -50,7 +53,7 @@ def test_fewer_terms_would_not_do(dtype):
 
 @every_type
 def test_reduction_is_exact(dtype):
-    """n times the first part of ln 2 has no rounding; both parts together are ln 2."""
+    """n times the first part of ln 2 is exact; the sum of both parts is ln 2."""
     e, number = exponential(dtype), DTYPES[dtype].type
     largest = round(e.limit * e.log2e)
     for n in range(largest + 1):
@@ -71,7 +74,7 @@ def test_limit_is_where_everything_is_zero(dtype):
         context.prec = 40
         half = Decimal(float(info.smallest_subnormal)) / 2
         assert Decimal(e.limit) * Decimal(-e.limit).exp() < half
-    # Halves of n are exponents of normal numbers.
+    # 2 ** (n / 2) is a normal number.
     assert round(e.limit * e.log2e) // 2 + 1 < e.bias - 1
 
 
@@ -84,3 +87,50 @@ def test_format(dtype):
         assert number(x) + number(e.magic) - number(e.magic) == np.rint(x)
     for value in (*e.coefficients, e.log2e, e.ln2_high, e.ln2_low, e.magic, e.limit):
         assert float(number(value)) == value
+
+
+# Half the distance from 1 to the next number of float32.
+UNIT = 2.0**-24
+
+
+@pytest.mark.parametrize("x", [1e-9, 0.1, BEND, 1.7, END])
+def test_the_series_of_the_error_function(x):
+    with localcontext() as context:
+        context.prec = 50
+        found = erf(Decimal(x))
+    assert float(found) == pytest.approx(math.erf(x), rel=4e-16)
+    assert float(1 - found) == pytest.approx(math.erfc(x), rel=1e-14)
+
+
+def test_error_function_is_as_good_as_it_says():
+    """Measured between the points of the fit, with rounded coefficients."""
+    e = error_function()
+    with localcontext() as context:
+        context.prec = 50
+        near, far = ([Decimal(c) for c in found] for found in (e.near, e.far))
+        worst = [Decimal(0), Decimal(0)]
+        for i in range(1, 502):
+            x = Decimal(BEND) * i / 502
+            error = abs(x * (1 + remez.polynomial(near, x * x)) / erf(x) - 1)
+            worst[0] = max(worst[0], error)
+            x = Decimal(BEND) + (Decimal(END) - Decimal(BEND)) * i / 502
+            error = abs((1 - remez.polynomial(far, x).exp()) / erf(x) - 1)
+            worst[1] = max(worst[1], error)
+    for found, said in zip(worst, e.errors, strict=True):
+        assert said / 2 < found < UNIT / 5
+        assert said < UNIT / 10
+
+
+def test_the_error_function_is_one_at_the_end():
+    """From `END` on, erf rounds to 1."""
+    assert np.float32(math.erf(END)) == 1
+    assert np.float32(math.erf(np.nextafter(np.float32(END), np.float32(0)))) == 1
+
+
+def test_the_fit_finds_chebyshevs_polynomial():
+    """The best fit of x**3 by lower degrees is 3/4 x, with error 1/4: the difference is T3 / 4."""
+    points = remez.chebyshev(Decimal(-1), Decimal(1), 240)
+    values = [point**3 for point in points]
+    found, error = remez.fit(points, values, [Decimal(1)] * len(points), 3)
+    assert [float(c) for c in found] == pytest.approx([0, 0.75, 0], abs=1e-6)
+    assert float(error) == pytest.approx(0.25, rel=1e-6)
