@@ -21,7 +21,7 @@ from pplconv import config, machine
 from tests import children
 from tests.patience import PATIENCE
 
-# What the extra `ray` says: elsewhere there are no wheels.
+# The same condition as in the extra `ray`: elsewhere Ray has no wheels.
 if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
     pytest.skip(
         f"NOT RUN HERE: Ray has no wheels for {sys.platform} on {platform.machine()}, and the "
@@ -30,7 +30,7 @@ if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
     )
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of what Ray itself does with other packages
+    warnings.simplefilter("ignore")  # Ray's own, about other packages
     from pplconv.integrations.ray_serve import Keeper, deployment, keeper
 
 SCENARIO = Path(__file__).with_name("ray_scenario.py")
@@ -63,7 +63,7 @@ def test_replicas_live_on_their_keepers():
         shutil.rmtree(folder, ignore_errors=True)
     assert facts["after the driver's end"] is True
     assert facts["by handle"] is True
-    # The team of the replica's CPUs, bound to none of them, on memory that nobody may write to.
+    # One thread for the replica's one CPU, bound to no CPU, on read-only memory.
     assert facts["replica"]["omp"] == "1"
     assert facts["replica"]["cpus"] == len(os.sched_getaffinity(0))
     assert facts["replica"]["writeable"] is False

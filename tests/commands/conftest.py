@@ -1,4 +1,4 @@
-"""What the tests of commands share: a small network in a file, and roofs that nobody measures.
+"""Fixtures of the command tests: a small network in a file, and fixed roofs.
 
 All networks of these tests run on memory that is filled before (`poisoning`).
 """
@@ -41,6 +41,6 @@ def model_file(tmp_path, rng):
 
 @pytest.fixture
 def ceilings(monkeypatch):
-    """Let a profile measure no machine."""
+    """Give profiles fixed roofs, so that nothing is measured."""
     monkeypatch.setattr("pplconv.machine.ceilings.measure", lambda *a, **k: CEILINGS)
     return CEILINGS

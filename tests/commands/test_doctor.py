@@ -259,7 +259,7 @@ def test_facts_are_those_of_the_machine_that_is_given(tmp_path, monkeypatch):
 
 
 def test_here_it_runs(capsys):
-    """On whatever this is: every line is there, and the status says what the lines say."""
+    """On this machine: every line is printed, and the status agrees with the lines."""
     status = command.main(["doctor"])
     out = capsys.readouterr().out
     assert status == int("slow  " in out)
@@ -268,7 +268,7 @@ def test_here_it_runs(capsys):
 
 
 class Clock:
-    """Seconds that pass only where the loop runs, and of which the thread gets a part."""
+    """A clock that only the loop advances; the thread gets the share `given` of its time."""
 
     def __init__(self, given: float) -> None:
         self.wall, self.own, self.given = 0.0, 0.0, given

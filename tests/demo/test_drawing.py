@@ -1,4 +1,4 @@
-"""Boxes and text, drawn where they are."""
+"""Boxes and text are drawn at their places."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BOX = np.array([[100, 50], [300, 50], [300, 90], [100, 90]], dtype=float)
 
 @pytest.fixture
 def font():
-    """The font that Pillow ships, whatever this system has."""
+    """The font that Pillow ships, which is the same on every system."""
     return ImageFont.load_default(32)
 
 
@@ -42,7 +42,7 @@ def test_boxes_are_drawn_where_they_are(tmp_path, font):
         np.testing.assert_allclose(
             extent(np.any(part != 255, axis=2)), (100, 180, 200, 600), atol=2
         )
-    # A line around it, and the text inside still to be read.
+    # An outline; the picture's text inside stays legible.
     assert page[100, 400].min() < 100
     assert page[140, 400].min() > 180
     assert sheet[140, 400].min() == 255  # nothing was read
@@ -59,7 +59,7 @@ def test_text_is_written_into_its_box(tmp_path, font, text):
     assert 200 <= left < right <= 600
     assert lacking == 0
     if text == "I":
-        assert bottom - top > 20  # as high as letters are in such a box
+        assert bottom - top > 20  # letters fill the height of the box
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -69,7 +69,7 @@ def test_sideways_text_is_written_sideways(tmp_path, font, turned):
     ink = np.all(pixels[:, 1200:] < 90, axis=2)
     top, bottom, left, right = extent(ink)
     assert bottom - top > 2 * (right - left)
-    # Text that was turned begins below, other text above.
+    # Turned text begins at the bottom, other text at the top.
     assert bottom > 680 if turned else top < 120
 
 

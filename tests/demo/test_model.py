@@ -1,4 +1,4 @@
-"""The form in which the detector runs, and which models there are."""
+"""Old models are converted to the demo's opset; the published models come from one wheel."""
 
 from __future__ import annotations
 

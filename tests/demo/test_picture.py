@@ -1,4 +1,4 @@
-"""The picture on its way in."""
+"""Loading and scaling of the input picture."""
 
 from __future__ import annotations
 

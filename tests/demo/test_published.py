@@ -1,4 +1,4 @@
-"""Getting models: what is checked, and what is left behind when the check fails."""
+"""Downloads of models are checked by hash, and a failed check leaves no file behind."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def pip(monkeypatch):
 
 @pytest.fixture
 def log():
-    """Collect what is said about progress."""
+    """Collect progress messages."""
     return io.StringIO()
 
 

@@ -1,4 +1,4 @@
-"""Links of the built site: which are dead, and which cannot be judged from here."""
+"""Links of the built site: dead ones, and ones that cannot be judged without a network."""
 
 from __future__ import annotations
 

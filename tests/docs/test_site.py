@@ -1,4 +1,4 @@
-"""The reference has every public name, the charts what was recorded, the picture its figures."""
+"""The reference lists every public name; charts and the picture show recorded figures."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_readme_fits_the_first_minute():
 
 
 def test_the_picture_shows_what_was_recorded():
-    """`python -m tools.site.front` draws it anew."""
+    """If this fails, run ``python -m tools.site.front``."""
     with Image.open(front.PICTURE) as picture:
         told = json.loads(picture.text[front.FIGURES])
     assert set(told) == set(front.NETWORKS)

@@ -19,5 +19,5 @@ def _no_threads_left():
     before = own()
     yield
     if own() - before:
-        gc.collect()  # a pool that failed with its test may be in a traceback's frames
+        gc.collect()  # the frames of a traceback may hold a failed test's pool
     eventually(lambda: own() <= before, "the end of all threads of its pools")

@@ -1,4 +1,4 @@
-"""A model whose worker is killed, once, at a chosen step on the way of a request or an answer."""
+"""A model whose worker is killed once, at a chosen step of a request or an answer."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import numpy as np
 from pplconv.instances import transport
 
 ANSWERED = ("posted", "sent", "receives", "naps")
-"""Steps behind which the answer is there, whether or not anybody was woken for it."""
+"""Steps after which the answer is in the mailbox, whether or not the reader was woken."""
 
 STEPS = ("computed", "announced", "segment made", "written", "segment sent", *ANSWERED)
 
 
 class Doomed:
-    """Adds 1; in a worker, it ends that process as long as there is a file `token`."""
+    """Adds 1; kills its worker at the chosen step while the file `token` exists."""
 
     def __init__(self, step: str, token: str) -> None:
         self.step, self.token, self.runs = step, token, f"{token}.runs"
@@ -105,5 +105,5 @@ def make(step: str, token: str) -> Doomed:
 
 
 def large() -> np.ndarray:
-    """An array that needs another segment than the first message of a worker."""
+    """An array that needs a larger segment than the first message of a worker."""
     return np.arange(50_000.0)

@@ -25,7 +25,7 @@ def pool_of(model, **settings):
 
 
 def open_once_closed(pool, gate):
-    """Open a gate when a pool takes no more requests; what was submitted before still waits."""
+    """Open a gate once a pool takes no more requests; earlier requests still wait then."""
 
     def opens():
         eventually(lambda: pool._queue.stopped, "the closing of the pool")
@@ -76,7 +76,7 @@ def test_the_time_limit(timeout):
     pool = pool_of(gate, instances=1)
     running, waiting = pool.submit(1), pool.submit(2)
     gate.wait_entered()
-    # The gate stays shut: if this waited for the request, its future would hold the gate's error.
+    # The gate stays shut: if `close` waited for the request, the future would hold its error.
     with pytest.warns(RuntimeWarning, match="1 running and 1 waiting requests were given up"):
         pool.close(timeout)
     with pytest.raises(PoolClosed, match=f"limit of {timeout:g} s was over while this ran"):
@@ -132,7 +132,7 @@ def test_close_by_many_threads_at_once():
 
 
 def test_no_request_is_lost_between_submit_and_close():
-    """Whoever got a future gets an answer."""
+    """Every future gets an answer."""
     for _ in range(20):
         pool = pool_of(lambda x: x, queue_size=1000)
         futures = []

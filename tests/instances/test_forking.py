@@ -1,4 +1,4 @@
-"""The process that forks workers: when it may, what workers inherit, what follows its end."""
+"""The forking process: when it may fork, what workers inherit, and what follows its end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = [
         "the emulator's own threads look like a library's, so nothing is forked"
     ),
 ]
-# What another library does that has OpenMP under it.
+# Starts OpenMP threads, as another library does.
 OPENMP = (
     "import ctypes; c = ctypes.CDLL(None); "
     "lines = open('/proc/self/maps').read().splitlines(); "
@@ -68,7 +68,7 @@ def test_workers_outlive_the_process_that_forked_them():
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGHUP])
 def test_signals_to_the_whole_group_are_for_the_pools_process(sent):
-    """A terminal sends them to all; what they mean is decided in one place."""
+    """A terminal sends them to the whole group; only the pool's process may react."""
     with workers(models.servant, count=2) as make:
         one = make(0)
         server = parent_of(one.pid)
@@ -82,7 +82,7 @@ def test_signals_to_the_whole_group_are_for_the_pools_process(sent):
 
 
 def test_children_that_a_program_does_not_wait_for():
-    """Who ignores their ends has that inherited; the forking process waits for its own."""
+    """A parent that ignores SIGCHLD passes that on; the forking process still waits for workers."""
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
         with workers(models.servant, count=2) as make:
@@ -165,7 +165,7 @@ def test_workers_can_be_spawned_instead(monkeypatch):
 
 
 def draw():
-    """Random numbers, and those of a generator that was there before."""
+    """Random numbers of NumPy's global generator, which exists before the fork."""
     return np.random.random(4).tolist()
 
 
@@ -217,7 +217,7 @@ if __name__ == "__main__":
     ],
 )
 def test_a_program_with_threads_has_its_workers_spawned(what, tmp_path):
-    """A child would not have the threads, nor know what they held."""
+    """A forked child would lack the threads, and could inherit locks that they held."""
     path = tmp_path / "program.py"
     path.write_text(MAIN.replace("DO", what))
     done = subprocess.run(
@@ -283,7 +283,7 @@ class Unfit:
 
 @pytest.mark.parametrize("ends", [False, True])
 def test_pools_that_cannot_be_made_keep_nothing(ends):
-    """Not even while somebody keeps the exception, and with it the frames of its traceback."""
+    """Not even while a kept exception holds the frames of its traceback."""
     kept, counts = [], []
     for _ in range(3):
         with pytest.raises(RuntimeError) as caught:

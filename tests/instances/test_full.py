@@ -19,7 +19,7 @@ def gate():
 
 
 def filled(gate: Gate, full: str) -> tuple[pplconv.InstancePool, list]:
-    """Give a pool in which one request runs and two wait, which is all the room there is."""
+    """Return a full pool, in which one request runs and two wait, and their futures."""
     pool = pplconv.InstancePool(
         lambda: gate, instances=1, threads=1, queue_size=2, full=full, shutdown_timeout=PATIENCE
     )
@@ -52,7 +52,7 @@ def test_a_submit_may_wait_for_some_time(gate, full):
             eventually(lambda: pool._queue._waiting == 1, "a submit that waits")
             gate.opened.set()
 
-        # Whoever did not wait would be refused, and nobody would open.
+        # The gate opens once a submit waits; a submit that did not wait would be refused.
         opener = threading.Thread(target=open_once_it_waits)
         opener.start()
         assert pool.submit_within(PATIENCE, 3).result(PATIENCE) == 3

@@ -89,7 +89,7 @@ def test_watching_ends(ends, announced):
     outbox, inbox = ends
     if announced:
         outbox.announce()
-    # The other limit, which does not count, is longer than patience.
+    # The other limit must not count, so it is longer than `PATIENCE`.
     times = (0.0, 0.02) if announced else (0.02, 10 * PATIENCE)
     signs = []
     watch = threading.Thread(target=lambda: signs.append(inbox.look(*times)), daemon=True)
@@ -106,7 +106,7 @@ def test_a_message_is_seen_by_who_watches(ends, steps):
     watch = threading.Thread(target=lambda: seen.append(inbox.look(PATIENCE, PATIENCE)))
     watch.start()
     for step in steps:
-        time.sleep(0.02)  # that nothing is seen yet shows by waiting alone
+        time.sleep(0.02)  # only a wait can show that nothing is seen yet
         assert not seen
         outbox.announce() if step == "announce" else outbox.post(7, 0, 0, 0, 0)
     watch.join(PATIENCE)
@@ -124,7 +124,7 @@ def test_memory_must_do(memory):
 
 
 def _unaligned() -> int:
-    """Where an array of its own surely does not begin on a line."""
+    """Return an offset that makes the address of a fresh array odd."""
     address = np.zeros(2 * BYTES, np.uint8).ctypes.data
     return 1 - address % 2
 

@@ -137,7 +137,7 @@ def test_a_future_can_be_cancelled_while_it_waits():
         assert (running.result(PATIENCE), last.result(PATIENCE)) == (1, 3)
         with pytest.raises(CancelledError):
             waiting.result(0)
-        # Those who wait for several learn of it, too.
+        # Waits for several futures notice it, too.
         assert wait([running, waiting, last], PATIENCE).not_done == set()
         assert len(list(as_completed([running, waiting, last], PATIENCE))) == 3
     assert pool.statistics()[0].served == 2
@@ -309,7 +309,7 @@ def test_bad_arguments_are_named(settings, error, message):
 
 
 class Says:
-    """A model that takes anything at first, as PyTorch's do."""
+    """A model whose `__call__` takes any arguments, as PyTorch's do."""
 
     def __call__(self, *args):
         return self.forward(*args)

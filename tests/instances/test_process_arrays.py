@@ -68,7 +68,7 @@ def test_arrays_come_back_as_they_were(kind, echo, rng):
             assert got.tobytes() == sent.tobytes()
         if sent.flags.forc:
             assert got.flags.f_contiguous == sent.flags.f_contiguous
-        if sent.nbytes >= 16384 and sent.dtype.kind not in "OM":  # those have no buffers
+        if sent.nbytes >= 16384 and sent.dtype.kind not in "OM":  # "O" and "M" have no buffers
             assert got.ctypes.data % 64 == 0
 
 
@@ -126,7 +126,7 @@ def test_a_model_may_write_to_what_it_is_given(servant):
 
 
 def test_a_model_may_keep_what_it_is_given(rng):
-    """The memory of a request is used again only if nothing of the request is left."""
+    """The memory of a request is reused only when nothing refers to it."""
     sent = [rng.standard_normal(size) for size in (30_000, 30_000, 5, 200_000, 30_000)]
     with worker(models.servant) as servant:
         for i, x in enumerate(sent):

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.unemulated(
     "starts and kills dozens of processes, each seconds of emulation"
 )
 
-# What a test waits for in vain lasts this long.
+# Seconds of a wait that no test may sit out.
 FOREVER = 10 * PATIENCE
 
 
@@ -77,7 +77,7 @@ def test_failed_requests_leave_nothing(servant):
 
 @pytest.mark.parametrize("daemon", ["worker", "multiprocessing"])
 def test_a_daemonic_process_has_pools_of_threads_only(daemon, servant, rng):
-    """`multiprocessing` refuses children to one: its own workers, and those of a pool."""
+    """`multiprocessing` refuses children of daemonic processes: our workers, and its own pool's."""
     x = rng.standard_normal(100)
     if daemon == "worker":
         answers, refused = servant.run(("pools", x), {})
@@ -108,7 +108,7 @@ def test_a_worker_that_is_killed_while_idle_is_replaced():
 
 @pytest.mark.parametrize("way", ["die", "fork_and_die"])
 def test_a_worker_that_dies_in_a_request_is_replaced(way, tmp_path):
-    """Also when what it has started lives on, with its pipes and sockets."""
+    """Also when a child of the worker lives on and holds its pipes and sockets."""
     if way == "fork_and_die" and not hasattr(os, "pidfd_open"):
         pytest.skip("no pidfd_open")
     child = tmp_path / "child"
@@ -126,7 +126,7 @@ def test_a_worker_that_dies_in_a_request_is_replaced(way, tmp_path):
 
 
 def test_a_worker_that_is_killed_at_any_time_is_noticed(rng):
-    """In the middle of a write, too: half an answer is none."""
+    """Also in the middle of a write: half an answer counts as none."""
     array = rng.standard_normal(1_000_000)
     with workers(models.servant) as make:
         for delay in (0.0, 0.003, 0.011):
@@ -153,7 +153,7 @@ def test_close_waits_for_the_request_that_runs(tmp_path):
         eventually(begun.exists, "the request's begin")
         closes = threading.Thread(target=one.close, args=(PATIENCE,))
         closes.start()
-        # That it does nothing is seen by a short wait alone; too short a one finds no fault.
+        # Only a wait shows that it does nothing; too short a wait merely misses a fault.
         closes.join(0.1)
         assert closes.is_alive() and not answers
         end.touch()
@@ -200,7 +200,7 @@ def test_closing_is_for_good():
 
 
 def test_an_interrupt_in_the_parent_leaves_no_stray_answer(tmp_path):
-    """An answer to what nobody waits for any more must not be taken for the next one's."""
+    """The late answer of an interrupted request must not be taken for the next request's."""
     if threading.current_thread() is not threading.main_thread():
         pytest.skip("signals reach the main thread alone")
     begun = tmp_path / "begun"
@@ -250,7 +250,7 @@ def test_nothing_leaks_over_many_requests(servant, rng):
 @pytest.mark.skipif(not LINUX, reason="/proc")
 def test_nothing_leaks_over_many_workers():
     with worker(models.servant):
-        pass  # the first one starts what Python keeps for all
+        pass  # the first worker starts helpers that Python keeps
     gc.collect()
     before, shared = own_resources(), sorted(os.listdir("/dev/shm"))
     for kill in (True, False, True):
@@ -310,7 +310,7 @@ if __name__ == "__main__":
 @pytest.mark.skipif(not LINUX, reason="/proc")
 @pytest.mark.parametrize("state", ["alone", "forked", "busy", "spawned", "spawned, busy"])
 def test_workers_end_with_their_parent(state, tmp_path):
-    """However it ends, whatever they do, and whoever else holds its pipes."""
+    """Workers end whether busy or idle, and even if a child of the parent holds its pipes."""
     if state == "forked" and not hasattr(os, "pidfd_open"):
         pytest.skip("no pidfd_open")
     before = set(os.listdir("/dev/shm"))

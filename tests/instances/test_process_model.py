@@ -23,7 +23,7 @@ pytestmark = pytest.mark.unemulated("starts dozens of processes, each seconds of
 
 
 def through_memory(obj, threads=1):
-    """As a worker gets it: unpickled on memory that it may not write to."""
+    """Return `obj` as a worker gets it, unpickled on shared memory, and that memory."""
     parcel = Parcel(obj, threads=threads)
     room = np.full(parcel.size, 0xAA, np.uint8)
     parcel.write(room)
@@ -58,7 +58,7 @@ def test_a_prepared_convolution_is_used_where_it_lies(layout, dtype, groups, rng
     there, room = through_memory(conv)
     assert repr(there) == repr(conv)
     assert there(x).tobytes() == expected.tobytes()
-    # It reads its packed weights there: nothing else could change what it computes.
+    # It reads its packed weights from the room: clearing the room changes its results.
     room[:] = 0
     changed = there(x)
     assert changed.tobytes() != expected.tobytes()
@@ -66,11 +66,11 @@ def test_a_prepared_convolution_is_used_where_it_lies(layout, dtype, groups, rng
 
 
 class Named(pplconv.Conv2d):
-    """A model of somebody's own: a convolution with something beside it."""
+    """A user's model: a convolution with further attributes."""
 
 
 class Reduced(Named):
-    """The same, with its own way to be pickled."""
+    """The same with a ``__reduce__`` of its own."""
 
     def __reduce__(self):
         return Reduced, (self.weight * 2,)
@@ -85,7 +85,7 @@ def test_subclasses_arrive_as_themselves(rng):
     assert type(there) is Named and there.names == conv.names
     assert there(x).tobytes() == expected.tobytes()
     assert not there.weight.flags.writeable and not there.bias.flags.writeable
-    room[:] = 0  # weights and bias lie there, as of any other convolution
+    room[:] = 0  # weights and bias lie there, as for any convolution
     assert not there(x).any()
 
 
@@ -106,7 +106,7 @@ def test_plans_go_along(rng):
         assert kept.bits == plan.bits and kept.isa == plan.isa
         assert kept.threads <= 3
     assert there.plan_for(shapes[1]).threads == 3
-    # A shape that nobody was prepared for is planned there.
+    # An unprepared shape is planned after unpickling.
     x = rng.standard_normal((1, 64, 5, 6)).astype("f")
     assert there(x).tobytes() == conv(x).tobytes()
 
@@ -185,7 +185,7 @@ def test_weights_are_there_once(rng):
         for one in pair:
             (model,) = mappings(one.pid, "pplconv-model")
             assert model["Size"] > 2 * 36_000, "weights and packed weights of 36 MiB each"
-            # Read, by both, and never copied.
+            # Both read it, and neither copies it.
             assert model["Rss"] > 30_000 and model["Anonymous"] == 0
             assert model["Pss"] < 0.6 * model["Rss"]
             own = sum(int(line.split()[1]) for line in rollup(one.pid) if "Anonymous:" in line)
@@ -281,7 +281,7 @@ def test_cores_that_cannot_be_had_are_a_warning():
 @pytest.mark.parametrize("spent", [0.0, 0.1 + 0.2, float("inf")])
 def test_a_worker_spends_the_tolerance_of_who_made_the_pool(spent):
     with tolerance(spent), workers(models.servant) as make:
-        with tolerance(0.5):  # of who happens to start the worker, who may replace another
+        with tolerance(0.5):  # the tolerance of the thread that starts the worker
             one = make(0)
         try:
             assert one.run(("tolerance",), {}) == spent
@@ -309,7 +309,7 @@ def test_plans_are_taken_over_for_their_tolerance_only(rng, monkeypatch):
             there = unpack(room, pickled.laid)
             there.plan_for((1, 8, 9, 9))
         assert len(planned) == made
-        # Nor is it a plan for calls that nothing is around.
+        # Calls outside of any `tolerance` block do not use the plan either.
         there.plan_for((1, 8, 9, 9))
         assert len(planned) == made + 1
         del planned[:]

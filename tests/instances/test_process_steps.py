@@ -21,13 +21,13 @@ from tests.instances.process_case import LINUX, worker, workers
 from tests.patience import PATIENCE, eventually
 
 MANNERS = ("watching", "sleeping")
-# Steps on which it depends whether anybody watches.
+# Steps whose course depends on whether the reader watches or sleeps.
 TELLING = ("announced", "segment sent", "posted")
 
 
 @pytest.fixture(params=MANNERS)
 def manner(request, monkeypatch):
-    """As where there are cores enough, and where there is one."""
+    """Pretend that there are enough cores to watch, or only one."""
     cores = {"watching": 64.0, "sleeping": 1.0}[request.param]
     monkeypatch.setattr(process, "usable_cores", lambda machine: cores)
     monkeypatch.setattr(process, "process_threads", lambda settings, machine: 64)
@@ -104,7 +104,7 @@ def test_idle_workers_use_no_cpu(manner):
         for one in pair:
             eventually(one._channel._outbox.sleeper, "its sleep")
         before = [ticks(one.pid) for one in pair]
-        # That nothing is done is seen by waiting alone: watching would take fifty ticks.
+        # Only a wait shows idleness: watching would use fifty ticks.
         time.sleep(0.5)
         assert [ticks(one.pid) for one in pair] == before
         for one in pair:

@@ -85,7 +85,7 @@ def test_attributes(rng, calls, attributes, bias):
 
 
 def test_groups(rng, calls):
-    """Each group by itself, as the evaluator's own are wrong."""
+    """Compared group by group, because the evaluator's own groups are wrong."""
     feed = draw(rng, (2, 6, 4, 5), (6, 2, 3, 3), 6, np.float64)
     y = ours(model_of(bias=True, dtype=TensorProto.DOUBLE, group=3, strides=[2, 2]), feed)
     alone = model_of(bias=True, dtype=TensorProto.DOUBLE, group=1, strides=[2, 2])

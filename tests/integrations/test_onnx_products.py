@@ -70,7 +70,7 @@ def calls(monkeypatch):
 
 
 def near(got, want, a, b):
-    """Within the rounding of both sums, and of alpha, beta and C after them."""
+    """Compare within the rounding of both sums, and of alpha, beta and C after them."""
     assert got.shape == want.shape and got.dtype == want.dtype
     terms, eps = a.shape[-1] + 4, float(np.finfo(got.dtype).eps)
     largest = np.abs(a).max(initial=1) * np.abs(b).max(initial=1) * terms

@@ -160,7 +160,7 @@ def test_settings_reach_conv2d(rng, calls):
     assert_agree(one_conv(bias=False), feeds, conv)
     settings = {"threads": 1, "algorithm": "im2col", "tolerance": 1e-4}
     assert calls[0].items() >= settings.items()
-    # One class's settings are not another's.
+    # Settings of one class do not reach another.
     assert (Conv.threads, make_conv().threads) == (None, None)
     assert (Conv.tolerance, make_conv().tolerance) == (None, None)
     assert issubclass(conv, OwnConv)

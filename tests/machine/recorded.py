@@ -159,12 +159,12 @@ MOUNTS_V2 = """\
 
 
 def virtual_machine() -> Recording:
-    """The machine that this was first written on: two cores of a server, below KVM."""
+    """The machine on which this was first written: two cores of a server under KVM."""
     each = [[0], [1]]
     return Recording(
         cores=each,
         packages=[[0, 1]],
-        # What the hypervisor added later belongs to no node's count.
+        # No node counts the memory that the hypervisor added later.
         nodes={0: ([0, 1], 8480980)},
         total_kib=24684092,
         kinds=[([0, 1], Kind(48, 32, 2048, capacity=1024))],
@@ -234,7 +234,7 @@ def epyc() -> Recording:
 
 
 def xeon() -> Recording:
-    """2 x Xeon Gold 6148, in a server whose firmware deals CPUs out to the sockets in turn."""
+    """2 x Xeon Gold 6148, in a server whose firmware numbers CPUs of both sockets in turn."""
     pairs = [[at, at + 40] for at in range(40)]
     sockets = [list(range(side, 80, 2)) for side in range(2)]
     return Recording(

@@ -1,4 +1,4 @@
-"""What twelve and more AArch64 systems say of their cores.
+"""Cores of twelve and more AArch64 systems, as the systems describe them.
 
 Written from knowledge, not taken from the machines: the words of the auxiliary vector follow
 from the features that these CPUs list in /proc/cpuinfo and from the order of the kernel's
@@ -50,7 +50,7 @@ V2 = (
 
 @dataclass
 class ArmCpu:
-    """Answers of a Linux system, and what is to be made of them.
+    """Descriptions that a Linux system gives of its cores, and the facts expected from them.
 
     Parameters
     ----------
@@ -61,11 +61,11 @@ class ArmCpu:
     vendor, name : str
         As `Machine` should have them.
     isas : str
-        Above ``portable``.
+        Instruction sets above ``portable``.
     rates : tuple
         FMAs a cycle, their latency, loads a cycle.
     caches : tuple of (int, int)
-        KiB and sharing CPUs of L1D, L2 and L3 where the system describes none.
+        KiB and sharing CPUs of L1D, L2 and L3 where the system describes no caches.
     """
 
     features: str
@@ -302,7 +302,7 @@ def sysctl_of(values: dict[str, int], brand: str) -> Callable[[str], bytes | Non
             return brand.encode() + b"\0"
         if name not in values:
             return None
-        # Families are four bytes without a sign.
+        # Families are unsigned integers of four bytes.
         wide = name != "hw.cpufamily" and values[name] >= 1 << 31
         return values[name].to_bytes(8 if wide else 4, "little")
 

@@ -29,7 +29,7 @@ class FakeCpu:
     def cpuid(self, leaf: int, subleaf: int) -> Registers:
         basic = leaf < 0x80000000
         if basic and leaf > self.last:
-            return (0xDEADBEEF,) * 4  # as Intel does: something that belongs to another leaf
+            return (0xDEADBEEF,) * 4  # like Intel: values of another leaf
         if not basic and leaf > self.last_extended:
             return (0xDEADBEEF,) * 4
         if leaf == 0:
@@ -82,7 +82,7 @@ CPUS: dict[str, dict[str, object]] = {
         "xcr0": 0x2E7,
         "brand": "AMD EPYC 9654 96-Core Processor                ",
     },
-    "genoa": {  # Zen 4 with what it has of narrow products
+    "genoa": {  # Zen 4 with its narrow products
         "vendor": "AuthenticAMD",
         "signature": 0x00A10F11,
         "features1": FMA | OSXSAVE | AVX | F16C,

@@ -1,4 +1,4 @@
-"""Tile registers: what CPU and system must say, and the permission."""
+"""Tile registers: the answers needed from CPU and system, and the permission."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ANSWERS: Answers = {
 
 
 def asked(changes: Answers | None = None, xcr0: int = XCR0) -> bool:
-    """What a CPU with these answers is found to have."""
+    """Return whether tiles are found on a CPU with these answers."""
     answers = ANSWERS | (changes or {})
     return amx.has_tiles(lambda leaf, sub: answers.get((leaf, sub), (0, 0, 0, 0)), xcr0)
 
@@ -73,7 +73,7 @@ def test_no_cpuid() -> None:
 
 
 def test_the_permission_is_asked_for_last(fake_cpu: Callable[..., FakeCpu]) -> None:
-    """Only where all else is there: to ask changes what the process may do with signals."""
+    """The permission restricts signal stacks, so it is asked for only if all else is there."""
     calls = []
 
     def permit() -> bool:
@@ -96,7 +96,7 @@ def test_refused_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     amx.permitted.cache_clear()
 
 
-# What each process does: says whether it may use tiles, and computes if it may.
+# The program of each process: reports whether it may use tiles, and computes.
 CASE = Path(__file__).with_name("tile_process.py")
 
 
@@ -120,12 +120,12 @@ def test_with_a_fault_handler() -> None:
 
 
 def test_with_a_small_alternate_stack() -> None:
-    """The request is refused, and everything works without."""
+    """The request is refused, and everything works without tiles."""
     assert ran("small-stack") == ["without", "right"]
 
 
 def test_in_threads_and_children() -> None:
-    """Both have what the process has; a child asks nothing of its own."""
+    """Threads and children share the process's permission; a child does not ask again."""
     plain, result = ran("plain")
     assert result == "right"
     assert ran("threads") == [plain, *["right"] * 4]

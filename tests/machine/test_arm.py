@@ -40,7 +40,7 @@ def never(*args: int) -> None:
 def look(
     cpu: ArmCpu, register: int = 0, affinity: range | None = None, **more: str | bool
 ) -> Machine:
-    """Describe a recorded CPU by its files, none of which is written; `more` of them by path."""
+    """Describe a recorded CPU from files in memory; `more` adds files or leaves some kinds out."""
     extra = {path: text for path, text in more.items() if isinstance(text, str)}
     tree = cpu.tree(**{name: on for name, on in more.items() if isinstance(on, bool)}) | extra
     with patch.object(kernel_files, "read_bytes", lambda path: tree.get(path, "").encode()):
@@ -61,11 +61,11 @@ def look(
         (name, source)
         for name, cpu in CPUS.items()
         for source in ("sysfs", "cpuinfo", "register")
-        if source != "register" or len(cpu.cores) == 1  # a core knows of itself alone
+        if source != "register" or len(cpu.cores) == 1  # a core's register describes that core only
     ],
 )
 def test_recorded_cpus(name: str, source: str) -> None:
-    """What a system says of its cores is the same wherever it says it."""
+    """sysfs, cpuinfo and the register lead to the same description."""
     cpu = CPUS[name]
     register = cpu.cores[0][0] if source == "register" else 0
     machine = look(cpu, register, sysfs=source == "sysfs", cpuinfo=source == "cpuinfo")
@@ -99,7 +99,7 @@ def test_the_twelve_are_there() -> None:
 
 
 def test_words_of_the_auxiliary_vector() -> None:
-    """Against words that such systems were seen to have."""
+    """Compared with words seen on such systems."""
     assert words("fp asimd evtstrm crc32 cpuid") == {16: 0x887, 26: 0}
     assert words("asimddp i8mm bf16") == {16: 1 << 20, 26: 1 << 13 | 1 << 14}
     assert words("sve2 sve") == {16: 1 << 22, 26: 1 << 1}
@@ -120,7 +120,7 @@ def test_plans_are_made_for_the_strongest_usable_core(
     assert (machine.vendor, machine.family, machine.model) == (vendor, 0x41, model)
     assert machine.fma_per_cycle["neon"] == fma
     assert (machine.l2_bytes, machine.in_order) == (l2 * KIB, in_order)
-    # The name and what may be executed are those of the machine: threads move.
+    # Name and instruction sets are the whole machine's, because threads move.
     assert machine.cpu_name == "Cortex-X1 + Cortex-A78 + Cortex-A55"
     assert [kind for kind, _ in machine.core_kinds] == [X1, A78, A55]
 
@@ -142,7 +142,7 @@ def test_each_feature_by_itself(tmp_path: Path) -> None:
     for isa in LADDERS["aarch64"][1:]:
         need = arm.ISA_FEATURES[isa]
         assert "asimd" in need
-        # What else the features suffice for: products of bytes by fours go with those by matrices.
+        # The features of i8mm also suffice for dotprod.
         below = {"dotprod"} if isa == "i8mm" else set()
         for features, found in ((need, {"neon", isa}), (need[:-1], {"neon"} - {isa})):
             values = words(" ".join(features))
@@ -169,7 +169,7 @@ def test_each_feature_by_itself(tmp_path: Path) -> None:
         (0xC00FAC30, "i8mm", "s8m", 1),  # Ampere-1 multiplies matrices half as often
         (0xC00FAC30, "bf16", "bf16m", 1),
         (0xC00FAC30, "bf16", "bf16", 2),
-        (0x7A1F1230, "i8mm", "s8m", 2),  # of a core that nobody knows
+        (0x7A1F1230, "i8mm", "s8m", 2),  # an unknown core
     ],
 )
 def test_rates_of_narrow_products(register: int, isa: str, kind: str, rate: float) -> None:
@@ -182,7 +182,7 @@ def test_rates_of_narrow_products(register: int, isa: str, kind: str, rate: floa
 
 
 def test_bfloat16_and_products_of_bytes_are_two_features() -> None:
-    """And bits of the second word: what stands there in the first means other things."""
+    """Both are bits of the second word; the same bits of the first word mean other features."""
     one = replace(CPUS["cobalt_100"], features="asimd asimddp bf16")
     assert look(one).isas == ("portable", "neon", "dotprod", "bf16")
     other = replace(CPUS["cobalt_100"], features="asimd asimddp i8mm")
@@ -204,13 +204,13 @@ def test_only_one_half_of_half_precision(tmp_path: Path) -> None:
 
 
 def test_files_of_another_machine_are_not_believed() -> None:
-    """Below user-mode emulation the files are the host's, and the register is not."""
+    """Under user-mode emulation the files are the host's, but the register is emulated."""
     host, emulated = CPUS["graviton_2"], CPUS["raspberry_pi_4"]
     mixed = replace(emulated, cores=host.cores)
     machine = look(mixed, register=emulated.cores[0][0])
     assert (machine.cpu_name, machine.isas) == ("Cortex-A72", ("portable", "neon"))
     assert machine.core_kinds == ((0x410FD083, tuple(range(64))),)
-    # Where it is the same core, they know more of it: the other kinds.
+    # Where the register names a core of the files, they add the other kinds.
     for kind in (A55, X1):
         assert len(look(CPUS["snapdragon_888"], register=kind).core_kinds) == 3
 
@@ -307,7 +307,7 @@ def test_every_row_of_the_table_makes_sense() -> None:
 
 
 def test_sysfs_goes_before_the_table() -> None:
-    """Graviton 4 has twice the L2 of other Neoverse-V2; who describes L1 and L2 has no L3."""
+    """Graviton 4 has twice the L2 of other Neoverse-V2; a system that describes no L3 has none."""
     tree = {
         f"/sys/devices/system/cpu/cpu0/cache/index{index}/{name}": text
         for index, (level, size) in enumerate((("1", "64K"), ("2", "2048K")))
@@ -325,7 +325,7 @@ def test_half_of_the_caches_described(tmp_path: Path) -> None:
     core = arm_cores.find(0x413FD0C1)
     found = caches.read(str(tmp_path), 0, None, 64, no_sysctl, core)
     assert (found.l1d.bytes, found.l2.bytes, found.l3.bytes) == (32 * KIB, 1024 * KIB, 0)
-    # Of Apple's, too, where sysctl gives the line only.
+    # The table also completes Apple's caches where sysctl gives only the line.
     fire = arm_cores.find(0x611F0231)
     ask: Callable[[str], bytes | None] = sysctl_of({"hw.cachelinesize": 128}, "Apple M1")
     found = caches.read(str(tmp_path / "no"), 0, None, 8, ask, fire)
@@ -347,7 +347,7 @@ def test_kernels_for_in_order_cores(in_order: bool, features: tuple[str, ...], t
     assert replace(machine, in_order=in_order, features=features).tuning == tuning
 
 
-# AT_HWCAP of Linux on 32-bit Arm, or that a 64-bit one shows to programs of 32 bits.
+# AT_HWCAP of Linux on 32-bit Arm, or as 64-bit Linux shows it to 32-bit programs.
 V7 = 0x3FB0D6  # half thumb fastmult vfp edsp neon vfpv3 tls vfpv4 idiva idivt vfpd32 lpae evtstrm
 
 
@@ -359,13 +359,13 @@ V7 = 0x3FB0D6  # half thumb fastmult vfp edsp neon vfpv3 tls vfpv4 idiva idivt v
         (0xC09, V7 & ~(1 << 16), "Cortex-A9", "", ()),  # no fused products
         (0xD03, V7, "Cortex-A53", "neon32", ()),
         (0xD0B, V7 | 3 << 22, "Cortex-A76", "neon32 half32", ()),
-        (0xD0B, V7 | 1 << 22, "Cortex-A76", "neon32", ()),  # of scalars alone
-        (0xC09, V7 & ~(1 << 12), "Cortex-A9", "", ()),  # registers alone, as on Tegra 2
+        (0xD0B, V7 | 1 << 22, "Cortex-A76", "neon32", ()),  # half precision of scalars alone
+        (0xC09, V7 & ~(1 << 12), "Cortex-A9", "", ()),  # no NEON, as on Tegra 2
         (0xC07, V7 | 3 << 22, "Cortex-A7", "neon32", ("fphp", "asimdhp")),
     ],
 )
 def test_32_bit_arm(part: int, word: int, name: str, isas: str, denied: tuple[str, ...]) -> None:
-    """By the bits of 32-bit Arm, and by cores; what the register says is not asked for."""
+    """Instruction sets follow from the bits of 32-bit Arm and from the cores."""
     lines = [
         f"processor\t: {i}\nCPU implementer\t: 0x41\nCPU part\t: {part:#x}\n" for i in range(4)
     ]

@@ -101,7 +101,7 @@ def test_system_must_save_the_registers(
         ("features7d", AMX_INT8 | AMX_BF16, "amx"),
         ("tiles", (0, 0, 0), "amx"),
         ("tiles", (1024 << 16 | 8192, 4 << 16 | 64, 16), "amx"),  # four tiles
-        ("tiles", (1024 << 16 | 8192, 8 << 16 | 64, 8), "amx"),  # of eight rows
+        ("tiles", (1024 << 16 | 8192, 8 << 16 | 64, 8), "amx"),  # tiles of eight rows
         ("last", 0x1C, "amx"),
     ],
 )

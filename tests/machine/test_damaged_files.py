@@ -58,7 +58,7 @@ def laid(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Recordin
 
 
 def check(root: Path, machine: Recording, cpus: Cpus, affinity: list[int] | None) -> Machine:
-    """What must hold of every machine, whatever was read."""
+    """Check what holds for every machine, however damaged its files are."""
     fake = cpus(machine.cpu, **machine.cpu_changes)
     found = detect(
         root=str(root),
@@ -92,7 +92,7 @@ def check(root: Path, machine: Recording, cpus: Cpus, affinity: list[int] | None
 
 
 def kinds_of_files(root: Path) -> dict[str, list[Path]]:
-    """Files that say the same of different CPUs and nodes together."""
+    """Group files that differ only in the CPU or node."""
     kinds: dict[str, list[Path]] = {}
     for path in sorted(path for path in root.rglob("*") if path.is_file()):
         kind = re.sub(r"\d+", "#", str(path.relative_to(root)))
@@ -123,7 +123,7 @@ def test_undamaged(laid: tuple[Path, Recording], fake_cpu: Cpus) -> None:
 @pytest.mark.sampled(7)
 @pytest.mark.parametrize("damage", [*CONTENTS, "missing", "a directory"])
 def test_one_kind_of_file(laid: tuple[Path, Recording], fake_cpu: Cpus, damage: str) -> None:
-    """Each kind of file damaged, of one CPU and of all."""
+    """Damage each kind of file, for one CPU and for all."""
     root, machine = laid
     for paths in kinds_of_files(root).values():
         for chosen in (paths[:1], paths):

@@ -221,7 +221,7 @@ def test_quick(tree: Tree, fake_cpu: Cpus) -> None:
     fake = fake_cpu("zen4")
 
     def best(work: Callable[[], object]) -> float:
-        """The best of some, in CPU time: other tests run beside this one."""
+        """Return the best of ten CPU times, because other tests run beside this one."""
         found = math.inf
         for _ in range(10):
             start = time.process_time()
@@ -229,7 +229,7 @@ def test_quick(tree: Tree, fake_cpu: Cpus) -> None:
             found = min(found, time.process_time() - start)
         return found
 
-    # About 20 ms, said in work of an interpreter, which may be an emulated one.
+    # About 20 ms, expressed as work of the interpreter, because the CPU may be emulated.
     unit = best(lambda: sum(i * i for i in range(100_000)))
     assert best(lambda: recorded(tree, fake, range(128))) < 4 * unit
 
@@ -292,7 +292,7 @@ def test_usable_isas_of_an_unknown_cap(arch: str, cap: str, names: str) -> None:
 def test_tiles_are_the_process_s_to_ask_for(
     tree: Tree, fake_cpu: Cpus, permitted: bool | None
 ) -> None:
-    """What a CPU and a system have is not yet what this process may use."""
+    """This process may be refused tiles that CPU and system have."""
     fake, asked = fake_cpu("granite_rapids"), []
 
     def permit() -> bool:
@@ -330,7 +330,7 @@ def test_tiles_that_are_not_there_are_not_asked_for(tree: Tree, fake_cpu: Cpus) 
 
 
 def test_this_machine() -> None:
-    """Against what the standard library says of the same machine."""
+    """Compared with the standard library's facts about this machine."""
     machine = current()
     assert machine is current()
     if hasattr(os, "sched_getaffinity"):
@@ -354,7 +354,7 @@ def test_this_machine_agrees_with_the_kernel() -> None:
         flags = None
     if flags is None:
         pytest.skip("this system lists no x86 features in /proc/cpuinfo")
-    flags = set(flags) - absent.flags()  # what this run is to do without
+    flags = set(flags) - absent.flags()  # features that this run does without
     isas = current().isas
     avx2 = {"avx", "avx2", "fma", "bmi2"} <= flags
     assert ("avx2" in isas) == avx2

@@ -49,7 +49,7 @@ def test_bits(word: int, bit: int, name: str) -> None:
     ("bit", "name"), [(12, "neon"), (16, "vfpv4"), (22, "fphp"), (23, "asimdhp")]
 )
 def test_bits_of_32_bit_arm(bit: int, name: str) -> None:
-    """Other bits than AArch64 has, and nothing where nothing tells."""
+    """The bits differ from AArch64's; a word of no bits means no features."""
 
     def of(word: int) -> tuple[str, ...]:
         return hwcap.read({HWCAP: word, HWCAP2: ~0}.get, no_sysctl, "armv7l")

@@ -64,7 +64,7 @@ def test_only_usable_cpus_count(system: System) -> None:
     system.process(10, {6, 7, 8, 9})
     assert system.bound() == {6, 7}
     assert system.bound(range(6)) == set()
-    assert system.bound(range(6, 10)) == set()  # as wide as what there is
+    assert system.bound(range(6, 10)) == set()  # as wide as the usable CPUs
 
 
 def test_threads_of_the_kernel_and_ended_ones_do_not_count(system: System) -> None:
@@ -105,6 +105,6 @@ def test_a_bound_process_is_seen() -> None:
         mask = {int(cpu) for cpu in child.stdout.readline().split()}
         found = bound_cpus(usable)
         child.stdin.close()
-    # Where the system lets it bind itself, and there is another CPU.
+    # Unless the system refused the binding, or there is no other CPU.
     assert usable[-1] in found or 2 * len(mask) > len(usable)
     assert found <= set(usable)

@@ -1,4 +1,4 @@
-"""Whole recorded machines: what is found in their files, and the team that they get."""
+"""Whole recorded machines: facts found in their files, and default teams."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def no_sysctl(name: str) -> bytes | None:
 
 @pytest.fixture
 def look(fake_cpu: Cpus) -> Look:
-    """Describe a recorded machine whose files lie at `root`."""
+    """Return a function that describes a recorded machine whose files lie at `root`."""
 
     def detected(root: Path, machine: Recording, affinity: Iterable[int] | None = None) -> Machine:
         fake = fake_cpu(machine.cpu, **machine.cpu_changes)
@@ -192,7 +192,7 @@ def test_laptop(laid: Callable[[str], tuple[Path, Recording]], look: Look) -> No
 
 
 def test_laptop_by_clock(tmp_path: Path, look: Look) -> None:
-    """A kernel without counters of two kinds; that two cores turbo higher makes none small."""
+    """Without two kinds of counters the clock decides; cores that turbo higher change nothing."""
     facts = MACHINES["laptop"]()
     del facts.files["/sys/devices/cpu_atom/cpus"]
     machine = look(laid_at(tmp_path, facts), facts)
@@ -342,7 +342,7 @@ def test_offline_core(tmp_path: Path, look: Look) -> None:
 
 
 def test_mask_that_names_cpus_that_are_off(tmp_path: Path, look: Look) -> None:
-    """/proc allows all CPUs that could ever be there."""
+    """/proc lists all CPUs that could ever be present."""
     facts = xeon()
     facts.offline = [3, 43, 45]
     machine = look(laid_at(tmp_path, facts), facts, range(80))
@@ -377,7 +377,7 @@ M1 = {
 
 @pytest.fixture
 def without_files(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """A system of eight CPUs without affinity masks, of which psutil knows nothing."""
+    """A system of eight CPUs without affinity masks; psutil knows nothing of it."""
 
     def unknown(*args: object, **kwargs: object) -> int:
         raise NotImplementedError

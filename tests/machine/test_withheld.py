@@ -1,4 +1,4 @@
-"""What a CPU has and its system keeps back, and why."""
+"""Instruction sets that a CPU has but its system withholds, and why."""
 
 from __future__ import annotations
 

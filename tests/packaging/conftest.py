@@ -37,7 +37,7 @@ class Built:
 
 
 def clean_environment() -> dict[str, str]:
-    """Give the environment without what would lead Python back to the source tree."""
+    """Return the environment without variables that lead Python to the source tree."""
     return {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
 
 
@@ -86,7 +86,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
         return dist_in(Path(dist))
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent  # what the workers of this run have in common
+        folder = folder.parent  # the workers of this run share it
     outcome = folder / "built.json"
     with locked(folder / "build.lock"):
         if not outcome.exists():

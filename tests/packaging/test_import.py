@@ -8,7 +8,7 @@ import sys
 
 from tests.patience import PATIENCE
 
-# Of the package, and of the standard library; a module takes a quarter of a millisecond or more.
+# Modules allowed of the package and of others; each takes a quarter of a millisecond or more.
 OWN, OTHERS = 185, 30
 
 LOADED = """

@@ -1,4 +1,4 @@
-"""What a build keeps: known by contents, never by times, and only once it is whole."""
+"""Kept results of a build are known by contents, never by times, and only once they are whole."""
 
 from __future__ import annotations
 

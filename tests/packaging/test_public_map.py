@@ -46,7 +46,7 @@ def test_help_is_the_map():
 
 
 def test_readme_names_what_is_installed_beside():
-    """Where it says what a wheel needs."""
+    """The sentence that says what a wheel needs names each of them."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     required = importlib.metadata.requires("pplconv")
     names = [re.match(r"[\w-]+", line)[0] for line in required if "extra ==" not in line]

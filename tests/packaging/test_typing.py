@@ -160,7 +160,7 @@ def test_the_right_program_runs(tmp_path):
 def test_marker_and_stubs_are_installed():
     package = resources.files("pplconv")
     assert (package / "py.typed").is_file()
-    # Of compiled modules that Python modules import; the others are seen by Cython only.
+    # Stubs of compiled modules that Python modules import; only Cython sees the others.
     stubs = ["_kernels.pyi", "ops/blocked.pyi", *(f"api/{name}" for name in STUBS.values())]
     for stub in stubs:
         assert package.joinpath(*stub.split("/")).is_file(), stub
@@ -228,7 +228,7 @@ def test_signatures_at_run_time(name):
 
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_stubs_have_the_signatures_of_the_code(name):
-    """Names, order, what goes by name only, and defaults, in every overload."""
+    """Names, order, keyword-only parameters and defaults, in every overload."""
     public = name
     text = (resources.files("pplconv") / "api" / STUBS[name]).read_text(encoding="utf-8")
     body = ast.parse(text).body

@@ -29,7 +29,7 @@ TARGETS = (*MACHINES, "apple_m1")
 
 @cache
 def recorded(name: str) -> Machine:
-    """Describe a machine by its recorded files, none of which is written."""
+    """Describe a machine from its recorded files, held in memory."""
     if name == "apple_m1":  # macOS has none
         with patch.object(kernel_files, "read_bytes", lambda path: b""):
             return detect(
@@ -48,6 +48,6 @@ def recorded(name: str) -> Machine:
 
 @cache
 def target_of(name: str) -> Target:
-    """Machine and kernels; starting a team costs what an unknown machine is taken to need."""
+    """Machine and kernels; the start of a team costs the default of unknown machines."""
     machine = recorded(name)
     return Target.of(machine, list(table(machine.arch)))

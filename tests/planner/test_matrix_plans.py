@@ -60,7 +60,7 @@ def test_every_candidate_has_a_kernel(machine, dtype):
 @pytest.mark.parametrize("machine", TARGETS)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_rows_pages_apart_are_read_once(machine, dtype):
-    """Tiles that read a matrix across its rows have it packed, if these are a page apart."""
+    """A matrix that tiles read across its rows is packed if the rows are a page apart."""
     target, size = target_of(machine), int(dtype[1:]) // 8
     for n in (1024, 2048, 4096):
         assert n * size % 4096 == 0
@@ -79,7 +79,7 @@ def test_rows_pages_apart_are_read_once(machine, dtype):
 
 
 def ways(machine, dtype, n, a_strides, b_strides):
-    """Give the best candidate of each way to see a square product, with all that it costs."""
+    """Return the best candidate of each view of a square product, with its total cost."""
     found = product_of(
         (n, n), a_strides, (n, n), b_strides, dtype, (dtype,), may_swap=True, may_read=True
     )
@@ -95,7 +95,7 @@ def ways(machine, dtype, n, a_strides, b_strides):
 @pytest.mark.parametrize("machine", TARGETS)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_small_matrices_are_read_where_they_lie(machine, dtype):
-    """To copy 64 rows of 64 takes a tenth of the product."""
+    """Copying 64 rows of 64 takes a tenth of the product."""
     for n in (16, 64, 96):
         for a_strides in ((n, 1), (1, n)):
             _, chosen = ways(machine, dtype, n, a_strides, (n, 1))[0]
@@ -131,7 +131,7 @@ def test_what_a_task_packs_stays_in_its_cache(machine, dtype):
 
 
 def test_a_product_is_named_by_who_packs():
-    """Wisdom of one is none of the other."""
+    """Packed and unpacked products have wisdom of their own."""
     found = product_of(
         (64, 64), (64, 1), (64, 64), (64, 1), "f32", ("f32",), may_swap=True, may_read=True
     )
@@ -153,7 +153,7 @@ def test_what_is_converted_is_packed_before(dtype):
 @pytest.mark.parametrize("machine", TARGETS)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_weights_beyond_l3_come_while_others_are_multiplied(machine, dtype):
-    """Rows of A are so many at a time that weights take less than half of the products' time."""
+    """Segments of A have so many rows that weights load in less than half of the FMAs' time."""
     n, size = 4096, int(dtype[1:]) // 8
     found = product_of(
         (n, n), (n, 1), (n, n), (1, n), dtype, (dtype,), may_swap=False, may_read=False
@@ -161,6 +161,6 @@ def test_weights_beyond_l3_come_while_others_are_multiplied(machine, dtype):
     (option,) = found.options
     request = Request(option.problem, tolerance=0.0, threads=1, target=target_of(machine))
     core, best = CoreModel.of(request.context()), request.ranked()[0]
-    if core.l3_bytes:  # others have no model of what lies behind L2
+    if core.l3_bytes:  # without L3 there is no model of memory
         passes = math.ceil(n / best.candidate.hw_segment)
         assert passes * n * n * size / core.memory_rate < 0.5 * best.cost["fma"]

@@ -41,13 +41,13 @@ def entries(path):
 
 
 def rows(text):
-    """The lines of the table, its cells apart from one another."""
+    """Return the lines of the table, split into cells."""
     table = text.split("\n\n")[0].splitlines()
     return [re.split(r"  +", line) for line in table if not line.startswith("remembered")]
 
 
 def test_a_search_from_start_to_finish(shapes, path):
-    """In a process of its own: what a user types, and what a user sees."""
+    """Run the command in its own process, as a user does."""
     command = [sys.executable, "-m", "pplconv", "search", shapes, "mb1g8ic8ih9oc8kh3"]
     root = os.path.dirname(os.path.dirname(pplconv.__file__))
     done = subprocess.run(
@@ -84,7 +84,7 @@ def test_a_search_from_start_to_finish(shapes, path):
 
 
 def test_the_tolerance_is_that_of_a_call(path, monkeypatch):
-    """What is found serves calls that name none, in the environment where it was found."""
+    """Results serve calls that name no tolerance, in the same environment."""
     Bench(lambda c, n: 1e-3).install(monkeypatch)
     for text in ("", "0", "1e-4"):
         monkeypatch.setenv("PPLCONV_TOLERANCE", text)
@@ -256,8 +256,8 @@ def test_ctrl_c_keeps_what_is_finished(path, monkeypatch, capsys):
 
 
 def test_a_signal_in_the_midst_of_a_search(path):
-    """A real one: no traceback, no half-written file."""
-    # Whoever runs the tests in the background has children inherit that SIGINT is ignored.
+    """A real signal leaves no traceback and no half-written file."""
+    # Children of a background job inherit that SIGINT is ignored.
     code = (
         "import pathlib, signal\n"
         "from pplconv.__main__ import main\n"
@@ -271,8 +271,8 @@ def test_a_signal_in_the_midst_of_a_search(path):
         "begun = sys.argv.pop()\n"
         "sys.exit(main(sys.argv[1:]))"
     )
-    # The first search ends by itself. The second, of which even a race of few candidates takes
-    # many times as long as a signal, has begun when there is the file.
+    # The first search ends by itself. The second has begun once the file exists; even a race of
+    # few candidates takes many times as long as a signal.
     large = "mb1ic256ih112oc256kh3ph1"
     begun = path.with_name("begun")
     arguments = ["search", TINY, large, "--threads", "1", "--seconds", "30", str(begun)]

@@ -31,7 +31,7 @@ def shown(plan, *arguments, **options) -> str:
 
 @pytest.fixture
 def measured(monkeypatch):
-    """Let nothing be measured but what stands here: half a millisecond a run."""
+    """Replace measurements by fixed roofs and half a millisecond a run."""
     found = Ceilings("portable", 1, 64e9, {"L2": 200e9, "memory": 20e9}, 64e9)
     monkeypatch.setattr(ceilings, "measure", lambda *a, **k: found)
     monkeypatch.setattr(showing, "time_plan", lambda plan: 5e-4)

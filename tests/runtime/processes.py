@@ -1,4 +1,4 @@
-"""Python code in processes of its own, which see this package and nothing of the test runner."""
+"""Python code in separate processes, which see this package and nothing of the test runner."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import pplconv
 from tests.patience import PATIENCE
 
-# A process that hangs leaves its stacks behind, before whoever waits for it gives up, and its
-# children end by themselves before that.
+# A process that hangs dumps its stacks before its parent gives up; its children end by themselves
+# before that.
 PREAMBLE = f"""
 import faulthandler, os, signal, sys, threading, time, warnings
 faulthandler.dump_traceback_later({PATIENCE / 2}, exit=True)
@@ -71,7 +71,7 @@ def start(body: str, **environment: str) -> subprocess.Popen[str]:
 
 
 def finish(process: subprocess.Popen[str]) -> list[str]:
-    """Wait for a process that is to end well; its lines."""
+    """Wait for a process that must succeed; return its lines."""
     try:
         out, err = process.communicate(timeout=PATIENCE)
     finally:
@@ -81,5 +81,5 @@ def finish(process: subprocess.Popen[str]) -> list[str]:
 
 
 def run(body: str, **environment: str) -> list[str]:
-    """Run a process to its end; its lines."""
+    """Run a process that must succeed; return its lines."""
     return finish(start(body, **environment))

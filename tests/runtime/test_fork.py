@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork"),
 ]
 
-# Whoever computes on two threads has a thread more afterwards.
+# A process that has computed on two threads keeps one more thread.
 COUNTED = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts threads in /proc")
 
 
@@ -48,7 +48,7 @@ def test_a_child_and_its_child_compute_on_teams_of_their_own() -> None:
 
 @COUNTED
 def test_a_thread_that_leads_a_team_forks_beside_others_that_do() -> None:
-    """The crews of the other threads are not the child's either."""
+    """The child does not have the workers of the other threads either."""
     assert run(
         "conv = pplconv.Conv2d(w, threads=3)\n"
         "expected = pplconv.Conv2d(w, threads=1)(x)\n"

@@ -134,7 +134,7 @@ def test_multiprocessing(method: str, tmp_path) -> None:
 
 @needs_fork
 def test_a_fork_while_other_threads_plan_and_compute() -> None:
-    """The child finds whole caches and no closed lock, whatever the threads were at."""
+    """The child finds whole caches and no held lock, whatever the threads were doing."""
     assert run(
         "conv = pplconv.Conv2d(w, threads=2, padding=1)\n"
         "sides = range(5, 30)\n"
@@ -230,7 +230,7 @@ def test_a_lock_that_another_thread_held_is_open_in_the_child() -> None:
         "def child():\n"
         "  with lock, lock: print('child', flush=True)\n"
         "  assert forked(grandchild) == 0\n"
-        # It still is a lock: whoever comes second waits, which a short wait alone shows.
+        # It still is a lock: a second thread waits, which only a short wait shows.
         "  order, comes = [], threading.Event()\n"
         "  def second():\n"
         "    comes.set()\n"
@@ -257,7 +257,7 @@ def test_a_lock_that_the_forking_thread_holds_stays_its_own() -> None:
         "    comes.set()\n"
         "    with lock: got.append(1)\n"
         "  t = threading.Thread(target=other, daemon=True)\n"
-        # That it does not get the lock is seen by waiting alone.
+        # Only a wait shows that it does not get the lock.
         "  t.start(); comes.wait(); t.join(0.2)\n"
         "  print(got, flush=True)\n"
         "with lock: print(forked(child))"

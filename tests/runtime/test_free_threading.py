@@ -18,7 +18,7 @@ import pplconv
 from tests.patience import PATIENCE
 
 ROOT = Path(pplconv.__file__).parent
-# What the package was built of: the tests run from there, whatever was installed from it.
+# The sources of the package: the tests run from there, wherever the package is installed.
 SOURCES = Path(__file__).resolve().parents[2]
 FREE = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
@@ -33,7 +33,7 @@ def compiled() -> list[str]:
 
 
 def directives(source: str) -> list[object]:
-    """Values that Python code gives to the directive, wherever it does."""
+    """Return every value that Python code gives to ``freethreading_compatible``."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Dict):
@@ -49,7 +49,7 @@ def directives(source: str) -> list[object]:
 
 
 def test_the_build_has_every_module_say_that_it_needs_no_gil() -> None:
-    """By its one directive, which no module takes back.
+    """setup.py sets the directive once, and no module overrides it.
 
     With a GIL a module holds no trace of it: the slot is compiled for free-threaded Pythons alone.
     """
@@ -134,9 +134,9 @@ def _often():
 
 @pytest.mark.usefixtures("_often")
 def test_the_latest_plan_is_replaced_while_it_is_read() -> None:
-    """Two shapes in turns, each call of another one than the call before."""
+    """Threads call one convolution with shapes in random order."""
     conv = pplconv.Conv2d(np.ones((4, 4, 3, 3), np.float32), threads=1)
-    # More shapes than are kept, so that plans go while others run.
+    # More shapes than are kept, so that plans are dropped while others run.
     images = [np.ones((1, 4, 5, 5 + i), np.float32) for i in range(24)]
 
     def work(index: int) -> None:

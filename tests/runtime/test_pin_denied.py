@@ -60,7 +60,7 @@ def test_masks_that_cannot_be_read_are_not_changed(system: System, work: Work) -
 
 
 def test_a_mask_that_is_taken_and_not_kept_is_noticed(system: System) -> None:
-    """Read back, it is another one."""
+    """The mask that is read back differs."""
     system.obey = False
     with pytest.warns(RuntimeWarning, match="binding threads refused"):
         assert not pin().active
@@ -153,7 +153,7 @@ def test_scratch_of_one_node_serves_no_other(system: System, work: Work) -> None
     work.run()
     with pin(node=1):
         nodes_asked()
-        assert nodes_asked() == set()  # borrowed again
+        assert nodes_asked() == set()  # the scratch is reused
         with pin(node=0):
             assert nodes_asked() <= {0}
     assert nodes_asked() == set()

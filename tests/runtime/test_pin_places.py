@@ -30,7 +30,7 @@ ONE = machine({0: (0, 1)})
         (SMT, None, None, ((0, 1), (2, 3)), 0),
         (SMT, 2, None, ((4, 5), (6, 7)), 2),
         (SMT, 2, [7, 4, 5], ((7,), (4, 5)), 2),
-        # The affinity mask decides what is there: node 1 has more of it, CPU 6 lacks a sibling.
+        # The affinity mask decides: it has more of node 1, and CPU 0 without its sibling.
         (machine({0: (0, 1), 1: (2, 3)}, affinity=(1, 2, 3)), None, None, ((2,), (3,)), 1),
         (machine({0: (0, 1, 2, 3)}, smt=2, affinity=(0, 2, 3)), None, None, ((0,), (2, 3)), 0),
     ],

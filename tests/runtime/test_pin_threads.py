@@ -93,7 +93,7 @@ def test_each_thread_of_a_team_has_a_core_of_its_own(work: Work) -> None:
 @needs_linux
 @needs_two
 def test_a_thread_that_appears_under_the_pin_is_put_back_to_all(work: Work) -> None:
-    """It inherited the leader's one core, which is not how it would have been."""
+    """It inherited the leader's one core; without the pin it would have had all CPUs."""
     found: list[set[int]] = []
 
     def lead() -> None:
@@ -278,7 +278,7 @@ def test_leaders_begin_at_different_cores(system: System, monkeypatch: pytest.Mo
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pinning, "current_machine", lambda: there)
         with ThreadPoolExecutor(4) as pool:
-            # The threads are there before the pin, which none of them starts.
+            # The threads exist before the pin, and none of them starts it.
             list(pool.map(lambda _: together.wait(PATIENCE), range(4)))
             held = pin()
             list(pool.map(lead, range(4)))
@@ -310,7 +310,7 @@ def test_threads_of_their_own_go_before_everyones(system: System, work: Work) ->
 
 
 def test_teams_that_grow_and_shrink_stay_bound(system: System) -> None:
-    """A smaller team leaves threads over, which a larger one has again."""
+    """A smaller team leaves threads idle, and a larger one uses them again."""
     works = [Work(threads) for threads in (4, 2, 3, 4)]
     assert [each.team for each in works] == [4, 2, 3, 4]
     with pin(node=1) as held:

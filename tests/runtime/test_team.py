@@ -59,7 +59,7 @@ def test_limits_of_threadpoolctl_are_kept(limit: int, user_api: str | None) -> N
 
 
 def openmp_libraries() -> list[str]:
-    """Paths of those that this process has.
+    """Return the paths of this process's OpenMP libraries.
 
     A wheel may bring its own: not every libgomp is the one that counts.
     """
@@ -70,7 +70,7 @@ def openmp_libraries() -> list[str]:
 
 
 def test_a_limit_that_was_set_before_the_import_is_kept() -> None:
-    """What OpenMP began with is not what it says when pplconv is imported."""
+    """OpenMP's first number may differ from its number when pplconv is imported."""
     source = str(Path(pplconv.__file__).parents[1])
     code = (
         f"import sys; sys.path.insert(0, {source!r})\n"
@@ -95,7 +95,7 @@ def test_what_openmp_begins_with_is_no_limit() -> None:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts threads in /proc")
 @pytest.mark.parametrize(("limit", "threads"), [("1", 1), ("2", 2), ("64", 4)])
 def test_the_limit_of_a_program_holds(limit: str, threads: int) -> None:
-    """``OMP_THREAD_LIMIT`` is no wish, as other numbers are."""
+    """``OMP_THREAD_LIMIT`` is a hard limit, unlike other numbers."""
     assert run(
         "print(team.largest_team(4))\n"
         "before = os_threads()\n"
@@ -113,7 +113,7 @@ def test_limits_of_other_libraries_are_not_openmps() -> None:
 
 
 def test_a_limit_holds_for_the_thread_that_set_it() -> None:
-    """As OpenMP has it."""
+    """OpenMP keeps limits per thread, too."""
     got: list[int] = []
     with threadpoolctl.threadpool_limits(1, user_api="openmp"):
         thread = threading.Thread(target=lambda: got.append(largest_team(2)))
@@ -200,7 +200,7 @@ def test_a_call_does_not_wait_for_a_worker_that_does_not_run() -> None:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere none is moved")
 @pytest.mark.parametrize("pinned", [False, True])
 def test_beside_other_programs_workers_keep_their_cpus(pinned: bool) -> None:
-    """They are moved from one CPU to another meanwhile; a pin's places are kept."""
+    """The masks of all threads stay as they were, pinned or not."""
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
     try:
         lines = run(
@@ -232,7 +232,7 @@ def test_beside_other_programs_workers_keep_their_cpus(pinned: bool) -> None:
 
 
 def test_calls_of_many_threads_stay_within_the_share() -> None:
-    """Whoever has more than one thread has left the others theirs."""
+    """A call that has more than one thread leaves the others theirs."""
     (line,) = run(
         "conv = pplconv.Conv2d(random.standard_normal((64, 64, 3, 3), dtype=np.float32))\n"
         "image = random.standard_normal((1, 64, 56, 56), dtype=np.float32)\n"
@@ -254,7 +254,7 @@ def test_calls_of_many_threads_stay_within_the_share() -> None:
     )
     plan, most, after, bad = map(int, line.split())
     assert (plan, after, bad) == (2, 0, 0)
-    # Three callers: one with what there is and two with a thread each, or all with one.
+    # Three callers: one has the share of two and two have a thread each, or all have one.
     assert 1 <= most <= 4
 
 
@@ -266,7 +266,7 @@ def test_the_share_is_the_default_team_unless_more_is_asked(
 
 
 def test_a_search_beside_another_call_remembers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its team of two was one thread: nobody's time."""
+    """Its team of two ran on one thread, so the time is meaningless."""
     remembered = []
     monkeypatch.setattr(pplconv.wisdom, "remember", lambda *a, **k: remembered.append(a))
     weight = np.ones((32, 32, 3, 3), np.float32)
@@ -293,7 +293,7 @@ VIEW = (
 
 
 def test_importing_and_using_changes_no_library_that_was_there() -> None:
-    """pplconv brings its own OpenMP, at most, and leaves that as it began."""
+    """pplconv loads its own OpenMP at most, and leaves its settings as they were."""
     source = str(Path(pplconv.__file__).parents[1])
     code = (
         f"import sys; sys.path.insert(0, {source!r})\n"

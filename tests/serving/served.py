@@ -67,7 +67,7 @@ class Gated:
 
 
 class Answer(NamedTuple):
-    """What came back."""
+    """The answer to a request."""
 
     status: int
     headers: dict[str, str]
@@ -86,7 +86,7 @@ class Client:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self.unread = 0
-        """Answers that somebody had to read first."""
+        """Answers that had to wait for their reader."""
 
     def __enter__(self) -> Client:
         self._thread.start()
@@ -130,7 +130,7 @@ class Client:
             self._end()
 
     def do(self, coroutine: Any) -> Any:
-        """Run a coroutine in the event loop; a future of its result."""
+        """Run a coroutine in the event loop; return a future of its result."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def start(
@@ -142,9 +142,9 @@ class Client:
         leaves: threading.Event | None = None,
         reads: threading.Event | None = None,
     ) -> Any:
-        """Begin a request; `body` is bytes, or an iterable of chunks. A future of the answer.
+        """Begin a request, whose `body` is bytes or chunks; return a future of the answer.
 
-        The client goes when `leaves` is set, and reads nothing of the answer until `reads` is.
+        The client leaves when `leaves` is set, and reads the answer only once `reads` is set.
         """
         chunks = [body] if isinstance(body, bytes) else body
         return self.do(self._request(method, path, iter(chunks), headers or {}, leaves, reads))
@@ -205,7 +205,7 @@ class Client:
 
 
 def in_flight(client: Client, count: int) -> None:
-    """Wait until so many requests are."""
+    """Wait until `count` requests are in flight."""
     wanted = f"pplconv_in_flight {count}\n".encode()
     eventually(lambda: wanted in client.get("/metrics").body, f"{count} requests in flight")
 

@@ -15,9 +15,9 @@ from tests.patience import PATIENCE, eventually
 
 @contextmanager
 def server(model: Path, *options: str, **settings):
-    """The process of a server, and its port."""
+    """Run a server; give its process, its port and the lines of its log."""
     command = [sys.executable, "-m", "pplconv", "serve", str(model), "--port", "0", *options]
-    # Elsewhere than among the sources, which would be imported in place of what was built.
+    # Not in the source tree, which would be imported instead of the built package.
     process = subprocess.Popen(
         command, stderr=subprocess.PIPE, text=True, cwd=model.parent, **settings
     )

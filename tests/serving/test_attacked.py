@@ -32,7 +32,7 @@ MB = 1 << 20
 MOST_ADDED = 100 * MB
 HELD = 100 * MB
 DESCRIPTORS = 500
-# Seconds of CPU: some times what the most costly of all this takes, which computes convolutions.
+# Seconds of CPU: several times the cost of the most costly test, which computes convolutions.
 MOST_WORK = 15.0
 X = np.ones((1, 3, 6, 5), np.float32)
 OPTIONS = (
@@ -43,7 +43,7 @@ OPTIONS = (
 
 
 def padding_model() -> bytes:
-    """A convolution that pads more than it cuts: it makes something of nothing."""
+    """A convolution that pads more than its kernel cuts: empty images have outputs."""
     weights = np.random.default_rng(5).standard_normal((8, 3, 3, 3)).astype(np.float32)
     info, float32 = helper.make_tensor_value_info, onnx.TensorProto.FLOAT
     graph = helper.make_graph(
@@ -63,7 +63,7 @@ def few_descriptors():
 
 
 class Attacked:
-    """A server, and what is seen of it from outside."""
+    """A server, observed from outside."""
 
     def __init__(self, process, port, lines) -> None:
         self.process, self.port, self.lines = process, port, lines
@@ -73,7 +73,7 @@ class Attacked:
         assert json.loads(text_of(self.port, "/healthz"))["ready"]
 
     def _work(self) -> float:
-        """Seconds of CPU that it has used, which the work of others does not add to."""
+        """Return the seconds of CPU that the server has used."""
         status = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(status[11]) + int(status[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -86,11 +86,11 @@ class Attacked:
 
     @contextmanager
     def watched(self, most: int = MOST_ADDED):
-        """Others are answered meanwhile, at little cost, and memory grows by `most` bytes at most.
+        """Others are answered meanwhile, CPU time is low, and memory grows by `most` bytes at most.
 
-        How long others wait is nothing to judge by; what they would wait for is the CPU.
+        Waiting times depend on the load of the machine, so CPU time is judged instead.
         """
-        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")  # the peak is now
+        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")  # the peak begins anew
         before, work, over = self._memory("VmRSS"), self._work(), threading.Event()
         answers = []
 
@@ -131,7 +131,7 @@ class Attacked:
                     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
                 client.settimeout(PATIENCE)
                 client.connect(("127.0.0.1", self.port))
-                with suppress(OSError):  # closed already, for the next one
+                with suppress(OSError):  # closed already, in favour of the next one
                     client.sendall(sent)
             yield clients
         finally:
@@ -216,7 +216,7 @@ def test_requests_that_cost_much_are_refused(attacked):
     for shape in ([1, 3, 0, 30_000_000], [2_000_000, 3, 0, 0], [0, 3, 2**62, 1]):
         with attacked.watched():
             assert attacked.ask(*binary_of(shape))[0] == 422
-    # Nothing, where it is little, is computed.
+    # A small empty image is computed.
     status, answer = attacked.ask(npy("(2, 3, 0, 7)"))
     assert status == 200 and np.load(io.BytesIO(answer)).shape == (2, 8, 4, 11)
     assert not np.load(io.BytesIO(answer)).any(), "nothing but padding, and no bias"
@@ -233,7 +233,7 @@ def test_a_large_answer_is_sent_as_bytes_and_refused_as_json(attacked, rng):
         status, answer = attacked.ask(as_npy(x))
         assert status == 200
         assert np.load(io.BytesIO(answer)).tobytes() == right.tobytes()
-    # As JSON what is not too large.
+    # A smaller answer is sent as JSON.
     small = x[:1, :, :100, :100]
     with attacked.watched():
         status, answer = attacked.ask(*as_binary(small))
@@ -247,14 +247,14 @@ def test_answers_that_nobody_reads_hold_little(attacked):
     body = as_npy(np.ones((3, 3, 512, 512), np.float32))
     head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-npy\r\n"
     sent = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
-    # What is held, two requests that run, the program's memory, and what the first run takes: 196
-    # MB in a process that had answered nothing yet. All bodies and answers together are above 500.
+    # Held data, two running requests, the program's memory and that of the first run: 196 MB in a
+    # process that had answered nothing yet. All bodies and answers together exceed 500 MB.
     with attacked.watched(HELD + 200 * MB), attacked.connected(15, sent, room=4096):
-        # There are six places, but whoever comes again has one in the end.
+        # There are six places, but a client that tries again gets one in the end.
         for _ in range(10):
             eventually(lambda: attacked.ask(as_npy(X))[0] == 200, "a place")
         eventually(lambda: "pplconv_in_flight 0" in text_of(attacked.port, "/metrics"), "rest")
-        # And no memory for long.
+        # Memory is soon free, too.
         eventually(lambda: attacked.ask(body)[0] == 200, "room for an answer")
 
 

@@ -112,7 +112,7 @@ def test_a_stop_answers_what_is_in_flight(model, rng, mode):
         clients = []
 
         def two_in_flight() -> bool:
-            """All may be answered before the server tells of two in flight: once more then."""
+            """All may be answered before the metrics show two in flight: then try again."""
             answers.clear()
             clients[:] = [
                 threading.Thread(target=lambda: answers.append(ask(port, body))) for _ in range(12)
@@ -136,7 +136,7 @@ def test_a_stop_answers_what_is_in_flight(model, rng, mode):
 
 
 def children(pid: int) -> list[int]:
-    """The processes that one has started, and not yet seen the end of."""
+    """List the children of a process, without the tracker of resources."""
     found = []
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in map(int, path.read_text().split()):
@@ -146,7 +146,7 @@ def children(pid: int) -> list[int]:
 
 
 def workers(pid: int) -> list[int]:
-    """The workers of a server: forked by one that it has started, or started by itself."""
+    """List the workers of a server: forked by its forking process, or started by itself."""
     started = children(pid)
     return [worker for child in started for worker in children(child)] or started
 
@@ -251,12 +251,12 @@ def test_a_file_is_replaced_under_traffic(tmp_path, rng, mode):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what closing a terminal does")
 @pytest.mark.parametrize("nohup", [False, True])
 def test_a_terminal_that_is_closed_stops_the_server(model, nohup):
-    """Its signal is the one that elsewhere asks for the file to be read again."""
+    """A closed terminal sends SIGHUP, which otherwise asks for the file to be read again."""
     ours, theirs = pty.openpty()
 
     def take_terminal() -> None:
         os.setsid()
-        # Whatever the tests were started with: what is ignored here is ignored there.
+        # Set either way, because children inherit ignored signals.
         signal.signal(signal.SIGHUP, signal.SIG_IGN if nohup else signal.SIG_DFL)
         fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
 
@@ -286,12 +286,12 @@ def test_a_client_that_goes_takes_its_request_with_it(model, rng):
     with server(model, "--instances", "1", "--threads", "1") as (_, port, lines):
 
         def gone() -> bool:
-            """Whether the server told of one that went; all may be answered before."""
+            """Return whether the server counted a client that left; all may be answered before."""
             found = None
             running = [threading.Thread(target=ask, args=(port, large)) for _ in range(5)]
             for thread in running:
                 thread.start()
-            # While any of them runs or waits, whoever comes has to wait.
+            # While any of them runs or waits, a new request has to wait.
             while found is None and any(thread.is_alive() for thread in running):
                 with socket.create_connection(("127.0.0.1", port), PATIENCE) as plain:
                     plain.sendall(f"{head}Content-Length: {len(small)}\r\n\r\n".encode() + small)

@@ -137,7 +137,7 @@ def test_integers_are_numbers_too(client, model, x):
 
 
 def test_a_large_npy_file_is_not_read_in_the_event_loop(model, monkeypatch, rng):
-    """Numbers that are not aligned, or turned round, are copied: others must not wait for that."""
+    """Unaligned or byte-swapped numbers are copied; other requests must not wait for that."""
     from pplconv.integrations.asgi import inference
 
     threads = []
@@ -247,7 +247,7 @@ def test_other_types_of_numbers(rng):
         for name, (_, dtype, _) in kinds.items()
     }  # fmt: skip
     feed["u"] = (feed["u"] % 256).astype("u1")
-    # Some that only this type holds, beside small ones.
+    # Numbers that only this type holds, beside small ones.
     feed["w"] = np.array([2**63, 1, 2**64 - 1, 0, 2**53 + 1, 7], "u8")
     feed["i"][:3] = 2**63 - 1, -(2**63), 2**53 + 1
     feed["d"][:2] = 2.0**70, 2.0**64

@@ -301,7 +301,7 @@ def test_json_has_a_bound_of_its_own(client):
 
 
 def test_a_body_that_does_not_end():
-    """Nobody waits for the rest of it, which comes when patience has long ended."""
+    """Nobody waits for the rest of it, which would come long after `PATIENCE`."""
     model = session(threads=1)
     application = asgi.app(lambda: model, instances=1, threads=1, body_timeout=0.2)
     with Client(application) as client:
@@ -434,7 +434,7 @@ def test_shapes_that_contradict_inside_the_model_are_the_clients(client):
 
 
 class Making(Gated):
-    """A session whose programs of other shapes take as long as it is told."""
+    """A session that makes programs of other shapes only once a test lets it."""
 
     def is_ready_for(self, feed):
         return self.inner.is_ready_for(feed)
@@ -465,7 +465,7 @@ def test_known_shapes_are_answered_while_programs_of_others_are_made():
         making.opened.set()
         assert [f.result(PATIENCE).status for f in (first, again, second)] == [200] * 3
         assert client.post(as_json(tensor(X[:, :, :5]))).status == 200
-        # What does not fit the model is the client's, also where a program would be made for it.
+        # Inputs that do not fit the model are the client's error, even if they need a new program.
         refused(client.post(as_json(tensor(X[:, :2]))), "shape")
 
 
@@ -486,7 +486,7 @@ def test_only_some_shapes_are_served(max_batch):
 
 
 def test_outputs_count_until_they_are_read():
-    """One answer is 30,720 numbers, and what all hold two of them."""
+    """One answer is 30,720 numbers; `max_held` has room for one such answer, not for two."""
     x = np.ones((1, 3, 64, 60), np.float32)
     one = session(threads=1)
     with Client(asgi.app(

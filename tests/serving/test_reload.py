@@ -56,7 +56,7 @@ class Traffic:
         return self
 
     def wait(self, more: int = 30) -> int:
-        """Wait for some more answers; the number of the next request."""
+        """Wait for some more answers; return the number of the next request."""
         wanted = len(self.answers) + more
         eventually(lambda: len(self.answers) >= wanted, f"{more} answers")
         return next(self._count)
@@ -94,7 +94,7 @@ def test_each_request_is_answered_by_one_model_or_the_other(mode, max_batch):
     if max_batch == 1:
         assert all(got == bits[i] for i, (_, _, got) in zip(models, traffic.answers, strict=True))
     for i, (number, _, _) in zip(models, traffic.answers, strict=True):
-        # What was asked after a model had taken over is not answered by one before it.
+        # A request that was sent after a model took over is not answered by an older one.
         assert i >= sum(number > at for at in switched)
     assert set(models) == {0, 1, 2}
     assert 'pplconv_reloads_total{result="ok"} 2' in metrics

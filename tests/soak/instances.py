@@ -26,7 +26,7 @@ PATIENCE = 120.0
 
 
 class Model:
-    """What an instance is made of: all layers, called by number."""
+    """The model of an instance: all layers, called by number."""
 
     def __init__(self) -> None:
         self.layers = [Layer(number) for number in range(len(LAYERS))]
@@ -44,7 +44,7 @@ def available() -> bool:
 
 
 class Instances:
-    """Pools under load; `tried` counts, `wrong` lists what was not as it must be."""
+    """Pools under load; `tried` counts attempts, `wrong` lists faults."""
 
     def __init__(self, seed: int) -> None:
         self.layers = [Layer(number) for number in range(len(LAYERS))]
@@ -71,7 +71,7 @@ class Instances:
             self.note(f"{mode} workers replaced", sum(each.replaced for each in pool.statistics()))
 
     def note(self, what: str, count: int = 1, fault: str = "") -> None:
-        """Count something, and what was wrong with it if anything was."""
+        """Count an attempt, and note its fault if it has one."""
         with self._lock:
             self.tried[what] += count
             if fault:
@@ -123,7 +123,7 @@ class Instances:
 
 
 def _is_worker(process: psutil.Process) -> bool:
-    # Spawned by multiprocessing, or forked from such a one; the tracker of resources is not.
+    # Spawned by multiprocessing, or forked from such a process, unlike the tracker of resources.
     try:
         return any("spawn_main" in word for word in process.cmdline())
     except psutil.NoSuchProcess:

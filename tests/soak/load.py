@@ -49,7 +49,7 @@ while True:
 
 
 class Layer:
-    """A convolution, an input, and what one thread made of it."""
+    """A convolution, an input, and the output of one thread."""
 
     def __init__(self, number: int) -> None:
         ic, oc, k, groups, side, self.layout = LAYERS[number]
@@ -69,12 +69,12 @@ class Layer:
 
 
 class Load:
-    """The threads' work; `tried` counts it, `wrong` lists what was not as it must be.
+    """The threads' work; `tried` counts attempts, `wrong` lists faults.
 
     Parameters
     ----------
     seed : int
-        What is done, and when processes are killed.
+        Decides the order of work, and when processes are killed.
     """
 
     def __init__(self, seed: int) -> None:
@@ -110,7 +110,7 @@ class Load:
             future.result()
 
     def note(self, what: str, fault: str = "") -> None:
-        """Count one piece of work, and what was wrong with it if anything was."""
+        """Count one piece of work, and note its fault if it has one."""
         with self._lock:
             self.tried[what] += 1
             if fault:

@@ -1,4 +1,4 @@
-"""The soak in small: it runs, says what it tried, and sees what is kept."""
+"""A short soak runs and reports its attempts, and kept resources are noticed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One file and the memory before it, within one process."""
+"""One file and the memory in front of it, within one process."""
 
 from __future__ import annotations
 
@@ -284,7 +284,7 @@ def test_two_names_of_one_file(tmp_path: Path) -> None:
 
 
 def test_a_read_only_folder(tmp_path: Path) -> None:
-    """In a process without root's powers, which no permission would hinder."""
+    """In a process without root's powers, because permissions do not hinder root."""
     folder = tmp_path / "cache"
     put(folder / "wisdom.json", dump({key(0): entry()}))
     (folder / "wisdom.json").chmod(0o644)

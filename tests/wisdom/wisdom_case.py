@@ -42,7 +42,7 @@ def entry(*teams: int, number: int = 0, choice: Mapping[str, Any] = CHOICE) -> E
 
 
 def fresh(path: Path) -> Mapping[Key, Entry]:
-    """What a process that starts now would know."""
+    """Return the entries that a new process would find."""
     return Store(str(path)).entries()
 
 
