@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from tests.machine.recorded_x86 import CPUS, FakeCpu
+from tests.machine.recorded_x86 import CPUS, Cpus, FakeCpu
 
 
 def span(ids: Iterable[int]) -> str:
@@ -89,7 +89,7 @@ def tree(tmp_path: Path) -> Tree:
 
 
 @pytest.fixture
-def fake_cpu() -> Callable[..., FakeCpu]:
+def fake_cpu() -> Cpus:
     """Return a function that builds a recorded CPU by name, some of its registers changed."""
 
     def build(name: str, **changes: object) -> FakeCpu:

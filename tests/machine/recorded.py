@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.machine.recorded_arm import N1, V1, V2, V8_2, words
+from pplconv.machine import Machine, detect
+from tests.machine.recorded_arm import N1, V1, V2, V8_2, no_sysctl, words
+from tests.machine.recorded_x86 import CPUS, FakeCpu
 
 Groups = list[list[int]]
 
@@ -82,6 +84,20 @@ class Recording:
     def auxval(self, kind: int) -> int:
         """Word of the auxiliary vector."""
         return words(self.features).get(kind, 0)
+
+    def described(self, root: Path | str, affinity: Iterable[int] | None) -> Machine:
+        """Describe the machine by the files below `root`, its CPU and this affinity mask."""
+        cpu = FakeCpu(**{**CPUS[self.cpu], **self.cpu_changes})  # type: ignore[arg-type]
+        return detect(
+            root=str(root),
+            cpuid=cpu.cpuid,
+            xgetbv=cpu.xgetbv,
+            auxval=self.auxval,
+            register=lambda: 0,
+            affinity=affinity,
+            arch=self.arch,
+            ask=no_sysctl,
+        )
 
     def every_file(self) -> Iterator[tuple[str, str]]:
         """Path and text of each file."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 Registers = tuple[int, int, int, int]
@@ -60,10 +61,24 @@ class FakeCpu:
         return self.xcr0
 
 
+Cpus = Callable[..., FakeCpu]
+"""What the fixture `fake_cpu` is: it builds a CPU by name, some of its registers changed."""
+
+
 def _words(text: str, length: int) -> list[int]:
     raw = text.encode().ljust(length, b"\0")
     return [int.from_bytes(raw[i : i + 4], "little") for i in range(0, length, 4)]
 
+
+SAPPHIRE_RAPIDS = {
+    (0, 0): (0x20, 0x756E6547, 0x6C65746E, 0x49656E69),
+    (1, 0): (0x806F8, 0, 1 << 12 | 1 << 27 | 1 << 28 | 1 << 29, 0),
+    # EDX has more bits than are asked for.
+    (7, 0): (2, 0xF1BF07AB, 0x1B415F6E, 0xBFC14410 | 1 << 22 | 1 << 24 | 1 << 25),
+    (0x1D, 0): (1, 0, 0, 0),
+    (0x1D, 1): (8192 | 1024 << 16, 64 | 8 << 16, 16, 0),
+}
+"""Its answers by leaf and subleaf; others are zero."""
 
 FMA, OSXSAVE, AVX, F16C = 1 << 12, 1 << 27, 1 << 28, 1 << 29
 AVX2, BMI2 = 1 << 5, 1 << 8

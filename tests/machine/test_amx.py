@@ -4,36 +4,23 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pplconv import _kernels
 from pplconv.machine import amx, cpu
+from tests.machine.recorded_x86 import SAPPHIRE_RAPIDS, Cpus
 from tests.patience import PATIENCE
-
-if TYPE_CHECKING:
-    from tests.machine.recorded_x86 import FakeCpu
 
 Answers = dict[tuple[int, int], tuple[int, int, int, int]]
 
-# Sapphire Rapids: leaf 7 EDX has more bits than are asked for.
-AMX_BITS = 1 << 22 | 1 << 24 | 1 << 25
-PALETTE = (8192 | 1024 << 16, 64 | 8 << 16, 16, 0)
 XCR0 = 0x602E7
-ANSWERS: Answers = {
-    (0, 0): (0x20, 0x756E6547, 0x6C65746E, 0x49656E69),
-    (7, 0): (2, 0xF1BF07AB, 0x1B415F6E, 0xBFC14410 | AMX_BITS),
-    (0x1D, 0): (1, 0, 0, 0),
-    (0x1D, 1): PALETTE,
-}
 
 
 def asked(changes: Answers | None = None, xcr0: int = XCR0) -> bool:
     """Return whether tiles are found on a CPU with these answers."""
-    answers = ANSWERS | (changes or {})
+    answers = SAPPHIRE_RAPIDS | (changes or {})
     return amx.has_tiles(lambda leaf, sub: answers.get((leaf, sub), (0, 0, 0, 0)), xcr0)
 
 
@@ -43,7 +30,7 @@ def test_a_cpu_that_has_them() -> None:
 
 @pytest.mark.parametrize("bit", [22, 24, 25])
 def test_every_feature_is_needed(bit: int) -> None:
-    eax, ebx, ecx, edx = ANSWERS[7, 0]
+    eax, ebx, ecx, edx = SAPPHIRE_RAPIDS[7, 0]
     assert not asked({(7, 0): (eax, ebx, ecx, edx & ~(1 << bit))})
 
 
@@ -72,7 +59,7 @@ def test_no_cpuid() -> None:
     assert not amx.has_tiles(lambda leaf, sub: None, XCR0)
 
 
-def test_the_permission_is_asked_for_last(fake_cpu: Callable[..., FakeCpu]) -> None:
+def test_the_permission_is_asked_for_last(fake_cpu: Cpus) -> None:
     """The permission restricts signal stacks, so it is asked for only if all else is there."""
     calls = []
 

@@ -19,6 +19,9 @@ from tests.machine.recorded_arm import (
     M1_SYSCTL,
     M2_SYSCTL,
     ArmCpu,
+    described,
+    never,
+    no_sysctl,
     sysctl_of,
     words,
 )
@@ -27,14 +30,6 @@ KIB = 1 << 10
 X1, A78, A55 = 0x411FD440, 0x411FD411, 0x412FD050
 
 VECTOR = "asimd fphp asimdhp asimddp sve asimdfhm sve2 i8mm bf16 sme"
-
-
-def no_sysctl(name: str) -> bytes | None:
-    return None
-
-
-def never(*args: int) -> None:
-    raise AssertionError("not an instruction of this machine")
 
 
 def look(
@@ -146,13 +141,10 @@ def test_each_feature_by_itself(tmp_path: Path) -> None:
         below = {"dotprod"} if isa == "i8mm" else set()
         for features, found in ((need, {"neon", isa}), (need[:-1], {"neon"} - {isa})):
             values = words(" ".join(features))
-            machine = detect(
-                root=str(tmp_path),
+            machine = described(
+                tmp_path,
                 auxval=lambda kind, values=values: values.get(kind, 0) or int(kind == 16),
-                register=lambda: 0,
-                affinity=[0],
                 arch="aarch64",
-                ask=no_sysctl,
             )
             assert set(machine.isas) - {"portable"} == found | below
 
@@ -195,10 +187,7 @@ def test_bfloat16_and_products_of_bytes_are_two_features() -> None:
 def test_only_one_half_of_half_precision(tmp_path: Path) -> None:
     for one in ("fphp", "asimdhp"):
         values = words(f"asimd {one}")
-        machine = detect(
-            root=str(tmp_path), auxval=values.__getitem__, register=lambda: 0, affinity=[0],
-            arch="aarch64", ask=no_sysctl,
-        )  # fmt: skip
+        machine = described(tmp_path, auxval=values.__getitem__, arch="aarch64")
         assert machine.isas == ("portable", "neon")
         assert machine.features == ("asimd", one)
 
@@ -216,10 +205,7 @@ def test_files_of_another_machine_are_not_believed() -> None:
 
 
 def test_a_system_that_says_nothing(tmp_path: Path) -> None:
-    machine = detect(
-        root=str(tmp_path), auxval=lambda kind: 0, register=lambda: 0, affinity=[0],
-        arch="ARM64", ask=no_sysctl,
-    )  # fmt: skip
+    machine = described(tmp_path, arch="ARM64")
     assert machine.isas == ("portable", "neon")
     assert (machine.vendor, machine.cpu_name, machine.core_kinds) == ("unknown", "", ())
     assert (machine.l1d_bytes, machine.l2_bytes, machine.line_bytes) == (32 * KIB, 512 * KIB, 64)
@@ -235,10 +221,7 @@ def test_a_system_that_says_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_macs(tmp_path: Path, values: dict[str, int], brand: str, isas: str, core: str) -> None:
-    machine = detect(
-        root=str(tmp_path), auxval=lambda kind: 0, register=lambda: 0, affinity=range(8),
-        arch="arm64", ask=sysctl_of(values, brand),
-    )  # fmt: skip
+    machine = described(tmp_path, affinity=range(8), ask=sysctl_of(values, brand))
     assert (machine.vendor, machine.cpu_name) == ("Apple", brand)
     assert machine.isas == ("portable", *isas.split())
     assert machine.fma_per_cycle["neon"] == (4 if core else 2)

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 import pytest
 
 from pplconv.machine import CacheLevel, caches
-
-if TYPE_CHECKING:
-    from tests.machine.conftest import Tree
-    from tests.machine.recorded_x86 import FakeCpu, Registers
+from tests.machine.conftest import Tree
+from tests.machine.recorded_x86 import Cpus, Registers
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -64,16 +59,14 @@ def test_cpu_without_entry_is_taken_for_the_first(tree: Tree) -> None:
 
 
 @pytest.mark.parametrize("number", [4, 0x8000001D])
-def test_cpuid(tree: Tree, fake_cpu: Callable[..., FakeCpu], number: int) -> None:
+def test_cpuid(tree: Tree, fake_cpu: Cpus, number: int) -> None:
     fake = fake_cpu("zen4", caches={number: SERVER}, last_extended=0x80000028)
     assert caches.read(tree.root, 0, fake.cpuid, 48) == caches.Caches(
         CacheLevel(48 * KIB, 2), CacheLevel(2 * MIB, 2), CacheLevel(60 * MIB, 48), 64
     )
 
 
-def test_cpuid_fills_only_what_sysfs_leaves_open(
-    tree: Tree, fake_cpu: Callable[..., FakeCpu]
-) -> None:
+def test_cpuid_fills_only_what_sysfs_leaves_open(tree: Tree, fake_cpu: Cpus) -> None:
     tree.cache(0, 0, 1, "Data", "32K", "0")
     found = caches.read(tree.root, 0, fake_cpu("skylake_x", caches={4: SERVER}).cpuid, 4)
     assert found.l1d == CacheLevel(32 * KIB, 1)
@@ -81,7 +74,7 @@ def test_cpuid_fills_only_what_sysfs_leaves_open(
     assert found.l3 == CacheLevel(60 * MIB, 4)
 
 
-def test_cpuid_leaf_out_of_range(tree: Tree, fake_cpu: Callable[..., FakeCpu]) -> None:
+def test_cpuid_leaf_out_of_range(tree: Tree, fake_cpu: Cpus) -> None:
     fake = fake_cpu("core2", caches={4: SERVER})
     assert caches.read(tree.root, 0, fake.cpuid, 2) == DEFAULT
 

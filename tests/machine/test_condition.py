@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from pplconv.machine.condition import Condition, Times, condition, times
-
-if TYPE_CHECKING:
-    from tests.machine.conftest import Tree
+from tests.machine.conftest import Tree
 
 STAT = "cpu  100 5 50 800 20 0 5 20 7 0\ncpu0 1 2 3 4 5 6 7 8 9 10"
 

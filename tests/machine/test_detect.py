@@ -8,31 +8,33 @@ import os
 import pickle
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pplconv.architecture import LADDERS, canonical, here
 from pplconv.machine import Machine, current, detect
 from tests import absent
-
-if TYPE_CHECKING:
-    from tests.machine.conftest import Tree
-    from tests.machine.recorded_x86 import FakeCpu
-
-    Cpus = Callable[..., FakeCpu]
+from tests.machine.conftest import Tree
+from tests.machine.recorded_arm import never
+from tests.machine.recorded_x86 import Cpus, FakeCpu
 
 KIB = 1 << 10
 MIB = 1 << 20
 
 
-def recorded(tree: Tree, fake: FakeCpu, affinity: range | list[int]) -> Machine:
+def recorded(
+    tree: Tree,
+    fake: FakeCpu,
+    affinity: range | list[int],
+    permit: Callable[[], bool] | None = None,
+) -> Machine:
     return detect(
         root=tree.root,
         cpuid=fake.cpuid,
         xgetbv=fake.xgetbv,
         affinity=affinity,
         arch="x86_64",
+        permit=permit,
     )
 
 
@@ -172,9 +174,6 @@ def test_no_sysfs_at_all(tree: Tree, fake_cpu: Cpus, monkeypatch: pytest.MonkeyP
 
 
 def test_arm(tree: Tree) -> None:
-    def never(*args: int) -> None:
-        raise AssertionError("not an instruction of this machine")
-
     tree.cores([[0], [1], [2], [3]])
     tree.caches(0, ("64K", "0"), ("512K", "0"), ("32M", "0-3"))
     tree.file(
@@ -248,29 +247,21 @@ def test_frozen_hashable_picklable(tree: Tree, fake_cpu: Cpus) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cap", "usable"),
+    ("arch", "cap", "usable"),
     [
-        (None, ("portable", "avx2")),
-        ("avx512", ("portable", "avx2")),
-        ("avx2", ("portable", "avx2")),
-        ("portable", ("portable",)),
+        ("AMD64", None, "portable avx2"),
+        ("AMD64", "avx512", "portable avx2"),
+        ("AMD64", "avx2", "portable avx2"),
+        ("AMD64", "portable", "portable"),
+        ("arm64", None, "portable neon fp16"),
+        ("arm64", "fp16", "portable neon fp16"),
+        ("arm64", "neon", "portable neon"),
+        ("arm64", "portable", "portable"),
     ],
 )
-def test_usable_isas(cap: str | None, usable: tuple[str, ...]) -> None:
-    assert Machine(arch="AMD64", isas=("portable", "avx2")).usable_isas(cap) == usable
-
-
-@pytest.mark.parametrize(
-    ("cap", "usable"),
-    [
-        (None, ("portable", "neon", "fp16")),
-        ("fp16", ("portable", "neon", "fp16")),
-        ("neon", ("portable", "neon")),
-        ("portable", ("portable",)),
-    ],
-)
-def test_usable_isas_on_arm(cap: str | None, usable: tuple[str, ...]) -> None:
-    assert Machine(arch="arm64", isas=("portable", "neon", "fp16")).usable_isas(cap) == usable
+def test_usable_isas(arch: str, cap: str | None, usable: str) -> None:
+    isas = ("portable", "avx2") if arch == "AMD64" else ("portable", "neon", "fp16")
+    assert Machine(arch=arch, isas=isas).usable_isas(cap) == tuple(usable.split())
 
 
 @pytest.mark.parametrize(
@@ -299,33 +290,14 @@ def test_tiles_are_the_process_s_to_ask_for(
         asked.append(permitted)
         return bool(permitted)
 
-    machine = detect(
-        root=tree.root,
-        cpuid=fake.cpuid,
-        xgetbv=fake.xgetbv,
-        affinity=[0],
-        arch="x86_64",
-        permit=None if permitted is None else permit,
-    )
+    machine = recorded(tree, fake, [0], None if permitted is None else permit)
     assert ("amx" in machine.isas) == bool(permitted)
     assert machine.isas[-2 if permitted else -1] == "avx512bf16"
     assert asked == ([] if permitted is None else [permitted])
 
 
 def test_tiles_that_are_not_there_are_not_asked_for(tree: Tree, fake_cpu: Cpus) -> None:
-    fake = fake_cpu("zen4")
-
-    def permit() -> bool:
-        raise AssertionError("asked")
-
-    machine = detect(
-        root=tree.root,
-        cpuid=fake.cpuid,
-        xgetbv=fake.xgetbv,
-        affinity=[0],
-        arch="x86_64",
-        permit=permit,
-    )
+    machine = recorded(tree, fake_cpu("zen4"), [0], never)
     assert machine.isas[-1] == "avx512"
 
 

@@ -7,13 +7,10 @@ import pytest
 from pplconv import _kernels
 from pplconv.architecture import canonical, here
 from pplconv.machine import hwcap
+from tests.machine.recorded_arm import no_sysctl
 
 HWCAP, HWCAP2 = 16, 26
 FP = 1  # bit 0, which every system sets
-
-
-def no_sysctl(name: str) -> bytes | None:
-    return None
 
 
 def read(words: dict[int, int]) -> tuple[str, ...]:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
 from pplconv.machine import topology
-
-if TYPE_CHECKING:
-    from tests.machine.conftest import Tree
+from tests.machine.conftest import Tree
 
 
 def test_hardware_threads_are_not_cores(tree: Tree) -> None:

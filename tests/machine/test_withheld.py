@@ -5,21 +5,15 @@ from __future__ import annotations
 import pytest
 
 from pplconv.machine.withheld import withheld
+from tests.machine.recorded_x86 import SAPPHIRE_RAPIDS
 
 AMX_BITS = 1 << 22 | 1 << 24 | 1 << 25
-SAPPHIRE = {
-    (0, 0): (0x20, 0x756E6547, 0x6C65746E, 0x49656E69),
-    (1, 0): (0x806F8, 0, 1 << 12 | 1 << 27 | 1 << 28 | 1 << 29, 0),
-    (7, 0): (2, 0xF1BF07AB, 0x1B415F6E, 0xBFC14410 | AMX_BITS),
-    (0x1D, 0): (1, 0, 0, 0),
-    (0x1D, 1): (8192 | 1024 << 16, 64 | 8 << 16, 16, 0),
-}
 ALL = 0x602E7
 ISAS = ("portable", "avx2", "avx512", "avx512vnni", "avx512bf16")
 
 
 def found(isas, xcr0=ALL, answers=None):
-    answers = SAPPHIRE | (answers or {})
+    answers = SAPPHIRE_RAPIDS | (answers or {})
     return withheld(lambda leaf, sub: answers.get((leaf, sub), (0, 0, 0, 0)), lambda _: xcr0, isas)
 
 
@@ -29,7 +23,7 @@ def test_nothing_is_kept_back():
 
 
 def test_what_the_cpu_lacks_is_not_kept_back():
-    eax, ebx, ecx, edx = SAPPHIRE[7, 0]
+    eax, ebx, ecx, edx = SAPPHIRE_RAPIDS[7, 0]
     lacks = {(7, 0): (eax, ebx & ~(1 << 16), ecx, edx & ~AMX_BITS)}
     assert found(("portable", "avx2"), answers=lacks) == ()
 
@@ -49,8 +43,8 @@ def test_registers_that_are_not_saved(isas, xcr0, names):
 
 
 def test_a_system_without_xsave_is_not_asked():
-    eax, ebx, ecx, edx = SAPPHIRE[1, 0]
-    answers = SAPPHIRE | {(1, 0): (eax, ebx, ecx & ~(1 << 27), edx)}
+    eax, ebx, ecx, edx = SAPPHIRE_RAPIDS[1, 0]
+    answers = SAPPHIRE_RAPIDS | {(1, 0): (eax, ebx, ecx & ~(1 << 27), edx)}
 
     def fault(index):
         raise AssertionError("the instruction would fault")
