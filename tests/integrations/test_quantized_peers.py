@@ -11,32 +11,17 @@ from functools import partial
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
-from onnx.reference import ReferenceEvaluator
 
 import pplconv
 from tests import quantized_reference as reference
+from tests.integrations.one_node import evaluated, model_of
 
 pytestmark = pytest.mark.unemulated("onnxruntime crashes there when it is imported")
 F32, S8, U8 = np.float32, np.int8, np.uint8
 
 
-def model_of(op: str, feed: dict, output: np.dtype, **attributes) -> onnx.ModelProto:
-    """Make a model of one node, with all its operands as inputs."""
-
-    def value_info(name, dtype, shape):
-        kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-        return helper.make_tensor_value_info(name, kind, shape)
-
-    node = helper.make_node(op, list(feed), ["y"], **attributes)
-    inputs = [value_info(name, value.dtype, value.shape) for name, value in feed.items()]
-    graph = helper.make_graph([node], "one", inputs, [value_info("y", output, None)])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-
-
 def by_onnx(op, feed, output, **attributes):
-    (y,) = ReferenceEvaluator(model_of(op, feed, output, **attributes)).run(None, feed)
-    return np.asarray(y)
+    return evaluated(model_of(op, feed, output, 21, **attributes), feed)
 
 
 def by_onnxruntime(op, feed, output, **attributes):
@@ -44,7 +29,7 @@ def by_onnxruntime(op, feed, output, **attributes):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 4
     # QLinearConv wants all but its first operand to be constant.
-    model = model_of(op, feed, output, **attributes)
+    model = model_of(op, feed, output, 21, **attributes)
     constant = {name: value for name, value in feed.items() if name not in ("x", "a")}
     del model.graph.input[1:]
     model.graph.initializer.extend(
