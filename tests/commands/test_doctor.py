@@ -1,13 +1,18 @@
-"""``python -m pplconv doctor``: findings from facts alone, and the command around them."""
+"""``python -m pplconv doctor``: findings from facts, the command around them, closed pipes."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import pplconv
 from pplconv import __main__ as command
 from pplconv.commands import doctor
 from pplconv.commands.doctoring.facts import Facts, gather
@@ -16,6 +21,7 @@ from pplconv.commands.doctoring.loop import Loop, run_loop
 from pplconv.config import Settings
 from pplconv.machine import Machine
 from pplconv.machine.condition import Condition, Times
+from tests.patience import PATIENCE
 
 MACHINE = Machine(
     arch="x86_64",
@@ -286,3 +292,22 @@ def test_the_loop_tells_what_the_thread_was_given(given):
     assert found.flops == pytest.approx(1e8) and found.steadiness == pytest.approx(1)
     assert found.given == pytest.approx(given)
     assert (found.threads, found.scaling) == (1, 1.0)
+
+
+@pytest.mark.parametrize("arguments", [["info"], ["info", "--json"], ["doctor"]], ids=" ".join)
+def test_a_closed_pipe_is_no_error(arguments):
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "pplconv", *arguments],
+            cwd=Path(pplconv.__file__).parents[1],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (141, "")

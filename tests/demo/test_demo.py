@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from examples.demo.report import Layer, layers_of, table
 from examples.models import ppocr, published
 from examples.models.progress import Progress
 from pplconv.integrations.onnx_reference import Conv
+from tests.programs import output, ran
 
 DEMO = Path(demo.__file__).parent
 
@@ -245,18 +245,10 @@ def test_bad_arguments(arguments, option, capsys):
 
 
 def test_it_runs_from_a_clone_with_the_installed_package(tmp_path):
-    command = [sys.executable, "-I", str(DEMO), "--help"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert "usage: python examples/demo" in done.stdout
+    assert "usage: python examples/demo" in output("-I", DEMO, "--help", cwd=tmp_path)
     # A fake pplconv stands for the installed one.
     (tmp_path / "pplconv.py").write_text("raise ImportError('the installed one', name='pplconv.x')")
-    done = subprocess.run(
-        [sys.executable, str(DEMO), "--help"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = ran(DEMO, "--help", env={**os.environ, "PYTHONPATH": str(tmp_path)})
     assert "ImportError: the installed one" in done.stderr
 
 

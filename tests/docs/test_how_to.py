@@ -6,8 +6,6 @@ import ast
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +15,7 @@ from asm.build import generated
 from asm.registry import Kernel
 from tests.documents import ROOT
 from tests.how_to_steps import Step, apply, steps
+from tests.programs import output
 
 HOW_TO = ROOT / "docs" / "how-to"
 PACKAGE = Path(pplconv.__file__).parent
@@ -63,10 +62,7 @@ def edited(tmp_path):
 def run(root: Path, code: str, **environment: str) -> None:
     """Run a program that imports the package and its neighbours from `root`."""
     own = {**os.environ, "PYTHONPATH": str(root), **environment}
-    found = subprocess.run(
-        [sys.executable, "-P", "-c", code], env=own, capture_output=True, text=True, check=False
-    )
-    assert found.returncode == 0, found.stderr
+    output("-P", "-c", code, env=own)
 
 
 @pytest.mark.parametrize("page", PAGES)

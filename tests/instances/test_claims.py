@@ -8,7 +8,6 @@ import sys
 import threading
 import uuid
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -17,6 +16,7 @@ from pplconv.instances import claims
 from pplconv.machine import Machine
 from tests.instances.gates import Gate
 from tests.patience import PATIENCE
+from tests.programs import finding, started
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="no abstract names of sockets")
 
@@ -116,9 +116,7 @@ def test_the_quota_and_more_threads_than_cores_claim_nothing(take):
 
 def another_process(name: str, body: str) -> subprocess.Popen[str]:
     """Start a process that runs `body` and lives until its input ends."""
-    source = str(Path(pplconv.__file__).parents[1])
-    code = (
-        f"import sys\nsys.path.insert(0, {source!r})\n"
+    code = finding(
         "from pplconv.instances import claims\nfrom pplconv.machine import Machine\n"
         f"claims._NAME = {name!r}\n"
         "claims.bound_cpus = lambda usable: frozenset()\n"
@@ -127,9 +125,7 @@ def another_process(name: str, body: str) -> subprocess.Popen[str]:
         f"{body}\n"
         "sys.stdin.read()\n"
     )
-    return subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    return started("-c", code, stdin=subprocess.PIPE, stderr=None)
 
 
 CLAIM = """

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
-import subprocess
-import sys
 import threading
 import weakref
 from concurrent.futures import CancelledError, wait
@@ -17,6 +15,7 @@ import pplconv
 from pplconv.instances import PoolClosed
 from tests.instances.gates import Gate
 from tests.patience import PATIENCE, eventually
+from tests.programs import ran
 
 
 def pool_of(model, **settings):
@@ -170,13 +169,7 @@ if {hang}:
 
 @pytest.mark.parametrize(("hang", "limit"), [(False, 1e9), (True, 0.1)])
 def test_a_program_ends_though_its_pool_is_not_closed(hang, limit):
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", EXIT.format(hang=hang, limit=limit)],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=True,
-    )
+    done = ran("-I", "-c", EXIT.format(hang=hang, limit=limit), check=True)
     assert done.stdout == "0\n"
     assert ("2 running and 0 waiting requests were given up" in done.stderr) is hang
     assert "Traceback" not in done.stderr

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +17,7 @@ from tests.children import ROOTS
 from tests.instances import process_models as models
 from tests.instances.process_case import lives, own_resources, workers
 from tests.patience import PATIENCE, eventually
+from tests.programs import output, ran
 
 pytestmark = [
     pytest.mark.skipif(not forking.CAN_FORK, reason="Linux with pidfds"),
@@ -220,9 +219,7 @@ def test_a_program_with_threads_has_its_workers_spawned(what, tmp_path):
     """A forked child would lack the threads, and could inherit locks that they held."""
     path = tmp_path / "program.py"
     path.write_text(MAIN.replace("DO", what))
-    done = subprocess.run(
-        [sys.executable, str(path)], capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
+    done = ran(path)
     assert (done.returncode, done.stderr) == (0, "")
     lines = [line.split() for line in done.stdout.splitlines()]
     assert len(lines) == 2
@@ -255,12 +252,7 @@ def test_a_child_that_exits_ends_nothing_of_its_parent(tmp_path):
     """`multiprocessing` has a child of `os.fork` terminate what its parent started."""
     script = tmp_path / "forks.py"
     script.write_text(FORKS)
-    done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=PATIENCE,
-        env=children.environment(), cwd=tmp_path,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    states, same = json.loads(done.stdout)
+    states, same = json.loads(output(script, env=children.environment(), cwd=tmp_path))
     assert states and not {"Z", "X"} & set(states), "the process that forks was terminated"
     assert same
 

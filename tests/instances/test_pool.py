@@ -6,7 +6,6 @@ import functools
 import gc
 import logging
 import operator
-import sys
 import threading
 import time
 import weakref
@@ -24,6 +23,7 @@ from pplconv.instances import PoolClosed, dispatcher, requests
 from pplconv.runtime import scoped_team, scoped_tolerance, tolerance
 from tests.instances.gates import Gate
 from tests.patience import PATIENCE, eventually
+from tests.programs import output
 
 
 def pool_of(model, **settings):
@@ -360,8 +360,6 @@ def test_repr():
 
 
 def test_the_package_loads_it_on_demand():
-    import subprocess
-
     code = (
         "import sys, pplconv; assert 'pplconv.instances' not in sys.modules\n"
         "names = {'InstancePool', 'PoolClosed', 'QueueFull', 'WorkerDied'}\n"
@@ -371,11 +369,4 @@ def test_the_package_loads_it_on_demand():
         "try: pplconv.nothing\n"
         "except AttributeError as error: print(error)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=True,
-    )
-    assert done.stdout.strip() == "module 'pplconv' has no attribute 'nothing'"
+    assert output("-I", "-c", code).strip() == "module 'pplconv' has no attribute 'nothing'"

@@ -6,8 +6,6 @@ import gc
 import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import threading
 
 import numpy as np
@@ -15,10 +13,10 @@ import pytest
 
 from pplconv.instances.pool_errors import RemoteTraceback
 from pplconv.instances.worker import WorkerDied
-from tests.children import ROOTS
 from tests.instances import process_models as models
 from tests.instances.process_case import LINUX, lives, outcome, own_resources, worker, workers
 from tests.patience import PATIENCE, eventually
+from tests.programs import finding, started
 
 pytestmark = pytest.mark.unemulated(
     "starts and kills dozens of processes, each seconds of emulation"
@@ -267,9 +265,8 @@ def test_nothing_leaks_over_many_workers():
     assert not [name for name in set(os.listdir("/dev/shm")) - set(shared) if "pplconv" in name]
 
 
-PREAMBLE = f"""
-import os, signal, sys, time
-sys.path[:0] = {ROOTS!r}
+PREAMBLE = """
+import os, signal, time
 import numpy as np
 from tests.instances import process_models as models
 from pplconv.instances import process
@@ -280,11 +277,8 @@ from pplconv.instances.process import make_process_workers
 
 def script(tmp_path, body):
     path = tmp_path / "program.py"
-    path.write_text(PREAMBLE + body)
-    return subprocess.Popen(
-        [sys.executable, str(path)], cwd=tmp_path,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    path.write_text(finding(PREAMBLE + body))
+    return started(path, cwd=tmp_path)
 
 
 HANG = """

@@ -1,4 +1,4 @@
-"""Whole machines: recorded trees and CPUs put together."""
+"""Whole machines: recorded trees and CPUs put together, and what `Machine` derives or refuses."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import pickle
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -92,36 +93,6 @@ def test_two_socket_xeon(tree: Tree, fake_cpu: Cpus) -> None:
     assert machine.fma_per_cycle["avx512"] == 2
 
 
-def test_epyc_with_four_nodes_a_socket(tree: Tree, fake_cpu: Cpus) -> None:
-    tree.cores([i, i + 64] for i in range(64))
-    tree.caches(0, ("32K", "0,64"), ("1024K", "0,64"), ("32768K", "0-7,64-71"))
-    tree.nodes(*(f"{16 * n}-{16 * n + 15},{64 + 16 * n}-{79 + 16 * n}" for n in range(4)))
-    machine = recorded(tree, fake_cpu("zen4"), range(128))
-    assert len(machine.cores) == 64
-    assert len(machine.numa_nodes) == 4
-    assert machine.numa_nodes[3] == (*range(48, 64), *range(112, 128))
-    assert machine.l3_cpus == 16  # one complex of eight cores, less than a node
-
-
-def hybrid(tree: Tree) -> None:
-    """6 cores of two threads and 8 small cores, in clusters of four."""
-    tree.cores([*([i, i + 1] for i in range(0, 12, 2)), *([i] for i in range(12, 20))])
-    tree.caches(0, ("48K", "0-1"), ("1280K", "0-1"), ("24576K", "0-19"))
-    tree.caches(12, ("32K", "12"), ("2048K", "12-15"), ("24576K", "0-19"))
-    tree.nodes("0-19")
-
-
-def test_hybrid_laptop(tree: Tree, fake_cpu: Cpus) -> None:
-    hybrid(tree)
-    laptop = fake_cpu("haswell", signature=0x000906A3)  # Alder Lake: AVX-512 fused off
-    machine = recorded(tree, laptop, range(20))
-    assert (machine.model, machine.isas) == (0x9A, ("portable", "avx2"))
-    assert (len(machine.cores), len(machine.affinity)) == (14, 20)
-    assert machine.l1d_bytes == 48 * KIB
-    small = recorded(tree, laptop, range(12, 20))
-    assert (small.l1d_bytes, small.l2_bytes, small.l2_cpus) == (32 * KIB, 2 * MIB, 4)
-
-
 @pytest.mark.parametrize("version", [1, 2])
 def test_container_with_a_quota(tree: Tree, fake_cpu: Cpus, version: int) -> None:
     tree.cores([i] for i in range(16))
@@ -139,16 +110,6 @@ def test_container_with_a_quota(tree: Tree, fake_cpu: Cpus, version: int) -> Non
         tree.file("/sys/fs/cgroup/cpu/inner/cpu.cfs_period_us", "100000")
     machine = recorded(tree, fake_cpu("zen4"), range(16))
     assert (machine.quota, len(machine.affinity)) == (1.5, 16)
-
-
-def test_cpuset_across_two_nodes(tree: Tree, fake_cpu: Cpus) -> None:
-    tree.cores([i] for i in range(16))
-    tree.nodes("0-7", "8-15")
-    machine = recorded(tree, fake_cpu("skylake_x"), [6, 7, 8, 9, 10])
-    assert len(machine.affinity) == 5
-    assert machine.numa_nodes == (tuple(range(8)), tuple(range(8, 16)))
-    assert machine.usable_cores(0) == ((6,), (7,))
-    assert machine.usable_cores(1) == ((8,), (9,), (10,))
 
 
 def test_offline_core(tree: Tree, fake_cpu: Cpus) -> None:
@@ -336,3 +297,52 @@ def test_this_machine_agrees_with_the_kernel() -> None:
     assert ("avx512vnni" in isas) == vnni
     assert ("avx512bf16" in isas) == (vnni and "avx512_bf16" in flags)
     assert ("avxvnni" in isas) == (avx2 and "avx_vnni" in flags)
+
+
+# Two nodes, which the system numbers 0 and 8, of two cores with two threads.
+POWER = Machine(
+    cores=((0, 1), (2, 3), (4, 5), (6, 7)),
+    affinity=(1, 2, 3, 6),
+    numa_nodes=((0, 1, 2, 3), (4, 5, 6, 7)),
+    node_ids=(0, 8),
+    node_memory=(1 << 30, 2 << 30),
+)
+
+
+def test_usable_cores() -> None:
+    assert POWER.usable_cores() == ((1,), (2, 3), (6,))
+    assert POWER.usable_cores(0) == ((1,), (2, 3))
+    assert POWER.usable_cores(node=8) == ((6,),)
+
+
+def test_a_cpu_that_no_core_lists_counts_as_one() -> None:
+    found = Machine(cores=((0, 1),), affinity=(1, 5, 4), numa_nodes=((0, 1, 5),))
+    assert found.usable_cores() == ((1,), (4,), (5,))
+    assert found.usable_cores(0) == ((1,), (5,))
+
+
+@pytest.mark.parametrize("node", [1, 2, -1])
+def test_unknown_node(node: int) -> None:
+    with pytest.raises(ValueError, match=f"node is {node}: expected one of 0, 8"):
+        POWER.usable_cores(node)
+
+
+def test_node_of() -> None:
+    assert [POWER.node_of(cpu) for cpu in (0, 3, 4, 7, 8, -1)] == [0, 0, 8, 8, None, None]
+
+
+def test_nodes_are_numbered_where_nothing_is_said() -> None:
+    found = Machine(numa_nodes=((0,), (1,), (2,)))
+    assert (found.node_ids, found.node_memory) == ((0, 1, 2), (0, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"node_ids": (0, 1, 2)}, r"node_ids is \(0, 1, 2\): expected one for each of 2"),
+        ({"node_memory": (5,)}, r"node_memory is \(5,\): expected one for each of 2"),
+    ],
+)
+def test_as_many_ids_as_nodes(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Machine(numa_nodes=((0,), (1,)), **wrong)

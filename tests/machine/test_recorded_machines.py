@@ -138,6 +138,7 @@ def test_epyc(laid: Laid) -> None:
     assert machine.isas[-1] == "avx2"
     assert (len(machine.packages), len(machine.numa_nodes)) == (2, 8)
     assert machine.usable_cores(7) == tuple((at, at + 128) for at in range(112, 128))
+    # One complex of eight cores, less than a node.
     assert (machine.l3_cpus, machine.l2_cpus) == (16, 2)
     assert machine.node_of(128 + 17) == 1
 
@@ -153,6 +154,8 @@ def test_xeon(laid: Laid) -> None:
 def test_laptop(laid: Laid) -> None:
     root, facts = laid("laptop")
     machine = look(root, facts)
+    assert (machine.model, machine.isas) == (0x9A, ("portable", "avx2")), "AVX-512 is fused off"
+    assert (len(machine.cores), len(machine.affinity)) == (14, 20)
     assert machine.efficiency_cores == tuple(range(12, 20))
     assert (machine.l1d_bytes, machine.l2_bytes, machine.l2_cpus) == (48 * KIB, 1280 * KIB, 2)
     small = look(root, facts, range(12, 20))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,6 @@ from pplconv.algorithms import Candidate
 from pplconv.planner import Request, searching
 from pplconv.planner.estimating import Ranked
 from pplconv.problem import ConvProblem
-from tests.children import ROOTS
 
 # Large enough for a team, with methods of several bits within the default tolerance.
 LAYER = ConvProblem.parse("mb1ic32ih20oc32kh3ph1")
@@ -76,8 +74,3 @@ def entries() -> list[dict[str, Any]]:
     """Return the entries of this process's wisdom."""
     found: list[dict[str, Any]] = pplconv.wisdom.export()["entries"]
     return found
-
-
-def elsewhere(code: str) -> list[str]:
-    """Return a command that runs code in a process that finds this package and these helpers."""
-    return [sys.executable, "-c", f"import sys\nsys.path[:0] = {ROOTS!r}\n{code}"]

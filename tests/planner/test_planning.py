@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import subprocess
 
 import numpy as np
 import pytest
@@ -16,8 +15,8 @@ from pplconv.planner.estimating import estimate_plan
 from pplconv.planner.planning import plan_problem
 from pplconv.planner.target import here
 from pplconv.problem import ConvProblem
-from tests.patience import PATIENCE
-from tests.planner.planner_case import LAYER, Bench, elsewhere, entries, request
+from tests.planner.planner_case import LAYER, Bench, entries, request
+from tests.programs import finding, output
 
 
 def plan_of(asked, **more):
@@ -392,15 +391,7 @@ def test_another_process_uses_what_was_found(path, monkeypatch):
     kept = json.loads(path.read_text())
     assert [e["problem"] for e in kept["entries"]] == [str(LAYER)]
     for threads, seconds in ((1, plan.seconds), (2, None)):
-        done = subprocess.run(
-            [*elsewhere(USER), str(threads)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE,
-        )
-        assert done.returncode == 0, done.stderr
-        found = done.stdout.strip().split("|")
+        found = output("-c", finding(USER), threads).strip().split("|")
         assert found[:3] == ["wisdom", bits, str(seconds)]
         if threads == 1:
             assert found[3] == str(dict(plan.blocks))

@@ -7,8 +7,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -18,7 +16,8 @@ from pplconv.__main__ import main
 from pplconv.commands import search
 from pplconv.commands.progress_bar import Progress
 from tests.patience import PATIENCE, eventually
-from tests.planner.planner_case import Bench, elsewhere
+from tests.planner.planner_case import Bench
+from tests.programs import finding, ran, started
 
 TINY = "mb1ic16ih8oc16kh3ph1"
 FILE = f"""
@@ -48,12 +47,9 @@ def rows(text):
 
 def test_a_search_from_start_to_finish(shapes, path):
     """Run the command in its own process, as a user does."""
-    command = [sys.executable, "-m", "pplconv", "search", shapes, "mb1g8ic8ih9oc8kh3"]
     root = os.path.dirname(os.path.dirname(pplconv.__file__))
-    done = subprocess.run(
-        [*command, "--seconds", "0.01", "--threads", "1", "--layout", "NCHW,NCHWc"],
-        capture_output=True, text=True, check=False, cwd=root, timeout=PATIENCE,
-    )  # fmt: skip
+    options = ["--seconds", "0.01", "--threads", "1", "--layout", "NCHW,NCHWc"]
+    done = ran("-m", "pplconv", "search", shapes, "mb1g8ic8ih9oc8kh3", *options, cwd=root)
     assert done.returncode == 0, done.stderr
     header, *lines = rows(done.stdout)
     assert header == [
@@ -276,9 +272,7 @@ def test_a_signal_in_the_midst_of_a_search(path):
     large = "mb1ic256ih112oc256kh3ph1"
     begun = path.with_name("begun")
     arguments = ["search", TINY, large, "--threads", "1", "--seconds", "30", str(begun)]
-    process = subprocess.Popen(
-        [*elsewhere(code), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    process = started("-c", finding(code), *arguments)
     eventually(lambda: begun.exists() or process.poll() is not None, "the second search")
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
-from pathlib import Path
 
-import pplconv
 from tests.patience import PATIENCE
+from tests.programs import finding, started
 
 # A process that hangs dumps its stacks before its parent gives up; its children end by themselves
 # before that.
@@ -58,16 +56,7 @@ def forked(body):
 
 def start(body: str, **environment: str) -> subprocess.Popen[str]:
     """Start a process that runs `PREAMBLE` and `body`."""
-    # Not through PYTHONPATH: the package is found where this process found it.
-    source = str(Path(pplconv.__file__).parents[1])
-    code = f"import sys\nsys.path.insert(0, {source!r})\n{PREAMBLE}\n{body}"
-    return subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **environment},
-    )
+    return started("-c", finding(f"{PREAMBLE}\n{body}"), env={**os.environ, **environment})
 
 
 def finish(process: subprocess.Popen[str]) -> list[str]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -13,6 +11,7 @@ import pytest
 import pplconv
 from pplconv.runtime import ForkableLock
 from tests.patience import PATIENCE
+from tests.programs import finding, output
 from tests.runtime.processes import run
 
 pytestmark = pytest.mark.unemulated(
@@ -110,9 +109,7 @@ def test_multiprocessing(method: str, tmp_path) -> None:
         pytest.skip(f"this system has no {method}")
     script = tmp_path / "program.py"
     script.write_text(
-        "import multiprocessing, sys, warnings\n"
-        f"sys.path.insert(0, {os.path.dirname(os.path.dirname(pplconv.__file__))!r})\n"
-        "import numpy as np, pplconv\n"
+        finding("import multiprocessing, warnings\n") + "import numpy as np, pplconv\n"
         "x = np.linspace(-1, 1, 2 * 16 * 28 * 28, dtype=np.float32).reshape(2, 16, 28, 28)\n"
         "w = np.linspace(-1, 1, 32 * 16 * 9, dtype=np.float32).reshape(32, 16, 3, 3)\n"
         "conv = pplconv.Conv2d(w, threads=2)\n"
@@ -125,11 +122,7 @@ def test_multiprocessing(method: str, tmp_path) -> None:
         f"        answers = pool.map_async(work, [conv] * 4).get(timeout={PATIENCE / 2})\n"
         "    print(all(y == expected for y in answers))\n"
     )
-    done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "True\n"
+    assert output(script) == "True\n"
 
 
 @needs_fork

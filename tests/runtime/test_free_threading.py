@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import gc
 import importlib
-import subprocess
 import sys
 import sysconfig
 import threading
@@ -16,6 +15,7 @@ import pytest
 
 import pplconv
 from tests.patience import PATIENCE
+from tests.programs import finding, output
 
 ROOT = Path(pplconv.__file__).parent
 # The sources of the package: the tests run from there, wherever the package is installed.
@@ -74,8 +74,7 @@ def test_a_build_that_says_otherwise_is_noticed(source: str, found: list[object]
 
 # Alone in its process: any other extension may have brought the GIL back.
 _IMPORT_ALL = """
-import importlib, sys
-sys.path.insert(0, {folder!r})
+import importlib
 import numpy, psutil
 enabled = sys._is_gil_enabled()
 for name in {names!r}:
@@ -87,11 +86,7 @@ print(enabled)
 
 @pytest.mark.skipif(not FREE, reason="with a GIL, importing a module says nothing of its need")
 def test_no_module_brings_the_gil_back() -> None:
-    code = _IMPORT_ALL.format(folder=str(ROOT.parent), names=compiled())
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
-    assert (done.stdout, done.returncode) == ("False\n", 0), done.stderr
+    assert output("-c", finding(_IMPORT_ALL.format(names=compiled()))) == "False\n"
 
 
 def test_every_compiled_module_can_be_imported() -> None:

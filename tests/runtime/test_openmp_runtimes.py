@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import threadpoolctl
 
-import pplconv
 from pplconv.runtime import openmp_runtimes
-from tests.patience import PATIENCE
+from tests.programs import finding, output
 
 
 def entry(path: str, **changes: Any) -> dict[str, Any]:
@@ -64,20 +60,10 @@ def test_settings_of_loaded_libraries_stay() -> None:
 
 
 def test_threadpoolctl_and_psutil_are_imported_only_when_needed() -> None:
-    code = (
-        f"import sys; sys.path.insert(0, {str(Path(pplconv.__file__).parents[1])!r})\n"
+    loaded = output("-c", finding(
         "import pplconv, pplconv.config, pplconv.machine, pplconv.runtime\n"
         "print(sorted({'psutil', 'threadpoolctl', 'platform'} & set(sys.modules)))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE
-    )
-    numpy_only = subprocess.run(
-        [sys.executable, "-c", "import sys, numpy; print('platform' in sys.modules)"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=PATIENCE,
-    )
-    expected = ["platform"] if numpy_only.stdout.strip() == "True" else []
-    assert done.stdout.strip() in (str(expected), "[]")
+    ))  # fmt: skip
+    numpy_only = output("-c", "import sys, numpy; print('platform' in sys.modules)")
+    expected = ["platform"] if numpy_only.strip() == "True" else []
+    assert loaded.strip() in (str(expected), "[]")

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +14,7 @@ import pplconv
 from pplconv.runtime import Pin, pin, pinning
 from tests.patience import PATIENCE, eventually
 from tests.pinning_case import TWO_NODES, System, Work, machine, replaced_system
+from tests.programs import finding, ran
 from tests.runtime.processes import run
 
 pytestmark = pytest.mark.unemulated(
@@ -334,8 +332,7 @@ def test_many_threads_that_end_leave_nothing(system: System, work: Work) -> None
 
 
 FORK = """
-import os, signal, sys
-sys.path[:] = {path!r}
+import os, signal
 import numpy as np, pplconv, pplconv.runtime
 x = np.ones((1, 32, 56, 56), np.float32)
 conv = pplconv.Conv2d(np.ones((64, 32, 3, 3), np.float32), padding=1, threads=2)
@@ -366,14 +363,7 @@ print("fine")
 
 @needs_linux
 def test_a_forked_child_is_not_pinned() -> None:
-    path = [str(Path(pplconv.__file__).parents[1]), *sys.path]
-    done = subprocess.run(
-        [sys.executable, "-c", FORK.format(path=path)],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    done = ran("-c", finding(FORK))
     assert (done.stdout, done.stderr) == ("fine\n", "")
 
 

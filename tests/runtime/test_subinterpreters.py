@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-import pplconv
-from tests.patience import PATIENCE
+from tests.programs import finding, output
 
 # NumPy can be loaded once in a process, so the main interpreter has none of it.
 INNER = """
-import sys, warnings
+import warnings
 warnings.simplefilter("ignore")
-sys.path[:] = {path!r}
 import numpy as np, pplconv
 random = np.random.default_rng()
 x = random.integers(-3, 4, (1, 16, 40, 40)).astype(np.float32)
@@ -40,9 +36,4 @@ assert error is None, error
 # Those of CPython 3.12 and later have a GIL of their own if they are isolated: NumPy refuses it.
 @pytest.mark.parametrize("isolated", [False, True] if sys.version_info < (3, 12) else [False])
 def test_a_team_computes_in_a_sub_interpreter(isolated):
-    path = [str(Path(pplconv.__file__).parents[1]), *sys.path]
-    code = OUTER.format(isolated=isolated, inner=INNER.format(path=path))
-    found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
-    assert (found.returncode, found.stdout) == (0, "right\n"), found.stderr
+    assert output("-c", OUTER.format(isolated=isolated, inner=finding(INNER))) == "right\n"

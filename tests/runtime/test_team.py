@@ -16,6 +16,7 @@ import pplconv
 from pplconv.planner import share
 from pplconv.schedules.team import Taken, largest_team, threads_in_use
 from tests.patience import PATIENCE
+from tests.programs import finding, output, ran
 from tests.runtime.processes import run
 
 MANY = 1 << 20
@@ -71,19 +72,14 @@ def openmp_libraries() -> list[str]:
 
 def test_a_limit_that_was_set_before_the_import_is_kept() -> None:
     """OpenMP's first number may differ from its number when pplconv is imported."""
-    source = str(Path(pplconv.__file__).parents[1])
-    code = (
-        f"import sys; sys.path.insert(0, {source!r})\n"
+    code = finding(
         "import ctypes\n"
         f"for library in {openmp_libraries()!r}:\n"
         "  ctypes.CDLL(library).omp_set_num_threads(1)\n"
         "from pplconv.schedules import team\n"
         "print(team.largest_team(3))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "4"},
-    )  # fmt: skip
+    done = ran("-c", code, env={**os.environ, "OMP_NUM_THREADS": "4"})
     assert (done.stdout, done.stderr) == ("1\n", "")
 
 
@@ -294,9 +290,7 @@ VIEW = (
 
 def test_importing_and_using_changes_no_library_that_was_there() -> None:
     """pplconv loads its own OpenMP at most, and leaves its settings as they were."""
-    source = str(Path(pplconv.__file__).parents[1])
-    code = (
-        f"import sys; sys.path.insert(0, {source!r})\n"
+    code = finding(
         f"import numpy as np\n{VIEW}"
         "before = view()\n"
         "import pplconv\n"
@@ -309,11 +303,7 @@ def test_importing_and_using_changes_no_library_that_was_there() -> None:
         "new = [entry[1] for entry in imported if entry not in before]\n"
         "print(set(before) <= set(imported), new in ([], ['openmp']), used == imported)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["True", "True", "True"]
+    assert output("-c", code).split() == ["True", "True", "True"]
 
 
 def test_numpys_blas_keeps_its_threads_at_work() -> None:

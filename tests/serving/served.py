@@ -20,6 +20,21 @@ NPY = {"content-type": "application/x-npy"}
 INFER = "/v2/models/model/infer"
 
 
+def model_of(nodes: Any, inputs: Any, outputs: Any, kinds: Any = (), **weights: Any) -> Any:
+    """Make a model of nodes; inputs and outputs have shapes, and are float32 if not of `kinds`."""
+    types = dict(kinds)
+
+    def infos(shapes: dict[str, Any]) -> list[onnx.ValueInfoProto]:
+        return [
+            helper.make_tensor_value_info(name, types.get(name, onnx.TensorProto.FLOAT), shape)
+            for name, shape in shapes.items()
+        ]
+
+    tensors = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    graph = helper.make_graph(nodes, "made", infos(inputs), infos(outputs), tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
 def small_model(classes: int = 5, free: bool = True, seed: int = 0) -> bytes:
     """A convolution, its mean and a product: input ``x`` (N, 3, H, W), outputs ``y`` and ``z``."""
     rng = np.random.default_rng(seed)
@@ -32,15 +47,8 @@ def small_model(classes: int = 5, free: bool = True, seed: int = 0) -> bytes:
         helper.make_node("Flatten", ["p"], ["f"]),
         helper.make_node("MatMul", ["f", "m"], ["z"]),
     ]
-    info, float32 = helper.make_tensor_value_info, onnx.TensorProto.FLOAT
-    graph = helper.make_graph(
-        nodes, "small",
-        [info("x", float32, ["N", 3, "H", "W"] if free else [1, 3, 6, 5])],
-        [info("y", float32, None), info("z", float32, None)],
-        [numpy_helper.from_array(array, name) for name, array in weights.items()],
-    )  # fmt: skip
-    opsets = [helper.make_opsetid("", 20)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+    shape = ["N", 3, "H", "W"] if free else [1, 3, 6, 5]
+    return model_of(nodes, {"x": shape}, {"y": None, "z": None}, **weights).SerializeToString()
 
 
 def session(**options: Any) -> pplconv.InferenceSession:

@@ -9,8 +9,10 @@ import sys
 import threading
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.patience import PATIENCE, eventually
+from tests.serving.served import NPY
 
 
 @contextmanager
@@ -39,10 +41,24 @@ def server(model: Path, *options: str, **settings):
         process.stderr.close()
 
 
-def text_of(port: int, path: str) -> str:
+def ask(
+    port: int, body: Any, path: str, headers: dict[str, str] = NPY, method: str = "POST"
+) -> tuple[int, bytes]:
+    """Send one request on a connection of its own; return status and body of the answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     try:
-        connection.request("GET", path)
-        return connection.getresponse().read().decode()
+        connection.request(method, path, body, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
     finally:
         connection.close()
+
+
+def text_of(port: int, path: str) -> str:
+    return ask(port, None, path, {}, "GET")[1].decode()
+
+
+def reloaded(port: int, result: str, count: int) -> None:
+    """Wait until the metrics count so many reloads."""
+    wanted = f'pplconv_reloads_total{{result="{result}"}} {count}'
+    eventually(lambda: wanted in text_of(port, "/metrics"), wanted)

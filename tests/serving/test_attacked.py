@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import io
 import json
 import os
@@ -14,14 +13,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import helper
 
 import pplconv
 from tests.patience import PATIENCE, eventually
-from tests.serving.served import NPY, as_binary, as_json, as_npy, tensor
-from tests.serving.server_process import server, text_of
+from tests.serving.served import NPY, as_binary, as_json, as_npy, model_of, tensor
+from tests.serving.server_process import ask, reloaded, server, text_of
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/clear_refs").exists(), reason="peaks of memory are read from Linux' /proc"
@@ -45,14 +43,16 @@ OPTIONS = (
 def padding_model() -> bytes:
     """A convolution that pads more than its kernel cuts: empty images have outputs."""
     weights = np.random.default_rng(5).standard_normal((8, 3, 3, 3)).astype(np.float32)
-    info, float32 = helper.make_tensor_value_info, onnx.TensorProto.FLOAT
-    graph = helper.make_graph(
-        [helper.make_node("Conv", ["x", "w"], ["y"], pads=[3, 3, 3, 3])], "padding",
-        [info("x", float32, ["N", 3, "H", "W"])], [info("y", float32, None)],
-        [numpy_helper.from_array(weights, "w")],
-    )  # fmt: skip
-    opsets = [helper.make_opsetid("", 20)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[3, 3, 3, 3])
+    inputs = {"x": ["N", 3, "H", "W"]}
+    return model_of([node], inputs, {"y": None}, w=weights).SerializeToString()
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "padding.onnx"
+    path.write_bytes(padding_model())
+    return path
 
 
 def few_descriptors():
@@ -110,13 +110,7 @@ class Attacked:
         assert answers
 
     def ask(self, body, headers=NPY, path=PATH):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
-        try:
-            connection.request("POST", path, body, headers)
-            answer = connection.getresponse()
-            return answer.status, answer.read()
-        finally:
-            connection.close()
+        return ask(self.port, body, path, headers)
 
     def serves(self) -> None:
         assert self.ask(as_npy(X))[0] == 200
@@ -336,9 +330,7 @@ def test_what_is_no_http_fills_no_log(attacked):
     attacked.serves()
 
 
-def test_a_run_that_needs_too_much_memory_is_refused(tmp_path):
-    path = tmp_path / "padding.onnx"
-    path.write_bytes(padding_model())
+def test_a_run_that_needs_too_much_memory_is_refused(path):
     with server(
         path, "--instances", "1", "--threads", "1", "--max-memory", "1000000"
     ) as (process, port, lines):  # fmt: skip
@@ -349,9 +341,7 @@ def test_a_run_that_needs_too_much_memory_is_refused(tmp_path):
         one.serves()
 
 
-def test_a_stop_does_not_wait_for_a_model_that_never_comes(tmp_path):
-    path = tmp_path / "padding.onnx"
-    path.write_bytes(padding_model())
+def test_a_stop_does_not_wait_for_a_model_that_never_comes(path):
     with server(
         path, "--instances", "1", "--threads", "1", "--shapes-only", "--shape", "x=1x3x6x5"
     ) as (process, port, lines):  # fmt: skip
@@ -362,7 +352,7 @@ def test_a_stop_does_not_wait_for_a_model_that_never_comes(tmp_path):
         path.unlink()
         os.mkfifo(path)
         process.send_signal(signal.SIGHUP)
-        eventually(lambda: 'result="failed"} 1' in text_of(port, "/metrics"), "the failure")
+        reloaded(port, "failed", 1)
         one.serves()
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import threading
 
 import numpy as np
 
 from pplconv.integrations import asgi
 from tests.patience import PATIENCE
 from tests.serving.served import Client, as_binary, as_json, outputs_of, session, tensor
+from tests.threads import at_once
 
 SAMPLE = re.compile(r'([a-z_]+)(?:\{([a-z_]+)="([^"\\\n]*)"\})? (\S+)')
 
@@ -79,11 +79,7 @@ def test_many_clients_at_once_each_get_their_own(rng):
                 if outputs_of(client.post(body, headers))["y"].tobytes() != expected[index]:
                     wrong.append((own, turn))
 
-        threads = [threading.Thread(target=ask, args=(own,)) for own in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(8, ask)
         counts = parsed(client.get("/metrics").body.decode())
     assert wrong == []
     assert counts["pplconv_requests_total", "200"] == 160

@@ -18,6 +18,7 @@ from tests.serving.served import (
     as_binary,
     as_json,
     as_npy,
+    model_of,
     outputs_of,
     session,
     small_model,
@@ -235,12 +236,10 @@ def test_other_types_of_numbers(rng):
         "h": (onnx.TensorProto.FLOAT16, "f2", "FP16"),
         "w": (onnx.TensorProto.UINT64, "u8", "UINT64"),
     }  # fmt: skip
-    graph = helper.make_graph(
-        [helper.make_node("Identity", [name], [f"{name}_out"]) for name in kinds], "same",
-        [helper.make_tensor_value_info(n, kind, ["N"]) for n, (kind, _, _) in kinds.items()],
-        [helper.make_tensor_value_info(f"{n}_out", k, ["N"]) for n, (k, _, _) in kinds.items()],
-    )  # fmt: skip
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    nodes = [helper.make_node("Identity", [name], [f"{name}_out"]) for name in kinds]
+    types = {f"{name}{end}": kind for name, (kind, *_) in kinds.items() for end in ("", "_out")}
+    shapes = {name: ["N"] for name in kinds}, {f"{name}_out": ["N"] for name in kinds}
+    proto = model_of(nodes, *shapes, types)
     feed = {
         name: rng.integers(0, 2, 6).astype(dtype) if name == "b"
         else (rng.standard_normal(6) * 50).astype("i8" if name in "uw" else dtype)

@@ -22,6 +22,7 @@ from tests.serving.served import (
     as_json,
     as_npy,
     in_flight,
+    model_of,
     outputs_of,
     session,
     tensor,
@@ -413,18 +414,12 @@ def test_a_model_that_fails_is_the_servers_fault(caplog):
 
 
 def test_shapes_that_contradict_inside_the_model_are_the_clients(client):
-    import onnx
     from onnx import helper
 
     import pplconv
 
-    info = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        [helper.make_node("Add", ["a", "b"], ["c"])], "add",
-        [info(n, onnx.TensorProto.FLOAT, [f"{n}0"]) for n in "ab"],
-        [info("c", onnx.TensorProto.FLOAT, None)],
-    )  # fmt: skip
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    add = helper.make_node("Add", ["a", "b"], ["c"])
+    proto = model_of([add], {"a": ["a0"], "b": ["b0"]}, {"c": None})
     one = pplconv.InferenceSession(proto, threads=1)
     with Client(asgi.app(lambda: one, instances=1, threads=1)) as other:
         a, b = tensor(np.ones(3, "f"), "a"), tensor(np.ones(4, "f"), "b")

@@ -22,6 +22,7 @@ from tests.serving.served import (
     small_model,
     tensor,
 )
+from tests.threads import begun, ended
 
 X = np.random.default_rng(3).standard_normal((1, 3, 60, 50)).astype(np.float32)
 
@@ -41,7 +42,7 @@ class Traffic:
         self.answers: list[tuple[int, int, bytes]] = []
         self._count = itertools.count()
         self._client, self._ended = client, threading.Event()
-        self._threads = [threading.Thread(target=self._ask) for _ in range(clients)]
+        self._clients = clients
 
     def _ask(self) -> None:
         while not self._ended.is_set():
@@ -50,8 +51,7 @@ class Traffic:
             self.answers.append((number, answer.status, answer.body[-20:]))
 
     def __enter__(self) -> Traffic:
-        for thread in self._threads:
-            thread.start()
+        self._threads = begun([self._ask] * self._clients)
         self.wait()
         return self
 
@@ -63,8 +63,7 @@ class Traffic:
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
-        for thread in self._threads:
-            thread.join(PATIENCE)
+        ended(self._threads)
 
 
 @pytest.mark.parametrize("mode", ["thread", pytest.param("process", marks=pytest.mark.slow)])

@@ -68,8 +68,8 @@ class Layer:
         self.expected: bytes = alone(self.x).tobytes()
 
 
-class Load:
-    """The threads' work; `tried` counts attempts, `wrong` lists faults.
+class Work:
+    """Work on all layers; `tried` counts attempts, `wrong` lists faults.
 
     Parameters
     ----------
@@ -83,6 +83,17 @@ class Load:
         self.tried: Counter[str] = Counter()
         self.wrong: list[str] = []
         self._lock = threading.Lock()
+
+    def note(self, what: str, fault: str = "", count: int = 1) -> None:
+        """Count an attempt, and note its fault if it has one."""
+        with self._lock:
+            self.tried[what] += count
+            if fault:
+                self.wrong.append(f"{what}: {fault}")
+
+
+class Load(Work):
+    """The work of threads."""
 
     def run(self, seconds: float, callers: int = 4, writers: int = 2) -> None:
         """Do it all at once for some seconds; nothing of it is left afterwards."""
@@ -108,13 +119,6 @@ class Load:
             futures += [pool.submit(self.writer, until, number) for number in range(writers)]
         for future in futures:
             future.result()
-
-    def note(self, what: str, fault: str = "") -> None:
-        """Count one piece of work, and note its fault if it has one."""
-        with self._lock:
-            self.tried[what] += 1
-            if fault:
-                self.wrong.append(f"{what}: {fault}")
 
     def prepared(self, chance: random.Random) -> str:
         """A convolution that all threads share."""
