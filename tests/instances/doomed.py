@@ -48,37 +48,33 @@ def _prepare(step: str, token: str) -> Doomed:
     model = Doomed(step, token)
     channel = transport.Channel
 
-    def before(owner, name):
+    def die_in(owner, name, first):
         real = getattr(owner, name)
 
         @functools.wraps(real)
         def wrapped(*args, **kwargs):
-            model.die()
-            return real(*args, **kwargs)
-
-        setattr(owner, name, wrapped)
-
-    def after(owner, name):
-        real = getattr(owner, name)
-
-        @functools.wraps(real)
-        def wrapped(*args, **kwargs):
+            if first:
+                model.die()
             result = real(*args, **kwargs)
-            model.die()
+            if not first:
+                model.die()
             return result
 
         setattr(owner, name, wrapped)
 
-    if step == "computed":
-        before(channel, "write")
-    elif step == "announced":
-        before(transport, "flatten")
-    elif step == "segment made":
-        after(channel, "_new_segment")
-    elif step == "written":
-        after(channel, "write")
-    elif step == "segment sent":
-        after(transport.socket, "send_fds")
+    # Whose function the worker dies in, and whether before it does anything.
+    places = {
+        "computed": (channel, "write", True),
+        "announced": (transport, "flatten", True),
+        "segment made": (channel, "_new_segment", False),
+        "written": (channel, "write", False),
+        "segment sent": (transport.socket, "send_fds", False),
+        "sent": (channel, "send", False),
+        "receives": (channel, "receive", True),
+        "naps": (channel, "_read_socket", True),
+    }
+    if step in places:
+        die_in(*places[step])
     elif step == "posted":
         real_write = channel.write
 
@@ -86,17 +82,11 @@ def _prepare(step: str, token: str) -> Doomed:
             wake = channel._wake_reader
             laid = real_write(self, obj)
             if model.called and wake is real_wake:  # what comes next is the wake-up after the post
-                before(channel, "_wake_reader")
+                die_in(channel, "_wake_reader", True)
             return laid
 
         real_wake = channel._wake_reader
         channel.write = write
-    elif step == "sent":
-        after(channel, "send")
-    elif step == "receives":
-        before(channel, "receive")
-    elif step == "naps":
-        before(channel, "_read_socket")
     return model
 
 

@@ -16,6 +16,7 @@ from pplconv.instances import PoolClosed
 from tests.instances.gates import Gate
 from tests.patience import PATIENCE, eventually
 from tests.programs import ran
+from tests.threads import at_once
 
 
 def pool_of(model, **settings):
@@ -121,12 +122,7 @@ def test_a_callback_may_close_the_pool():
 def test_close_by_many_threads_at_once():
     pool = pool_of(lambda x: x)
     futures = [pool.submit(i) for i in range(30)]
-    threads = [threading.Thread(target=pool.close) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
-    assert not any(thread.is_alive() for thread in threads)
+    at_once(4, lambda _: pool.close())
     assert [f.result(0) for f in futures] == list(range(30))
 
 

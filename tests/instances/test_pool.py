@@ -20,10 +20,12 @@ import pytest
 
 import pplconv
 from pplconv.instances import PoolClosed, dispatcher, requests
+from pplconv.instances.statistics import WINDOW, Record, percentile
 from pplconv.runtime import scoped_team, scoped_tolerance, tolerance
 from tests.instances.gates import Gate
 from tests.patience import PATIENCE, eventually
 from tests.programs import output
+from tests.threads import at_once
 
 
 def pool_of(model, **settings):
@@ -154,12 +156,7 @@ def test_many_submitters_get_their_own_answers():
                 wrong.append(value)
 
     with pool_of(lambda x: (x, x * x), instances=3, queue_size=2) as pool:
-        threads = [threading.Thread(target=submitter, args=(n,)) for n in range(submitters)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(PATIENCE)
-        assert not any(thread.is_alive() for thread in threads)
+        at_once(submitters, submitter)
         assert wrong == []
         assert sum(s.served for s in pool.statistics()) == each * submitters
 
@@ -370,3 +367,22 @@ def test_the_package_loads_it_on_demand():
         "except AttributeError as error: print(error)\n"
     )
     assert output("-I", "-c", code).strip() == "module 'pplconv' has no attribute 'nothing'"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 19, 20, 21, 100, 101, 1024])
+@pytest.mark.parametrize("percent", [50, 95])
+def test_percentiles_are_the_nearest_rank(size, percent, rng):
+    values = sorted(rng.random(size).tolist())
+    expected = np.percentile(values, percent, method="inverted_cdf")
+    assert percentile(values, percent) == expected
+
+
+def test_the_window_holds_the_latest():
+    record = Record()
+    assert record.percentiles() == (None, None)
+    for _ in range(WINDOW):
+        record.add(100.0, failed=False)
+    for i in range(WINDOW):
+        record.add(float(i), failed=i % 2 == 1)
+    assert record.percentiles() == (WINDOW / 2 - 1, np.ceil(0.95 * WINDOW) - 1)
+    assert (record.served, record.errors) == (WINDOW + WINDOW // 2, WINDOW // 2)

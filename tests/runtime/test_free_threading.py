@@ -1,4 +1,4 @@
-"""Modules that need no GIL, and what their threads share."""
+"""Modules that need no GIL, what their threads share, and teams in sub-interpreters."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ import gc
 import importlib
 import sys
 import sysconfig
-import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import pplconv
-from tests.patience import PATIENCE
 from tests.programs import finding, output
+from tests.threads import at_once
 
 ROOT = Path(pplconv.__file__).parent
 # The sources of the package: the tests run from there, wherever the package is installed.
@@ -96,28 +95,6 @@ def test_every_compiled_module_can_be_imported() -> None:
         importlib.import_module(name)
 
 
-def at_once(count: int, function) -> None:
-    """Call ``function(index)`` in threads that start together; raise what they raise."""
-    barrier = threading.Barrier(count)
-    errors: list[BaseException] = []
-
-    def work(index: int) -> None:
-        try:
-            barrier.wait(timeout=PATIENCE)
-            function(index)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=work, args=(index,)) for index in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=PATIENCE)
-    assert not any(thread.is_alive() for thread in threads)
-    if errors:
-        raise errors[0]
-
-
 @pytest.fixture
 def _often():
     """Let threads take turns after a few instructions."""
@@ -192,3 +169,34 @@ def test_nothing_is_kept_of_threads_that_ended() -> None:
         at_once(4, work)
     gc.collect()
     assert sum(type(o) is pplconv.Conv2d for o in gc.get_objects()) == before
+
+
+# NumPy can be loaded once in a process, so the main interpreter has none of it.
+INNER = """
+import warnings
+warnings.simplefilter("ignore")
+import numpy as np, pplconv
+random = np.random.default_rng()
+x = random.integers(-3, 4, (1, 16, 40, 40)).astype(np.float32)
+w = random.integers(-3, 4, (32, 16, 1, 1)).astype(np.float32)
+for _ in range(3):
+    y = pplconv.conv2d(x, w, threads=2)
+    assert (y == np.einsum("nchw,oc->nohw", x, w[:, :, 0, 0])).all()
+print("right", flush=True)
+"""
+OUTER = """
+try:
+    import _interpreters as interpreters
+    made = interpreters.create("legacy")
+except ImportError:
+    import _xxsubinterpreters as interpreters
+    made = interpreters.create(isolated={isolated})
+error = interpreters.run_string(made, {inner!r})
+assert error is None, error
+"""
+
+
+# Those of CPython 3.12 and later have a GIL of their own if they are isolated: NumPy refuses it.
+@pytest.mark.parametrize("isolated", [False, True] if sys.version_info < (3, 12) else [False])
+def test_a_team_computes_in_a_sub_interpreter(isolated):
+    assert output("-c", OUTER.format(isolated=isolated, inner=finding(INNER))) == "right\n"

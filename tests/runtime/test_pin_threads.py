@@ -16,6 +16,7 @@ from tests.patience import PATIENCE, eventually
 from tests.pinning_case import TWO_NODES, System, Work, machine, replaced_system
 from tests.programs import finding, ran
 from tests.runtime.processes import run
+from tests.threads import begun, ended
 
 pytestmark = pytest.mark.unemulated(
     "binds threads to CPUs of the host, which no emulated instruction sees"
@@ -100,9 +101,7 @@ def test_a_thread_that_appears_under_the_pin_is_put_back_to_all(work: Work) -> N
             tids = list(bound(held))
         found.extend(os.sched_getaffinity(tid) for tid in tids)
 
-    thread = threading.Thread(target=lead)
-    thread.start()
-    thread.join()
+    ended(begun([lead]))
     assert found == [set(CPUS)] * 2
 
 
@@ -148,9 +147,7 @@ def test_a_mask_of_its_own_comes_back(work: Work) -> None:
             found.append(os.sched_getaffinity(0))
         found.append(os.sched_getaffinity(0))
 
-    thread = threading.Thread(target=lead)
-    thread.start()
-    thread.join()
+    ended(begun([lead]))
     assert found == [{CPUS[0]}, {CPUS[-1]}]
 
 
@@ -251,9 +248,7 @@ def test_another_thread_may_unpin(work: Work) -> None:
     before = masks()
     held = pin(cores=CPUS[:2])
     work.run()
-    thread = threading.Thread(target=held.unpin)
-    thread.start()
-    thread.join()
+    ended(begun([held.unpin]))
     assert same_for_survivors(before)
 
 
@@ -324,9 +319,7 @@ def test_teams_that_grow_and_shrink_stay_bound(system: System) -> None:
 def test_many_threads_that_end_leave_nothing(system: System, work: Work) -> None:
     with pin(node=0) as held:
         for _ in range(20):
-            thread = threading.Thread(target=work.run)
-            thread.start()
-            thread.join()
+            ended(begun([work.run]))
         # Workers end a moment after the thread that led them.
         eventually(lambda: len(held.threads()) <= 4, "the end of the workers")
 
