@@ -92,33 +92,25 @@ def test_replicas_live_on_their_keepers():
     assert facts["name again"] == "none"
 
 
-@pytest.mark.parametrize(
-    ("name", "make_model", "kind", "text"),
-    [
-        ("", dict, ValueError, "name is ''"),
-        ("a:b", dict, ValueError, "name is 'a:b'"),
-        (3, dict, ValueError, "name is 3"),
-        ("a", 3, TypeError, "make_model must be callable"),
-        ("a", functools.partial(dict, a=bytes(100_000)), ValueError, "make_model is 1000.. bytes"),
-        ("a", dict, RuntimeError, "Ray has not been started"),
-    ],
-)
-def test_wrong_arguments_of_keepers_are_named(name, make_model, kind, text):
-    with pytest.raises(kind, match=text):
-        keeper(name, make_model)
+LARGE, KEPT = functools.partial(dict, a=bytes(100_000)), Keeper("a", b"")
 
 
 @pytest.mark.parametrize(
-    ("change", "kind", "text"),
+    ("function", "first", "more", "kind", "text"),
     [
-        ({"weights": np.zeros(3)}, TypeError, "weights must be what keeper"),
-        ({"num_cpus": 0}, ValueError, "num_cpus is 0"),
-        ({"num_cpus": True}, ValueError, "num_cpus is True"),
-        ({"max_body": 0}, ValueError, "max_body is 0"),
-        ({"max_body": "1 MB"}, ValueError, "max_body is '1 MB'"),
+        (keeper, "", {"make_model": dict}, ValueError, "name is ''"),
+        (keeper, "a:b", {"make_model": dict}, ValueError, "name is 'a:b'"),
+        (keeper, 3, {"make_model": dict}, ValueError, "name is 3"),
+        (keeper, "a", {"make_model": 3}, TypeError, "make_model must be callable"),
+        (keeper, "a", {"make_model": LARGE}, ValueError, "make_model is 1000.. bytes"),
+        (keeper, "a", {"make_model": dict}, RuntimeError, "Ray has not been started"),
+        (deployment, np.zeros(3), {}, TypeError, "weights must be what keeper"),
+        (deployment, KEPT, {"num_cpus": 0}, ValueError, "num_cpus is 0"),
+        (deployment, KEPT, {"num_cpus": True}, ValueError, "num_cpus is True"),
+        (deployment, KEPT, {"max_body": 0}, ValueError, "max_body is 0"),
+        (deployment, KEPT, {"max_body": "1 MB"}, ValueError, "max_body is '1 MB'"),
     ],
 )
-def test_wrong_arguments_of_deployments_are_named(change, kind, text):
-    arguments = {"weights": Keeper("a", b""), **change}
+def test_wrong_arguments_are_named(function, first, more, kind, text):
     with pytest.raises(kind, match=text):
-        deployment(arguments.pop("weights"), **arguments)
+        function(first, **more)

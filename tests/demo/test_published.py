@@ -90,15 +90,12 @@ def test_wrong_hash_does_not_touch_the_file_that_was_there(tmp_path):
     assert (tmp_path / "model.onnx").read_bytes() == b"before"
 
 
-def test_wheel_without_the_model(tmp_path):
+@pytest.mark.parametrize("broken", [False, True])
+def test_wheel_without_the_model(tmp_path, broken):
     write_wheel(tmp_path / "some.whl", CONTENT, "other/file.txt")
+    if broken:
+        (tmp_path / "some.whl").write_bytes(b"no archive")
     with pytest.raises(ModelError, match=r"some\.whl holds no readable .*\.onnx"):
-        extract(tmp_path / "some.whl", MODEL, tmp_path / "model.onnx")
-
-
-def test_broken_wheel(tmp_path):
-    (tmp_path / "some.whl").write_bytes(b"no archive")
-    with pytest.raises(ModelError, match=r"some\.whl holds no readable"):
         extract(tmp_path / "some.whl", MODEL, tmp_path / "model.onnx")
 
 

@@ -272,14 +272,14 @@ def test_a_pool_that_is_dropped_answers_what_it_has():
     assert [f.result(PATIENCE) for f in futures] == list(range(5))
 
 
-def test_the_factory_s_error_is_the_constructor_s():
+@pytest.mark.parametrize("error", [LookupError("no such model"), TypeError("mine")])
+@pytest.mark.parametrize("instances", [1, 3])
+def test_the_factory_s_error_is_the_constructor_s(error, instances):
     def factory():
-        raise LookupError("no such model")
+        raise error
 
-    with pytest.raises(LookupError, match="no such model"):
-        pplconv.InstancePool(factory, instances=3, threads=1)
-    with pytest.raises(TypeError, match="factory must return a callable, got int"):
-        pplconv.InstancePool(lambda: 5, instances=2, threads=1)
+    with pytest.raises(type(error), match=f"^{error}$"):
+        pplconv.InstancePool(factory, instances=instances, threads=1)
 
 
 @pytest.mark.parametrize(
@@ -338,14 +338,10 @@ def test_factories_of_any_kind_are_called(factory):
         assert pool.submit(["a", "b"]).result(PATIENCE) in (2, "ab")
 
 
-def test_a_factory_s_own_type_error_is_handed_on():
-    def factory():
-        raise TypeError("mine")
-
-    with pytest.raises(TypeError, match=r"^mine$"):
-        pplconv.InstancePool(factory, instances=1, threads=1)
-    with pytest.raises(TypeError, match="factory must return a callable, got dict"):
-        pplconv.InstancePool(dict, instances=1, threads=1)
+@pytest.mark.parametrize(("factory", "kind"), [(lambda: 5, "int"), (dict, "dict")])
+def test_what_is_no_model_is_named(factory, kind):
+    with pytest.raises(TypeError, match=f"factory must return a callable, got {kind}"):
+        pplconv.InstancePool(factory, instances=2, threads=1)
 
 
 def test_repr():

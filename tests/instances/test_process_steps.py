@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -60,11 +61,17 @@ def test_a_worker_may_be_killed_at_any_step(step, manner, tmp_path):
     assert runs == (3 if step in doomed.ANSWERED else 4), "none after its answer"
 
 
-def test_without_retries_no_request_is_run_twice(tmp_path):
-    token = tmp_path / "token"
-    factory = functools.partial(doomed.make, "computed", str(token))
+@contextmanager
+def doomed_pool(step, tmp_path):
+    """Make a pool whose worker dies once at this step, and that runs no request again."""
+    factory = functools.partial(doomed.make, step, str(tmp_path / "token"))
     with pplconv.InstancePool(factory, 1, 1, mode="process", retries=0) as pool:
-        token.touch()
+        (tmp_path / "token").touch()
+        yield pool
+
+
+def test_without_retries_no_request_is_run_twice(tmp_path):
+    with doomed_pool("computed", tmp_path) as pool:
         with pytest.raises(pplconv.WorkerDied, match=r"not run again \(retries=0\)"):
             pool.submit(1).result(PATIENCE)
         assert pool.submit(2).result(PATIENCE) == 3
@@ -74,10 +81,7 @@ def test_without_retries_no_request_is_run_twice(tmp_path):
 
 
 def test_a_worker_that_died_idle_costs_no_request(tmp_path):
-    token = tmp_path / "token"
-    factory = functools.partial(doomed.make, "naps", str(token))
-    with pplconv.InstancePool(factory, 1, 1, mode="process", retries=0) as pool:
-        token.touch()
+    with doomed_pool("naps", tmp_path) as pool:
         assert pool.submit(1).result(PATIENCE) == 2
         eventually(lambda: pool._dispatchers[0]._worker.ended, "the end of the worker")
         assert pool.submit(2).result(PATIENCE) == 3

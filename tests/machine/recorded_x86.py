@@ -88,29 +88,27 @@ AVX512_VNNI = 1 << 11
 AMX_BF16, AMX_TILE, AMX_INT8 = 1 << 22, 1 << 24, 1 << 25
 AVX_VNNI, AVX512_BF16, AVX_VNNI_INT8 = 1 << 4, 1 << 5, 1 << 4
 
+NARROW = {"features1": FMA | OSXSAVE | AVX | F16C, "features7": AVX2 | BMI2, "xcr0": 0x207}
+WIDE = {**NARROW, "features7": AVX2 | BMI2 | AVX512, "xcr0": 0x2E7}
+
 CPUS: dict[str, dict[str, object]] = {
     "zen4": {
+        **WIDE,
         "vendor": "AuthenticAMD",
         "signature": 0x00A10F11,
-        "features1": FMA | OSXSAVE | AVX | F16C,
-        "features7": AVX2 | BMI2 | AVX512,
-        "xcr0": 0x2E7,
         "brand": "AMD EPYC 9654 96-Core Processor                ",
     },
     "genoa": {  # Zen 4 with its narrow products
+        **WIDE,
         "vendor": "AuthenticAMD",
         "signature": 0x00A10F11,
-        "features1": FMA | OSXSAVE | AVX | F16C,
-        "features7": AVX2 | BMI2 | AVX512,
         "features7c": AVX512_VNNI,
         "features7_1": (AVX512_BF16, 0),
-        "xcr0": 0x2E7,
     },
     "granite_rapids": {
         "vendor": "GenuineIntel",
+        **WIDE,
         "signature": 0x000A06D1,
-        "features1": FMA | OSXSAVE | AVX | F16C,
-        "features7": AVX2 | BMI2 | AVX512,
         "features7c": AVX512_VNNI,
         "features7d": AMX_BF16 | AMX_TILE | AMX_INT8,
         "features7_1": (AVX_VNNI | AVX512_BF16, 0),
@@ -120,44 +118,36 @@ CPUS: dict[str, dict[str, object]] = {
     },
     "ice_lake": {
         "vendor": "GenuineIntel",
+        **WIDE,
         "signature": 0x000606A6,
-        "features1": FMA | OSXSAVE | AVX | F16C,
-        "features7": AVX2 | BMI2 | AVX512,
         "features7c": AVX512_VNNI,
-        "xcr0": 0x2E7,
         "last": 0x1B,
     },
     "alder_lake": {
         "vendor": "GenuineIntel",
+        **NARROW,
         "signature": 0x00090672,
-        "features1": FMA | OSXSAVE | AVX | F16C,
-        "features7": AVX2 | BMI2,
         "features7_1": (AVX_VNNI, 0),
-        "xcr0": 0x207,
         "last": 0x20,
     },
     "sierra_forest": {
         "vendor": "GenuineIntel",
+        **NARROW,
         "signature": 0x000A06F3,
-        "features1": FMA | OSXSAVE | AVX | F16C,
-        "features7": AVX2 | BMI2,
         "features7_1": (AVX_VNNI, AVX_VNNI_INT8),
-        "xcr0": 0x207,
         "last": 0x24,
     },
     "skylake_x": {
         "vendor": "GenuineIntel",
+        **WIDE,
         "signature": 0x00050654,
-        "features1": FMA | OSXSAVE | AVX | F16C,
-        "features7": AVX2 | BMI2 | AVX512,
         "xcr0": 0x2FF,
         "brand": "   Intel(R) Xeon(R) Platinum 8180 CPU @ 2.50GHz",
     },
     "haswell": {
         "vendor": "GenuineIntel",
+        **NARROW,
         "signature": 0x000306C3,
-        "features1": FMA | OSXSAVE | AVX | F16C,
-        "features7": AVX2 | BMI2,
         "xcr0": 0x7,
         "brand": "Intel(R) Core(TM) i7-4770 CPU @ 3.40GHz",
         "last": 0xD,

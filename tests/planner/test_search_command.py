@@ -218,15 +218,20 @@ def test_a_file_that_cannot_be_written_ends_with_2(tmp_path, monkeypatch, capsys
     assert len(rows(output.out)) == 2
 
 
-def test_a_layer_without_memory_is_left_out(path, monkeypatch, capsys):
+def fail_of(kh, error, monkeypatch):
+    """Let plans of layers with kernels of this height fail."""
     plan = search.planner.plan_problem
 
     def plan_problem(request, **more):
-        if request.problem.kh == 3:
-            raise MemoryError
+        if request.problem.kh == kh:
+            raise error
         return plan(request, **more)
 
     monkeypatch.setattr(search.planner, "plan_problem", plan_problem)
+
+
+def test_a_layer_without_memory_is_left_out(path, monkeypatch, capsys):
+    fail_of(3, MemoryError, monkeypatch)
     assert main(["search", TINY, "mb1ic16ih8oc16kh1", "--seconds", "0.01"]) == 2
     output = capsys.readouterr()
     assert "not enough memory" in output.err
@@ -235,14 +240,7 @@ def test_a_layer_without_memory_is_left_out(path, monkeypatch, capsys):
 
 
 def test_ctrl_c_keeps_what_is_finished(path, monkeypatch, capsys):
-    plan = search.planner.plan_problem
-
-    def plan_problem(request, **more):
-        if request.problem.kh == 1:
-            raise KeyboardInterrupt
-        return plan(request, **more)
-
-    monkeypatch.setattr(search.planner, "plan_problem", plan_problem)
+    fail_of(1, KeyboardInterrupt, monkeypatch)
     arguments = ["search", TINY, "mb1ic16ih8oc16kh1", TINY, "--seconds", "0.01", "--threads", "1"]
     assert main(arguments) == 130
     output = capsys.readouterr()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import threadpoolctl
 
 import pplconv
 from pplconv.planner import share
+from pplconv.runtime import openmp_runtimes
 from pplconv.schedules.team import Taken, largest_team, threads_in_use
 from tests.patience import PATIENCE
 from tests.programs import finding, output, ran
@@ -341,3 +343,61 @@ def test_pytorch_keeps_its_threads() -> None:
     for threads in (1, 2):
         np.testing.assert_allclose(pplconv.conv2d(x, w, threads=threads), theirs, rtol=1e-4)
     assert (torch.get_num_threads(), torch.get_num_interop_threads()) == before
+
+
+def entry(path: str, **changes: Any) -> dict[str, Any]:
+    return {
+        "filepath": path,
+        "prefix": "libgomp",
+        "user_api": "openmp",
+        "internal_api": "openmp",
+        "version": None,
+        "num_threads": 4,
+        **changes,
+    }
+
+
+def test_only_openmp_sorted_by_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = [
+        entry("/usr/lib/libomp.so.5", prefix="libomp", num_threads=2),
+        entry("/opt/libopenblas.so", user_api="blas", prefix="libopenblas"),
+        entry("/opt/x/libgomp-a1.so.1"),
+    ]
+    monkeypatch.setattr(threadpoolctl, "threadpool_info", lambda: loaded)
+    assert openmp_runtimes() == [
+        {
+            "library": "libgomp-a1.so.1",
+            "path": "/opt/x/libgomp-a1.so.1",
+            "prefix": "libgomp",
+            "version": None,
+            "threads": 4,
+        },
+        {
+            "library": "libomp.so.5",
+            "path": "/usr/lib/libomp.so.5",
+            "prefix": "libomp",
+            "version": None,
+            "threads": 2,
+        },
+    ]
+
+
+def test_no_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threadpoolctl, "threadpool_info", list)
+    assert openmp_runtimes() == []
+
+
+def test_settings_of_loaded_libraries_stay() -> None:
+    before = threadpoolctl.threadpool_info()
+    openmp_runtimes()
+    assert threadpoolctl.threadpool_info() == before
+
+
+def test_threadpoolctl_and_psutil_are_imported_only_when_needed() -> None:
+    loaded = output("-c", finding(
+        "import pplconv, pplconv.config, pplconv.machine, pplconv.runtime\n"
+        "print(sorted({'psutil', 'threadpoolctl', 'platform'} & set(sys.modules)))"
+    ))  # fmt: skip
+    numpy_only = output("-c", "import sys, numpy; print('platform' in sys.modules)")
+    expected = ["platform"] if numpy_only.strip() == "True" else []
+    assert loaded.strip() in (str(expected), "[]")
