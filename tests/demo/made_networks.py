@@ -8,22 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 from examples.models import ppocr
+from tests.network.models import model_of
 
 ALPHABET = ("", "I", " ")
 
 
 def _model(nodes, output, shape, **weights) -> onnx.ModelProto:
-    graph = helper.make_graph(
-        nodes,
-        "made",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, "h", "w"])],
-        [helper.make_tensor_value_info(output, TensorProto.FLOAT, shape)],
-        [numpy_helper.from_array(np.asarray(array), name) for name, array in weights.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    inputs, outputs = {"x": ("f4", ["n", 3, "h", "w"])}, {output: ("f4", shape)}
+    return model_of(nodes, inputs, weights, outputs, opset=17, ir_version=8)
 
 
 def detector() -> onnx.ModelProto:

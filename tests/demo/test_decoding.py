@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import made_networks
 import numpy as np
 import onnx
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from examples.demo.decoding import alphabet_of, decode, stands_on_its_head
 from examples.demo.errors import DemoError
+from tests.demo import made_networks
 
 ALPHABET = ("", "a", "b", "c", " ")
 

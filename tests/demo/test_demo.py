@@ -8,7 +8,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import made_networks
 import numpy as np
 import pytest
 from onnx.reference.ops.op_conv import Conv as OwnConv
@@ -23,6 +22,7 @@ from examples.demo.report import Layer, layers_of, table
 from examples.models import ppocr, published
 from examples.models.progress import Progress
 from pplconv.integrations.onnx_reference import Conv
+from tests.demo import made_networks
 from tests.programs import output, ran
 
 DEMO = Path(demo.__file__).parent

@@ -11,13 +11,14 @@ from dataclasses import replace
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper
 
 from examples.demo.measure import OPSET, load_model
 from examples.models import published
 from examples.models.ppocr import CLASSIFIER, DETECTOR, RECOGNISER
 from examples.models.progress import Progress
 from examples.models.published import ModelError, Published, ensure, extract
+from tests.network.models import model_of
 
 CONTENT = b"stands for the published weights"
 MODEL = Published(
@@ -165,21 +166,11 @@ def test_the_models_come_from_one_wheel():
 
 
 def test_old_models_are_converted(tmp_path):
-    statistics = [
-        onnx.numpy_helper.from_array(np.array([value], dtype=np.float32), name)
-        for name, value in (("scale", 2.0), ("shift", 0.5), ("mean", 3.0), ("variance", 4.0))
-    ]
-    node = helper.make_node(
-        "BatchNormalization", ["x", "scale", "shift", "mean", "variance"], ["y"], epsilon=0.0
-    )
-    graph = helper.make_graph(
-        [node],
-        "old",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 1, 2])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 1, 1, 2])],
-        statistics,
-    )
-    old = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 12)], ir_version=8)
+    statistics = {"scale": 2.0, "shift": 0.5, "mean": 3.0, "variance": 4.0}
+    arrays = {name: np.array([value], np.float32) for name, value in statistics.items()}
+    node = helper.make_node("BatchNormalization", ["x", *statistics], ["y"], epsilon=0.0)
+    x = ("f4", [1, 1, 1, 2])
+    old = model_of([node], {"x": x}, arrays, {"y": x}, opset=12, ir_version=8)
     onnx.save(old, str(tmp_path / "old.onnx"))
     model = load_model(tmp_path / "old.onnx")
     assert [entry.version for entry in model.opset_import if entry.domain == ""] == [OPSET]

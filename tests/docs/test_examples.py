@@ -47,17 +47,12 @@ def blocks(path: Path) -> list[str]:
 def model(tmp_path) -> None:
     """Write the ``model.onnx`` that pages load; its one input has three channels."""
     onnx = pytest.importorskip("onnx")
-    helper = onnx.helper
-    weight = np.ones((4, 3, 3, 3), np.float32)
-    graph = helper.make_graph(
-        [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])],
-        "graph",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", 3, "h", "w"])],
-        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
-        [onnx.numpy_helper.from_array(weight, "w")],
-    )
-    opsets = [helper.make_opsetid("", 18)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "model.onnx")
+    from tests.network.models import model_of
+
+    node = onnx.helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])
+    inputs = {"x": ("f4", ["n", 3, "h", "w"])}
+    weights = {"w": np.ones((4, 3, 3, 3), np.float32)}
+    onnx.save(model_of([node], inputs, weights, opset=18, ir_version=9), tmp_path / "model.onnx")
 
 
 def test_pages_have_blocks():

@@ -12,22 +12,15 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 import pplconv
+from tests.network import models
 
 Feed = dict[str, np.ndarray]
 
 
 def model_of(op: str, feed: Feed, output: Any = None, opset: int = 17, **attributes: Any) -> Any:
     """Make a model of one node whose inputs have the names, types and sizes of `feed`."""
-
-    def info(name: str, dtype: Any, shape: Any) -> onnx.ValueInfoProto:
-        kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-        return helper.make_tensor_value_info(name, kind, shape)
-
     node = helper.make_node(op, list(feed), ["y"], **attributes)
-    inputs = [info(name, array.dtype, array.shape) for name, array in feed.items()]
-    y = onnx.ValueInfoProto(name="y") if output is None else info("y", output, None)
-    graph = helper.make_graph([node], "one", inputs, [y])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    return models.model_of([node], feed, outputs={"y": output}, opset=opset)
 
 
 def drawn(

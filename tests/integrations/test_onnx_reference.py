@@ -6,14 +6,14 @@ import itertools
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper
 from onnx.reference.ops.op_conv import Conv as OwnConv
 
 from pplconv.integrations import onnx_reference
 from pplconv.integrations.onnx_reference import Conv, conv2d_keywords, make_conv
 from tests.integrations.one_node import counted, drawn, evaluated, model_of
+from tests.network import models
 
 AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 
@@ -93,29 +93,15 @@ def test_half_precision_stays_half(rng, calls):
 
 
 def test_several_convolutions_in_one_model(rng, calls):
-    def weights(name, *shape):
-        values = rng.standard_normal(shape).astype(np.float32)
-        return onnx.numpy_helper.from_array(values, name)
-
+    shapes = {"w1": (6, 3, 3, 3), "b1": (6,), "w2": (6, 1, 5, 5), "w3": (4, 6, 1, 1)}
+    weights = {name: rng.standard_normal(shape).astype("f") for name, shape in shapes.items()}
     nodes = [
         helper.make_node("Conv", ["x", "w1", "b1"], ["a"], pads=[1, 1, 1, 1], strides=[2, 2]),
         helper.make_node("Relu", ["a"], ["r"]),
         helper.make_node("Conv", ["r", "w2"], ["d"], group=6, auto_pad="SAME_UPPER"),
         helper.make_node("Conv", ["d", "w3"], ["y"]),
     ]
-    graph = helper.make_graph(
-        nodes,
-        "three",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, None)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [
-            weights("w1", 6, 3, 3, 3),
-            weights("b1", 6),
-            weights("w2", 6, 1, 5, 5),
-            weights("w3", 4, 6, 1, 1),
-        ],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model = models.model_of(nodes, {"x": "f4"}, weights, opset=17)
     ours, own = both(model, {"x": rng.standard_normal((2, 3, 15, 14)).astype(np.float32)})
     # Errors of one layer are the next one's input, so the bound is relative to the whole.
     np.testing.assert_allclose(ours, own, rtol=0, atol=1e-5 * np.abs(own).max())

@@ -10,29 +10,14 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-import onnx
-from onnx import helper, numpy_helper
+from onnx import helper
 
 import pplconv
+from tests.network.models import model_of
 from tests.patience import PATIENCE, eventually
 
 NPY = {"content-type": "application/x-npy"}
 INFER = "/v2/models/model/infer"
-
-
-def model_of(nodes: Any, inputs: Any, outputs: Any, kinds: Any = (), **weights: Any) -> Any:
-    """Make a model of nodes; inputs and outputs have shapes, and are float32 if not of `kinds`."""
-    types = dict(kinds)
-
-    def infos(shapes: dict[str, Any]) -> list[onnx.ValueInfoProto]:
-        return [
-            helper.make_tensor_value_info(name, types.get(name, onnx.TensorProto.FLOAT), shape)
-            for name, shape in shapes.items()
-        ]
-
-    tensors = [numpy_helper.from_array(array, name) for name, array in weights.items()]
-    graph = helper.make_graph(nodes, "made", infos(inputs), infos(outputs), tensors)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
 
 
 def small_model(classes: int = 5, free: bool = True, seed: int = 0) -> bytes:
@@ -48,7 +33,7 @@ def small_model(classes: int = 5, free: bool = True, seed: int = 0) -> bytes:
         helper.make_node("MatMul", ["f", "m"], ["z"]),
     ]
     shape = ["N", 3, "H", "W"] if free else [1, 3, 6, 5]
-    return model_of(nodes, {"x": shape}, {"y": None, "z": None}, **weights).SerializeToString()
+    return model_of(nodes, {"x": ("f4", shape)}, weights, ("y", "z"), opset=20).SerializeToString()
 
 
 def session(**options: Any) -> pplconv.InferenceSession:

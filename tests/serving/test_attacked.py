@@ -17,8 +17,9 @@ import pytest
 from onnx import helper
 
 import pplconv
+from tests.network.models import model_of
 from tests.patience import PATIENCE, eventually
-from tests.serving.served import NPY, as_binary, as_json, as_npy, model_of, tensor
+from tests.serving.served import NPY, as_binary, as_json, as_npy, tensor
 from tests.serving.server_process import ask, reloaded, server, text_of
 
 pytestmark = pytest.mark.skipif(
@@ -44,8 +45,8 @@ def padding_model() -> bytes:
     """A convolution that pads more than its kernel cuts: empty images have outputs."""
     weights = np.random.default_rng(5).standard_normal((8, 3, 3, 3)).astype(np.float32)
     node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[3, 3, 3, 3])
-    inputs = {"x": ["N", 3, "H", "W"]}
-    return model_of([node], inputs, {"y": None}, w=weights).SerializeToString()
+    inputs = {"x": ("f4", ["N", 3, "H", "W"])}
+    return model_of([node], inputs, {"w": weights}, opset=20).SerializeToString()
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 
 import pplconv
 from pplconv.integrations import asgi
+from tests.network.models import model_of
 from tests.serving.served import (
     INFER,
     NPY,
@@ -18,7 +19,6 @@ from tests.serving.served import (
     as_binary,
     as_json,
     as_npy,
-    model_of,
     outputs_of,
     session,
     small_model,
@@ -226,24 +226,20 @@ def test_models_of_one_output_need_no_name_for_it(rng):
 
 
 def test_other_types_of_numbers(rng):
-    import onnx
     from onnx import helper
 
     kinds = {
-        "b": (onnx.TensorProto.BOOL, np.bool_, "BOOL"),
-        "i": (onnx.TensorProto.INT64, "i8", "INT64"),
-        "u": (onnx.TensorProto.UINT8, "u1", "UINT8"), "d": (onnx.TensorProto.DOUBLE, "f8", "FP64"),
-        "h": (onnx.TensorProto.FLOAT16, "f2", "FP16"),
-        "w": (onnx.TensorProto.UINT64, "u8", "UINT64"),
+        "b": ("?", "BOOL"), "i": ("i8", "INT64"), "u": ("u1", "UINT8"), "d": ("f8", "FP64"),
+        "h": ("f2", "FP16"), "w": ("u8", "UINT64"),
     }  # fmt: skip
     nodes = [helper.make_node("Identity", [name], [f"{name}_out"]) for name in kinds]
-    types = {f"{name}{end}": kind for name, (kind, *_) in kinds.items() for end in ("", "_out")}
-    shapes = {name: ["N"] for name in kinds}, {f"{name}_out": ["N"] for name in kinds}
-    proto = model_of(nodes, *shapes, types)
+    inputs = {name: (dtype, ["N"]) for name, (dtype, _) in kinds.items()}
+    outputs = {f"{name}_out": of for name, of in inputs.items()}
+    proto = model_of(nodes, inputs, outputs=outputs, opset=20)
     feed = {
         name: rng.integers(0, 2, 6).astype(dtype) if name == "b"
         else (rng.standard_normal(6) * 50).astype("i8" if name in "uw" else dtype)
-        for name, (_, dtype, _) in kinds.items()
+        for name, (dtype, _) in kinds.items()
     }  # fmt: skip
     feed["u"] = (feed["u"] % 256).astype("u1")
     # Numbers that only this type holds, beside small ones.
@@ -253,7 +249,7 @@ def test_other_types_of_numbers(rng):
     one = pplconv.InferenceSession(proto, threads=1)
     with Client(asgi.app(lambda: one, instances=1, threads=1)) as client:
         told = {i["name"]: i["datatype"] for i in client.get("/v2/models/model").json["inputs"]}
-        assert told == {name: text for name, (_, _, text) in kinds.items()}
+        assert told == {name: text for name, (_, text) in kinds.items()}
         body, headers = as_binary(*feed.values(), names=feed)
         for given in ((as_json(*(tensor(a, n) for n, a in feed.items())), {}), (body, headers)):
             answer = client.post(*given)

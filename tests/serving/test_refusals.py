@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pplconv.integrations import asgi
+from tests.network.models import model_of
 from tests.patience import PATIENCE, eventually
 from tests.serving.served import (
     INFER,
@@ -22,7 +23,6 @@ from tests.serving.served import (
     as_json,
     as_npy,
     in_flight,
-    model_of,
     outputs_of,
     session,
     tensor,
@@ -419,7 +419,8 @@ def test_shapes_that_contradict_inside_the_model_are_the_clients(client):
     import pplconv
 
     add = helper.make_node("Add", ["a", "b"], ["c"])
-    proto = model_of([add], {"a": ["a0"], "b": ["b0"]}, {"c": None})
+    inputs = {"a": ("f4", ["a0"]), "b": ("f4", ["b0"])}
+    proto = model_of([add], inputs, outputs=("c",), opset=20)
     one = pplconv.InferenceSession(proto, threads=1)
     with Client(asgi.app(lambda: one, instances=1, threads=1)) as other:
         a, b = tensor(np.ones(3, "f"), "a"), tensor(np.ones(4, "f"), "b")
