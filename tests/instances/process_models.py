@@ -162,26 +162,10 @@ def pools(x):
     return answers, refused
 
 
-def convolutions():
-    return Convolutions()
-
-
-def echo():
-    return Echo()
-
-
-def servant():
-    return Servant()
-
-
 class Unpicklable(Servant):
     def __init__(self):
         super().__init__()
         self.key = threading.Lock()
-
-
-def unpicklable():
-    return Unpicklable()
 
 
 def no_callable():
@@ -196,8 +180,4 @@ class BrokenInWorkers(Servant):
 def _broken(parent):
     if os.getpid() != parent:
         raise LookupError("no such model here")
-    return BrokenInWorkers()
-
-
-def broken_in_workers():
     return BrokenInWorkers()

@@ -13,15 +13,10 @@ import pytest
 
 import pplconv
 from pplconv.instances import PoolClosed
-from tests.instances.gates import Gate
+from tests.instances.gates import Gate, pool_of
 from tests.patience import PATIENCE, eventually
 from tests.programs import ran
 from tests.threads import at_once
-
-
-def pool_of(model, **settings):
-    settings.setdefault("instances", 2)
-    return pplconv.InstancePool(lambda: model, threads=1, **settings)
 
 
 def open_once_closed(pool, gate):

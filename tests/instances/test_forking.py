@@ -39,7 +39,7 @@ def parent_of(pid: int) -> int:
 
 
 def test_workers_have_one_parent_that_is_not_this_process():
-    with workers(models.servant, count=2) as make:
+    with workers(models.Servant, count=2) as make:
         one, two = make(0), make(1)
         server = parent_of(one.pid)
         assert server == parent_of(two.pid) != os.getpid() and parent_of(server) == os.getpid()
@@ -50,7 +50,7 @@ def test_workers_have_one_parent_that_is_not_this_process():
 
 
 def test_workers_outlive_the_process_that_forked_them():
-    with workers(models.servant, count=2) as make:
+    with workers(models.Servant, count=2) as make:
         one = make(0)
         server = parent_of(one.pid)
         os.kill(server, signal.SIGKILL)
@@ -68,7 +68,7 @@ def test_workers_outlive_the_process_that_forked_them():
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGHUP])
 def test_signals_to_the_whole_group_are_for_the_pools_process(sent):
     """A terminal sends them to the whole group; only the pool's process may react."""
-    with workers(models.servant, count=2) as make:
+    with workers(models.Servant, count=2) as make:
         one = make(0)
         server = parent_of(one.pid)
         os.kill(server, sent)
@@ -84,7 +84,7 @@ def test_children_that_a_program_does_not_wait_for():
     """A parent that ignores SIGCHLD passes that on; the forking process still waits for workers."""
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
-        with workers(models.servant, count=2) as make:
+        with workers(models.Servant, count=2) as make:
             one = make(0)
             server = parent_of(one.pid)
             os.kill(one.pid, signal.SIGKILL)
@@ -113,7 +113,7 @@ def test_a_system_that_gives_no_descriptors_of_processes(monkeypatch):
 
 
 def test_an_interrupt_leaves_no_stray_answer(monkeypatch):
-    with workers(models.servant, count=2) as make:
+    with workers(models.Servant, count=2) as make:
         one = make(0)
         with monkeypatch.context() as patch:
 
@@ -151,7 +151,7 @@ def make_deadly():
 
 def test_workers_can_be_spawned_instead(monkeypatch):
     monkeypatch.setattr(process, "CAN_FORK", False)
-    with workers(models.servant) as make:
+    with workers(models.Servant) as make:
         one = make(0)
         assert parent_of(one.pid) == os.getpid()
         assert one.run(("change", np.ones(3)), {}).tolist() == [2, 2, 2]
@@ -230,10 +230,10 @@ def test_a_program_with_threads_has_its_workers_spawned(what, tmp_path):
 FORKS = """
 import glob, json, os, sys
 import pplconv
-from tests.instances.process_models import servant
+from tests.instances.process_models import Servant
 
 def main():
-    with pplconv.InstancePool(servant, mode="process", instances=1, threads=1) as pool:
+    with pplconv.InstancePool(Servant, mode="process", instances=1, threads=1) as pool:
         first = pool.submit("pid").result()
         threads = glob.glob("/proc/self/task/*/children")
         started = [pid for path in threads for pid in open(path).read().split()]

@@ -22,16 +22,10 @@ import pplconv
 from pplconv.instances import PoolClosed, dispatcher, requests
 from pplconv.instances.statistics import WINDOW, Record, percentile
 from pplconv.runtime import scoped_team, scoped_tolerance, tolerance
-from tests.instances.gates import Gate
+from tests.instances.gates import Gate, pool_of
 from tests.patience import PATIENCE, eventually
 from tests.programs import output
 from tests.threads import at_once
-
-
-def pool_of(model, **settings):
-    settings.setdefault("instances", 2)
-    settings.setdefault("threads", 1)
-    return pplconv.InstancePool(lambda: model, **settings)
 
 
 def test_arguments_and_results_are_handed_over_as_they_are():

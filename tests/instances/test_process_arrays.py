@@ -13,13 +13,7 @@ pytestmark = pytest.mark.unemulated("starts dozens of processes, each seconds of
 
 @pytest.fixture(scope="module")
 def echo():
-    with worker(models.echo) as one:
-        yield one
-
-
-@pytest.fixture(scope="module")
-def servant():
-    with worker(models.servant) as one:
+    with worker(models.Echo) as one:
         yield one
 
 
@@ -128,7 +122,7 @@ def test_a_model_may_write_to_what_it_is_given(servant):
 def test_a_model_may_keep_what_it_is_given(rng):
     """The memory of a request is reused only when nothing refers to it."""
     sent = [rng.standard_normal(size) for size in (30_000, 30_000, 5, 200_000, 30_000)]
-    with worker(models.servant) as servant:
+    with worker(models.Servant) as servant:
         for i, x in enumerate(sent):
             assert servant.run(("keep", x), {}) == i + 1
             servant.run(("change", np.full(30_000, 1e6)), {})

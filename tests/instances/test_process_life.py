@@ -26,12 +26,6 @@ pytestmark = pytest.mark.unemulated(
 FOREVER = 10 * PATIENCE
 
 
-@pytest.fixture(scope="module")
-def servant():
-    with worker(models.servant) as one:
-        yield one
-
-
 # Errors ----------------------------------------------------------------------------------------
 
 
@@ -91,7 +85,7 @@ def test_a_daemonic_process_has_pools_of_threads_only(daemon, servant, rng):
 
 
 def test_a_worker_that_is_killed_while_idle_is_replaced():
-    with workers(models.servant) as make:
+    with workers(models.Servant) as make:
         one = make(0)
         os.kill(one.pid, signal.SIGKILL)
         eventually(lambda: not lives(one.pid), "the end of the worker")
@@ -110,7 +104,7 @@ def test_a_worker_that_dies_in_a_request_is_replaced(way, tmp_path):
     if way == "fork_and_die" and not hasattr(os, "pidfd_open"):
         pytest.skip("no pidfd_open")
     child = tmp_path / "child"
-    with workers(models.servant) as make:
+    with workers(models.Servant) as make:
         one = make(0)
         with pytest.raises(WorkerDied):
             outcome(lambda: one.run((way, str(child)), {}))
@@ -119,14 +113,14 @@ def test_a_worker_that_dies_in_a_request_is_replaced(way, tmp_path):
             pid = int(child.read_text())
             assert lives(pid), "nobody waited for its end"
             os.kill(pid, signal.SIGKILL)
-        with worker(models.servant) as again:
+        with worker(models.Servant) as again:
             assert again.run(("pid",), {}) == again.pid
 
 
 def test_a_worker_that_is_killed_at_any_time_is_noticed(rng):
     """Also in the middle of a write: half an answer counts as none."""
     array = rng.standard_normal(1_000_000)
-    with workers(models.servant) as make:
+    with workers(models.Servant) as make:
         for delay in (0.0, 0.003, 0.011):
             one = make(0)
             one.run(("change", array), {})
@@ -142,7 +136,7 @@ def test_a_worker_that_is_killed_at_any_time_is_noticed(rng):
 
 def test_close_waits_for_the_request_that_runs(tmp_path):
     begun, end = tmp_path / "begun", tmp_path / "end"
-    with workers(models.servant) as make:
+    with workers(models.Servant) as make:
         one = make(0)
         answers = []
         request = ("linger", str(begun), str(end))
@@ -165,7 +159,7 @@ def test_close_waits_for_the_request_that_runs(tmp_path):
 @pytest.mark.parametrize("way", ["close", "abandon"])
 def test_a_worker_that_hangs_is_killed(way, tmp_path):
     begun = tmp_path / "begun"
-    with workers(models.servant) as make:
+    with workers(models.Servant) as make:
         one = make(0)
         ended = []
 
@@ -186,7 +180,7 @@ def test_a_worker_that_hangs_is_killed(way, tmp_path):
 
 
 def test_closing_is_for_good():
-    with workers(models.servant) as make:
+    with workers(models.Servant) as make:
         one = make(0)
         make.close()
         make.close()
@@ -207,7 +201,7 @@ def test_an_interrupt_in_the_parent_leaves_no_stray_answer(tmp_path):
         eventually(begun.exists, "the request's begin")
         os.kill(os.getpid(), signal.SIGINT)
 
-    with workers(models.servant) as make:
+    with workers(models.Servant) as make:
         one = make(0)
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         presses = threading.Thread(target=press)
@@ -247,12 +241,12 @@ def test_nothing_leaks_over_many_requests(servant, rng):
 
 @pytest.mark.skipif(not LINUX, reason="/proc")
 def test_nothing_leaks_over_many_workers():
-    with worker(models.servant):
+    with worker(models.Servant):
         pass  # the first worker starts helpers that Python keeps
     gc.collect()
     before, shared = own_resources(), sorted(os.listdir("/dev/shm"))
     for kill in (True, False, True):
-        with workers(models.servant) as make:
+        with workers(models.Servant) as make:
             one = make(0)
             one.run(("change", np.zeros(100_000)), {})
             if kill:
@@ -285,7 +279,7 @@ HANG = """
 if __name__ == "__main__":
     if "spawned" in %r:
         process.CAN_FORK = False
-    make = make_process_workers(models.servant, [Placement(None, ())] * 2, 1)
+    make = make_process_workers(models.Servant, [Placement(None, ())] * 2, 1)
     one, two = make(0), make(1)
     one.run(("change", np.zeros(100000)), {})
     child = os.fork() if "forked" in %r else os.getpid()
@@ -326,7 +320,7 @@ def test_workers_end_with_their_parent(state, tmp_path):
 
 LEAVE = """
 if __name__ == "__main__":
-    make = make_process_workers(models.servant, [Placement(None, ())], 1)
+    make = make_process_workers(models.Servant, [Placement(None, ())], 1)
     one = make(0)
     print(one.pid, one.run(("change", np.zeros(5)), {}).sum(), flush=True)
 """
@@ -365,7 +359,7 @@ def test_a_forked_child_leaves_the_workers_alone(tmp_path):
 
 def test_a_script_without_a_guard_is_told(tmp_path):
     body = """
-make = make_process_workers(models.servant, [Placement(None, ())], 1)
+make = make_process_workers(models.Servant, [Placement(None, ())], 1)
 make(0)
 """
     program = script(tmp_path, body)

@@ -90,7 +90,7 @@ def test_a_worker_that_died_idle_costs_no_request(tmp_path):
 
 
 def test_requests_go_through_in_either_manner(manner, rng):
-    with worker(models.echo) as one:
+    with worker(models.Echo) as one:
         sent = [rng.standard_normal(size) for size in (3, 300_000, 20)]
         for x in sent * 20:
             assert one.run((x,), {}).tobytes() == x.tobytes()
@@ -101,7 +101,7 @@ def test_requests_go_through_in_either_manner(manner, rng):
 
 @pytest.mark.skipif(not LINUX, reason="/proc/<pid>/stat")
 def test_idle_workers_use_no_cpu(manner):
-    with workers(models.servant, count=2) as make:
+    with workers(models.Servant, count=2) as make:
         pair = [make(0), make(1)]
         for one in pair * 20:
             one.run(("change", np.zeros(5)), {})
@@ -134,7 +134,7 @@ def test_nobody_watches_where_requests_keep_every_core_busy():
 
 
 def test_requests_are_counted_until_they_are_answered(monkeypatch):
-    with worker(models.servant) as one:
+    with worker(models.Servant) as one:
         for args in (("pid",), ("fail", "missing"), ("lock",), (lambda: 1,)):
             try:
                 one.run(args, {})
@@ -147,7 +147,7 @@ def test_requests_are_counted_until_they_are_answered(monkeypatch):
 def test_nobody_watches_beyond_the_share_of_the_process(monkeypatch, share, left_over):
     monkeypatch.setattr("pplconv.instances.process.usable_cores", lambda machine: 4)
     monkeypatch.setenv("PPLCONV_NUM_THREADS", share)
-    with workers(models.servant) as make:
+    with workers(models.Servant) as make:
         assert make._spare.begin() is left_over
 
 

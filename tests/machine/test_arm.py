@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from asm.registry import ISAS
 from pplconv import _kernels
 from pplconv.architecture import LADDERS, canonical, here
-from pplconv.machine import Machine, arm, arm_cores, caches, detect, hwcap, kernel_files
+from pplconv.machine import Machine, arm, arm_cores, caches, hwcap, kernel_files
 from pplconv.wisdom import cpu_model
 from tests.machine.recorded_arm import (
     CPUS,
@@ -33,22 +34,25 @@ X1, A78, A55 = 0x411FD440, 0x411FD411, 0x412FD050
 VECTOR = "asimd fphp asimdhp asimddp sve asimdfhm sve2 i8mm bf16 sme"
 
 
+def from_files(tree: dict[str, str], **facts: Any) -> Machine:
+    """Describe a machine by files in memory; it has no instruction of x86."""
+    with patch.object(kernel_files, "read_bytes", lambda path: tree.get(path, "").encode()):
+        return described("/", cpuid=never, xgetbv=never, **facts)
+
+
 def look(
     cpu: ArmCpu, register: int = 0, affinity: range | None = None, **more: str | bool
 ) -> Machine:
     """Describe a recorded CPU from files in memory; `more` adds files or leaves some kinds out."""
     extra = {path: text for path, text in more.items() if isinstance(text, str)}
     tree = cpu.tree(**{name: on for name, on in more.items() if isinstance(on, bool)}) | extra
-    with patch.object(kernel_files, "read_bytes", lambda path: tree.get(path, "").encode()):
-        return detect(
-            cpuid=never,
-            xgetbv=never,
-            auxval=cpu.auxval,
-            register=lambda: register,
-            affinity=range(cpu.count) if affinity is None else affinity,
-            arch="aarch64",
-            ask=no_sysctl,
-        )
+    return from_files(
+        tree,
+        auxval=cpu.auxval,
+        register=lambda: register,
+        affinity=range(cpu.count) if affinity is None else affinity,
+        arch="aarch64",
+    )
 
 
 @pytest.mark.parametrize(
@@ -354,16 +358,8 @@ def test_32_bit_arm(part: int, word: int, name: str, isas: str, denied: tuple[st
         f"processor\t: {i}\nCPU implementer\t: 0x41\nCPU part\t: {part:#x}\n" for i in range(4)
     ]
     tree = {"/proc/cpuinfo": "\n".join(lines), "/sys/devices/system/cpu/online": "0-3"}
-    with patch.object(kernel_files, "read_bytes", lambda path: tree.get(path, "").encode()):
-        machine = detect(
-            cpuid=never,
-            xgetbv=never,
-            auxval={16: word, 26: 0x1F}.get,
-            register=lambda: 0,
-            affinity=range(4),
-            arch="armv7l",
-            ask=no_sysctl,
-        )
+    auxval = {16: word, 26: 0x1F}.get
+    machine = from_files(tree, auxval=auxval, affinity=range(4), arch="armv7l")
     assert machine.isas == ("portable", *isas.split())
     assert machine.denied == denied
     assert (machine.vendor, machine.cpu_name) == ("ARM", name)

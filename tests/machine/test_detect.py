@@ -16,7 +16,7 @@ from pplconv.architecture import LADDERS, canonical, here
 from pplconv.machine import Machine, current, detect
 from tests import absent
 from tests.machine.conftest import Tree
-from tests.machine.recorded_arm import never
+from tests.machine.recorded_arm import described, never
 from tests.machine.recorded_x86 import Cpus, FakeCpu
 
 KIB = 1 << 10
@@ -141,15 +141,9 @@ def test_arm(tree: Tree) -> None:
         "/proc/cpuinfo",
         "processor : 0\nCPU implementer : 0x48\nCPU architecture: 8\nCPU part : 0xd01",
     )
-    machine = detect(
-        root=tree.root,
-        cpuid=never,
-        xgetbv=never,
-        auxval={16: 0x3 | 1 << 9 | 1 << 10, 26: 0}.__getitem__,
-        register=lambda: 0,
-        affinity=[0, 1],
-        arch="aarch64",
-    )
+    auxval = {16: 0x3 | 1 << 9 | 1 << 10, 26: 0}.__getitem__
+    facts = {"auxval": auxval, "affinity": [0, 1], "arch": "aarch64"}
+    machine = described(tree.root, cpuid=never, xgetbv=never, **facts)
     assert (machine.vendor, machine.family, machine.model) == ("HiSilicon", 0x48, 0xD01)
     assert machine.isas == ("portable", "neon", "fp16")
     assert machine.l1d_bytes == 64 * KIB

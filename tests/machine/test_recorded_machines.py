@@ -275,13 +275,7 @@ def test_cpuset_that_spans_two_nodes(
 
     monkeypatch.setattr(os, "sched_getaffinity", asked, raising=False)
     facts.lay(tmp_path)
-    machine = detect(
-        root=str(tmp_path),
-        auxval=facts.auxval,
-        register=lambda: 0,
-        arch=facts.arch,
-        ask=no_sysctl,
-    )
+    machine = facts.described(tmp_path, None)
     assert machine.affinity == tuple(range(28, 36))
     assert machine.usable_cores(0) == ((28,), (29,), (30,), (31,))
     assert machine.usable_cores(1) == ((32,), (33,), (34,), (35,))

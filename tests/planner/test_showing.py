@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -137,8 +138,6 @@ def test_parts_of_a_transposed_convolution_are_added_up(measured, rng):
 
 
 def test_plans_of_other_machines_are_refused_only_where_they_would_run():
-    from dataclasses import replace
-
     plan = replace(plan_of(), kernel="pplconv_gemm_f32_99x999_none", isa="portable")
     if not roofs_of(plan):
         assert "roofs" not in shown(plan)
@@ -147,8 +146,6 @@ def test_plans_of_other_machines_are_refused_only_where_they_would_run():
 
 
 def test_matrices_that_lie_otherwise_are_refused():
-    from dataclasses import replace
-
     plan = pplconv.Linear(np.ones((4, 8), "f"), threads=1).plan_for((5, 8))
     other = replace(plan, layout="km.nk.mn")
     assert roofs_of(other) == []

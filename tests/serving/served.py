@@ -13,6 +13,8 @@ import numpy as np
 from onnx import helper
 
 import pplconv
+from pplconv.integrations import asgi
+from tests.instances.gates import Gate
 from tests.network.models import model_of
 from tests.patience import PATIENCE, eventually
 
@@ -40,12 +42,12 @@ def session(**options: Any) -> pplconv.InferenceSession:
     return pplconv.InferenceSession(small_model(), **options)
 
 
-class Gated:
+class Gated(Gate):
     """A session that waits before it computes."""
 
     def __init__(self, inner: Any) -> None:
+        super().__init__()
         self.inner = inner
-        self.entered, self.opened = threading.Semaphore(0), threading.Event()
 
     def get_inputs(self) -> Any:
         return self.inner.get_inputs()
@@ -54,9 +56,7 @@ class Gated:
         return self.inner.get_outputs()
 
     def __call__(self, feed: Any) -> Any:
-        self.entered.release()
-        assert self.opened.wait(PATIENCE)
-        return self.inner(feed)
+        return self.inner(super().__call__(feed))
 
 
 class Answer(NamedTuple):
@@ -195,6 +195,11 @@ class Client:
 
     def post(self, body: Any, headers: dict[str, str] | None = None, path: str = INFER) -> Answer:
         return self.start("POST", path, body, headers).result(PATIENCE)
+
+
+def served(model: Any, **settings: Any) -> Client:
+    """A client of an application that serves this model on one thread."""
+    return Client(asgi.app(lambda: model, instances=1, threads=1, **settings))
 
 
 def in_flight(client: Client, count: int) -> None:

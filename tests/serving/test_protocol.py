@@ -20,6 +20,7 @@ from tests.serving.served import (
     as_json,
     as_npy,
     outputs_of,
+    served,
     session,
     small_model,
     tensor,
@@ -33,7 +34,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def client(model):
-    with Client(asgi.app(lambda: model, instances=1, threads=1)) as made:
+    with served(model) as made:
         yield made
 
 
@@ -150,7 +151,7 @@ def test_a_large_npy_file_is_not_read_in_the_event_loop(model, monkeypatch, rng)
 
     monkeypatch.setattr(inference, "read_npy", noted)
     x = rng.standard_normal((1, 3, 70, 90)).astype(">f4")
-    with Client(asgi.app(lambda: model, instances=1, threads=1)) as client:
+    with served(model) as client:
         for array in (x, x[:, :, :6, :5]):
             answer = client.post(as_npy(array), NPY, f"{INFER}?output=y")
             same({"y": np.load(io.BytesIO(answer.body))}, model, array.astype("f4"))
@@ -247,7 +248,7 @@ def test_other_types_of_numbers(rng):
     feed["i"][:3] = 2**63 - 1, -(2**63), 2**53 + 1
     feed["d"][:2] = 2.0**70, 2.0**64
     one = pplconv.InferenceSession(proto, threads=1)
-    with Client(asgi.app(lambda: one, instances=1, threads=1)) as client:
+    with served(one) as client:
         told = {i["name"]: i["datatype"] for i in client.get("/v2/models/model").json["inputs"]}
         assert told == {name: text for name, (_, text) in kinds.items()}
         body, headers = as_binary(*feed.values(), names=feed)
@@ -277,9 +278,9 @@ def test_arguments_that_are_none_are_refused(name, value):
 ])  # fmt: skip
 def test_what_is_found_out_at_the_start_stops_it(settings, message, model):
     with pytest.raises(RuntimeError, match=message):
-        Client(asgi.app(lambda: model, instances=1, threads=1, **settings)).__enter__()
+        served(model, **settings).__enter__()
 
 
 def test_a_model_that_is_no_session_is_refused():
     with pytest.raises(RuntimeError, match=r"make_model must make a pplconv\.Inf"):
-        Client(asgi.app(lambda: np.negative, instances=1, threads=1)).__enter__()
+        served(np.negative).__enter__()

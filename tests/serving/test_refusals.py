@@ -24,6 +24,7 @@ from tests.serving.served import (
     as_npy,
     in_flight,
     outputs_of,
+    served,
     session,
     tensor,
 )
@@ -34,11 +35,7 @@ X = np.ones((1, 3, 6, 5), np.float32)
 @pytest.fixture(scope="module")
 def client():
     model = session(threads=1)
-    with Client(
-        asgi.app(
-            lambda: model, instances=1, threads=1, max_body=200_000, max_json=100_000
-        )
-    ) as made:  # fmt: skip
+    with served(model, max_body=200_000, max_json=100_000) as made:
         yield made
 
 
@@ -325,10 +322,10 @@ def test_a_request_that_waits_ends_with_its_client(max_batch):
             return super().__call__(feed)
 
     gated = Seen(session(threads=1))
-    with Client(asgi.app(lambda: gated, instances=1, threads=1, max_batch=max_batch)) as client:
+    with served(gated, max_batch=max_batch) as client:
         runs, waits = threading.Event(), threading.Event()
         running = client.start("POST", INFER, as_json(tensor(X)), None, runs)
-        assert gated.entered.acquire(timeout=PATIENCE)
+        gated.wait_entered()
         waiting = client.start("POST", INFER, as_json(tensor(2 * X)), None, waits)
         last = client.start("POST", INFER, as_json(tensor(3 * X)))
         in_flight(client, 3)
@@ -353,8 +350,7 @@ def test_too_many_are_told_to_come_again():
     with Client(asgi.app(lambda: gated, instances=2, threads=1, queue_size=3)) as client:
         body = as_json(tensor(X))
         running = [client.start("POST", INFER, body) for _ in range(5)]
-        for _ in range(2):
-            assert gated.entered.acquire(timeout=PATIENCE)
+        gated.wait_entered(2)
         in_flight(client, 5)
         for _ in range(3):
             answer = client.post(body)
@@ -372,7 +368,7 @@ def test_too_many_are_told_to_come_again():
 
 def test_answers_that_nobody_reads_take_no_place_from_others():
     model = session(threads=1)
-    with Client(asgi.app(lambda: model, instances=1, threads=1, queue_size=1)) as client:
+    with served(model, queue_size=1) as client:
         reads = threading.Event()
         unread = []
         for count in range(1, 5):  # there are two places
@@ -386,9 +382,9 @@ def test_answers_that_nobody_reads_take_no_place_from_others():
 
 def test_what_was_let_in_is_answered_before_the_end():
     gated = Gated(session(threads=1))
-    with Client(asgi.app(lambda: gated, instances=1, threads=1)) as client:
+    with served(gated) as client:
         running = [client.start("POST", INFER, as_json(tensor(X))) for _ in range(4)]
-        assert gated.entered.acquire(timeout=PATIENCE)
+        gated.wait_entered()
         in_flight(client, 4)
         stopping = threading.Thread(target=client.stop)
         stopping.start()
@@ -404,7 +400,7 @@ def test_a_model_that_fails_is_the_servers_fault(caplog):
         def __call__(self, feed):
             raise KeyError("secret")
 
-    with Client(asgi.app(lambda: Broken(session(threads=1)), instances=1, threads=1)) as client:
+    with served(Broken(session(threads=1))) as client:
         answer = client.post(as_json(tensor(X)))
         error = refused(answer, status=500)
         assert "secret" not in error and "secret" in caplog.text
@@ -422,7 +418,7 @@ def test_shapes_that_contradict_inside_the_model_are_the_clients(client):
     inputs = {"a": ("f4", ["a0"]), "b": ("f4", ["b0"])}
     proto = model_of([add], inputs, outputs=("c",), opset=20)
     one = pplconv.InferenceSession(proto, threads=1)
-    with Client(asgi.app(lambda: one, instances=1, threads=1)) as other:
+    with served(one) as other:
         a, b = tensor(np.ones(3, "f"), "a"), tensor(np.ones(4, "f"), "b")
         refused(other.post(as_json(a, b)), "inputs")
         refused(other.post(as_json(a)), "'b' is missing")
@@ -436,9 +432,7 @@ class Making(Gated):
         return self.inner.is_ready_for(feed)
 
     def plan_for(self, feed):
-        self.entered.release()
-        assert self.opened.wait(PATIENCE)
-        return self.inner.plan_for(feed)
+        return self.inner.plan_for(super(Gated, self).__call__(feed))
 
     def __call__(self, feed):
         return self.inner(feed)
@@ -447,12 +441,10 @@ class Making(Gated):
 def test_known_shapes_are_answered_while_programs_of_others_are_made():
     making = Making(session(threads=1))
     making.inner.run(None, {"x": X})
-    with Client(
-        asgi.app(lambda: making, instances=1, threads=1, queue_size=9, max_making=2)
-    ) as client:
+    with served(making, queue_size=9, max_making=2) as client:
         first = client.start("POST", INFER, as_json(tensor(X[:, :, :3])))
         again = client.start("POST", INFER, as_json(tensor(X[:, :, :3])))
-        assert making.entered.acquire(timeout=PATIENCE)
+        making.wait_entered()
         second = client.start("POST", INFER, as_json(tensor(X[:, :, :4])))
         in_flight(client, 3)
         for _ in range(3):
@@ -468,10 +460,7 @@ def test_known_shapes_are_answered_while_programs_of_others_are_made():
 @pytest.mark.parametrize("max_batch", [1, 4])
 def test_only_some_shapes_are_served(max_batch):
     one = session(threads=1)
-    with Client(asgi.app(
-        lambda: one, instances=1, threads=1, shapes=[{"x": (1, 3, 6, 5)}], shapes_only=True,
-        max_batch=max_batch,
-    )) as client:  # fmt: skip
+    with served(one, shapes=[{"x": (1, 3, 6, 5)}], shapes_only=True, max_batch=max_batch) as client:
         still_serves(client)
         rows = np.concatenate([X] * max_batch)
         assert client.post(as_json(tensor(rows))).status == 200
@@ -485,10 +474,7 @@ def test_outputs_count_until_they_are_read():
     """One answer is 30,720 numbers; `max_held` has room for one such answer, not for two."""
     x = np.ones((1, 3, 64, 60), np.float32)
     one = session(threads=1)
-    with Client(asgi.app(
-        lambda: one, instances=1, threads=1, max_body=100_000, max_held=150_000,
-        max_json_answer=1 << 20,
-    )) as client:  # fmt: skip
+    with served(one, max_body=100_000, max_held=150_000, max_json_answer=1 << 20) as client:
         body, headers = as_binary(x, parameters={"binary_data_output": True})
         for _ in range(5):  # what was read is given back
             assert outputs_of(client.post(body, headers))["y"].size == 30_720

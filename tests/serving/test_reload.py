@@ -142,7 +142,7 @@ def test_a_request_keeps_the_model_that_it_came_to():
             yield body[100:]
 
         running = client.start("POST", path, as_npy(X), NPY)
-        assert old.entered.acquire(timeout=PATIENCE)
+        old.wait_entered()
         waiting = client.start("POST", path, as_npy(X), NPY)
         arriving = client.start("POST", path, slowly(), NPY)
         in_flight(client, 3)
