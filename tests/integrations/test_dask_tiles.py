@@ -111,7 +111,7 @@ def test_a_picture_without_a_batch(rng):
 
 
 def test_a_border_of_zeros_would_be_wrong(rng):
-    """The zeros that later layers pad are not what the first layer computes from zeros around."""
+    """Later layers pad zeros, but the first layer makes other values of zeros around a picture."""
     x = rng.standard_normal((1, 1, 40, 40)).astype(np.float32)
     w = rng.standard_normal((1, 1, 3, 3)).astype(np.float32)
     b = np.ones(1, np.float32)

@@ -1,4 +1,4 @@
-"""What changes on a machine: read from the system's files, none of which need be there."""
+"""The changing state of a machine, read from system files; any of them may be missing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Build the package once for the whole test run, however many workers there are.
 
 ``PPLCONV_TEST_DIST`` names a folder with an sdist and the wheel that was made of it alone: then
-those are what is tested (``make test-all WHEEL_OF=sdist``), and nothing is built here.
+these files are tested (``make test-all WHEEL_OF=sdist``), and nothing is built here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pytest
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-# What a clone would not have; a build must not find it by accident.
+# Files that a clone lacks; a build must not find them by accident.
 NOT_CLONED = shutil.ignore_patterns(
     ".*", "build", "dist", "*.egg-info", "*.so", "*.o", "__pycache__", "*.png"
 )

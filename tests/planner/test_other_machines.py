@@ -1,7 +1,7 @@
 """Plans for machines that are not here: AArch64 servers and an Apple M1, with their kernels.
 
-No such machine runs these tests. What is checked is that the blocks which the cost model chooses
-respect the caches and registers of each.
+No such machine runs these tests. They check that the blocks which the cost model chooses fit the
+caches and registers of each machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Problems as text: what is written is read back, and what is wrong is named."""
+"""Problems as text: written text reads back, and errors are named."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_the_own_choice_is_timed_even_where_its_bits_are_ruled_out(monkeypatch):
 
 
 def test_the_team_has_no_say_in_the_bits(monkeypatch):
-    """Whatever is fast for a team: the bits are those that one thread chose."""
+    """The bits are the choice of one thread, whatever is fast for a team."""
     single = estimate_plan(request(), math.inf)[0]
     for bits in {r.candidate.bits for r in single}:
         for threads in (1, 2, 3, 8):

@@ -125,7 +125,7 @@ def test_a_stop_answers_what_is_in_flight(model, rng, mode):
         process.send_signal(signal.SIGTERM)
         ended(clients)
         assert end_of(process) == 0, "".join(lines)
-    # Those that came too late for a connection have no answer; all others have theirs.
+    # Requests that came too late for a connection have no answer; all others have one.
     assert len(answers) >= 2
     assert all(status == 200 and got[-20:] == z for status, got in answers)
 

@@ -1,4 +1,4 @@
-"""What is refused, with which status: malformed, hostile, too large, too many, too late."""
+"""Refused requests and their status: malformed, hostile, too large, too many, too late."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def test_npy_needs_an_output(client):
 
 @given(st.data())
 def test_mutated_messages_are_answered(client, data):
-    """Whatever comes in, an answer goes out, and none says that the server failed."""
+    """Every message gets an answer, and no answer says that the server failed."""
     body, headers = data.draw(st.sampled_from([
         (as_json(tensor(X)), {}), as_binary(X), (as_npy(X), NPY),
     ]))  # fmt: skip
@@ -476,7 +476,7 @@ def test_outputs_count_until_they_are_read():
     one = session(threads=1)
     with served(one, max_body=100_000, max_held=150_000, max_json_answer=1 << 20) as client:
         body, headers = as_binary(x, parameters={"binary_data_output": True})
-        for _ in range(5):  # what was read is given back
+        for _ in range(5):  # the room of answers that were read is given back
             assert outputs_of(client.post(body, headers))["y"].size == 30_720
         rows = as_binary(np.concatenate([x, x]), parameters={"binary_data_output": True})
         refused(client.post(*rows), "max_held")

@@ -36,7 +36,7 @@ def right(seed: int) -> bytes:
 
 
 class Traffic:
-    """Clients that ask without a pause; what they got, in the order in which they asked."""
+    """Clients that ask without a pause; their answers, with the order of the requests."""
 
     def __init__(self, client: Client, clients: int = 6) -> None:
         self.answers: list[tuple[int, int, bytes]] = []
