@@ -8,7 +8,6 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import warnings
@@ -20,6 +19,7 @@ import pytest
 from pplconv import config, machine
 from tests import children
 from tests.patience import PATIENCE
+from tests.programs import ran
 
 # The same condition as in the extra `ray`: elsewhere Ray has no wheels.
 if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
@@ -48,17 +48,10 @@ def test_replicas_live_on_their_keepers():
     for name in ("OMP_NUM_THREADS", "PPLCONV_NUM_THREADS", "RAY_ADDRESS"):
         environment.pop(name, None)
     try:
-        done = subprocess.run(
-            [sys.executable, str(SCENARIO), str(folder), str(folder / "facts.json")],
-            env=environment,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=3 * PATIENCE,
-            check=False,
-        )
+        written = folder / "facts.json"
+        done = ran(SCENARIO, folder, written, env=environment, cwd=folder, timeout=3 * PATIENCE)
         assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
-        facts = json.loads((folder / "facts.json").read_text())
+        facts = json.loads(written.read_text())
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     assert facts["after the driver's end"] is True

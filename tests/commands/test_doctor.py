@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from pplconv.commands.doctoring.loop import Loop, run_loop
 from pplconv.config import Settings
 from pplconv.machine import Machine
 from pplconv.machine.condition import Condition, Times
-from tests.patience import PATIENCE
+from tests.programs import ran
 
 MACHINE = Machine(
     arch="x86_64",
@@ -299,15 +298,8 @@ def test_a_closed_pipe_is_no_error(arguments):
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "pplconv", *arguments],
-            cwd=Path(pplconv.__file__).parents[1],
-            stdout=writing,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
+        pipes = {"capture_output": False, "stdout": writing, "stderr": subprocess.PIPE}
+        done = ran("-m", "pplconv", *arguments, cwd=Path(pplconv.__file__).parents[1], **pipes)
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (141, "")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pplconv.machine import bound_cpus
+from tests.programs import started
 
 CPUS = range(8)
 KERNEL_THREAD = 0x04208040
@@ -98,9 +99,7 @@ def test_a_bound_process_is_seen() -> None:
         "except OSError: pass\n"
         "print(*os.sched_getaffinity(0), flush=True); sys.stdin.read()\n"
     )
-    with subprocess.Popen(
-        [sys.executable, "-I", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as child:
+    with started("-I", "-c", code, stdin=subprocess.PIPE, stderr=None) as child:
         assert child.stdin and child.stdout
         mask = {int(cpu) for cpu in child.stdout.readline().split()}
         found = bound_cpus(usable)

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import http.client
 import re
-import subprocess
-import sys
 import threading
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tests.patience import PATIENCE, eventually
+from tests.programs import started
 from tests.serving.served import NPY
 
 
 @contextmanager
 def server(model: Path, *options: str, **settings):
     """Run a server; give its process, its port and the lines of its log."""
-    command = [sys.executable, "-m", "pplconv", "serve", str(model), "--port", "0", *options]
+    command = ("-m", "pplconv", "serve", model, "--port", "0", *options)
     # Not in the source tree, which would be imported instead of the built package.
-    process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, cwd=model.parent, **settings
-    )
+    process = started(*command, stdout=None, cwd=model.parent, **settings)
     lines: list[str] = []
     drain = threading.Thread(target=lambda: lines.extend(process.stderr), daemon=True)
     drain.start()
