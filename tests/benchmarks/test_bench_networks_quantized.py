@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import onnx
 import pytest
@@ -16,9 +13,7 @@ from benchmarks.networks import engines, models, quantized, run
 from benchmarks.networks.boxes import LEAST_OVERLAP, overlap, same_boxes
 from benchmarks.networks.process import choose_cpus
 from pplconv.network.session import InferenceSession
-
-sys.path.append(str(Path(__file__).resolve().parents[1] / "demo"))
-import made_networks
+from tests.demo import made_networks
 
 SQUARE = np.array([[0, 0], [2, 0], [2, 2], [0, 2]], float)
 

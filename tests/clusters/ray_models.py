@@ -13,7 +13,7 @@ SHAPE = (1, 32, 40, 40)
 
 
 class Model:
-    """A layer that can tell of the process it is in."""
+    """One layer; on request it reports facts about its process."""
 
     def __init__(self, seed: int) -> None:
         weight = np.random.default_rng(seed).standard_normal((64, 32, 3, 3)).astype(np.float32)
@@ -34,5 +34,5 @@ class Model:
 
 
 def answer(seed: int, x: np.ndarray) -> np.ndarray:
-    """What a model of this seed makes of an array."""
+    """Compute the output of the model with this seed."""
     return Model(seed)(x)

@@ -1,7 +1,7 @@
-"""A small Ray cluster, its keepers and replicas, and what becomes of them; facts as JSON.
+"""Run a small Ray cluster, kill and redeploy its keepers and replicas, and report facts as JSON.
 
-In processes of its own, as Ray leaves threads and handlers behind in whatever process it is in.
-``deploy ADDRESS PORT SEED`` is a driver: it deploys weights and ends.
+It runs in separate processes, because Ray leaves threads and handlers behind.
+``deploy ADDRESS PORT SEED`` starts a driver, which deploys weights and ends.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ X = RNG.standard_normal(SHAPE).astype(np.float32)
 
 
 def deploy(address: str, port: int, seed: int) -> None:
-    """Keep the weights of one seed and deploy them, in place of others if there are any."""
+    """Keep the weights of one seed and deploy them; they replace weights deployed before."""
     ray.init(address=address, log_to_driver=False)
     serve.start(http_options={"host": "127.0.0.1", "port": port})
     weights = keeper(f"seed-{seed}", functools.partial(Model, seed))
@@ -60,13 +60,13 @@ def post(port: int, body: bytes) -> tuple[int, bytes]:
 
 
 def answered(port: int, seed: int) -> bool:
-    """Whether a request is answered by the weights of a seed, bit for bit."""
+    """Return whether an answer has the bits of the model with this seed."""
     status, body = post(port, npy.write(X))
     return status == 200 and npy.read(body).tobytes() == answer(seed, X).tobytes()
 
 
 def processes(root: str, kind: str) -> list[int]:
-    """The processes of this cluster (of its folder) that Ray shows under such a name."""
+    """List the processes of this cluster (`root`) whose command contains `kind`."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -78,7 +78,7 @@ def processes(root: str, kind: str) -> list[int]:
 
 
 def killed_and_back(root: str, port: int, kinds: dict[str, int]) -> dict[str, Any]:
-    """Kill all processes of some kinds; whether as many others come, which answer as before."""
+    """Kill all processes of some kinds; wait for as many replacements that answer as before."""
     victims = {kind: processes(root, kind) for kind in kinds}
     for pid in chain.from_iterable(victims.values()):
         os.kill(pid, signal.SIGKILL)
@@ -94,7 +94,7 @@ def killed_and_back(root: str, port: int, kinds: dict[str, int]) -> dict[str, An
 
 
 def redeployed(address: str, port: int) -> dict[str, Any]:
-    """Send requests while other weights are deployed; by which version each is answered."""
+    """Send requests during a redeployment; count the answers of each version."""
     versions = {answer(seed, X).tobytes(): f"version {seed}" for seed in (1, 2)}
     counts: Counter[str] = Counter()
     done = threading.Event()
@@ -179,7 +179,7 @@ def scenario(folder: Path) -> dict[str, Any]:
         facts["no weights"] = error_of(lambda: keeper("none", fail))
         facts["no pickle"] = error_of(lambda: keeper("none", lambda: lambda x: x))
         weights = keeper("seed-3", functools.partial(Model, 3))
-        larger = weights.fetch(2).model()  # from the keeper's model, which is a mapped one by now
+        larger = weights.fetch(2).model()  # the keeper's own model is a mapped one by now
         facts["larger team"] = bool((larger(X) == answer(3, X)).all())
         other = fetched.options(
             num_cpus=0, runtime_env={"env_vars": {"PPLCONV_MAX_ISA": "portable"}}

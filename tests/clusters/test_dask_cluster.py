@@ -23,18 +23,18 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def same_environment(monkeypatch):
-    """A nanny leaves ``OMP_NUM_THREADS`` and others behind in the process that starts it."""
+    """Restore variables, such as ``OMP_NUM_THREADS``, that a nanny sets in its parent process."""
     for name in (*dask.config.get("distributed.nanny.pre-spawn-environ", {}), "OMP_NUM_THREADS"):
         if name in os.environ:
             monkeypatch.setenv(name, os.environ[name])
         else:
-            # Noted as missing, and so taken away again.
+            # monkeypatch notes it as missing, and removes it at the end.
             monkeypatch.setenv(name, "1")
             monkeypatch.delenv(name)
 
 
 class Weights:
-    """An array that leaves a line in a file for each time that it is unpickled."""
+    """An array that logs a line each time it is unpickled."""
 
     def __init__(self, array, log: Path) -> None:
         self.array, self.log = array, log
@@ -54,7 +54,7 @@ def notes(log: Path) -> Counter:
 
 
 def picture_and_answer(rng, folder: Path):
-    """A picture, a model that kills its process once, and what the whole picture gives."""
+    """Return the tiled answer of a model that kills its process once, and the untiled answer."""
     x = rng.standard_normal((1, 3, 300, 300)).astype(np.float32)
     weights = Weights(rng.standard_normal((8, 3, 3, 3)).astype(np.float32), folder / "unpickled")
     tail = rng.standard_normal((4, 8, 5, 5)).astype(np.float32)
@@ -65,7 +65,7 @@ def picture_and_answer(rng, folder: Path):
         second = pplconv.Conv2d(tail, stride=2, padding=2, algorithm=algorithm)
 
         def model(tile):
-            # In the middle of the picture, so that other tiles are finished and lost.
+            # The tile in the middle: other tiles are finished by then, and lost with the process.
             if np.abs(tile).max() > 100:
                 try:
                     os.close(os.open(folder / "killed", os.O_CREAT | os.O_EXCL))
@@ -78,7 +78,7 @@ def picture_and_answer(rng, folder: Path):
         return model
 
     layers = [Layer(3, padding=1), Layer(5, stride=2, padding=2, out_channels=4)]
-    (folder / "killed").touch()  # not here
+    (folder / "killed").touch()  # do not kill this process
     x[0, 0, 150, 150] = 1000
     whole = make_model("direct")(x)
     (folder / "made").unlink()
@@ -100,14 +100,14 @@ def test_a_killed_worker_is_survived_and_models_are_made_once_a_worker(rng, tmp_
         assert y.compute().tobytes() == whole.tobytes()
     assert (tmp_path / "killed").exists()
     made = notes(tmp_path / "made")
-    # Those of the beginning, and the one that came for the killed one, if it got a tile.
+    # The two first workers, and the replacement of the killed one if it got a tile.
     assert len(made) in (2, 3)
     assert set(made.values()) == {1}
     assert notes(tmp_path / "unpickled") == made
 
 
 def test_processes_of_the_local_scheduler(rng, tmp_path):
-    """They get the recipe with each tile, and make the model once all the same."""
+    """Each task carries the recipe, yet each process makes the model once."""
     y, whole = picture_and_answer(rng, tmp_path)
     answer = y.compute(scheduler="processes", num_workers=2)
     assert answer.tobytes() == whole.tobytes()

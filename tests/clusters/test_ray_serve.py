@@ -8,7 +8,6 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import warnings
@@ -20,8 +19,9 @@ import pytest
 from pplconv import config, machine
 from tests import children
 from tests.patience import PATIENCE
+from tests.programs import ran
 
-# What the extra `ray` says: elsewhere there are no wheels.
+# The same condition as in the extra `ray`: elsewhere Ray has no wheels.
 if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
     pytest.skip(
         f"NOT RUN HERE: Ray has no wheels for {sys.platform} on {platform.machine()}, and the "
@@ -30,7 +30,7 @@ if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
     )
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of what Ray itself does with other packages
+    warnings.simplefilter("ignore")  # Ray's own, about other packages
     from pplconv.integrations.ray_serve import Keeper, deployment, keeper
 
 SCENARIO = Path(__file__).with_name("ray_scenario.py")
@@ -48,22 +48,15 @@ def test_replicas_live_on_their_keepers():
     for name in ("OMP_NUM_THREADS", "PPLCONV_NUM_THREADS", "RAY_ADDRESS"):
         environment.pop(name, None)
     try:
-        done = subprocess.run(
-            [sys.executable, str(SCENARIO), str(folder), str(folder / "facts.json")],
-            env=environment,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=3 * PATIENCE,
-            check=False,
-        )
+        written = folder / "facts.json"
+        done = ran(SCENARIO, folder, written, env=environment, cwd=folder, timeout=3 * PATIENCE)
         assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
-        facts = json.loads((folder / "facts.json").read_text())
+        facts = json.loads(written.read_text())
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     assert facts["after the driver's end"] is True
     assert facts["by handle"] is True
-    # The team of the replica's CPUs, bound to none of them, on memory that nobody may write to.
+    # One thread for the replica's one CPU, bound to no CPU, on read-only memory.
     assert facts["replica"]["omp"] == "1"
     assert facts["replica"]["cpus"] == len(os.sched_getaffinity(0))
     assert facts["replica"]["writeable"] is False
@@ -92,33 +85,25 @@ def test_replicas_live_on_their_keepers():
     assert facts["name again"] == "none"
 
 
-@pytest.mark.parametrize(
-    ("name", "make_model", "kind", "text"),
-    [
-        ("", dict, ValueError, "name is ''"),
-        ("a:b", dict, ValueError, "name is 'a:b'"),
-        (3, dict, ValueError, "name is 3"),
-        ("a", 3, TypeError, "make_model must be callable"),
-        ("a", functools.partial(dict, a=bytes(100_000)), ValueError, "make_model is 1000.. bytes"),
-        ("a", dict, RuntimeError, "Ray has not been started"),
-    ],
-)
-def test_wrong_arguments_of_keepers_are_named(name, make_model, kind, text):
-    with pytest.raises(kind, match=text):
-        keeper(name, make_model)
+LARGE, KEPT = functools.partial(dict, a=bytes(100_000)), Keeper("a", b"")
 
 
 @pytest.mark.parametrize(
-    ("change", "kind", "text"),
+    ("function", "first", "more", "kind", "text"),
     [
-        ({"weights": np.zeros(3)}, TypeError, "weights must be what keeper"),
-        ({"num_cpus": 0}, ValueError, "num_cpus is 0"),
-        ({"num_cpus": True}, ValueError, "num_cpus is True"),
-        ({"max_body": 0}, ValueError, "max_body is 0"),
-        ({"max_body": "1 MB"}, ValueError, "max_body is '1 MB'"),
+        (keeper, "", {"make_model": dict}, ValueError, "name is ''"),
+        (keeper, "a:b", {"make_model": dict}, ValueError, "name is 'a:b'"),
+        (keeper, 3, {"make_model": dict}, ValueError, "name is 3"),
+        (keeper, "a", {"make_model": 3}, TypeError, "make_model must be callable"),
+        (keeper, "a", {"make_model": LARGE}, ValueError, "make_model is 1000.. bytes"),
+        (keeper, "a", {"make_model": dict}, RuntimeError, "Ray has not been started"),
+        (deployment, np.zeros(3), {}, TypeError, "weights must be what keeper"),
+        (deployment, KEPT, {"num_cpus": 0}, ValueError, "num_cpus is 0"),
+        (deployment, KEPT, {"num_cpus": True}, ValueError, "num_cpus is True"),
+        (deployment, KEPT, {"max_body": 0}, ValueError, "max_body is 0"),
+        (deployment, KEPT, {"max_body": "1 MB"}, ValueError, "max_body is '1 MB'"),
     ],
 )
-def test_wrong_arguments_of_deployments_are_named(change, kind, text):
-    arguments = {"weights": Keeper("a", b""), **change}
+def test_wrong_arguments_are_named(function, first, more, kind, text):
     with pytest.raises(kind, match=text):
-        deployment(arguments.pop("weights"), **arguments)
+        function(first, **more)

@@ -1,4 +1,4 @@
-"""What the tests of commands share: a small network in a file, and roofs that nobody measures.
+"""Fixtures of the command tests: a small network in a file, and fixed roofs.
 
 All networks of these tests run on memory that is filled before (`poisoning`).
 """
@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 from pplconv.machine.ceilings import Ceilings
 from tests import poisoning
+from tests.network.models import model_of
 
 poisoning.install()
 
@@ -20,20 +21,14 @@ CEILINGS = Ceilings("avx2", 2, 100e9, {"L2": 200e9, "L3": 50e9, "memory": 20e9})
 @pytest.fixture
 def model_file(tmp_path, rng):
     """Write a network with open sizes: a convolution, and a softmax over its channels."""
-    weight = numpy_helper.from_array(rng.standard_normal((8, 3, 3, 3)).astype("f"), "w")
+    weights = {"w": rng.standard_normal((8, 3, 3, 3)).astype("f")}
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]),
         helper.make_node("Relu", ["a"], ["b"]),
         helper.make_node("Softmax", ["b"], ["y"], axis=1),
     ]
-    graph = helper.make_graph(
-        nodes,
-        "small",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, "h", "w"])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [weight],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    inputs = {"x": ("f4", ["n", 3, "h", "w"])}
+    model = model_of(nodes, inputs, weights, opset=17, ir_version=8)
     path = tmp_path / "small.onnx"
     onnx.save(model, str(path))
     return path
@@ -41,6 +36,6 @@ def model_file(tmp_path, rng):
 
 @pytest.fixture
 def ceilings(monkeypatch):
-    """Let a profile measure no machine."""
+    """Give profiles fixed roofs, so that nothing is measured."""
     monkeypatch.setattr("pplconv.machine.ceilings.measure", lambda *a, **k: CEILINGS)
     return CEILINGS

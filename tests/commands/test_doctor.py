@@ -1,13 +1,17 @@
-"""``python -m pplconv doctor``: findings from facts alone, and the command around them."""
+"""``python -m pplconv doctor``: findings from facts, the command around them, closed pipes."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import pplconv
 from pplconv import __main__ as command
 from pplconv.commands import doctor
 from pplconv.commands.doctoring.facts import Facts, gather
@@ -16,6 +20,7 @@ from pplconv.commands.doctoring.loop import Loop, run_loop
 from pplconv.config import Settings
 from pplconv.machine import Machine
 from pplconv.machine.condition import Condition, Times
+from tests.programs import ran
 
 MACHINE = Machine(
     arch="x86_64",
@@ -259,7 +264,7 @@ def test_facts_are_those_of_the_machine_that_is_given(tmp_path, monkeypatch):
 
 
 def test_here_it_runs(capsys):
-    """On whatever this is: every line is there, and the status says what the lines say."""
+    """On this machine: every line is printed, and the status agrees with the lines."""
     status = command.main(["doctor"])
     out = capsys.readouterr().out
     assert status == int("slow  " in out)
@@ -268,7 +273,7 @@ def test_here_it_runs(capsys):
 
 
 class Clock:
-    """Seconds that pass only where the loop runs, and of which the thread gets a part."""
+    """A clock that only the loop advances; the thread gets the share `given` of its time."""
 
     def __init__(self, given: float) -> None:
         self.wall, self.own, self.given = 0.0, 0.0, given
@@ -286,3 +291,15 @@ def test_the_loop_tells_what_the_thread_was_given(given):
     assert found.flops == pytest.approx(1e8) and found.steadiness == pytest.approx(1)
     assert found.given == pytest.approx(given)
     assert (found.threads, found.scaling) == (1, 1.0)
+
+
+@pytest.mark.parametrize("arguments", [["info"], ["info", "--json"], ["doctor"]], ids=" ".join)
+def test_a_closed_pipe_is_no_error(arguments):
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        pipes = {"capture_output": False, "stdout": writing, "stderr": subprocess.PIPE}
+        done = ran("-m", "pplconv", *arguments, cwd=Path(pplconv.__file__).parents[1], **pipes)
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (141, "")

@@ -1,4 +1,4 @@
-"""Small networks in the place of the published ones, which read bars of ink as the letter I."""
+"""Small stand-ins for the published networks; they read bars of ink as the letter I."""
 
 from __future__ import annotations
 
@@ -8,22 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 from examples.models import ppocr
+from tests.network.models import model_of
 
 ALPHABET = ("", "I", " ")
 
 
 def _model(nodes, output, shape, **weights) -> onnx.ModelProto:
-    graph = helper.make_graph(
-        nodes,
-        "made",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, "h", "w"])],
-        [helper.make_tensor_value_info(output, TensorProto.FLOAT, shape)],
-        [numpy_helper.from_array(np.asarray(array), name) for name, array in weights.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    inputs, outputs = {"x": ("f4", ["n", 3, "h", "w"])}, {output: ("f4", shape)}
+    return model_of(nodes, inputs, weights, outputs, opset=17, ir_version=8)
 
 
 def detector() -> onnx.ModelProto:
@@ -42,7 +37,7 @@ def detector() -> onnx.ModelProto:
 
 
 def classifier(upright: float = 5.0) -> onnx.ModelProto:
-    """Says of all lines that they stand upright, or, below 0, that none does."""
+    """Classifies every line as upright, or, if `upright` is negative, as upside down."""
     nodes = [
         helper.make_node("GlobalAveragePool", ["x"], ["a"]),
         helper.make_node("Conv", ["a", "w", "b"], ["c"]),
@@ -54,7 +49,7 @@ def classifier(upright: float = 5.0) -> onnx.ModelProto:
 
 
 def recogniser() -> onnx.ModelProto:
-    """Reads dark places as I and bright ones as nothing; grey is nothing too."""
+    """Reads dark places as I, and bright or grey places as nothing."""
     nodes = [
         helper.make_node("Conv", ["x", "w", "b"], ["a"], strides=[48, 8]),
         helper.make_node("Squeeze", ["a", "axis"], ["s"]),
@@ -62,7 +57,7 @@ def recogniser() -> onnx.ModelProto:
         helper.make_node("Softmax", ["t"], ["y"], axis=-1),
     ]
     weight = np.zeros((3, 3, 48, 8), np.float32)
-    # The middle rows alone, as there is paper above and below.
+    # Only the middle rows: above and below them is paper.
     weight[0, :, 20:28], weight[1, :, 20:28] = 8 / (3 * 8 * 8), -8 / (3 * 8 * 8)
     bias = np.array([1, 0, -9], np.float32)
     model = _model(nodes, "y", None, w=weight, b=bias, axis=np.array([2], np.int64))
@@ -71,7 +66,7 @@ def recogniser() -> onnx.ModelProto:
 
 
 def keep(folder: Path, monkeypatch) -> Path:
-    """Write the three into a folder under the published names, and expect them there."""
+    """Write the three models under their published names, and let the demo expect their hashes."""
     folder.mkdir()
     made = {"DETECTOR": detector(), "CLASSIFIER": classifier(), "RECOGNISER": recogniser()}
     for name, model in made.items():

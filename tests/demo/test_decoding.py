@@ -1,8 +1,7 @@
-"""What probabilities say, where they were made up."""
+"""Texts decoded from made-up probabilities."""
 
 from __future__ import annotations
 
-import made_networks
 import numpy as np
 import onnx
 import pytest
@@ -11,12 +10,13 @@ from hypothesis import strategies as st
 
 from examples.demo.decoding import alphabet_of, decode, stands_on_its_head
 from examples.demo.errors import DemoError
+from tests.demo import made_networks
 
 ALPHABET = ("", "a", "b", "c", " ")
 
 
 def path_of(text, score=1.0):
-    """Probabilities whose likeliest classes are those of `text`; ``-`` is the blank."""
+    """Return probabilities whose most likely classes spell `text`; ``-`` is the blank."""
     classes = [0 if c == "-" else ALPHABET.index(c) for c in text]
     probabilities = np.full((len(text), len(ALPHABET)), (1 - score) / 4, np.float32)
     probabilities[np.arange(len(text)), classes] = score
@@ -51,7 +51,7 @@ def test_score_is_the_mean_of_the_characters_alone():
 
 @given(st.text("abc ", max_size=20), st.data())
 def test_every_path_of_a_text_is_read_as_it(text, data):
-    """Any repetitions, and blanks: at least one between equal neighbours."""
+    """With any repetitions and blanks, and at least one blank between equal neighbours."""
     path, before = "", ""
     for character in text:
         least = 1 if character == before else 0

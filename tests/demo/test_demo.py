@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import io
 import os
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
-import made_networks
 import numpy as np
 import pytest
 from onnx.reference.ops.op_conv import Conv as OwnConv
@@ -24,6 +22,8 @@ from examples.demo.report import Layer, layers_of, table
 from examples.models import ppocr, published
 from examples.models.progress import Progress
 from pplconv.integrations.onnx_reference import Conv
+from tests.demo import made_networks
+from tests.programs import output, ran
 
 DEMO = Path(demo.__file__).parent
 
@@ -62,12 +62,12 @@ def arguments(cache, page, tmp_path):
 
 @pytest.fixture
 def both(arguments):
-    """Give arguments with which onnxruntime reads the page, too."""
+    """Return arguments that let onnxruntime read the page, too."""
     return [text for text in arguments if text != "--skip-onnxruntime"]
 
 
 def rows_of(out):
-    """The lines of all tables, by their first word."""
+    """Return the rows of all tables by their first word."""
     return {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.split()}
 
 
@@ -116,7 +116,7 @@ def test_without_onnxruntime(both, capsys, monkeypatch):
 
 
 def other_engine(monkeypatch, change):
-    """Let another engine stand in for onnxruntime, with outputs that are changed."""
+    """Replace onnxruntime by an engine whose recogniser's outputs go through `change`."""
 
     def opened(paths, threads):
         networks = engines.open_pplconv(paths, threads)
@@ -133,7 +133,7 @@ def test_other_texts_fail(both, capsys, monkeypatch):
     other_engine(monkeypatch, lambda y: y[:, :, [0, 2, 1]])
     assert demo.main(both) == 1
     out, err = capsys.readouterr()
-    assert "other 1.0" in out  # both texts are there to be seen
+    assert "other 1.0" in out  # the table shows both texts
     assert "read the page differently: line 1: 'I' and ' '" in err
     assert "all convolutions" not in out
 
@@ -184,7 +184,7 @@ def test_outputs_that_differ_fail(arguments, capsys, monkeypatch, wrong):
     monkeypatch.setattr(pplconv, "conv2d", lambda *args, **kw: conv2d(*args, **kw) + wrong)
     assert demo.main(arguments) == 1
     out, err = capsys.readouterr()
-    assert "largest difference" in out  # the table is there to see by how much
+    assert "largest difference" in out  # the table shows by how much
     assert "the two outputs differ" in err
 
 
@@ -245,23 +245,15 @@ def test_bad_arguments(arguments, option, capsys):
 
 
 def test_it_runs_from_a_clone_with_the_installed_package(tmp_path):
-    command = [sys.executable, "-I", str(DEMO), "--help"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert "usage: python examples/demo" in done.stdout
-    # Another pplconv stands for the installed one.
+    assert "usage: python examples/demo" in output("-I", DEMO, "--help", cwd=tmp_path)
+    # A fake pplconv stands for the installed one.
     (tmp_path / "pplconv.py").write_text("raise ImportError('the installed one', name='pplconv.x')")
-    done = subprocess.run(
-        [sys.executable, str(DEMO), "--help"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = ran(DEMO, "--help", env={**os.environ, "PYTHONPATH": str(tmp_path)})
     assert "ImportError: the installed one" in done.stderr
 
 
 def missing(monkeypatch, name):
-    """Let a module be missing that the demo imports."""
+    """Hide a module that the demo imports."""
     monkeypatch.delitem(sys.modules, "examples.demo.cli")
     monkeypatch.delattr(demo, "cli")
     monkeypatch.setitem(sys.modules, name, None)
@@ -330,7 +322,7 @@ class Terminal(io.StringIO):
     """A stream that says it is a terminal."""
 
     def isatty(self):
-        """Say so."""
+        """Return True."""
         return True
 
 

@@ -1,4 +1,4 @@
-"""Boxes and text, drawn where they are."""
+"""Pictures are loaded and scaled; boxes and text are drawn at their places."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from PIL import Image, ImageFont
 from examples.demo import drawing
 from examples.demo.drawing import draw, drawable, find_font
 from examples.demo.errors import DemoError
+from examples.demo.picture import LONGEST, MULTIPLE, input_size, load, network_input
 from examples.demo.reading import Line, Page
 from examples.demo.report import page_table, text_table
 from examples.models import whole_files
@@ -18,7 +19,7 @@ BOX = np.array([[100, 50], [300, 50], [300, 90], [100, 90]], dtype=float)
 
 @pytest.fixture
 def font():
-    """The font that Pillow ships, whatever this system has."""
+    """The font that Pillow ships, which is the same on every system."""
     return ImageFont.load_default(32)
 
 
@@ -42,7 +43,7 @@ def test_boxes_are_drawn_where_they_are(tmp_path, font):
         np.testing.assert_allclose(
             extent(np.any(part != 255, axis=2)), (100, 180, 200, 600), atol=2
         )
-    # A line around it, and the text inside still to be read.
+    # An outline; the picture's text inside stays legible.
     assert page[100, 400].min() < 100
     assert page[140, 400].min() > 180
     assert sheet[140, 400].min() == 255  # nothing was read
@@ -59,7 +60,7 @@ def test_text_is_written_into_its_box(tmp_path, font, text):
     assert 200 <= left < right <= 600
     assert lacking == 0
     if text == "I":
-        assert bottom - top > 20  # as high as letters are in such a box
+        assert bottom - top > 20  # letters fill the height of the box
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -69,7 +70,7 @@ def test_sideways_text_is_written_sideways(tmp_path, font, turned):
     ink = np.all(pixels[:, 1200:] < 90, axis=2)
     top, bottom, left, right = extent(ink)
     assert bottom - top > 2 * (right - left)
-    # Text that was turned begins below, other text above.
+    # Turned text begins at the bottom, other text at the top.
     assert bottom > 680 if turned else top < 120
 
 
@@ -141,3 +142,58 @@ def test_times_of_two_engines_are_compared():
     assert rows[-1] == ["x", "y"]
     alone = page_table(["a"], pages[:1], [("x", "y")])
     assert "x" not in alone.splitlines()[2] and "ratio" not in alone
+
+
+@pytest.mark.parametrize(
+    ("size", "side", "expected"),
+    [
+        ((384, 191), 480, (960, 480)),
+        ((100, 300), 96, (96, 288)),
+        ((4000, 3000), 384, (512, 384)),
+        ((10, 10), 32, (32, 32)),
+    ],
+)
+def test_short_side_is_scaled(size, side, expected):
+    assert input_size(*size, side) == expected
+
+
+def test_panoramas_are_bounded():
+    width, height = input_size(10_000, 100, 320)
+    assert width == LONGEST * 320
+    assert height == MULTIPLE
+
+
+def test_network_sees_blue_green_red_between_minus_one_and_one():
+    image = Image.new("RGB", (64, 64), (255, 128, 0))
+    x = network_input(image, 64)
+    assert x.shape == (1, 3, 64, 64)
+    assert x.dtype == np.float32
+    assert x.flags["C_CONTIGUOUS"]
+    np.testing.assert_allclose(x[0, :, 0, 0], [-1, 128 / 127.5 - 1, 1], atol=1e-6)
+
+
+def test_default_page_is_the_one_of_scikit_image():
+    image = load(None)
+    assert image.mode == "RGB"
+    assert image.size == (384, 191)
+
+
+def test_transparent_pictures_are_laid_on_white(tmp_path):
+    Image.new("RGBA", (4, 4), (0, 0, 0, 0)).save(tmp_path / "clear.png")
+    assert load(tmp_path / "clear.png").getpixel((0, 0)) == (255, 255, 255)
+
+
+def test_deep_pictures_keep_their_greys(tmp_path):
+    values = np.array([[0, 32768, 65535]], dtype=np.uint16)
+    Image.fromarray(values).save(tmp_path / "deep.png")
+    image = load(tmp_path / "deep.png")
+    assert [image.getpixel((x, 0))[0] for x in range(3)] == [0, 127, 255]
+
+
+@pytest.mark.parametrize("content", [None, b"no picture"], ids=["missing", "broken"])
+def test_unreadable_pictures_are_named(tmp_path, content):
+    path = tmp_path / "picture.png"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(DemoError, match=r"cannot read the picture .*picture\.png"):
+        load(path)

@@ -1,4 +1,4 @@
-"""Lines cut out of pictures, where it is known how they lie."""
+"""Lines are cut out of pictures in which their position is known."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BOX = np.array([[10, 20], [110, 20], [110, 40], [10, 40]], dtype=float)
 
 
 def turned(corners, degrees, centre=(100, 100)):
-    """Turn points around a centre, by the clock as y points down."""
+    """Turn points around a centre; as y points down, positive angles turn clockwise."""
     angle = np.radians(degrees)
     matrix = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
     return (corners - centre) @ matrix + centre
@@ -76,7 +76,7 @@ def test_a_sideways_line_is_turned_against_the_clock():
     line = crop(gradient(), np.array([[50, 20], [70, 20], [70, 120], [50, 120]], dtype=float))
     assert line.size == (100, 20)
     pixels = np.asarray(line).astype(int)
-    # What was the right border is on top, what was the top is at the left.
+    # The former right border is on top, the former top at the left.
     assert pixels[0, 0, 0] > pixels[-1, 0, 0]
     assert pixels[0, 0, 1] < pixels[0, -1, 1]
     assert abs(pixels[0, 0, 1] - 20) <= 1
@@ -100,7 +100,7 @@ def test_a_line_is_scaled_and_filled_up_with_grey():
     x = line_input(Image.new("RGB", (40, 24), (255, 0, 127)), 160)
     assert x.shape == (1, 3, HEIGHT, 160)
     assert x.dtype == np.float32
-    # Blue, green, red; 40 by 24 are 80 by 48.
+    # Channels are blue, green, red; 40 by 24 pixels become 80 by 48.
     np.testing.assert_allclose(x[0, :, 0, 0], [127 / 127.5 - 1, -1, 1], atol=1e-6)
     assert np.all(x[:, :, :, :80] != 0)
     assert not x[:, :, :, 80:].any()

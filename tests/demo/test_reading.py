@@ -1,4 +1,4 @@
-"""The whole page by networks that are functions, and what is counted of it."""
+"""Whole pages read by stub networks, and the times of their stages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def image():
 
 
 def networks(*, on_its_head=0.0, legible=("u", "d")):
-    """A recogniser that says u of the line as it is, d of it upside down, if these are legible."""
+    """Return stub networks, which read u upright and d upside down if legible, and their calls."""
     seen = []
 
     def detect(x):

@@ -54,7 +54,7 @@ def test_tilted_lines_have_tilted_regions(degrees):
     probability = bar((300, 300), (150, 140), 180, 14, degrees)
     (region,) = find_regions(probability, (300, 300), growth=0.0)
     long, short = sides(region.corners)
-    # Stairs at the edge and the dilation are worth up to three pixels.
+    # Stair-stepped edges and the dilation change sides by up to three pixels.
     assert 180 - 3 <= long <= 180 + 3
     assert 14 - 3 <= short <= 14 + 3
     edges = region.corners - np.roll(region.corners, 1, axis=0)
@@ -92,7 +92,7 @@ def test_regions_stay_inside_the_picture():
 
 def test_faint_and_tiny_marks_are_left_out():
     probability = np.zeros((64, 64), dtype=np.float32)
-    probability[5:15, 5:55] = 0.45  # over the threshold, below the score
+    probability[5:15, 5:55] = 0.45  # above the threshold, below the least score
     probability[30, 30] = 1.0  # a speck
     assert find_regions(probability, (64, 64)) == []
     assert len(find_regions(probability, (64, 64), least_score=0.1)) == 1

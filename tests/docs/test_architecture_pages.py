@@ -15,7 +15,7 @@ PAGES = sorted(line_references.PAGES.glob("*.md"))
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_line_numbers_are_true(page):
-    """Else run ``python -m tools.line_references``."""
+    """If this fails, run ``python -m tools.line_references``."""
     assert line_references.wrong(page) == []
 
 
@@ -49,6 +49,6 @@ def test_invariants_name_tests_that_there_are():
 
 
 def test_the_list_of_modules_is_made_of_docstrings():
-    """Else run ``python -m tools.where_is_what``."""
+    """If this fails, run ``python -m tools.where_is_what``."""
     page = where_is_what.PAGE
     assert page.read_text(encoding="utf-8") == where_is_what.text()

@@ -1,4 +1,4 @@
-"""What pages, docstrings and the gallery show runs as it stands."""
+"""Examples in pages, docstrings and the gallery run as they are shown."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ TYPED = sorted(
         *(ROOT / "docs" / "how-to").glob("*.md"),
     ]
 )
-# `tests/quant` has that of quantization.
 SHOWN = sorted(
     path for path in (ROOT / "docs").glob("*.md") if ">>> " in path.read_text(encoding="utf-8")
 )
 LISTED = names.listed(ROOT / "docs" / "reference" / "index.rst")
-# A block of Python, and the comment before it that keeps it from being run.
+# A block of Python, and an optional comment before it that marks it as not run.
 BLOCK = re.compile(r"(<!-- not run: .+ -->\n)?^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -46,19 +45,14 @@ def blocks(path: Path) -> list[str]:
 
 @pytest.fixture
 def model(tmp_path) -> None:
-    """Leave the file that pages speak of, with one input of three channels."""
+    """Write the ``model.onnx`` that pages load; its one input has three channels."""
     onnx = pytest.importorskip("onnx")
-    helper = onnx.helper
-    weight = np.ones((4, 3, 3, 3), np.float32)
-    graph = helper.make_graph(
-        [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])],
-        "graph",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", 3, "h", "w"])],
-        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
-        [onnx.numpy_helper.from_array(weight, "w")],
-    )
-    opsets = [helper.make_opsetid("", 18)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "model.onnx")
+    from tests.network.models import model_of
+
+    node = onnx.helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])
+    inputs = {"x": ("f4", ["n", 3, "h", "w"])}
+    weights = {"w": np.ones((4, 3, 3, 3), np.float32)}
+    onnx.save(model_of([node], inputs, weights, opset=18, ir_version=9), tmp_path / "model.onnx")
 
 
 def test_pages_have_blocks():
@@ -97,7 +91,7 @@ def resolved(name: str) -> object:
 
 @pytest.mark.parametrize("name", [one for one in LISTED if not one.startswith("integrations.")])
 def test_examples_of_a_docstring(name, tmp_path, monkeypatch):
-    """Those of its methods, too."""
+    """Examples of its methods run, too."""
     monkeypatch.chdir(tmp_path)
     finder = doctest.DocTestFinder()
     runner = doctest.DocTestRunner()

@@ -6,8 +6,6 @@ import ast
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +15,7 @@ from asm.build import generated
 from asm.registry import Kernel
 from tests.documents import ROOT
 from tests.how_to_steps import Step, apply, steps
+from tests.programs import output
 
 HOW_TO = ROOT / "docs" / "how-to"
 PACKAGE = Path(pplconv.__file__).parent
@@ -31,7 +30,7 @@ PAGES = [
 
 
 def copied(source: Path, target: Path, *left_out: str) -> None:
-    """Copy a folder of sources; modules in machine code are links."""
+    """Copy a folder of sources, but link to compiled modules."""
 
     def copy(old: str, new: str) -> None:
         if old.endswith((".so", ".dylib")):
@@ -46,7 +45,7 @@ def copied(source: Path, target: Path, *left_out: str) -> None:
 
 @pytest.fixture
 def edited(tmp_path):
-    """Give a function that applies a page to a copy, and the root of that."""
+    """Return a function that applies a page's edits to a copy, and returns the copy's root."""
 
     def edit(page: str) -> Path:
         for step in steps(HOW_TO / page):
@@ -62,12 +61,9 @@ def edited(tmp_path):
 
 
 def run(root: Path, code: str, **environment: str) -> None:
-    """Run a program with the package, and whatever else lies beside it, from `root`."""
+    """Run a program that imports the package and its neighbours from `root`."""
     own = {**os.environ, "PYTHONPATH": str(root), **environment}
-    found = subprocess.run(
-        [sys.executable, "-P", "-c", code], env=own, capture_output=True, text=True, check=False
-    )
-    assert found.returncode == 0, found.stderr
+    output("-P", "-c", code, env=own)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -161,7 +157,7 @@ def test_a_network_runs_after_the_edits(page, program, environment, tmp_path, ed
 
 
 def test_the_operator_is_refused_before():
-    """So the network above runs by the edits alone."""
+    """So the network of the test above runs only because of the edits."""
     pytest.importorskip("onnxscript")
     program = NETWORK.format(root=str(PACKAGE.parent)) + (
         'try:\n    session("ThresholdedRelu")\nexcept ValueError as error:\n'
@@ -214,7 +210,7 @@ def test_blocks_are_read(tmp_path):
     ],
 )
 def test_edits(tmp_path, where, anchor, text, after):
-    """A file that is there is not new, and a place is found once, or it is an error."""
+    """A new file must not exist yet, and an anchor must occur exactly once; else it is an error."""
     path = tmp_path / "a.txt"
     path.write_text("one\ntwo 2\nthree\n")
     step = Step("a.txt", text, where, anchor)

@@ -1,10 +1,11 @@
-"""The reference has every public name, the charts what was recorded, the picture its figures."""
+"""The site: its reference lists every public name, charts show recorded figures, links work."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import re
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +13,7 @@ from PIL import Image
 
 from pplconv.__main__ import _parser
 from tests.documents import ROOT, tables
-from tools.site import front, gallery, names, results
+from tools.site import front, gallery, links, names, results
 
 REFERENCE = ROOT / "docs" / "reference" / "index.rst"
 RESULTS = ROOT / "benchmarks" / "results"
@@ -73,7 +74,7 @@ def test_readme_fits_the_first_minute():
 
 
 def test_the_picture_shows_what_was_recorded():
-    """`python -m tools.site.front` draws it anew."""
+    """If this fails, run ``python -m tools.site.front``."""
     with Image.open(front.PICTURE) as picture:
         told = json.loads(picture.text[front.FIGURES])
     assert set(told) == set(front.NETWORKS)
@@ -158,3 +159,69 @@ def test_docstrings_lead_to_pages():
         "``docs/imaging.md``",
         "other.md",
     ]
+
+
+SILENT = "HTTPSConnectionPool: Max retries exceeded (Caused by NameResolutionError('no such host'))"
+
+
+@pytest.fixture
+def site(tmp_path):
+    (tmp_path / "_static").mkdir()
+    (tmp_path / "_static" / "theme.html").write_text('<a href="{{ template }}">theme</a>')
+    (tmp_path / "folder").mkdir()
+    old = '<a name="old">old</a><a href="../a.html#b">b</a>'
+    (tmp_path / "folder" / "index.html").write_text(old)
+    (tmp_path / "picture one.png").write_bytes(b"")
+    (tmp_path / "a.html").write_text(
+        '<h1 id="b">B</h1><a href="#b">b</a><a href="folder/#old">f</a>'
+        '<img src="picture%20one.png"><a href="https://example.org/">other</a>'
+    )
+    return tmp_path
+
+
+def test_a_whole_site_has_no_dead_links(site):
+    assert links.dead_inside(site) == (4, [])
+
+
+@pytest.mark.parametrize(
+    "link, said",
+    [
+        ("#c", "no such anchor"),
+        ("folder/index.html#new", "no such anchor"),
+        ("b.html", "no such file"),
+        ("folder/picture.png", "no such file"),
+    ],
+)
+def test_dead_links_are_named(site, link, said):
+    page = site / "a.html"
+    page.write_text(page.read_text() + f'<a href="{link}">dead</a>')
+    assert links.dead_inside(site) == (5, [f"a.html: {link}: {said}"])
+
+
+def row(uri: str, status: str, info: str = "") -> dict[str, object]:
+    return {"filename": "a.md", "lineno": 7, "uri": uri, "status": status, "info": info}
+
+
+def test_without_a_network_no_link_is_called_dead():
+    rows = [row("https://a.org/", "broken", SILENT), row("#b", "unchecked")]
+    assert links.dead_outside(rows) == (1, 0, [])
+
+
+def test_with_a_network_a_host_that_is_gone_is_dead():
+    rows = [
+        row("https://a.org/", "working"),
+        row("https://gone.org/", "broken", SILENT),
+        row("https://a.org/page", "broken", "404 Client Error: Not Found"),
+    ]
+    asked, answered, dead = links.dead_outside(rows)
+    assert (asked, answered) == (3, 2)
+    assert [line.split(": ")[1] for line in dead] == ["https://gone.org/", "https://a.org/page"]
+
+
+@pytest.mark.parametrize("info, status", [(SILENT, 0), ("404 Client Error", 1)])
+def test_the_verdict(site, monkeypatch, capsys, info, status):
+    found = site / "output.json"
+    found.write_text(json.dumps(row("https://a.org/", "broken", info)) + "\n")
+    monkeypatch.setattr(sys, "argv", ["links", str(site), "--others", str(found)])
+    assert links.main() == status
+    assert ("NOT CHECKED HERE" in capsys.readouterr().out) == (status == 0)

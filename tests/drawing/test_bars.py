@@ -1,4 +1,4 @@
-"""Bars of text: as long as they should be, on any terminal and in any encoding."""
+"""Bars of text have the right length on any terminal and in any encoding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model whose worker is killed, once, at a chosen step on the way of a request or an answer."""
+"""A model whose worker is killed once, at a chosen step of a request or an answer."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import numpy as np
 from pplconv.instances import transport
 
 ANSWERED = ("posted", "sent", "receives", "naps")
-"""Steps behind which the answer is there, whether or not anybody was woken for it."""
+"""Steps after which the answer is in the mailbox, whether or not the reader was woken."""
 
 STEPS = ("computed", "announced", "segment made", "written", "segment sent", *ANSWERED)
 
 
 class Doomed:
-    """Adds 1; in a worker, it ends that process as long as there is a file `token`."""
+    """Adds 1; kills its worker at the chosen step while the file `token` exists."""
 
     def __init__(self, step: str, token: str) -> None:
         self.step, self.token, self.runs = step, token, f"{token}.runs"
@@ -48,37 +48,33 @@ def _prepare(step: str, token: str) -> Doomed:
     model = Doomed(step, token)
     channel = transport.Channel
 
-    def before(owner, name):
+    def die_in(owner, name, first):
         real = getattr(owner, name)
 
         @functools.wraps(real)
         def wrapped(*args, **kwargs):
-            model.die()
-            return real(*args, **kwargs)
-
-        setattr(owner, name, wrapped)
-
-    def after(owner, name):
-        real = getattr(owner, name)
-
-        @functools.wraps(real)
-        def wrapped(*args, **kwargs):
+            if first:
+                model.die()
             result = real(*args, **kwargs)
-            model.die()
+            if not first:
+                model.die()
             return result
 
         setattr(owner, name, wrapped)
 
-    if step == "computed":
-        before(channel, "write")
-    elif step == "announced":
-        before(transport, "flatten")
-    elif step == "segment made":
-        after(channel, "_new_segment")
-    elif step == "written":
-        after(channel, "write")
-    elif step == "segment sent":
-        after(transport.socket, "send_fds")
+    # Whose function the worker dies in, and whether before it does anything.
+    places = {
+        "computed": (channel, "write", True),
+        "announced": (transport, "flatten", True),
+        "segment made": (channel, "_new_segment", False),
+        "written": (channel, "write", False),
+        "segment sent": (transport.socket, "send_fds", False),
+        "sent": (channel, "send", False),
+        "receives": (channel, "receive", True),
+        "naps": (channel, "_read_socket", True),
+    }
+    if step in places:
+        die_in(*places[step])
     elif step == "posted":
         real_write = channel.write
 
@@ -86,17 +82,11 @@ def _prepare(step: str, token: str) -> Doomed:
             wake = channel._wake_reader
             laid = real_write(self, obj)
             if model.called and wake is real_wake:  # what comes next is the wake-up after the post
-                before(channel, "_wake_reader")
+                die_in(channel, "_wake_reader", True)
             return laid
 
         real_wake = channel._wake_reader
         channel.write = write
-    elif step == "sent":
-        after(channel, "send")
-    elif step == "receives":
-        before(channel, "receive")
-    elif step == "naps":
-        before(channel, "_read_socket")
     return model
 
 
@@ -105,5 +95,5 @@ def make(step: str, token: str) -> Doomed:
 
 
 def large() -> np.ndarray:
-    """An array that needs another segment than the first message of a worker."""
+    """An array that needs a larger segment than the first message of a worker."""
     return np.arange(50_000.0)

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
+import pplconv
 from tests.patience import PATIENCE
+
+
+def pool_of(model: object, **settings: Any) -> pplconv.InstancePool:
+    """Make a pool of a model: of two instances of a thread each, unless told otherwise."""
+    return pplconv.InstancePool(lambda: model, **{"instances": 2, "threads": 1, **settings})
 
 
 class Gate:

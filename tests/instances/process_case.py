@@ -1,4 +1,4 @@
-"""Workers for tests, and what the system knows of them."""
+"""Workers for tests, and facts about their processes from /proc."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ANYWHERE = Placement(None, ())
 def workers(
     factory: Callable, count: int = 1, threads: int = 1, placements=None
 ) -> Iterator[ProcessWorkers]:
-    """Workers that are gone at the end."""
+    """Make workers, and close them at the end."""
     made = make_process_workers(factory, placements or [ANYWHERE] * count, threads)
     try:
         yield made
@@ -32,7 +32,7 @@ def workers(
 
 @contextmanager
 def worker(factory: Callable, **settings):
-    """One worker, closed at the end."""
+    """Make one worker, and close it at the end."""
     with workers(factory, **settings) as make:
         one = make(0)
         try:
@@ -42,7 +42,7 @@ def worker(factory: Callable, **settings):
 
 
 def lives(pid: int) -> bool:
-    """Whether there is such a process that is no zombie."""
+    """Return whether the process exists and is no zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -51,13 +51,13 @@ def lives(pid: int) -> bool:
 
 
 def outcome(call: Callable[[], object]) -> object:
-    """What a call gives or raises, which it does within patience, whatever limit it was given.
+    """Return or raise the result of a call, which must end within `PATIENCE`.
 
     Parameters
     ----------
     call
-        Run in a thread of its own. What it waits for in vain is longer than patience, so that a
-        call that waits for it is one that does not end.
+        Run in its own thread. Its own time limits are longer than `PATIENCE`, so that a call that
+        waits for one of them counts as hanging.
     """
     found: Future = Future()
 
@@ -72,7 +72,7 @@ def outcome(call: Callable[[], object]) -> object:
 
 
 def mappings(pid: int, name: str) -> list[dict[str, int]]:
-    """What smaps says of the mappings whose file has this in its name, in KiB."""
+    """Return the smaps values, in KiB, of mappings whose file name contains `name`."""
     found, wanted = [], False
     for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
         key, _, rest = line.partition(":")
@@ -86,5 +86,5 @@ def mappings(pid: int, name: str) -> list[dict[str, int]]:
 
 
 def own_resources() -> tuple[int, int]:
-    """Descriptors and threads of this process."""
+    """Count the descriptors and threads of this process."""
     return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))

@@ -33,7 +33,7 @@ class Convolutions:
 
 
 class Echo:
-    """Returns what it is given; keeps it if asked to."""
+    """Returns its arguments; has arrays of its own."""
 
     def __init__(self):
         self.kept = []
@@ -46,7 +46,7 @@ class Echo:
 
 
 class Servant(Echo):
-    """Does as it is told."""
+    """Calls the method that a request names."""
 
     def __call__(self, what, *args):
         return getattr(self, what)(*args)
@@ -76,12 +76,12 @@ class Servant(Echo):
         return x
 
     def sleep(self, seconds, begun):
-        """Sleep, once a file says that this has begun."""
+        """Create the file `begun`, then sleep."""
         Path(begun).touch()
         time.sleep(seconds)
 
     def linger(self, begun, end):
-        """Say by a file that this has begun, and wait for another one."""
+        """Create the file `begun`, then wait for the file `end`."""
         Path(begun).touch()
         while not Path(end).exists():
             time.sleep(0.001)
@@ -92,10 +92,10 @@ class Servant(Echo):
         signal.pause()
 
     def fork_and_die(self, child):
-        """Die while a child lives on, whose number is in a file, until it is killed."""
+        """Die, and leave a child that lives until it is killed; its id is in the file `child`."""
         pid = os.fork()
         if pid == 0:
-            signal.alarm(3600)  # whatever becomes of the test
+            signal.alarm(3600)  # in case the test never kills it
             signal.pause()
             os._exit(0)
         Path(child).write_text(str(pid))
@@ -151,7 +151,7 @@ def doubling():
 
 
 def pools(x):
-    """What a pool of threads answers, and how one of processes is refused."""
+    """Return the answers of a pool of threads, and the refusal of a pool of processes."""
     with pplconv.InstancePool(doubling, instances=2, threads=1) as pool:
         answers = [pool.submit(x, 2.0).result() for _ in range(2)]
     refused = ""
@@ -162,26 +162,10 @@ def pools(x):
     return answers, refused
 
 
-def convolutions():
-    return Convolutions()
-
-
-def echo():
-    return Echo()
-
-
-def servant():
-    return Servant()
-
-
 class Unpicklable(Servant):
     def __init__(self):
         super().__init__()
         self.key = threading.Lock()
-
-
-def unpicklable():
-    return Unpicklable()
 
 
 def no_callable():
@@ -196,8 +180,4 @@ class BrokenInWorkers(Servant):
 def _broken(parent):
     if os.getpid() != parent:
         raise LookupError("no such model here")
-    return BrokenInWorkers()
-
-
-def broken_in_workers():
     return BrokenInWorkers()

@@ -19,7 +19,7 @@ from tests.patience import PATIENCE
 
 
 class Doubling:
-    """Notes what it is called with; waits in its first call until a test opens the gate."""
+    """Records the shapes of its calls; its first call waits until a test opens the gate."""
 
     def __init__(self, answer=lambda given: given * 2):
         self.seen = []
@@ -216,7 +216,7 @@ def test_all_running_requests_are_given_up_when_the_time_is_over():
 
 
 class Dying(Worker):
-    """Dies of the first joined call, as often as it is told."""
+    """Dies of joined calls, `deaths` times in all."""
 
     deaths = 0
     node, cores = None, ()

@@ -8,7 +8,6 @@ import sys
 import threading
 import uuid
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -17,6 +16,7 @@ from pplconv.instances import claims
 from pplconv.machine import Machine
 from tests.instances.gates import Gate
 from tests.patience import PATIENCE
+from tests.programs import finding, started
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="no abstract names of sockets")
 
@@ -38,7 +38,7 @@ def machine(cores: int = 4, smt: int = 1, nodes: int = 1, **settings) -> Machine
 
 @pytest.fixture(autouse=True)
 def own_names(monkeypatch):
-    """Names that no other test takes at the same time, and nobody who binds anything."""
+    """Use socket names of this test's own, and see no CPU that others have bound."""
     assert claims._held == {}
     name = f"\0pplconv-test-{uuid.uuid4().hex}-{{}}"
     monkeypatch.setattr(claims, "_NAME", name)
@@ -49,7 +49,7 @@ def own_names(monkeypatch):
 
 @pytest.fixture
 def take():
-    """Claim, and give everything back in the end."""
+    """Claim cores, and release all of them at the end."""
     with ExitStack() as held:
 
         def claim(instances=None, threads=None, there=None, share=None):
@@ -74,7 +74,7 @@ def test_claims_of_one_process_are_of_different_cores(take):
 def test_auto_fills_the_cores_that_are_free(take):
     take(1, 1)
     assert take()[:2] == (1, [(1,), (2,), (3,)])
-    assert take()[:2] == (1, [(), (), (), ()])  # none is: as many as the share has, unbound
+    assert take()[:2] == (1, [(), (), (), ()])  # no core is free: unbound instances
 
 
 def test_released_cores_can_be_had_again(take):
@@ -82,9 +82,9 @@ def test_released_cores_can_be_had_again(take):
     *_, second = take(2, 1)
     first.release((0,))
     assert take(1, 1)[1] == [(0,)]
-    first.release((0, 1))  # the former is another's now
+    first.release((0, 1))  # core 0 belongs to another hold now
     assert take(1, 1)[1] == [(1,)]
-    second.release((0, 1))  # which it never had
+    second.release((0, 1))  # it never held them
     assert take(1, 1)[1] == [()]
 
 
@@ -115,10 +115,8 @@ def test_the_quota_and_more_threads_than_cores_claim_nothing(take):
 
 
 def another_process(name: str, body: str) -> subprocess.Popen[str]:
-    """A process that runs `body` and lives until its input ends."""
-    source = str(Path(pplconv.__file__).parents[1])
-    code = (
-        f"import sys\nsys.path.insert(0, {source!r})\n"
+    """Start a process that runs `body` and lives until its input ends."""
+    code = finding(
         "from pplconv.instances import claims\nfrom pplconv.machine import Machine\n"
         f"claims._NAME = {name!r}\n"
         "claims.bound_cpus = lambda usable: frozenset()\n"
@@ -127,9 +125,7 @@ def another_process(name: str, body: str) -> subprocess.Popen[str]:
         f"{body}\n"
         "sys.stdin.read()\n"
     )
-    return subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    return started("-c", code, stdin=subprocess.PIPE, stderr=None)
 
 
 CLAIM = """
@@ -193,7 +189,7 @@ def test_a_forked_child_holds_nothing_of_its_parent_s(own_names):
     with another_process(own_names, FORK) as parent:
         found = parent.stdout.readline()
         parent.stdin.close()
-    # The child finds core 0 with its parent, which can have it again while the child lives.
+    # Core 0 is taken when the child looks; the parent can claim it again while the child lives.
     assert found == "1 0\n"
     assert parent.returncode == 0
 
@@ -216,7 +212,7 @@ def test_a_system_that_tells_nothing_fails_no_claim(take, monkeypatch, broken):
 
 @pytest.fixture
 def four_cores(monkeypatch):
-    """A machine on which no thread can be bound, as none of its CPUs exists."""
+    """Describe this machine as one of four cores."""
     there = machine(4, affinity=(0, 1, 2, 3))
     monkeypatch.setattr(claims, "current_machine", lambda: there)
     return there
@@ -246,7 +242,7 @@ def can_bind() -> bool:
 
 @pytest.mark.filterwarnings("ignore:pplconv.runtime.pin")
 def test_open_pools_have_cores_of_their_own():
-    """On the machine itself, whatever it lets one bind."""
+    """On this machine, whether or not it lets threads be bound."""
     real = claims.current_machine()
     free = len(real.usable_cores())
     if real.quota is not None and real.quota <= free - 1:
@@ -281,7 +277,7 @@ def pinned(factory, instances=2, **settings):
 
 @pytest.fixture
 def nothing_bound(four_cores, monkeypatch):
-    """Claims without a binding, so that nothing depends on what this machine has."""
+    """Claim cores without binding threads, so that nothing depends on this machine's CPUs."""
     from pplconv.instances import threaded, worker_pinning
 
     monkeypatch.setattr(threaded, "bound", lambda placement: worker_pinning.nullcontext())

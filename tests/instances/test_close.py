@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
-import subprocess
-import sys
 import threading
 import weakref
 from concurrent.futures import CancelledError, wait
@@ -15,17 +13,14 @@ import pytest
 
 import pplconv
 from pplconv.instances import PoolClosed
-from tests.instances.gates import Gate
+from tests.instances.gates import Gate, pool_of
 from tests.patience import PATIENCE, eventually
-
-
-def pool_of(model, **settings):
-    settings.setdefault("instances", 2)
-    return pplconv.InstancePool(lambda: model, threads=1, **settings)
+from tests.programs import ran
+from tests.threads import at_once
 
 
 def open_once_closed(pool, gate):
-    """Open a gate when a pool takes no more requests; what was submitted before still waits."""
+    """Open a gate once a pool takes no more requests; earlier requests still wait then."""
 
     def opens():
         eventually(lambda: pool._queue.stopped, "the closing of the pool")
@@ -76,7 +71,7 @@ def test_the_time_limit(timeout):
     pool = pool_of(gate, instances=1)
     running, waiting = pool.submit(1), pool.submit(2)
     gate.wait_entered()
-    # The gate stays shut: if this waited for the request, its future would hold the gate's error.
+    # The gate stays shut: if `close` waited for the request, the future would hold its error.
     with pytest.warns(RuntimeWarning, match="1 running and 1 waiting requests were given up"):
         pool.close(timeout)
     with pytest.raises(PoolClosed, match=f"limit of {timeout:g} s was over while this ran"):
@@ -122,17 +117,12 @@ def test_a_callback_may_close_the_pool():
 def test_close_by_many_threads_at_once():
     pool = pool_of(lambda x: x)
     futures = [pool.submit(i) for i in range(30)]
-    threads = [threading.Thread(target=pool.close) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
-    assert not any(thread.is_alive() for thread in threads)
+    at_once(4, lambda _: pool.close())
     assert [f.result(0) for f in futures] == list(range(30))
 
 
 def test_no_request_is_lost_between_submit_and_close():
-    """Whoever got a future gets an answer."""
+    """Every future gets an answer."""
     for _ in range(20):
         pool = pool_of(lambda x: x, queue_size=1000)
         futures = []
@@ -170,13 +160,7 @@ if {hang}:
 
 @pytest.mark.parametrize(("hang", "limit"), [(False, 1e9), (True, 0.1)])
 def test_a_program_ends_though_its_pool_is_not_closed(hang, limit):
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", EXIT.format(hang=hang, limit=limit)],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=True,
-    )
+    done = ran("-I", "-c", EXIT.format(hang=hang, limit=limit), check=True)
     assert done.stdout == "0\n"
     assert ("2 running and 0 waiting requests were given up" in done.stderr) is hang
     assert "Traceback" not in done.stderr

@@ -15,7 +15,7 @@ from tests.patience import PATIENCE, eventually
 
 
 class Mortal(Worker):
-    """Dies of the requests in `deadly`, each of which may say how often."""
+    """Dies of a request once for each item of the list that the request brings."""
 
     def __init__(self, index: int, log: list) -> None:
         self.index, self.log, self.dead = index, log, False
@@ -123,7 +123,7 @@ def test_a_worker_that_died_before_a_request_is_replaced_without_a_retry(pool_of
         return workers[-1]
 
     with pool_of(make_worker, retries=0) as pool:
-        workers[0].dead = True  # of nothing that was asked of it
+        workers[0].dead = True  # without a request
         assert pool.submit("a", []).result(PATIENCE) == "a"
         (statistics,) = pool.statistics()
         assert (statistics.served, statistics.replaced, statistics.retried) == (1, 1, 0)
@@ -180,7 +180,7 @@ def test_without_another_worker_requests_fail_and_the_others_serve(pool_of, log)
         with pytest.raises(WorkerDied, match="no processes left") as caught:
             pool.submit("c", []).result(PATIENCE)
         assert isinstance(caught.value.__cause__, OSError)
-        broken.clear()  # it is found again without a restart of the pool
+        broken.clear()  # the pool recovers without a restart
 
         def served():
             try:

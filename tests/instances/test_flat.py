@@ -14,13 +14,13 @@ GUARD = 128
 
 
 def through(obj, own=True):
-    """As another process gets it; whether anything beside the room was written."""
+    """Return `obj` as another process reads it; check that nothing beside the room was written."""
     flat = flatten(obj)
     assert flat is not None
     assert flat.size == flat.at + flat.length
     memory = empty_aligned(flat.size + 2 * GUARD, np.uint8)
     memory[:] = 0xAA
-    # As a segment is mapped: NumPy sees no array behind it.
+    # Like a mapped segment: NumPy sees no array that owns it.
     room = np.frombuffer(memory[GUARD : GUARD + flat.size].data, np.uint8)
     flat.write(room)
     at = flat.at
@@ -168,7 +168,7 @@ def test_arrays_are_held_until_they_are_written():
 @pytest.mark.parametrize("place", [1, 15])
 @pytest.mark.parametrize("bad", [1, np.ones((4, 4)).T[1:], np.ones(0)])
 def test_what_is_refused_late_is_let_go_of(bad, place):
-    """The arrays before the one that must be pickled."""
+    """Arrays before the one that must be pickled are released."""
     arrays = [np.ones(3) for _ in range(16)]
     held = weakref.ref(arrays[0])
     arrays[place] = bad

@@ -1,12 +1,10 @@
-"""The process that forks workers: when it may, what workers inherit, what follows its end."""
+"""The forking process: when it may fork, what workers inherit, and what follows its end."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +17,7 @@ from tests.children import ROOTS
 from tests.instances import process_models as models
 from tests.instances.process_case import lives, own_resources, workers
 from tests.patience import PATIENCE, eventually
+from tests.programs import output, ran
 
 pytestmark = [
     pytest.mark.skipif(not forking.CAN_FORK, reason="Linux with pidfds"),
@@ -26,7 +25,7 @@ pytestmark = [
         "the emulator's own threads look like a library's, so nothing is forked"
     ),
 ]
-# What another library does that has OpenMP under it.
+# Starts OpenMP threads, as another library does.
 OPENMP = (
     "import ctypes; c = ctypes.CDLL(None); "
     "lines = open('/proc/self/maps').read().splitlines(); "
@@ -40,7 +39,7 @@ def parent_of(pid: int) -> int:
 
 
 def test_workers_have_one_parent_that_is_not_this_process():
-    with workers(models.servant, count=2) as make:
+    with workers(models.Servant, count=2) as make:
         one, two = make(0), make(1)
         server = parent_of(one.pid)
         assert server == parent_of(two.pid) != os.getpid() and parent_of(server) == os.getpid()
@@ -51,7 +50,7 @@ def test_workers_have_one_parent_that_is_not_this_process():
 
 
 def test_workers_outlive_the_process_that_forked_them():
-    with workers(models.servant, count=2) as make:
+    with workers(models.Servant, count=2) as make:
         one = make(0)
         server = parent_of(one.pid)
         os.kill(server, signal.SIGKILL)
@@ -68,8 +67,8 @@ def test_workers_outlive_the_process_that_forked_them():
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGHUP])
 def test_signals_to_the_whole_group_are_for_the_pools_process(sent):
-    """A terminal sends them to all; what they mean is decided in one place."""
-    with workers(models.servant, count=2) as make:
+    """A terminal sends them to the whole group; only the pool's process may react."""
+    with workers(models.Servant, count=2) as make:
         one = make(0)
         server = parent_of(one.pid)
         os.kill(server, sent)
@@ -82,10 +81,10 @@ def test_signals_to_the_whole_group_are_for_the_pools_process(sent):
 
 
 def test_children_that_a_program_does_not_wait_for():
-    """Who ignores their ends has that inherited; the forking process waits for its own."""
+    """A parent that ignores SIGCHLD passes that on; the forking process still waits for workers."""
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
-        with workers(models.servant, count=2) as make:
+        with workers(models.Servant, count=2) as make:
             one = make(0)
             server = parent_of(one.pid)
             os.kill(one.pid, signal.SIGKILL)
@@ -114,7 +113,7 @@ def test_a_system_that_gives_no_descriptors_of_processes(monkeypatch):
 
 
 def test_an_interrupt_leaves_no_stray_answer(monkeypatch):
-    with workers(models.servant, count=2) as make:
+    with workers(models.Servant, count=2) as make:
         one = make(0)
         with monkeypatch.context() as patch:
 
@@ -152,7 +151,7 @@ def make_deadly():
 
 def test_workers_can_be_spawned_instead(monkeypatch):
     monkeypatch.setattr(process, "CAN_FORK", False)
-    with workers(models.servant) as make:
+    with workers(models.Servant) as make:
         one = make(0)
         assert parent_of(one.pid) == os.getpid()
         assert one.run(("change", np.ones(3)), {}).tolist() == [2, 2, 2]
@@ -165,7 +164,7 @@ def test_workers_can_be_spawned_instead(monkeypatch):
 
 
 def draw():
-    """Random numbers, and those of a generator that was there before."""
+    """Random numbers of NumPy's global generator, which exists before the fork."""
     return np.random.random(4).tolist()
 
 
@@ -217,12 +216,10 @@ if __name__ == "__main__":
     ],
 )
 def test_a_program_with_threads_has_its_workers_spawned(what, tmp_path):
-    """A child would not have the threads, nor know what they held."""
+    """A forked child would lack the threads, and could inherit locks that they held."""
     path = tmp_path / "program.py"
     path.write_text(MAIN.replace("DO", what))
-    done = subprocess.run(
-        [sys.executable, str(path)], capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
+    done = ran(path)
     assert (done.returncode, done.stderr) == (0, "")
     lines = [line.split() for line in done.stdout.splitlines()]
     assert len(lines) == 2
@@ -233,10 +230,10 @@ def test_a_program_with_threads_has_its_workers_spawned(what, tmp_path):
 FORKS = """
 import glob, json, os, sys
 import pplconv
-from tests.instances.process_models import servant
+from tests.instances.process_models import Servant
 
 def main():
-    with pplconv.InstancePool(servant, mode="process", instances=1, threads=1) as pool:
+    with pplconv.InstancePool(Servant, mode="process", instances=1, threads=1) as pool:
         first = pool.submit("pid").result()
         threads = glob.glob("/proc/self/task/*/children")
         started = [pid for path in threads for pid in open(path).read().split()]
@@ -255,12 +252,7 @@ def test_a_child_that_exits_ends_nothing_of_its_parent(tmp_path):
     """`multiprocessing` has a child of `os.fork` terminate what its parent started."""
     script = tmp_path / "forks.py"
     script.write_text(FORKS)
-    done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=PATIENCE,
-        env=children.environment(), cwd=tmp_path,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    states, same = json.loads(done.stdout)
+    states, same = json.loads(output(script, env=children.environment(), cwd=tmp_path))
     assert states and not {"Z", "X"} & set(states), "the process that forks was terminated"
     assert same
 
@@ -283,7 +275,7 @@ class Unfit:
 
 @pytest.mark.parametrize("ends", [False, True])
 def test_pools_that_cannot_be_made_keep_nothing(ends):
-    """Not even while somebody keeps the exception, and with it the frames of its traceback."""
+    """Not even while a kept exception holds the frames of its traceback."""
     kept, counts = [], []
     for _ in range(3):
         with pytest.raises(RuntimeError) as caught:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 
 import pytest
 
@@ -11,6 +10,7 @@ import pplconv
 from pplconv.instances import PoolClosed
 from tests.instances.gates import Gate
 from tests.patience import PATIENCE, eventually
+from tests.threads import begun, ended
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def gate():
 
 
 def filled(gate: Gate, full: str) -> tuple[pplconv.InstancePool, list]:
-    """Give a pool in which one request runs and two wait, which is all the room there is."""
+    """Return a full pool, in which one request runs and two wait, and their futures."""
     pool = pplconv.InstancePool(
         lambda: gate, instances=1, threads=1, queue_size=2, full=full, shutdown_timeout=PATIENCE
     )
@@ -52,12 +52,11 @@ def test_a_submit_may_wait_for_some_time(gate, full):
             eventually(lambda: pool._queue._waiting == 1, "a submit that waits")
             gate.opened.set()
 
-        # Whoever did not wait would be refused, and nobody would open.
-        opener = threading.Thread(target=open_once_it_waits)
-        opener.start()
+        # The gate opens once a submit waits; a submit that did not wait would be refused.
+        opener = begun([open_once_it_waits])
         assert pool.submit_within(PATIENCE, 3).result(PATIENCE) == 3
         assert pool.submit_within(math.inf, 4).result(PATIENCE) == 4
-        opener.join()
+        ended(opener)
         assert [f.result(PATIENCE) for f in futures] == [0, 1, 2]
         with pytest.raises(ValueError, match="timeout is -1: expected 0 or more seconds"):
             pool.submit_within(-1)
@@ -69,17 +68,13 @@ def test_block(gate):
     pool, futures = filled(gate, "block")
     answers = []
     with pool:
-        threads = [
-            threading.Thread(target=lambda i=i: answers.append(pool.submit(i).result(PATIENCE)))
-            for i in range(3, 9)
-        ]
-        for thread in threads:
-            thread.start()
+        threads = begun(
+            lambda i=i: answers.append(pool.submit(i).result(PATIENCE)) for i in range(3, 9)
+        )
         eventually(lambda: pool._queue._waiting == len(threads), "all to wait")
         assert answers == []
         gate.opened.set()
-        for thread in threads:
-            thread.join(PATIENCE)
+        ended(threads)
         assert sorted(answers) == list(range(3, 9))
         assert [f.result(PATIENCE) for f in futures] == [0, 1, 2]
         assert pool._queue._waiting == 0
@@ -94,17 +89,13 @@ def test_those_who_wait_for_room_learn_that_the_pool_is_closed(gate):
             pool.submit(3)
         caught.append(error.value)
 
-    threads = [threading.Thread(target=submit) for _ in range(3)]
-    for thread in threads:
-        thread.start()
+    threads = begun([submit] * 3)
     eventually(lambda: pool._queue._waiting == 3, "all to wait")
-    closer = threading.Thread(target=pool.close)
-    closer.start()
-    for thread in threads:
-        thread.join(PATIENCE)
+    closer = begun([pool.close])
+    ended(threads)
     assert len(caught) == 3
     gate.opened.set()
-    closer.join(PATIENCE)
+    ended(closer)
     assert [f.result(0) for f in futures] == [0, 1, 2]
 
 
@@ -120,10 +111,9 @@ def test_an_instance_does_not_wait_for_room_that_only_it_can_make(gate):
     pool, futures = filled(gate, "block")
     with pool:
         futures[0].add_done_callback(callback)
-        waiting = threading.Thread(target=lambda: futures.append(pool.submit(3)))
-        waiting.start()
+        waiting = begun([lambda: futures.append(pool.submit(3))])
         eventually(lambda: pool._queue._waiting == 1, "it to wait")
         gate.opened.set()
-        waiting.join(PATIENCE)
+        ended(waiting)
         assert [f.result(PATIENCE) for f in futures] == [0, 1, 2, 3]
     assert len(inside) == 1

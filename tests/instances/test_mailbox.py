@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 import time
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 from pplconv.instances._mailbox import ANNOUNCED, BYTES, NOTHING, THERE, Inbox, Outbox
 from pplconv.memory.arrays import empty_aligned
 from tests.patience import PATIENCE
+from tests.threads import at_once, begun, ended
 
 
 @pytest.fixture
@@ -89,12 +89,10 @@ def test_watching_ends(ends, announced):
     outbox, inbox = ends
     if announced:
         outbox.announce()
-    # The other limit, which does not count, is longer than patience.
+    # The other limit must not count, so it is longer than `PATIENCE`.
     times = (0.0, 0.02) if announced else (0.02, 10 * PATIENCE)
     signs = []
-    watch = threading.Thread(target=lambda: signs.append(inbox.look(*times)), daemon=True)
-    watch.start()
-    watch.join(PATIENCE)
+    ended(begun([lambda: signs.append(inbox.look(*times))]))
     assert signs == [ANNOUNCED if announced else NOTHING]
 
 
@@ -103,13 +101,12 @@ def test_a_message_is_seen_by_who_watches(ends, steps):
     """Others run meanwhile: the watch needs no lock of the interpreter."""
     outbox, inbox = ends
     seen = []
-    watch = threading.Thread(target=lambda: seen.append(inbox.look(PATIENCE, PATIENCE)))
-    watch.start()
+    watch = begun([lambda: seen.append(inbox.look(PATIENCE, PATIENCE))])
     for step in steps:
-        time.sleep(0.02)  # that nothing is seen yet shows by waiting alone
+        time.sleep(0.02)  # only a wait can show that nothing is seen yet
         assert not seen
         outbox.announce() if step == "announce" else outbox.post(7, 0, 0, 0, 0)
-    watch.join(PATIENCE)
+    ended(watch)
     assert seen == [THERE] and inbox.take()[0] == 7
 
 
@@ -124,7 +121,7 @@ def test_memory_must_do(memory):
 
 
 def _unaligned() -> int:
-    """Where an array of its own surely does not begin on a line."""
+    """Return an offset that makes the address of a fresh array odd."""
     address = np.zeros(2 * BYTES, np.uint8).ctypes.data
     return 1 - address % 2
 
@@ -172,11 +169,7 @@ def test_nobody_sleeps_through_a_message(watch):
                     inbox.wake()
                 got[side].append(inbox.take()[:3])
 
-    threads = [threading.Thread(target=play, args=(side,), daemon=True) for side in (0, 1)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
+    at_once(2, play)
     for side in (0, 1):
         assert got[side] == [(turn, -turn, 1 - side) for turn in range(rounds)]
         socks[side].close()

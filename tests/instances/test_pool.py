@@ -6,7 +6,6 @@ import functools
 import gc
 import logging
 import operator
-import sys
 import threading
 import time
 import weakref
@@ -21,15 +20,12 @@ import pytest
 
 import pplconv
 from pplconv.instances import PoolClosed, dispatcher, requests
+from pplconv.instances.statistics import WINDOW, Record, percentile
 from pplconv.runtime import scoped_team, scoped_tolerance, tolerance
-from tests.instances.gates import Gate
+from tests.instances.gates import Gate, pool_of
 from tests.patience import PATIENCE, eventually
-
-
-def pool_of(model, **settings):
-    settings.setdefault("instances", 2)
-    settings.setdefault("threads", 1)
-    return pplconv.InstancePool(lambda: model, **settings)
+from tests.programs import output
+from tests.threads import at_once
 
 
 def test_arguments_and_results_are_handed_over_as_they_are():
@@ -137,7 +133,7 @@ def test_a_future_can_be_cancelled_while_it_waits():
         assert (running.result(PATIENCE), last.result(PATIENCE)) == (1, 3)
         with pytest.raises(CancelledError):
             waiting.result(0)
-        # Those who wait for several learn of it, too.
+        # Waits for several futures notice it, too.
         assert wait([running, waiting, last], PATIENCE).not_done == set()
         assert len(list(as_completed([running, waiting, last], PATIENCE))) == 3
     assert pool.statistics()[0].served == 2
@@ -154,12 +150,7 @@ def test_many_submitters_get_their_own_answers():
                 wrong.append(value)
 
     with pool_of(lambda x: (x, x * x), instances=3, queue_size=2) as pool:
-        threads = [threading.Thread(target=submitter, args=(n,)) for n in range(submitters)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(PATIENCE)
-        assert not any(thread.is_alive() for thread in threads)
+        at_once(submitters, submitter)
         assert wrong == []
         assert sum(s.served for s in pool.statistics()) == each * submitters
 
@@ -275,14 +266,14 @@ def test_a_pool_that_is_dropped_answers_what_it_has():
     assert [f.result(PATIENCE) for f in futures] == list(range(5))
 
 
-def test_the_factory_s_error_is_the_constructor_s():
+@pytest.mark.parametrize("error", [LookupError("no such model"), TypeError("mine")])
+@pytest.mark.parametrize("instances", [1, 3])
+def test_the_factory_s_error_is_the_constructor_s(error, instances):
     def factory():
-        raise LookupError("no such model")
+        raise error
 
-    with pytest.raises(LookupError, match="no such model"):
-        pplconv.InstancePool(factory, instances=3, threads=1)
-    with pytest.raises(TypeError, match="factory must return a callable, got int"):
-        pplconv.InstancePool(lambda: 5, instances=2, threads=1)
+    with pytest.raises(type(error), match=f"^{error}$"):
+        pplconv.InstancePool(factory, instances=instances, threads=1)
 
 
 @pytest.mark.parametrize(
@@ -309,7 +300,7 @@ def test_bad_arguments_are_named(settings, error, message):
 
 
 class Says:
-    """A model that takes anything at first, as PyTorch's do."""
+    """A model whose `__call__` takes any arguments, as PyTorch's do."""
 
     def __call__(self, *args):
         return self.forward(*args)
@@ -341,14 +332,10 @@ def test_factories_of_any_kind_are_called(factory):
         assert pool.submit(["a", "b"]).result(PATIENCE) in (2, "ab")
 
 
-def test_a_factory_s_own_type_error_is_handed_on():
-    def factory():
-        raise TypeError("mine")
-
-    with pytest.raises(TypeError, match=r"^mine$"):
-        pplconv.InstancePool(factory, instances=1, threads=1)
-    with pytest.raises(TypeError, match="factory must return a callable, got dict"):
-        pplconv.InstancePool(dict, instances=1, threads=1)
+@pytest.mark.parametrize(("factory", "kind"), [(lambda: 5, "int"), (dict, "dict")])
+def test_what_is_no_model_is_named(factory, kind):
+    with pytest.raises(TypeError, match=f"factory must return a callable, got {kind}"):
+        pplconv.InstancePool(factory, instances=2, threads=1)
 
 
 def test_repr():
@@ -360,8 +347,6 @@ def test_repr():
 
 
 def test_the_package_loads_it_on_demand():
-    import subprocess
-
     code = (
         "import sys, pplconv; assert 'pplconv.instances' not in sys.modules\n"
         "names = {'InstancePool', 'PoolClosed', 'QueueFull', 'WorkerDied'}\n"
@@ -371,11 +356,23 @@ def test_the_package_loads_it_on_demand():
         "try: pplconv.nothing\n"
         "except AttributeError as error: print(error)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=True,
-    )
-    assert done.stdout.strip() == "module 'pplconv' has no attribute 'nothing'"
+    assert output("-I", "-c", code).strip() == "module 'pplconv' has no attribute 'nothing'"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 19, 20, 21, 100, 101, 1024])
+@pytest.mark.parametrize("percent", [50, 95])
+def test_percentiles_are_the_nearest_rank(size, percent, rng):
+    values = sorted(rng.random(size).tolist())
+    expected = np.percentile(values, percent, method="inverted_cdf")
+    assert percentile(values, percent) == expected
+
+
+def test_the_window_holds_the_latest():
+    record = Record()
+    assert record.percentiles() == (None, None)
+    for _ in range(WINDOW):
+        record.add(100.0, failed=False)
+    for i in range(WINDOW):
+        record.add(float(i), failed=i % 2 == 1)
+    assert record.percentiles() == (WINDOW / 2 - 1, np.ceil(0.95 * WINDOW) - 1)
+    assert (record.served, record.errors) == (WINDOW + WINDOW // 2, WINDOW // 2)

@@ -13,13 +13,7 @@ pytestmark = pytest.mark.unemulated("starts dozens of processes, each seconds of
 
 @pytest.fixture(scope="module")
 def echo():
-    with worker(models.echo) as one:
-        yield one
-
-
-@pytest.fixture(scope="module")
-def servant():
-    with worker(models.servant) as one:
+    with worker(models.Echo) as one:
         yield one
 
 
@@ -68,7 +62,7 @@ def test_arrays_come_back_as_they_were(kind, echo, rng):
             assert got.tobytes() == sent.tobytes()
         if sent.flags.forc:
             assert got.flags.f_contiguous == sent.flags.f_contiguous
-        if sent.nbytes >= 16384 and sent.dtype.kind not in "OM":  # those have no buffers
+        if sent.nbytes >= 16384 and sent.dtype.kind not in "OM":  # "O" and "M" have no buffers
             assert got.ctypes.data % 64 == 0
 
 
@@ -126,9 +120,9 @@ def test_a_model_may_write_to_what_it_is_given(servant):
 
 
 def test_a_model_may_keep_what_it_is_given(rng):
-    """The memory of a request is used again only if nothing of the request is left."""
+    """The memory of a request is reused only when nothing refers to it."""
     sent = [rng.standard_normal(size) for size in (30_000, 30_000, 5, 200_000, 30_000)]
-    with worker(models.servant) as servant:
+    with worker(models.Servant) as servant:
         for i, x in enumerate(sent):
             assert servant.run(("keep", x), {}) == i + 1
             servant.run(("change", np.full(30_000, 1e6)), {})

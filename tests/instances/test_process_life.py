@@ -6,8 +6,6 @@ import gc
 import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import threading
 
 import numpy as np
@@ -15,23 +13,17 @@ import pytest
 
 from pplconv.instances.pool_errors import RemoteTraceback
 from pplconv.instances.worker import WorkerDied
-from tests.children import ROOTS
 from tests.instances import process_models as models
 from tests.instances.process_case import LINUX, lives, outcome, own_resources, worker, workers
 from tests.patience import PATIENCE, eventually
+from tests.programs import finding, started
 
 pytestmark = pytest.mark.unemulated(
     "starts and kills dozens of processes, each seconds of emulation"
 )
 
-# What a test waits for in vain lasts this long.
+# Seconds of a wait that no test may sit out.
 FOREVER = 10 * PATIENCE
-
-
-@pytest.fixture(scope="module")
-def servant():
-    with worker(models.servant) as one:
-        yield one
 
 
 # Errors ----------------------------------------------------------------------------------------
@@ -77,7 +69,7 @@ def test_failed_requests_leave_nothing(servant):
 
 @pytest.mark.parametrize("daemon", ["worker", "multiprocessing"])
 def test_a_daemonic_process_has_pools_of_threads_only(daemon, servant, rng):
-    """`multiprocessing` refuses children to one: its own workers, and those of a pool."""
+    """`multiprocessing` refuses children of daemonic processes: our workers, and its own pool's."""
     x = rng.standard_normal(100)
     if daemon == "worker":
         answers, refused = servant.run(("pools", x), {})
@@ -93,7 +85,7 @@ def test_a_daemonic_process_has_pools_of_threads_only(daemon, servant, rng):
 
 
 def test_a_worker_that_is_killed_while_idle_is_replaced():
-    with workers(models.servant) as make:
+    with workers(models.Servant) as make:
         one = make(0)
         os.kill(one.pid, signal.SIGKILL)
         eventually(lambda: not lives(one.pid), "the end of the worker")
@@ -108,11 +100,11 @@ def test_a_worker_that_is_killed_while_idle_is_replaced():
 
 @pytest.mark.parametrize("way", ["die", "fork_and_die"])
 def test_a_worker_that_dies_in_a_request_is_replaced(way, tmp_path):
-    """Also when what it has started lives on, with its pipes and sockets."""
+    """Also when a child of the worker lives on and holds its pipes and sockets."""
     if way == "fork_and_die" and not hasattr(os, "pidfd_open"):
         pytest.skip("no pidfd_open")
     child = tmp_path / "child"
-    with workers(models.servant) as make:
+    with workers(models.Servant) as make:
         one = make(0)
         with pytest.raises(WorkerDied):
             outcome(lambda: one.run((way, str(child)), {}))
@@ -121,14 +113,14 @@ def test_a_worker_that_dies_in_a_request_is_replaced(way, tmp_path):
             pid = int(child.read_text())
             assert lives(pid), "nobody waited for its end"
             os.kill(pid, signal.SIGKILL)
-        with worker(models.servant) as again:
+        with worker(models.Servant) as again:
             assert again.run(("pid",), {}) == again.pid
 
 
 def test_a_worker_that_is_killed_at_any_time_is_noticed(rng):
-    """In the middle of a write, too: half an answer is none."""
+    """Also in the middle of a write: half an answer counts as none."""
     array = rng.standard_normal(1_000_000)
-    with workers(models.servant) as make:
+    with workers(models.Servant) as make:
         for delay in (0.0, 0.003, 0.011):
             one = make(0)
             one.run(("change", array), {})
@@ -144,7 +136,7 @@ def test_a_worker_that_is_killed_at_any_time_is_noticed(rng):
 
 def test_close_waits_for_the_request_that_runs(tmp_path):
     begun, end = tmp_path / "begun", tmp_path / "end"
-    with workers(models.servant) as make:
+    with workers(models.Servant) as make:
         one = make(0)
         answers = []
         request = ("linger", str(begun), str(end))
@@ -153,7 +145,7 @@ def test_close_waits_for_the_request_that_runs(tmp_path):
         eventually(begun.exists, "the request's begin")
         closes = threading.Thread(target=one.close, args=(PATIENCE,))
         closes.start()
-        # That it does nothing is seen by a short wait alone; too short a one finds no fault.
+        # Only a wait shows that it does nothing; too short a wait merely misses a fault.
         closes.join(0.1)
         assert closes.is_alive() and not answers
         end.touch()
@@ -167,7 +159,7 @@ def test_close_waits_for_the_request_that_runs(tmp_path):
 @pytest.mark.parametrize("way", ["close", "abandon"])
 def test_a_worker_that_hangs_is_killed(way, tmp_path):
     begun = tmp_path / "begun"
-    with workers(models.servant) as make:
+    with workers(models.Servant) as make:
         one = make(0)
         ended = []
 
@@ -188,7 +180,7 @@ def test_a_worker_that_hangs_is_killed(way, tmp_path):
 
 
 def test_closing_is_for_good():
-    with workers(models.servant) as make:
+    with workers(models.Servant) as make:
         one = make(0)
         make.close()
         make.close()
@@ -200,7 +192,7 @@ def test_closing_is_for_good():
 
 
 def test_an_interrupt_in_the_parent_leaves_no_stray_answer(tmp_path):
-    """An answer to what nobody waits for any more must not be taken for the next one's."""
+    """The late answer of an interrupted request must not be taken for the next request's."""
     if threading.current_thread() is not threading.main_thread():
         pytest.skip("signals reach the main thread alone")
     begun = tmp_path / "begun"
@@ -209,7 +201,7 @@ def test_an_interrupt_in_the_parent_leaves_no_stray_answer(tmp_path):
         eventually(begun.exists, "the request's begin")
         os.kill(os.getpid(), signal.SIGINT)
 
-    with workers(models.servant) as make:
+    with workers(models.Servant) as make:
         one = make(0)
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         presses = threading.Thread(target=press)
@@ -249,12 +241,12 @@ def test_nothing_leaks_over_many_requests(servant, rng):
 
 @pytest.mark.skipif(not LINUX, reason="/proc")
 def test_nothing_leaks_over_many_workers():
-    with worker(models.servant):
-        pass  # the first one starts what Python keeps for all
+    with worker(models.Servant):
+        pass  # the first worker starts helpers that Python keeps
     gc.collect()
     before, shared = own_resources(), sorted(os.listdir("/dev/shm"))
     for kill in (True, False, True):
-        with workers(models.servant) as make:
+        with workers(models.Servant) as make:
             one = make(0)
             one.run(("change", np.zeros(100_000)), {})
             if kill:
@@ -267,9 +259,8 @@ def test_nothing_leaks_over_many_workers():
     assert not [name for name in set(os.listdir("/dev/shm")) - set(shared) if "pplconv" in name]
 
 
-PREAMBLE = f"""
-import os, signal, sys, time
-sys.path[:0] = {ROOTS!r}
+PREAMBLE = """
+import os, signal, time
 import numpy as np
 from tests.instances import process_models as models
 from pplconv.instances import process
@@ -280,18 +271,15 @@ from pplconv.instances.process import make_process_workers
 
 def script(tmp_path, body):
     path = tmp_path / "program.py"
-    path.write_text(PREAMBLE + body)
-    return subprocess.Popen(
-        [sys.executable, str(path)], cwd=tmp_path,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    path.write_text(finding(PREAMBLE + body))
+    return started(path, cwd=tmp_path)
 
 
 HANG = """
 if __name__ == "__main__":
     if "spawned" in %r:
         process.CAN_FORK = False
-    make = make_process_workers(models.servant, [Placement(None, ())] * 2, 1)
+    make = make_process_workers(models.Servant, [Placement(None, ())] * 2, 1)
     one, two = make(0), make(1)
     one.run(("change", np.zeros(100000)), {})
     child = os.fork() if "forked" in %r else os.getpid()
@@ -310,7 +298,7 @@ if __name__ == "__main__":
 @pytest.mark.skipif(not LINUX, reason="/proc")
 @pytest.mark.parametrize("state", ["alone", "forked", "busy", "spawned", "spawned, busy"])
 def test_workers_end_with_their_parent(state, tmp_path):
-    """However it ends, whatever they do, and whoever else holds its pipes."""
+    """Workers end whether busy or idle, and even if a child of the parent holds its pipes."""
     if state == "forked" and not hasattr(os, "pidfd_open"):
         pytest.skip("no pidfd_open")
     before = set(os.listdir("/dev/shm"))
@@ -332,7 +320,7 @@ def test_workers_end_with_their_parent(state, tmp_path):
 
 LEAVE = """
 if __name__ == "__main__":
-    make = make_process_workers(models.servant, [Placement(None, ())], 1)
+    make = make_process_workers(models.Servant, [Placement(None, ())], 1)
     one = make(0)
     print(one.pid, one.run(("change", np.zeros(5)), {}).sum(), flush=True)
 """
@@ -371,7 +359,7 @@ def test_a_forked_child_leaves_the_workers_alone(tmp_path):
 
 def test_a_script_without_a_guard_is_told(tmp_path):
     body = """
-make = make_process_workers(models.servant, [Placement(None, ())], 1)
+make = make_process_workers(models.Servant, [Placement(None, ())], 1)
 make(0)
 """
     program = script(tmp_path, body)

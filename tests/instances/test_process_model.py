@@ -23,7 +23,7 @@ pytestmark = pytest.mark.unemulated("starts dozens of processes, each seconds of
 
 
 def through_memory(obj, threads=1):
-    """As a worker gets it: unpickled on memory that it may not write to."""
+    """Return `obj` as a worker gets it, unpickled on shared memory, and that memory."""
     parcel = Parcel(obj, threads=threads)
     room = np.full(parcel.size, 0xAA, np.uint8)
     parcel.write(room)
@@ -58,7 +58,7 @@ def test_a_prepared_convolution_is_used_where_it_lies(layout, dtype, groups, rng
     there, room = through_memory(conv)
     assert repr(there) == repr(conv)
     assert there(x).tobytes() == expected.tobytes()
-    # It reads its packed weights there: nothing else could change what it computes.
+    # It reads its packed weights from the room: clearing the room changes its results.
     room[:] = 0
     changed = there(x)
     assert changed.tobytes() != expected.tobytes()
@@ -66,11 +66,11 @@ def test_a_prepared_convolution_is_used_where_it_lies(layout, dtype, groups, rng
 
 
 class Named(pplconv.Conv2d):
-    """A model of somebody's own: a convolution with something beside it."""
+    """A user's model: a convolution with further attributes."""
 
 
 class Reduced(Named):
-    """The same, with its own way to be pickled."""
+    """The same with a ``__reduce__`` of its own."""
 
     def __reduce__(self):
         return Reduced, (self.weight * 2,)
@@ -85,7 +85,7 @@ def test_subclasses_arrive_as_themselves(rng):
     assert type(there) is Named and there.names == conv.names
     assert there(x).tobytes() == expected.tobytes()
     assert not there.weight.flags.writeable and not there.bias.flags.writeable
-    room[:] = 0  # weights and bias lie there, as of any other convolution
+    room[:] = 0  # weights and bias lie there, as for any convolution
     assert not there(x).any()
 
 
@@ -106,7 +106,7 @@ def test_plans_go_along(rng):
         assert kept.bits == plan.bits and kept.isa == plan.isa
         assert kept.threads <= 3
     assert there.plan_for(shapes[1]).threads == 3
-    # A shape that nobody was prepared for is planned there.
+    # An unprepared shape is planned after unpickling.
     x = rng.standard_normal((1, 64, 5, 6)).astype("f")
     assert there(x).tobytes() == conv(x).tobytes()
 
@@ -164,8 +164,8 @@ def test_ordinary_pickles_hold_the_weights_alone(protocol, rng):
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_workers_give_the_bits_of_this_process(threads, rng):
-    here = models.convolutions()
-    with worker(models.convolutions, threads=threads) as there:
+    here = models.Convolutions()
+    with worker(models.Convolutions, threads=threads) as there:
         for shape in (models.SHAPE, (2, 32, 24, 20), (1, 32, 7, 90)):
             x = rng.standard_normal(shape).astype("f")
             assert there.run((x,), {}).tobytes() == here(x).tobytes()
@@ -185,7 +185,7 @@ def test_weights_are_there_once(rng):
         for one in pair:
             (model,) = mappings(one.pid, "pplconv-model")
             assert model["Size"] > 2 * 36_000, "weights and packed weights of 36 MiB each"
-            # Read, by both, and never copied.
+            # Both read it, and neither copies it.
             assert model["Rss"] > 30_000 and model["Anonymous"] == 0
             assert model["Pss"] < 0.6 * model["Rss"]
             own = sum(int(line.split()[1]) for line in rollup(one.pid) if "Anonymous:" in line)
@@ -207,7 +207,7 @@ def large():
 
 
 def test_a_workers_state_is_its_own():
-    with workers(models.servant, count=2) as make:
+    with workers(models.Servant, count=2) as make:
         one, other = make(0), make(1)
         assert [one.run(("count", 1), {}) for _ in range(3)] == [1, 2, 3]
         assert other.run(("count", 10), {}) == 10
@@ -221,7 +221,7 @@ def test_a_workers_state_is_its_own():
 
 
 def test_a_model_that_cannot_be_pickled_is_made_in_each_worker():
-    with workers(models.unpicklable) as make:
+    with workers(models.Unpicklable) as make:
         assert not make.shares
         one = make(0)
         assert one.run(("count", 2), {}) == 2
@@ -241,15 +241,15 @@ def test_what_no_worker_could_have_is_refused_here():
 
 
 def test_a_model_that_workers_cannot_take_names_the_factory():
-    with workers(models.broken_in_workers) as make:
-        with pytest.raises(RuntimeError, match=r"factory .*broken_in_workers.*no such model") as e:
+    with workers(models.BrokenInWorkers) as make:
+        with pytest.raises(RuntimeError, match=r"factory .*BrokenInWorkers.*no such model") as e:
             make(0)
         assert "_broken" in str(e.value.__cause__.__cause__)
 
 
 def test_workers_have_their_team(monkeypatch):
     monkeypatch.setenv("PPLCONV_NUM_THREADS", "7")
-    with worker(models.servant, threads=3) as one:
+    with worker(models.Servant, threads=3) as one:
         assert one.run(("threads",), {}) == 3
         assert (one.node, one.cores) == (None, ())
     assert os.environ["PPLCONV_NUM_THREADS"] == "7"
@@ -259,7 +259,7 @@ def test_workers_have_their_team(monkeypatch):
 def test_workers_are_bound_to_their_cores():
     before = os.sched_getaffinity(0)
     core = max(before)
-    with worker(models.servant, placements=[Placement(0, (core,))]) as one:
+    with worker(models.Servant, placements=[Placement(0, (core,))]) as one:
         masks = one.run(("affinity",), {})
         assert masks and all(mask == [core] for mask in masks)
         assert (one.node, one.cores) == (0, (core,))
@@ -269,7 +269,7 @@ def test_workers_are_bound_to_their_cores():
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity here")
 def test_cores_that_cannot_be_had_are_a_warning():
     placements = [Placement(0, (100_000,)), Placement(1, (100_001,))]
-    with workers(models.servant, placements=placements) as make:
+    with workers(models.Servant, placements=placements) as make:
         with pytest.warns(RuntimeWarning, match="cannot be bound") as caught:
             pair = [make(0), make(1)]
         assert len(caught) == 1
@@ -280,8 +280,8 @@ def test_cores_that_cannot_be_had_are_a_warning():
 
 @pytest.mark.parametrize("spent", [0.0, 0.1 + 0.2, float("inf")])
 def test_a_worker_spends_the_tolerance_of_who_made_the_pool(spent):
-    with tolerance(spent), workers(models.servant) as make:
-        with tolerance(0.5):  # of who happens to start the worker, who may replace another
+    with tolerance(spent), workers(models.Servant) as make:
+        with tolerance(0.5):  # the tolerance of the thread that starts the worker
             one = make(0)
         try:
             assert one.run(("tolerance",), {}) == spent
@@ -309,7 +309,7 @@ def test_plans_are_taken_over_for_their_tolerance_only(rng, monkeypatch):
             there = unpack(room, pickled.laid)
             there.plan_for((1, 8, 9, 9))
         assert len(planned) == made
-        # Nor is it a plan for calls that nothing is around.
+        # Calls outside of any `tolerance` block do not use the plan either.
         there.plan_for((1, 8, 9, 9))
         assert len(planned) == made + 1
         del planned[:]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -21,13 +22,13 @@ from tests.instances.process_case import LINUX, worker, workers
 from tests.patience import PATIENCE, eventually
 
 MANNERS = ("watching", "sleeping")
-# Steps on which it depends whether anybody watches.
+# Steps whose course depends on whether the reader watches or sleeps.
 TELLING = ("announced", "segment sent", "posted")
 
 
 @pytest.fixture(params=MANNERS)
 def manner(request, monkeypatch):
-    """As where there are cores enough, and where there is one."""
+    """Pretend that there are enough cores to watch, or only one."""
     cores = {"watching": 64.0, "sleeping": 1.0}[request.param]
     monkeypatch.setattr(process, "usable_cores", lambda machine: cores)
     monkeypatch.setattr(process, "process_threads", lambda settings, machine: 64)
@@ -60,11 +61,17 @@ def test_a_worker_may_be_killed_at_any_step(step, manner, tmp_path):
     assert runs == (3 if step in doomed.ANSWERED else 4), "none after its answer"
 
 
-def test_without_retries_no_request_is_run_twice(tmp_path):
-    token = tmp_path / "token"
-    factory = functools.partial(doomed.make, "computed", str(token))
+@contextmanager
+def doomed_pool(step, tmp_path):
+    """Make a pool whose worker dies once at this step, and that runs no request again."""
+    factory = functools.partial(doomed.make, step, str(tmp_path / "token"))
     with pplconv.InstancePool(factory, 1, 1, mode="process", retries=0) as pool:
-        token.touch()
+        (tmp_path / "token").touch()
+        yield pool
+
+
+def test_without_retries_no_request_is_run_twice(tmp_path):
+    with doomed_pool("computed", tmp_path) as pool:
         with pytest.raises(pplconv.WorkerDied, match=r"not run again \(retries=0\)"):
             pool.submit(1).result(PATIENCE)
         assert pool.submit(2).result(PATIENCE) == 3
@@ -74,10 +81,7 @@ def test_without_retries_no_request_is_run_twice(tmp_path):
 
 
 def test_a_worker_that_died_idle_costs_no_request(tmp_path):
-    token = tmp_path / "token"
-    factory = functools.partial(doomed.make, "naps", str(token))
-    with pplconv.InstancePool(factory, 1, 1, mode="process", retries=0) as pool:
-        token.touch()
+    with doomed_pool("naps", tmp_path) as pool:
         assert pool.submit(1).result(PATIENCE) == 2
         eventually(lambda: pool._dispatchers[0]._worker.ended, "the end of the worker")
         assert pool.submit(2).result(PATIENCE) == 3
@@ -86,7 +90,7 @@ def test_a_worker_that_died_idle_costs_no_request(tmp_path):
 
 
 def test_requests_go_through_in_either_manner(manner, rng):
-    with worker(models.echo) as one:
+    with worker(models.Echo) as one:
         sent = [rng.standard_normal(size) for size in (3, 300_000, 20)]
         for x in sent * 20:
             assert one.run((x,), {}).tobytes() == x.tobytes()
@@ -97,14 +101,14 @@ def test_requests_go_through_in_either_manner(manner, rng):
 
 @pytest.mark.skipif(not LINUX, reason="/proc/<pid>/stat")
 def test_idle_workers_use_no_cpu(manner):
-    with workers(models.servant, count=2) as make:
+    with workers(models.Servant, count=2) as make:
         pair = [make(0), make(1)]
         for one in pair * 20:
             one.run(("change", np.zeros(5)), {})
         for one in pair:
             eventually(one._channel._outbox.sleeper, "its sleep")
         before = [ticks(one.pid) for one in pair]
-        # That nothing is done is seen by waiting alone: watching would take fifty ticks.
+        # Only a wait shows idleness: watching would use fifty ticks.
         time.sleep(0.5)
         assert [ticks(one.pid) for one in pair] == before
         for one in pair:
@@ -130,7 +134,7 @@ def test_nobody_watches_where_requests_keep_every_core_busy():
 
 
 def test_requests_are_counted_until_they_are_answered(monkeypatch):
-    with worker(models.servant) as one:
+    with worker(models.Servant) as one:
         for args in (("pid",), ("fail", "missing"), ("lock",), (lambda: 1,)):
             try:
                 one.run(args, {})
@@ -143,7 +147,7 @@ def test_requests_are_counted_until_they_are_answered(monkeypatch):
 def test_nobody_watches_beyond_the_share_of_the_process(monkeypatch, share, left_over):
     monkeypatch.setattr("pplconv.instances.process.usable_cores", lambda machine: 4)
     monkeypatch.setenv("PPLCONV_NUM_THREADS", share)
-    with workers(models.servant) as make:
+    with workers(models.Servant) as make:
         assert make._spare.begin() is left_over
 
 

@@ -10,18 +10,12 @@ from pplconv.machine import Machine
 
 
 def machine(*nodes: int, quota: float | None = None, mask: tuple[int, ...] = ()) -> Machine:
-    """Nodes of so many cores each, of one thread each."""
+    """Describe nodes of so many cores each, which have one hardware thread each."""
     numbers = iter(range(1000))
     cpus = tuple(tuple(next(numbers) for _ in range(count)) for count in nodes)
     everyone = tuple(cpu for node in cpus for cpu in node)
-    return Machine(numa_nodes=cpus, affinity=mask or everyone, quota=quota, **known(everyone))
-
-
-def known(cpus: tuple[int, ...]) -> dict[str, object]:
-    """Cores, where the description of machines has them."""
-    if "cores" in Machine.__dataclass_fields__:
-        return {"cores": tuple((cpu,) for cpu in cpus)}
-    return {}
+    cores = tuple((cpu,) for cpu in everyone)
+    return Machine(numa_nodes=cpus, affinity=mask or everyone, quota=quota, cores=cores)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Two ends of a channel in one process: how long a reader watches, and what it makes of it."""
+"""Two ends of a channel in one process: how long a reader watches, and which messages it gets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def pair(watches=True):
 
 @contextmanager
 def watches_of(monkeypatch):
-    """For how long anybody is asked to watch for a first sign."""
+    """Collect the seconds for which readers watch for a first sign."""
     real, asked = transport._mailbox.Inbox, []
 
     class Inbox:
@@ -55,7 +55,7 @@ def late(end, obj):
 
     def send():
         eventually(end._outbox.sleeper, "a reader who sleeps")
-        time.sleep(0.01)  # many times the longest watch, from when it is known to wait
+        time.sleep(0.01)  # twenty times the longest watch, once the reader is known to sleep
         end.send(end.write(obj))
 
     thread = threading.Thread(target=send)

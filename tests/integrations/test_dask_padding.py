@@ -20,7 +20,7 @@ _NUMPY = {"zeros": "constant", "reflect": "reflect", "replicate": "edge", "circu
 
 
 def convolved(x: np.ndarray, w: np.ndarray, layer: dict[str, Any]) -> np.ndarray:
-    """Convolve in float64 what NumPy has padded."""
+    """Pad with NumPy, and convolve in float64."""
     (top, bottom), (left, right) = layer["padding"]
     around = ((0, 0), (0, 0), (top, bottom), (left, right))
     x = np.pad(x.astype(np.float64), around, _NUMPY[layer["padding_mode"]])
@@ -45,7 +45,7 @@ def drawn(rng: np.random.Generator, modes: tuple[str, ...]) -> tuple[list[Any], 
 
 @pytest.mark.parametrize("described", [False, True])
 def test_tiles_are_the_picture_in_every_padding_mode(described, rng):
-    """Layers in sequence, tiles smaller than what they see among them."""
+    """Layers in sequence; tiles may be smaller than their receptive field."""
     tiled = 0
     for _ in range(40):
         weights, layers = drawn(rng, ("zeros", "reflect", "replicate"))

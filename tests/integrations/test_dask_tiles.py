@@ -111,7 +111,7 @@ def test_a_picture_without_a_batch(rng):
 
 
 def test_a_border_of_zeros_would_be_wrong(rng):
-    """What layers pad behind the first one is not what they make of zeros around the picture."""
+    """Later layers pad zeros, but the first layer makes other values of zeros around a picture."""
     x = rng.standard_normal((1, 1, 40, 40)).astype(np.float32)
     w = rng.standard_normal((1, 1, 3, 3)).astype(np.float32)
     b = np.ones(1, np.float32)
@@ -132,7 +132,7 @@ def test_a_border_of_zeros_would_be_wrong(rng):
 
 
 def test_other_operations_on_pixels(rng):
-    """Pooling is a layer, and a branch that reaches less far needs none."""
+    """Pooling counts as a layer; a branch with a smaller receptive field needs none of its own."""
     x = rng.standard_normal((1, 4, 61, 47)).astype(np.float32)
     w = rng.standard_normal((4, 4, 3, 3)).astype(np.float32)
 
@@ -154,7 +154,7 @@ def test_other_operations_on_pixels(rng):
 
 
 class Counted:
-    """A model that is known as long as it lives."""
+    """A model whose living instances are counted."""
 
     alive: ClassVar[weakref.WeakSet[Counted]] = weakref.WeakSet()
     made: ClassVar[list[str]] = []
@@ -173,11 +173,11 @@ def test_a_model_is_made_once_for_all_tiles_and_freed_with_the_answer():
     for _ in range(4):
         y = map_tiles(Counted, x, layers=(), algorithm="im2col")
         assert (y.compute(scheduler="threads", num_workers=4) == 0).all()
-    # Again for each call, as what it is made of may have changed, though not for each of 64 tiles.
+    # Once for each call, since its weights may have changed, but not for each of 64 tiles.
     assert Counted.made == ["im2col"] * 4
     del y
     gc.collect()
-    assert len(Counted.alive) <= 2  # for schedulers that hold nothing between tasks
+    assert len(Counted.alive) <= 2  # kept for schedulers that hold nothing between tasks
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_a_model_that_does_something_else_is_refused(model, settings, kind, text
 
 
 def test_the_answer_may_be_part_of_a_larger_graph(rng):
-    """One map_tiles behind another, then NumPy's functions on dask arrays."""
+    """One map_tiles after another, then NumPy's functions on dask arrays."""
     x = rng.standard_normal((1, 2, 60, 60)).astype(np.float32)
     w = rng.standard_normal((2, 2, 3, 3)).astype(np.float32)
     make = conv_maker(w, padding=1)

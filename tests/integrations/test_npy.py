@@ -1,4 +1,4 @@
-"""Arrays from whoever sends them: as they were, or a ValueError."""
+"""Arrays from untrusted senders are read as they were written, or refused with a ValueError."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_an_array_lies_where_it_was_read():
     found = npy.read(body)
     body[-4:] = struct.pack("=f", 1)
     assert found[3, 3] == 1
-    # At an odd address it cannot.
+    # At an odd address it must be copied.
     assert npy.read(memoryview(b"x" + body)[1:]).flags.aligned
 
 

@@ -3,59 +3,28 @@
 from __future__ import annotations
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
-from onnx.reference import ReferenceEvaluator
 
-import pplconv
 from pplconv.integrations.onnx_reference import (
     Conv,
     ConvTranspose,
     conv_transpose2d_keywords,
     make_conv_transpose,
 )
+from tests.integrations.one_node import counted, drawn, evaluated, model_of
 
 
-def model_of(*, bias=False, dtype=TensorProto.FLOAT, **attributes) -> onnx.ModelProto:
-    """Make a model that is one ``ConvTranspose`` node, of any rank and size."""
-    names = ["x", "w", "b"] if bias else ["x", "w"]
-    node = helper.make_node("ConvTranspose", names, ["y"], **attributes)
-    inputs = [helper.make_tensor_value_info(name, dtype, None) for name in names]
-    output = helper.make_tensor_value_info("y", dtype, None)
-    graph = helper.make_graph([node], "one", inputs, [output])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+def ours(feed, op=ConvTranspose, **attributes):
+    return evaluated(model_of("ConvTranspose", feed, **attributes), feed, op, Conv)
 
 
-def draw(rng, x_shape, w_shape, bias=0, dtype=np.float32):
-    feed = {"x": rng.standard_normal(x_shape), "w": rng.standard_normal(w_shape)}
-    if bias:
-        feed["b"] = rng.standard_normal(bias)
-    return {name: values.astype(dtype) for name, values in feed.items()}
-
-
-def ours(model, feed, op=ConvTranspose):
-    (y,) = ReferenceEvaluator(model, new_ops=[op, Conv]).run(None, feed)
-    return y
-
-
-def own(model, feed):
-    (y,) = ReferenceEvaluator(model).run(None, feed)
-    return y
+def own(feed, **attributes):
+    return evaluated(model_of("ConvTranspose", feed, **attributes), feed)
 
 
 @pytest.fixture
 def calls(monkeypatch):
-    """Count the calls of `pplconv.conv_transpose2d` and let them through."""
-    seen = []
-    call = pplconv.conv_transpose2d
-
-    def spy(*arguments, **keywords):
-        seen.append(keywords)
-        return call(*arguments, **keywords)
-
-    monkeypatch.setattr(pplconv, "conv_transpose2d", spy)
-    return seen
+    return counted(monkeypatch, lambda _, keywords: keywords, "conv_transpose2d")
 
 
 @pytest.mark.parametrize("bias", [False, True], ids=["plain", "bias"])
@@ -76,50 +45,46 @@ def calls(monkeypatch):
     ids=str,
 )
 def test_attributes(rng, calls, attributes, bias):
-    feed = draw(rng, (2, 3, 4, 5), (3, 6, 3, 4), 6 if bias else 0, np.float64)
-    model = model_of(bias=bias, dtype=TensorProto.DOUBLE, group=1, **attributes)
-    y, expected = ours(model, feed), own(model, feed)
+    feed = drawn(rng, (2, 3, 4, 5), (3, 6, 3, 4), 6 if bias else 0, np.float64)
+    y, expected = ours(feed, group=1, **attributes), own(feed, group=1, **attributes)
     assert y.shape == expected.shape and y.dtype == np.float64
     np.testing.assert_allclose(y, expected, rtol=1e-12, atol=1e-12)
     assert len(calls) == 1
 
 
 def test_groups(rng, calls):
-    """Each group by itself, as the evaluator's own are wrong."""
-    feed = draw(rng, (2, 6, 4, 5), (6, 2, 3, 3), 6, np.float64)
-    y = ours(model_of(bias=True, dtype=TensorProto.DOUBLE, group=3, strides=[2, 2]), feed)
-    alone = model_of(bias=True, dtype=TensorProto.DOUBLE, group=1, strides=[2, 2])
+    """Compared group by group, because the evaluator's own groups are wrong."""
+    feed = drawn(rng, (2, 6, 4, 5), (6, 2, 3, 3), 6, np.float64)
+    y = ours(feed, group=3, strides=[2, 2])
     parts = [
-        own(
-            alone,
-            {"x": feed["x"][:, n : n + 2], "w": feed["w"][n : n + 2], "b": feed["b"][n : n + 2]},
-        )
+        {"x": feed["x"][:, n : n + 2], "w": feed["w"][n : n + 2], "b": feed["b"][n : n + 2]}
         for n in (0, 2, 4)
     ]
+    parts = [own(part, group=1, strides=[2, 2]) for part in parts]
     np.testing.assert_allclose(y, np.concatenate(parts, 1), rtol=1e-12, atol=1e-12)
     assert calls[0]["groups"] == 3
 
 
 def test_other_ranks_are_left_to_the_evaluator(rng, calls):
-    feed = draw(rng, (1, 2, 9), (2, 3, 3))
-    model = model_of(group=1, strides=[2])
-    np.testing.assert_array_equal(ours(model, feed), own(model, feed))
+    feed = drawn(rng, (1, 2, 9), (2, 3, 3))
+    one = {"group": 1, "strides": [2]}
+    np.testing.assert_array_equal(ours(feed, **one), own(feed, **one))
     assert not calls
 
 
 def test_settings_reach_the_call(rng, calls):
-    feed = draw(rng, (1, 3, 6, 6), (3, 4, 2, 2))
+    feed = drawn(rng, (1, 3, 6, 6), (3, 4, 2, 2))
     op = make_conv_transpose(threads=1, algorithm="direct", tolerance=1e-4)
-    assert ours(model_of(group=1, strides=[2, 2]), feed, op).shape == (1, 4, 12, 12)
+    assert ours(feed, op, group=1, strides=[2, 2]).shape == (1, 4, 12, 12)
     assert calls[0].items() >= {"threads": 1, "algorithm": "direct", "tolerance": 1e-4}.items()
     assert op.__name__ == "ConvTranspose"  # the evaluator finds operators by this
     assert ConvTranspose.threads is None
 
 
 def test_wrong_attributes_are_named(rng):
-    feed = draw(rng, (1, 3, 6, 6), (3, 4, 2, 2))
+    feed = drawn(rng, (1, 3, 6, 6), (3, 4, 2, 2))
     with pytest.raises(ValueError, match=r"kernel_shape is \(5, 5\).*expected \(2, 2\)"):
-        ours(model_of(group=1, kernel_shape=[5, 5]), feed)
+        ours(feed, group=1, kernel_shape=[5, 5])
     with pytest.raises(ValueError, match=r"output_shape is \[9\]: expected 2 integers"):
         conv_transpose2d_keywords((4, 4), (2, 2), output_shape=[9])
     with pytest.raises(ValueError, match=r"output_padding is \[1\]: expected 2 integers"):

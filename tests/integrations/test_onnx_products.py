@@ -5,33 +5,17 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
-from onnx.reference import ReferenceEvaluator
 
-import pplconv
 from pplconv.integrations import onnx_reference
 from pplconv.integrations.onnx_reference import make_conv, operators
+from tests.integrations.one_node import counted, evaluated, model_of
 
 needs_onnxruntime = pytest.mark.unemulated("onnxruntime crashes there when it is imported")
 FLOATS = (np.float16, np.float32, np.float64)
 
 
-def model_of(kind, feeds, opset=17, **attributes):
-    """Make a model that is one node, whose inputs have the names and types of `feeds`."""
-    types = {name: helper.np_dtype_to_tensor_dtype(a.dtype) for name, a in feeds.items()}
-    inputs = [
-        helper.make_tensor_value_info(name, types[name], a.shape) for name, a in feeds.items()
-    ]
-    output = onnx.ValueInfoProto(name="y")
-    node = helper.make_node(kind, list(feeds), ["y"], **attributes)
-    graph = helper.make_graph([node], kind, inputs, [output])
-    imports = [helper.make_opsetid("", opset)]
-    return helper.make_model(graph, opset_imports=imports, ir_version=10)
-
-
 def ours(model, feeds, **settings):
-    (y,) = ReferenceEvaluator(model, new_ops=operators(**settings)).run(None, feeds)
-    return y
+    return evaluated(model, feeds, *operators(**settings))
 
 
 def theirs(model, feeds):
@@ -45,32 +29,20 @@ def theirs(model, feeds):
     return y
 
 
-def own(model, feeds):
-    (y,) = ReferenceEvaluator(model).run(None, feeds)
-    return y
+own = evaluated
 
 
 @pytest.fixture
 def calls(monkeypatch):
-    """Count calls of pplconv's functions, by their names, and let them through."""
-    seen = []
-
-    def spy(name):
-        function = getattr(pplconv, name)
-
-        def through(*arguments, **keywords):
-            seen.append((name, keywords.get("threads")))
-            return function(*arguments, **keywords)
-
-        return through
-
-    for name in ("matmul", "conv2d_integer", "qconv2d", "matmul_integer", "qmatmul"):
-        monkeypatch.setattr(pplconv, name, spy(name))
-    return seen
+    return counted(
+        monkeypatch,
+        lambda name, keywords: (name, keywords.get("threads")),
+        *("matmul", "conv2d_integer", "qconv2d", "matmul_integer", "qmatmul"),
+    )
 
 
 def near(got, want, a, b):
-    """Within the rounding of both sums, and of alpha, beta and C after them."""
+    """Compare within the rounding of both sums, and of alpha, beta and C after them."""
     assert got.shape == want.shape and got.dtype == want.dtype
     terms, eps = a.shape[-1] + 4, float(np.finfo(got.dtype).eps)
     largest = np.abs(a).max(initial=1) * np.abs(b).max(initial=1) * terms

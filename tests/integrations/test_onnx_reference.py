@@ -6,53 +6,33 @@ import itertools
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
-from onnx.reference import ReferenceEvaluator
+from onnx import helper
 from onnx.reference.ops.op_conv import Conv as OwnConv
 
-import pplconv
 from pplconv.integrations import onnx_reference
 from pplconv.integrations.onnx_reference import Conv, conv2d_keywords, make_conv
+from tests.integrations.one_node import counted, drawn, evaluated, model_of
+from tests.network import models
 
 AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 
 
-def one_conv(dtype=TensorProto.FLOAT, *, bias, **attributes):
-    """Make a model that is one ``Conv`` node, of any rank and size."""
-    names = ["x", "w", "b"] if bias else ["x", "w"]
-    node = helper.make_node("Conv", names, ["y"], **attributes)
-    inputs = [helper.make_tensor_value_info(name, dtype, None) for name in names]
-    output = helper.make_tensor_value_info("y", dtype, None)
-    graph = helper.make_graph([node], "one_conv", inputs, [output])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-
-
-def feeds_for(rng, x_shape, w_shape, *, bias, dtype=np.float32):
-    """Draw inputs for `one_conv`."""
-    feeds = {"x": rng.standard_normal(x_shape), "w": rng.standard_normal(w_shape)}
-    if bias:
-        feeds["b"] = rng.standard_normal(w_shape[0])
-    return {name: values.astype(dtype) for name, values in feeds.items()}
-
-
 def both(model, feeds, conv=Conv):
     """Run a model with the replacement and with the evaluator's own operator."""
-    (ours,) = ReferenceEvaluator(model, new_ops=[conv]).run(None, feeds)
-    (own,) = ReferenceEvaluator(model).run(None, feeds)
-    return ours, own
+    return evaluated(model, feeds, conv), evaluated(model, feeds)
 
 
-def assert_agree(model, feeds, conv=Conv):
-    """Compare both sides to the rounding that their sums allow."""
+def assert_agree(feeds, conv=Conv, **attributes):
+    """Compare both sides of one ``Conv`` node to the rounding that their sums allow."""
+    model = model_of("Conv", feeds, **attributes)
     ours, own = both(model, feeds, conv)
     assert ours.shape == own.shape
     assert ours.dtype == own.dtype == feeds["x"].dtype
     # Each side is within n u S of the exact sum: n terms, unit roundoff u = eps / 2, and S the sum
     # of the magnitudes of the terms (Higham, Accuracy and Stability, section 3.1).
     magnitudes = {name: np.abs(values) for name, values in feeds.items()}
-    (largest,) = ReferenceEvaluator(model).run(None, magnitudes)
+    largest = evaluated(model, magnitudes)
     terms = feeds["w"][0].size + 1
     eps = float(np.finfo(ours.dtype).eps)
     assert np.all(np.abs(ours - own) <= terms * eps * largest)
@@ -60,16 +40,7 @@ def assert_agree(model, feeds, conv=Conv):
 
 @pytest.fixture
 def calls(monkeypatch):
-    """Count the calls of `pplconv.conv2d` and let them through."""
-    seen = []
-    conv2d = pplconv.conv2d
-
-    def spy(*arguments, **keywords):
-        seen.append(keywords)
-        return conv2d(*arguments, **keywords)
-
-    monkeypatch.setattr(pplconv, "conv2d", spy)
-    return seen
+    return counted(monkeypatch, lambda _, keywords: keywords, "conv2d")
 
 
 @pytest.mark.parametrize("bias", [False, True], ids=["plain", "bias"])
@@ -82,72 +53,55 @@ def test_padding_modes_strides_and_dilations(rng, calls, auto_pad, strides, dila
         attributes["pads"] = [2, 0, 1, 3]
     # Even and odd sizes, so that SAME has an odd pixel to put on one side or the other.
     for size, kernel in itertools.product([(10, 13), (11, 12)], [(2, 3), (3, 2)]):
-        feeds = feeds_for(rng, (2, 3, *size), (5, 3, *kernel), bias=bias)
-        assert_agree(one_conv(bias=bias, **attributes), feeds)
+        feeds = drawn(rng, (2, 3, *size), (5, 3, *kernel), 5 if bias else 0)
+        assert_agree(feeds, **attributes)
     assert len(calls) == 4
 
 
 @pytest.mark.parametrize(("group", "channels", "outputs"), [(2, 6, 4), (3, 3, 6), (8, 8, 8)])
 def test_groups(rng, calls, group, channels, outputs):
-    model = one_conv(bias=True, group=group, pads=[1, 1, 1, 1])
-    feeds = feeds_for(rng, (3, channels, 7, 9), (outputs, channels // group, 3, 3), bias=True)
-    assert_agree(model, feeds)
+    feeds = drawn(rng, (3, channels, 7, 9), (outputs, channels // group, 3, 3), outputs)
+    assert_agree(feeds, group=group, pads=[1, 1, 1, 1])
     assert [call["groups"] for call in calls] == [group]
 
 
 def test_no_attributes_at_all(rng, calls):
-    feeds = feeds_for(rng, (1, 4, 6, 5), (3, 4, 1, 1), bias=False)
-    assert_agree(one_conv(bias=False), feeds)
+    assert_agree(drawn(rng, (1, 4, 6, 5), (3, 4, 1, 1)))
     assert len(calls) == 1
 
 
 def test_double_precision_stays_double(rng, calls):
-    feeds = feeds_for(rng, (1, 5, 8, 8), (7, 5, 3, 3), bias=True, dtype=np.float64)
-    assert_agree(one_conv(TensorProto.DOUBLE, bias=True, pads=[1, 1, 1, 1]), feeds)
+    assert_agree(drawn(rng, (1, 5, 8, 8), (7, 5, 3, 3), 7, np.float64), pads=[1, 1, 1, 1])
     assert len(calls) == 1
 
 
 @pytest.mark.parametrize("spatial", [(9,), (4, 5, 6)], ids=["1-D", "3-D"])
 def test_other_ranks_are_left_to_the_evaluator(rng, calls, spatial):
-    feeds = feeds_for(rng, (2, 3, *spatial), (4, 3, *[2] * len(spatial)), bias=True)
-    ours, own = both(one_conv(bias=True, strides=[2] * len(spatial)), feeds)
+    feeds = drawn(rng, (2, 3, *spatial), (4, 3, *[2] * len(spatial)), 4)
+    ours, own = both(model_of("Conv", feeds, strides=[2] * len(spatial)), feeds)
     np.testing.assert_array_equal(ours, own)
     assert not calls
 
 
 def test_half_precision_stays_half(rng, calls):
     """The evaluator's own sums are in half precision, ours are rounded once."""
-    feeds = feeds_for(rng, (1, 2, 5, 5), (3, 2, 3, 3), bias=False, dtype=np.float16)
-    ours, own = both(one_conv(TensorProto.FLOAT16, bias=False), feeds)
+    feeds = drawn(rng, (1, 2, 5, 5), (3, 2, 3, 3), dtype=np.float16)
+    ours, own = both(model_of("Conv", feeds), feeds)
     assert ours.dtype == np.float16
     np.testing.assert_allclose(ours, own, rtol=0.01, atol=0.02)
     assert len(calls) == 1
 
 
 def test_several_convolutions_in_one_model(rng, calls):
-    def weights(name, *shape):
-        values = rng.standard_normal(shape).astype(np.float32)
-        return onnx.numpy_helper.from_array(values, name)
-
+    shapes = {"w1": (6, 3, 3, 3), "b1": (6,), "w2": (6, 1, 5, 5), "w3": (4, 6, 1, 1)}
+    weights = {name: rng.standard_normal(shape).astype("f") for name, shape in shapes.items()}
     nodes = [
         helper.make_node("Conv", ["x", "w1", "b1"], ["a"], pads=[1, 1, 1, 1], strides=[2, 2]),
         helper.make_node("Relu", ["a"], ["r"]),
         helper.make_node("Conv", ["r", "w2"], ["d"], group=6, auto_pad="SAME_UPPER"),
         helper.make_node("Conv", ["d", "w3"], ["y"]),
     ]
-    graph = helper.make_graph(
-        nodes,
-        "three",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, None)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [
-            weights("w1", 6, 3, 3, 3),
-            weights("b1", 6),
-            weights("w2", 6, 1, 5, 5),
-            weights("w3", 4, 6, 1, 1),
-        ],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model = models.model_of(nodes, {"x": "f4"}, weights, opset=17)
     ours, own = both(model, {"x": rng.standard_normal((2, 3, 15, 14)).astype(np.float32)})
     # Errors of one layer are the next one's input, so the bound is relative to the whole.
     np.testing.assert_allclose(ours, own, rtol=0, atol=1e-5 * np.abs(own).max())
@@ -155,12 +109,11 @@ def test_several_convolutions_in_one_model(rng, calls):
 
 
 def test_settings_reach_conv2d(rng, calls):
-    feeds = feeds_for(rng, (1, 3, 6, 6), (4, 3, 3, 3), bias=False)
     conv = make_conv(threads=1, algorithm="im2col", tolerance=1e-4)
-    assert_agree(one_conv(bias=False), feeds, conv)
+    assert_agree(drawn(rng, (1, 3, 6, 6), (4, 3, 3, 3)), conv)
     settings = {"threads": 1, "algorithm": "im2col", "tolerance": 1e-4}
     assert calls[0].items() >= settings.items()
-    # One class's settings are not another's.
+    # Settings of one class do not reach another.
     assert (Conv.threads, make_conv().threads) == (None, None)
     assert (Conv.tolerance, make_conv().tolerance) == (None, None)
     assert issubclass(conv, OwnConv)
@@ -168,10 +121,9 @@ def test_settings_reach_conv2d(rng, calls):
 
 
 def test_wrong_kernel_shape_is_named(rng):
-    feeds = feeds_for(rng, (1, 3, 6, 6), (4, 3, 3, 3), bias=False)
-    evaluator = ReferenceEvaluator(one_conv(bias=False, kernel_shape=[5, 5]), new_ops=[Conv])
+    feeds = drawn(rng, (1, 3, 6, 6), (4, 3, 3, 3))
     with pytest.raises(ValueError, match=r"kernel_shape is \(5, 5\).*expected \(3, 3\)"):
-        evaluator.run(None, feeds)
+        evaluated(model_of("Conv", feeds, kernel_shape=[5, 5]), feeds, Conv)
 
 
 def test_keywords_name_sides_as_conv2d_does():

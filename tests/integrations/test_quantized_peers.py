@@ -1,7 +1,7 @@
-"""Quantized operators beside onnxruntime's and ``onnx.reference``'s, where they differ included.
+"""Quantized operators compared with onnxruntime and ``onnx.reference``, differences included.
 
-Each engine follows a formula of its own, which docs/quantization.md has in a table. The tests hold
-each to its formula, bit for bit: so whatever differs from ours is what the table says.
+Each engine follows a formula of its own, listed in a table of docs/quantization.md. The tests hold
+each engine to its formula, bit for bit, so that the table names every difference from ours.
 """
 
 from __future__ import annotations
@@ -11,32 +11,17 @@ from functools import partial
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
-from onnx.reference import ReferenceEvaluator
 
 import pplconv
 from tests import quantized_reference as reference
+from tests.integrations.one_node import evaluated, model_of
 
 pytestmark = pytest.mark.unemulated("onnxruntime crashes there when it is imported")
 F32, S8, U8 = np.float32, np.int8, np.uint8
 
 
-def model_of(op: str, feed: dict, output: np.dtype, **attributes) -> onnx.ModelProto:
-    """Make a model of one node, with all its operands as inputs."""
-
-    def value_info(name, dtype, shape):
-        kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-        return helper.make_tensor_value_info(name, kind, shape)
-
-    node = helper.make_node(op, list(feed), ["y"], **attributes)
-    inputs = [value_info(name, value.dtype, value.shape) for name, value in feed.items()]
-    graph = helper.make_graph([node], "one", inputs, [value_info("y", output, None)])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-
-
 def by_onnx(op, feed, output, **attributes):
-    (y,) = ReferenceEvaluator(model_of(op, feed, output, **attributes)).run(None, feed)
-    return np.asarray(y)
+    return evaluated(model_of(op, feed, output, 21, **attributes), feed)
 
 
 def by_onnxruntime(op, feed, output, **attributes):
@@ -44,7 +29,7 @@ def by_onnxruntime(op, feed, output, **attributes):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 4
     # QLinearConv wants all but its first operand to be constant.
-    model = model_of(op, feed, output, **attributes)
+    model = model_of(op, feed, output, 21, **attributes)
     constant = {name: value for name, value in feed.items() if name not in ("x", "a")}
     del model.graph.input[1:]
     model.graph.initializer.extend(
@@ -77,7 +62,7 @@ def scale(rng, powers, shape=()):
 
 
 def onnxruntime_outputs(sums, x, w, y, zero, dtype):
-    """Follow onnxruntime: the multiplier is rounded twice, all else is our contract."""
+    """Follow onnxruntime: the multiplier is rounded twice, the rest is our contract."""
     with np.errstate(under="ignore"):
         multiplier = (x * w) / y
     assert multiplier.dtype == F32
@@ -130,7 +115,7 @@ def channels(value):
 
 
 def numbers(feed):
-    """Give what follows the sums: scales, zero point and type."""
+    """Return the parameters of requantization: scales, zero point and type."""
     return (
         feed["x_scale"], channels(feed["w_scale"]), feed["y_scale"], int(feed["y_zero_point"]),
         str(feed["y_zero_point"].dtype),
@@ -159,7 +144,7 @@ def test_qlinear_conv_of_onnxruntime(rng, x_type, w_type, powers, per_channel):
         same = np.broadcast_to(reference.multiplier(x, w, y) == x * w / y, got.shape)
         assert got.dtype == dtype and (same.all() or not powers)
         np.testing.assert_array_equal(got[same], theirs[same])
-        # One unit in the last place of the multiplier moves what is next to a tie, and no more.
+        # A multiplier that is off by one unit in the last place moves only sums next to a tie.
         assert np.abs(got.astype(int) - theirs.astype(int)).max() <= 1
 
 
@@ -204,7 +189,7 @@ def test_qlinear_conv_of_onnx(rng, x_type, w_type, y_type, powers, w_zero_each):
 
 @pytest.mark.parametrize(("zero", "differ"), [(0, False), (1, True), (2, False), (255, True)])
 def test_ties_with_odd_zero_points(zero, differ):
-    """0.5 and 1.5 become 0 and 2 here; with a zero point before rounding 1 and 1, if it is odd."""
+    """We round 0.5 and 1.5 to 0 and 2; with an odd zero point added before, they become 1 and 1."""
     feed = {
         "x": np.array([1, 3, 5], U8).reshape(1, 1, 1, 3), "x_scale": F32(0.5),
         "x_zero_point": U8(0), "w": np.ones((1, 1, 1, 1), S8), "w_scale": F32(1),
@@ -222,7 +207,7 @@ def test_ties_with_odd_zero_points(zero, differ):
 
 
 def test_sums_beyond_2_to_the_24():
-    """A sum of 2**24 + 1 is a tie of float32, which float64 does not see."""
+    """Beyond 2**24 float32 rounds some sums to ties, which float64 does not."""
     oc = np.arange(-3, 4)
     feed = {
         "x": np.ones((1, 1, 1, 1), U8), "x_scale": F32(1), "x_zero_point": U8(1),
@@ -241,7 +226,7 @@ def test_sums_beyond_2_to_the_24():
 
 
 def test_the_multiplier_of_onnxruntime_is_rounded_twice(rng):
-    """There are scales with which a tie is one here, and none there."""
+    """With some scales, a sum is a tie for one multiplier and none for the other."""
     found = 0
     for _ in range(2000):
         x, w, y = rng.uniform(0.01, 1, 3).astype(F32)
@@ -286,7 +271,7 @@ def test_tflite_rounds_twice():
 
 @pytest.mark.parametrize(("x_type", "w_type"), ALL_TYPES)
 def test_conv_integer(rng, x_type, w_type):
-    """The same everywhere; onnxruntime has not all types."""
+    """All engines agree; onnxruntime lacks some types."""
     feed = {
         "x": integers(rng, x_type, (2, 4, 8, 9)),
         "w": weights(rng, w_type, (6, 2, 3, 2)),

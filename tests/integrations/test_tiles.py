@@ -1,4 +1,4 @@
-"""Where tiles begin and end, and what they take along."""
+"""Where tiles begin and end, and which neighbouring pixels they include."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_every_tile_has_what_its_outputs_see(layers, chunks):
         begin = end - found.inputs[at]
         first = max(begin - found.before, 0)
         last = min(end + found.after, pixels) - 1
-        # What the layers call their first output, is the picture's `first / step`.
+        # The tile's first output is the picture's output `first / step`.
         assert first % rows.step == 0
         assert first // rows.step + (found.skip if at else 0) == first_output
         assert rows.size(last + 1 - first) >= (found.skip if at else 0) + count

@@ -263,7 +263,7 @@ def test_transforms_and_compilers_see_pytorchs_layer():
         assert_near(torch.compile(layer, backend="eager", fullgraph=True)(x), want)
         assert_near(torch.export.export(layer, (x,)).module()(x), want)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that tracing is out of fashion
+            warnings.simplefilter("ignore")  # tracing is deprecated
             traced = torch.jit.trace(layer, x, check_trace=False)
         assert "aten::_convolution" in str(traced.graph)
     assert calls(layer) == 0

@@ -57,7 +57,7 @@ def fused(module):
 
 
 def both(module, x):
-    """Compare it with what it was before."""
+    """Compare a module before and after `accelerate`; return its output."""
     want = expected(module, x)
     got = expected(accelerate(module, fuse=True), x)
     assert_near(got, want)
@@ -96,7 +96,7 @@ def test_normalizations(kind, affine, bias):
 
 
 class Residual(nn.Module):
-    """One ReLU in two places, as torchvision's residual blocks have it."""
+    """One activation in two places, as torchvision's residual blocks have it."""
 
     def __init__(self):
         super().__init__()

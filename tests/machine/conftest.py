@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from tests.machine.recorded_x86 import CPUS, FakeCpu
+from tests.machine.recorded_x86 import CPUS, Cpus, FakeCpu
 
 
 def span(ids: Iterable[int]) -> str:
@@ -54,7 +54,7 @@ class Tree:
     def caches(
         self, cpu: int, l1: tuple[str, str], l2: tuple[str, str], l3: tuple[str, str] | None
     ) -> None:
-        """(size, sharing CPUs) of each level, with the instruction cache between them."""
+        """Write caches of these (size, sharing CPUs); an instruction cache comes second."""
         self.cache(cpu, 0, 1, "Data", *l1)
         self.cache(cpu, 1, 1, "Instruction", "64K", l1[1])
         self.cache(cpu, 2, 2, "Unified", *l2)
@@ -73,7 +73,7 @@ class Tree:
         self.file("/proc/self/cgroup", "\n".join(lines))
 
     def mounts(self, *entries: tuple[str, str, str, str]) -> None:
-        """(group at the mount point, mount point, file system, its options)."""
+        """Write mounts, each (group at the mount point, mount point, file system, its options)."""
         rows = ["22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/root rw"]
         rows += [
             f"{30 + i} 22 0:{30 + i} {group} {point} rw,nosuid shared:{i} - {kind} {kind} {options}"
@@ -89,8 +89,8 @@ def tree(tmp_path: Path) -> Tree:
 
 
 @pytest.fixture
-def fake_cpu() -> Callable[..., FakeCpu]:
-    """Recorded CPU by name, some of its registers changed."""
+def fake_cpu() -> Cpus:
+    """Return a function that builds a recorded CPU by name, some of its registers changed."""
 
     def build(name: str, **changes: object) -> FakeCpu:
         return FakeCpu(**{**CPUS[name], **changes})  # type: ignore[arg-type]

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.machine.recorded_arm import N1, V1, V2, V8_2, words
+from pplconv.machine import Machine, detect
+from tests.machine.recorded_arm import N1, V1, V2, V8_2, no_sysctl, words
+from tests.machine.recorded_x86 import CPUS, FakeCpu
 
 Groups = list[list[int]]
 
@@ -82,6 +84,20 @@ class Recording:
     def auxval(self, kind: int) -> int:
         """Word of the auxiliary vector."""
         return words(self.features).get(kind, 0)
+
+    def described(self, root: Path | str, affinity: Iterable[int] | None) -> Machine:
+        """Describe the machine by the files below `root`, its CPU and this affinity mask."""
+        cpu = FakeCpu(**{**CPUS[self.cpu], **self.cpu_changes})  # type: ignore[arg-type]
+        return detect(
+            root=str(root),
+            cpuid=cpu.cpuid,
+            xgetbv=cpu.xgetbv,
+            auxval=self.auxval,
+            register=lambda: 0,
+            affinity=affinity,
+            arch=self.arch,
+            ask=no_sysctl,
+        )
 
     def every_file(self) -> Iterator[tuple[str, str]]:
         """Path and text of each file."""
@@ -159,12 +175,12 @@ MOUNTS_V2 = """\
 
 
 def virtual_machine() -> Recording:
-    """The machine that this was first written on: two cores of a server, below KVM."""
+    """The machine on which this was first written: two cores of a server under KVM."""
     each = [[0], [1]]
     return Recording(
         cores=each,
         packages=[[0, 1]],
-        # What the hypervisor added later belongs to no node's count.
+        # No node counts the memory that the hypervisor added later.
         nodes={0: ([0, 1], 8480980)},
         total_kib=24684092,
         kinds=[([0, 1], Kind(48, 32, 2048, capacity=1024))],
@@ -234,7 +250,7 @@ def epyc() -> Recording:
 
 
 def xeon() -> Recording:
-    """2 x Xeon Gold 6148, in a server whose firmware deals CPUs out to the sockets in turn."""
+    """2 x Xeon Gold 6148, in a server whose firmware numbers CPUs of both sockets in turn."""
     pairs = [[at, at + 40] for at in range(40)]
     sockets = [list(range(side, 80, 2)) for side in range(2)]
     return Recording(

@@ -1,4 +1,4 @@
-"""What twelve and more AArch64 systems say of their cores.
+"""Cores of twelve and more AArch64 systems, as the systems describe them.
 
 Written from knowledge, not taken from the machines: the words of the auxiliary vector follow
 from the features that these CPUs list in /proc/cpuinfo and from the order of the kernel's
@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pplconv.machine import Machine, detect
 
 AT_HWCAP, AT_HWCAP2 = 16, 26
 
@@ -50,7 +54,7 @@ V2 = (
 
 @dataclass
 class ArmCpu:
-    """Answers of a Linux system, and what is to be made of them.
+    """Descriptions that a Linux system gives of its cores, and the facts expected from them.
 
     Parameters
     ----------
@@ -61,11 +65,11 @@ class ArmCpu:
     vendor, name : str
         As `Machine` should have them.
     isas : str
-        Above ``portable``.
+        Instruction sets above ``portable``.
     rates : tuple
         FMAs a cycle, their latency, loads a cycle.
     caches : tuple of (int, int)
-        KiB and sharing CPUs of L1D, L2 and L3 where the system describes none.
+        KiB and sharing CPUs of L1D, L2 and L3 where the system describes no caches.
     """
 
     features: str
@@ -284,6 +288,27 @@ M2_SYSCTL = {
     "hw.optional.arm.FEAT_I8MM": 1,
     "hw.optional.arm.FEAT_BF16": 1,
 }
+M1_MACHINE = {
+    **M1_SYSCTL,
+    "hw.ncpu": 8,
+    "hw.physicalcpu": 8,
+    "hw.logicalcpu": 8,
+    "hw.memsize": 17179869184,
+    "hw.cachelinesize": 128,
+    "hw.nperflevels": 2,
+    "hw.l1dcachesize": 65536,
+    "hw.l2cachesize": 4194304,
+    "hw.perflevel0.physicalcpu": 4,
+    "hw.perflevel0.logicalcpu": 4,
+    "hw.perflevel0.l1dcachesize": 131072,
+    "hw.perflevel0.l2cachesize": 12582912,
+    "hw.perflevel0.cpusperl2": 4,
+    "hw.perflevel1.physicalcpu": 4,
+    "hw.perflevel1.logicalcpu": 4,
+    "hw.perflevel1.l1dcachesize": 65536,
+    "hw.perflevel1.l2cachesize": 4194304,
+    "hw.perflevel1.cpusperl2": 4,
+}
 # macOS 11, before the features had names of their own.
 M1_OLD_SYSCTL = {
     "hw.cpufamily": 0x1B588BB3,
@@ -294,6 +319,20 @@ M1_OLD_SYSCTL = {
 }
 
 
+def no_sysctl(name: str) -> bytes | None:
+    return None
+
+
+def never(*args: int) -> None:
+    raise AssertionError("not an instruction of this machine")
+
+
+def described(root: Path | str, **facts: Any) -> Machine:
+    """Describe an AArch64 machine of one CPU by its files and `facts`; it says nothing else."""
+    said = {"auxval": lambda kind: 0, "register": lambda: 0, "affinity": [0], "arch": "arm64"}
+    return detect(root=str(root), **{**said, "ask": no_sysctl, **facts})
+
+
 def sysctl_of(values: dict[str, int], brand: str) -> Callable[[str], bytes | None]:
     """``sysctl`` of a Mac."""
 
@@ -302,7 +341,7 @@ def sysctl_of(values: dict[str, int], brand: str) -> Callable[[str], bytes | Non
             return brand.encode() + b"\0"
         if name not in values:
             return None
-        # Families are four bytes without a sign.
+        # Families are unsigned integers of four bytes.
         wide = name != "hw.cpufamily" and values[name] >= 1 << 31
         return values[name].to_bytes(8 if wide else 4, "little")
 

@@ -1,4 +1,4 @@
-"""Heads of /proc/cpuinfo, as CPUs of each row of the table write them, and what they are."""
+"""Identities from /proc/cpuinfo for each row of the table of x86 cores, and the expected cores."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 Registers = tuple[int, int, int, int]
@@ -29,7 +30,7 @@ class FakeCpu:
     def cpuid(self, leaf: int, subleaf: int) -> Registers:
         basic = leaf < 0x80000000
         if basic and leaf > self.last:
-            return (0xDEADBEEF,) * 4  # as Intel does: something that belongs to another leaf
+            return (0xDEADBEEF,) * 4  # like Intel: values of another leaf
         if not basic and leaf > self.last_extended:
             return (0xDEADBEEF,) * 4
         if leaf == 0:
@@ -60,10 +61,24 @@ class FakeCpu:
         return self.xcr0
 
 
+Cpus = Callable[..., FakeCpu]
+"""What the fixture `fake_cpu` is: it builds a CPU by name, some of its registers changed."""
+
+
 def _words(text: str, length: int) -> list[int]:
     raw = text.encode().ljust(length, b"\0")
     return [int.from_bytes(raw[i : i + 4], "little") for i in range(0, length, 4)]
 
+
+SAPPHIRE_RAPIDS = {
+    (0, 0): (0x20, 0x756E6547, 0x6C65746E, 0x49656E69),
+    (1, 0): (0x806F8, 0, 1 << 12 | 1 << 27 | 1 << 28 | 1 << 29, 0),
+    # EDX has more bits than are asked for.
+    (7, 0): (2, 0xF1BF07AB, 0x1B415F6E, 0xBFC14410 | 1 << 22 | 1 << 24 | 1 << 25),
+    (0x1D, 0): (1, 0, 0, 0),
+    (0x1D, 1): (8192 | 1024 << 16, 64 | 8 << 16, 16, 0),
+}
+"""Its answers by leaf and subleaf; others are zero."""
 
 FMA, OSXSAVE, AVX, F16C = 1 << 12, 1 << 27, 1 << 28, 1 << 29
 AVX2, BMI2 = 1 << 5, 1 << 8
@@ -73,29 +88,27 @@ AVX512_VNNI = 1 << 11
 AMX_BF16, AMX_TILE, AMX_INT8 = 1 << 22, 1 << 24, 1 << 25
 AVX_VNNI, AVX512_BF16, AVX_VNNI_INT8 = 1 << 4, 1 << 5, 1 << 4
 
+NARROW = {"features1": FMA | OSXSAVE | AVX | F16C, "features7": AVX2 | BMI2, "xcr0": 0x207}
+WIDE = {**NARROW, "features7": AVX2 | BMI2 | AVX512, "xcr0": 0x2E7}
+
 CPUS: dict[str, dict[str, object]] = {
     "zen4": {
+        **WIDE,
         "vendor": "AuthenticAMD",
         "signature": 0x00A10F11,
-        "features1": FMA | OSXSAVE | AVX | F16C,
-        "features7": AVX2 | BMI2 | AVX512,
-        "xcr0": 0x2E7,
         "brand": "AMD EPYC 9654 96-Core Processor                ",
     },
-    "genoa": {  # Zen 4 with what it has of narrow products
+    "genoa": {  # Zen 4 with its narrow products
+        **WIDE,
         "vendor": "AuthenticAMD",
         "signature": 0x00A10F11,
-        "features1": FMA | OSXSAVE | AVX | F16C,
-        "features7": AVX2 | BMI2 | AVX512,
         "features7c": AVX512_VNNI,
         "features7_1": (AVX512_BF16, 0),
-        "xcr0": 0x2E7,
     },
     "granite_rapids": {
         "vendor": "GenuineIntel",
+        **WIDE,
         "signature": 0x000A06D1,
-        "features1": FMA | OSXSAVE | AVX | F16C,
-        "features7": AVX2 | BMI2 | AVX512,
         "features7c": AVX512_VNNI,
         "features7d": AMX_BF16 | AMX_TILE | AMX_INT8,
         "features7_1": (AVX_VNNI | AVX512_BF16, 0),
@@ -105,44 +118,36 @@ CPUS: dict[str, dict[str, object]] = {
     },
     "ice_lake": {
         "vendor": "GenuineIntel",
+        **WIDE,
         "signature": 0x000606A6,
-        "features1": FMA | OSXSAVE | AVX | F16C,
-        "features7": AVX2 | BMI2 | AVX512,
         "features7c": AVX512_VNNI,
-        "xcr0": 0x2E7,
         "last": 0x1B,
     },
     "alder_lake": {
         "vendor": "GenuineIntel",
+        **NARROW,
         "signature": 0x00090672,
-        "features1": FMA | OSXSAVE | AVX | F16C,
-        "features7": AVX2 | BMI2,
         "features7_1": (AVX_VNNI, 0),
-        "xcr0": 0x207,
         "last": 0x20,
     },
     "sierra_forest": {
         "vendor": "GenuineIntel",
+        **NARROW,
         "signature": 0x000A06F3,
-        "features1": FMA | OSXSAVE | AVX | F16C,
-        "features7": AVX2 | BMI2,
         "features7_1": (AVX_VNNI, AVX_VNNI_INT8),
-        "xcr0": 0x207,
         "last": 0x24,
     },
     "skylake_x": {
         "vendor": "GenuineIntel",
+        **WIDE,
         "signature": 0x00050654,
-        "features1": FMA | OSXSAVE | AVX | F16C,
-        "features7": AVX2 | BMI2 | AVX512,
         "xcr0": 0x2FF,
         "brand": "   Intel(R) Xeon(R) Platinum 8180 CPU @ 2.50GHz",
     },
     "haswell": {
         "vendor": "GenuineIntel",
+        **NARROW,
         "signature": 0x000306C3,
-        "features1": FMA | OSXSAVE | AVX | F16C,
-        "features7": AVX2 | BMI2,
         "xcr0": 0x7,
         "brand": "Intel(R) Core(TM) i7-4770 CPU @ 3.40GHz",
         "last": 0xD,

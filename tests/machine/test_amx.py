@@ -1,39 +1,25 @@
-"""Tile registers: what CPU and system must say, and the permission."""
+"""Tile registers: answers of CPU and system, the permission; and instruction sets kept back."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pplconv import _kernels
 from pplconv.machine import amx, cpu
-from tests.patience import PATIENCE
-
-if TYPE_CHECKING:
-    from tests.machine.recorded_x86 import FakeCpu
+from pplconv.machine.withheld import withheld
+from tests.machine.recorded_x86 import SAPPHIRE_RAPIDS, Cpus
+from tests.programs import finding, output
 
 Answers = dict[tuple[int, int], tuple[int, int, int, int]]
 
-# Sapphire Rapids: leaf 7 EDX has more bits than are asked for.
-AMX_BITS = 1 << 22 | 1 << 24 | 1 << 25
-PALETTE = (8192 | 1024 << 16, 64 | 8 << 16, 16, 0)
 XCR0 = 0x602E7
-ANSWERS: Answers = {
-    (0, 0): (0x20, 0x756E6547, 0x6C65746E, 0x49656E69),
-    (7, 0): (2, 0xF1BF07AB, 0x1B415F6E, 0xBFC14410 | AMX_BITS),
-    (0x1D, 0): (1, 0, 0, 0),
-    (0x1D, 1): PALETTE,
-}
 
 
 def asked(changes: Answers | None = None, xcr0: int = XCR0) -> bool:
-    """What a CPU with these answers is found to have."""
-    answers = ANSWERS | (changes or {})
+    """Return whether tiles are found on a CPU with these answers."""
+    answers = SAPPHIRE_RAPIDS | (changes or {})
     return amx.has_tiles(lambda leaf, sub: answers.get((leaf, sub), (0, 0, 0, 0)), xcr0)
 
 
@@ -43,7 +29,7 @@ def test_a_cpu_that_has_them() -> None:
 
 @pytest.mark.parametrize("bit", [22, 24, 25])
 def test_every_feature_is_needed(bit: int) -> None:
-    eax, ebx, ecx, edx = ANSWERS[7, 0]
+    eax, ebx, ecx, edx = SAPPHIRE_RAPIDS[7, 0]
     assert not asked({(7, 0): (eax, ebx, ecx, edx & ~(1 << bit))})
 
 
@@ -72,8 +58,8 @@ def test_no_cpuid() -> None:
     assert not amx.has_tiles(lambda leaf, sub: None, XCR0)
 
 
-def test_the_permission_is_asked_for_last(fake_cpu: Callable[..., FakeCpu]) -> None:
-    """Only where all else is there: to ask changes what the process may do with signals."""
+def test_the_permission_is_asked_for_last(fake_cpu: Cpus) -> None:
+    """The permission restricts signal stacks, so it is asked for only if all else is there."""
     calls = []
 
     def permit() -> bool:
@@ -96,20 +82,14 @@ def test_refused_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     amx.permitted.cache_clear()
 
 
-# What each process does: says whether it may use tiles, and computes if it may.
+# The program of each process: reports whether it may use tiles, and computes.
 CASE = Path(__file__).with_name("tile_process.py")
 
 
 def ran(how: str, *options: str) -> list[str]:
     """Words that a fresh process prints; it must end well."""
-    # Not through PYTHONPATH: the package is found where this process found it.
-    start = f"import runpy, sys; sys.path[:0] = {[p for p in sys.path if p]!r}; " + (
-        f"runpy.run_path({str(CASE)!r}, run_name='__main__')"
-    )
-    command = [sys.executable, *options, "-c", start, how]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.split()
+    code = finding(f"import runpy\nrunpy.run_path({str(CASE)!r}, run_name='__main__')")
+    return output(*options, "-c", code, how).split()
 
 
 def test_with_a_fault_handler() -> None:
@@ -120,12 +100,12 @@ def test_with_a_fault_handler() -> None:
 
 
 def test_with_a_small_alternate_stack() -> None:
-    """The request is refused, and everything works without."""
+    """The request is refused, and everything works without tiles."""
     assert ran("small-stack") == ["without", "right"]
 
 
 def test_in_threads_and_children() -> None:
-    """Both have what the process has; a child asks nothing of its own."""
+    """Threads and children share the process's permission; a child does not ask again."""
     plain, result = ran("plain")
     assert result == "right"
     assert ran("threads") == [plain, *["right"] * 4]
@@ -135,3 +115,57 @@ def test_in_threads_and_children() -> None:
 def test_the_request_refused_by_a_filter() -> None:
     """As old systems and filters of system calls do: an error number, and no signal."""
     assert ran("filter") == ["without", "right"]
+
+
+AMX_BITS = 1 << 22 | 1 << 24 | 1 << 25
+ALL = 0x602E7
+ISAS = ("portable", "avx2", "avx512", "avx512vnni", "avx512bf16")
+
+
+def found(isas, xcr0=ALL, answers=None):
+    answers = SAPPHIRE_RAPIDS | (answers or {})
+    return withheld(lambda leaf, sub: answers.get((leaf, sub), (0, 0, 0, 0)), lambda _: xcr0, isas)
+
+
+def test_nothing_is_kept_back():
+    assert found((*ISAS, "amx")) == ()
+    assert withheld(lambda leaf, sub: None, lambda index: None, ("portable",)) == ()
+
+
+def test_what_the_cpu_lacks_is_not_kept_back():
+    eax, ebx, ecx, edx = SAPPHIRE_RAPIDS[7, 0]
+    lacks = {(7, 0): (eax, ebx & ~(1 << 16), ecx, edx & ~AMX_BITS)}
+    assert found(("portable", "avx2"), answers=lacks) == ()
+
+
+@pytest.mark.parametrize(
+    ("isas", "xcr0", "names"),
+    [
+        (("portable",), 0b11, ["avx2", "avx512", "amx"]),
+        (("portable", "avx2"), 0b111, ["avx512", "amx"]),
+        (ISAS, 0x2E7, ["amx"]),
+    ],
+)
+def test_registers_that_are_not_saved(isas, xcr0, names):
+    told = found(isas, xcr0)
+    assert [name for name, _ in told] == names
+    assert all("does not save" in why for _, why in told)
+
+
+def test_a_system_without_xsave_is_not_asked():
+    eax, ebx, ecx, edx = SAPPHIRE_RAPIDS[1, 0]
+    answers = SAPPHIRE_RAPIDS | {(1, 0): (eax, ebx, ecx & ~(1 << 27), edx)}
+
+    def fault(index):
+        raise AssertionError("the instruction would fault")
+
+    told = withheld(lambda leaf, sub: answers.get((leaf, sub), (0,) * 4), fault, ("portable",))
+    assert [name for name, _ in told] == ["avx2", "avx512", "amx"]
+
+
+def test_tiles_without_a_palette_and_refused_ones():
+    assert found(ISAS, answers={(0x1D, 0): (0, 0, 0, 0)}) == (
+        ("amx", "the CPU, or a virtual machine's, announces no usable palette"),
+    )
+    ((name, why),) = found(ISAS)
+    assert name == "amx" and "refused" in why

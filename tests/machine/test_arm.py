@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 
 from asm.registry import ISAS
-from pplconv.architecture import LADDERS
-from pplconv.machine import Machine, arm, arm_cores, caches, detect, kernel_files
+from pplconv import _kernels
+from pplconv.architecture import LADDERS, canonical, here
+from pplconv.machine import Machine, arm, arm_cores, caches, hwcap, kernel_files
 from pplconv.wisdom import cpu_model
 from tests.machine.recorded_arm import (
     CPUS,
@@ -19,6 +21,9 @@ from tests.machine.recorded_arm import (
     M1_SYSCTL,
     M2_SYSCTL,
     ArmCpu,
+    described,
+    never,
+    no_sysctl,
     sysctl_of,
     words,
 )
@@ -29,30 +34,25 @@ X1, A78, A55 = 0x411FD440, 0x411FD411, 0x412FD050
 VECTOR = "asimd fphp asimdhp asimddp sve asimdfhm sve2 i8mm bf16 sme"
 
 
-def no_sysctl(name: str) -> bytes | None:
-    return None
-
-
-def never(*args: int) -> None:
-    raise AssertionError("not an instruction of this machine")
+def from_files(tree: dict[str, str], **facts: Any) -> Machine:
+    """Describe a machine by files in memory; it has no instruction of x86."""
+    with patch.object(kernel_files, "read_bytes", lambda path: tree.get(path, "").encode()):
+        return described("/", cpuid=never, xgetbv=never, **facts)
 
 
 def look(
     cpu: ArmCpu, register: int = 0, affinity: range | None = None, **more: str | bool
 ) -> Machine:
-    """Describe a recorded CPU by its files, none of which is written; `more` of them by path."""
+    """Describe a recorded CPU from files in memory; `more` adds files or leaves some kinds out."""
     extra = {path: text for path, text in more.items() if isinstance(text, str)}
     tree = cpu.tree(**{name: on for name, on in more.items() if isinstance(on, bool)}) | extra
-    with patch.object(kernel_files, "read_bytes", lambda path: tree.get(path, "").encode()):
-        return detect(
-            cpuid=never,
-            xgetbv=never,
-            auxval=cpu.auxval,
-            register=lambda: register,
-            affinity=range(cpu.count) if affinity is None else affinity,
-            arch="aarch64",
-            ask=no_sysctl,
-        )
+    return from_files(
+        tree,
+        auxval=cpu.auxval,
+        register=lambda: register,
+        affinity=range(cpu.count) if affinity is None else affinity,
+        arch="aarch64",
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,11 +61,11 @@ def look(
         (name, source)
         for name, cpu in CPUS.items()
         for source in ("sysfs", "cpuinfo", "register")
-        if source != "register" or len(cpu.cores) == 1  # a core knows of itself alone
+        if source != "register" or len(cpu.cores) == 1  # a core's register describes that core only
     ],
 )
 def test_recorded_cpus(name: str, source: str) -> None:
-    """What a system says of its cores is the same wherever it says it."""
+    """sysfs, cpuinfo and the register lead to the same description."""
     cpu = CPUS[name]
     register = cpu.cores[0][0] if source == "register" else 0
     machine = look(cpu, register, sysfs=source == "sysfs", cpuinfo=source == "cpuinfo")
@@ -99,7 +99,7 @@ def test_the_twelve_are_there() -> None:
 
 
 def test_words_of_the_auxiliary_vector() -> None:
-    """Against words that such systems were seen to have."""
+    """Compared with words seen on such systems."""
     assert words("fp asimd evtstrm crc32 cpuid") == {16: 0x887, 26: 0}
     assert words("asimddp i8mm bf16") == {16: 1 << 20, 26: 1 << 13 | 1 << 14}
     assert words("sve2 sve") == {16: 1 << 22, 26: 1 << 1}
@@ -120,7 +120,7 @@ def test_plans_are_made_for_the_strongest_usable_core(
     assert (machine.vendor, machine.family, machine.model) == (vendor, 0x41, model)
     assert machine.fma_per_cycle["neon"] == fma
     assert (machine.l2_bytes, machine.in_order) == (l2 * KIB, in_order)
-    # The name and what may be executed are those of the machine: threads move.
+    # Name and instruction sets are the whole machine's, because threads move.
     assert machine.cpu_name == "Cortex-X1 + Cortex-A78 + Cortex-A55"
     assert [kind for kind, _ in machine.core_kinds] == [X1, A78, A55]
 
@@ -142,17 +142,14 @@ def test_each_feature_by_itself(tmp_path: Path) -> None:
     for isa in LADDERS["aarch64"][1:]:
         need = arm.ISA_FEATURES[isa]
         assert "asimd" in need
-        # What else the features suffice for: products of bytes by fours go with those by matrices.
+        # The features of i8mm also suffice for dotprod.
         below = {"dotprod"} if isa == "i8mm" else set()
         for features, found in ((need, {"neon", isa}), (need[:-1], {"neon"} - {isa})):
             values = words(" ".join(features))
-            machine = detect(
-                root=str(tmp_path),
+            machine = described(
+                tmp_path,
                 auxval=lambda kind, values=values: values.get(kind, 0) or int(kind == 16),
-                register=lambda: 0,
-                affinity=[0],
                 arch="aarch64",
-                ask=no_sysctl,
             )
             assert set(machine.isas) - {"portable"} == found | below
 
@@ -169,7 +166,7 @@ def test_each_feature_by_itself(tmp_path: Path) -> None:
         (0xC00FAC30, "i8mm", "s8m", 1),  # Ampere-1 multiplies matrices half as often
         (0xC00FAC30, "bf16", "bf16m", 1),
         (0xC00FAC30, "bf16", "bf16", 2),
-        (0x7A1F1230, "i8mm", "s8m", 2),  # of a core that nobody knows
+        (0x7A1F1230, "i8mm", "s8m", 2),  # an unknown core
     ],
 )
 def test_rates_of_narrow_products(register: int, isa: str, kind: str, rate: float) -> None:
@@ -182,7 +179,7 @@ def test_rates_of_narrow_products(register: int, isa: str, kind: str, rate: floa
 
 
 def test_bfloat16_and_products_of_bytes_are_two_features() -> None:
-    """And bits of the second word: what stands there in the first means other things."""
+    """Both are bits of the second word; the same bits of the first word mean other features."""
     one = replace(CPUS["cobalt_100"], features="asimd asimddp bf16")
     assert look(one).isas == ("portable", "neon", "dotprod", "bf16")
     other = replace(CPUS["cobalt_100"], features="asimd asimddp i8mm")
@@ -195,31 +192,25 @@ def test_bfloat16_and_products_of_bytes_are_two_features() -> None:
 def test_only_one_half_of_half_precision(tmp_path: Path) -> None:
     for one in ("fphp", "asimdhp"):
         values = words(f"asimd {one}")
-        machine = detect(
-            root=str(tmp_path), auxval=values.__getitem__, register=lambda: 0, affinity=[0],
-            arch="aarch64", ask=no_sysctl,
-        )  # fmt: skip
+        machine = described(tmp_path, auxval=values.__getitem__, arch="aarch64")
         assert machine.isas == ("portable", "neon")
         assert machine.features == ("asimd", one)
 
 
 def test_files_of_another_machine_are_not_believed() -> None:
-    """Below user-mode emulation the files are the host's, and the register is not."""
+    """Under user-mode emulation the files are the host's, but the register is emulated."""
     host, emulated = CPUS["graviton_2"], CPUS["raspberry_pi_4"]
     mixed = replace(emulated, cores=host.cores)
     machine = look(mixed, register=emulated.cores[0][0])
     assert (machine.cpu_name, machine.isas) == ("Cortex-A72", ("portable", "neon"))
     assert machine.core_kinds == ((0x410FD083, tuple(range(64))),)
-    # Where it is the same core, they know more of it: the other kinds.
+    # Where the register names a core of the files, they add the other kinds.
     for kind in (A55, X1):
         assert len(look(CPUS["snapdragon_888"], register=kind).core_kinds) == 3
 
 
 def test_a_system_that_says_nothing(tmp_path: Path) -> None:
-    machine = detect(
-        root=str(tmp_path), auxval=lambda kind: 0, register=lambda: 0, affinity=[0],
-        arch="ARM64", ask=no_sysctl,
-    )  # fmt: skip
+    machine = described(tmp_path, arch="ARM64")
     assert machine.isas == ("portable", "neon")
     assert (machine.vendor, machine.cpu_name, machine.core_kinds) == ("unknown", "", ())
     assert (machine.l1d_bytes, machine.l2_bytes, machine.line_bytes) == (32 * KIB, 512 * KIB, 64)
@@ -235,10 +226,7 @@ def test_a_system_that_says_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_macs(tmp_path: Path, values: dict[str, int], brand: str, isas: str, core: str) -> None:
-    machine = detect(
-        root=str(tmp_path), auxval=lambda kind: 0, register=lambda: 0, affinity=range(8),
-        arch="arm64", ask=sysctl_of(values, brand),
-    )  # fmt: skip
+    machine = described(tmp_path, affinity=range(8), ask=sysctl_of(values, brand))
     assert (machine.vendor, machine.cpu_name) == ("Apple", brand)
     assert machine.isas == ("portable", *isas.split())
     assert machine.fma_per_cycle["neon"] == (4 if core else 2)
@@ -307,7 +295,7 @@ def test_every_row_of_the_table_makes_sense() -> None:
 
 
 def test_sysfs_goes_before_the_table() -> None:
-    """Graviton 4 has twice the L2 of other Neoverse-V2; who describes L1 and L2 has no L3."""
+    """Graviton 4 has twice the L2 of other Neoverse-V2; a system that describes no L3 has none."""
     tree = {
         f"/sys/devices/system/cpu/cpu0/cache/index{index}/{name}": text
         for index, (level, size) in enumerate((("1", "64K"), ("2", "2048K")))
@@ -325,7 +313,7 @@ def test_half_of_the_caches_described(tmp_path: Path) -> None:
     core = arm_cores.find(0x413FD0C1)
     found = caches.read(str(tmp_path), 0, None, 64, no_sysctl, core)
     assert (found.l1d.bytes, found.l2.bytes, found.l3.bytes) == (32 * KIB, 1024 * KIB, 0)
-    # Of Apple's, too, where sysctl gives the line only.
+    # The table also completes Apple's caches where sysctl gives only the line.
     fire = arm_cores.find(0x611F0231)
     ask: Callable[[str], bytes | None] = sysctl_of({"hw.cachelinesize": 128}, "Apple M1")
     found = caches.read(str(tmp_path / "no"), 0, None, 8, ask, fire)
@@ -347,7 +335,7 @@ def test_kernels_for_in_order_cores(in_order: bool, features: tuple[str, ...], t
     assert replace(machine, in_order=in_order, features=features).tuning == tuning
 
 
-# AT_HWCAP of Linux on 32-bit Arm, or that a 64-bit one shows to programs of 32 bits.
+# AT_HWCAP of Linux on 32-bit Arm, or as 64-bit Linux shows it to 32-bit programs.
 V7 = 0x3FB0D6  # half thumb fastmult vfp edsp neon vfpv3 tls vfpv4 idiva idivt vfpd32 lpae evtstrm
 
 
@@ -359,29 +347,97 @@ V7 = 0x3FB0D6  # half thumb fastmult vfp edsp neon vfpv3 tls vfpv4 idiva idivt v
         (0xC09, V7 & ~(1 << 16), "Cortex-A9", "", ()),  # no fused products
         (0xD03, V7, "Cortex-A53", "neon32", ()),
         (0xD0B, V7 | 3 << 22, "Cortex-A76", "neon32 half32", ()),
-        (0xD0B, V7 | 1 << 22, "Cortex-A76", "neon32", ()),  # of scalars alone
-        (0xC09, V7 & ~(1 << 12), "Cortex-A9", "", ()),  # registers alone, as on Tegra 2
+        (0xD0B, V7 | 1 << 22, "Cortex-A76", "neon32", ()),  # half precision of scalars alone
+        (0xC09, V7 & ~(1 << 12), "Cortex-A9", "", ()),  # no NEON, as on Tegra 2
         (0xC07, V7 | 3 << 22, "Cortex-A7", "neon32", ("fphp", "asimdhp")),
     ],
 )
 def test_32_bit_arm(part: int, word: int, name: str, isas: str, denied: tuple[str, ...]) -> None:
-    """By the bits of 32-bit Arm, and by cores; what the register says is not asked for."""
+    """Instruction sets follow from the bits of 32-bit Arm and from the cores."""
     lines = [
         f"processor\t: {i}\nCPU implementer\t: 0x41\nCPU part\t: {part:#x}\n" for i in range(4)
     ]
     tree = {"/proc/cpuinfo": "\n".join(lines), "/sys/devices/system/cpu/online": "0-3"}
-    with patch.object(kernel_files, "read_bytes", lambda path: tree.get(path, "").encode()):
-        machine = detect(
-            cpuid=never,
-            xgetbv=never,
-            auxval={16: word, 26: 0x1F}.get,
-            register=lambda: 0,
-            affinity=range(4),
-            arch="armv7l",
-            ask=no_sysctl,
-        )
+    auxval = {16: word, 26: 0x1F}.get
+    machine = from_files(tree, auxval=auxval, affinity=range(4), arch="armv7l")
     assert machine.isas == ("portable", *isas.split())
     assert machine.denied == denied
     assert (machine.vendor, machine.cpu_name) == ("ARM", name)
     assert {key.partition("/")[0] for key in machine.fma_per_cycle} == set(machine.isas)
     assert machine.usable_isas("neon32") == tuple(i for i in machine.isas if i != "half32")
+
+
+HWCAP, HWCAP2 = 16, 26
+FP = 1  # bit 0, which every system sets
+
+
+def read(words: dict[int, int]) -> tuple[str, ...]:
+    return hwcap.read(lambda kind: words.get(kind, 0), no_sysctl)
+
+
+@pytest.mark.parametrize(
+    ("word", "bit", "name"),
+    [
+        (HWCAP, 1, "asimd"),
+        (HWCAP, 9, "fphp"),
+        (HWCAP, 10, "asimdhp"),
+        (HWCAP, 20, "asimddp"),
+        (HWCAP, 22, "sve"),
+        (HWCAP, 23, "asimdfhm"),
+        (HWCAP2, 1, "sve2"),
+        (HWCAP2, 13, "i8mm"),
+        (HWCAP2, 14, "bf16"),
+        (HWCAP2, 23, "sme"),
+    ],
+)
+def test_bits(word: int, bit: int, name: str) -> None:
+    assert read({HWCAP: FP} | {word: FP * (word == HWCAP) | 1 << bit}) == (name,)
+    # The same bit of the other word means another thing.
+    other = {HWCAP: HWCAP2, HWCAP2: HWCAP}[word]
+    assert name not in read({HWCAP: FP} | {other: FP | 1 << bit})
+    every = {HWCAP: (1 << 32) - 1, HWCAP2: (1 << 32) - 1}
+    assert name in read(every)
+    assert name not in read(every | {word: every[word] & ~(1 << bit)})
+
+
+@pytest.mark.parametrize(
+    ("bit", "name"), [(12, "neon"), (16, "vfpv4"), (22, "fphp"), (23, "asimdhp")]
+)
+def test_bits_of_32_bit_arm(bit: int, name: str) -> None:
+    """The bits differ from AArch64's; a word of no bits means no features."""
+
+    def of(word: int) -> tuple[str, ...]:
+        return hwcap.read({HWCAP: word, HWCAP2: ~0}.get, no_sysctl, "armv7l")
+
+    assert of(0) == ()
+    assert of(1 << bit) == (name,)
+    assert name not in of(~(1 << bit))
+
+
+def test_sysctl_is_asked_where_there_is_no_vector() -> None:
+    said = {"hw.optional.AdvSIMD": 1, "hw.optional.arm.FEAT_DotProd": 1}
+
+    def ask(name: str) -> bytes | None:
+        return said[name].to_bytes(4, "little") if name in said else None
+
+    assert hwcap.read(lambda kind: 0, ask) == ("asimd", "asimddp")
+    assert hwcap.read(lambda kind: int(kind == HWCAP) << 1, ask) == ("asimd",)
+
+
+def test_what_every_program_may_use() -> None:
+    assert hwcap.read(lambda kind: 0, no_sysctl) == ("asimd",)
+
+
+def test_this_process() -> None:
+    """The words of this very process, where it has any; zero on other machines."""
+    found = _kernels.auxval(HWCAP)
+    assert _kernels.auxval(999) == 0
+    if canonical(here()) == "armv7l":
+        assert found & 1 << 6, "floating point in registers"
+        assert _kernels.midr() == 0
+        return
+    if canonical(here()) != "aarch64":
+        assert (found, _kernels.midr()) == (0, 0)
+        return
+    assert found & 1 << 1, "a vector unit"
+    assert bool(_kernels.midr()) == bool(found & 1 << 11)

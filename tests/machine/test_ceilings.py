@@ -1,4 +1,4 @@
-"""The roofs: an FMA loop that pretends to compute, and what is copied."""
+"""The roofs: rates of a pretended FMA loop, and of copies."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_working_sets_follow_the_caches():
         "L3": 8 * MIB,
         "memory": 128 * MIB,
     }
-    # A team shares the last cache and the memory, each has an L2 of its own.
+    # Threads of a team share the last cache and the memory; each has an L2 of its own.
     assert ceilings.working_sets(4, {2: 2 * MIB, 3: 64 * MIB}) == {
         "L2": MIB,
         "L3": 8 * MIB,
@@ -102,7 +102,7 @@ def test_working_sets_follow_the_caches():
     # No room for a level of its own between L2 and memory.
     assert "L3" not in ceilings.working_sets(1, {2: 2 * MIB, 3: 8 * MIB})
     assert set(ceilings.working_sets(1, {})) == {"L2", "memory"}
-    # A huge last cache is the whole machine's.
+    # A huge last cache is the whole machine's, so the working set is bounded.
     assert ceilings.working_sets(1, {2: 2 * MIB, 3: 4096 * MIB})["memory"] == 512 * MIB
 
 

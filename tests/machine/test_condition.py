@@ -1,15 +1,11 @@
-"""What changes on a machine: read from the system's files, none of which need be there."""
+"""The changing state of a machine, read from system files; any of them may be missing."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pplconv.machine.condition import Condition, Times, condition, times
-
-if TYPE_CHECKING:
-    from tests.machine.conftest import Tree
+from tests.machine.conftest import Tree
 
 STAT = "cpu  100 5 50 800 20 0 5 20 7 0\ncpu0 1 2 3 4 5 6 7 8 9 10"
 
@@ -34,28 +30,33 @@ def test_strange_times_are_none(tree: Tree, text: str) -> None:
     assert times(tree.root).total == 0
 
 
-def test_throttling_of_version_2(tree: Tree) -> None:
-    tree.cgroup("0::/job/step")
-    tree.mounts(("/", "/sys/fs/cgroup", "cgroup2", "rw"))
-    tree.file("/sys/fs/cgroup/job/cpu.stat", "usage_usec 9\nnr_periods 50\nnr_throttled 40")
-    tree.file("/sys/fs/cgroup/job/step/cpu.stat", "usage_usec 9\nnr_periods 0\nnr_throttled 0")
-    found = times(tree.root)
-    assert (found.periods, found.throttled) == (50, 40)
+V2 = ("/", "/sys/fs/cgroup", "cgroup2", "rw")
+V1 = ("/", "/sys/fs/cgroup/cpu", "cgroup", "rw,cpu,cpuacct")
+# Group of the process, mount, statistics by folder, and the periods and throttled periods.
+THROTTLING = {
+    "version 2": (
+        "0::/job/step", V2,
+        {
+            "/job": "usage_usec 9\nnr_periods 50\nnr_throttled 40",
+            "/job/step": "usage_usec 9\nnr_periods 0\nnr_throttled 0",
+        },
+        (50, 40),
+    ),
+    "version 1": (
+        "4:cpu,cpuacct:/", V1, {"/cpu": "nr_periods 7\nnr_throttled 3\nthrottled_time 5"}, (7, 3),
+    ),
+    "strange": ("0::/", V2, {"": "nr_periods many\nnr_throttled -4\nnr_throttled"}, (0, 0)),
+}  # fmt: skip
 
 
-def test_throttling_of_version_1(tree: Tree) -> None:
-    tree.cgroup("4:cpu,cpuacct:/")
-    tree.mounts(("/", "/sys/fs/cgroup/cpu", "cgroup", "rw,cpu,cpuacct"))
-    tree.file("/sys/fs/cgroup/cpu/cpu.stat", "nr_periods 7\nnr_throttled 3\nthrottled_time 5")
-    found = times(tree.root)
-    assert (found.periods, found.throttled) == (7, 3)
-
-
-def test_strange_statistics_are_none(tree: Tree) -> None:
-    tree.cgroup("0::/")
-    tree.mounts(("/", "/sys/fs/cgroup", "cgroup2", "rw"))
-    tree.file("/sys/fs/cgroup/cpu.stat", "nr_periods many\nnr_throttled -4\nnr_throttled")
-    assert times(tree.root) == Times()
+@pytest.mark.parametrize("case", THROTTLING)
+def test_throttling(tree: Tree, case: str) -> None:
+    group, mount, statistics, expected = THROTTLING[case]
+    tree.cgroup(group)
+    tree.mounts(mount)
+    for folder, text in statistics.items():
+        tree.file(f"/sys/fs/cgroup{folder}/cpu.stat", text)
+    assert times(tree.root) == Times(periods=expected[0], throttled=expected[1])
 
 
 def test_clocks_pages_load_and_nodes(tree: Tree) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pplconv.machine import cpu
+from tests.machine.conftest import Tree
 from tests.machine.recorded_x86 import (
     AMX_BF16,
     AMX_INT8,
@@ -17,11 +17,9 @@ from tests.machine.recorded_x86 import (
     AVX_VNNI,
     AVX_VNNI_INT8,
     BMI2,
+    Cpus,
+    FakeCpu,
 )
-
-if TYPE_CHECKING:
-    from tests.machine.conftest import Tree
-    from tests.machine.recorded_x86 import FakeCpu
 
 ALL = ("portable", "avx2", "avx512")
 WHOLE = ("portable", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512bf16", "amx")
@@ -47,7 +45,7 @@ def identify(fake: FakeCpu) -> cpu.Cpu:
     ],
 )
 def test_recorded_cpus(
-    fake_cpu: Callable[..., FakeCpu],
+    fake_cpu: Cpus,
     name: str,
     vendor: str,
     family: int,
@@ -58,7 +56,7 @@ def test_recorded_cpus(
     assert (found.vendor, found.family, found.model, found.isas) == (vendor, family, model, isas)
 
 
-def test_brand_is_trimmed(fake_cpu: Callable[..., FakeCpu]) -> None:
+def test_brand_is_trimmed(fake_cpu: Cpus) -> None:
     assert identify(fake_cpu("skylake_x")).name == "Intel(R) Xeon(R) Platinum 8180 CPU @ 2.50GHz"
     assert identify(fake_cpu("zen4")).name == "AMD EPYC 9654 96-Core Processor"
     assert identify(fake_cpu("zen4", last_extended=0x80000001)).name == ""
@@ -79,7 +77,7 @@ def test_brand_is_trimmed(fake_cpu: Callable[..., FakeCpu]) -> None:
     ],
 )
 def test_system_must_save_the_registers(
-    fake_cpu: Callable[..., FakeCpu], xcr0: int | None, isas: tuple[str, ...]
+    fake_cpu: Cpus, xcr0: int | None, isas: tuple[str, ...]
 ) -> None:
     assert identify(fake_cpu("skylake_x", xcr0=xcr0)).isas == isas
 
@@ -101,24 +99,24 @@ def test_system_must_save_the_registers(
         ("features7d", AMX_INT8 | AMX_BF16, "amx"),
         ("tiles", (0, 0, 0), "amx"),
         ("tiles", (1024 << 16 | 8192, 4 << 16 | 64, 16), "amx"),  # four tiles
-        ("tiles", (1024 << 16 | 8192, 8 << 16 | 64, 8), "amx"),  # of eight rows
+        ("tiles", (1024 << 16 | 8192, 8 << 16 | 64, 8), "amx"),  # tiles of eight rows
         ("last", 0x1C, "amx"),
     ],
 )
 def test_products_of_narrow_types_need_every_part(
-    fake_cpu: Callable[..., FakeCpu], register: str, value: Any, lost: str
+    fake_cpu: Cpus, register: str, value: Any, lost: str
 ) -> None:
     found = identify(fake_cpu("granite_rapids", **{register: value})).isas
     assert found == tuple(isa for isa in WHOLE if isa not in lost.split())
 
 
-def test_int8_products_need_those_before_them(fake_cpu: Callable[..., FakeCpu]) -> None:
+def test_int8_products_need_those_before_them(fake_cpu: Cpus) -> None:
     lone = fake_cpu("sierra_forest", features7_1=(0, AVX_VNNI_INT8))
     assert identify(lone).isas == ALL[:2]
 
 
 @pytest.mark.parametrize("bit", [16, 17, 30, 31])
-def test_avx512_needs_every_part(fake_cpu: Callable[..., FakeCpu], bit: int) -> None:
+def test_avx512_needs_every_part(fake_cpu: Cpus, bit: int) -> None:
     full = fake_cpu("zen4")
     assert identify(fake_cpu("zen4", features7=full.features7 & ~(1 << bit))).isas == ALL[:2]
 
@@ -126,12 +124,12 @@ def test_avx512_needs_every_part(fake_cpu: Callable[..., FakeCpu], bit: int) -> 
 @pytest.mark.parametrize(
     ("register", "bit"), [("features1", 12), ("features1", 28), ("features7", 5), ("features7", 8)]
 )
-def test_avx2_needs_every_part(fake_cpu: Callable[..., FakeCpu], register: str, bit: int) -> None:
+def test_avx2_needs_every_part(fake_cpu: Cpus, register: str, bit: int) -> None:
     value = getattr(fake_cpu("zen4"), register) & ~(1 << bit)
     assert identify(fake_cpu("zen4", **{register: value})).isas == ALL[:1]
 
 
-def test_xgetbv_is_not_executed_without_osxsave(fake_cpu: Callable[..., FakeCpu]) -> None:
+def test_xgetbv_is_not_executed_without_osxsave(fake_cpu: Cpus) -> None:
     full = fake_cpu("zen4")
     hidden = fake_cpu("zen4", features1=full.features1 & ~(1 << 27))
     assert identify(hidden).isas == ALL[:1]
@@ -140,7 +138,7 @@ def test_xgetbv_is_not_executed_without_osxsave(fake_cpu: Callable[..., FakeCpu]
     assert full.xgetbv_calls > 0
 
 
-def test_leaf_above_the_last_is_not_believed(fake_cpu: Callable[..., FakeCpu]) -> None:
+def test_leaf_above_the_last_is_not_believed(fake_cpu: Cpus) -> None:
     fake = fake_cpu("core2")
     assert fake.cpuid(7, 0)[1] == 0xDEADBEEF
     assert cpu.leaf(fake.cpuid, 7) == (0, 0, 0, 0)

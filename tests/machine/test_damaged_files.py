@@ -5,22 +5,16 @@ from __future__ import annotations
 import random
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pplconv.config import Settings
-from pplconv.machine import Machine, detect
+from pplconv.machine import Machine
 from pplconv.runtime import default_threads
 from tests.machine.recorded import MACHINES, MOUNTS_V2, Recording
-
-if TYPE_CHECKING:
-    from tests.machine.recorded_x86 import FakeCpu
-
-    Cpus = Callable[..., FakeCpu]
 
 CONTENTS: dict[str, bytes] = {
     "empty": b"",
@@ -57,19 +51,9 @@ def laid(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Recordin
     return tmp_path, machine
 
 
-def check(root: Path, machine: Recording, cpus: Cpus, affinity: list[int] | None) -> Machine:
-    """What must hold of every machine, whatever was read."""
-    fake = cpus(machine.cpu, **machine.cpu_changes)
-    found = detect(
-        root=str(root),
-        cpuid=fake.cpuid,
-        xgetbv=fake.xgetbv,
-        auxval=machine.auxval,
-        register=lambda: 0,
-        affinity=affinity,
-        arch=machine.arch,
-        ask=lambda name: None,
-    )
+def check(root: Path, machine: Recording, affinity: list[int] | None) -> Machine:
+    """Check what holds for every machine, however damaged its files are."""
+    found = machine.described(root, affinity)
     listed = [cpu for core in found.cores for cpu in core]
     assert len(listed) == len(set(listed)) >= 1
     assert sorted(cpu for package in found.packages for cpu in package) == sorted(listed)
@@ -92,7 +76,7 @@ def check(root: Path, machine: Recording, cpus: Cpus, affinity: list[int] | None
 
 
 def kinds_of_files(root: Path) -> dict[str, list[Path]]:
-    """Files that say the same of different CPUs and nodes together."""
+    """Group files that differ only in the CPU or node."""
     kinds: dict[str, list[Path]] = {}
     for path in sorted(path for path in root.rglob("*") if path.is_file()):
         kind = re.sub(r"\d+", "#", str(path.relative_to(root)))
@@ -114,16 +98,16 @@ def kept(paths: list[Path]) -> Iterator[None]:
             path.write_bytes(content)
 
 
-def test_undamaged(laid: tuple[Path, Recording], fake_cpu: Cpus) -> None:
-    found = check(*laid, fake_cpu, list(range(8)))
+def test_undamaged(laid: tuple[Path, Recording]) -> None:
+    found = check(*laid, list(range(8)))
     assert found.quota == 3.5
     assert len(kinds_of_files(laid[0])) > 20
 
 
 @pytest.mark.sampled(7)
 @pytest.mark.parametrize("damage", [*CONTENTS, "missing", "a directory"])
-def test_one_kind_of_file(laid: tuple[Path, Recording], fake_cpu: Cpus, damage: str) -> None:
-    """Each kind of file damaged, of one CPU and of all."""
+def test_one_kind_of_file(laid: tuple[Path, Recording], damage: str) -> None:
+    """Damage each kind of file, for one CPU and for all."""
     root, machine = laid
     for paths in kinds_of_files(root).values():
         for chosen in (paths[:1], paths):
@@ -134,21 +118,19 @@ def test_one_kind_of_file(laid: tuple[Path, Recording], fake_cpu: Cpus, damage: 
                         path.mkdir()
                     elif damage != "missing":
                         path.write_bytes(CONTENTS[damage])
-                check(root, machine, fake_cpu, [0, 1, 2, 7])
+                check(root, machine, [0, 1, 2, 7])
 
 
 @pytest.mark.parametrize("folder", ["sys", "proc", "sys/devices/system/node", "sys/fs"])
-def test_file_system_missing(laid: tuple[Path, Recording], fake_cpu: Cpus, folder: str) -> None:
+def test_file_system_missing(laid: tuple[Path, Recording], folder: str) -> None:
     root, machine = laid
     shutil.rmtree(root / folder)
-    check(root, machine, fake_cpu, [0, 1, 2, 7])
+    check(root, machine, [0, 1, 2, 7])
 
 
 @pytest.mark.sampled(13)
 @pytest.mark.parametrize("seed", range(8))
-def test_files_that_contradict_each_other(
-    laid: tuple[Path, Recording], fake_cpu: Cpus, seed: int
-) -> None:
+def test_files_that_contradict_each_other(laid: tuple[Path, Recording], seed: int) -> None:
     """Well-formed lists and numbers in the wrong places, with garbage between them."""
     root, machine = laid
     random_source = random.Random(seed)
@@ -159,30 +141,30 @@ def test_files_that_contradict_each_other(
         damaged = [path for path in paths if random_source.random() < share]
         for path in damaged:
             path.write_bytes(random_source.choice(contents))
-        check(root, machine, fake_cpu, [0, 1, 2, 7])
-        check(root, machine, fake_cpu, None)
+        check(root, machine, [0, 1, 2, 7])
+        check(root, machine, None)
 
 
-def test_siblings_known_to_only_one_of_them(tmp_path: Path, fake_cpu: Cpus) -> None:
+def test_siblings_known_to_only_one_of_them(tmp_path: Path) -> None:
     """The list of a core's first thread is unreadable; that of its second names both."""
     machine = facts("laptop")
     machine.lay(tmp_path)
     topology = tmp_path / "sys/devices/system/cpu/cpu0/topology"
     for name in ("thread_siblings_list", "core_cpus_list"):
         (topology / name).write_text("?")
-    assert check(tmp_path, machine, fake_cpu, [0, 1]).cores[:2] == ((0, 1), (2, 3))
+    assert check(tmp_path, machine, [0, 1]).cores[:2] == ((0, 1), (2, 3))
     topology = tmp_path / "sys/devices/system/cpu/cpu12/topology"
     for name in ("thread_siblings_list", "core_cpus_list"):
         (topology / name).unlink()
-    assert check(tmp_path, machine, fake_cpu, [0, 1]).cores[6:8] == ((12,), (13,))
+    assert check(tmp_path, machine, [0, 1]).cores[6:8] == ((12,), (13,))
 
 
-def test_package_lists_of_some_cpus_only(tmp_path: Path, fake_cpu: Cpus) -> None:
+def test_package_lists_of_some_cpus_only(tmp_path: Path) -> None:
     machine = facts("laptop")
     machine.packages = [list(range(12)), list(range(12, 20))]
     machine.lay(tmp_path)
     for cpu in range(12):
         for name in ("core_siblings_list", "package_cpus_list"):
             (tmp_path / f"sys/devices/system/cpu/cpu{cpu}/topology/{name}").unlink()
-    found = check(tmp_path, machine, fake_cpu, [0])
+    found = check(tmp_path, machine, [0])
     assert found.packages == (tuple(range(12)), tuple(range(12, 20)))

@@ -1,4 +1,4 @@
-"""Whole machines: recorded trees and CPUs put together."""
+"""Whole machines: recorded trees and CPUs put together, and what `Machine` derives or refuses."""
 
 from __future__ import annotations
 
@@ -8,31 +8,34 @@ import os
 import pickle
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
 from pplconv.architecture import LADDERS, canonical, here
 from pplconv.machine import Machine, current, detect
 from tests import absent
-
-if TYPE_CHECKING:
-    from tests.machine.conftest import Tree
-    from tests.machine.recorded_x86 import FakeCpu
-
-    Cpus = Callable[..., FakeCpu]
+from tests.machine.conftest import Tree
+from tests.machine.recorded_arm import described, never
+from tests.machine.recorded_x86 import Cpus, FakeCpu
 
 KIB = 1 << 10
 MIB = 1 << 20
 
 
-def recorded(tree: Tree, fake: FakeCpu, affinity: range | list[int]) -> Machine:
+def recorded(
+    tree: Tree,
+    fake: FakeCpu,
+    affinity: range | list[int],
+    permit: Callable[[], bool] | None = None,
+) -> Machine:
     return detect(
         root=tree.root,
         cpuid=fake.cpuid,
         xgetbv=fake.xgetbv,
         affinity=affinity,
         arch="x86_64",
+        permit=permit,
     )
 
 
@@ -90,36 +93,6 @@ def test_two_socket_xeon(tree: Tree, fake_cpu: Cpus) -> None:
     assert machine.fma_per_cycle["avx512"] == 2
 
 
-def test_epyc_with_four_nodes_a_socket(tree: Tree, fake_cpu: Cpus) -> None:
-    tree.cores([i, i + 64] for i in range(64))
-    tree.caches(0, ("32K", "0,64"), ("1024K", "0,64"), ("32768K", "0-7,64-71"))
-    tree.nodes(*(f"{16 * n}-{16 * n + 15},{64 + 16 * n}-{79 + 16 * n}" for n in range(4)))
-    machine = recorded(tree, fake_cpu("zen4"), range(128))
-    assert len(machine.cores) == 64
-    assert len(machine.numa_nodes) == 4
-    assert machine.numa_nodes[3] == (*range(48, 64), *range(112, 128))
-    assert machine.l3_cpus == 16  # one complex of eight cores, less than a node
-
-
-def hybrid(tree: Tree) -> None:
-    """6 cores of two threads and 8 small cores, in clusters of four."""
-    tree.cores([*([i, i + 1] for i in range(0, 12, 2)), *([i] for i in range(12, 20))])
-    tree.caches(0, ("48K", "0-1"), ("1280K", "0-1"), ("24576K", "0-19"))
-    tree.caches(12, ("32K", "12"), ("2048K", "12-15"), ("24576K", "0-19"))
-    tree.nodes("0-19")
-
-
-def test_hybrid_laptop(tree: Tree, fake_cpu: Cpus) -> None:
-    hybrid(tree)
-    laptop = fake_cpu("haswell", signature=0x000906A3)  # Alder Lake: AVX-512 fused off
-    machine = recorded(tree, laptop, range(20))
-    assert (machine.model, machine.isas) == (0x9A, ("portable", "avx2"))
-    assert (len(machine.cores), len(machine.affinity)) == (14, 20)
-    assert machine.l1d_bytes == 48 * KIB
-    small = recorded(tree, laptop, range(12, 20))
-    assert (small.l1d_bytes, small.l2_bytes, small.l2_cpus) == (32 * KIB, 2 * MIB, 4)
-
-
 @pytest.mark.parametrize("version", [1, 2])
 def test_container_with_a_quota(tree: Tree, fake_cpu: Cpus, version: int) -> None:
     tree.cores([i] for i in range(16))
@@ -137,16 +110,6 @@ def test_container_with_a_quota(tree: Tree, fake_cpu: Cpus, version: int) -> Non
         tree.file("/sys/fs/cgroup/cpu/inner/cpu.cfs_period_us", "100000")
     machine = recorded(tree, fake_cpu("zen4"), range(16))
     assert (machine.quota, len(machine.affinity)) == (1.5, 16)
-
-
-def test_cpuset_across_two_nodes(tree: Tree, fake_cpu: Cpus) -> None:
-    tree.cores([i] for i in range(16))
-    tree.nodes("0-7", "8-15")
-    machine = recorded(tree, fake_cpu("skylake_x"), [6, 7, 8, 9, 10])
-    assert len(machine.affinity) == 5
-    assert machine.numa_nodes == (tuple(range(8)), tuple(range(8, 16)))
-    assert machine.usable_cores(0) == ((6,), (7,))
-    assert machine.usable_cores(1) == ((8,), (9,), (10,))
 
 
 def test_offline_core(tree: Tree, fake_cpu: Cpus) -> None:
@@ -172,24 +135,15 @@ def test_no_sysfs_at_all(tree: Tree, fake_cpu: Cpus, monkeypatch: pytest.MonkeyP
 
 
 def test_arm(tree: Tree) -> None:
-    def never(*args: int) -> None:
-        raise AssertionError("not an instruction of this machine")
-
     tree.cores([[0], [1], [2], [3]])
     tree.caches(0, ("64K", "0"), ("512K", "0"), ("32M", "0-3"))
     tree.file(
         "/proc/cpuinfo",
         "processor : 0\nCPU implementer : 0x48\nCPU architecture: 8\nCPU part : 0xd01",
     )
-    machine = detect(
-        root=tree.root,
-        cpuid=never,
-        xgetbv=never,
-        auxval={16: 0x3 | 1 << 9 | 1 << 10, 26: 0}.__getitem__,
-        register=lambda: 0,
-        affinity=[0, 1],
-        arch="aarch64",
-    )
+    auxval = {16: 0x3 | 1 << 9 | 1 << 10, 26: 0}.__getitem__
+    facts = {"auxval": auxval, "affinity": [0, 1], "arch": "aarch64"}
+    machine = described(tree.root, cpuid=never, xgetbv=never, **facts)
     assert (machine.vendor, machine.family, machine.model) == ("HiSilicon", 0x48, 0xD01)
     assert machine.isas == ("portable", "neon", "fp16")
     assert machine.l1d_bytes == 64 * KIB
@@ -221,7 +175,7 @@ def test_quick(tree: Tree, fake_cpu: Cpus) -> None:
     fake = fake_cpu("zen4")
 
     def best(work: Callable[[], object]) -> float:
-        """The best of some, in CPU time: other tests run beside this one."""
+        """Return the best of ten CPU times, because other tests run beside this one."""
         found = math.inf
         for _ in range(10):
             start = time.process_time()
@@ -229,7 +183,7 @@ def test_quick(tree: Tree, fake_cpu: Cpus) -> None:
             found = min(found, time.process_time() - start)
         return found
 
-    # About 20 ms, said in work of an interpreter, which may be an emulated one.
+    # About 20 ms, expressed as work of the interpreter, because the CPU may be emulated.
     unit = best(lambda: sum(i * i for i in range(100_000)))
     assert best(lambda: recorded(tree, fake, range(128))) < 4 * unit
 
@@ -248,29 +202,21 @@ def test_frozen_hashable_picklable(tree: Tree, fake_cpu: Cpus) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cap", "usable"),
+    ("arch", "cap", "usable"),
     [
-        (None, ("portable", "avx2")),
-        ("avx512", ("portable", "avx2")),
-        ("avx2", ("portable", "avx2")),
-        ("portable", ("portable",)),
+        ("AMD64", None, "portable avx2"),
+        ("AMD64", "avx512", "portable avx2"),
+        ("AMD64", "avx2", "portable avx2"),
+        ("AMD64", "portable", "portable"),
+        ("arm64", None, "portable neon fp16"),
+        ("arm64", "fp16", "portable neon fp16"),
+        ("arm64", "neon", "portable neon"),
+        ("arm64", "portable", "portable"),
     ],
 )
-def test_usable_isas(cap: str | None, usable: tuple[str, ...]) -> None:
-    assert Machine(arch="AMD64", isas=("portable", "avx2")).usable_isas(cap) == usable
-
-
-@pytest.mark.parametrize(
-    ("cap", "usable"),
-    [
-        (None, ("portable", "neon", "fp16")),
-        ("fp16", ("portable", "neon", "fp16")),
-        ("neon", ("portable", "neon")),
-        ("portable", ("portable",)),
-    ],
-)
-def test_usable_isas_on_arm(cap: str | None, usable: tuple[str, ...]) -> None:
-    assert Machine(arch="arm64", isas=("portable", "neon", "fp16")).usable_isas(cap) == usable
+def test_usable_isas(arch: str, cap: str | None, usable: str) -> None:
+    isas = ("portable", "avx2") if arch == "AMD64" else ("portable", "neon", "fp16")
+    assert Machine(arch=arch, isas=isas).usable_isas(cap) == tuple(usable.split())
 
 
 @pytest.mark.parametrize(
@@ -292,45 +238,26 @@ def test_usable_isas_of_an_unknown_cap(arch: str, cap: str, names: str) -> None:
 def test_tiles_are_the_process_s_to_ask_for(
     tree: Tree, fake_cpu: Cpus, permitted: bool | None
 ) -> None:
-    """What a CPU and a system have is not yet what this process may use."""
+    """This process may be refused tiles that CPU and system have."""
     fake, asked = fake_cpu("granite_rapids"), []
 
     def permit() -> bool:
         asked.append(permitted)
         return bool(permitted)
 
-    machine = detect(
-        root=tree.root,
-        cpuid=fake.cpuid,
-        xgetbv=fake.xgetbv,
-        affinity=[0],
-        arch="x86_64",
-        permit=None if permitted is None else permit,
-    )
+    machine = recorded(tree, fake, [0], None if permitted is None else permit)
     assert ("amx" in machine.isas) == bool(permitted)
     assert machine.isas[-2 if permitted else -1] == "avx512bf16"
     assert asked == ([] if permitted is None else [permitted])
 
 
 def test_tiles_that_are_not_there_are_not_asked_for(tree: Tree, fake_cpu: Cpus) -> None:
-    fake = fake_cpu("zen4")
-
-    def permit() -> bool:
-        raise AssertionError("asked")
-
-    machine = detect(
-        root=tree.root,
-        cpuid=fake.cpuid,
-        xgetbv=fake.xgetbv,
-        affinity=[0],
-        arch="x86_64",
-        permit=permit,
-    )
+    machine = recorded(tree, fake_cpu("zen4"), [0], never)
     assert machine.isas[-1] == "avx512"
 
 
 def test_this_machine() -> None:
-    """Against what the standard library says of the same machine."""
+    """Compared with the standard library's facts about this machine."""
     machine = current()
     assert machine is current()
     if hasattr(os, "sched_getaffinity"):
@@ -354,7 +281,7 @@ def test_this_machine_agrees_with_the_kernel() -> None:
         flags = None
     if flags is None:
         pytest.skip("this system lists no x86 features in /proc/cpuinfo")
-    flags = set(flags) - absent.flags()  # what this run is to do without
+    flags = set(flags) - absent.flags()  # features that this run does without
     isas = current().isas
     avx2 = {"avx", "avx2", "fma", "bmi2"} <= flags
     assert ("avx2" in isas) == avx2
@@ -364,3 +291,52 @@ def test_this_machine_agrees_with_the_kernel() -> None:
     assert ("avx512vnni" in isas) == vnni
     assert ("avx512bf16" in isas) == (vnni and "avx512_bf16" in flags)
     assert ("avxvnni" in isas) == (avx2 and "avx_vnni" in flags)
+
+
+# Two nodes, which the system numbers 0 and 8, of two cores with two threads.
+POWER = Machine(
+    cores=((0, 1), (2, 3), (4, 5), (6, 7)),
+    affinity=(1, 2, 3, 6),
+    numa_nodes=((0, 1, 2, 3), (4, 5, 6, 7)),
+    node_ids=(0, 8),
+    node_memory=(1 << 30, 2 << 30),
+)
+
+
+def test_usable_cores() -> None:
+    assert POWER.usable_cores() == ((1,), (2, 3), (6,))
+    assert POWER.usable_cores(0) == ((1,), (2, 3))
+    assert POWER.usable_cores(node=8) == ((6,),)
+
+
+def test_a_cpu_that_no_core_lists_counts_as_one() -> None:
+    found = Machine(cores=((0, 1),), affinity=(1, 5, 4), numa_nodes=((0, 1, 5),))
+    assert found.usable_cores() == ((1,), (4,), (5,))
+    assert found.usable_cores(0) == ((1,), (5,))
+
+
+@pytest.mark.parametrize("node", [1, 2, -1])
+def test_unknown_node(node: int) -> None:
+    with pytest.raises(ValueError, match=f"node is {node}: expected one of 0, 8"):
+        POWER.usable_cores(node)
+
+
+def test_node_of() -> None:
+    assert [POWER.node_of(cpu) for cpu in (0, 3, 4, 7, 8, -1)] == [0, 0, 8, 8, None, None]
+
+
+def test_nodes_are_numbered_where_nothing_is_said() -> None:
+    found = Machine(numa_nodes=((0,), (1,), (2,)))
+    assert (found.node_ids, found.node_memory) == ((0, 1, 2), (0, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"node_ids": (0, 1, 2)}, r"node_ids is \(0, 1, 2\): expected one for each of 2"),
+        ({"node_memory": (5,)}, r"node_memory is \(5,\): expected one for each of 2"),
+    ],
+)
+def test_as_many_ids_as_nodes(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Machine(numa_nodes=((0,), (1,)), **wrong)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pplconv.machine import bound_cpus
+from tests.programs import started
 
 CPUS = range(8)
 KERNEL_THREAD = 0x04208040
@@ -64,7 +65,7 @@ def test_only_usable_cpus_count(system: System) -> None:
     system.process(10, {6, 7, 8, 9})
     assert system.bound() == {6, 7}
     assert system.bound(range(6)) == set()
-    assert system.bound(range(6, 10)) == set()  # as wide as what there is
+    assert system.bound(range(6, 10)) == set()  # as wide as the usable CPUs
 
 
 def test_threads_of_the_kernel_and_ended_ones_do_not_count(system: System) -> None:
@@ -98,13 +99,11 @@ def test_a_bound_process_is_seen() -> None:
         "except OSError: pass\n"
         "print(*os.sched_getaffinity(0), flush=True); sys.stdin.read()\n"
     )
-    with subprocess.Popen(
-        [sys.executable, "-I", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as child:
+    with started("-I", "-c", code, stdin=subprocess.PIPE, stderr=None) as child:
         assert child.stdin and child.stdout
         mask = {int(cpu) for cpu in child.stdout.readline().split()}
         found = bound_cpus(usable)
         child.stdin.close()
-    # Where the system lets it bind itself, and there is another CPU.
+    # Unless the system refused the binding, or there is no other CPU.
     assert usable[-1] in found or 2 * len(mask) > len(usable)
     assert found <= set(usable)

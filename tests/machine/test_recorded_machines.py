@@ -1,4 +1,4 @@
-"""Whole recorded machines: what is found in their files, and the team that they get."""
+"""Whole recorded machines: facts found in their files, and default teams."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pickle
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 import pytest
@@ -18,44 +17,20 @@ from pplconv.config import Settings
 from pplconv.machine import Machine, detect
 from pplconv.runtime import explain_default_threads
 from tests.machine.recorded import MACHINES, MOUNTS_V1, MOUNTS_V2, Recording, blocks, ranges, xeon
-from tests.machine.recorded_arm import M1_SYSCTL, sysctl_of
+from tests.machine.recorded_arm import M1_MACHINE, described, no_sysctl, sysctl_of
+from tests.machine.recorded_x86 import Cpus
 
-if TYPE_CHECKING:
-    from tests.machine.recorded_x86 import FakeCpu
-
-    Cpus = Callable[..., FakeCpu]
-    Look = Callable[..., Machine]
-
+Laid = Callable[[str], tuple[Path, Recording]]
 KIB = 1 << 10
 
 
-def no_sysctl(name: str) -> bytes | None:
-    return None
-
-
-@pytest.fixture
-def look(fake_cpu: Cpus) -> Look:
+def look(root: Path, machine: Recording, affinity: Iterable[int] | None = None) -> Machine:
     """Describe a recorded machine whose files lie at `root`."""
-
-    def detected(root: Path, machine: Recording, affinity: Iterable[int] | None = None) -> Machine:
-        fake = fake_cpu(machine.cpu, **machine.cpu_changes)
-        mask = machine.online if affinity is None else affinity
-        return detect(
-            root=str(root),
-            cpuid=fake.cpuid,
-            xgetbv=fake.xgetbv,
-            auxval=machine.auxval,
-            register=lambda: 0,
-            affinity=mask,
-            arch=machine.arch,
-            ask=no_sysctl,
-        )
-
-    return detected
+    return machine.described(root, machine.online if affinity is None else affinity)
 
 
 @pytest.fixture(scope="module")
-def laid(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, Recording]]:
+def laid(tmp_path_factory: pytest.TempPathFactory) -> Laid:
     """Files of a recorded machine by name, written once and only read."""
     done: dict[str, tuple[Path, Recording]] = {}
 
@@ -69,9 +44,10 @@ def laid(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path
     return lay
 
 
-def laid_at(root: Path, machine: Recording) -> Path:
+def look_at(root: Path, machine: Recording, affinity: Iterable[int] | None = None) -> Machine:
+    """Write the files of a recorded machine, and describe it."""
     machine.lay(root)
-    return root
+    return look(root, machine, affinity)
 
 
 def team(machine: Machine) -> tuple[int, str]:
@@ -83,9 +59,7 @@ def tuples(groups: Iterable[Iterable[int]]) -> tuple[tuple[int, ...], ...]:
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_what_the_files_say(
-    laid: Callable[[str], tuple[Path, Recording]], look: Look, name: str
-) -> None:
+def test_what_the_files_say(laid: Laid, name: str) -> None:
     root, facts = laid(name)
     machine = look(root, facts)
     assert machine.cores == machine.usable_cores() == tuples(facts.cores)
@@ -130,13 +104,11 @@ def test_what_the_files_say(
         ("a64fx", 48, "48 physical cores in the affinity mask"),
     ],
 )
-def test_default_team(
-    laid: Callable[[str], tuple[Path, Recording]], look: Look, name: str, threads: int, why: str
-) -> None:
+def test_default_team(laid: Laid, name: str, threads: int, why: str) -> None:
     assert team(look(*laid(name))) == (threads, why)
 
 
-def test_virtual_machine(laid: Callable[[str], tuple[Path, Recording]], look: Look) -> None:
+def test_virtual_machine(laid: Laid) -> None:
     machine = look(*laid("virtual_machine"))
     assert (machine.family, machine.model, machine.isas[-1]) == (6, 207, "avx512")
     assert (machine.l1d_bytes, machine.l2_bytes, machine.l3_bytes) == (
@@ -148,7 +120,7 @@ def test_virtual_machine(laid: Callable[[str], tuple[Path, Recording]], look: Lo
     assert machine.efficiency_cores == ()
 
 
-def test_kunpeng(laid: Callable[[str], tuple[Path, Recording]], look: Look) -> None:
+def test_kunpeng(laid: Laid) -> None:
     machine = look(*laid("kunpeng"))
     assert (machine.vendor, machine.family, machine.model) == ("HiSilicon", 0x48, 0xD01)
     assert machine.isas == ("portable", "neon", "fp16", "dotprod")
@@ -161,16 +133,17 @@ def test_kunpeng(laid: Callable[[str], tuple[Path, Recording]], look: Look) -> N
     assert [machine.node_of(cpu) for cpu in (0, 31, 32, 127, 128)] == [0, 0, 1, 3, None]
 
 
-def test_epyc(laid: Callable[[str], tuple[Path, Recording]], look: Look) -> None:
+def test_epyc(laid: Laid) -> None:
     machine = look(*laid("epyc"))
     assert machine.isas[-1] == "avx2"
     assert (len(machine.packages), len(machine.numa_nodes)) == (2, 8)
     assert machine.usable_cores(7) == tuple((at, at + 128) for at in range(112, 128))
+    # One complex of eight cores, less than a node.
     assert (machine.l3_cpus, machine.l2_cpus) == (16, 2)
     assert machine.node_of(128 + 17) == 1
 
 
-def test_xeon(laid: Callable[[str], tuple[Path, Recording]], look: Look) -> None:
+def test_xeon(laid: Laid) -> None:
     """Even CPUs on one socket, odd ones on the other."""
     machine = look(*laid("xeon"))
     assert machine.packages == (tuple(range(0, 80, 2)), tuple(range(1, 80, 2)))
@@ -178,9 +151,11 @@ def test_xeon(laid: Callable[[str], tuple[Path, Recording]], look: Look) -> None
     assert (machine.l3_bytes, machine.l3_cpus) == (28160 * KIB, 40)
 
 
-def test_laptop(laid: Callable[[str], tuple[Path, Recording]], look: Look) -> None:
+def test_laptop(laid: Laid) -> None:
     root, facts = laid("laptop")
     machine = look(root, facts)
+    assert (machine.model, machine.isas) == (0x9A, ("portable", "avx2")), "AVX-512 is fused off"
+    assert (len(machine.cores), len(machine.affinity)) == (14, 20)
     assert machine.efficiency_cores == tuple(range(12, 20))
     assert (machine.l1d_bytes, machine.l2_bytes, machine.l2_cpus) == (48 * KIB, 1280 * KIB, 2)
     small = look(root, facts, range(12, 20))
@@ -191,24 +166,24 @@ def test_laptop(laid: Callable[[str], tuple[Path, Recording]], look: Look) -> No
     )
 
 
-def test_laptop_by_clock(tmp_path: Path, look: Look) -> None:
-    """A kernel without counters of two kinds; that two cores turbo higher makes none small."""
+def test_laptop_by_clock(tmp_path: Path) -> None:
+    """Without two kinds of counters the clock decides; cores that turbo higher change nothing."""
     facts = MACHINES["laptop"]()
     del facts.files["/sys/devices/cpu_atom/cpus"]
-    machine = look(laid_at(tmp_path, facts), facts)
+    machine = look_at(tmp_path, facts)
     assert machine.efficiency_cores == tuple(range(12, 20))
 
 
-def test_low_power_island(tmp_path: Path, look: Look) -> None:
+def test_low_power_island(tmp_path: Path) -> None:
     """A third kind of core, counted by a third device."""
     facts = MACHINES["laptop"]()
     facts.files["/sys/devices/cpu_atom/cpus"] = "12-17"
     facts.files["/sys/devices/cpu_lowpower/cpus"] = "18-19"
-    machine = look(laid_at(tmp_path, facts), facts)
+    machine = look_at(tmp_path, facts)
     assert machine.efficiency_cores == tuple(range(12, 20))
 
 
-def test_board(laid: Callable[[str], tuple[Path, Recording]], look: Look) -> None:
+def test_board(laid: Laid) -> None:
     machine = look(*laid("board"))
     assert machine.efficiency_cores == (0, 1, 2, 3)
     assert machine.features == ("asimd", "fphp", "asimdhp", "asimddp")
@@ -256,11 +231,9 @@ def containers() -> list[tuple[str, dict[str, str]]]:
 
 
 @pytest.mark.parametrize("files", [pytest.param(files, id=name) for name, files in containers()])
-def test_container_with_one_and_a_half_cpus(
-    tmp_path: Path, look: Look, files: dict[str, str]
-) -> None:
+def test_container_with_one_and_a_half_cpus(tmp_path: Path, files: dict[str, str]) -> None:
     facts = replace(xeon(), files=files)
-    machine = look(laid_at(tmp_path, facts), facts)
+    machine = look_at(tmp_path, facts)
     assert machine.quota == 1.5
     assert team(machine) == (2, "CPU quota 1.5, below 40 physical cores in the affinity mask")
 
@@ -287,7 +260,7 @@ def cpusets(cpus: str) -> dict[str, dict[str, str]]:
 @pytest.mark.parametrize("version", ["v1", "v2"])
 @pytest.mark.parametrize("call", ["answers", "is denied", "is denied, /proc tells"])
 def test_cpuset_that_spans_two_nodes(
-    tmp_path: Path, look: Look, monkeypatch: pytest.MonkeyPatch, version: str, call: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, call: str
 ) -> None:
     """Cores 28 to 35 of a Kunpeng, half of them on either node."""
     facts = MACHINES["kunpeng"]()
@@ -301,13 +274,8 @@ def test_cpuset_that_spans_two_nodes(
         return set(range(28, 36))
 
     monkeypatch.setattr(os, "sched_getaffinity", asked, raising=False)
-    machine = detect(
-        root=str(laid_at(tmp_path, facts)),
-        auxval=facts.auxval,
-        register=lambda: 0,
-        arch=facts.arch,
-        ask=no_sysctl,
-    )
+    facts.lay(tmp_path)
+    machine = facts.described(tmp_path, None)
     assert machine.affinity == tuple(range(28, 36))
     assert machine.usable_cores(0) == ((28,), (29,), (30,), (31,))
     assert machine.usable_cores(1) == ((32,), (33,), (34,), (35,))
@@ -316,11 +284,11 @@ def test_cpuset_that_spans_two_nodes(
     assert team(machine) == (8, "8 physical cores in the affinity mask")
 
 
-def test_mask_with_siblings(tmp_path: Path, look: Look) -> None:
+def test_mask_with_siblings(tmp_path: Path) -> None:
     """On an EPYC with both threads of four cores, and one thread of two more."""
     facts = MACHINES["epyc"]()
     cpus = [*range(12, 18), *range(142, 146)]
-    machine = look(laid_at(tmp_path, facts), facts, cpus)
+    machine = look_at(tmp_path, facts, cpus)
     assert machine.affinity == tuple(cpus)
     assert machine.usable_cores(0) == ((12,), (13,), (14, 142), (15, 143))
     assert machine.usable_cores(1) == ((16, 144), (17, 145))
@@ -328,11 +296,11 @@ def test_mask_with_siblings(tmp_path: Path, look: Look) -> None:
     assert team(machine)[0] == 6
 
 
-def test_offline_core(tmp_path: Path, look: Look) -> None:
+def test_offline_core(tmp_path: Path) -> None:
     """One core is off, and of another its second thread."""
     facts = xeon()
     facts.offline = [3, 43, 45]
-    machine = look(laid_at(tmp_path, facts), facts)
+    machine = look_at(tmp_path, facts)
     assert (len(machine.cores), sum(map(len, machine.cores))) == (39, 77)
     assert (5,) in machine.cores
     assert machine.node_of(3) is None
@@ -341,43 +309,21 @@ def test_offline_core(tmp_path: Path, look: Look) -> None:
     assert team(machine)[0] == 39
 
 
-def test_mask_that_names_cpus_that_are_off(tmp_path: Path, look: Look) -> None:
-    """/proc allows all CPUs that could ever be there."""
+def test_mask_that_names_cpus_that_are_off(tmp_path: Path) -> None:
+    """/proc lists all CPUs that could ever be present."""
     facts = xeon()
     facts.offline = [3, 43, 45]
-    machine = look(laid_at(tmp_path, facts), facts, range(80))
+    machine = look_at(tmp_path, facts, range(80))
     assert machine.affinity == tuple(facts.online)
     assert team(machine)[0] == 39
 
 
 # Systems without such files.
 
-M1 = {
-    **M1_SYSCTL,
-    "hw.ncpu": 8,
-    "hw.physicalcpu": 8,
-    "hw.logicalcpu": 8,
-    "hw.memsize": 17179869184,
-    "hw.cachelinesize": 128,
-    "hw.nperflevels": 2,
-    "hw.l1dcachesize": 65536,
-    "hw.l2cachesize": 4194304,
-    "hw.perflevel0.physicalcpu": 4,
-    "hw.perflevel0.logicalcpu": 4,
-    "hw.perflevel0.l1dcachesize": 131072,
-    "hw.perflevel0.l2cachesize": 12582912,
-    "hw.perflevel0.cpusperl2": 4,
-    "hw.perflevel1.physicalcpu": 4,
-    "hw.perflevel1.logicalcpu": 4,
-    "hw.perflevel1.l1dcachesize": 65536,
-    "hw.perflevel1.l2cachesize": 4194304,
-    "hw.perflevel1.cpusperl2": 4,
-}
-
 
 @pytest.fixture
 def without_files(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """A system of eight CPUs without affinity masks, of which psutil knows nothing."""
+    """A system of eight CPUs without affinity masks; psutil knows nothing of it."""
 
     def unknown(*args: object, **kwargs: object) -> int:
         raise NotImplementedError
@@ -391,13 +337,7 @@ def without_files(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def test_apple_silicon(tmp_path: Path, without_files: pytest.MonkeyPatch) -> None:
-    machine = detect(
-        root=str(tmp_path),
-        auxval=lambda kind: 0,
-        register=lambda: 0,
-        arch="arm64",
-        ask=sysctl_of(M1, "Apple M1"),
-    )
+    machine = described(tmp_path, affinity=None, ask=sysctl_of(M1_MACHINE, "Apple M1"))
     assert (machine.vendor, machine.cpu_name) == ("Apple", "Apple M1")
     assert machine.isas == ("portable", "neon", "fp16", "dotprod")
     assert (machine.fma_per_cycle["neon"], machine.loads_per_cycle) == (4, 3.0)
@@ -468,9 +408,7 @@ def test_only_cpuid(
 def test_psutil_counts_hybrid_cores(tmp_path: Path, without_files: pytest.MonkeyPatch) -> None:
     without_files.setattr(os, "cpu_count", lambda: 20)
     without_files.setattr(psutil, "cpu_count", lambda logical=True: 20 if logical else 14)
-    machine = detect(
-        root=str(tmp_path), auxval=lambda kind: 0, register=lambda: 0, arch="arm64", ask=no_sysctl
-    )
+    machine = described(tmp_path, affinity=None)
     assert machine.cores == (
         *((at, at + 1) for at in range(0, 12, 2)),
         *((at,) for at in range(12, 20)),
@@ -528,8 +466,7 @@ def test_blocks_and_ranges() -> None:
     ],
 )
 def test_shown(
-    laid: Callable[[str], tuple[Path, Recording]],
-    look: Look,
+    laid: Laid,
     monkeypatch: pytest.MonkeyPatch,
     name: str,
     cores: str,

@@ -1,15 +1,16 @@
-"""Reading macOS's ``sysctl``, on any system."""
+"""Reading the kernel's files, which may be missing or malformed, and macOS's ``sysctl``."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pplconv.machine import sysctl
+from pplconv.machine import kernel_files, sysctl
 
 VALUES = {
     "hw.ncpu": (8).to_bytes(4, "little"),
@@ -77,3 +78,34 @@ def test_a_library_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
     assert sysctl.sysctl("hw.ncpu") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("0", (0,)),
+        ("0-3", (0, 1, 2, 3)),
+        ("0-1,8,10-11", (0, 1, 8, 10, 11)),
+        (" 3 , 1-2 ,2\n", (1, 2, 3)),
+        ("", ()),
+        ("3-1", ()),
+        ("0-", ()),
+        ("-2", ()),
+        ("0,,2", ()),
+        ("a", ()),
+        ("0-4294967295", ()),
+        ("0-3:1/2", ()),
+    ],
+)
+def test_parse_list(text: str, ids: tuple[int, ...]) -> None:
+    assert kernel_files.parse_list(text) == ids
+
+
+def test_unreadable_files(tmp_path: Path) -> None:
+    assert kernel_files.read_text(str(tmp_path)) == ""  # a directory
+    assert kernel_files.read_text(str(tmp_path / "none")) == ""
+    assert kernel_files.read_text("nul\0byte") == ""
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe 7 ")
+    assert kernel_files.read_text(str(tmp_path / "bytes")).endswith("7")
+    assert kernel_files.read_int(str(tmp_path / "bytes")) is None
+    assert kernel_files.read_list(str(tmp_path / "bytes")) == ()

@@ -69,7 +69,7 @@ def test_names_are_told_apart() -> None:
 
 
 def test_what_this_project_measured() -> None:
-    """As its notes say; a virtual machine of each."""
+    """The measured rates in the table's notes, each from a virtual machine."""
     assert {core.name for core in CORES if core.measured} == {
         "Zen 3", "Zen 4", "Zen 5", "Granite Rapids"
     }  # fmt: skip
@@ -107,7 +107,7 @@ def test_every_row_is_found() -> None:
         ("AuthenticAMD", "avx512", 48 * KIB, MIB, "Zen 5"),
         ("AuthenticAMD", "avx512", 32 * KIB, MIB, "Zen 4"),
         ("AuthenticAMD", "avx2", 32 * KIB, 512 * KIB, "Zen 3"),
-        ("HygonGenuine", "avx512", 32 * KIB, MIB, "Zen 4"),  # which no row of Hygon's has
+        ("HygonGenuine", "avx512", 32 * KIB, MIB, "Zen 4"),  # no row of Hygon's has AVX-512
         ("CentaurHauls", "avx2", 32 * KIB, 256 * KIB, "Skylake client"),
         ("  Shanghai  ", "avx512", 0, 0, "Zen 5"),  # whose caches are unknown, too
     ],
@@ -139,7 +139,7 @@ def test_of_a_machine() -> None:
 
 
 def machine(head: str, **more: Any) -> Machine:
-    """A machine with the CPU that /proc/cpuinfo describes so, and the caches of its row."""
+    """Return a machine with the CPU of this identity, and the caches of its row."""
     vendor, family, model, name = split(head)
     found = find(vendor, family, model, name)
     assert found is not None
@@ -203,7 +203,7 @@ def test_fma_rates(vendor: str, family: int, model: int, avx2: int, avx512: int)
 
 
 def test_rates_of_narrow_products() -> None:
-    """What was measured: pairs of words on Zen 3 and Skylake, bfloat16 on Granite Rapids."""
+    """Measured rates: pairs of words on Zen 3 and Skylake, bfloat16 on Granite Rapids."""
     zen3 = machine("AuthenticAMD 25 1 AMD EPYC 7763 64-Core Processor", isas=ALL[:2])
     assert (zen3.fma_per_cycle, fma_per_cycle(zen3)["avx2/s16"]) == ({"portable": 1}, 2)
     zen3 = replace(zen3, fma_per_cycle=fma_per_cycle(zen3))
@@ -213,7 +213,7 @@ def test_rates_of_narrow_products() -> None:
     granite = machine("GenuineIntel 6 173 Intel(R) Xeon(R) 6972P", isas=LADDERS["x86_64"])
     rates = fma_per_cycle(granite)
     assert (rates["avx512vnni"], rates["avx512bf16"]) == (2, 0.5)
-    # Cores are told apart by sets that have rows, whatever stands above them.
+    # Cores are told apart by instruction sets that rows have, whatever newer sets there are.
     unknown = replace(granite, model=0xFF)
     found = x86_core(unknown)
     assert found is not None
@@ -228,7 +228,7 @@ def test_half_the_fmas_by_the_name() -> None:
 
 
 def test_a_core_under_the_number_of_another() -> None:
-    """A hypervisor's: Granite Rapids, with AMX, as model 167, which is Rocket Lake."""
+    """A hypervisor shows Granite Rapids, with AMX, as model 167, which is Rocket Lake."""
     head = "GenuineIntel 6 167 Intel(R) Xeon(R) Processor"
     rocket = machine(head)
     assert str(x86_core(rocket)) == "Rocket Lake (11th Core)"
@@ -237,12 +237,12 @@ def test_a_core_under_the_number_of_another() -> None:
     nearest_row = "unknown core; rates of Granite Rapids, the nearest by features"
     assert str(x86_core(granite)) == nearest_row
     assert fma_per_cycle(granite)["avx512"] == 2
-    # The caches that emulators make up are those of no core, and prove nothing; nor do sizes that
-    # stand for those that nobody has read.
+    # Caches that emulators make up match no core and prove nothing; nor do sizes that stand for
+    # unread ones.
     made_up = replace(rocket, l1d_bytes=32 * KIB, l2_bytes=4 * MIB)
     assert str(x86_core(made_up)) == "Rocket Lake (11th Core)"
     assert str(x86_core(replace(granite, l3_bytes=0))) == "Rocket Lake (11th Core)"
-    # Products of one number differ by less: some of the 13th generation have the L2 of the 12th.
+    # Products of one model differ by less: some of the 13th generation have the L2 of the 12th.
     raptor = machine("GenuineIntel 6 191 13th Gen Intel(R) Core(TM) i5-13400")
     smaller = replace(raptor, l2_bytes=1280 * KIB)
     assert str(x86_core(smaller)) == "Raptor Cove (13th and 14th Core)"

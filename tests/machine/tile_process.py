@@ -1,4 +1,4 @@
-"""Runs in a process of its own: whether it may use tile registers, and sums on them.
+"""The program of a test process: reports whether it may use tile registers, and computes sums.
 
 Prints the level (``amx`` or ``without``) and ``right`` for each correct sum.
 """
@@ -74,12 +74,12 @@ def refuse() -> None:
 
 
 def level() -> str:
-    """What the machine is found to be."""
+    """Return ``amx`` if the machine is found to have tiles, else ``without``."""
     return "amx" if "amx" in current().isas else "without"
 
 
 def kernel(op: str, **tile: int) -> ctypes._CFuncPtr | None:
-    """Give a kernel of the level, if the level is there."""
+    """Return a kernel for AMX, or None if the machine has no AMX."""
     if "amx" not in current().isas:
         return None
     wanted = {"op": op, "isa": "amx", **tile}
@@ -93,7 +93,7 @@ def verdict(turns: int = 200) -> str:
     multiply = kernel("gemm", dtype="u8t", mr=32, nr=32)
     release = kernel("release_tiles")
     tiles = np.zeros(1, np.int64)
-    # Named, as another thread may have an array's memory once nothing holds it.
+    # A name keeps the array alive; else another thread could get its memory.
     released = np.array([tiles.ctypes.data], np.int64)
     for turn in range(turns if multiply else 0):
         a = rng.integers(0, 256, (32, 128)).astype(np.uint8)
@@ -124,7 +124,7 @@ def verdict(turns: int = 200) -> str:
 
 
 def threads() -> list[str]:
-    """Four at a time, two of which began before the permission."""
+    """Compute in four threads, two of which start before the permission."""
     go, found = threading.Event(), []
 
     def work() -> None:
@@ -144,7 +144,7 @@ def threads() -> list[str]:
 
 
 def fork() -> list[str]:
-    """A child, while the parent has tiles loaded."""
+    """Compute in a child that is forked while the parent has tiles loaded."""
     before = level()
     own = verdict(30)  # ends without a release
     read, write = os.pipe()

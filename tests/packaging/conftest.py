@@ -1,7 +1,7 @@
 """Build the package once for the whole test run, however many workers there are.
 
 ``PPLCONV_TEST_DIST`` names a folder with an sdist and the wheel that was made of it alone: then
-those are what is tested (``make test-all WHEEL_OF=sdist``), and nothing is built here.
+these files are tested (``make test-all WHEEL_OF=sdist``), and nothing is built here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from build import ProjectBuilder
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-# What a clone would not have; a build must not find it by accident.
+# Files that a clone lacks; a build must not find them by accident.
 NOT_CLONED = shutil.ignore_patterns(
     ".*", "build", "dist", "*.egg-info", "*.so", "*.o", "__pycache__", "*.png"
 )
@@ -38,7 +38,7 @@ class Built:
 
 
 def clean_environment() -> dict[str, str]:
-    """Give the environment without what would lead Python back to the source tree."""
+    """Return the environment without variables that lead Python to the source tree."""
     return {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
 
 
@@ -87,7 +87,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
         return dist_in(Path(dist))
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent  # what the workers of this run have in common
+        folder = folder.parent  # the workers of this run share it
     outcome = folder / "built.json"
     with locked(folder / "build.lock"):
         if not outcome.exists():

@@ -1,4 +1,4 @@
-"""Words of arguments as types: those of the tables at run time, everywhere, and short errors."""
+"""Literal types of arguments match the tables at run time, are used everywhere, and err briefly."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ RIGHT = {
 
 
 def check(lines: list[str], folder: Path) -> dict[int, list[str]]:
-    """What mypy says of each of the lines."""
+    """Return mypy's messages by line."""
     (folder / "mypy.ini").write_text("[mypy]\n")
     (folder / "program.py").write_text(HEAD + "\n".join(lines) + "\n")
     out, errors, _ = checker.run([
@@ -169,7 +169,7 @@ def test_errors_of_a_checker_are_a_line_that_names_the_argument(tmp_path):
 def test_results_have_the_type_of_the_input(tmp_path):
     dtypes = sorted({dtype for dtype in RIGHT.values() if dtype != "Any"})
     calls = [f"reveal_type({call})" for call in RIGHT]
-    # What a checker calls each type differs from one version of NumPy to another.
+    # The name that a checker gives each type depends on the version of NumPy.
     named = [
         f"def of_{dtype}(y: np.typing.NDArray[np.{dtype}]) -> None: reveal_type(y)"
         for dtype in dtypes

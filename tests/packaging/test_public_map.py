@@ -1,18 +1,17 @@
-"""``dir`` and ``help`` show what is public, and the README names what is installed with it."""
+"""What is public: ``dir``, ``help`` and the README name it, and importing it stays cheap."""
 
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import pydoc
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import pplconv
-from tests.patience import PATIENCE
+from tests.programs import output, ran
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -26,7 +25,7 @@ def test_dir_lists_the_public_names_alone():
 
 def test_a_star_import_has_all_of_them(tmp_path):
     program = "from pplconv import *\nprint(runtime.team, wisdom.clear, InstancePool, conv2d)"
-    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, timeout=PATIENCE, check=True)
+    output("-c", program, cwd=tmp_path)
 
 
 @pytest.mark.parametrize("name", [name for name in pplconv.__all__ if name != "__version__"])
@@ -46,10 +45,46 @@ def test_help_is_the_map():
 
 
 def test_readme_names_what_is_installed_beside():
-    """Where it says what a wheel needs."""
+    """The sentence that says what a wheel needs names each of them."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     required = importlib.metadata.requires("pplconv")
     names = [re.match(r"[\w-]+", line)[0] for line in required if "extra ==" not in line]
     assert len(names) >= 3
     for name in names:
         assert re.search(rf"needs [^.]*\b{name}\b", readme, re.IGNORECASE), name
+
+
+# Modules allowed of the package and of others; each takes a quarter of a millisecond or more.
+OWN, OTHERS = 185, 30
+
+LOADED = """
+import json, sys
+import numpy
+before = set(sys.modules)
+import pplconv
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+
+
+def loaded_by_import(folder) -> list[str]:
+    return json.loads(output("-c", LOADED, cwd=folder))
+
+
+def test_import_loads_few_modules_beyond_numpy(tmp_path):
+    names = loaded_by_import(tmp_path)
+    own = [name for name in names if name.partition(".")[0] == "pplconv"]
+    assert len(own) <= OWN, own
+    assert len(names) - len(own) <= OTHERS, sorted(set(names) - set(own))
+
+
+def test_import_loads_no_helper_package(tmp_path):
+    """psutil, threadpoolctl and all that integrations need are imported on demand."""
+    loaded = {name.partition(".")[0] for name in loaded_by_import(tmp_path)}
+    assert "pplconv" in loaded
+    extras = {"dask", "onnx", "onnx_ir", "onnxscript", "PIL", "ray", "scipy", "skimage"}
+    assert not loaded & {"psutil", "threadpoolctl", "pytest", *extras}
+
+
+def test_import_prints_nothing(tmp_path):
+    done = ran("-W", "error", "-c", "import pplconv", cwd=tmp_path, check=True)
+    assert (done.stdout, done.stderr) == ("", "")

@@ -1,7 +1,7 @@
-"""What a build does again: no more than what was changed, no less than what was left unfinished.
+"""A second build repeats what was changed or left unfinished, and nothing else.
 
-The compiler is a script that takes down what it was asked for, and the modules are empty ones:
-the order of work is what is looked at, not its results.
+The compiler is a script that logs its targets, and the modules are empty: the tests look at the
+order of work, not at its results.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ pytestmark = [
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
-# It makes no precompiled headers. As objects it writes what it was given, and names the template of
-# a kernel as the compiler does.
-# REFUSE is a pattern of targets that it does not make. MEET names two targets that wait for each
-# other, DIE the one that is half written as all ends.
+# It makes no precompiled headers. Its objects hold its arguments and its source; its rules name a
+# kernel's template, as a compiler's do.
+# REFUSE is a pattern of targets that it refuses to make. MEET names two targets that wait for each
+# other. DIE is the target that it leaves half written when it kills the build.
 COMPILER = r"""#!/bin/sh
 arguments="$*"
 case $arguments in *"-x c-header"*) exit 1 ;; esac
@@ -73,7 +73,7 @@ fi
 
 @dataclass
 class Tree:
-    """A copy of the sources, with the packages that build it and a compiler that only pretends."""
+    """A copy of the sources, with the packages that build it and a fake compiler."""
 
     folder: Path
     packages: Path
@@ -83,7 +83,7 @@ class Tree:
         return self.folder.parent / "log"
 
     def build(self, status: int = 0, **environment: str) -> list[str]:
-        """Build; give the names of all that the compiler was asked for."""
+        """Build; return the names of all targets that the compiler was asked for."""
         self.log.unlink(missing_ok=True)
         variables = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "CFLAGS"))}
         variables |= {
@@ -186,7 +186,7 @@ def test_a_changed_module_is_translated_alone(built_once):
 
 @pytest.mark.parametrize("kind", ["kernel", "module", "link"])
 def test_what_a_killed_build_left_is_made_again(built_once, kind):
-    """The half that lies there is newer than all that it is made of."""
+    """The half-written file is newer than all its sources."""
     pattern = {
         "kernel": r"pplconv_pack_weights_f32_portable\.o",
         "module": r"pplconv\._trial\.o",
@@ -207,9 +207,9 @@ def test_what_a_killed_build_left_is_made_again(built_once, kind):
 
 @pytest.mark.skipif(not any(ISAS[k.isa].dtypes == () for k in kernels(MACHINE)), reason="all old")
 def test_what_an_assembler_does_not_know_is_written_as_numbers(built_once):
-    """It is asked once if it knows all, else each time; PPLCONV_ENCODE=1 asks for nothing."""
+    """It is probed once if it knows all, else each time; PPLCONV_ENCODE=1 probes nothing."""
     assert built_once.build() == []
-    assert built_once.build(REFUSE="probe_*") == []  # it was found to know them
+    assert built_once.build(REFUSE="probe_*") == []  # the first build found that it knows them
     for record in built_once.folder.rglob("probe_*.made-from"):
         record.unlink()
     names = set(built_once.build(REFUSE="probe_*"))

@@ -100,7 +100,7 @@ def test_tags_of_free_threaded_pythons():
 
 
 def planned(monkeypatch, asked, machines, there, unpacked):
-    """What is planned where Pythons are `there`, and Debian's are `unpacked`, by release."""
+    """Return the planned wheels, given the Pythons `there` and Debian's, `unpacked` by release."""
 
     def prepare(target):
         if target.release not in unpacked:

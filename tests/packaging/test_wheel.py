@@ -20,7 +20,7 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-# As it is written; `tests/packaging/test_release.py` holds the rest to it.
+# As written there; `tests/packaging/test_release.py` compares the other places with it.
 (VERSION,) = re.findall(r'"([\d.]+)"', (ROOT / "pplconv/_version.py").read_text())
 
 
@@ -43,7 +43,7 @@ def test_wheel_is_below_5_mb(built):
 
 
 def test_wheel_holds_the_package_and_nothing_else(wheel_names):
-    """No tests, no generators, no sources of extension modules; what types need is there."""
+    """No tests, no generators, no sources of extension modules; but all files for type checkers."""
     assert {name.parts[0].partition("-")[0] for name in wheel_names} == {"pplconv"}
     packaged = [name for name in wheel_names if name.parts[0] == "pplconv"]
     assert {name.suffix for name in packaged} <= {".py", ".pyi", ".so", ".typed"}
@@ -111,7 +111,7 @@ pplconv.show_config()
 
 
 def test_wheel_runs_in_an_empty_environment(built, tmp_path, run):
-    """Only what the wheel asks for is beside it; the source tree is out of reach."""
+    """Only the wheel's requirements are beside it; the source tree is out of reach."""
     venv.create(tmp_path / "env", with_pip=True)
     python = tmp_path / "env" / "bin" / "python"
     pip = (python, "-I", "-m", "pip", "--disable-pip-version-check")
@@ -133,7 +133,7 @@ def test_wheel_is_for_this_python_and_platform(built):
 
 
 def test_no_extension_needs_a_library_that_users_lack(built, tmp_path, run):
-    """OpenMP and the C library are all; and no stack becomes executable."""
+    """Only OpenMP and the C library are needed, and no stack becomes executable."""
     with zipfile.ZipFile(built.wheel) as wheel:
         shared = [name for name in wheel.namelist() if name.endswith(".so")]
         wheel.extractall(tmp_path, shared)

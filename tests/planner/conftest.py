@@ -11,7 +11,7 @@ import pplconv
 
 @pytest.fixture(autouse=True)
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the wisdom of this test lies; the file is not there yet."""
+    """The path of this test's wisdom; the file does not exist yet."""
     path = tmp_path / "wisdom.json"
     monkeypatch.setenv("PPLCONV_WISDOM", str(path))
     monkeypatch.delenv("PPLCONV_NUM_THREADS", raising=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,6 @@ from pplconv.algorithms import Candidate
 from pplconv.planner import Request, searching
 from pplconv.planner.estimating import Ranked
 from pplconv.problem import ConvProblem
-from tests.children import ROOTS
 
 # Large enough for a team, with methods of several bits within the default tolerance.
 LAYER = ConvProblem.parse("mb1ic32ih20oc32kh3ph1")
@@ -40,7 +38,7 @@ def ranked(name: str, total: float = 1.0, bits: str = "a") -> Ranked:
 
 
 class Clock:
-    """Time that passes only where something takes time."""
+    """A clock that stands still until something advances `now`."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -55,7 +53,7 @@ class Bench:
     Parameters
     ----------
     seconds : callable
-        Of a candidate and its team: the time of a run.
+        The time of a run, given a candidate and its team.
     """
 
     def __init__(self, seconds: Callable[[Candidate, int], float]) -> None:
@@ -73,11 +71,6 @@ class Bench:
 
 
 def entries() -> list[dict[str, Any]]:
-    """What wisdom knows in this process."""
+    """Return the entries of this process's wisdom."""
     found: list[dict[str, Any]] = pplconv.wisdom.export()["entries"]
     return found
-
-
-def elsewhere(code: str) -> list[str]:
-    """Prefix code so that a fresh process finds this package and these helpers."""
-    return [sys.executable, "-c", f"import sys\nsys.path[:0] = {ROOTS!r}\n{code}"]

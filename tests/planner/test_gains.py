@@ -1,4 +1,4 @@
-"""What it gains to leave zeros out: estimated, measured, and told by plans."""
+"""The gain of leaving zeros out, as estimated, measured and shown by plans."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_dense_weights_gain_nothing():
 
 
 def test_a_gain_that_is_not_known():
-    """Of types that have no loops over sparse weights."""
+    """Types without loops over sparse weights have no known gain."""
     request = Request(replace(FEW, dtype="u8", permitted=("s16",), destination="s32"))
     if least_cycles_of(replace(request, algorithm=sparse.NAME)) is not None:
         pytest.skip("these types have such loops")
@@ -61,7 +61,7 @@ def test_a_gain_that_is_not_known():
 @pytest.mark.parametrize("problem", [FEW, MOST])
 @pytest.mark.parametrize(("leaving_out", "dense"), [(1e-3, 4e-3), (3e-3, 2e-3)])
 def test_a_search_measures_both(problem, leaving_out, dense, threads, monkeypatch):
-    """However far the estimates are apart."""
+    """Both kinds are timed, however far apart their estimates are."""
     Bench(lambda c, n: leaving_out if c.algorithm == sparse.NAME else dense).install(monkeypatch)
     request = Request(problem, threads=threads)
     planned = plan_problem(request, search="measure", search_seconds=5.0, again=True)
@@ -70,7 +70,7 @@ def test_a_search_measures_both(problem, leaving_out, dense, threads, monkeypatc
     assert (plan.algorithm == sparse.NAME) == (leaving_out < dense)
     assert f"measured x{dense / leaving_out:.2f}" in str(plan)
     assert plan.predicted_gain == plan_problem(request).plan.predicted_gain
-    # What is remembered is the choice.
+    # Wisdom remembers the choice, not the gain.
     known = plan_problem(request).plan
     assert known.algorithm == plan.algorithm and known.measured_gain is None
 

@@ -60,29 +60,25 @@ def test_every_candidate_has_a_kernel(machine, dtype):
 @pytest.mark.parametrize("machine", TARGETS)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_rows_pages_apart_are_read_once(machine, dtype):
-    """Tiles that read a matrix across its rows have it packed, if these are a page apart."""
-    target, size = target_of(machine), int(dtype[1:]) // 8
+    """A matrix that tiles read across its rows is packed if the rows are a page apart."""
+    size = int(dtype[1:]) // 8
     for n in (1024, 2048, 4096):
         assert n * size % 4096 == 0
         for a_strides, b_strides in itertools.product([(n, 1), (1, n)], repeat=2):
-            found = product_of(
-                (n, n), a_strides, (n, n), b_strides, dtype, (dtype,), may_swap=True, may_read=True
-            )
-            best = []
-            for option in found.options:
-                request = Request(option.problem, tolerance=0.0, threads=1, target=target)
-                ranked = request.ranked()[0]
-                cycles = packing_cycles(option.problem, request.context(), 1)
-                best.append((ranked.total + cycles, ranked.candidate))
-            _, chosen = min(best, key=lambda found: found[0])
+            _, chosen = ways(machine, dtype, n, a_strides, b_strides)[0]
             assert chosen.packed or chosen.in_rows, (n, a_strides, b_strides, chosen.blocks)
 
 
+def square(n, a_strides, b_strides, dtype, permitted=None, may=True, may_read=None):
+    return product_of(
+        (n, n), a_strides, (n, n), b_strides, dtype, permitted or (dtype,), may_swap=may,
+        may_read=may if may_read is None else may_read,
+    )  # fmt: skip
+
+
 def ways(machine, dtype, n, a_strides, b_strides):
-    """Give the best candidate of each way to see a square product, with all that it costs."""
-    found = product_of(
-        (n, n), a_strides, (n, n), b_strides, dtype, (dtype,), may_swap=True, may_read=True
-    )
+    """Return the best candidate of each view of a square product, with its total cost."""
+    found = square(n, a_strides, b_strides, dtype)
     best = []
     for option in found.options:
         request = Request(option.problem, tolerance=0.0, threads=1, target=target_of(machine))
@@ -95,7 +91,7 @@ def ways(machine, dtype, n, a_strides, b_strides):
 @pytest.mark.parametrize("machine", TARGETS)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_small_matrices_are_read_where_they_lie(machine, dtype):
-    """To copy 64 rows of 64 takes a tenth of the product."""
+    """Copying 64 rows of 64 takes a tenth of the product."""
     for n in (16, 64, 96):
         for a_strides in ((n, 1), (1, n)):
             _, chosen = ways(machine, dtype, n, a_strides, (n, 1))[0]
@@ -109,9 +105,7 @@ def test_what_a_task_packs_stays_in_its_cache(machine, dtype):
     """A block of B takes half of L2 at most, or is a panel wide: rows of A pass by meanwhile."""
     size, share = int(dtype[1:]) // 8, target_of(machine).machine.l2_share
     for n in (256, 1024, 4096):
-        found = product_of(
-            (n, n), (n, 1), (n, n), (n, 1), dtype, (dtype,), may_swap=False, may_read=True
-        )
+        found = square(n, (n, 1), (n, 1), dtype, may=False, may_read=True)
         (problem,) = (each.problem for each in found.options if not each.problem.prepacked)
         for threads in (1, 4):
             request = Request(problem, tolerance=0.0, threads=threads, target=target_of(machine))
@@ -131,10 +125,8 @@ def test_what_a_task_packs_stays_in_its_cache(machine, dtype):
 
 
 def test_a_product_is_named_by_who_packs():
-    """Wisdom of one is none of the other."""
-    found = product_of(
-        (64, 64), (64, 1), (64, 64), (64, 1), "f32", ("f32",), may_swap=True, may_read=True
-    )
+    """Packed and unpacked products have wisdom of their own."""
+    found = square(64, (64, 1), (64, 1), "f32")
     texts = {option.problem.layout_text for option in found.options}
     assert {"mk.kn.mn ld64", "mk.kn.mn ld64 unpacked"} < texts
     index, plan, _ = planner.make_cheapest_plan([o.problem for o in found.options], threads=1)
@@ -144,23 +136,19 @@ def test_a_product_is_named_by_who_packs():
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 def test_what_is_converted_is_packed_before(dtype):
-    found = product_of(
-        (64, 64), (64, 1), (64, 64), (1, 64), dtype, ("f32",), may_swap=True, may_read=True
-    )
+    found = square(64, (64, 1), (1, 64), dtype, ("f32",))
     assert all(option.problem.prepacked for option in found.options)
 
 
 @pytest.mark.parametrize("machine", TARGETS)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_weights_beyond_l3_come_while_others_are_multiplied(machine, dtype):
-    """Rows of A are so many at a time that weights take less than half of the products' time."""
+    """Segments of A have so many rows that weights load in less than half of the FMAs' time."""
     n, size = 4096, int(dtype[1:]) // 8
-    found = product_of(
-        (n, n), (n, 1), (n, n), (1, n), dtype, (dtype,), may_swap=False, may_read=False
-    )
+    found = square(n, (n, 1), (1, n), dtype, may=False)
     (option,) = found.options
     request = Request(option.problem, tolerance=0.0, threads=1, target=target_of(machine))
     core, best = CoreModel.of(request.context()), request.ranked()[0]
-    if core.l3_bytes:  # others have no model of what lies behind L2
+    if core.l3_bytes:  # without L3 there is no model of memory
         passes = math.ceil(n / best.candidate.hw_segment)
         assert passes * n * n * size / core.memory_rate < 0.5 * best.cost["fma"]

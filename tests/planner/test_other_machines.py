@@ -1,7 +1,7 @@
 """Plans for machines that are not here: AArch64 servers and an Apple M1, with their kernels.
 
-No such machine runs these tests. What is checked is that the blocks which the cost model chooses
-respect the caches and registers of each.
+No such machine runs these tests. They check that the blocks which the cost model chooses fit the
+caches and registers of each machine.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def target(request: pytest.FixtureRequest) -> Target:
 
 
 def chosen(text: str, layout: str, target: Target, threads: int) -> list[Candidate]:
-    """What one thread would run, and what a team does."""
+    """Return the candidates of one thread and of a team."""
     problem = ConvProblem.parse(text, layout=layout)
     asked = Request(problem, threads=threads, target=target)
     assert asked.context().isa == "neon"
@@ -72,7 +72,7 @@ def check_registers(tile: tuple[int, int], lanes: int, enough: int, free: bool) 
 
 
 def check_nest(nest: Any, core: CoreModel) -> None:
-    """A panel of weights, with the other operand passing by, in L1; packed pixels in L2.
+    """A panel of weights and the passing operand fit L1; packed pixels fit their share of L2.
 
     A sum that is left whole, which spares passes over C, may have its panel in L2, if a row of it
     comes in less time than a step of the tile takes.
@@ -94,7 +94,7 @@ def check_nest(nest: Any, core: CoreModel) -> None:
 
 
 def check_direct(direct: Any, core: CoreModel) -> None:
-    """The rows of a task in half of L2, and a panel of weights in it beside them.
+    """The rows of a task fit half of L2, and a panel of weights fits L2 beside them.
 
     A sum over all channels and taps is not cut, so that its panel may be larger than L1.
     """
@@ -107,7 +107,7 @@ def check_direct(direct: Any, core: CoreModel) -> None:
 
 
 def check_winograd(winograd: Any, core: CoreModel) -> None:
-    """V and M in L2; in stages V of one position in half of it. The slab of NCHW in half of L1."""
+    """V and M fit L2; in stages, V of one position fits half of it. The slab of NCHW fits L1."""
     e, blocks = winograd.numerics.operand_bytes, winograd.blocks
     channels = blocks["ic_segment"] + blocks["oc_block"]
     if winograd.staged:
@@ -138,7 +138,7 @@ def test_blocks_fit_caches_and_registers(target: Target, layout: str) -> None:
             assert target.symbol(candidate.kernel, "f32", "neon") in SYMBOLS
             if candidate.loops == "depthwise":
                 continue
-            # Blocks of few pixels or channels have no more accumulators to give.
+            # Blocks of few pixels or channels cannot use more accumulators.
             rows = {"gemm": "hw_segment", "winograd": "tile_block"}.get(candidate.loops)
             free = min(int(blocks[rows]) if rows else p.ow, p.oc // p.groups) >= 32
             check_registers((int(blocks["mr"]), int(blocks["nr"])), lanes, enough, free)
@@ -151,7 +151,7 @@ SYMBOLS = {row["symbol"] for row in TABLE}
 
 
 def test_kernels_of_another_kr_are_others(target: Target) -> None:
-    """Such as those of integers, which take four k together."""
+    """For example kernels of integers, which take four k together."""
     fours = [
         row | {"kr": 4, "symbol": f"{row['symbol']}_4"}
         for row in TABLE
@@ -217,7 +217,7 @@ def test_its_settings_cap_its_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     ("text", "computed"), [("mb1ic256ih28oc256kh3ph1", "f32"), ("mb1ic256ih28oc256kh1", "f16")]
 )
 def test_half_precision_is_weighed_against_winograd(text: str, computed: str) -> None:
-    """Where both are permitted: fewer products in float32, or vectors of twice as many."""
+    """Winograd in float32 has fewer products; float16 has twice as many elements in a vector."""
     problem = replace(ConvProblem.parse(text), permitted=("f16", "f32"))
     target = Target.of(recorded("graviton_3"), TABLE)
     plan = plan_problem(Request(problem, threads=1, target=target)).plan
@@ -235,7 +235,7 @@ def test_nothing_is_measured_for_another_machine() -> None:
 
 
 def test_wisdom_of_the_other_machine_is_found() -> None:
-    """Who has measured on a Graviton may plan for it elsewhere."""
+    """Measurements from a Graviton serve plans that are made for it elsewhere."""
     target = Target.of(recorded("graviton_2"), TABLE)
     problem = ConvProblem.parse("mb1ic64ih28oc64kh3ph1")
     asked = Request(problem, threads=1, target=target)
@@ -250,7 +250,7 @@ def test_wisdom_of_the_other_machine_is_found() -> None:
     pplconv.wisdom.remember(key, {"bits": other.bits}, 1, blocks, 1e-3, search="measure")
     plan = plan_problem(asked).plan
     assert (plan.search, plan.bits, plan.isa) == ("wisdom", other.bits, "neon")
-    # No plan of a third machine is led astray by it; this one may be a Graviton 2 itself.
+    # Plans of a third machine ignore it. (This machine may be a Graviton 2 itself.)
     third = Target.of(recorded("kunpeng"), TABLE)
     assert plan_problem(Request(problem, threads=1, target=third)).plan.search == "estimate"
 
@@ -266,13 +266,13 @@ def test_a_plan_names_the_variant_that_runs() -> None:
         assert plan.kernel in SYMBOLS
     grouped = ConvProblem.parse("mb1g64ic64ih28oc64kh3ph1")
     plan = plan_problem(Request(grouped, algorithm="depthwise", threads=1, target=target)).plan
-    assert plan.kernel in SYMBOLS  # of which there is no variant
+    assert plan.kernel in SYMBOLS  # depthwise kernels have no variant
 
 
 @pytest.mark.sampled(9)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_cold_weights_come_from_memory(target: Target, layout: str) -> None:
-    """Then fewer bytes of them may be better than fewer products; all else is as it was."""
+    """With cold weights, fewer bytes may beat fewer products; all other costs stay."""
     saved = 0
     for text in LAYERS:
         problem = ConvProblem.parse(text, layout=layout)

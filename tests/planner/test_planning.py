@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import subprocess
 
 import numpy as np
 import pytest
@@ -16,8 +15,8 @@ from pplconv.planner.estimating import estimate_plan
 from pplconv.planner.planning import plan_problem
 from pplconv.planner.target import here
 from pplconv.problem import ConvProblem
-from tests.patience import PATIENCE
-from tests.planner.planner_case import LAYER, Bench, elsewhere, entries, request
+from tests.planner.planner_case import LAYER, Bench, entries, request
+from tests.programs import finding, output
 
 
 def plan_of(asked, **more):
@@ -74,7 +73,7 @@ def test_an_exhaustive_search_does_not_trust_a_measured_one(monkeypatch):
     favour(second, monkeypatch)
     assert plan_of(request(), search="exhaustive").bits == second
     assert entries()[0]["teams"]["1"]["search"] == "exhaustive"
-    # Its own finding it does trust, and keeps the bits for another team.
+    # It trusts its own finding, and keeps the bits for another team.
     bench = favour(third, monkeypatch)
     assert plan_of(request(), search="exhaustive").bits == second
     assert plan_of(request(), search="measure").bits == second
@@ -148,14 +147,14 @@ def test_a_forced_algorithm_keeps_its_own_findings(monkeypatch):
     favour(first, monkeypatch)
     two = request(2, algorithm="winograd", tolerance=1e-3)
     assert plan_of(two, search="measure").bits == second
-    # It tells nothing of a free choice.
+    # It says nothing about a free choice.
     assert plan_of(request(tolerance=1e-3)).search == "estimate"
     (entry,) = entries()
     assert entry["epilogue"] == "none algorithm=winograd"
 
 
 def damaged(change):
-    """Write what a stranger might have written in place of what was measured."""
+    """Change measured wisdom as somebody else might have written it."""
     document = pplconv.wisdom.export()
     for entry in document["entries"]:
         change(entry)
@@ -235,7 +234,7 @@ def test_an_interrupted_conv2d_can_be_used_again(monkeypatch):
 
 
 def test_a_cold_entry_gives_way_to_a_hot_one(monkeypatch):
-    """And serves where nothing else is known; the same the other way round."""
+    """A cold entry serves hot plans where nothing else is known, and the other way round."""
     first, second = all_bits()[:2]
     favour(second, monkeypatch)
     found = plan_of(request(), search="exhaustive", search_context="cold")
@@ -255,7 +254,7 @@ def test_a_cold_entry_gives_way_to_a_hot_one(monkeypatch):
 
 
 def test_wisdom_from_before_contexts_is_hot(monkeypatch, tmp_path):
-    """A file that knows none; and what is written for hot searches is still such a file."""
+    """An older file names no context, and hot searches still write such files."""
     first, second = all_bits()[:2]
     favour(second, monkeypatch)
     plan_of(request(), search="exhaustive")
@@ -298,7 +297,7 @@ def test_max_workspace_bounds_the_scratch(search, threads, monkeypatch):
     for bound in (least, middle - 1, middle, threads * sizes[-1]):
         plan = plan_of(request(threads, max_workspace=bound), search=search)
         assert plan.scratch_bytes <= bound
-        # The team has no say here either.
+        # The team does not decide the bits here either.
         assert plan.bits == plan_of(request(1, max_workspace=bound), search=search).bits
 
 
@@ -392,22 +391,14 @@ def test_another_process_uses_what_was_found(path, monkeypatch):
     kept = json.loads(path.read_text())
     assert [e["problem"] for e in kept["entries"]] == [str(LAYER)]
     for threads, seconds in ((1, plan.seconds), (2, None)):
-        done = subprocess.run(
-            [*elsewhere(USER), str(threads)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE,
-        )
-        assert done.returncode == 0, done.stderr
-        found = done.stdout.strip().split("|")
+        found = output("-c", finding(USER), threads).strip().split("|")
         assert found[:3] == ["wisdom", bits, str(seconds)]
         if threads == 1:
             assert found[3] == str(dict(plan.blocks))
 
 
 def test_a_plan_goes_into_plain_data():
-    """As reports want it: dicts, numbers and strings, which json takes."""
+    """Reports need dicts, numbers and strings that json accepts."""
     plan = plan_of(request())
     plain = dataclasses.asdict(plan)
     assert (type(plain["blocks"]), type(plain["cost"])) == (dict, dict)

@@ -1,4 +1,4 @@
-"""Problems as text: what is written is read back, and what is wrong is named."""
+"""Problems as text: written text reads back, and errors are named."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_problem_reads_back(
     assert str(read) == str(made)
     assert read.output_shape == made.output_shape
     assert [begin for begin, _ in read.padding] == [begin for begin, _ in made.padding]
-    # What is padded beyond the last output has no effect, and no text.
+    # Padding beyond the last output has no effect, so the text omits it.
     assert ConvProblem.parse(str(read), dtype, layout, made.block) == read
 
 

@@ -1,4 +1,4 @@
-"""How measuring goes: who takes part, for how long, and who wins. Times are made up."""
+"""Races of candidates: which take part, for how long, and which wins. Times are made up."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_what_dropped_out_lets_go_of_its_memory():
 def test_the_time_is_held(count, preparation):
     track = Track({str(i): 0.05 for i in range(count)}, preparation)
     track.race(1.0)
-    # What runs at the end may finish, and no more.
+    # Only the candidate that runs at the end may finish.
     assert track.clock.now <= 1.0 + 0.05 + preparation
     # The first round leaves time for others.
     assert max(track.runs.count(name) for name in track.times) >= min(20 // count, 4) - 1

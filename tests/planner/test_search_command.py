@@ -7,8 +7,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -18,7 +16,8 @@ from pplconv.__main__ import main
 from pplconv.commands import search
 from pplconv.commands.progress_bar import Progress
 from tests.patience import PATIENCE, eventually
-from tests.planner.planner_case import Bench, elsewhere
+from tests.planner.planner_case import Bench
+from tests.programs import finding, ran, started
 
 TINY = "mb1ic16ih8oc16kh3ph1"
 FILE = f"""
@@ -41,19 +40,16 @@ def entries(path):
 
 
 def rows(text):
-    """The lines of the table, its cells apart from one another."""
+    """Return the lines of the table, split into cells."""
     table = text.split("\n\n")[0].splitlines()
     return [re.split(r"  +", line) for line in table if not line.startswith("remembered")]
 
 
 def test_a_search_from_start_to_finish(shapes, path):
-    """In a process of its own: what a user types, and what a user sees."""
-    command = [sys.executable, "-m", "pplconv", "search", shapes, "mb1g8ic8ih9oc8kh3"]
+    """Run the command in its own process, as a user does."""
     root = os.path.dirname(os.path.dirname(pplconv.__file__))
-    done = subprocess.run(
-        [*command, "--seconds", "0.01", "--threads", "1", "--layout", "NCHW,NCHWc"],
-        capture_output=True, text=True, check=False, cwd=root, timeout=PATIENCE,
-    )  # fmt: skip
+    options = ["--seconds", "0.01", "--threads", "1", "--layout", "NCHW,NCHWc"]
+    done = ran("-m", "pplconv", "search", shapes, "mb1g8ic8ih9oc8kh3", *options, cwd=root)
     assert done.returncode == 0, done.stderr
     header, *lines = rows(done.stdout)
     assert header == [
@@ -84,7 +80,7 @@ def test_a_search_from_start_to_finish(shapes, path):
 
 
 def test_the_tolerance_is_that_of_a_call(path, monkeypatch):
-    """What is found serves calls that name none, in the environment where it was found."""
+    """Results serve calls that name no tolerance, in the same environment."""
     Bench(lambda c, n: 1e-3).install(monkeypatch)
     for text in ("", "0", "1e-4"):
         monkeypatch.setenv("PPLCONV_TOLERANCE", text)
@@ -222,15 +218,20 @@ def test_a_file_that_cannot_be_written_ends_with_2(tmp_path, monkeypatch, capsys
     assert len(rows(output.out)) == 2
 
 
-def test_a_layer_without_memory_is_left_out(path, monkeypatch, capsys):
+def fail_of(kh, error, monkeypatch):
+    """Let plans of layers with kernels of this height fail."""
     plan = search.planner.plan_problem
 
     def plan_problem(request, **more):
-        if request.problem.kh == 3:
-            raise MemoryError
+        if request.problem.kh == kh:
+            raise error
         return plan(request, **more)
 
     monkeypatch.setattr(search.planner, "plan_problem", plan_problem)
+
+
+def test_a_layer_without_memory_is_left_out(path, monkeypatch, capsys):
+    fail_of(3, MemoryError, monkeypatch)
     assert main(["search", TINY, "mb1ic16ih8oc16kh1", "--seconds", "0.01"]) == 2
     output = capsys.readouterr()
     assert "not enough memory" in output.err
@@ -239,14 +240,7 @@ def test_a_layer_without_memory_is_left_out(path, monkeypatch, capsys):
 
 
 def test_ctrl_c_keeps_what_is_finished(path, monkeypatch, capsys):
-    plan = search.planner.plan_problem
-
-    def plan_problem(request, **more):
-        if request.problem.kh == 1:
-            raise KeyboardInterrupt
-        return plan(request, **more)
-
-    monkeypatch.setattr(search.planner, "plan_problem", plan_problem)
+    fail_of(1, KeyboardInterrupt, monkeypatch)
     arguments = ["search", TINY, "mb1ic16ih8oc16kh1", TINY, "--seconds", "0.01", "--threads", "1"]
     assert main(arguments) == 130
     output = capsys.readouterr()
@@ -256,8 +250,8 @@ def test_ctrl_c_keeps_what_is_finished(path, monkeypatch, capsys):
 
 
 def test_a_signal_in_the_midst_of_a_search(path):
-    """A real one: no traceback, no half-written file."""
-    # Whoever runs the tests in the background has children inherit that SIGINT is ignored.
+    """A real signal leaves no traceback and no half-written file."""
+    # Children of a background job inherit that SIGINT is ignored.
     code = (
         "import pathlib, signal\n"
         "from pplconv.__main__ import main\n"
@@ -271,14 +265,12 @@ def test_a_signal_in_the_midst_of_a_search(path):
         "begun = sys.argv.pop()\n"
         "sys.exit(main(sys.argv[1:]))"
     )
-    # The first search ends by itself. The second, of which even a race of few candidates takes
-    # many times as long as a signal, has begun when there is the file.
+    # The first search ends by itself. The second has begun once the file exists; even a race of
+    # few candidates takes many times as long as a signal.
     large = "mb1ic256ih112oc256kh3ph1"
     begun = path.with_name("begun")
     arguments = ["search", TINY, large, "--threads", "1", "--seconds", "30", str(begun)]
-    process = subprocess.Popen(
-        [*elsewhere(code), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    process = started("-c", finding(code), *arguments)
     eventually(lambda: begun.exists() or process.poll() is not None, "the second search")
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE)

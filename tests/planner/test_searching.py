@@ -50,7 +50,7 @@ def test_the_estimates_own_choice_is_among_the_measured(effort, threads, monkeyp
     found = search_plan(request(threads), single, teamed, effort, 1.0)
     assert single[0].candidate in [c for c, n in bench.prepared if n == 1]
     assert teamed[0].candidate in [c for c, n in bench.prepared if n > 1 or threads == 1]
-    # All are as fast, so it stays.
+    # All are equally fast, so the estimate's choice stays.
     assert found.best.ranked.candidate == teamed[0].candidate
     assert found.own.ranked.candidate == teamed[0].candidate
 
@@ -69,7 +69,7 @@ def test_the_own_choice_is_timed_even_where_its_bits_are_ruled_out(monkeypatch):
 
 
 def test_the_team_has_no_say_in_the_bits(monkeypatch):
-    """Whatever is fast for a team: the bits are those that one thread chose."""
+    """The bits are the choice of one thread, whatever is fast for a team."""
     single = estimate_plan(request(), math.inf)[0]
     for bits in {r.candidate.bits for r in single}:
         for threads in (1, 2, 3, 8):
@@ -101,7 +101,7 @@ def test_exhaustive_measures_everything(monkeypatch):
 @pytest.mark.parametrize("context", ["hot", "cold"])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_real_candidates_are_timed_within_the_time(threads, context, monkeypatch):
-    """Of a clock that goes on whenever it is looked at, which is before each turn."""
+    """The fake clock advances by a second at each look, that is before each turn."""
     asked = request(threads)
     runs = []
 
@@ -147,7 +147,7 @@ def test_what_is_timed_is_finite_and_random(dtype, layout, block):
 @pytest.mark.parametrize("epilogue", COST_CLASSES)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_a_trial_computes_what_a_call_does(epilogue, dtype):
-    """What is timed is the convolution, with an epilogue of the class behind it."""
+    """A trial times the convolution with an epilogue of the class."""
     problem = ConvProblem.parse("mb1ic16ih10oc16kh3ph1", dtype)
     asked = request(problem=problem)
     x, weight, y = data(problem)
@@ -191,10 +191,10 @@ def test_a_cold_run_finds_nothing_in_the_caches(text, longer):
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("text", ["mb1ic16ih10oc16kh3ph1", "mb2ic5ih7iw9oc3kh3"])
 def test_a_cold_run_computes_the_same(text, threads):
-    """Lines that are shared with other data are written back, not lost."""
+    """Cache lines that are shared with other data are written back, not lost."""
     trial, bench = trial_of(ConvProblem.parse(text), threads)
     around = np.full(bench.y.size + 34, 3, np.float32)
-    y = around[17:-17].reshape(bench.y.shape)  # begins and ends within a line
+    y = around[17:-17].reshape(bench.y.shape)  # begins and ends within a cache line
     assert trial.seconds(bench.x, bench.y) > 0
     y[...] = np.nan
     assert trial.seconds(bench.x, y, 3, True) > 0
@@ -203,7 +203,7 @@ def test_a_cold_run_computes_the_same(text, threads):
 
 
 def test_packed_weights_are_shared_by_format_only(monkeypatch):
-    """And fewer are kept than there are formats."""
+    """Fewer packed weights are kept than there are formats."""
     monkeypatch.setattr(searching, "PACKED_KEPT", 1)
     asked = request(algorithm="winograd", tolerance=1e-4)
     single = estimate_plan(asked, math.inf)[0]

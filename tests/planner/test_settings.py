@@ -87,7 +87,7 @@ def test_a_pickle_of_an_older_version_is_read():
 
 @pytest.mark.parametrize("layer", [pplconv.Conv2d(W), pplconv.Linear(W[:, :, 0, 0])])
 def test_a_pickle_without_a_search_context_is_hot(layer):
-    """As layers were pickled before it could be asked for."""
+    """Layers were pickled so before there was a `search_context`."""
     function, arguments, _ = layer.__reduce__()
     later = ("hot", "auto", None, "zeros")[: 4 if isinstance(layer, pplconv.Conv2d) else 3]
     assert arguments[-len(later) :] == later

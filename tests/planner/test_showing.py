@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ def shown(plan, *arguments, **options) -> str:
 
 @pytest.fixture
 def measured(monkeypatch):
-    """Let nothing be measured but what stands here: half a millisecond a run."""
+    """Replace measurements by fixed roofs and half a millisecond a run."""
     found = Ceilings("portable", 1, 64e9, {"L2": 200e9, "memory": 20e9}, 64e9)
     monkeypatch.setattr(ceilings, "measure", lambda *a, **k: found)
     monkeypatch.setattr(showing, "time_plan", lambda plan: 5e-4)
@@ -137,8 +138,6 @@ def test_parts_of_a_transposed_convolution_are_added_up(measured, rng):
 
 
 def test_plans_of_other_machines_are_refused_only_where_they_would_run():
-    from dataclasses import replace
-
     plan = replace(plan_of(), kernel="pplconv_gemm_f32_99x999_none", isa="portable")
     if not roofs_of(plan):
         assert "roofs" not in shown(plan)
@@ -147,8 +146,6 @@ def test_plans_of_other_machines_are_refused_only_where_they_would_run():
 
 
 def test_matrices_that_lie_otherwise_are_refused():
-    from dataclasses import replace
-
     plan = pplconv.Linear(np.ones((4, 8), "f"), threads=1).plan_for((5, 8))
     other = replace(plan, layout="km.nk.mn")
     assert roofs_of(other) == []

@@ -18,7 +18,7 @@ from pplconv.sparsity import Sparsity
 from tests.planner.targets import TARGETS, target_of
 
 PAGE, LINE = 4096, 64
-# Bytes, or elements, from one of many rows that a tile visits to the next, in each kind of loops.
+# Distances, in bytes or elements, of rows that a tile visits, for each kind of loops.
 PITCHES = {
     "gemm": ("packed_row", "tile_row", "plane_row", "moved_row"),
     "planes": ("slab_width",),
@@ -75,7 +75,7 @@ def test_sparse_weights_have_planes_packed_that_share_sets(machine: str, dtype: 
 
 
 def slabs(fields: dict[str, Any], tiles_of_row: int, tiles: int) -> list[tuple[int, int]]:
-    """Columns of outputs where slabs begin and end inside rows and blocks of tiles."""
+    """Return the output column where each slab ends, and whether it ends inside row and block."""
     found, tile, n = [], 0, fields["n"]
     while tile < tiles:
         block_end = (tile // fields["tile_block"] + 1) * fields["tile_block"]
@@ -97,7 +97,7 @@ def test_slabs_of_planes_that_share_sets_end_with_lines(machine: str) -> None:
         plans = [r.candidate.fields(1) for r in ranked(problem, machine, "winograd")]
         for fields in plans:
             unit = fields["line_tiles"]
-            if unit == 1:  # the slab has no room for so many
+            if unit == 1:  # the slab has no room for whole lines
                 continue
             assert unit * fields["n"] * 4 % LINE == 0
             row = math.ceil(size[1] / fields["n"])
@@ -112,7 +112,7 @@ def test_slabs_of_planes_that_share_sets_end_with_lines(machine: str) -> None:
 
 
 def sums(problem: ConvProblem, arrays: list[Any], fields: dict[str, Any], isa: str) -> Any:
-    """Outputs of a plan as its fields say it."""
+    """Return the outputs of a plan that its fields describe."""
     y = np.full(problem.output_shape, np.nan, np.float32)
     Trial(fields, isa, arrays[1]).seconds(arrays[0], y)
     return y

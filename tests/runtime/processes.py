@@ -1,17 +1,15 @@
-"""Python code in processes of its own, which see this package and nothing of the test runner."""
+"""Python code in separate processes, which see this package and nothing of the test runner."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-import sys
-from pathlib import Path
 
-import pplconv
 from tests.patience import PATIENCE
+from tests.programs import finding, started
 
-# A process that hangs leaves its stacks behind, before whoever waits for it gives up, and its
-# children end by themselves before that.
+# A process that hangs dumps its stacks before its parent gives up; its children end by themselves
+# before that.
 PREAMBLE = f"""
 import faulthandler, os, signal, sys, threading, time, warnings
 faulthandler.dump_traceback_later({PATIENCE / 2}, exit=True)
@@ -58,20 +56,11 @@ def forked(body):
 
 def start(body: str, **environment: str) -> subprocess.Popen[str]:
     """Start a process that runs `PREAMBLE` and `body`."""
-    # Not through PYTHONPATH: the package is found where this process found it.
-    source = str(Path(pplconv.__file__).parents[1])
-    code = f"import sys\nsys.path.insert(0, {source!r})\n{PREAMBLE}\n{body}"
-    return subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **environment},
-    )
+    return started("-c", finding(f"{PREAMBLE}\n{body}"), env={**os.environ, **environment})
 
 
 def finish(process: subprocess.Popen[str]) -> list[str]:
-    """Wait for a process that is to end well; its lines."""
+    """Wait for a process that must succeed; return its lines."""
     try:
         out, err = process.communicate(timeout=PATIENCE)
     finally:
@@ -81,5 +70,5 @@ def finish(process: subprocess.Popen[str]) -> list[str]:
 
 
 def run(body: str, **environment: str) -> list[str]:
-    """Run a process to its end; its lines."""
+    """Run a process that must succeed; return its lines."""
     return finish(start(body, **environment))

@@ -1,4 +1,4 @@
-"""OpenMP binds the thread that loads it where its environment says so: teams use all CPUs yet."""
+"""If its environment says so, OpenMP binds the thread that loads it; teams still use all CPUs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ pytestmark = [
     pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs"),
 ]
 
-# What the machine is taken for, where the calling thread and the worker of a team may run; a worker
-# moves by itself once it runs.
+# Prints the CPUs found, and the CPUs of the calling thread and of a team's worker. A worker moves
+# by itself once it runs.
 LOOK = """
 import json
 from pplconv.machine import bound_by_openmp, current
@@ -67,7 +67,7 @@ def test_teams_use_the_cpus_that_the_process_has(environment: dict[str, str]) ->
 
 @pytest.mark.parametrize("environment", BINDING, ids=str)
 def test_processes_of_a_pool_have_them_too(environment: dict[str, str]) -> None:
-    """They began on the one CPU that their starter had, and took it for the machine."""
+    """Workers start on their parent's one CPU, and must not take it for the machine."""
     assert run(
         "from pplconv.machine import bound_by_openmp\n"
         "own = bound_by_openmp()\n"

@@ -1,24 +1,23 @@
-"""Modules that need no GIL, and what their threads share."""
+"""Modules that need no GIL, what their threads share, and teams in sub-interpreters."""
 
 from __future__ import annotations
 
 import ast
 import gc
 import importlib
-import subprocess
 import sys
 import sysconfig
-import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import pplconv
-from tests.patience import PATIENCE
+from tests.programs import finding, output
+from tests.threads import at_once
 
 ROOT = Path(pplconv.__file__).parent
-# What the package was built of: the tests run from there, whatever was installed from it.
+# The sources of the package: the tests run from there, wherever the package is installed.
 SOURCES = Path(__file__).resolve().parents[2]
 FREE = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
@@ -33,7 +32,7 @@ def compiled() -> list[str]:
 
 
 def directives(source: str) -> list[object]:
-    """Values that Python code gives to the directive, wherever it does."""
+    """Return every value that Python code gives to ``freethreading_compatible``."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Dict):
@@ -49,7 +48,7 @@ def directives(source: str) -> list[object]:
 
 
 def test_the_build_has_every_module_say_that_it_needs_no_gil() -> None:
-    """By its one directive, which no module takes back.
+    """setup.py sets the directive once, and no module overrides it.
 
     With a GIL a module holds no trace of it: the slot is compiled for free-threaded Pythons alone.
     """
@@ -74,8 +73,7 @@ def test_a_build_that_says_otherwise_is_noticed(source: str, found: list[object]
 
 # Alone in its process: any other extension may have brought the GIL back.
 _IMPORT_ALL = """
-import importlib, sys
-sys.path.insert(0, {folder!r})
+import importlib
 import numpy, psutil
 enabled = sys._is_gil_enabled()
 for name in {names!r}:
@@ -87,11 +85,7 @@ print(enabled)
 
 @pytest.mark.skipif(not FREE, reason="with a GIL, importing a module says nothing of its need")
 def test_no_module_brings_the_gil_back() -> None:
-    code = _IMPORT_ALL.format(folder=str(ROOT.parent), names=compiled())
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
-    assert (done.stdout, done.returncode) == ("False\n", 0), done.stderr
+    assert output("-c", finding(_IMPORT_ALL.format(names=compiled()))) == "False\n"
 
 
 def test_every_compiled_module_can_be_imported() -> None:
@@ -99,28 +93,6 @@ def test_every_compiled_module_can_be_imported() -> None:
     assert len(names) >= 13
     for name in names:
         importlib.import_module(name)
-
-
-def at_once(count: int, function) -> None:
-    """Call ``function(index)`` in threads that start together; raise what they raise."""
-    barrier = threading.Barrier(count)
-    errors: list[BaseException] = []
-
-    def work(index: int) -> None:
-        try:
-            barrier.wait(timeout=PATIENCE)
-            function(index)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=work, args=(index,)) for index in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=PATIENCE)
-    assert not any(thread.is_alive() for thread in threads)
-    if errors:
-        raise errors[0]
 
 
 @pytest.fixture
@@ -134,9 +106,9 @@ def _often():
 
 @pytest.mark.usefixtures("_often")
 def test_the_latest_plan_is_replaced_while_it_is_read() -> None:
-    """Two shapes in turns, each call of another one than the call before."""
+    """Threads call one convolution with shapes in random order."""
     conv = pplconv.Conv2d(np.ones((4, 4, 3, 3), np.float32), threads=1)
-    # More shapes than are kept, so that plans go while others run.
+    # More shapes than are kept, so that plans are dropped while others run.
     images = [np.ones((1, 4, 5, 5 + i), np.float32) for i in range(24)]
 
     def work(index: int) -> None:
@@ -197,3 +169,34 @@ def test_nothing_is_kept_of_threads_that_ended() -> None:
         at_once(4, work)
     gc.collect()
     assert sum(type(o) is pplconv.Conv2d for o in gc.get_objects()) == before
+
+
+# NumPy can be loaded once in a process, so the main interpreter has none of it.
+INNER = """
+import warnings
+warnings.simplefilter("ignore")
+import numpy as np, pplconv
+random = np.random.default_rng()
+x = random.integers(-3, 4, (1, 16, 40, 40)).astype(np.float32)
+w = random.integers(-3, 4, (32, 16, 1, 1)).astype(np.float32)
+for _ in range(3):
+    y = pplconv.conv2d(x, w, threads=2)
+    assert (y == np.einsum("nchw,oc->nohw", x, w[:, :, 0, 0])).all()
+print("right", flush=True)
+"""
+OUTER = """
+try:
+    import _interpreters as interpreters
+    made = interpreters.create("legacy")
+except ImportError:
+    import _xxsubinterpreters as interpreters
+    made = interpreters.create(isolated={isolated})
+error = interpreters.run_string(made, {inner!r})
+assert error is None, error
+"""
+
+
+# Those of CPython 3.12 and later have a GIL of their own if they are isolated: NumPy refuses it.
+@pytest.mark.parametrize("isolated", [False, True] if sys.version_info < (3, 12) else [False])
+def test_a_team_computes_in_a_sub_interpreter(isolated):
+    assert output("-c", OUTER.format(isolated=isolated, inner=finding(INNER))) == "right\n"

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +14,9 @@ import pplconv
 from pplconv.runtime import Pin, pin, pinning
 from tests.patience import PATIENCE, eventually
 from tests.pinning_case import TWO_NODES, System, Work, machine, replaced_system
+from tests.programs import finding, ran
 from tests.runtime.processes import run
+from tests.threads import begun, ended
 
 pytestmark = pytest.mark.unemulated(
     "binds threads to CPUs of the host, which no emulated instruction sees"
@@ -93,7 +92,7 @@ def test_each_thread_of_a_team_has_a_core_of_its_own(work: Work) -> None:
 @needs_linux
 @needs_two
 def test_a_thread_that_appears_under_the_pin_is_put_back_to_all(work: Work) -> None:
-    """It inherited the leader's one core, which is not how it would have been."""
+    """It inherited the leader's one core; without the pin it would have had all CPUs."""
     found: list[set[int]] = []
 
     def lead() -> None:
@@ -102,9 +101,7 @@ def test_a_thread_that_appears_under_the_pin_is_put_back_to_all(work: Work) -> N
             tids = list(bound(held))
         found.extend(os.sched_getaffinity(tid) for tid in tids)
 
-    thread = threading.Thread(target=lead)
-    thread.start()
-    thread.join()
+    ended(begun([lead]))
     assert found == [set(CPUS)] * 2
 
 
@@ -150,9 +147,7 @@ def test_a_mask_of_its_own_comes_back(work: Work) -> None:
             found.append(os.sched_getaffinity(0))
         found.append(os.sched_getaffinity(0))
 
-    thread = threading.Thread(target=lead)
-    thread.start()
-    thread.join()
+    ended(begun([lead]))
     assert found == [{CPUS[0]}, {CPUS[-1]}]
 
 
@@ -253,9 +248,7 @@ def test_another_thread_may_unpin(work: Work) -> None:
     before = masks()
     held = pin(cores=CPUS[:2])
     work.run()
-    thread = threading.Thread(target=held.unpin)
-    thread.start()
-    thread.join()
+    ended(begun([held.unpin]))
     assert same_for_survivors(before)
 
 
@@ -278,7 +271,7 @@ def test_leaders_begin_at_different_cores(system: System, monkeypatch: pytest.Mo
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pinning, "current_machine", lambda: there)
         with ThreadPoolExecutor(4) as pool:
-            # The threads are there before the pin, which none of them starts.
+            # The threads exist before the pin, and none of them starts it.
             list(pool.map(lambda _: together.wait(PATIENCE), range(4)))
             held = pin()
             list(pool.map(lead, range(4)))
@@ -310,7 +303,7 @@ def test_threads_of_their_own_go_before_everyones(system: System, work: Work) ->
 
 
 def test_teams_that_grow_and_shrink_stay_bound(system: System) -> None:
-    """A smaller team leaves threads over, which a larger one has again."""
+    """A smaller team leaves threads idle, and a larger one uses them again."""
     works = [Work(threads) for threads in (4, 2, 3, 4)]
     assert [each.team for each in works] == [4, 2, 3, 4]
     with pin(node=1) as held:
@@ -326,16 +319,13 @@ def test_teams_that_grow_and_shrink_stay_bound(system: System) -> None:
 def test_many_threads_that_end_leave_nothing(system: System, work: Work) -> None:
     with pin(node=0) as held:
         for _ in range(20):
-            thread = threading.Thread(target=work.run)
-            thread.start()
-            thread.join()
+            ended(begun([work.run]))
         # Workers end a moment after the thread that led them.
         eventually(lambda: len(held.threads()) <= 4, "the end of the workers")
 
 
 FORK = """
-import os, signal, sys
-sys.path[:] = {path!r}
+import os, signal
 import numpy as np, pplconv, pplconv.runtime
 x = np.ones((1, 32, 56, 56), np.float32)
 conv = pplconv.Conv2d(np.ones((64, 32, 3, 3), np.float32), padding=1, threads=2)
@@ -366,14 +356,7 @@ print("fine")
 
 @needs_linux
 def test_a_forked_child_is_not_pinned() -> None:
-    path = [str(Path(pplconv.__file__).parents[1]), *sys.path]
-    done = subprocess.run(
-        [sys.executable, "-c", FORK.format(path=path)],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    done = ran("-c", finding(FORK))
     assert (done.stdout, done.stderr) == ("fine\n", "")
 
 

@@ -28,6 +28,7 @@ from pplconv.runtime import (
     tolerance,
 )
 from tests.patience import PATIENCE
+from tests.threads import begun, ended
 
 SHAPE = (1, 64, 56, 56)
 
@@ -66,9 +67,7 @@ def test_each_thread_has_its_own():
             seen.append(scoped_team())
 
     with team(2):
-        thread = threading.Thread(target=other)
-        thread.start()
-        thread.join(PATIENCE)
+        ended(begun([other]))
         assert scoped_team() == 2
     assert seen == [7]
 
@@ -228,11 +227,7 @@ def test_a_block_may_be_used_again_by_several_threads_at_once():
             inside()
             seen.append(scoped_team())
 
-    threads = [threading.Thread(target=other) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
+    ended(begun([other] * 2))
     assert sorted(seen) == [2] * 8 + [5] * 2
     with block, block:
         assert scoped_team() == 2

@@ -32,8 +32,8 @@ HANDLED = "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
 def test_interrupted_call(threads: int) -> None:
     """The exception comes as the call returns, before anything else; the call is complete.
 
-    A thread that sees half of the output written presses Ctrl-C; that the rest was still missing
-    after it tells that the call ran. It may have ended first, on a busy machine: once more then.
+    A thread presses Ctrl-C when it sees part of the output written. If the rest is still missing
+    afterwards, the call was running. On a busy machine it may have ended first: then try again.
     """
     assert run(
         HANDLED + f"conv = pplconv.Conv2d(w, threads={threads})\n"
@@ -140,7 +140,7 @@ def test_a_handler_that_convolves() -> None:
         "  conv(np.ones((1, 16, side, side), np.float32))\n"
         "  pplconv.conv2d(x, w, threads=2)\n"
         "  signal.setitimer(signal.ITIMER_REAL, 0.005)\n"
-        # Whatever is imported at the first call is there: an import cannot be entered twice.
+        # The first call has imported everything: an import cannot be entered twice.
         "signal.signal(signal.SIGALRM, signal.SIG_IGN)\n"
         "handler()\n"
         "signal.signal(signal.SIGALRM, handler)\n"

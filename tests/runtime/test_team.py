@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +15,10 @@ import threadpoolctl
 
 import pplconv
 from pplconv.planner import share
+from pplconv.runtime import openmp_runtimes
 from pplconv.schedules.team import Taken, largest_team, threads_in_use
 from tests.patience import PATIENCE
+from tests.programs import finding, output, ran
 from tests.runtime.processes import run
 
 MANY = 1 << 20
@@ -59,7 +62,7 @@ def test_limits_of_threadpoolctl_are_kept(limit: int, user_api: str | None) -> N
 
 
 def openmp_libraries() -> list[str]:
-    """Paths of those that this process has.
+    """Return the paths of this process's OpenMP libraries.
 
     A wheel may bring its own: not every libgomp is the one that counts.
     """
@@ -70,20 +73,15 @@ def openmp_libraries() -> list[str]:
 
 
 def test_a_limit_that_was_set_before_the_import_is_kept() -> None:
-    """What OpenMP began with is not what it says when pplconv is imported."""
-    source = str(Path(pplconv.__file__).parents[1])
-    code = (
-        f"import sys; sys.path.insert(0, {source!r})\n"
+    """OpenMP's first number may differ from its number when pplconv is imported."""
+    code = finding(
         "import ctypes\n"
         f"for library in {openmp_libraries()!r}:\n"
         "  ctypes.CDLL(library).omp_set_num_threads(1)\n"
         "from pplconv.schedules import team\n"
         "print(team.largest_team(3))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "4"},
-    )  # fmt: skip
+    done = ran("-c", code, env={**os.environ, "OMP_NUM_THREADS": "4"})
     assert (done.stdout, done.stderr) == ("1\n", "")
 
 
@@ -95,7 +93,7 @@ def test_what_openmp_begins_with_is_no_limit() -> None:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts threads in /proc")
 @pytest.mark.parametrize(("limit", "threads"), [("1", 1), ("2", 2), ("64", 4)])
 def test_the_limit_of_a_program_holds(limit: str, threads: int) -> None:
-    """``OMP_THREAD_LIMIT`` is no wish, as other numbers are."""
+    """``OMP_THREAD_LIMIT`` is a hard limit, unlike other numbers."""
     assert run(
         "print(team.largest_team(4))\n"
         "before = os_threads()\n"
@@ -113,7 +111,7 @@ def test_limits_of_other_libraries_are_not_openmps() -> None:
 
 
 def test_a_limit_holds_for_the_thread_that_set_it() -> None:
-    """As OpenMP has it."""
+    """OpenMP keeps limits per thread, too."""
     got: list[int] = []
     with threadpoolctl.threadpool_limits(1, user_api="openmp"):
         thread = threading.Thread(target=lambda: got.append(largest_team(2)))
@@ -200,7 +198,7 @@ def test_a_call_does_not_wait_for_a_worker_that_does_not_run() -> None:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere none is moved")
 @pytest.mark.parametrize("pinned", [False, True])
 def test_beside_other_programs_workers_keep_their_cpus(pinned: bool) -> None:
-    """They are moved from one CPU to another meanwhile; a pin's places are kept."""
+    """The masks of all threads stay as they were, pinned or not."""
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
     try:
         lines = run(
@@ -232,7 +230,7 @@ def test_beside_other_programs_workers_keep_their_cpus(pinned: bool) -> None:
 
 
 def test_calls_of_many_threads_stay_within_the_share() -> None:
-    """Whoever has more than one thread has left the others theirs."""
+    """A call that has more than one thread leaves the others theirs."""
     (line,) = run(
         "conv = pplconv.Conv2d(random.standard_normal((64, 64, 3, 3), dtype=np.float32))\n"
         "image = random.standard_normal((1, 64, 56, 56), dtype=np.float32)\n"
@@ -254,7 +252,7 @@ def test_calls_of_many_threads_stay_within_the_share() -> None:
     )
     plan, most, after, bad = map(int, line.split())
     assert (plan, after, bad) == (2, 0, 0)
-    # Three callers: one with what there is and two with a thread each, or all with one.
+    # Three callers: one has the share of two and two have a thread each, or all have one.
     assert 1 <= most <= 4
 
 
@@ -266,7 +264,7 @@ def test_the_share_is_the_default_team_unless_more_is_asked(
 
 
 def test_a_search_beside_another_call_remembers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its team of two was one thread: nobody's time."""
+    """Its team of two ran on one thread, so the time is meaningless."""
     remembered = []
     monkeypatch.setattr(pplconv.wisdom, "remember", lambda *a, **k: remembered.append(a))
     weight = np.ones((32, 32, 3, 3), np.float32)
@@ -293,10 +291,8 @@ VIEW = (
 
 
 def test_importing_and_using_changes_no_library_that_was_there() -> None:
-    """pplconv brings its own OpenMP, at most, and leaves that as it began."""
-    source = str(Path(pplconv.__file__).parents[1])
-    code = (
-        f"import sys; sys.path.insert(0, {source!r})\n"
+    """pplconv loads its own OpenMP at most, and leaves its settings as they were."""
+    code = finding(
         f"import numpy as np\n{VIEW}"
         "before = view()\n"
         "import pplconv\n"
@@ -309,11 +305,7 @@ def test_importing_and_using_changes_no_library_that_was_there() -> None:
         "new = [entry[1] for entry in imported if entry not in before]\n"
         "print(set(before) <= set(imported), new in ([], ['openmp']), used == imported)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["True", "True", "True"]
+    assert output("-c", code).split() == ["True", "True", "True"]
 
 
 def test_numpys_blas_keeps_its_threads_at_work() -> None:
@@ -351,3 +343,61 @@ def test_pytorch_keeps_its_threads() -> None:
     for threads in (1, 2):
         np.testing.assert_allclose(pplconv.conv2d(x, w, threads=threads), theirs, rtol=1e-4)
     assert (torch.get_num_threads(), torch.get_num_interop_threads()) == before
+
+
+def entry(path: str, **changes: Any) -> dict[str, Any]:
+    return {
+        "filepath": path,
+        "prefix": "libgomp",
+        "user_api": "openmp",
+        "internal_api": "openmp",
+        "version": None,
+        "num_threads": 4,
+        **changes,
+    }
+
+
+def test_only_openmp_sorted_by_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = [
+        entry("/usr/lib/libomp.so.5", prefix="libomp", num_threads=2),
+        entry("/opt/libopenblas.so", user_api="blas", prefix="libopenblas"),
+        entry("/opt/x/libgomp-a1.so.1"),
+    ]
+    monkeypatch.setattr(threadpoolctl, "threadpool_info", lambda: loaded)
+    assert openmp_runtimes() == [
+        {
+            "library": "libgomp-a1.so.1",
+            "path": "/opt/x/libgomp-a1.so.1",
+            "prefix": "libgomp",
+            "version": None,
+            "threads": 4,
+        },
+        {
+            "library": "libomp.so.5",
+            "path": "/usr/lib/libomp.so.5",
+            "prefix": "libomp",
+            "version": None,
+            "threads": 2,
+        },
+    ]
+
+
+def test_no_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threadpoolctl, "threadpool_info", list)
+    assert openmp_runtimes() == []
+
+
+def test_settings_of_loaded_libraries_stay() -> None:
+    before = threadpoolctl.threadpool_info()
+    openmp_runtimes()
+    assert threadpoolctl.threadpool_info() == before
+
+
+def test_threadpoolctl_and_psutil_are_imported_only_when_needed() -> None:
+    loaded = output("-c", finding(
+        "import pplconv, pplconv.config, pplconv.machine, pplconv.runtime\n"
+        "print(sorted({'psutil', 'threadpoolctl', 'platform'} & set(sys.modules)))"
+    ))  # fmt: skip
+    numpy_only = output("-c", "import sys, numpy; print('platform' in sys.modules)")
+    expected = ["platform"] if numpy_only.strip() == "True" else []
+    assert loaded.strip() in (str(expected), "[]")

@@ -10,10 +10,12 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-import onnx
-from onnx import helper, numpy_helper
+from onnx import helper
 
 import pplconv
+from pplconv.integrations import asgi
+from tests.instances.gates import Gate
+from tests.network.models import model_of
 from tests.patience import PATIENCE, eventually
 
 NPY = {"content-type": "application/x-npy"}
@@ -32,27 +34,20 @@ def small_model(classes: int = 5, free: bool = True, seed: int = 0) -> bytes:
         helper.make_node("Flatten", ["p"], ["f"]),
         helper.make_node("MatMul", ["f", "m"], ["z"]),
     ]
-    info, float32 = helper.make_tensor_value_info, onnx.TensorProto.FLOAT
-    graph = helper.make_graph(
-        nodes, "small",
-        [info("x", float32, ["N", 3, "H", "W"] if free else [1, 3, 6, 5])],
-        [info("y", float32, None), info("z", float32, None)],
-        [numpy_helper.from_array(array, name) for name, array in weights.items()],
-    )  # fmt: skip
-    opsets = [helper.make_opsetid("", 20)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+    shape = ["N", 3, "H", "W"] if free else [1, 3, 6, 5]
+    return model_of(nodes, {"x": ("f4", shape)}, weights, ("y", "z"), opset=20).SerializeToString()
 
 
 def session(**options: Any) -> pplconv.InferenceSession:
     return pplconv.InferenceSession(small_model(), **options)
 
 
-class Gated:
+class Gated(Gate):
     """A session that waits before it computes."""
 
     def __init__(self, inner: Any) -> None:
+        super().__init__()
         self.inner = inner
-        self.entered, self.opened = threading.Semaphore(0), threading.Event()
 
     def get_inputs(self) -> Any:
         return self.inner.get_inputs()
@@ -61,13 +56,11 @@ class Gated:
         return self.inner.get_outputs()
 
     def __call__(self, feed: Any) -> Any:
-        self.entered.release()
-        assert self.opened.wait(PATIENCE)
-        return self.inner(feed)
+        return self.inner(super().__call__(feed))
 
 
 class Answer(NamedTuple):
-    """What came back."""
+    """The answer to a request."""
 
     status: int
     headers: dict[str, str]
@@ -86,7 +79,7 @@ class Client:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self.unread = 0
-        """Answers that somebody had to read first."""
+        """Answers that had to wait for their reader."""
 
     def __enter__(self) -> Client:
         self._thread.start()
@@ -130,7 +123,7 @@ class Client:
             self._end()
 
     def do(self, coroutine: Any) -> Any:
-        """Run a coroutine in the event loop; a future of its result."""
+        """Run a coroutine in the event loop; return a future of its result."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def start(
@@ -142,9 +135,9 @@ class Client:
         leaves: threading.Event | None = None,
         reads: threading.Event | None = None,
     ) -> Any:
-        """Begin a request; `body` is bytes, or an iterable of chunks. A future of the answer.
+        """Begin a request, whose `body` is bytes or chunks; return a future of the answer.
 
-        The client goes when `leaves` is set, and reads nothing of the answer until `reads` is.
+        The client leaves when `leaves` is set, and reads the answer only once `reads` is set.
         """
         chunks = [body] if isinstance(body, bytes) else body
         return self.do(self._request(method, path, iter(chunks), headers or {}, leaves, reads))
@@ -204,8 +197,13 @@ class Client:
         return self.start("POST", path, body, headers).result(PATIENCE)
 
 
+def served(model: Any, **settings: Any) -> Client:
+    """A client of an application that serves this model on one thread."""
+    return Client(asgi.app(lambda: model, instances=1, threads=1, **settings))
+
+
 def in_flight(client: Client, count: int) -> None:
-    """Wait until so many requests are."""
+    """Wait until `count` requests are in flight."""
     wanted = f"pplconv_in_flight {count}\n".encode()
     eventually(lambda: wanted in client.get("/metrics").body, f"{count} requests in flight")
 

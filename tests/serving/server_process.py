@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import http.client
 import re
-import subprocess
-import sys
 import threading
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.patience import PATIENCE, eventually
+from tests.programs import started
+from tests.serving.served import NPY
 
 
 @contextmanager
 def server(model: Path, *options: str, **settings):
-    """The process of a server, and its port."""
-    command = [sys.executable, "-m", "pplconv", "serve", str(model), "--port", "0", *options]
-    # Elsewhere than among the sources, which would be imported in place of what was built.
-    process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, cwd=model.parent, **settings
-    )
+    """Run a server; give its process, its port and the lines of its log."""
+    command = ("-m", "pplconv", "serve", model, "--port", "0", *options)
+    # Not in the source tree, which would be imported instead of the built package.
+    process = started(*command, stdout=None, cwd=model.parent, **settings)
     lines: list[str] = []
     drain = threading.Thread(target=lambda: lines.extend(process.stderr), daemon=True)
     drain.start()
@@ -39,10 +38,24 @@ def server(model: Path, *options: str, **settings):
         process.stderr.close()
 
 
-def text_of(port: int, path: str) -> str:
+def ask(
+    port: int, body: Any, path: str, headers: dict[str, str] = NPY, method: str = "POST"
+) -> tuple[int, bytes]:
+    """Send one request on a connection of its own; return status and body of the answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     try:
-        connection.request("GET", path)
-        return connection.getresponse().read().decode()
+        connection.request(method, path, body, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
     finally:
         connection.close()
+
+
+def text_of(port: int, path: str) -> str:
+    return ask(port, None, path, {}, "GET")[1].decode()
+
+
+def reloaded(port: int, result: str, count: int) -> None:
+    """Wait until the metrics count so many reloads."""
+    wanted = f'pplconv_reloads_total{{result="{result}"}} {count}'
+    eventually(lambda: wanted in text_of(port, "/metrics"), wanted)

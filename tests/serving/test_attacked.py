@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import io
 import json
 import os
@@ -14,14 +13,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import helper
 
 import pplconv
+from tests.network.models import model_of
 from tests.patience import PATIENCE, eventually
 from tests.serving.served import NPY, as_binary, as_json, as_npy, tensor
-from tests.serving.server_process import server, text_of
+from tests.serving.server_process import ask, reloaded, server, text_of
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/clear_refs").exists(), reason="peaks of memory are read from Linux' /proc"
@@ -32,7 +31,7 @@ MB = 1 << 20
 MOST_ADDED = 100 * MB
 HELD = 100 * MB
 DESCRIPTORS = 500
-# Seconds of CPU: some times what the most costly of all this takes, which computes convolutions.
+# Seconds of CPU: several times the cost of the most costly test, which computes convolutions.
 MOST_WORK = 15.0
 X = np.ones((1, 3, 6, 5), np.float32)
 OPTIONS = (
@@ -43,16 +42,18 @@ OPTIONS = (
 
 
 def padding_model() -> bytes:
-    """A convolution that pads more than it cuts: it makes something of nothing."""
+    """A convolution that pads more than its kernel cuts: empty images have outputs."""
     weights = np.random.default_rng(5).standard_normal((8, 3, 3, 3)).astype(np.float32)
-    info, float32 = helper.make_tensor_value_info, onnx.TensorProto.FLOAT
-    graph = helper.make_graph(
-        [helper.make_node("Conv", ["x", "w"], ["y"], pads=[3, 3, 3, 3])], "padding",
-        [info("x", float32, ["N", 3, "H", "W"])], [info("y", float32, None)],
-        [numpy_helper.from_array(weights, "w")],
-    )  # fmt: skip
-    opsets = [helper.make_opsetid("", 20)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[3, 3, 3, 3])
+    inputs = {"x": ("f4", ["N", 3, "H", "W"])}
+    return model_of([node], inputs, {"w": weights}, opset=20).SerializeToString()
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "padding.onnx"
+    path.write_bytes(padding_model())
+    return path
 
 
 def few_descriptors():
@@ -63,7 +64,7 @@ def few_descriptors():
 
 
 class Attacked:
-    """A server, and what is seen of it from outside."""
+    """A server, observed from outside."""
 
     def __init__(self, process, port, lines) -> None:
         self.process, self.port, self.lines = process, port, lines
@@ -73,7 +74,7 @@ class Attacked:
         assert json.loads(text_of(self.port, "/healthz"))["ready"]
 
     def _work(self) -> float:
-        """Seconds of CPU that it has used, which the work of others does not add to."""
+        """Return the seconds of CPU that the server has used."""
         status = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(status[11]) + int(status[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -86,11 +87,11 @@ class Attacked:
 
     @contextmanager
     def watched(self, most: int = MOST_ADDED):
-        """Others are answered meanwhile, at little cost, and memory grows by `most` bytes at most.
+        """Others are answered meanwhile, CPU time is low, and memory grows by `most` bytes at most.
 
-        How long others wait is nothing to judge by; what they would wait for is the CPU.
+        Waiting times depend on the load of the machine, so CPU time is judged instead.
         """
-        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")  # the peak is now
+        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")  # the peak begins anew
         before, work, over = self._memory("VmRSS"), self._work(), threading.Event()
         answers = []
 
@@ -110,13 +111,7 @@ class Attacked:
         assert answers
 
     def ask(self, body, headers=NPY, path=PATH):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
-        try:
-            connection.request("POST", path, body, headers)
-            answer = connection.getresponse()
-            return answer.status, answer.read()
-        finally:
-            connection.close()
+        return ask(self.port, body, path, headers)
 
     def serves(self) -> None:
         assert self.ask(as_npy(X))[0] == 200
@@ -131,7 +126,7 @@ class Attacked:
                     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
                 client.settimeout(PATIENCE)
                 client.connect(("127.0.0.1", self.port))
-                with suppress(OSError):  # closed already, for the next one
+                with suppress(OSError):  # closed already, in favour of the next one
                     client.sendall(sent)
             yield clients
         finally:
@@ -216,7 +211,7 @@ def test_requests_that_cost_much_are_refused(attacked):
     for shape in ([1, 3, 0, 30_000_000], [2_000_000, 3, 0, 0], [0, 3, 2**62, 1]):
         with attacked.watched():
             assert attacked.ask(*binary_of(shape))[0] == 422
-    # Nothing, where it is little, is computed.
+    # A small empty image is computed.
     status, answer = attacked.ask(npy("(2, 3, 0, 7)"))
     assert status == 200 and np.load(io.BytesIO(answer)).shape == (2, 8, 4, 11)
     assert not np.load(io.BytesIO(answer)).any(), "nothing but padding, and no bias"
@@ -233,7 +228,7 @@ def test_a_large_answer_is_sent_as_bytes_and_refused_as_json(attacked, rng):
         status, answer = attacked.ask(as_npy(x))
         assert status == 200
         assert np.load(io.BytesIO(answer)).tobytes() == right.tobytes()
-    # As JSON what is not too large.
+    # A smaller answer is sent as JSON.
     small = x[:1, :, :100, :100]
     with attacked.watched():
         status, answer = attacked.ask(*as_binary(small))
@@ -247,14 +242,14 @@ def test_answers_that_nobody_reads_hold_little(attacked):
     body = as_npy(np.ones((3, 3, 512, 512), np.float32))
     head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-npy\r\n"
     sent = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
-    # What is held, two requests that run, the program's memory, and what the first run takes: 196
-    # MB in a process that had answered nothing yet. All bodies and answers together are above 500.
+    # Held data, two running requests, the program's memory and that of the first run: 196 MB in a
+    # process that had answered nothing yet. All bodies and answers together exceed 500 MB.
     with attacked.watched(HELD + 200 * MB), attacked.connected(15, sent, room=4096):
-        # There are six places, but whoever comes again has one in the end.
+        # There are six places, but a client that tries again gets one in the end.
         for _ in range(10):
             eventually(lambda: attacked.ask(as_npy(X))[0] == 200, "a place")
         eventually(lambda: "pplconv_in_flight 0" in text_of(attacked.port, "/metrics"), "rest")
-        # And no memory for long.
+        # Memory is soon free, too.
         eventually(lambda: attacked.ask(body)[0] == 200, "room for an answer")
 
 
@@ -336,9 +331,7 @@ def test_what_is_no_http_fills_no_log(attacked):
     attacked.serves()
 
 
-def test_a_run_that_needs_too_much_memory_is_refused(tmp_path):
-    path = tmp_path / "padding.onnx"
-    path.write_bytes(padding_model())
+def test_a_run_that_needs_too_much_memory_is_refused(path):
     with server(
         path, "--instances", "1", "--threads", "1", "--max-memory", "1000000"
     ) as (process, port, lines):  # fmt: skip
@@ -349,9 +342,7 @@ def test_a_run_that_needs_too_much_memory_is_refused(tmp_path):
         one.serves()
 
 
-def test_a_stop_does_not_wait_for_a_model_that_never_comes(tmp_path):
-    path = tmp_path / "padding.onnx"
-    path.write_bytes(padding_model())
+def test_a_stop_does_not_wait_for_a_model_that_never_comes(path):
     with server(
         path, "--instances", "1", "--threads", "1", "--shapes-only", "--shape", "x=1x3x6x5"
     ) as (process, port, lines):  # fmt: skip
@@ -362,7 +353,7 @@ def test_a_stop_does_not_wait_for_a_model_that_never_comes(tmp_path):
         path.unlink()
         os.mkfifo(path)
         process.send_signal(signal.SIGHUP)
-        eventually(lambda: 'result="failed"} 1' in text_of(port, "/metrics"), "the failure")
+        reloaded(port, "failed", 1)
         one.serves()
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0

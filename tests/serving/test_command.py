@@ -24,10 +24,12 @@ import pytest
 import pplconv
 from pplconv.__main__ import main
 from tests.patience import PATIENCE, eventually
-from tests.serving.served import as_binary, as_json, as_npy, small_model, tensor
-from tests.serving.server_process import server, text_of
+from tests.programs import ran
+from tests.serving import server_process
+from tests.serving.served import NPY, as_binary, as_json, as_npy, small_model, tensor
+from tests.serving.server_process import reloaded, server, text_of
+from tests.threads import begun, ended
 
-NPY = {"content-type": "application/x-npy"}
 PATH = "/v2/models/small/infer?output=z"
 
 
@@ -45,26 +47,25 @@ def end_of(process: subprocess.Popen) -> int | None:
     return process.returncode
 
 
-def ask(port: int, body: bytes, headers=NPY, path=PATH):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-    try:
-        connection.request("POST", path, body, headers)
-        answer = connection.getresponse()
-        return answer.status, answer.read()
-    finally:
-        connection.close()
+def ask(port: int, body: object) -> tuple[int, bytes]:
+    return server_process.ask(port, body, PATH)
+
+
+def z_of(content: bytes | str, x: np.ndarray) -> bytes:
+    """Return what a model gives for its output ``z``."""
+    session = pplconv.InferenceSession(content, threads=1)
+    return session.run(["z"], {"x": x})[0].tobytes()
 
 
 def test_a_server_answers_refuses_and_stops(model, rng):
-    session = pplconv.InferenceSession(str(model), threads=1)
     x = rng.standard_normal((1, 3, 40, 30)).astype(np.float32)
-    z = session.run(["z"], {"x": x})[0]
+    z = z_of(str(model), x)
     with server(
         model, "--instances", "1", "--threads", "1", "--max-body", "100000", "--max-json", "90000",
         "--shape", "x=1x3x40x30",
     ) as (process, port, lines):  # fmt: skip
         status, body = ask(port, as_npy(x))
-        assert status == 200 and body[-20:] == z.tobytes()
+        assert status == 200 and body[-20:] == z
         told = json.loads(text_of(port, "/v2/models/small"))
         assert told["inputs"][0]["shape"] == [-1, 3, -1, -1]
         # One connection outlives refusals.
@@ -101,42 +102,42 @@ def test_a_server_answers_refuses_and_stops(model, rng):
 
 @pytest.mark.parametrize("mode", ["thread", pytest.param("process", marks=pytest.mark.slow)])
 def test_a_stop_answers_what_is_in_flight(model, rng, mode):
-    session = pplconv.InferenceSession(str(model), threads=1)
     x = rng.standard_normal((1, 3, 400, 300)).astype(np.float32)
-    z = session.run(["z"], {"x": x})[0].tobytes()
+    z = z_of(str(model), x)
     body = as_npy(x)
     answers: list[tuple[int, bytes]] = []
     with server(
         model, "--instances", "1", "--threads", "1", "--mode", mode, "--shape", "x=1x3x400x300"
     ) as (process, port, lines):
-        clients = []
+        clients, waiting = [], 0
+
+        def asked() -> None:
+            # A request that comes too late for a connection has no answer.
+            with suppress(ConnectionError):
+                answers.append(ask(port, body))
 
         def two_in_flight() -> bool:
-            """All may be answered before the server tells of two in flight: once more then."""
+            """All may be answered before the metrics show two in flight: then try again."""
+            nonlocal waiting
             answers.clear()
-            clients[:] = [
-                threading.Thread(target=lambda: answers.append(ask(port, body))) for _ in range(12)
-            ]
-            for client in clients:
-                client.start()
+            clients[:] = begun([asked] * 12)
             while any(client.is_alive() for client in clients):
                 metrics = text_of(port, "/metrics")
-                if int(re.search(r"pplconv_in_flight (\d+)", metrics)[1]) >= 2:
+                waiting = int(re.search(r"pplconv_in_flight (\d+)", metrics)[1])
+                if waiting >= 2:
                     return True
             return False
 
         eventually(two_in_flight, "two requests in flight")
         process.send_signal(signal.SIGTERM)
-        for client in clients:
-            client.join(PATIENCE)
+        ended(clients)
         assert end_of(process) == 0, "".join(lines)
-    # Those that came too late for a connection have no answer; all others have theirs.
-    assert len(answers) >= 2
+    assert len(answers) >= waiting
     assert all(status == 200 and got[-20:] == z for status, got in answers)
 
 
 def children(pid: int) -> list[int]:
-    """The processes that one has started, and not yet seen the end of."""
+    """List the children of a process, without the tracker of resources."""
     found = []
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in map(int, path.read_text().split()):
@@ -146,7 +147,7 @@ def children(pid: int) -> list[int]:
 
 
 def workers(pid: int) -> list[int]:
-    """The workers of a server: forked by one that it has started, or started by itself."""
+    """List the workers of a server: forked by its forking process, or started by itself."""
     started = children(pid)
     return [worker for child in started for worker in children(child)] or started
 
@@ -154,9 +155,8 @@ def workers(pid: int) -> list[int]:
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc/<pid>/task/*/children")
 def test_workers_killed_behind_a_server_lose_no_request(model, rng):
-    session = pplconv.InferenceSession(str(model), threads=1)
     x = rng.standard_normal((1, 3, 200, 150)).astype(np.float32)
-    z = session.run(["z"], {"x": x})[0].tobytes()
+    z = z_of(str(model), x)
     body = as_npy(x)
     answers: list[tuple[int, bytes]] = []
     stop = threading.Event()
@@ -169,9 +169,7 @@ def test_workers_killed_behind_a_server_lose_no_request(model, rng):
             while not stop.is_set():
                 answers.append(ask(port, body))
 
-        clients = [threading.Thread(target=load) for _ in range(4)]
-        for client in clients:
-            client.start()
+        clients = begun([load] * 4)
         killed = set()
 
         def answered(more: int) -> None:
@@ -186,8 +184,7 @@ def test_workers_killed_behind_a_server_lose_no_request(model, rng):
             killed.add(pid)
         answered(8)
         stop.set()
-        for client in clients:
-            client.join(PATIENCE)
+        ended(clients)
         metrics = text_of(port, "/metrics")
     assert {status for status, _ in answers} == {200}, "".join(lines)
     assert all(got[-20:] == z for _, got in answers)
@@ -205,14 +202,6 @@ def test_a_file_is_replaced_under_traffic(tmp_path, rng, mode):
         (tmp_path / "new").write_bytes(content)
         os.replace(tmp_path / "new", path)
 
-    def right(seed: int) -> bytes:
-        session = pplconv.InferenceSession(small_model(seed=seed), threads=1)
-        return session.run(["z"], {"x": x})[0].tobytes()
-
-    def reloaded(port: int, result: str, count: int) -> None:
-        wanted = f'pplconv_reloads_total{{result="{result}"}} {count}'
-        eventually(lambda: wanted in text_of(port, "/metrics"), wanted)
-
     put(small_model(seed=0))
     answers: list[tuple[float, int, bytes]] = []
     stop = threading.Event()
@@ -225,9 +214,7 @@ def test_a_file_is_replaced_under_traffic(tmp_path, rng, mode):
                 asked = time.monotonic()
                 answers.append((asked, *ask(port, as_npy(x))))
 
-        clients = [threading.Thread(target=load) for _ in range(4)]
-        for client in clients:
-            client.start()
+        clients = begun([load] * 4)
         put(b"broken")
         process.send_signal(signal.SIGHUP)
         reloaded(port, "failed", 1)
@@ -237,12 +224,11 @@ def test_a_file_is_replaced_under_traffic(tmp_path, rng, mode):
         switched, count = time.monotonic(), len(answers)
         eventually(lambda: len(answers) >= count + 50, "fifty answers more")
         stop.set()
-        for client in clients:
-            client.join(PATIENCE)
+        ended(clients)
         process.send_signal(signal.SIGTERM)
         assert end_of(process) == 0, "".join(lines)
     assert {status for _, status, _ in answers} == {200}, "".join(lines)
-    old, new = right(0), right(1)
+    old, new = (z_of(small_model(seed=seed), x) for seed in (0, 1))
     assert {body[-20:] for _, _, body in answers} == {old, new}
     assert {body[-20:] for asked, _, body in answers if asked > switched} == {new}
     assert "the old one goes on" in "".join(lines)
@@ -251,12 +237,12 @@ def test_a_file_is_replaced_under_traffic(tmp_path, rng, mode):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what closing a terminal does")
 @pytest.mark.parametrize("nohup", [False, True])
 def test_a_terminal_that_is_closed_stops_the_server(model, nohup):
-    """Its signal is the one that elsewhere asks for the file to be read again."""
+    """A closed terminal sends SIGHUP, which otherwise asks for the file to be read again."""
     ours, theirs = pty.openpty()
 
     def take_terminal() -> None:
         os.setsid()
-        # Whatever the tests were started with: what is ignored here is ignored there.
+        # Set either way, because children inherit ignored signals.
         signal.signal(signal.SIGHUP, signal.SIG_IGN if nohup else signal.SIG_DFL)
         fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
 
@@ -265,16 +251,11 @@ def test_a_terminal_that_is_closed_stops_the_server(model, nohup):
     ) as (process, port, lines):  # fmt: skip
         os.close(theirs)
         process.send_signal(signal.SIGHUP)
-
-        def reloaded(times: int) -> None:
-            wanted = f'pplconv_reloads_total{{result="ok"}} {times}'
-            eventually(lambda: wanted in text_of(port, "/metrics"), wanted)
-
-        reloaded(1)
+        reloaded(port, "ok", 1)
         assert ask(port, as_npy(np.ones((1, 3, 4, 4), np.float32)))[0] == 200
         os.close(ours)
         if nohup:
-            reloaded(2)
+            reloaded(port, "ok", 2)
             process.send_signal(signal.SIGTERM)
         assert end_of(process) == 0, "".join(lines)
 
@@ -286,20 +267,17 @@ def test_a_client_that_goes_takes_its_request_with_it(model, rng):
     with server(model, "--instances", "1", "--threads", "1") as (_, port, lines):
 
         def gone() -> bool:
-            """Whether the server told of one that went; all may be answered before."""
+            """Return whether the server counted a client that left; all may be answered before."""
             found = None
-            running = [threading.Thread(target=ask, args=(port, large)) for _ in range(5)]
-            for thread in running:
-                thread.start()
-            # While any of them runs or waits, whoever comes has to wait.
+            running = begun([lambda: ask(port, large)] * 5)
+            # While any of them runs or waits, a new request has to wait.
             while found is None and any(thread.is_alive() for thread in running):
                 with socket.create_connection(("127.0.0.1", port), PATIENCE) as plain:
                     plain.sendall(f"{head}Content-Length: {len(small)}\r\n\r\n".encode() + small)
                     time.sleep(0.002)
                 text = text_of(port, "/metrics")
                 found = re.search(r'total\{code="499"\} (\d+)', text)
-            for thread in running:
-                thread.join(PATIENCE)
+            ended(running)
             return found is not None
 
         eventually(gone, "a request whose client has gone")
@@ -327,10 +305,7 @@ def test_arguments_that_are_none(model, capsys):
 def test_a_broken_model_stops_the_server(tmp_path):
     broken = tmp_path / "broken.onnx"
     broken.write_bytes(small_model()[:-200])
-    done = subprocess.run(
-        [sys.executable, "-m", "pplconv", "serve", str(broken), "--port", "0"],
-        capture_output=True, text=True, timeout=PATIENCE, check=False, cwd=tmp_path,
-    )  # fmt: skip
+    done = ran("-m", "pplconv", "serve", broken, "--port", "0", cwd=tmp_path)
     assert done.returncode in (1, 3), done
     assert "ModelProto" in done.stderr
 

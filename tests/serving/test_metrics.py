@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import threading
 
 import numpy as np
 
 from pplconv.integrations import asgi
 from tests.patience import PATIENCE
-from tests.serving.served import Client, as_binary, as_json, outputs_of, session, tensor
+from tests.serving.served import Client, as_binary, as_json, outputs_of, served, session, tensor
+from tests.threads import at_once
 
 SAMPLE = re.compile(r'([a-z_]+)(?:\{([a-z_]+)="([^"\\\n]*)"\})? (\S+)')
 
@@ -79,11 +79,7 @@ def test_many_clients_at_once_each_get_their_own(rng):
                 if outputs_of(client.post(body, headers))["y"].tobytes() != expected[index]:
                     wrong.append((own, turn))
 
-        threads = [threading.Thread(target=ask, args=(own,)) for own in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(8, ask)
         counts = parsed(client.get("/metrics").body.decode())
     assert wrong == []
     assert counts["pplconv_requests_total", "200"] == 160
@@ -94,9 +90,7 @@ def test_joined_requests_are_the_session_on_all_rows(rng):
     model = session(threads=1)
     xs = [rng.standard_normal((1, 3, 6, 5)).astype(np.float32) for _ in range(4)]
     together = model.run(None, {"x": np.concatenate(xs)})[0]
-    with Client(
-        asgi.app(lambda: model, instances=1, threads=1, max_batch=4, max_delay=10 * PATIENCE)
-    ) as client:
+    with served(model, max_batch=4, max_delay=10 * PATIENCE) as client:
         futures = []
         for x in xs:
             body, headers = as_binary(x, parameters={"binary_data_output": True})
@@ -109,8 +103,6 @@ def test_joined_requests_are_the_session_on_all_rows(rng):
 
 def test_shapes_are_ready_before_the_first_request(rng):
     model = session(threads=1)
-    with Client(asgi.app(
-        lambda: model, instances=1, threads=1, max_batch=4, shapes=[{"x": (1, 3, 6, 5)}]
-    )):  # fmt: skip
+    with served(model, max_batch=4, shapes=[{"x": (1, 3, 6, 5)}]):  # fmt: skip
         made = sorted(key[0] for key in model._programs)
     assert made == [((n, 3, 6, 5),) for n in (1, 2, 4)]

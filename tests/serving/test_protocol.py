@@ -11,6 +11,7 @@ import pytest
 
 import pplconv
 from pplconv.integrations import asgi
+from tests.network.models import model_of
 from tests.serving.served import (
     INFER,
     NPY,
@@ -19,6 +20,7 @@ from tests.serving.served import (
     as_json,
     as_npy,
     outputs_of,
+    served,
     session,
     small_model,
     tensor,
@@ -32,7 +34,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def client(model):
-    with Client(asgi.app(lambda: model, instances=1, threads=1)) as made:
+    with served(model) as made:
         yield made
 
 
@@ -137,7 +139,7 @@ def test_integers_are_numbers_too(client, model, x):
 
 
 def test_a_large_npy_file_is_not_read_in_the_event_loop(model, monkeypatch, rng):
-    """Numbers that are not aligned, or turned round, are copied: others must not wait for that."""
+    """Unaligned or byte-swapped numbers are copied; other requests must not wait for that."""
     from pplconv.integrations.asgi import inference
 
     threads = []
@@ -149,7 +151,7 @@ def test_a_large_npy_file_is_not_read_in_the_event_loop(model, monkeypatch, rng)
 
     monkeypatch.setattr(inference, "read_npy", noted)
     x = rng.standard_normal((1, 3, 70, 90)).astype(">f4")
-    with Client(asgi.app(lambda: model, instances=1, threads=1)) as client:
+    with served(model) as client:
         for array in (x, x[:, :, :6, :5]):
             answer = client.post(as_npy(array), NPY, f"{INFER}?output=y")
             same({"y": np.load(io.BytesIO(answer.body))}, model, array.astype("f4"))
@@ -225,36 +227,30 @@ def test_models_of_one_output_need_no_name_for_it(rng):
 
 
 def test_other_types_of_numbers(rng):
-    import onnx
     from onnx import helper
 
     kinds = {
-        "b": (onnx.TensorProto.BOOL, np.bool_, "BOOL"),
-        "i": (onnx.TensorProto.INT64, "i8", "INT64"),
-        "u": (onnx.TensorProto.UINT8, "u1", "UINT8"), "d": (onnx.TensorProto.DOUBLE, "f8", "FP64"),
-        "h": (onnx.TensorProto.FLOAT16, "f2", "FP16"),
-        "w": (onnx.TensorProto.UINT64, "u8", "UINT64"),
+        "b": ("?", "BOOL"), "i": ("i8", "INT64"), "u": ("u1", "UINT8"), "d": ("f8", "FP64"),
+        "h": ("f2", "FP16"), "w": ("u8", "UINT64"),
     }  # fmt: skip
-    graph = helper.make_graph(
-        [helper.make_node("Identity", [name], [f"{name}_out"]) for name in kinds], "same",
-        [helper.make_tensor_value_info(n, kind, ["N"]) for n, (kind, _, _) in kinds.items()],
-        [helper.make_tensor_value_info(f"{n}_out", k, ["N"]) for n, (k, _, _) in kinds.items()],
-    )  # fmt: skip
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    nodes = [helper.make_node("Identity", [name], [f"{name}_out"]) for name in kinds]
+    inputs = {name: (dtype, ["N"]) for name, (dtype, _) in kinds.items()}
+    outputs = {f"{name}_out": of for name, of in inputs.items()}
+    proto = model_of(nodes, inputs, outputs=outputs, opset=20)
     feed = {
         name: rng.integers(0, 2, 6).astype(dtype) if name == "b"
         else (rng.standard_normal(6) * 50).astype("i8" if name in "uw" else dtype)
-        for name, (_, dtype, _) in kinds.items()
+        for name, (dtype, _) in kinds.items()
     }  # fmt: skip
     feed["u"] = (feed["u"] % 256).astype("u1")
-    # Some that only this type holds, beside small ones.
+    # Numbers that only this type holds, beside small ones.
     feed["w"] = np.array([2**63, 1, 2**64 - 1, 0, 2**53 + 1, 7], "u8")
     feed["i"][:3] = 2**63 - 1, -(2**63), 2**53 + 1
     feed["d"][:2] = 2.0**70, 2.0**64
     one = pplconv.InferenceSession(proto, threads=1)
-    with Client(asgi.app(lambda: one, instances=1, threads=1)) as client:
+    with served(one) as client:
         told = {i["name"]: i["datatype"] for i in client.get("/v2/models/model").json["inputs"]}
-        assert told == {name: text for name, (_, _, text) in kinds.items()}
+        assert told == {name: text for name, (_, text) in kinds.items()}
         body, headers = as_binary(*feed.values(), names=feed)
         for given in ((as_json(*(tensor(a, n) for n, a in feed.items())), {}), (body, headers)):
             answer = client.post(*given)
@@ -282,9 +278,9 @@ def test_arguments_that_are_none_are_refused(name, value):
 ])  # fmt: skip
 def test_what_is_found_out_at_the_start_stops_it(settings, message, model):
     with pytest.raises(RuntimeError, match=message):
-        Client(asgi.app(lambda: model, instances=1, threads=1, **settings)).__enter__()
+        served(model, **settings).__enter__()
 
 
 def test_a_model_that_is_no_session_is_refused():
     with pytest.raises(RuntimeError, match=r"make_model must make a pplconv\.Inf"):
-        Client(asgi.app(lambda: np.negative, instances=1, threads=1)).__enter__()
+        served(np.negative).__enter__()

@@ -1,4 +1,4 @@
-"""What is refused, with which status: malformed, hostile, too large, too many, too late."""
+"""Refused requests and their status: malformed, hostile, too large, too many, too late."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pplconv.integrations import asgi
+from tests.network.models import model_of
 from tests.patience import PATIENCE, eventually
 from tests.serving.served import (
     INFER,
@@ -23,6 +24,7 @@ from tests.serving.served import (
     as_npy,
     in_flight,
     outputs_of,
+    served,
     session,
     tensor,
 )
@@ -33,11 +35,7 @@ X = np.ones((1, 3, 6, 5), np.float32)
 @pytest.fixture(scope="module")
 def client():
     model = session(threads=1)
-    with Client(
-        asgi.app(
-            lambda: model, instances=1, threads=1, max_body=200_000, max_json=100_000
-        )
-    ) as made:  # fmt: skip
+    with served(model, max_body=200_000, max_json=100_000) as made:
         yield made
 
 
@@ -250,7 +248,7 @@ def test_npy_needs_an_output(client):
 
 @given(st.data())
 def test_mutated_messages_are_answered(client, data):
-    """Whatever comes in, an answer goes out, and none says that the server failed."""
+    """Every message gets an answer, and no answer says that the server failed."""
     body, headers = data.draw(st.sampled_from([
         (as_json(tensor(X)), {}), as_binary(X), (as_npy(X), NPY),
     ]))  # fmt: skip
@@ -301,7 +299,7 @@ def test_json_has_a_bound_of_its_own(client):
 
 
 def test_a_body_that_does_not_end():
-    """Nobody waits for the rest of it, which comes when patience has long ended."""
+    """Nobody waits for the rest of it, which would come long after `PATIENCE`."""
     model = session(threads=1)
     application = asgi.app(lambda: model, instances=1, threads=1, body_timeout=0.2)
     with Client(application) as client:
@@ -324,10 +322,10 @@ def test_a_request_that_waits_ends_with_its_client(max_batch):
             return super().__call__(feed)
 
     gated = Seen(session(threads=1))
-    with Client(asgi.app(lambda: gated, instances=1, threads=1, max_batch=max_batch)) as client:
+    with served(gated, max_batch=max_batch) as client:
         runs, waits = threading.Event(), threading.Event()
         running = client.start("POST", INFER, as_json(tensor(X)), None, runs)
-        assert gated.entered.acquire(timeout=PATIENCE)
+        gated.wait_entered()
         waiting = client.start("POST", INFER, as_json(tensor(2 * X)), None, waits)
         last = client.start("POST", INFER, as_json(tensor(3 * X)))
         in_flight(client, 3)
@@ -352,8 +350,7 @@ def test_too_many_are_told_to_come_again():
     with Client(asgi.app(lambda: gated, instances=2, threads=1, queue_size=3)) as client:
         body = as_json(tensor(X))
         running = [client.start("POST", INFER, body) for _ in range(5)]
-        for _ in range(2):
-            assert gated.entered.acquire(timeout=PATIENCE)
+        gated.wait_entered(2)
         in_flight(client, 5)
         for _ in range(3):
             answer = client.post(body)
@@ -371,7 +368,7 @@ def test_too_many_are_told_to_come_again():
 
 def test_answers_that_nobody_reads_take_no_place_from_others():
     model = session(threads=1)
-    with Client(asgi.app(lambda: model, instances=1, threads=1, queue_size=1)) as client:
+    with served(model, queue_size=1) as client:
         reads = threading.Event()
         unread = []
         for count in range(1, 5):  # there are two places
@@ -385,9 +382,9 @@ def test_answers_that_nobody_reads_take_no_place_from_others():
 
 def test_what_was_let_in_is_answered_before_the_end():
     gated = Gated(session(threads=1))
-    with Client(asgi.app(lambda: gated, instances=1, threads=1)) as client:
+    with served(gated) as client:
         running = [client.start("POST", INFER, as_json(tensor(X))) for _ in range(4)]
-        assert gated.entered.acquire(timeout=PATIENCE)
+        gated.wait_entered()
         in_flight(client, 4)
         stopping = threading.Thread(target=client.stop)
         stopping.start()
@@ -403,7 +400,7 @@ def test_a_model_that_fails_is_the_servers_fault(caplog):
         def __call__(self, feed):
             raise KeyError("secret")
 
-    with Client(asgi.app(lambda: Broken(session(threads=1)), instances=1, threads=1)) as client:
+    with served(Broken(session(threads=1))) as client:
         answer = client.post(as_json(tensor(X)))
         error = refused(answer, status=500)
         assert "secret" not in error and "secret" in caplog.text
@@ -413,20 +410,15 @@ def test_a_model_that_fails_is_the_servers_fault(caplog):
 
 
 def test_shapes_that_contradict_inside_the_model_are_the_clients(client):
-    import onnx
     from onnx import helper
 
     import pplconv
 
-    info = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        [helper.make_node("Add", ["a", "b"], ["c"])], "add",
-        [info(n, onnx.TensorProto.FLOAT, [f"{n}0"]) for n in "ab"],
-        [info("c", onnx.TensorProto.FLOAT, None)],
-    )  # fmt: skip
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    add = helper.make_node("Add", ["a", "b"], ["c"])
+    inputs = {"a": ("f4", ["a0"]), "b": ("f4", ["b0"])}
+    proto = model_of([add], inputs, outputs=("c",), opset=20)
     one = pplconv.InferenceSession(proto, threads=1)
-    with Client(asgi.app(lambda: one, instances=1, threads=1)) as other:
+    with served(one) as other:
         a, b = tensor(np.ones(3, "f"), "a"), tensor(np.ones(4, "f"), "b")
         refused(other.post(as_json(a, b)), "inputs")
         refused(other.post(as_json(a)), "'b' is missing")
@@ -434,15 +426,13 @@ def test_shapes_that_contradict_inside_the_model_are_the_clients(client):
 
 
 class Making(Gated):
-    """A session whose programs of other shapes take as long as it is told."""
+    """A session that makes programs of other shapes only once a test lets it."""
 
     def is_ready_for(self, feed):
         return self.inner.is_ready_for(feed)
 
     def plan_for(self, feed):
-        self.entered.release()
-        assert self.opened.wait(PATIENCE)
-        return self.inner.plan_for(feed)
+        return self.inner.plan_for(super(Gated, self).__call__(feed))
 
     def __call__(self, feed):
         return self.inner(feed)
@@ -451,12 +441,10 @@ class Making(Gated):
 def test_known_shapes_are_answered_while_programs_of_others_are_made():
     making = Making(session(threads=1))
     making.inner.run(None, {"x": X})
-    with Client(
-        asgi.app(lambda: making, instances=1, threads=1, queue_size=9, max_making=2)
-    ) as client:
+    with served(making, queue_size=9, max_making=2) as client:
         first = client.start("POST", INFER, as_json(tensor(X[:, :, :3])))
         again = client.start("POST", INFER, as_json(tensor(X[:, :, :3])))
-        assert making.entered.acquire(timeout=PATIENCE)
+        making.wait_entered()
         second = client.start("POST", INFER, as_json(tensor(X[:, :, :4])))
         in_flight(client, 3)
         for _ in range(3):
@@ -465,17 +453,14 @@ def test_known_shapes_are_answered_while_programs_of_others_are_made():
         making.opened.set()
         assert [f.result(PATIENCE).status for f in (first, again, second)] == [200] * 3
         assert client.post(as_json(tensor(X[:, :, :5]))).status == 200
-        # What does not fit the model is the client's, also where a program would be made for it.
+        # Inputs that do not fit the model are the client's error, even if they need a new program.
         refused(client.post(as_json(tensor(X[:, :2]))), "shape")
 
 
 @pytest.mark.parametrize("max_batch", [1, 4])
 def test_only_some_shapes_are_served(max_batch):
     one = session(threads=1)
-    with Client(asgi.app(
-        lambda: one, instances=1, threads=1, shapes=[{"x": (1, 3, 6, 5)}], shapes_only=True,
-        max_batch=max_batch,
-    )) as client:  # fmt: skip
+    with served(one, shapes=[{"x": (1, 3, 6, 5)}], shapes_only=True, max_batch=max_batch) as client:
         still_serves(client)
         rows = np.concatenate([X] * max_batch)
         assert client.post(as_json(tensor(rows))).status == 200
@@ -486,15 +471,12 @@ def test_only_some_shapes_are_served(max_batch):
 
 
 def test_outputs_count_until_they_are_read():
-    """One answer is 30,720 numbers, and what all hold two of them."""
+    """One answer is 30,720 numbers; `max_held` has room for one such answer, not for two."""
     x = np.ones((1, 3, 64, 60), np.float32)
     one = session(threads=1)
-    with Client(asgi.app(
-        lambda: one, instances=1, threads=1, max_body=100_000, max_held=150_000,
-        max_json_answer=1 << 20,
-    )) as client:  # fmt: skip
+    with served(one, max_body=100_000, max_held=150_000, max_json_answer=1 << 20) as client:
         body, headers = as_binary(x, parameters={"binary_data_output": True})
-        for _ in range(5):  # what was read is given back
+        for _ in range(5):  # the room of answers that were read is given back
             assert outputs_of(client.post(body, headers))["y"].size == 30_720
         rows = as_binary(np.concatenate([x, x]), parameters={"binary_data_output": True})
         refused(client.post(*rows), "max_held")

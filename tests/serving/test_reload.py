@@ -22,6 +22,7 @@ from tests.serving.served import (
     small_model,
     tensor,
 )
+from tests.threads import begun, ended
 
 X = np.random.default_rng(3).standard_normal((1, 3, 60, 50)).astype(np.float32)
 
@@ -35,13 +36,13 @@ def right(seed: int) -> bytes:
 
 
 class Traffic:
-    """Clients that ask without a pause; what they got, in the order in which they asked."""
+    """Clients that ask without a pause; their answers, with the order of the requests."""
 
     def __init__(self, client: Client, clients: int = 6) -> None:
         self.answers: list[tuple[int, int, bytes]] = []
         self._count = itertools.count()
         self._client, self._ended = client, threading.Event()
-        self._threads = [threading.Thread(target=self._ask) for _ in range(clients)]
+        self._clients = clients
 
     def _ask(self) -> None:
         while not self._ended.is_set():
@@ -50,21 +51,19 @@ class Traffic:
             self.answers.append((number, answer.status, answer.body[-20:]))
 
     def __enter__(self) -> Traffic:
-        for thread in self._threads:
-            thread.start()
+        self._threads = begun([self._ask] * self._clients)
         self.wait()
         return self
 
     def wait(self, more: int = 30) -> int:
-        """Wait for some more answers; the number of the next request."""
+        """Wait for some more answers; return the number of the next request."""
         wanted = len(self.answers) + more
         eventually(lambda: len(self.answers) >= wanted, f"{more} answers")
         return next(self._count)
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
-        for thread in self._threads:
-            thread.join(PATIENCE)
+        ended(self._threads)
 
 
 @pytest.mark.parametrize("mode", ["thread", pytest.param("process", marks=pytest.mark.slow)])
@@ -94,7 +93,7 @@ def test_each_request_is_answered_by_one_model_or_the_other(mode, max_batch):
     if max_batch == 1:
         assert all(got == bits[i] for i, (_, _, got) in zip(models, traffic.answers, strict=True))
     for i, (number, _, _) in zip(models, traffic.answers, strict=True):
-        # What was asked after a model had taken over is not answered by one before it.
+        # A request that was sent after a model took over is not answered by an older one.
         assert i >= sum(number > at for at in switched)
     assert set(models) == {0, 1, 2}
     assert 'pplconv_reloads_total{result="ok"} 2' in metrics
@@ -143,7 +142,7 @@ def test_a_request_keeps_the_model_that_it_came_to():
             yield body[100:]
 
         running = client.start("POST", path, as_npy(X), NPY)
-        assert old.entered.acquire(timeout=PATIENCE)
+        old.wait_entered()
         waiting = client.start("POST", path, as_npy(X), NPY)
         arriving = client.start("POST", path, slowly(), NPY)
         in_flight(client, 3)

@@ -1,4 +1,4 @@
-"""What a process and its children hold: memory, file descriptors, threads, shared memory."""
+"""Resources of a process and its children: memory, file descriptors, threads, shared memory."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def count() -> Counts:
 
 
 def settled(expected: Counts | None = None, seconds: float = 10.0) -> Counts:
-    """Count until nothing but memory differs from what is expected, or for some seconds.
+    """Count until only memory differs from the expected counts, or until time is up.
 
     Threads and processes that have ended are gone a moment after they were joined, not at once.
     """
@@ -77,7 +77,7 @@ def settled(expected: Counts | None = None, seconds: float = 10.0) -> Counts:
 
 
 def differences(before: Counts, after: Counts, margin: int) -> list[str]:
-    """Say what has grown or shrunk; of memory, what has grown by more than `margin` bytes."""
+    """Describe counts that differ, and memory that grew by more than `margin` bytes."""
     found = [
         f"{name}: {getattr(before, name)} before, {getattr(after, name)} after"
         for name in ("descriptors", "threads", "segments", "children")

@@ -19,14 +19,14 @@ from typing import Any
 import psutil
 
 import pplconv
-from tests.soak.load import LAYERS, Layer
+from tests.soak.load import LAYERS, Layer, Work
 
 # Seconds for what takes milliseconds, on a machine that does other things too.
 PATIENCE = 120.0
 
 
 class Model:
-    """What an instance is made of: all layers, called by number."""
+    """The model of an instance: all layers, called by number."""
 
     def __init__(self) -> None:
         self.layers = [Layer(number) for number in range(len(LAYERS))]
@@ -43,15 +43,8 @@ def available() -> bool:
     return hasattr(pplconv, "InstancePool")
 
 
-class Instances:
-    """Pools under load; `tried` counts, `wrong` lists what was not as it must be."""
-
-    def __init__(self, seed: int) -> None:
-        self.layers = [Layer(number) for number in range(len(LAYERS))]
-        self.seed, self.turn = seed, 0
-        self.tried: Counter[str] = Counter()
-        self.wrong: list[str] = []
-        self._lock = threading.Lock()
+class Instances(Work):
+    """Pools under load; `tried` counts attempts, `wrong` lists faults."""
 
     def run(self, mode: str, seconds: float, callers: int = 3) -> None:
         """Open a pool, load it for some seconds, close it."""
@@ -68,14 +61,8 @@ class Instances:
                 thread.start()
             for thread in others:
                 thread.join()
-            self.note(f"{mode} workers replaced", sum(each.replaced for each in pool.statistics()))
-
-    def note(self, what: str, count: int = 1, fault: str = "") -> None:
-        """Count something, and what was wrong with it if anything was."""
-        with self._lock:
-            self.tried[what] += count
-            if fault:
-                self.wrong.append(f"{what}: {fault}")
+            replaced = sum(each.replaced for each in pool.statistics())
+            self.note(f"{mode} workers replaced", count=replaced)
 
     def _call(self, pool: Any, mode: str, until: float, caller: int) -> None:
         chance = random.Random(f"{self.seed} {self.turn} {mode} {caller}")
@@ -92,7 +79,7 @@ class Instances:
             with self._lock:
                 twice = [future for _, future in sent if answers[future] > 1]
             if twice:
-                self.note(f"{mode} requests", 0, f"{len(twice)} answered twice")
+                self.note(f"{mode} requests", f"{len(twice)} answered twice", 0)
 
     def _answered(self, answers: Counter[Future[Any]], future: Future[Any]) -> None:
         with self._lock:
@@ -106,7 +93,7 @@ class Instances:
         except Exception as error:
             died = type(error).__name__ == "WorkerDied" and what.startswith("process")
             self.note(what, fault="" if died else repr(error))
-            self.note("requests of which two workers died", int(died))
+            self.note("requests of which two workers died", count=int(died))
         else:
             self.note(what, fault="" if result.tobytes() == expected else "other bytes")
 
@@ -123,7 +110,7 @@ class Instances:
 
 
 def _is_worker(process: psutil.Process) -> bool:
-    # Spawned by multiprocessing, or forked from such a one; the tracker of resources is not.
+    # Spawned by multiprocessing, or forked from such a process, unlike the tracker of resources.
     try:
         return any("spawn_main" in word for word in process.cmdline())
     except psutil.NoSuchProcess:

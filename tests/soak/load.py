@@ -49,7 +49,7 @@ while True:
 
 
 class Layer:
-    """A convolution, an input, and what one thread made of it."""
+    """A convolution, an input, and the output of one thread."""
 
     def __init__(self, number: int) -> None:
         ic, oc, k, groups, side, self.layout = LAYERS[number]
@@ -68,13 +68,13 @@ class Layer:
         self.expected: bytes = alone(self.x).tobytes()
 
 
-class Load:
-    """The threads' work; `tried` counts it, `wrong` lists what was not as it must be.
+class Work:
+    """Work on all layers; `tried` counts attempts, `wrong` lists faults.
 
     Parameters
     ----------
     seed : int
-        What is done, and when processes are killed.
+        Decides the order of work, and when processes are killed.
     """
 
     def __init__(self, seed: int) -> None:
@@ -83,6 +83,17 @@ class Load:
         self.tried: Counter[str] = Counter()
         self.wrong: list[str] = []
         self._lock = threading.Lock()
+
+    def note(self, what: str, fault: str = "", count: int = 1) -> None:
+        """Count an attempt, and note its fault if it has one."""
+        with self._lock:
+            self.tried[what] += count
+            if fault:
+                self.wrong.append(f"{what}: {fault}")
+
+
+class Load(Work):
+    """The work of threads."""
 
     def run(self, seconds: float, callers: int = 4, writers: int = 2) -> None:
         """Do it all at once for some seconds; nothing of it is left afterwards."""
@@ -108,13 +119,6 @@ class Load:
             futures += [pool.submit(self.writer, until, number) for number in range(writers)]
         for future in futures:
             future.result()
-
-    def note(self, what: str, fault: str = "") -> None:
-        """Count one piece of work, and what was wrong with it if anything was."""
-        with self._lock:
-            self.tried[what] += 1
-            if fault:
-                self.wrong.append(f"{what}: {fault}")
 
     def prepared(self, chance: random.Random) -> str:
         """A convolution that all threads share."""

@@ -1,4 +1,4 @@
-"""Everything at once for a stated time; what is held at the end is what was held after warm-up.
+"""Run everything at once for a stated time; compare resources at the end with those after warm-up.
 
 ``make soak`` runs it, ``SECONDS=`` says how long. Not a test module: ``test_soak.py`` runs it for
 a few seconds.
@@ -47,7 +47,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     if any(os.environ.get(name) != value for name, value in ALLOCATOR.items()):
-        # It reads them when a process begins.
+        # glibc reads them when a process begins.
         sys.stdout.flush()
         os.execve(sys.executable, sys.orig_argv, os.environ | ALLOCATOR)
 
@@ -57,7 +57,7 @@ def main() -> int:
         pools = instances.Instances(options.seed) if instances.available() else None
         if pools is None:
             print("this package has no InstancePool: soaking without instances")
-        # Twice, as what is made once is not all made in the first turn.
+        # Two turns, because the first does not make everything that is made once.
         for _ in range(2):
             turn(load, pools, options.warm_up / 2)
         before = settled()

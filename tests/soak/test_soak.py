@@ -1,15 +1,13 @@
-"""The soak in small: it runs, says what it tried, and sees what is kept."""
+"""A short soak runs and reports its attempts, and kept resources are noticed."""
 
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import pplconv
+from tests.programs import finding, output
 from tests.soak import counts
 
 HERE = Path(__file__).resolve().parent
@@ -18,20 +16,15 @@ HERE = Path(__file__).resolve().parent
 @pytest.mark.slow
 @pytest.mark.unsanitized("measures memory, which a sanitizer keeps on purpose")
 def test_a_short_one():
-    # The package that this process tests, wherever it lies.
-    source = str(Path(pplconv.__file__).parents[1])
-    code = (
-        f"import runpy, sys; sys.path.insert(0, {source!r}); "
-        "sys.argv = ['soak.py', '--seconds', '3', '--warm-up', '4', '--margin', '64']; "
+    code = finding(
+        "import runpy\n"
+        "sys.argv = ['soak.py', '--seconds', '3', '--warm-up', '4', '--margin', '64']\n"
         f"runpy.run_path({str(HERE / 'soak.py')!r}, run_name='__main__')"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    text = output("-c", code, timeout=600)
     for what in ("prepared", "function", "plan", "search", "refused", "killed writer"):
-        assert int(re.search(rf"  {what}: (\d+)", done.stdout)[1]) > 0
-    assert "0 wrong, 0 counts differ" in done.stdout
+        assert int(re.search(rf"  {what}: (\d+)", text)[1]) > 0
+    assert "0 wrong, 0 counts differ" in text
 
 
 def test_what_is_kept_is_seen():

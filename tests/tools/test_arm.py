@@ -1,4 +1,4 @@
-"""What `make test-arm` is made of, as far as it needs no emulator."""
+"""Parts of `make test-arm` that need no emulator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.arm.kept import digest, keep
 from tools.arm.targets import AARCH64, ARMV7L, TARGETS, Target
 from tools.wheels import foreign
 
-# Those that are tested, and those that only wheels are made for, with where these are made again.
+# Targets of tests, and targets of wheels only; each also with the place of its second build.
 ALL = [*TARGETS.values(), *(one for one in foreign.TARGETS if one not in TARGETS.values())]
 ALL += [one.elsewhere for one in ALL]
 METADATA = [

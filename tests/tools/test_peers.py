@@ -1,4 +1,4 @@
-"""Which peers are installed, and why others are not, as far as it needs no package index."""
+"""Which peers are installed, and why others are not, without a package index."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ METADATA = [
 
 
 class Pip:
-    """Stands in for pip: what a dry run says that it would install, and how each call ends."""
+    """Stands in for pip: `names` are installed by a dry run, `statuses` end the calls."""
 
     def __init__(self, names=(), statuses=(0, 0), error=None):
         self.names, self.statuses, self.error = names, list(statuses), error

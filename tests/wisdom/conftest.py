@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where a wisdom file may lie; its folder is not there yet."""
+    """The path of a wisdom file; its folder does not exist yet."""
     return tmp_path / "cache" / "wisdom.json"
 
 

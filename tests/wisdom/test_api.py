@@ -26,7 +26,7 @@ BLOCKS = dict(division().blocks)
 
 @pytest.fixture(autouse=True)
 def afresh(named: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As if the process had just started; what was there before comes back."""
+    """Begin as if the process had just started; the old state comes back at the end."""
     monkeypatch.setattr(api, "_current", None)
     yield
 
@@ -222,7 +222,7 @@ def test_clear(named: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("disk", ["tuned.json", 1, None])
 def test_clear_names_no_file(named: Path, disk: object) -> None:
-    """Whoever takes the argument for a path loses nothing."""
+    """A caller who takes the argument for a path loses nothing."""
     remember()
     with pytest.raises(TypeError):
         wisdom.clear(disk)  # type: ignore[misc]
@@ -232,7 +232,7 @@ def test_clear_names_no_file(named: Path, disk: object) -> None:
 
 
 def test_a_warning_names_the_line_outside_of_pplconv(named: Path) -> None:
-    """Whatever way leads to the file: a search, a plan or a function of this room."""
+    """Whatever reads the file: a call, a plan or a function of `pplconv.wisdom`."""
     weight = np.ones((4, 4, 3, 3), np.float32)
     conv, x = pplconv.Conv2d(weight), np.ones((1, 4, 5, 5), np.float32)
     ways = [

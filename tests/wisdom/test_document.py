@@ -1,4 +1,4 @@
-"""The text of a file: what is written is read, and nothing else does harm."""
+"""The text of a wisdom file: written text reads back, and other text does no harm."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ VALID = dump({key(i): entry(1, 2, number=i) for i in range(3)})
 
 
 def survives(data: bytes) -> dict[Key, Entry]:
-    """Parse: nothing but Unusable is raised, and what comes out could have been written."""
+    """Parse; check that only Unusable is raised, and that the result can be written."""
     try:
         found, dropped = parse(data)
     except Unusable as trouble:
@@ -165,7 +165,7 @@ def with_version(text: str, rest: str = "[]}") -> bytes:
 
 @pytest.mark.parametrize("rest", ["[]}", "{}}", "[1]}", "[", "", "\udcff"])
 def test_newer(rest: str) -> None:
-    """It stays somebody else's, even where it is no JSON that we could read."""
+    """It is left alone, even where it is no JSON that we could read."""
     data = with_version("2", "").rstrip() + rest.encode("utf-8", "surrogateescape")
     with pytest.raises(Unusable) as refused:
         parse(data)
@@ -216,7 +216,7 @@ def test_invalid_entries_are_dropped_alone(old: str, new: str) -> None:
 
 @pytest.mark.parametrize("kind", ["parse_int", "parse_float"])
 def test_digits_without_end_are_not_read(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time that it takes would grow with the square of their number."""
+    """Reading them would take time that grows with the square of their number."""
     loads = json.loads
     read: list[tuple[int, float | None]] = []
 

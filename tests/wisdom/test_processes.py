@@ -38,7 +38,7 @@ def test_concurrent_writers_lose_nothing(path: Path, tmp_path: Path) -> None:
     go.touch()
 
     def ended() -> bool:
-        """Whether all have; a reader at any moment finds a whole file, or none yet."""
+        """Return whether all have ended; until then a reader finds a whole file, or none yet."""
         if path.exists():
             assert parse(path.read_bytes())[1] == 0
         return all(process.poll() is not None for process in processes)
@@ -89,7 +89,7 @@ def test_killed_while_writing(path: Path, stage: str) -> None:
     assert (set(parse(data)[0]), parse(data)[1]) == (written, 0)
     left = list(path.parent.glob(".*.tmp"))
     assert len(left) == (stage != "after replace")
-    # The lock went with its holder, and what it left is swept up in time.
+    # The lock ended with its holder, and leftover files are removed once they are old.
     for item in left:
         os.utime(item, (0, 0))
     Store(str(path)).add({key(2): entry()})
@@ -108,7 +108,7 @@ for i in range(4000):
 
 
 def test_killed_at_any_moment(path: Path, rng: np.random.Generator) -> None:
-    """Whatever a process was told to be remembered is in the file when it dies."""
+    """Every entry that a process reports as added is in the file when it dies."""
     process = start(WRITE_ON, path)
     assert process.stdout is not None
     done = [int(process.stdout.readline()) for _ in range(rng.integers(1, 60))]
@@ -170,7 +170,7 @@ print("done")
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_forked_while_other_threads_write(named: Path) -> None:
-    """No child waits for a lock of a thread that it does not have, and none loses a word."""
+    """No child waits for a lock of a thread that it does not have, and none loses an entry."""
     assert finish(start(FORK)) == ["done"]
     assert {key(i) for i in range(21)} <= set(fresh(named))
 

@@ -1,4 +1,4 @@
-"""One file and the memory before it, within one process."""
+"""One file and the memory in front of it, within one process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import stat
-import threading
 import warnings
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from pplconv.wisdom import WisdomWarning, store, wisdom_files
 from pplconv.wisdom.document import MAX_BYTES, dump
 from pplconv.wisdom.entries import to_json
 from pplconv.wisdom.store import Store
+from tests.threads import at_once
 from tests.wisdom.wisdom_case import CHOICE, caught, division, entry, finish, fresh, key, start
 
 
@@ -284,7 +284,7 @@ def test_two_names_of_one_file(tmp_path: Path) -> None:
 
 
 def test_a_read_only_folder(tmp_path: Path) -> None:
-    """In a process without root's powers, which no permission would hinder."""
+    """In a process without root's powers, because permissions do not hinder root."""
     folder = tmp_path / "cache"
     put(folder / "wisdom.json", dump({key(0): entry()}))
     (folder / "wisdom.json").chmod(0o644)
@@ -369,24 +369,14 @@ def test_a_lock_that_is_never_free(path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_threads_lose_nothing(path: Path) -> None:
-    found, barrier = Store(str(path)), threading.Barrier(8)
-    failures: list[BaseException] = []
+    found = Store(str(path))
 
     def work(thread: int) -> None:
-        try:
-            barrier.wait()
-            for i in range(10):
-                found.add({key(thread * 10 + i): entry(), key(1000): entry(thread + 1)})
-                assert key(thread * 10 + i) in found.entries()
-        except BaseException as error:
-            failures.append(error)
+        for i in range(10):
+            found.add({key(thread * 10 + i): entry(), key(1000): entry(thread + 1)})
+            assert key(thread * 10 + i) in found.entries()
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    at_once(8, work)
     assert dict(fresh(path)) == dict(found.entries())
     assert len(fresh(path)) == 81
     assert set(fresh(path)[key(1000)].teams) == set(range(1, 9))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,8 +13,8 @@ from hypothesis import strategies as st
 
 from pplconv.wisdom import Division, Entry, Key, WisdomWarning
 from pplconv.wisdom.store import Store
-from tests.children import ROOTS
 from tests.patience import PATIENCE
+from tests.programs import finding, started
 
 CHOICE = {"algorithm": "winograd", "variant": "F(4x4,3x3)"}
 
@@ -42,7 +41,7 @@ def entry(*teams: int, number: int = 0, choice: Mapping[str, Any] = CHOICE) -> E
 
 
 def fresh(path: Path) -> Mapping[Key, Entry]:
-    """What a process that starts now would know."""
+    """Return the entries that a new process would find."""
     return Store(str(path)).entries()
 
 
@@ -60,13 +59,7 @@ def caught() -> Iterator[list[str]]:
 
 def start(code: str, *arguments: object) -> subprocess.Popen[str]:
     """Run Python code in a process that finds this package and these helpers."""
-    return subprocess.Popen(
-        [sys.executable, "-c", f"import sys\nsys.path[:0] = {ROOTS!r}\n{code}"]
-        + [str(argument) for argument in arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return started("-c", finding(code), *arguments)
 
 
 def finish(process: subprocess.Popen[str], status: int = 0) -> list[str]:
