@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -11,6 +11,9 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from pplconv.network.session import InferenceSession
+
+if TYPE_CHECKING:
+    from tests.network.graphs import Graph
 
 # Relative to the largest element of a result; convolutions may spend 1e-5.
 ALLOWED = {np.dtype(np.float32): 2e-5, np.dtype(np.float64): 1e-11, np.dtype(np.float16): 2e-3}
@@ -79,6 +82,25 @@ def compare_models(model: onnx.ModelProto, feed: Mapping[str, np.ndarray]) -> In
     return session
 
 
+def same(got: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> None:
+    """Compare outputs: shape, type, and every bit."""
+    assert len(got) == len(expected)
+    for x, y in zip(got, expected, strict=True):
+        assert x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
+
+
+def run(
+    model: Any, feed: Mapping[str, np.ndarray], teams: Sequence[int] = (1,), **options: Any
+) -> list[np.ndarray]:
+    """Outputs of a session, which are the same bits for each team of threads."""
+    first, *others = (
+        InferenceSession(model, threads=threads, **options).run(None, feed) for threads in teams
+    )
+    for other in others:
+        same(other, first)
+    return first
+
+
 def on_host(session: InferenceSession) -> list[str]:
     """Kinds of the steps of a session's programs that run in Python."""
     programs = [compiled for compiled, _ in session._programs.values()]
@@ -100,3 +122,8 @@ def check(
     agree(got, expected(model, feed), allowed)
     assert bool(on_host(session)) == host, on_host(session)
     return got
+
+
+def one(g: Graph, *outputs: str, **options: Any) -> list[np.ndarray]:
+    """Compare the network that was written, as `check` does."""
+    return check(g.model(*outputs), g.feed, **options)

@@ -33,8 +33,7 @@ def softmax(g: Graph, x: str) -> str:
     return str(g.Softmax(x, axis=-1))
 
 
-def test_results_take_the_place_of_what_they_are_computed_of():
-    g = Graph()
+def test_results_take_the_place_of_what_they_are_computed_of(g):
     x, z = g.input(1, 64, 32, 32), g.input(1, 64, 32, 32)
     y = g.Mul(g.Sigmoid(softmax(g, x)), softmax(g, z))
     y = g.Tanh(softmax(g, g.Add(y, g.random(64, 1, 1))))
@@ -44,8 +43,7 @@ def test_results_take_the_place_of_what_they_are_computed_of():
     assert compiled.program.arena_bytes < 3 * SIZE
 
 
-def test_what_is_read_later_is_not_written_over():
-    g = Graph()
+def test_what_is_read_later_is_not_written_over(g):
     y = softmax(g, g.input(1, 64, 32, 32))
     changed = softmax(g, g.Exp(y))
     compiled = program(g, softmax(g, g.Sub(changed, y)), g.Log(y))
@@ -55,9 +53,8 @@ def test_what_is_read_later_is_not_written_over():
 
 
 @pytest.mark.parametrize("how", ["turned", "repeated", "part"])
-def test_what_lies_otherwise_is_not_written_over(how):
+def test_what_lies_otherwise_is_not_written_over(how, g):
     """An element would be written before it is read in another place."""
-    g = Graph()
     y = softmax(g, g.input(1, 32, 32, 32) if how != "repeated" else g.input(1, 1, 32, 32))
     if how == "turned":
         z = g.Add(y, g.Transpose(y, perm=[0, 1, 3, 2]))

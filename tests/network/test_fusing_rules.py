@@ -60,8 +60,7 @@ def test_double_precision():
 
 @pytest.mark.parametrize("kind", ["Conv", "ConvTranspose"])
 @pytest.mark.parametrize("call", CALLS)
-def test_activations(kind, call):
-    g = Graph()
+def test_activations(kind, call, g):
     w = (5, 4, 3, 3) if kind == "Conv" else (4, 5, 3, 3)
     y = getattr(g, kind)(g.input(*SHAPE), g.random(*w), g.random(5), strides=[2, 2])
     result = rewritten(g, CALLS[call](g, y))
@@ -85,15 +84,13 @@ def test_activations(kind, call):
         lambda g, y: g.Swish(y, alpha=1.5),
     ],
 )
-def test_other_activations_stay(call):
-    g = Graph()
+def test_other_activations_stay(call, g):
     (node,) = fused(rewritten(g, call(g, conv(g))))
     assert activation_of(node)[0] == ""
 
 
 @pytest.mark.parametrize("output", [False, True])
-def test_a_value_with_another_user_stays(output):
-    g = Graph()
+def test_a_value_with_another_user_stays(output, g):
     y = conv(g)
     (node,) = fused(rewritten(g, g.Relu(y), y if output else g.Tanh(y)))
     assert activation_of(node)[0] == ""
@@ -133,8 +130,7 @@ def _renamed(graph):
 
 
 @pytest.mark.parametrize("activation", list(CALLS))
-def test_scale_and_offset_after_an_activation(activation):
-    g = Graph()
+def test_scale_and_offset_after_an_activation(activation, g):
     y = CALLS[activation](g, conv(g))
     z = g.Add(g.random(1), g.Mul(y, g.random(5, 1, 1)))
     (node,) = fused(rewritten(g, z))
@@ -142,8 +138,7 @@ def test_scale_and_offset_after_an_activation(activation):
     assert has(node, *wanted)
 
 
-def test_scales_and_offsets_in_any_order():
-    g = Graph()
+def test_scales_and_offsets_in_any_order(g):
     y = g.Relu(conv(g))
     z = g.Sub(g.random(5, 1, 1), g.Div(g.Add(y, g.random(1)), g.positive(5, 1, 1)))
     result = rewritten(g, g.Mul(g.Sub(z, g.random(1)), g.random(1)))
@@ -151,22 +146,19 @@ def test_scales_and_offsets_in_any_order():
 
 
 @pytest.mark.parametrize("shape", [(1, 5, 6, 6), (6,), (2, 1, 1, 1)])
-def test_constants_along_other_axes_stay(shape):
-    g = Graph()
+def test_constants_along_other_axes_stay(shape, g):
     result = rewritten(g, g.Mul(g.Relu(conv(g)), g.random(*shape)))
     assert operators(result) == {"pplconv::Conv": 1, "Mul": 1}
 
 
-def test_an_activation_after_a_scale_stays():
-    g = Graph()
+def test_an_activation_after_a_scale_stays(g):
     y = g.Mul(g.Relu(conv(g)), g.random(5, 1, 1))
     result = rewritten(g, g.Sigmoid(y))
     assert operators(result) == {"pplconv::Conv": 1, "Sigmoid": 1}
 
 
 @pytest.mark.parametrize("first", [False, True])
-def test_residual_before_the_activation(first):
-    g = Graph()
+def test_residual_before_the_activation(first, g):
     x = g.input(*SHAPE)
     y = same(g, x)
     result = rewritten(g, g.Relu(g.Add(x, y) if first else g.Add(y, x)))
@@ -174,31 +166,27 @@ def test_residual_before_the_activation(first):
     assert has(node, Port.RESIDUAL) and activation_of(node)[0] == "relu"
 
 
-def test_residual_after_the_activation():
-    g = Graph()
+def test_residual_after_the_activation(g):
     x = g.input(*SHAPE)
     result = rewritten(g, g.Add(CALLS["silu"](g, same(g, x)), x))
     (node,) = fused(result)
     assert has(node, Port.RESIDUAL_AFTER) and activation_of(node)[0] == "silu"
 
 
-def test_residuals_before_and_after():
-    g = Graph()
+def test_residuals_before_and_after(g):
     x = g.input(*SHAPE)
     y = g.Add(g.Relu(g.Add(same(g, x), x)), g.Tanh(x))
     (node,) = fused(rewritten(g, y))
     assert has(node, Port.RESIDUAL, Port.RESIDUAL_AFTER)
 
 
-def test_third_residual_stays():
-    g = Graph()
+def test_third_residual_stays(g):
     x = g.input(*SHAPE)
     y = g.Add(g.Add(g.Relu(g.Add(same(g, x), x)), g.Tanh(x)), g.Exp(x))
     assert operators(rewritten(g, y))["Add"] == 1
 
 
-def test_offset_joins_after_a_residual_and_a_scale_does_not():
-    g = Graph()
+def test_offset_joins_after_a_residual_and_a_scale_does_not(g):
     x = g.input(*SHAPE)
     y = g.Add(g.Add(g.Relu(same(g, x)), x), g.random(4, 1, 1))
     result = rewritten(g, g.Mul(y, g.random(4, 1, 1)))
@@ -207,16 +195,14 @@ def test_offset_joins_after_a_residual_and_a_scale_does_not():
     assert inputs_of(node)[Port.RESIDUAL_AFTER] is not None
 
 
-def test_residual_then_scale():
-    g = Graph()
+def test_residual_then_scale(g):
     x = g.input(*SHAPE)
     y = g.Mul(g.Add(same(g, x), x), g.random(4, 1, 1))
     (node,) = fused(rewritten(g, y))
     assert has(node, Port.RESIDUAL, Port.SCALE)
 
 
-def test_an_activation_after_a_later_residual_stays():
-    g = Graph()
+def test_an_activation_after_a_later_residual_stays(g):
     x = g.input(*SHAPE)
     y = g.Relu(g.Add(g.Relu(same(g, x)), x))
     result = rewritten(g, y)
@@ -224,26 +210,22 @@ def test_an_activation_after_a_later_residual_stays():
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 6, 6), (1, 4, 1, 1), (4, 6, 6), (2, 4, 6, 6)])
-def test_a_residual_that_is_broadcast_stays(shape):
-    g = Graph()
+def test_a_residual_that_is_broadcast_stays(shape, g):
     result = rewritten(g, g.Relu(g.Add(same(g), g.input(*shape))))
     assert operators(result) == {"pplconv::Conv": 1, "Add": 1, "Relu": 1}
 
 
-def test_a_constant_residual_stays():
-    g = Graph()
+def test_a_constant_residual_stays(g):
     result = rewritten(g, g.Add(same(g), g.random(*SHAPE)))
     assert operators(result) == {"pplconv::Conv": 1, "Add": 1}
 
 
-def test_a_value_added_to_itself():
-    g = Graph()
+def test_a_value_added_to_itself(g):
     y = same(g)
     assert operators(rewritten(g, g.Add(y, y))) == {"pplconv::Conv": 1, "Add": 1}
 
 
-def test_of_two_convolutions_the_later_takes_the_other():
-    g = Graph()
+def test_of_two_convolutions_the_later_takes_the_other(g):
     x = g.input(*SHAPE)
     early = same(g, x)
     late = same(g, g.Tanh(x))
@@ -253,8 +235,7 @@ def test_of_two_convolutions_the_later_takes_the_other():
     assert inputs_of(first)[Port.RESIDUAL] is None
 
 
-def test_a_residual_that_depends_on_the_convolution_makes_no_cycle():
-    g = Graph()
+def test_a_residual_that_depends_on_the_convolution_makes_no_cycle(g):
     y = same(g)
     z = same(g, g.Tanh(y))
     result = rewritten(g, g.Relu(g.Add(y, z)))
@@ -262,8 +243,7 @@ def test_a_residual_that_depends_on_the_convolution_makes_no_cycle():
     assert inputs_of(second)[Port.RESIDUAL] is first.outputs[0]
 
 
-def test_a_chain_of_residual_blocks():
-    g = Graph()
+def test_a_chain_of_residual_blocks(g):
     x = g.input(*SHAPE)
     for _ in range(3):
         x = g.Relu(g.Add(same(g, g.Relu(same(g, x))), x))
@@ -271,20 +251,17 @@ def test_a_chain_of_residual_blocks():
     assert operators(result) == {"pplconv::Conv": 6}
 
 
-def test_one_dimensional_convolutions_stay():
-    g = Graph()
+def test_one_dimensional_convolutions_stay(g):
     y = g.Conv(g.input(1, 4, 9), g.random(5, 4, 3))
     assert operators(rewritten(g, g.Relu(y))) == {"Conv": 1, "Relu": 1}
 
 
-def test_a_bias_that_differs_between_runs_stays():
-    g = Graph()
+def test_a_bias_that_differs_between_runs_stays(g):
     y = g.Conv(g.input(*SHAPE), g.random(5, 4, 3, 3), g.input(5))
     assert operators(rewritten(g, y)) == {"Conv": 1}
 
 
-def test_free_sizes_of_inputs():
-    g = Graph()
+def test_free_sizes_of_inputs(g):
     x = g.input(*SHAPE, free=True)
     g.inputs[x] = (g.inputs[x][0], ("n", 4, "h", "w"))
     y = g.Relu(g.Add(same(g, x), x))

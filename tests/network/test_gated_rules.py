@@ -15,6 +15,11 @@ CONV = {"QuantizeLinear": 1, "QuantizedConv": 1, "DequantizeLinear": 1}
 HOW = {U8: (0.02, 17, U8), S8: (0.02, -60, S8)}
 
 
+@pytest.fixture
+def g() -> Quantized:
+    return Quantized()
+
+
 def affine(g: Quantized, y: str, steps: str, shape=()) -> str:
     """Multiply (m), by a negative number (n), or add (a), constants as the first operand (M, A)."""
     for step in steps:
@@ -33,8 +38,7 @@ def own(result, name="QuantizedConv"):
 @unemulated
 @pytest.mark.parametrize("dtype", [U8, S8])
 @pytest.mark.parametrize("steps", ["", "m", "a", "ma", "MA", "am", "na", "mama"])
-def test_hardswish(dtype, steps):
-    g = Quantized()
+def test_hardswish(dtype, steps, g):
     y = g.pair(affine(g, g.HardSwish(g.qconv(g.image(), 5, (8, 3, 3))), steps), *HOW[dtype])
     result = folded(g, y)
     assert kinds(result) == CONV and own(result)["gate"] == 1
@@ -45,9 +49,8 @@ def test_hardswish(dtype, steps):
 
 @unemulated
 @pytest.mark.parametrize("group", [1, 8])
-def test_numbers_behind_a_gate(group):
+def test_numbers_behind_a_gate(group, g):
     """Where nothing quantizes them, they are float32."""
-    g = Quantized()
     x = g.qconv(g.image(), 8, (8 // group, 3, 3), group=group, pads=[1] * 4)
     y = g.Sigmoid(affine(g, g.HardSwish(x), "ma"))
     result = folded(g, y)
@@ -56,8 +59,7 @@ def test_numbers_behind_a_gate(group):
 
 
 @unemulated
-def test_a_product_of_matrices():
-    g = Quantized()
+def test_a_product_of_matrices(g):
     x = g.pair(g.input(9, 24))
     y = g.pair(affine(g, g.HardSwish(g.Gemm(x, g.kernel(24, 7, axis=1), g.random(7))), "ma"))
     result = folded(g, y)
@@ -66,8 +68,7 @@ def test_a_product_of_matrices():
 
 
 @unemulated
-def test_a_clamp_behind_a_gate():
-    g = Quantized()
+def test_a_clamp_behind_a_gate(g):
     x = affine(g, g.HardSwish(g.qconv(g.image(), 5, (8, 3, 3))), "ma")
     y = g.pair(g.Clip(x, g.constant(0.3), g.constant(1.1)), 0.02, 17)
     assert kinds(folded(g, y)) == CONV
@@ -87,54 +88,47 @@ def outside(g: Quantized, y: str, name: str) -> dict:
 
 
 @unemulated
-def test_hardswish_of_a_sum_with_a_residual():
-    g = Quantized()
+def test_hardswish_of_a_sum_with_a_residual(g):
     x = g.image()
     y = g.Add(g.qconv(x, 8, (8, 3, 3), pads=[1] * 4), x)
     assert outside(g, g.pair(g.HardSwish(y)), "HardSwish")["gate"] == 0
 
 
 @unemulated
-def test_a_residual_behind_a_gate():
-    g = Quantized()
+def test_a_residual_behind_a_gate(g):
     x = g.image()
     y = g.HardSwish(g.qconv(x, 8, (8, 3, 3), pads=[1] * 4))
     assert outside(g, g.pair(g.Add(y, x)), "Add")["gate"] == 1
 
 
 @unemulated
-def test_hardswish_behind_a_clamp():
-    g = Quantized()
+def test_hardswish_behind_a_clamp(g):
     y = g.Clip(g.qconv(g.image(), 5, (8, 3, 3)), g.constant(-0.5), g.constant(0.8))
     assert outside(g, g.pair(g.HardSwish(y)), "HardSwish")["gate"] == 0
 
 
 @unemulated
-def test_a_factor_behind_a_clamp():
-    g = Quantized()
+def test_a_factor_behind_a_clamp(g):
     y = g.Clip(g.HardSwish(g.qconv(g.image(), 5, (8, 3, 3))), g.constant(0.0), g.constant(0.8))
     assert outside(g, g.pair(affine(g, y, "m"), 0.01, 17), "Mul")["high"] == np.float32(0.8)
 
 
 @unemulated
-def test_a_second_hardswish():
-    g = Quantized()
+def test_a_second_hardswish(g):
     y = g.pair(g.HardSwish(g.HardSwish(g.qconv(g.image(), 5, (8, 3, 3)))))
     outside(g, y, "HardSwish")
 
 
 @unemulated
 @pytest.mark.parametrize("operator", ["Mul", "Add"])
-def test_numbers_that_differ_between_channels(operator):
-    g = Quantized()
+def test_numbers_that_differ_between_channels(operator, g):
     y = g.HardSwish(g.qconv(g.image(), 5, (8, 3, 3)))
     y = getattr(g, operator)(y, g.constant(g.rng.uniform(0.5, 1, (5, 1, 1))))
     outside(g, g.pair(y), operator)
 
 
 @unemulated
-def test_a_factor_of_zero():
-    g = Quantized()
+def test_a_factor_of_zero(g):
     y = g.HardSwish(g.qconv(g.image(), 5, (8, 3, 3)))
     y = g.Mul(y, g.constant(0.0))
     result = folded(g, g.pair(g.Add(y, g.qconv(g.image(), 5, (8, 3, 3)))))
@@ -146,9 +140,8 @@ def test_a_factor_of_zero():
 
 
 @unemulated
-def test_a_number_that_others_read():
+def test_a_number_that_others_read(g):
     """What two nodes read stays as it is, and each of them gets it."""
-    g = Quantized()
     x = g.qconv(g.image(), 5, (8, 3, 3))
     y = g.pair(g.HardSwish(x), 0.02, 17)
     result = folded(g, y, g.Sigmoid(x))
@@ -157,23 +150,20 @@ def test_a_number_that_others_read():
 
 @unemulated
 @pytest.mark.parametrize("rank", [0, 1, 4])
-def test_ranks_of_a_number(rank):
-    g = Quantized()
+def test_ranks_of_a_number(rank, g):
     y = affine(g, g.HardSwish(g.qconv(g.image(), 5, (8, 3, 3))), "ma", (1,) * rank)
     assert kinds(folded(g, g.pair(y, 0.02, 17))) == CONV
 
 
 @unemulated
-def test_a_number_of_a_higher_rank():
+def test_a_number_of_a_higher_rank(g):
     """It would give the result an axis more."""
-    g = Quantized()
     y = g.HardSwish(g.qconv(g.image(), 5, (8, 3, 3)))
     y = g.pair(affine(g, y, "m", (1,) * 5))
     outside(g, y, "Mul")
 
 
-def test_the_plan_says_so():
-    g = Quantized()
+def test_the_plan_says_so(g):
     y = g.pair(affine(g, g.HardSwish(g.qconv(g.image(), 16, (8, 3, 3))), "ma"), *HOW[U8])
     session = InferenceSession(g.model(y), threads=1)
     (step,) = (s for s in session.plan_for(g.feed).steps if s.kind == "QuantizedConv")

@@ -44,15 +44,13 @@ def pieces(
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("orders", list(itertools.product(BOTH, repeat=3)))
-def test_every_spelling(form, orders):
-    g = Graph()
+def test_every_spelling(form, orders, g):
     y = pieces(g, g.input(3, 50), form, (*orders, False))
     assert operators(rewritten(g, y)) == {"Gelu": 1}
 
 
 @pytest.mark.parametrize("swapped", BOTH)
-def test_a_product_in_place_of_the_quotient(swapped):
-    g = Graph()
+def test_a_product_in_place_of_the_quotient(swapped, g):
     numbers = math.sqrt(0.5), 1.0, 0.5
     y = pieces(g, g.input(3, 50), orders=(False, False, False, swapped), numbers=numbers,
                divided=False)  # fmt: skip
@@ -62,20 +60,17 @@ def test_a_product_in_place_of_the_quotient(swapped):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("numbers", [(1.41, 1.0, 0.5), (math.sqrt(2), 1.01, 0.5),
                                      (math.sqrt(2), 1.0, 0.51), (0.5, 1.0, 0.5)])  # fmt: skip
-def test_other_numbers_are_no_gelu(form, numbers):
-    g = Graph()
+def test_other_numbers_are_no_gelu(form, numbers, g):
     assert "Erf" in operators(rewritten(g, pieces(g, g.input(3, 50), form, numbers=numbers)))
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_gates_of_other_values_are_no_gelu(form):
-    g = Graph()
+def test_gates_of_other_values_are_no_gelu(form, g):
     y = pieces(g, g.input(3, 50), form, gated=g.input(3, 50))
     assert "Erf" in operators(rewritten(g, y))
 
 
-def test_pieces_that_something_else_reads_stay():
-    g = Graph()
+def test_pieces_that_something_else_reads_stay(g):
     x = g.input(3, 50)
     curve = g.Add(g.Erf(g.Div(x, g.constant(math.sqrt(2)))), g.constant(1.0))
     y = g.Mul(g.Mul(x, curve), g.constant(0.5))

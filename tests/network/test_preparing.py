@@ -75,8 +75,7 @@ def test_the_newest_opset():
     assert len(fused(special)) == 2
 
 
-def test_declared_shapes_are_not_believed():
-    g = Graph()
+def test_declared_shapes_are_not_believed(g):
     y = g.Relu(g.conv(g.input(1, 4, 6, 6), 5, (4, 3, 3)))
     model = g.model(y)
     wrong = helper.make_tensor_value_info("conv4", TensorProto.FLOAT, [9, 9])
@@ -90,8 +89,7 @@ def test_declared_shapes_are_not_believed():
 
 
 @pytest.mark.parametrize("size", ["?", "n", -1, None])
-def test_sizes_that_are_unknown_alike_are_not_equal(size):
-    g = Graph()
+def test_sizes_that_are_unknown_alike_are_not_equal(size, g):
     y = g.Add(g.Relu(g.conv(g.input(1, 4, 6, 6), 4, (4, 1, 1))), g.input(1, 1, 1, 1))
     for name in g.inputs:
         g.inputs[name] = (g.inputs[name][0], (size,) * 4)
@@ -110,15 +108,13 @@ def test_weights_that_are_also_inputs_are_constants():
     assert len(fused(special)) == 1
 
 
-def test_constants_as_nodes():
-    g = Graph()
+def test_constants_as_nodes(g):
     w = g.Constant(value=onnx.numpy_helper.from_array(np.ones((5, 4, 3, 3), np.float32)))
     y = g.Mul(g.Conv(g.input(1, 4, 6, 6), w), g.Constant(value_float=2.0))
     assert operators(rewritten(g, y)) == {"pplconv::Conv": 1}
 
 
-def test_sizes_computed_at_run_time_are_folded():
-    g = Graph()
+def test_sizes_computed_at_run_time_are_folded(g):
     x = g.input(2, 3, 4, free=True)
     shape = g.Shape(x)
     rows = g.Gather(shape, g.constant([1], np.int64))
@@ -133,8 +129,7 @@ def test_sizes_computed_at_run_time_are_folded():
     assert set(operators(result)) == {"Reshape", "Add"}
 
 
-def test_branches_on_shapes_are_taken():
-    g = Graph()
+def test_branches_on_shapes_are_taken(g):
     x = g.input(2, 3, free=True)
     results = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in ("a", "b")]
     bodies = [
@@ -157,8 +152,7 @@ def test_folding_is_bounded(monkeypatch):
     assert result["Expand"] == 1 and result["Tanh"] == 1
 
 
-def test_huge_constants_are_not_made():
-    g = Graph()
+def test_huge_constants_are_not_made(g):
     huge = g.Expand(g.constant([1.0]), g.constant([1 << 20, 1 << 20], np.int64))
     tiled = g.Tile(g.constant([1.0]), g.constant([1 << 40], np.int64))
     filled = g.ConstantOfShape(g.constant([1 << 20, 1 << 20], np.int64))
@@ -199,8 +193,7 @@ def test_the_model_given_is_left_alone():
     assert [node.op_type for node in prepared.model.graph] == middle
 
 
-def test_weights_are_shared_between_shapes():
-    g = Graph()
+def test_weights_are_shared_between_shapes(g):
     x = g.input(1, 4, 6, 6, free=True)
     g.inputs[x] = (g.inputs[x][0], ("n", 4, "h", "w"))
     prepared = prepare(load(g.model(g.Relu(g.conv(x, 5, (4, 3, 3))))))
@@ -226,8 +219,7 @@ def test_many_threads_at_once():
     assert len(results) == 20 and all(result == results[0] for result in results)
 
 
-def test_inputs_that_are_shapes():
-    g = Graph()
+def test_inputs_that_are_shapes(g):
     x = g.input(2, 6)
     g.inputs["shape"] = (np.dtype(np.int64), (3,))
     prepared = prepare(load(g.model(g.Tanh(g.Reshape(x, "shape")))))
@@ -248,8 +240,7 @@ def test_inputs_that_are_shapes():
         ({"shape": np.array([7, 7, 7])}, "'reshape2' \\(Reshape\\)"),
     ],
 )
-def test_constants_that_do_not_fit(constants, message):
-    g = Graph()
+def test_constants_that_do_not_fit(constants, message, g):
     g.inputs["shape"] = (np.dtype(np.int64), (3,))
     prepared = prepare(load(g.model(g.Reshape(g.input(2, 6), "shape"))))
     with pytest.raises(ValueError, match=message):
@@ -270,8 +261,7 @@ def test_constants_that_do_not_fit(constants, message):
         ({"x1": (1, 4, 1, 6)}, "'conv4'"),
     ],
 )
-def test_shapes_that_do_not_fit(shapes, message):
-    g = Graph()
+def test_shapes_that_do_not_fit(shapes, message, g):
     x = g.input(1, 4, 6, 6)
     g.inputs[x] = (g.inputs[x][0], ("n", 4, "h", "w"))
     prepared = prepare(load(g.model(g.conv(x, 5, (4, 3, 3)))))
@@ -309,8 +299,7 @@ def test_contradictions_name_the_node(kind):
         specialize(prepare(load(g.model(y))).model, {})
 
 
-def test_shapes_that_depend_on_data_name_the_node():
-    g = Graph()
+def test_shapes_that_depend_on_data_name_the_node(g):
     y = g.Cast(g.NonZero(g.input(3, 4)), to=TensorProto.FLOAT)
     prepared = prepare(load(g.model(y)))
     with pytest.raises(
@@ -319,8 +308,7 @@ def test_shapes_that_depend_on_data_name_the_node():
         specialize(prepared.model, {})
 
 
-def test_unknown_operators_name_the_node():
-    g = Graph()
+def test_unknown_operators_name_the_node(g):
     prepared = prepare(load(g.model(g.Strange(g.input(3, 4), domain="other"))))
     with pytest.raises(ValueError, match="'strange2' \\(other::Strange\\)"):
         specialize(prepared.model, {})
@@ -330,8 +318,7 @@ def test_unknown_operators_name_the_node():
     "attributes",
     [{"strides": [0, 1]}, {"dilations": [1, 0]}, {"pads": [0, 0, -1, 0]}, {"strides": [1]}],
 )
-def test_windows_that_are_none_name_the_node(attributes):
-    g = Graph()
+def test_windows_that_are_none_name_the_node(attributes, g):
     y = g.Conv(g.input(1, 4, 6, 6), g.random(5, 4, 3, 3), **attributes)
     with pytest.raises(ValueError, match=f"'{y}' \\(Conv\\)"):
         specialize(prepare(load(g.model(y))).model, {})
@@ -352,8 +339,7 @@ def test_windows_that_are_none_name_the_node(attributes):
         if operator != "MaxPool" or kernel >= stride
     ],
 )
-def test_automatic_padding(mode, kernel, stride, operator):
-    g = Graph()
+def test_automatic_padding(mode, kernel, stride, operator, g):
     x = g.input(1, 2, 7, 10)
     attributes = {"auto_pad": mode, "strides": [stride] * 2}
     if operator == "Conv":
@@ -368,8 +354,7 @@ def test_automatic_padding(mode, kernel, stride, operator):
 @pytest.mark.parametrize("mode", ["VALID", "SAME_UPPER", "SAME_LOWER"])
 @pytest.mark.parametrize("kernel", [2, 3, 4])
 @pytest.mark.parametrize("stride", [1, 2])
-def test_automatic_padding_of_transposed(mode, kernel, stride):
-    g = Graph()
+def test_automatic_padding_of_transposed(mode, kernel, stride, g):
     w = g.random(2, 3, kernel, kernel)
     y = g.ConvTranspose(g.input(1, 2, 5, 4), w, auto_pad=mode, strides=[stride] * 2)
     assert operators(rewritten(g, y)) == {"pplconv::ConvTranspose": 1}
@@ -377,8 +362,7 @@ def test_automatic_padding_of_transposed(mode, kernel, stride):
 
 @pytest.mark.parametrize("shape", [(9, 7), (10, 8), (11, 9)])
 @pytest.mark.parametrize("mode", ["NOTSET", "SAME_UPPER", "SAME_LOWER"])
-def test_output_shape_of_transposed(shape, mode):
-    g = Graph()
+def test_output_shape_of_transposed(shape, mode, g):
     x, w = g.input(1, 2, 5, 4), g.random(2, 3, 3, 3)
     y = g.ConvTranspose(x, w, strides=[2, 2], output_shape=shape, auto_pad=mode)
     result = rewritten(g, y)

@@ -101,9 +101,8 @@ def test_weights_and_values():
     assert all(a.dtype != np.float32 or a.ndim < 2 for a in arrays.values())
 
 
-def test_all_integers_are_used():
+def test_all_integers_are_used(g):
     """The range of an input is that of the samples, with zero in it."""
-    g = Graph()
     x = g.input(1, 4, 5, 5)
     y = g.conv(x, 4, (4, 1, 1))
     low, high = (np.full((1, 4, 5, 5), n, np.float32) for n in (1.5, 4.0))
@@ -134,8 +133,7 @@ def test_what_is_kept(by):
     assert found.count("Conv") == 1 and found.count("QuantizedConv") == 4
 
 
-def test_channels_without_weights_and_a_bias_that_is_shared():
-    g = Graph()
+def test_channels_without_weights_and_a_bias_that_is_shared(g):
     w = g.rng.standard_normal((4, 8, 1, 1))
     w[1], w[2] = 0, 1e-38
     weights, bias = g.constant(w), g.constant([0.3, 0.7, -0.4, 0])
@@ -150,8 +148,7 @@ def test_channels_without_weights_and_a_bias_that_is_shared():
         assert signal_to_noise(exact, result) > LEAST_DB
 
 
-def test_one_bias_with_several_factors():
-    g = Graph()
+def test_one_bias_with_several_factors(g):
     x, w, bias = g.input(3, 8), g.random(8, 4), g.random(4)
     outputs = [g.Gemm(x, w, bias, beta=beta) for beta in (1.0, -2.0)]
     session = InferenceSession(quantize_model(g.model(*outputs), samples(g)), threads=1)
@@ -161,8 +158,7 @@ def test_one_bias_with_several_factors():
         assert signal_to_noise(expected, result) > LEAST_DB
 
 
-def test_two_branches_that_are_added():
-    g = Graph()
+def test_two_branches_that_are_added(g):
     x = g.input(1, 8, 6, 6)
     y = g.Relu(g.Add(g.conv(x, 8, (8, 3, 3), pads=[1] * 4), g.conv(x, 8, (8, 1, 1))))
     z = g.conv(y, 4, (8, 1, 1))
@@ -172,8 +168,7 @@ def test_two_branches_that_are_added():
     assert signal_to_noise(InferenceSession(g.model(z)).run(None, g.feed)[0], got[0]) > LEAST_DB
 
 
-def test_operators_that_read_numbers_get_them():
-    g = Graph()
+def test_operators_that_read_numbers_get_them(g):
     y = g.Sigmoid(g.input(1, 8, 6, 6))
     z = g.Tanh(y)
     model = quantize_model(g.model(g.conv(y, 4, (8, 1, 1)), z), samples(g))
@@ -181,8 +176,7 @@ def test_operators_that_read_numbers_get_them():
     assert tanh.input[0] == y
 
 
-def test_several_inputs():
-    g = Graph()
+def test_several_inputs(g):
     x, other = g.input(1, 8, 6, 6), g.input(1, 8, 6, 6)
     y = g.conv(g.Mul(x, other), 4, (8, 1, 1))
     quantize_model(g.model(y), samples(g))
@@ -190,8 +184,7 @@ def test_several_inputs():
         quantize_model(g.model(y), [g.feed[x]])
 
 
-def test_a_network_without_products():
-    g = Graph()
+def test_a_network_without_products(g):
     y = g.Relu(g.input(1, 4))
     assert counted(quantize_model(g.model(y), samples(g)), "QuantizeLinear") == 0
 

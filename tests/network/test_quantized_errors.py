@@ -13,6 +13,11 @@ from tests.network.quantizing import S8, U8, Quantized
 pytestmark = pytest.mark.unemulated("refuses graphs, which no machine changes")
 
 
+@pytest.fixture
+def g() -> Quantized:
+    return Quantized()
+
+
 def written(operator: str) -> tuple[Quantized, str]:
     """A small model, and the node whose scales are spoilt."""
     g = Quantized()
@@ -112,16 +117,14 @@ def test_scales_and_zero_points_that_are_not_constant(operator, port, zero):
         InferenceSession(model)
 
 
-def test_scales_that_are_computed_of_an_input():
-    g = Quantized()
+def test_scales_that_are_computed_of_an_input(g):
     x = g.input(1, 8)
     y = g.QuantizeLinear(x, g.ReduceMax(g.Abs(x), keepdims=0), g.constant(0, U8))
     with pytest.raises(ValueError, match=f"scale 'reducemax.*not constant.*{y!r}"):
         InferenceSession(g.model(y))
 
 
-def test_scales_that_are_computed_of_constants():
-    g = Quantized()
+def test_scales_that_are_computed_of_constants(g):
     scale = g.Mul(g.constant(0.5), g.constant(0.1))
     x = g.input(1, 8)
     y = g.QuantizeLinear(x, scale, g.constant(0, U8))
@@ -140,8 +143,7 @@ def test_zero_points_of_another_type(operator, port):
         InferenceSession(model)
 
 
-def test_zero_points_of_int32():
-    g = Quantized()
+def test_zero_points_of_int32(g):
     integers = g.constant(g.rng.integers(-9, 9, 8), np.int32)
     y = g.Add(g.input(8), g.dq(integers, 0.5, 3, np.int32))
     with pytest.raises(ValueError, match=r"zero point 3 for int32.*'dequantizelinear"):
@@ -149,39 +151,34 @@ def test_zero_points_of_int32():
 
 
 @pytest.mark.parametrize("count", [3, 9])
-def test_scales_that_do_not_fit(count):
-    g = Quantized()
+def test_scales_that_do_not_fit(count, g):
     y = g.q(g.input(1, 8, 9, 7), np.ones(count), np.zeros(count))
     with pytest.raises(ValueError, match=f"{y!r}.*scales have the shape \\({count},\\)"):
         InferenceSession(g.model(y))
 
 
 @pytest.mark.parametrize("axis", [0, 2, 7])
-def test_scales_that_do_not_fit_constants(axis):
-    g = Quantized()
+def test_scales_that_do_not_fit_constants(axis, g):
     how = (np.ones(3), np.zeros(3), S8)
     w = g.dq(g.q(g.random(4, 8), *how, axis=axis), *how, axis=axis)
     with pytest.raises(ValueError, match=r"quantizelinear.*(scales have the shape|axis is)"):
         InferenceSession(g.model(g.MatMul(g.input(2, 4), w)))
 
 
-def test_scales_of_a_scalar():
-    g = Quantized()
+def test_scales_of_a_scalar(g):
     y = g.q(g.input(), np.ones(3), np.zeros(3))
     g.feed = {"x1": np.float32(1)}
     with pytest.raises(ValueError, match="quantizelinear"):
         InferenceSession(g.model(y)).run(None, g.feed)
 
 
-def test_as_many_zero_points_as_scales():
-    g = Quantized()
+def test_as_many_zero_points_as_scales(g):
     y = g.q(g.input(1, 8, 9, 7), np.ones(8), np.zeros(4))
     with pytest.raises(ValueError, match=f"{y!r}.*zero points \\(4,\\)"):
         InferenceSession(g.model(y))
 
 
-def test_unknown_operators_of_other_domains_are_refused():
-    g = Quantized()
+def test_unknown_operators_of_other_domains_are_refused(g):
     q = g.q(g.input(1, 8))
     how = [g.parameters(0.1, 0, U8) for _ in range(2)]
     y = g.QLinearSoftmax(q, *how[0], *how[1], domain="com.microsoft", axis=1, opset=13)

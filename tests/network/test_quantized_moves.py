@@ -20,10 +20,14 @@ FEW = 0.02
 # Sums and averages
 
 
+@pytest.fixture
+def g() -> Quantized:
+    return Quantized()
+
+
 @pytest.mark.parametrize("activation", ["", "Relu", "Clip"])
 @pytest.mark.parametrize(("dtype", "zero"), [(U8, 99), (S8, -3), (S8, -128), (U8, 0)])
-def test_add(activation, dtype, zero):
-    g = Quantized()
+def test_add(activation, dtype, zero, g):
     y = g.Add(g.image(how=(0.05, 128, U8)), g.image(how=(0.03, -9, S8)))
     if activation == "Relu":
         y = g.Relu(y)
@@ -34,8 +38,7 @@ def test_add(activation, dtype, zero):
     compared(g, y, unit=0.0437, allowed=FEW)
 
 
-def test_add_of_the_same():
-    g = Quantized()
+def test_add_of_the_same(g):
     x = g.image()
     y = g.pair(g.Add(x, x), 0.1, 120)
     assert kinds(folded(g, y))["QuantizedAdd"] == 1
@@ -43,8 +46,7 @@ def test_add_of_the_same():
     compared(g, y, unit=0.1)
 
 
-def test_what_is_no_sum_of_integers():
-    g = Quantized()
+def test_what_is_no_sum_of_integers(g):
     x = g.image()
     results = [
         g.q(g.Add(x, g.input(1, 8, 9, 7))),
@@ -67,8 +69,7 @@ def test_what_is_no_sum_of_integers():
     ],
 )
 @pytest.mark.parametrize("how", [(0.0113, 120, U8), (0.0113, 3, S8)])
-def test_averages(pool, how):
-    g = Quantized()
+def test_averages(pool, how, g):
     y = g.pair(pool(g, g.image(how=(0.05, 100, U8))), *how)
     assert kinds(folded(g, y)) == {
         "QuantizeLinear": 1, "QuantizedAverage": 1, "DequantizeLinear": 1
@@ -85,8 +86,7 @@ def test_averages(pool, how):
         lambda g, x: g.ReduceMean(x, g.constant([2, 3], np.int64), keepdims=0),
     ],
 )
-def test_other_averages_are_of_numbers(pool):
-    g = Quantized()
+def test_other_averages_are_of_numbers(pool, g):
     y = g.pair(pool(g, g.image()), 0.0113, 100)
     assert "QuantizedAverage" not in kinds(folded(g, y))
     compared(g, y, unit=0.0113, allowed=FEW)
@@ -112,8 +112,7 @@ MOVES = {
 
 @pytest.mark.parametrize("move", sorted(MOVES))
 @pytest.mark.parametrize("how", [(0.05, 120, U8), (0.05, -11, S8)])
-def test_what_moves_integers(move, how):
-    g = Quantized()
+def test_what_moves_integers(move, how, g):
     y = g.pair(MOVES[move](g, g.image(how=how)), *how)
     result = folded(g, y)
     assert {k: n for k, n in kinds(result).items() if k != "MatMul"}.items() >= PAIR.items()
@@ -131,8 +130,7 @@ def test_what_moves_integers(move, how):
         lambda g, x: g.MaxPool(x, outputs=2, kernel_shape=[2, 2])[0],
     ],
 )
-def test_what_computes_numbers_stays(move):
-    g = Quantized()
+def test_what_computes_numbers_stays(move, g):
     x = g.image()
     y = move(g, x)
     outputs = [y]
@@ -144,8 +142,7 @@ def test_what_computes_numbers_stays(move):
     )
 
 
-def test_concat_of_one_scale():
-    g = Quantized()
+def test_concat_of_one_scale(g):
     y = g.Concat(g.image(), g.image(), axis=1)
     y = g.pair(g.qconv(y, 4, (16, 3, 3)))
     assert kinds(folded(g, y)) == {
@@ -154,8 +151,7 @@ def test_concat_of_one_scale():
     compared(g, y, unit=0.05, allowed=FEW)
 
 
-def test_concat_of_two_scales_converts_where_they_differ():
-    g = Quantized()
+def test_concat_of_two_scales_converts_where_they_differ(g):
     a, b = g.image(how=(0.05, 100, U8)), g.image(how=(0.03, 100, U8))
     y = g.pair(g.Concat(a, b, axis=1), 0.05, 100)
     result = folded(g, y)
@@ -164,16 +160,14 @@ def test_concat_of_two_scales_converts_where_they_differ():
     compared(g, y, unit=1e-6)
 
 
-def test_concat_with_numbers_stays():
-    g = Quantized()
+def test_concat_with_numbers_stays(g):
     y = g.pair(g.Concat(g.image(), g.input(1, 8, 9, 7), axis=1))
     assert [n.op_type for n in folded(g, y).model.graph if n.op_type == "Concat"]
     assert kinds(folded(g, y))["DequantizeLinear"] == 2
     compared(g, y, unit=1e-6)
 
 
-def test_pairs():
-    g = Quantized()
+def test_pairs(g):
     x = g.image()
     same, other = g.pair(x), g.pair(x, 0.05, 127)
     assert kinds(folded(g, same)) == PAIR
@@ -181,8 +175,7 @@ def test_pairs():
     compared(g, same, other, unit=1e-6)
 
 
-def test_conversions_are_shared():
-    g = Quantized()
+def test_conversions_are_shared(g):
     x = g.Sigmoid(g.input(1, 8, 9, 7))
     y = g.pair(g.qconv(g.pair(x), 4, (8, 1, 1)))
     z = g.pair(g.qconv(g.pair(x), 4, (8, 3, 3)))
@@ -193,8 +186,7 @@ def test_conversions_are_shared():
 
 
 @pytest.mark.parametrize(("zero", "dtype", "stays"), [(0, U8, 0), (-128, S8, 0), (5, U8, 1)])
-def test_relu_before_the_least_integer(zero, dtype, stays):
-    g = Quantized()
+def test_relu_before_the_least_integer(zero, dtype, stays, g):
     y = g.pair(g.Relu(g.input(1, 8, 9, 7)), 0.02, zero, dtype)
     assert kinds(folded(g, y))["Relu"] == stays
     compared(g, y, unit=1e-6)
@@ -203,16 +195,14 @@ def test_relu_before_the_least_integer(zero, dtype, stays):
 # Constants
 
 
-def test_weights_that_are_stored_as_numbers():
-    g = Quantized()
+def test_weights_that_are_stored_as_numbers(g):
     w = g.pair(g.constant(g.rng.uniform(-1, 1, (4, 8, 3, 3))), 1 / 127, 0, S8)
     y = g.pair(g.Conv(g.image(), w))
     assert kinds(folded(g, y))["QuantizedConv"] == 1
     compared(g, y, unit=0.05, allowed=FEW)
 
 
-def test_weights_that_nothing_takes_are_numbers():
-    g = Quantized()
+def test_weights_that_nothing_takes_are_numbers(g):
     y = g.Relu(g.Conv(g.input(1, 8, 9, 7), g.kernel(4, 8, 3, 3)))
     result = folded(g, y)
     assert kinds(result) == {"Conv": 1}
@@ -230,8 +220,7 @@ def parameters(g, *more):
 
 @pytest.mark.parametrize("dtype", [U8, S8])
 @pytest.mark.parametrize("bias", BOTH)
-def test_qlinear_conv(dtype, bias):
-    g = Quantized()
+def test_qlinear_conv(dtype, bias, g):
     limits = np.iinfo(dtype)
     x = g.input(1, 8, 9, 7, dtype=dtype)
     g.feed[x] = g.rng.integers(limits.min, limits.max + 1, (1, 8, 9, 7)).astype(dtype)
@@ -368,8 +357,7 @@ def test_integer_products(dtype):
     compared(g, y, z, bare, unit=1)
 
 
-def test_dynamic_quantization():
-    g = Quantized()
+def test_dynamic_quantization(g):
     x = g.input(1, 8, 9, 7)
     q, scale, zero = g.DynamicQuantizeLinear(x, outputs=3)
     w = g.constant(g.rng.integers(-128, 128, (4, 8, 3, 3)), S8)
@@ -385,9 +373,8 @@ def test_dynamic_quantization():
 
 @pytest.mark.parametrize("dtype", [U8, S8])
 @pytest.mark.parametrize("groups", [1, 2])
-def test_sums_with_computed_zero_points(dtype, groups, monkeypatch):
+def test_sums_with_computed_zero_points(dtype, groups, monkeypatch, g):
     """Convolved by planned loops as by NumPy, where sums could leave int32; both are exact."""
-    g = Quantized()
     x = g.DynamicQuantizeLinear(g.input(2, 8, 9, 7), outputs=3)
     limits = np.iinfo(dtype)
     shape = 6, 8 // groups, 3, 2

@@ -15,6 +15,11 @@ CONV = {"QuantizeLinear": 1, "QuantizedConv": 1, "DequantizeLinear": 1}
 FEW = 0.02  # of the elements may be rounded otherwise
 
 
+@pytest.fixture
+def g() -> Quantized:
+    return Quantized()
+
+
 def only(result, name="QuantizedConv"):
     (node,) = (node for node in result.model.graph if node.op_type == name)
     return node
@@ -34,8 +39,7 @@ def only(result, name="QuantizedConv"):
         {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
     ],
 )
-def test_conv(dtype, stored, bias, geometry):
-    g = Quantized()
+def test_conv(dtype, stored, bias, geometry, g):
     how = (0.03, 121 if dtype == U8 else -7, dtype)
     out = (0.04, 130 if stored == U8 else 3, stored)
     y = g.pair(g.qconv(g.image(1, 8, 9, 7, how=how), 5, (8, 3, 3), bias, **geometry), *out)
@@ -46,8 +50,7 @@ def test_conv(dtype, stored, bias, geometry):
 
 
 @pytest.mark.parametrize("group", [2, 8])
-def test_groups(group):
-    g = Quantized()
+def test_groups(group, g):
     y = g.pair(g.qconv(g.image(), 8, (8 // group, 3, 3), group=group))
     assert kinds(folded(g, y)) == CONV
     compared(g, y, unit=0.05, allowed=FEW)
@@ -56,8 +59,7 @@ def test_groups(group):
 @pytest.mark.parametrize(
     ("dtype", "zero", "kept"), [(S8, 0, S8), (S8, 5, None), (U8, 128, S8), (U8, 3, np.int16)]
 )
-def test_zero_points_of_weights(dtype, zero, kept):
-    g = Quantized()
+def test_zero_points_of_weights(dtype, zero, kept, g):
     w = g.kernel(4, 8, 3, 3, zero=zero, dtype=dtype, least=10)
     y = g.pair(g.Conv(g.image(), w))
     result = folded(g, y)
@@ -69,8 +71,7 @@ def test_zero_points_of_weights(dtype, zero, kept):
     compared(g, y, unit=0.05, allowed=FEW)
 
 
-def test_one_scale_and_a_scale_and_a_zero_point_a_channel():
-    g = Quantized()
+def test_one_scale_and_a_scale_and_a_zero_point_a_channel(g):
     x = g.image()
     y = g.pair(g.Conv(x, g.kernel(4, 8, 1, 1, axis=None)))
     z = g.pair(g.Conv(x, g.kernel(4, 8, 1, 1, zero=[1, -2, 3, 0])))
@@ -78,8 +79,7 @@ def test_one_scale_and_a_scale_and_a_zero_point_a_channel():
     compared(g, y, z, unit=0.05, allowed=FEW)
 
 
-def test_bias_that_is_quantized():
-    g = Quantized()
+def test_bias_that_is_quantized(g):
     x, w = g.image(), g.kernel(4, 8, 3, 3, axis=None)
     scale = np.float32(0.05) * g.scale_of(w)
     integers = g.rng.integers(-9999, 9999, 4)
@@ -94,8 +94,7 @@ def test_bias_that_is_quantized():
     compared(g, y, unit=0.05, allowed=FEW)
 
 
-def test_channels_without_weights_are_their_bias():
-    g = Quantized()
+def test_channels_without_weights_are_their_bias(g):
     w = np.zeros((3, 8, 1, 1))
     w[1] = 100
     scales = np.float32([1e-30, 0.001, 10])
@@ -106,9 +105,8 @@ def test_channels_without_weights_are_their_bias():
     assert len(np.unique(got[:, 0])) == len(np.unique(got[:, 2])) == 1
 
 
-def test_float_behind_a_convolution():
+def test_float_behind_a_convolution(g):
     """Sums become float32 where nothing quantizes them."""
-    g = Quantized()
     y = g.Sigmoid(g.qconv(g.image(), 4, (8, 3, 3)))
     result = folded(g, y)
     assert kinds(result) == {"QuantizeLinear": 1, "QuantizedConv": 1, "Sigmoid": 1}
@@ -117,8 +115,7 @@ def test_float_behind_a_convolution():
 
 @pytest.mark.parametrize("activation", ["Relu", "Clip", "ReluClip", "lower"], ids=lambda name: name)
 @pytest.mark.parametrize("zero", [0, 100])
-def test_clamps(activation, zero):
-    g = Quantized()
+def test_clamps(activation, zero, g):
     y = g.qconv(g.image(), 4, (8, 3, 3))
     if activation.startswith("Relu"):
         y = g.Relu(y)
@@ -135,8 +132,7 @@ def test_clamps(activation, zero):
 @pytest.mark.parametrize("first", BOTH)
 @pytest.mark.parametrize("relu", BOTH)
 @pytest.mark.parametrize("dtype", [U8, S8])
-def test_residual(first, relu, dtype):
-    g = Quantized()
+def test_residual(first, relu, dtype, g):
     x = g.image(how=(0.04, 7, dtype))
     y = g.qconv(x, 8, (8, 3, 3), pads=[1] * 4)
     y = g.Add(x, y) if first else g.Add(y, x)
@@ -147,9 +143,8 @@ def test_residual(first, relu, dtype):
     compared(g, y, unit=0.03, allowed=FEW)
 
 
-def test_residual_of_another_type_than_the_output():
+def test_residual_of_another_type_than_the_output(g):
     """It is added to numbers, which are quantized in a step of their own."""
-    g = Quantized()
     x = g.image(how=(0.04, 7, S8))
     y = g.pair(g.Add(x, g.qconv(x, 8, (8, 3, 3), pads=[1] * 4)))
     result = folded(g, y)
@@ -158,8 +153,7 @@ def test_residual_of_another_type_than_the_output():
     compared(g, y, unit=0.05, allowed=FEW)
 
 
-def test_what_is_no_residual():
-    g = Quantized()
+def test_what_is_no_residual(g):
     x = g.image()
     y = g.qconv(x, 8, (8, 3, 3), pads=[1] * 4)
     float_input = g.input(1, 8, 9, 7)
@@ -179,8 +173,7 @@ def test_what_is_no_residual():
     compared(g, *results, unit=0.05, allowed=FEW)
 
 
-def test_sums_that_others_read_stay():
-    g = Quantized()
+def test_sums_that_others_read_stay(g):
     y = g.qconv(g.image(), 4, (8, 3, 3))
     z = g.pair(g.Relu(y))
     result = folded(g, y, z)
@@ -188,8 +181,7 @@ def test_sums_that_others_read_stay():
     compared(g, z, unit=0.05, allowed=FEW)
 
 
-def test_dequantized_values_that_others_read_stay():
-    g = Quantized()
+def test_dequantized_values_that_others_read_stay(g):
     x = g.image()
     y, z = g.pair(g.qconv(x, 4, (8, 3, 3))), g.Sigmoid(x)
     result = folded(g, y, z)
@@ -238,9 +230,8 @@ def test_what_is_no_convolution_of_integers(case):
     assert kinds(result)["Conv"] == 1 or "pplconv Conv" in str(result.model.graph)
 
 
-def test_outputs_that_are_not_taken_in():
+def test_outputs_that_are_not_taken_in(g):
     """16 bits, many scales, and scales that leave no normal number."""
-    g = Quantized()
     x = g.image()
     results = [
         g.q(g.qconv(x, 4, (8, 3, 3)), 0.001, 5, np.uint16),
@@ -256,8 +247,7 @@ def test_outputs_that_are_not_taken_in():
 @pytest.mark.parametrize("shape", [(3, 8), (2, 3, 8)])
 @pytest.mark.parametrize("offset", [None, (6,), (1, 6), (1,), ()])
 @pytest.mark.parametrize("first", BOTH)
-def test_matmul(shape, offset, first):
-    g = Quantized()
+def test_matmul(shape, offset, first, g):
     y = g.MatMul(g.image(*shape), g.kernel(8, 6, axis=1))
     if offset is not None:
         c = g.positive(*offset)
@@ -270,8 +260,7 @@ def test_matmul(shape, offset, first):
 
 @pytest.mark.parametrize("transposed", [0, 1])
 @pytest.mark.parametrize("offset", [None, (6,), (1, 6), (1,)])
-def test_gemm(transposed, offset):
-    g = Quantized()
+def test_gemm(transposed, offset, g):
     w = g.kernel(*((6, 8) if transposed else (8, 6)), axis=1 - transposed)
     more = () if offset is None else (g.positive(*offset),)
     y = g.pair(g.Gemm(g.image(3, 8), w, *more, transB=transposed, beta=0.5), 0.02, 10)
@@ -280,8 +269,7 @@ def test_gemm(transposed, offset):
     compared(g, y, unit=0.02, allowed=0.06)
 
 
-def test_products_that_are_none_of_integers():
-    g = Quantized()
+def test_products_that_are_none_of_integers(g):
     x = g.image(3, 8)
     results = [
         g.MatMul(x, g.image(8, 6)),
@@ -295,8 +283,7 @@ def test_products_that_are_none_of_integers():
     assert "QuantizedLinear" not in kinds(folded(g, *results))
 
 
-def test_residual_of_a_product():
-    g = Quantized()
+def test_residual_of_a_product(g):
     x = g.image(3, 8)
     y = g.pair(g.Add(g.MatMul(x, g.kernel(8, 8, axis=1)), x), 0.03, 77)
     result = folded(g, y)

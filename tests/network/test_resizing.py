@@ -140,9 +140,8 @@ def test_sizes_from_scales(rank, size, scale, expected):
     )
 
 
-def test_sizes_go_on_into_what_follows():
+def test_sizes_go_on_into_what_follows(g):
     # ONNX's inference says 12, and so does the file.
-    g = Graph()
     x = g.input(1, 2, 10, 10)
     y = g.Resize(x, "", g.constant([1, 1, 1.3, 1.3]), mode="linear")
     z = g.Concat(y, g.random(1, 2, 13, 13), axis=1)
