@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,15 +10,21 @@ import onnx
 from onnx import helper, numpy_helper
 
 
-def info(name: str, of: Any, shape: Sequence[Any] | None = None) -> onnx.ValueInfoProto:
-    """Type and shape of a value: of an array, of (dtype, shape), or of a dtype; None: unknown."""
+def _known(of: Any) -> tuple[Any, Any]:
+    """Dtype and shape of an array, of such a pair, or of a dtype alone."""
+    if isinstance(of, (np.ndarray, np.generic)):
+        return of.dtype, of.shape
+    return of if isinstance(of, tuple) else (of, None)
+
+
+def info(name: str, of: Any) -> onnx.ValueInfoProto:
+    """A value like an array, of a (dtype, shape), of a dtype, or (None) of any type."""
     if of is None:
         return helper.make_empty_tensor_value_info(name)
-    if isinstance(of, (np.ndarray, np.generic)):
-        of, shape = of.dtype, of.shape
-    elif isinstance(of, tuple):
-        of, shape = of
-    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(of)), shape)
+    dtype, shape = _known(of)
+    return helper.make_tensor_value_info(
+        name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape
+    )
 
 
 def graph_of(
@@ -39,13 +45,14 @@ def model_of(
     nodes: Iterable[onnx.NodeProto],
     inputs: Mapping[str, Any],
     constants: Mapping[str, Any] | Iterable[onnx.TensorProto] = (),
-    outputs: Mapping[str, Any] | Sequence[str] = ("y",),
+    outputs: Mapping[str, Any] | Iterable[str] = ("y",),
     *,
     opset: int = 21,
     **more: Any,
 ) -> onnx.ModelProto:
-    """A model, as `graph_of` has it; outputs without types are of float32."""
+    """A model, as `graph_of` has it; outputs that have no type are of the first input's."""
     if not isinstance(outputs, Mapping):
-        outputs = dict.fromkeys(outputs, np.float32)
+        dtype, _ = _known(next(iter(inputs.values()), np.float32))
+        outputs = dict.fromkeys(outputs, dtype)
     more = {"opset_imports": [helper.make_opsetid("", opset)], "ir_version": 10, **more}
     return helper.make_model(graph_of(nodes, inputs, outputs, constants), **more)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import helper, numpy_helper
+from onnx import helper
 
 from pplconv.network.session import InferenceSession
 from pplconv.schedules.finish import Finish
-from tests.network.running import agree, referred
+from tests.network.models import model_of
+from tests.network.running import agree, referred, run
 
 # Channels in and out, kernel, stride, groups, height: each is another kind of loops.
 LAYERS = {
@@ -49,13 +50,10 @@ def network(rng, layer, activation, scale, offset, after):
         inputs["r"] = (2, oc, out, out)
         nodes.append(helper.make_node("Add", [last, "r"], ["total"]))
         last = "total"
-    told = [helper.make_tensor_value_info(n, 1, s) for n, s in inputs.items()]
-    graph = helper.make_graph(
-        nodes, "layer", told, [helper.make_tensor_value_info(last, 1, (2, oc, out, out))],
-        [numpy_helper.from_array(np.asarray(a, np.float32), n) for n, a in kept.items()],
-    )  # fmt: skip
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
-    return model, {n: rng.standard_normal(s).astype(np.float32) for n, s in inputs.items()}
+    feed = {n: rng.standard_normal(s).astype(np.float32) for n, s in inputs.items()}
+    constants = {n: np.asarray(a, np.float32) for n, a in kept.items()}
+    outputs = {last: (np.float32, (2, oc, out, out))}
+    return model_of(nodes, feed, constants, outputs, opset=20), feed
 
 
 @pytest.mark.sampled(11)
@@ -69,9 +67,7 @@ def test_what_follows(layer, activation, rng):
             rng.standard_normal(shape) if rng.integers(0, 2) else None for _ in range(2)
         )
         model, feed = network(rng, layer, activation, scale, offset, bool(rng.integers(0, 2)))
-        found = [InferenceSession(model, threads=n).run(None, feed)[0] for n in (1, 2, 3)]
-        agree(found[:1], referred(model, feed), 3e-5)
-        assert found[0].tobytes() == found[1].tobytes() == found[2].tobytes()
+        agree(run(model, feed, teams=(1, 2, 3)), referred(model, feed), 3e-5)
 
 
 def test_it_is_one_step(rng):

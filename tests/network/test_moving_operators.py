@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,15 +11,10 @@ import pytest
 from pplconv.network.operators.table import EXPRESSIONS, ROWS
 from pplconv.network.session import InferenceSession
 from tests.network.graphs import Graph
-from tests.network.running import by_onnxruntime, check, needs_onnxruntime, on_host
+from tests.network.running import by_onnxruntime, needs_onnxruntime, on_host, one
 
 both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 SHAPE = (2, 3, 4, 5)
-
-
-def one(g: Graph, *outputs: str, **options: Any) -> None:
-    """Compare the network that was written."""
-    check(g.model(*outputs), g.feed, **options)
 
 
 # Element by element

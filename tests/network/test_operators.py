@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import cProfile
 import itertools
-from typing import Any
 
 import numpy as np
 import onnx
@@ -16,17 +15,12 @@ import pytest
 from pplconv.network.operators.table import ROWS
 from pplconv.network.session import InferenceSession
 from tests.network.graphs import Graph
-from tests.network.running import by_onnxruntime, check, needs_onnxruntime, on_host, referred
+from tests.network.running import by_onnxruntime, check, needs_onnxruntime, on_host, one, referred
 
 # Reductions that loops compute.
 REDUCTIONS = sorted(op for op, row in ROWS.items() if op.startswith("Reduce") and row.loops)
 
 both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
-
-
-def one(g: Graph, *outputs: str, **options: Any) -> None:
-    """Compare the network that was written."""
-    check(g.model(*outputs), g.feed, **options)
 
 
 # Convolutions

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import onnx
 import pytest
 from onnx import helper
 
 from tests.network.graphs import Graph
-from tests.network.running import check
+from tests.network.models import model_of
+from tests.network.running import check, one
 
 both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
-
-
-def one(g: Graph, *outputs: str, **options: Any) -> None:
-    """Compare the network that was written."""
-    check(g.model(*outputs), g.feed, **options)
 
 
 @both_types
@@ -73,8 +67,9 @@ SHAPES = [
 def test_two_computed_matrices(shapes, dtype):
     rng = np.random.default_rng(5)
     a, b = (rng.standard_normal(shape).astype(dtype) for shape in shapes)
-    model = model_of_two(a, b, [helper.make_node("MatMul", ["a", "b"], ["y"])])
-    results = [check(model, {"a": a, "b": b}, threads=threads)[0] for threads in (1, 2, 3)]
+    feed = {"a": a, "b": b}
+    model = model_of([helper.make_node("MatMul", ["a", "b"], ["y"])], feed)
+    results = [check(model, feed, threads=threads)[0] for threads in (1, 2, 3)]
     assert len({y.tobytes() for y in results}) == 1
 
 
@@ -95,17 +90,4 @@ def test_attention(sizes):
         helper.make_node("Softmax", ["scores"], ["shares"]),
         helper.make_node("MatMul", ["shares", "v"], ["y"]),
     ]
-    check(model_of_two(x, None, nodes), {"a": x})
-
-
-def model_of_two(a, b, nodes):
-    """A model of some nodes with one or two inputs."""
-    kind = helper.np_dtype_to_tensor_dtype(a.dtype)
-    inputs = {"a": a} | ({} if b is None else {"b": b})
-    graph = helper.make_graph(
-        nodes, "g",
-        [helper.make_tensor_value_info(name, kind, x.shape) for name, x in inputs.items()],
-        [helper.make_tensor_value_info("y", kind, None)],
-    )  # fmt: skip
-    opsets = [helper.make_opsetid("", 21)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    check(model_of(nodes, {"a": x}), {"a": x})

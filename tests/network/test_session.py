@@ -12,6 +12,7 @@ import pytest
 
 from pplconv.network.session import InferenceSession
 from tests.network.graphs import Graph
+from tests.network.models import model_of
 from tests.network.running import agree, check, referred
 from tests.patience import PATIENCE
 
@@ -368,11 +369,7 @@ def test_a_run_takes_no_more_than_its_bound():
 
 
 def _conv_of_any_size() -> bytes:
-    info, float32 = onnx.helper.make_tensor_value_info, onnx.TensorProto.FLOAT
-    graph = onnx.helper.make_graph(
-        [onnx.helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])], "conv",
-        [info("x", float32, [1, 1, "H", "W"])], [info("y", float32, None)],
-        [onnx.numpy_helper.from_array(np.ones((1, 1, 3, 3), np.float32), "w")],
-    )  # fmt: skip
-    opsets = [onnx.helper.make_opsetid("", 20)]
-    return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+    conv = onnx.helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])
+    inputs = {"x": (np.float32, [1, 1, "H", "W"])}
+    constants = {"w": np.ones((1, 1, 3, 3), np.float32)}
+    return model_of([conv], inputs, constants, opset=20).SerializeToString()

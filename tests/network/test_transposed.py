@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 import pplconv
+from tests.network import models
 from tests.network.running import agree, by_onnxruntime, needs_onnxruntime
 
 
 def model_of(weight, bias, shape, **attributes):
     node = helper.make_node("ConvTranspose", ["x", "w", "b"], ["y"], **attributes)
-    graph = helper.make_graph(
-        [node], "one", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(weight, "w"), numpy_helper.from_array(bias, "b")],
-    )  # fmt: skip
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    inputs, constants = {"x": (np.float32, shape)}, {"w": weight, "b": bias}
+    return models.model_of([node], inputs, constants, opset=17)
 
 
 @pytest.mark.parametrize(
@@ -84,16 +81,9 @@ def drawn(rng, axes, kind):
     nodes.append(helper.make_node(str(rng.choice(["Relu", "Identity", "Shape"])), ["z"], ["y"]))
     fed = ["x", "w", "b"] if kind == "inputs" else ["x"]
     feed = {name: array for name, array in arrays.items() if name in fed}
-    infos = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, array.shape)
-        for name, array in feed.items()
-    ]
-    weights = [numpy_helper.from_array(arrays[n], n) for n in arrays if n not in fed]
-    outputs = [helper.make_empty_tensor_value_info(name) for name in ("y", "z")]
-    graph = helper.make_graph(nodes, "drawn", infos, outputs, weights)
-    return helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10
-    ), feed
+    weights = {name: array for name, array in arrays.items() if name not in fed}
+    outputs = dict.fromkeys("yz")
+    return models.model_of(nodes, feed, weights, outputs, opset=17), feed
 
 
 @pytest.mark.sampled(2)
