@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 from pplconv.network.loading import load
 from pplconv.network.preparing import Prepared, prepare, specialize
 from tests.network.evaluating import evaluate
+from tests.network.models import model_of
 
 
 class Graph:
@@ -73,20 +74,9 @@ class Graph:
         return str(self.Conv(x, self.random(channels, *w), bias, **attributes))
 
     def model(self, *outputs: str) -> onnx.ModelProto:
-        inputs = [
-            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), shape)
-            for name, (dtype, shape) in self.inputs.items()
-        ]
-        kind = helper.np_dtype_to_tensor_dtype(self.dtype)
-        graph = helper.make_graph(
-            self.nodes,
-            "test",
-            inputs,
-            [helper.make_tensor_value_info(name, kind, None) for name in outputs],
-            self.weights,
-        )
+        told = dict.fromkeys(outputs, self.dtype)
         opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid("other", 1)]
-        return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+        return model_of(self.nodes, self.inputs, self.weights, told, opset_imports=opsets)
 
 
 def rewritten(graph: Graph, *outputs: str, tolerance: float = 2e-5) -> Prepared:

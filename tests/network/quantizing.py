@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
@@ -18,6 +17,7 @@ from pplconv.network.opsets import OPSET
 from pplconv.network.preparing import Prepared, prepare, specialize
 from pplconv.network.session import InferenceSession
 from tests.network.graphs import Graph
+from tests.network.models import model_of
 from tests.network.running import by_onnxruntime
 
 U8, S8 = np.dtype(np.uint8), np.dtype(np.int8)
@@ -127,16 +127,10 @@ def exact(prepared: Prepared, feed: Mapping[str, np.ndarray]) -> list[np.ndarray
 
 def _referred(node: Any, inputs: Sequence[np.ndarray | None]) -> list[Any]:
     names = [value.name for value in node.inputs if value is not None]
-    given = [onnx.ValueInfoProto(name=name) for name in dict.fromkeys(names)]
-    results = [onnx.ValueInfoProto(name=value.name) for value in node.outputs if value.name]
-    graph = onnx.helper.make_graph([ir.to_proto(node)], "one", given, results)
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)])
-    feed = {name: x for name, x in zip(names, filter(_is_array, inputs), strict=True)}
-    return list(ReferenceEvaluator(model).run(None, feed))
-
-
-def _is_array(x: Any) -> bool:
-    return x is not None
+    results = dict.fromkeys(value.name for value in node.outputs if value.name)
+    model = model_of([ir.to_proto(node)], dict.fromkeys(names), (), results, opset=OPSET)
+    arrays = (x for x in inputs if x is not None)
+    return list(ReferenceEvaluator(model).run(None, dict(zip(names, arrays, strict=True))))
 
 
 def _scales(inputs: Any, own: Any) -> tuple[Any, Any]:

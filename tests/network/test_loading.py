@@ -18,8 +18,13 @@ from pplconv.network.preparing import prepare, specialize
 from pplconv.network.session import InferenceSession
 from tests.network.evaluating import evaluate
 from tests.network.graphs import Graph
+from tests.network.models import graph_of, info, model_of
 
 pytestmark = pytest.mark.unemulated("reads and rewrites graphs, which no machine changes")
+
+
+OWN = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+FOUR = (np.float32, [4])
 
 
 def small() -> tuple[Graph, onnx.ModelProto]:
@@ -29,11 +34,15 @@ def small() -> tuple[Graph, onnx.ModelProto]:
 
 
 def with_nodes(*nodes: onnx.NodeProto, outputs=("y",), weights=(), inputs=("x",), **more):
-    info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 2]) for name in inputs]
-    results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
-    graph = helper.make_graph(list(nodes), "test", info, results, list(weights))
+    given = [info(name, (np.float32, [2, 2])) for name in inputs]
+    results = [info(name, np.float32) for name in outputs]
+    graph = helper.make_graph(list(nodes), "test", given, results, list(weights))
     opsets = more.pop("opsets", [helper.make_opsetid("", 17)])
     return helper.make_model(graph, opset_imports=opsets, ir_version=8, **more)
+
+
+def flag(name: str, value: bool) -> TensorProto:
+    return numpy_helper.from_array(np.array(value), name)
 
 
 def node(operator: str, inputs: str, outputs: str, **attributes) -> onnx.NodeProto:
@@ -187,42 +196,31 @@ def test_typed_fields_are_read(kind):
 
 
 def nested(depth: int) -> onnx.GraphProto:
-    results = [helper.make_tensor_value_info(f"y{depth}", TensorProto.FLOAT, None)]
     inner = node("Relu", "x", f"y{depth}")
     if depth:
         body = nested(depth - 1)
         inner = node("If", "flag", f"y{depth}", then_branch=body, else_branch=body)
-    return helper.make_graph([inner], "body", [], results)
+    return graph_of([inner], {}, {f"y{depth}": np.float32})
 
 
 def test_a_subgraph_gives_back_what_it_computes():
     """A value from outside takes an Identity."""
-    branches = [
-        helper.make_graph(
-            nodes, "body", [], [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)]
-        )
-        for name, nodes in (("x", []), ("z", [node("Relu", "x", "z")]))
-    ]
-    model = with_nodes(
-        node("If", "flag", "y", then_branch=branches[0], else_branch=branches[1]),
-        weights=[numpy_helper.from_array(np.array(True), "flag")],
-    )
+    other = graph_of([node("Relu", "x", "z")], {}, {"z": np.float32})
+
+    def choosing(*nodes: onnx.NodeProto, output: str) -> onnx.ModelProto:
+        branches = {"then_branch": graph_of(nodes, {}, {output: np.float32}), "else_branch": other}
+        return with_nodes(node("If", "flag", "y", **branches), weights=[flag("flag", True)])
+
     with pytest.raises(ValueError, match="never defines its output 'x'"):
-        load(model)
-    branches[0].node.append(node("Identity", "x", "own"))
-    branches[0].output[0].name = "own"
-    assert len(load(with_nodes(
-        node("If", "flag", "y", then_branch=branches[0], else_branch=branches[1]),
-        weights=[numpy_helper.from_array(np.array(True), "flag")],
-    )).graph) == 1  # fmt: skip
+        load(choosing(output="x"))
+    assert len(load(choosing(node("Identity", "x", "own"), output="own")).graph) == 1
 
 
 @pytest.mark.parametrize(("depth", "fits"), [(4, True), (12, False)])
 def test_nesting_is_bounded(depth, fits, monkeypatch):
     monkeypatch.setattr("pplconv.network.checking.MAX_DEPTH", 6)
     graph = nested(depth)
-    for name, kind in (("x", TensorProto.FLOAT), ("flag", TensorProto.BOOL)):
-        graph.input.append(helper.make_tensor_value_info(name, kind, []))
+    graph.input.extend([info("x", (np.float32, [])), info("flag", (np.bool_, []))])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     if fits:
         assert len(load(model).graph) == 1
@@ -231,15 +229,12 @@ def test_nesting_is_bounded(depth, fits, monkeypatch):
             load(model)
 
 
-def function(name: str, *nodes: onnx.NodeProto) -> onnx.FunctionProto:
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
-    return helper.make_function("own", name, ["x"], ["y"], list(nodes), opsets)
+def function(name: str, *nodes: onnx.NodeProto, **more) -> onnx.FunctionProto:
+    return helper.make_function("own", name, ["x"], ["y"], list(nodes), OWN, **more)
 
 
 def calling(name: str, *functions: onnx.FunctionProto) -> onnx.ModelProto:
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
-    call = node(name, "x", "y", domain="own")
-    return with_nodes(call, opsets=opsets, functions=list(functions))
+    return with_nodes(node(name, "x", "y", domain="own"), opsets=OWN, functions=list(functions))
 
 
 def test_local_functions_are_inlined():
@@ -274,10 +269,7 @@ def external(location: str, shape=(4,), **more: object) -> onnx.ModelProto:
     weight.data_location = TensorProto.EXTERNAL
     for key, value in {"location": location, **more}.items():
         weight.external_data.add(key=key, value=str(value))
-    info = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])]
-    results = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
-    graph = helper.make_graph([node("Add", "x w", "y")], "test", info, results, [weight])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return model_of([node("Add", "x w", "y")], {"x": FOUR}, [weight], opset=17)
 
 
 @pytest.fixture
@@ -353,26 +345,14 @@ def holders() -> dict[str, onnx.ModelProto]:
         return external("w.bin").graph.initializer[0]
 
     def whole(*nodes: onnx.NodeProto, weights=(), functions=()) -> onnx.ModelProto:
-        info = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])]
-        results = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
-        graph = helper.make_graph(list(nodes), "test", info, results, list(weights))
-        opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
-        return helper.make_model(
-            graph, opset_imports=opsets, functions=list(functions), ir_version=8
-        )
-
-    def branch(name: str, *nodes: onnx.NodeProto, weights=()) -> onnx.GraphProto:
-        info = helper.make_tensor_value_info(name, TensorProto.FLOAT, [4])
-        return helper.make_graph(list(nodes), name, [], [info], list(weights))
+        return model_of(nodes, {"x": FOUR}, weights, opset_imports=OWN, functions=functions)
 
     constant = node("Constant", "", "w", value=outside())
     add = node("Add", "x w", "y")
     choice = {
-        "then_branch": branch("a", constant, node("Add", "x w", "a")),
-        "else_branch": branch("b", node("Add", "x w", "b"), weights=[outside()]),
+        "then_branch": graph_of([constant, node("Add", "x w", "a")], {}, {"a": FOUR}),
+        "else_branch": graph_of([node("Add", "x w", "b")], {}, {"b": FOUR}, [outside()]),
     }
-    body = [constant, add]
-    opsets = [helper.make_opsetid("", 17)]
     given = node("Constant", "", "w")
     given.attribute.add(name="value", ref_attr_name="t", type=onnx.AttributeProto.TENSOR)
     default = helper.make_attribute("t", outside())
@@ -385,22 +365,11 @@ def holders() -> dict[str, onnx.ModelProto]:
         "another attribute": whole(
             node("ConstantOfShape", "s", "w", value=once), add, weights=[shape]
         ),
-        "a branch": whole(
-            node("If", "c", "y", **choice), weights=[numpy_helper.from_array(np.array(True), "c")]
-        ),
-        "weights of a branch": whole(
-            node("If", "c", "y", **choice), weights=[numpy_helper.from_array(np.array(False), "c")]
-        ),
-        "a function": whole(
-            call, functions=[helper.make_function("own", "F", ["x"], ["y"], body, opsets)]
-        ),
+        "a branch": whole(node("If", "c", "y", **choice), weights=[flag("c", True)]),
+        "weights of a branch": whole(node("If", "c", "y", **choice), weights=[flag("c", False)]),
+        "a function": whole(call, functions=[function("F", constant, add)]),
         "a default of a function": whole(
-            call,
-            functions=[
-                helper.make_function(
-                    "own", "F", ["x"], ["y"], [given, add], opsets, attribute_protos=[default]
-                )
-            ],
+            call, functions=[function("F", given, add, attribute_protos=[default])]
         ),
     }
 
