@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from pplconv.network.session import InferenceSession
+from pplconv.sharing import prepared
 
 if TYPE_CHECKING:
     from tests.network.graphs import Graph
@@ -89,16 +91,35 @@ def same(got: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> None:
         assert x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
 
 
+def alike(sessions: Iterable[InferenceSession], feed: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """Outputs of sessions, which are the same bits."""
+    first, *others = (session.run(None, feed) for session in sessions)
+    for other in others:
+        same(other, first)
+    return first
+
+
 def run(
     model: Any, feed: Mapping[str, np.ndarray], teams: Sequence[int] = (1,), **options: Any
 ) -> list[np.ndarray]:
     """Outputs of a session, which are the same bits for each team of threads."""
-    first, *others = (
-        InferenceSession(model, threads=threads, **options).run(None, feed) for threads in teams
-    )
-    for other in others:
-        same(other, first)
-    return first
+    return alike((InferenceSession(model, threads=n, **options) for n in teams), feed)
+
+
+def session_of(g: Graph, *outputs: str, **options: Any) -> InferenceSession:
+    """A session of one thread, if nothing else is said, for the network that was written."""
+    return InferenceSession(g.model(*outputs), **{"threads": 1, **options})
+
+
+def copies(session: InferenceSession) -> Iterator[InferenceSession]:
+    """Yield a session that was pickled, and one that travelled with its programs and weights."""
+    yield pickle.loads(pickle.dumps(session))
+    yield pickle.loads(pickle.dumps(prepared(session, threads=1))).model()
+
+
+def step_kinds(session: InferenceSession, feed: Mapping[str, Any]) -> list[str]:
+    """Kinds of the steps of a plan."""
+    return [step.kind for step in session.plan_for(feed).steps]
 
 
 def on_host(session: InferenceSession) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from pplconv.network import compiling
 from pplconv.network.session import InferenceSession
 from tests.network.graphs import Graph
-from tests.network.running import agree, referred
+from tests.network.running import agree, referred, session_of
 
 # Small caches: whatever can be divided is.
 TINY = mock.patch.object(compiling.planner, "kept_bytes", lambda: 1 << 10)
@@ -19,10 +19,6 @@ TINY = mock.patch.object(compiling.planner, "kept_bytes", lambda: 1 << 10)
 @pytest.fixture
 def g() -> Graph:
     return Graph(opset=18)
-
-
-def session_of(g: Graph, *outputs: str, **options) -> InferenceSession:
-    return InferenceSession(g.model(*outputs), **{"threads": 1, **options})
 
 
 def times(session: InferenceSession, feed) -> int:
@@ -86,37 +82,29 @@ TOGETHER = {
 }  # fmt: skip
 
 
+def run_in(times: int, g: Graph, y: str, *, at_once: int) -> None:
+    """Run a network in parts of so many images, if it can; it runs so many times."""
+    with mock.patch.object(compiling, "images_at_once", lambda *_: at_once):
+        session = session_of(g, y)
+        agree(session.run(None, g.feed), referred(g.model(y), g.feed))
+        assert session.plan_for(g.feed).times == times
+
+
 @pytest.mark.parametrize("name", SEPARATE)
 def test_images_by_themselves_run_in_parts(name, g):
-    y = SEPARATE[name](g, body(g))
-    model = g.model(y)
-    with mock.patch.object(compiling, "images_at_once", lambda *_: 2):
-        session = InferenceSession(model, threads=1)
-        (got,) = session.run(None, g.feed)
-        assert times(session, g.feed) == 3
-    agree([got], referred(model, g.feed))
+    run_in(3, g, SEPARATE[name](g, body(g)), at_once=2)
 
 
 def test_scales_as_many_as_images(g):
     """Scales follow from the input, and lie along the last dimension, as long as the batch."""
     x = g.input(4, 4)
     y = g.LayerNormalization(x, g.ReduceMean(x, g.constant([1], np.int64), keepdims=0))
-    model = g.model(y)
-    with mock.patch.object(compiling, "images_at_once", lambda *_: 1):
-        session = InferenceSession(model, threads=1)
-        agree(session.run(None, g.feed), referred(model, g.feed))
-        assert times(session, g.feed) == 1
+    run_in(1, g, y, at_once=1)
 
 
 @pytest.mark.parametrize("name", TOGETHER)
 def test_images_that_meet_run_together(name, g):
-    y = TOGETHER[name](g, body(g))
-    model = g.model(y)
-    with mock.patch.object(compiling, "images_at_once", lambda *_: 1):
-        session = InferenceSession(model, threads=1)
-        (got,) = session.run(None, g.feed)
-        assert times(session, g.feed) == 1
-    agree([got], referred(model, g.feed))
+    run_in(1, g, TOGETHER[name](g, body(g)), at_once=1)
 
 
 def test_all_outputs_have_the_batch(g):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pplconv.network.session import InferenceSession
 from tests.emulation import is_emulated
 from tests.network.graphs import Graph
-from tests.network.running import agree, on_host
+from tests.network.running import agree, alike, on_host
 
 EXAMPLES = 5 if is_emulated() else max(settings.default.max_examples // 4, 10)
 Shape = tuple[int, ...]
@@ -89,9 +89,7 @@ def test_operands(dtype, data):
         name, expected = g.Concat(name, name, axis=-1), np.concatenate([expected] * 2, -1)
     model = g.model(name)
     sessions = [InferenceSession(model, threads=threads) for threads in (1, 2)]
-    results = [session.run(None, g.feed)[0] for session in sessions]
-    agree([results[0]], [expected], least=1.0)
-    assert results[0].tobytes() == results[1].tobytes()
+    agree(alike(sessions, g.feed), [expected], least=1.0)
     assert not (on_host(sessions[0]) and min(*x.shape, *y.shape))
 
 

@@ -12,6 +12,7 @@ from pplconv.network.session import InferenceSession
 from pplconv.quant import quantize_model, signal_to_noise
 from tests.network.graphs import Graph
 from tests.network.running import by_onnxruntime
+from tests.network.running import step_kinds as kinds
 
 pytestmark = pytest.mark.unemulated("onnxruntime crashes there, and no machine changes graphs")
 
@@ -40,10 +41,6 @@ def samples(g: Graph, count: int = 4) -> list[dict[str, np.ndarray]]:
         {name: rng.standard_normal(x.shape).astype(x.dtype) for name, x in g.feed.items()}
         for _ in range(count)
     ]
-
-
-def kinds(session: InferenceSession, feed) -> list[str]:
-    return [step.kind for step in session.plan_for(feed).steps]
 
 
 def counted(model: onnx.ModelProto, operator: str) -> int:

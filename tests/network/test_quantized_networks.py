@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from unittest import mock
 
 import numpy as np
@@ -10,9 +9,8 @@ import pytest
 
 from pplconv.network import compiling
 from pplconv.network.session import InferenceSession
-from pplconv.sharing import prepared
 from tests.network.quantizing import S8, U8, Quantized, exact, folded
-from tests.network.running import by_onnxruntime, on_host
+from tests.network.running import alike, by_onnxruntime, copies, on_host, run, same
 
 SEEDS = range(24)
 
@@ -105,11 +103,7 @@ class Random:
 def test_random_networks_by_the_contract(seed):
     network = Random(seed)
     g, outputs = network.g, network.outputs
-    model = g.model(*outputs)
-    sessions = [InferenceSession(model, threads=threads) for threads in (1, 3)]
-    one, three = (session.run(None, g.feed) for session in sessions)
-    for x, y in zip(one, three, strict=True):
-        assert x.tobytes() == y.tobytes()
+    one = run(g.model(*outputs), g.feed, teams=(1, 3))
     curved = {"HardSwish", "Sigmoid"} & {node.op_type for node in g.nodes}
     for x, y in zip(one, exact(folded(g, *outputs), g.feed), strict=True):
         assert x.shape == y.shape and x.dtype == y.dtype
@@ -150,8 +144,7 @@ def test_images_of_a_batch_are_apart(batch):
     (name,) = network.g.feed
     together = session.run(None, network.g.feed)
     alone = InferenceSession(Random(5, batch).g.model(*network.outputs), threads=1)
-    for x, y in zip(together, alone.run(None, network.g.feed), strict=True):
-        assert x.tobytes() == y.tobytes()
+    same(together, alone.run(None, network.g.feed))
     assert together[0].shape[0] == batch and name in network.g.feed
 
 
@@ -237,13 +230,7 @@ def test_inputs_and_outputs_of_integers(dtype):
 def test_sessions_travel():
     g, y = image()
     session = InferenceSession(g.model(y), threads=1)
-    (expected,) = session.run(None, g.feed)
-    for other in (
-        pickle.loads(pickle.dumps(session)),
-        pickle.loads(pickle.dumps(prepared(session, threads=1))).model(),
-    ):
-        (got,) = other.run(None, g.feed)
-        np.testing.assert_array_equal(got, expected)
+    alike([session, *copies(session)], g.feed)
 
 
 def test_weights_are_shared_between_sizes():

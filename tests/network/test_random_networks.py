@@ -13,7 +13,7 @@ from pplconv.network import compiling
 from pplconv.network.session import InferenceSession
 from tests.emulation import is_emulated
 from tests.network.random_networks import Network
-from tests.network.running import agree, by_onnxruntime, needs_onnxruntime, referred
+from tests.network.running import agree, alike, by_onnxruntime, needs_onnxruntime, referred
 
 # Relative to the largest element: each of a dozen convolutions may spend 1e-5.
 ALLOWED = 1e-4
@@ -74,9 +74,5 @@ def check(network: Network, judge: str) -> None:
     model = network.g.model(*network.outputs)
     sessions = [InferenceSession(model, threads=threads) for threads in (1, 2, 3)]
     for feed in (*network.feeds, network.feeds[0]):
-        results = [session.run(None, feed) for session in sessions]
         # What is left of a difference has the errors of what was subtracted, which is about 1.
-        agree(results[0], JUDGES[judge](model, feed), ALLOWED, least=1.0)
-        for other in results[1:]:
-            for x, y in zip(results[0], other, strict=True):
-                assert x.tobytes() == y.tobytes()
+        agree(alike(sessions, feed), JUDGES[judge](model, feed), ALLOWED, least=1.0)

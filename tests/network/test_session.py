@@ -13,7 +13,7 @@ import pytest
 from pplconv.network.session import InferenceSession
 from tests.network.graphs import Graph
 from tests.network.models import model_of
-from tests.network.running import agree, check, referred
+from tests.network.running import agree, check, referred, same, session_of
 from tests.patience import PATIENCE
 
 
@@ -23,10 +23,6 @@ def small(free: bool = False) -> tuple[Graph, str, str, str]:
     x, b = g.input(1, 4, 6, 5, free=free), g.input(3, 1, 1)
     y = g.conv(x, 3, (4, 3, 3), pads=[1, 1, 1, 1])
     return g, g.Relu(y), g.Add(y, b), g.ReduceMean(y, g.constant([2, 3], np.int64))
-
-
-def session_of(g: Graph, *outputs: str, **options) -> InferenceSession:
-    return InferenceSession(g.model(*outputs), **{"threads": 1, **options})
 
 
 # Inputs
@@ -312,8 +308,7 @@ def test_calls_at_once_give_the_same_bits(threads):
     with ThreadPoolExecutor(6) as pool:
         for results in pool.map(calls, range(6)):
             for which, got in results:
-                for x, y in zip(got, expected[which], strict=True):
-                    assert x.tobytes() == y.tobytes()
+                same(got, expected[which])
     assert len(session._programs) == 3
 
 

@@ -18,7 +18,7 @@ from pplconv.network.session import InferenceSession
 from pplconv.network.session_pickles import packs_of, put_together, taken_apart
 from pplconv.sharing import OtherPacking, prepared
 from tests.network.graphs import Graph
-from tests.network.running import agree
+from tests.network.running import agree, same
 from tests.patience import PATIENCE, eventually
 
 PROCESSES = pytest.mark.unemulated("starts processes, each seconds of emulation")
@@ -43,12 +43,6 @@ def session_of(g: Graph, **options) -> InferenceSession:
 
 def images(rng, *batches: int, height: int = 12):
     return [rng.standard_normal((n, 3, height, 10)).astype(np.float32) for n in batches]
-
-
-def same(got, expected):
-    assert len(got) == len(expected)
-    for a, b in zip(got, expected, strict=True):
-        assert a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
 @pytest.fixture
