@@ -73,10 +73,25 @@ class Graph:
         bias = self.random(channels)
         return str(self.Conv(x, self.random(channels, *w), bias, **attributes))
 
+    def batch_norm(self, x: str, channels: int, **attributes: Any) -> Any:
+        """A BatchNormalization with random numbers."""
+        numbers = [make(channels) for make in (self.positive, self.random, self.random)]
+        return self.BatchNormalization(x, *numbers, self.positive(channels), **attributes)
+
+    def array(self, constant: str) -> np.ndarray:
+        """The elements of a constant."""
+        (tensor,) = (tensor for tensor in self.weights if tensor.name == constant)
+        return numpy_helper.to_array(tensor)
+
     def model(self, *outputs: str) -> onnx.ModelProto:
         told = dict.fromkeys(outputs, self.dtype)
         opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid("other", 1)]
         return model_of(self.nodes, self.inputs, self.weights, told, opset_imports=opsets)
+
+
+def swap(swapped: bool, a: str, b: str) -> tuple[str, str]:
+    """Two operands in either order."""
+    return (b, a) if swapped else (a, b)
 
 
 def rewritten(graph: Graph, *outputs: str, tolerance: float = 2e-5) -> Prepared:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
-from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from pplconv.network import integers
@@ -21,6 +20,10 @@ from tests.network.models import model_of
 from tests.network.running import by_onnxruntime
 
 U8, S8 = np.dtype(np.uint8), np.dtype(np.int8)
+FEW = 0.02  # of the elements may be rounded otherwise
+# Nodes of a convolution, or a product, of an input that is quantized.
+CONV = {"QuantizeLinear": 1, "QuantizedConv": 1, "DequantizeLinear": 1}
+LINEAR = {"QuantizeLinear": 1, "QuantizedLinear": 1, "DequantizeLinear": 1}
 
 
 class Quantized(Graph):
@@ -58,8 +61,17 @@ class Quantized(Graph):
     def scale_of(self, weights: str) -> np.ndarray:
         """The scale of dequantized weights."""
         (node,) = (node for node in self.nodes if node.output[0] == weights)
-        (tensor,) = (tensor for tensor in self.weights if tensor.name == node.input[1])
-        return numpy_helper.to_array(tensor)
+        return self.array(node.input[1])
+
+    def integers(self, *shape: int, dtype: Any = U8, known: bool = False) -> str:
+        """An input, or a constant, of any integers of a type."""
+        limits = np.iinfo(dtype)
+        array = self.rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
+        if known:
+            return self.constant(array, dtype)
+        name = self.input(*shape, dtype=dtype)
+        self.feed[name] = array
+        return name
 
     def qconv(self, x: str, channels: int, w: Sequence[int], bias: bool = True, **more: Any) -> str:
         """A Conv with quantized weights and a bias of float32."""
@@ -105,6 +117,22 @@ def compared(
         assert difference.max(initial=0) <= units * 1.001, difference.max()
         assert (difference > 0.001).mean() <= allowed, (difference > 0.001).mean()
     return got
+
+
+def becomes(
+    g: Graph, *outputs: str, nodes: Mapping[str, int], unit: float = 0.05, allowed: float = FEW
+) -> Prepared:
+    """Give the specialised model, which has these nodes, and `compared` outputs."""
+    result = folded(g, *outputs)
+    assert kinds(result) == nodes
+    compared(g, *outputs, unit=unit, allowed=allowed)
+    return result
+
+
+def only(prepared: Prepared, name: str = "QuantizedConv") -> ir.Node:
+    """The only node of an operator."""
+    (node,) = (node for node in prepared.model.graph if node.op_type == name)
+    return node
 
 
 def exact(prepared: Prepared, feed: Mapping[str, np.ndarray]) -> list[np.ndarray]:

@@ -20,16 +20,11 @@ def convolution(g: Graph, kind: str, x: str, channels: int = 4, group: int = 1, 
     return g.ConvTranspose(x, w, g.random(channels), group=group, **more)
 
 
-def batch_normalization(g: Graph, x: str, channels: int, **attributes) -> str:
-    shapes = [g.positive(channels), g.random(channels), g.random(channels), g.positive(channels)]
-    return g.BatchNormalization(x, *shapes, **attributes)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("group", [1, 2])
 def test_batch_normalization_goes_into_the_weights(kind, group, g):
     y = convolution(g, kind, g.input(2, 4, 7, 6), 6, group, strides=[2, 2], pads=[1, 1, 0, 1])
-    result = rewritten(g, batch_normalization(g, y, 6, epsilon=0.01))
+    result = rewritten(g, g.batch_norm(y, 6, epsilon=0.01))
     assert operators(result) == {f"pplconv::{kind}": 1}
     assert len(result.fired[f"BatchNormalization into {kind}"]) == 1
 
@@ -80,7 +75,7 @@ def test_scale_that_differs_between_runs_stays(g):
 @pytest.mark.parametrize("output", [False, True])
 def test_convolution_with_another_user_keeps_its_weights(output, g):
     y = g.conv(g.input(1, 4, 6, 6), 5, (4, 3, 3))
-    z = batch_normalization(g, y, 5)
+    z = g.batch_norm(y, 5)
     result = rewritten(g, z, y if output else g.Tanh(y))
     assert operators(result)["Mul"] == 1 and operators(result)["Add"] == 1
     assert "BatchNormalization into Conv" not in result.fired
@@ -102,8 +97,7 @@ def test_weights_that_are_an_input_are_left_alone(g):
 
 def test_batch_normalization_in_training_stays(g):
     y = g.conv(g.input(2, 4, 6, 6), 5, (4, 3, 3))
-    names = [g.positive(5), g.random(5), g.random(5), g.positive(5)]
-    z = g.BatchNormalization(y, *names, outputs=3, training_mode=1)
+    z = g.batch_norm(y, 5, outputs=3, training_mode=1)
     result = rewritten(g, z[0])
     assert operators(result)["BatchNormalization"] == 1
 
@@ -113,9 +107,7 @@ def test_batch_normalization_in_training_stays(g):
 def test_batch_normalization_elsewhere_is_a_product_and_a_sum(shape, dtype):
     g = Graph(dtype=dtype)
     x = g.input(*shape)
-    result = rewritten(
-        g, batch_normalization(g, x, 3), tolerance=4e-3 if dtype == np.float16 else 2e-5
-    )
+    result = rewritten(g, g.batch_norm(x, 3), tolerance=4e-3 if dtype == np.float16 else 2e-5)
     assert operators(result) == {"Mul": 1, "Add": 1}
     assert {len(v.shape) for v in result.model.graph.initializers.values()} == {len(shape) - 1}
 

@@ -9,7 +9,7 @@ from pplconv.network import arena
 from pplconv.network.session import InferenceSession
 from pplconv.network.storage import Buffer
 from tests.network.graphs import Graph
-from tests.network.running import agree, referred
+from tests.network.running import agree, referred, run
 
 SIZE = 4 * 64 * 32 * 32
 
@@ -92,3 +92,18 @@ def test_buffers_that_live_at_once_lie_apart(rng):
             for b in found:
                 if a is not b and a.first <= b.end and b.first <= a.end:
                     assert a.offset + a.size <= b.offset or b.offset + b.size <= a.offset
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("channels", [7, 15, 64])
+def test_a_copy_of_an_array_before_its_last_pass_serves_nobody_behind_it(channels, batch):
+    """A part of a Concat, finished in place, that a residual wants without gaps."""
+    g = Graph(opset=18)
+    pool = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    p = g.MaxPool(g.input(batch, channels, 16, 16), **pool)
+    r = g.MaxPool(g.input(batch, 1, 16, 16), **pool)
+    y = g.Add(g.Relu(g.conv(p, 1, (channels, 1, 1))), r)
+    q = g.MaxPool(g.Concat(y, p, axis=1), kernel_shape=[2, 2])
+    z = g.Relu(g.Add(g.conv(p, 1, (channels, 1, 1)), y))
+    model = g.model(q, z)
+    agree(run(model, g.feed), referred(model, g.feed))

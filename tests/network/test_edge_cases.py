@@ -9,9 +9,11 @@ import onnx
 import pytest
 from onnx import helper
 
+from pplconv.network import folding
 from pplconv.network.session import InferenceSession
 from tests.network.graphs import Graph
 from tests.network.models import model_of
+from tests.network.quantizing import Quantized
 from tests.network.running import agree, by_onnxruntime, needs_onnxruntime, one, referred, run
 
 
@@ -239,3 +241,91 @@ def test_an_error_in_python_names_the_node(g):
     taken = g.Gather(x, index)
     with pytest.raises(ValueError, match=f"cannot run Gather of '{taken}': IndexError"):
         run(g.model(g.Neg(taken)), g.feed)
+
+
+# Bounds of a Clip that cross
+
+
+BOUNDS = [(2.0, 1.0), (0.5, -0.25), (np.inf, 3.0), (1.0, -np.inf)]
+
+
+def maker(name: str, g: Graph) -> str:
+    """A product, or an input, whose result is clipped."""
+    x = g.input(2, 3, 6, 5)
+    if name == "Conv":
+        return g.conv(x, 4, (3, 3, 3))
+    if name == "grouped":
+        return g.conv(x, 6, (1, 3, 3), group=3)
+    if name == "ConvTranspose":
+        return str(g.ConvTranspose(x, g.random(3, 2, 2, 2), strides=[2, 2]))
+    if name == "MatMul":
+        return str(g.Add(g.MatMul(x, g.random(5, 7)), g.random(7)))
+    return x
+
+
+@needs_onnxruntime
+@pytest.mark.parametrize("name", ["Conv", "grouped", "ConvTranspose", "MatMul", "input"])
+@pytest.mark.parametrize("bounds", BOUNDS)
+def test_crossed_bounds(name, bounds, g):
+    """ONNX has the upper one everywhere: ``min(max(x, low), high)``."""
+    y = g.Clip(maker(name, g), *(g.constant(bound) for bound in bounds))
+    (got,) = one(g, y, expected=by_onnxruntime)
+    assert (got == np.float32(bounds[1])).all()
+
+
+@needs_onnxruntime
+@pytest.mark.parametrize(
+    "order", [("Max", "Min"), ("Min", "Max"), ("Relu", "Min"), ("Clip", "Relu")]
+)
+def test_the_last_bound_decides(order, g):
+    y = maker("Conv", g)
+    for operator, bound in zip(order, (1.5, -0.5), strict=True):
+        if operator == "Relu":
+            y = g.Relu(y)
+        elif operator == "Clip":
+            y = g.Clip(y, g.constant(-1), g.constant(-2))
+        else:
+            y = getattr(g, operator)(y, g.constant(bound))
+    one(g, y, expected=by_onnxruntime)
+
+
+@needs_onnxruntime
+@pytest.mark.parametrize("bounds", BOUNDS[:2])
+def test_crossed_bounds_of_integers(bounds):
+    g = Quantized()
+    low, high = (g.constant(bound, np.float32) for bound in bounds)
+    y = g.pair(g.Clip(g.qconv(g.image(), 4, (8, 3, 3)), low, high))
+    model = g.model(y)
+    agree(run(model, g.feed), by_onnxruntime(model, g.feed))
+
+
+# Constants that stay as they are
+
+
+@pytest.fixture
+def unfolded(monkeypatch):
+    """Constants that are too large to be folded."""
+    monkeypatch.setattr(folding, "FOLD_BYTES", 64)
+
+
+@pytest.mark.usefixtures("unfolded")
+@pytest.mark.parametrize("part", ["Split", "Slice", "Identity"])
+def test_parts_of_constants_that_are_not_folded(part, g):
+    x, c = g.input(2, 3, 5, 8), g.random(4, 3, 5, 8)
+    if part == "Split":
+        a, b = g.Split(c, axis=0, num_outputs=2, outputs=2)
+    elif part == "Slice":
+        a = b = g.Slice(c, *(g.constant([n], np.int64) for n in (1, 3)))
+    else:
+        a = b = g.Identity(g.random(2, 3, 5, 8))
+    model = g.model(g.Add(g.Add(x, a), b))
+    agree(run(model, g.feed), referred(model, g.feed))
+
+
+@pytest.mark.usefixtures("unfolded")
+@pytest.mark.parametrize("product", [False, True])
+def test_constants_of_another_type_that_are_not_folded(product, g):
+    x, c = g.input(40, 40), g.constant(g.rng.standard_normal((40, 40)), np.float16)
+    wide = g.Cast(c, to=1)
+    model = g.model(g.MatMul(x, wide) if product else g.Add(x, wide))
+    agree(run(model, g.feed), referred(model, g.feed))

@@ -9,16 +9,12 @@ import numpy as np
 import pytest
 
 from pplconv.network.session import InferenceSession
-from tests.network.graphs import Graph, operators, rewritten
+from tests.network.graphs import Graph, operators, rewritten, swap
 
 pytestmark = pytest.mark.unemulated("reads and rewrites graphs, which no machine changes")
 
 BOTH = [False, True]
 FORMS = ["half last", "half first", "half of the curve"]
-
-
-def swap(swapped, a, b):
-    return (b, a) if swapped else (a, b)
 
 
 def pieces(

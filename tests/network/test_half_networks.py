@@ -1,4 +1,4 @@
-"""Networks of float16, and those of float32 in half precision, by sessions."""
+"""Networks of float16, and those of float32 in half precision or by narrower products."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from pplconv.network import builder
 from pplconv.network.formats import half_level
 from pplconv.network.session import InferenceSession
+from pplconv.numerics import numerics_of
+from pplconv.planner import best_isa
 from pplconv.sharing import prepared
 from tests.emulation import is_emulated
 from tests.network.graphs import Graph
@@ -26,6 +28,8 @@ ULP = 2.0**-11  # half of the distance of two neighbours, relative to the larger
 STORED = 4 * ULP
 # Error of networks whose every array is float16.
 COMPUTED = 64 * ULP
+# Of operands that have lost sixteen bits.
+ROUNDED = 2.0**-8
 EXAMPLES = 2 if is_emulated() else max(settings.default.max_examples // 8, 10)
 
 
@@ -306,3 +310,40 @@ def test_outputs_that_are_no_floats():
     np.testing.assert_allclose(got[0], exact, rtol=0, atol=allowed() * np.abs(exact).max())
     np.testing.assert_array_equal(got[3], got[0] > 0)
     np.testing.assert_array_equal(got[1], got[0].argmax(1)[:, None])
+
+
+# Products of narrower floats than the arrays
+
+
+@pytest.mark.narrow
+@pytest.mark.parametrize(
+    ("precision", "dtype"),
+    [
+        ("bf16", np.float32),
+        ("low", np.float32),
+        ("low_bf16", np.float32),
+        ("bf16", np.float16),
+        ("low_bf16", np.float16),
+    ],
+)
+def test_products_of_narrower_floats(precision, dtype):
+    """Permitted or insisted on; operands lose sixteen bits at most."""
+    g, y = image(dtype)
+    (got,) = session_of(g, y, precision=precision).run(None, g.feed)
+    (expected,) = session_of(g, y).run(None, g.feed)
+    assert got.dtype == dtype
+    expected = expected.astype(np.float32)
+    error = np.abs(got - expected).max() / np.abs(expected).max()
+    assert error < 8 * ROUNDED
+    if (precision, dtype) == ("low_bf16", np.float32):
+        kinds = ("bf16t", "bf16m", "bf16")
+        found = (best_isa(numerics_of("f32", kind)) for kind in kinds)
+        # Rounded operands show; without such products nothing is rounded.
+        assert (error > 1e-5) == any(isa not in (None, "portable") for isa in found)
+
+
+@pytest.mark.narrow
+def test_words_that_are_none():
+    g, y = image(np.float32)
+    with pytest.raises(ValueError, match="precision must be one of auto, fp32"):
+        session_of(g, y, precision="half")

@@ -7,15 +7,11 @@ import itertools
 import pytest
 
 from pplconv.network.fused_nodes import activation_of, inputs_of
-from tests.network.graphs import fused, operators, rewritten
+from tests.network.graphs import fused, operators, rewritten, swap
 
 pytestmark = pytest.mark.unemulated("reads and rewrites graphs, which no machine changes")
 
 BOTH = [False, True]
-
-
-def swap(swapped, a, b):
-    return (b, a) if swapped else (a, b)
 
 
 # Gates

@@ -26,8 +26,7 @@ def of_opset(opset: int) -> Graph:
     g = Graph(opset=opset)
     x = g.input(1, 4, 6, 6)
     y = g.conv(x, 4, (4, 3, 3), pads=[1, 1, 1, 1])
-    names = [g.positive(4), g.random(4), g.random(4), g.positive(4)]
-    y = g.BatchNormalization(y, *names, epsilon=1e-3)
+    y = g.batch_norm(y, 4, epsilon=1e-3)
     if opset >= 11:
         y = g.Clip(y, g.constant(-1), g.constant(1))
         y = g.Pad(y, g.constant([0, 0, 1, 1, 0, 0, 1, 1], np.int64))

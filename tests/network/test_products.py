@@ -1,16 +1,25 @@
-"""Products with matrices as networks of one node, against ONNX's reference."""
+"""Products with matrices as networks of one node, of operands that lie in any way."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx import helper
 
+from pplconv.network.session import InferenceSession
+from tests.emulation import is_emulated
 from tests.network.graphs import Graph
 from tests.network.models import model_of
-from tests.network.running import check, one
+from tests.network.running import agree, alike, check, on_host, one
 
+EXAMPLES = 5 if is_emulated() else max(settings.default.max_examples // 4, 10)
+Shape = tuple[int, ...]
+Made = tuple[str, np.ndarray]
 both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
 
@@ -91,3 +100,122 @@ def test_attention(sizes):
         helper.make_node("MatMul", ["shares", "v"], ["y"]),
     ]
     check(model_of(nodes, {"a": x}), {"a": x})
+
+
+# Operands that lie in any way: views, results of steps, batches, no elements
+
+
+def _input(g: Graph, shape: Shape, draw) -> Made:
+    name = g.input(*shape)
+    return name, g.feed[name]
+
+
+def _computed(g: Graph, shape: Shape, draw) -> Made:
+    name, x = _input(g, shape, draw)
+    return g.Relu(name), np.maximum(x, 0)
+
+
+def _transposed(g: Graph, shape: Shape, draw) -> Made:
+    order = draw(st.permutations(range(len(shape))))
+    held = [0] * len(shape)
+    for place, axis in enumerate(order):
+        held[axis] = shape[place]
+    name, x = _input(g, tuple(held), draw)
+    return g.Transpose(name, perm=list(order)), x.transpose(order)
+
+
+def _sliced(g: Graph, shape: Shape, draw) -> Made:
+    axis, step, first = (draw(st.integers(*b)) for b in ((0, len(shape) - 1), (1, 3), (0, 2)))
+    held = [*shape]
+    held[axis] = first + shape[axis] * step
+    name, x = _input(g, tuple(held), draw)
+    numbers = (g.constant([n], np.int64) for n in (first, 1 << 40, axis, step))
+    kept = [slice(None)] * len(shape)
+    kept[axis] = slice(first, None, step)
+    return g.Slice(name, *numbers), x[tuple(kept)]
+
+
+def _expanded(g: Graph, shape: Shape, draw) -> Made:
+    held = tuple(n if draw(st.booleans()) else 1 for n in shape)
+    name, x = _input(g, held, draw)
+    return g.Expand(name, g.constant(shape, np.int64)), np.broadcast_to(x, shape)
+
+
+def _split(g: Graph, shape: Shape, draw) -> Made:
+    axis = draw(st.integers(0, len(shape) - 1))
+    held = [*shape]
+    held[axis] += 3
+    name, x = _input(g, tuple(held), draw)
+    parts = g.Split(name, g.constant([1, shape[axis], 2], np.int64), axis=axis, outputs=3)
+    return parts[1], np.split(x, [1, 1 + shape[axis]], axis)[1]
+
+
+KINDS: tuple[Callable[..., Made], ...] = (
+    _input, _computed, _transposed, _sliced, _expanded, _split,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@settings(max_examples=EXAMPLES)
+@given(data=st.data())
+def test_operands(dtype, data):
+    draw = data.draw
+    g = Graph(draw(st.integers(0, 1 << 16)), dtype=dtype)
+    size = st.sampled_from([1, 2, 3, 5, 16, 17, 33, 0])
+    m, k, n = draw(size), draw(size), draw(size)
+    batch = draw(st.lists(st.sampled_from([1, 2, 3, 0]), max_size=3))
+    fit = [tuple(b if draw(st.booleans()) else 1 for b in batch) for _ in range(2)]
+    a = (k,) if draw(st.integers(0, 7)) == 0 else (*fit[0], m, k)
+    b = (k,) if draw(st.integers(0, 7)) == 0 else (*fit[1][draw(st.integers(0, 3)) :], k, n)
+    (left, x), (right, y) = (draw(st.sampled_from(KINDS))(g, shape, draw) for shape in (a, b))
+    expected = np.matmul(x.astype(np.float64), y.astype(np.float64)).astype(dtype)
+    name = g.MatMul(left, right)
+    if expected.ndim and draw(st.booleans()):
+        # Written where a joined array wants it.
+        name, expected = g.Concat(name, name, axis=-1), np.concatenate([expected] * 2, -1)
+    model = g.model(name)
+    sessions = [InferenceSession(model, threads=threads) for threads in (1, 2)]
+    agree(alike(sessions, g.feed), [expected], least=1.0)
+    assert not (on_host(sessions[0]) and min(*x.shape, *y.shape))
+
+
+@pytest.mark.parametrize(
+    "batches", [((300, 1), (1, 300)), ((1, 200), (200, 1)), ((70, 2), (70, 1))]
+)
+def test_batches_that_no_problem_covers(batches):
+    """However many products there are, the program stays small and is made soon."""
+    g = Graph(3)
+    a, b = (g.input(*batch, 2, 3) if i == 0 else g.input(*batch, 3, 2)
+            for i, batch in enumerate(batches))  # fmt: skip
+    left, right = g.feed[a], g.feed[b]
+    session = InferenceSession(g.model(g.MatMul(a, g.Relu(b))), threads=2)
+    agree(session.run(None, g.feed), [np.matmul(left, np.maximum(right, 0))])
+    (compiled, _), *_ = session._programs.values()
+    assert len(compiled.steps) < 1000
+
+
+def test_a_matrix_by_itself():
+    """One array is both operands, and one of them is turned round."""
+    g = Graph(4)
+    x = g.Relu(g.input(2, 9, 9))
+    model = g.model(g.MatMul(x, x), g.MatMul(x, g.Transpose(x, perm=[0, 2, 1])))
+    (held,) = g.feed.values()
+    y = np.maximum(held, 0)
+    agree(InferenceSession(model, threads=1).run(None, g.feed), [y @ y, y @ y.transpose(0, 2, 1)])
+
+
+def test_products_after_products():
+    """One product's packed operand lies where another's was, and is packed anew in each run."""
+    g = Graph(5)
+    x, w = g.input(7, 7), g.input(7, 7)
+    y = x
+    for _ in range(6):
+        y = g.Tanh(g.MatMul(y, g.MatMul(w, y)))
+    session = InferenceSession(g.model(y), threads=2)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        feed = {name: (rng.standard_normal((7, 7)) / 4).astype(np.float32) for name in (x, w)}
+        expected, other = (feed[name].astype(np.float64) for name in (x, w))
+        for _ in range(6):
+            expected = np.tanh(expected @ (other @ expected))
+        agree(session.run(None, feed), [expected.astype(np.float32)], 1e-5)

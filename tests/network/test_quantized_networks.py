@@ -10,7 +10,7 @@ import pytest
 from pplconv.network import compiling
 from pplconv.network.session import InferenceSession
 from tests.network.quantizing import S8, U8, Quantized, exact, folded
-from tests.network.running import alike, by_onnxruntime, copies, on_host, run, same
+from tests.network.running import alike, by_onnxruntime, copies, on_host, run, same, session_of
 
 SEEDS = range(24)
 
@@ -191,7 +191,7 @@ def image(dtype=np.float32) -> tuple[Quantized, str]:
 
 def test_steps():
     g, y = image()
-    session = InferenceSession(g.model(y), threads=1)
+    session = session_of(g, y)
     plan = session.plan_for(g.feed)
     assert [step.kind for step in plan.steps] == [
         "Copy",
@@ -207,12 +207,19 @@ def test_steps():
     assert second.weight_bytes >= 8 * 16
 
 
+def test_the_plan_says_what_a_store_computes():
+    g = Quantized()
+    y = g.Mul(g.HardSwish(g.qconv(g.image(), 16, (8, 3, 3))), g.constant(0.7))
+    y = g.pair(g.Add(y, g.constant(0.31)), 0.02, 17)
+    plan = session_of(g, y).plan_for(g.feed)
+    (step,) = (s for s in plan.steps if s.kind == "QuantizedConv")
+    assert step.detail.startswith("uint8 x int8 to uint8, HardSwish, ")
+
+
 @pytest.mark.parametrize("dtype", [U8, S8])
 def test_inputs_and_outputs_of_integers(dtype):
     g = Quantized(2)
-    limits = np.iinfo(dtype)
-    name = g.input(2, 8, 9, 7, dtype=dtype)
-    g.feed[name] = g.rng.integers(limits.min, limits.max + 1, (2, 8, 9, 7)).astype(dtype)
+    name = g.integers(2, 8, 9, 7, dtype=dtype)
     y = g.q(g.qconv(g.dq(name, 0.03, 5, dtype), 4, (8, 3, 3)), 0.05, 7, dtype)
     g.dtype = dtype
     model = g.model(y)
@@ -229,7 +236,7 @@ def test_inputs_and_outputs_of_integers(dtype):
 
 def test_sessions_travel():
     g, y = image()
-    session = InferenceSession(g.model(y), threads=1)
+    session = session_of(g, y)
     alike([session, *copies(session)], g.feed)
 
 
@@ -238,7 +245,7 @@ def test_weights_are_shared_between_sizes():
     # So many channels that K is whole steps of every kernel, which then all take the same panels.
     x = g.input(1, 64, 9, 7, free=True)
     y = g.pair(g.Conv(g.pair(x), g.kernel(4, 64, 3, 3)))
-    session = InferenceSession(g.model(y), threads=1)
+    session = session_of(g, y)
     session.run(None, g.feed)
     session.run(None, {x: np.zeros((1, 64, 12, 7), np.float32)})
     assert len(session._packed) == 1 and len(session._programs) == 2
@@ -250,7 +257,7 @@ def test_half_precision():
     x = g.input(1, 8, 9, 7)
     scale, zero = g.constant(0.05, np.float16), g.constant(128, U8)
     y = g.DequantizeLinear(g.QuantizeLinear(x, scale, zero), scale, zero)
-    session = InferenceSession(g.model(y), threads=1)
+    session = session_of(g, y)
     (got,) = session.run(None, g.feed)
     assert got.dtype == np.float16
     integers = np.rint(g.feed[x].astype(np.float64) / np.float64(np.float16(0.05)))
@@ -261,6 +268,6 @@ def test_half_precision():
 
 def test_nothing_runs_in_python():
     g, y = image()
-    session = InferenceSession(g.model(y), threads=1)
+    session = session_of(g, y)
     session.run(None, g.feed)
     assert set(on_host(session)) <= {"Copy"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import onnx
 import pytest
 
 from pplconv.network.session import InferenceSession
@@ -11,13 +10,6 @@ from tests.network.quantizing import S8, U8, Quantized, folded, kinds
 from tests.network.running import by_onnxruntime, needs_onnxruntime
 
 OURS = {"domain": "com.microsoft"}
-
-
-def integers_in(g: Quantized, *shape: int, dtype=U8) -> str:
-    limits = np.iinfo(dtype)
-    name = g.input(*shape, dtype=dtype)
-    g.feed[name] = g.rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
-    return name
 
 
 def agrees(g: Quantized, y: str, unit: float = 1.0) -> np.ndarray:
@@ -54,7 +46,7 @@ WITHOUT = {
 @needs_onnxruntime
 def test_output_zero_points_left_out(operator):
     g = Quantized(dtype=S8)
-    y = WITHOUT[operator](g, integers_in(g, 1, 8, 9, 7, dtype=S8), g.constant(0.05, np.float32))
+    y = WITHOUT[operator](g, g.integers(1, 8, 9, 7, dtype=S8), g.constant(0.05, np.float32))
     (without,) = InferenceSession(g.model(y), threads=1).run(None, g.feed)
     assert without.dtype == S8
     # onnxruntime aborts where some of them have none.
@@ -65,7 +57,7 @@ def test_output_zero_points_left_out(operator):
 def test_several_in_a_row():
     """The type comes from further up, through what moves integers."""
     g = Quantized(dtype=S8)
-    x, s = integers_in(g, 1, 8, 9, 7, dtype=S8), g.constant(0.05, np.float32)
+    x, s = g.integers(1, 8, 9, 7, dtype=S8), g.constant(0.05, np.float32)
     y = g.Transpose(WITHOUT["QLinearAdd"](g, x, s), perm=[0, 2, 3, 1])
     y = g.QLinearConcat(s, "", y, s, "", y, s, "", axis=1, **OURS)
     z = g.QLinearLeakyRelu(y, s, "", s, alpha=0.3, **OURS)
@@ -77,8 +69,8 @@ def test_several_in_a_row():
 
 
 def gemm(g: Quantized, scale, c: str, *stored: str, m: int = 4, n: int = 4) -> str:
-    x = integers_in(g, m, 8)
-    w = g.constant(g.rng.integers(-128, 128, (8, n)), S8)
+    x = g.integers(m, 8)
+    w = g.integers(8, n, dtype=S8, known=True)
     zeros = np.zeros(np.shape(scale))
     return str(g.QGemm(x, *g.parameters(0.05, 99, U8), w, *g.parameters(scale, zeros, S8), c,
                        *stored, **OURS))  # fmt: skip
@@ -95,13 +87,9 @@ def test_biases_of_qgemm(shape, one):
     got = agrees(g, y)
     g.feed = {name: np.full_like(x, 99) for name, x in g.feed.items()}
     product = np.float32(0.05) * np.asarray(scale, np.float32)
-    bias = np.broadcast_to(arrays(g)[c] * product / np.float32(0.3), (4, 4))
+    bias = np.broadcast_to(g.array(c) * product / np.float32(0.3), (4, 4))
     (alone,) = InferenceSession(g.model(y), threads=1).run(None, g.feed)
     assert np.abs(alone - np.clip(np.rint(bias) + 128, 0, 255)).max() <= 1 < np.ptp(got)
-
-
-def arrays(g: Quantized) -> dict[str, np.ndarray]:
-    return {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in g.weights}
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -130,8 +118,8 @@ def test_qgemm_with_a_scale_alone_is_refused():
 @needs_onnxruntime
 def test_one_zero_point_and_many_scales(scales, zeros):
     g = Quantized(dtype=U8)
-    x = integers_in(g, 1, 8, 9, 7)
-    w = g.constant(g.rng.integers(0, 256, (4, 8, 3, 3)), U8)
+    x = g.integers(1, 8, 9, 7)
+    w = g.integers(4, 8, 3, 3, known=True)
     scale, zero = g.rng.uniform(0.001, 0.003, scales), g.rng.integers(120, 130, zeros)
     zero[...] = zero.reshape(-1)[0]  # onnxruntime has one for all channels alone
     how = g.parameters(0.05, 99, U8)
@@ -145,8 +133,8 @@ def test_one_zero_point_and_many_scales(scales, zeros):
 @needs_onnxruntime
 def test_two_convolutions_share_what_is_repeated():
     g = Quantized(dtype=U8)
-    x = integers_in(g, 1, 8, 9, 7)
-    w = g.constant(g.rng.integers(0, 256, (8, 8, 1, 1)), U8)
+    x = g.integers(1, 8, 9, 7)
+    w = g.integers(8, 8, 1, 1, known=True)
     how, other = g.parameters(0.05, 99, U8), g.parameters(np.full(8, 0.003), 128, U8)
     bias = g.constant(g.rng.integers(-999, 999, 8), np.int32)
     y = g.QLinearConv(x, *how, w, *other, *how, bias)
@@ -162,12 +150,12 @@ def test_products_of_nothing():
     x = g.pair(g.input(3, 0))
     y = g.Add(g.MatMul(x, g.kernel(0, 5, axis=1)), g.random(5))
     (got,) = InferenceSession(g.model(y), threads=1).run(None, g.feed)
-    np.testing.assert_array_equal(got, np.broadcast_to(arrays(g)[g.nodes[-1].input[1]], (3, 5)))
+    np.testing.assert_array_equal(got, np.broadcast_to(g.array(g.nodes[-1].input[1]), (3, 5)))
 
 
 def test_sums_of_nothing():
     g = Quantized(dtype=np.int32)
-    y = g.MatMulInteger(integers_in(g, 3, 0), g.constant(np.zeros((0, 5)), S8), g.constant(9, U8))
+    y = g.MatMulInteger(g.integers(3, 0), g.constant(np.zeros((0, 5)), S8), g.constant(9, U8))
     (got,) = InferenceSession(g.model(y), threads=1).run(None, g.feed)
     np.testing.assert_array_equal(got, np.zeros((3, 5), np.int32))
     assert got.dtype == np.int32

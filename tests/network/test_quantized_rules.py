@@ -6,23 +6,28 @@ import numpy as np
 import pytest
 
 from pplconv.network.integer_nodes import RESIDUAL
-from tests.network.quantizing import S8, U8, Quantized, compared, folded, kinds
+from tests.network.quantizing import (
+    CONV,
+    FEW,
+    LINEAR,
+    S8,
+    U8,
+    Quantized,
+    becomes,
+    compared,
+    folded,
+    kinds,
+    only,
+)
 
 pytestmark = pytest.mark.unemulated("reads and rewrites graphs; onnxruntime crashes there")
 
 BOTH = [False, True]
-CONV = {"QuantizeLinear": 1, "QuantizedConv": 1, "DequantizeLinear": 1}
-FEW = 0.02  # of the elements may be rounded otherwise
 
 
 @pytest.fixture
 def g() -> Quantized:
     return Quantized()
-
-
-def only(result, name="QuantizedConv"):
-    (node,) = (node for node in result.model.graph if node.op_type == name)
-    return node
 
 
 # Convolutions
@@ -43,17 +48,13 @@ def test_conv(dtype, stored, bias, geometry, g):
     how = (0.03, 121 if dtype == U8 else -7, dtype)
     out = (0.04, 130 if stored == U8 else 3, stored)
     y = g.pair(g.qconv(g.image(1, 8, 9, 7, how=how), 5, (8, 3, 3), bias, **geometry), *out)
-    result = folded(g, y)
-    assert kinds(result) == CONV
+    result = becomes(g, y, nodes=CONV, unit=0.04)
     assert result.fired["Conv of integers"] and result.fired["QuantizeLinear into QuantizedConv"]
-    compared(g, y, unit=0.04, allowed=FEW)
 
 
 @pytest.mark.parametrize("group", [2, 8])
 def test_groups(group, g):
-    y = g.pair(g.qconv(g.image(), 8, (8 // group, 3, 3), group=group))
-    assert kinds(folded(g, y)) == CONV
-    compared(g, y, unit=0.05, allowed=FEW)
+    becomes(g, g.pair(g.qconv(g.image(), 8, (8 // group, 3, 3), group=group)), nodes=CONV)
 
 
 @pytest.mark.parametrize(
@@ -62,13 +63,11 @@ def test_groups(group, g):
 def test_zero_points_of_weights(dtype, zero, kept, g):
     w = g.kernel(4, 8, 3, 3, zero=zero, dtype=dtype, least=10)
     y = g.pair(g.Conv(g.image(), w))
-    result = folded(g, y)
-    assert kinds(result) == CONV
+    result = becomes(g, y, nodes=CONV)
     weights = only(result).inputs[1]
     assert kept is None or weights.dtype.numpy() == kept
     # Of symmetric weights the model's own are used.
     assert (weights.name == "c1") == (zero == 0)
-    compared(g, y, unit=0.05, allowed=FEW)
 
 
 def test_one_scale_and_a_scale_and_a_zero_point_a_channel(g):
@@ -85,13 +84,11 @@ def test_bias_that_is_quantized(g):
     integers = g.rng.integers(-9999, 9999, 4)
     bias = g.DequantizeLinear(g.constant(integers, np.int32), g.constant(scale))
     y = g.pair(g.Conv(x, w, bias))
-    result = folded(g, y)
-    assert kinds(result) == CONV
+    result = becomes(g, y, nodes=CONV)
     w_sums = only(result).inputs[1].const_value.numpy().reshape(4, -1).sum(1, dtype=np.int64)
     np.testing.assert_array_equal(
         only(result).inputs[2].const_value.numpy(), integers - 128 * w_sums
     )
-    compared(g, y, unit=0.05, allowed=FEW)
 
 
 def test_channels_without_weights_are_their_bias(g):
@@ -108,9 +105,8 @@ def test_channels_without_weights_are_their_bias(g):
 def test_float_behind_a_convolution(g):
     """Sums become float32 where nothing quantizes them."""
     y = g.Sigmoid(g.qconv(g.image(), 4, (8, 3, 3)))
-    result = folded(g, y)
-    assert kinds(result) == {"QuantizeLinear": 1, "QuantizedConv": 1, "Sigmoid": 1}
-    compared(g, y, unit=1e-5, allowed=1)
+    nodes = {"QuantizeLinear": 1, "QuantizedConv": 1, "Sigmoid": 1}
+    becomes(g, y, nodes=nodes, unit=1e-5, allowed=1)
 
 
 @pytest.mark.parametrize("activation", ["Relu", "Clip", "ReluClip", "lower"], ids=lambda name: name)
@@ -124,9 +120,7 @@ def test_clamps(activation, zero, g):
     if activation == "lower":
         y = g.Clip(y, g.constant(-0.2))
     y = g.pair(y, 0.02, zero)
-    result = folded(g, y)
-    assert kinds(result) == CONV
-    compared(g, y, unit=0.02, allowed=FEW)
+    becomes(g, y, nodes=CONV, unit=0.02)
 
 
 @pytest.mark.parametrize("first", BOTH)
@@ -137,20 +131,16 @@ def test_residual(first, relu, dtype, g):
     y = g.qconv(x, 8, (8, 3, 3), pads=[1] * 4)
     y = g.Add(x, y) if first else g.Add(y, x)
     y = g.pair(g.Relu(y) if relu else y, 0.03, 60, dtype)
-    result = folded(g, y)
-    assert kinds(result) == CONV
+    result = becomes(g, y, nodes=CONV, unit=0.03)
     assert only(result).inputs[RESIDUAL] is only(result).inputs[0]
-    compared(g, y, unit=0.03, allowed=FEW)
 
 
 def test_residual_of_another_type_than_the_output(g):
     """It is added to numbers, which are quantized in a step of their own."""
     x = g.image(how=(0.04, 7, S8))
     y = g.pair(g.Add(x, g.qconv(x, 8, (8, 3, 3), pads=[1] * 4)))
-    result = folded(g, y)
-    assert kinds(result) == {**CONV, "QuantizeLinear": 2}
+    result = becomes(g, y, nodes={**CONV, "QuantizeLinear": 2})
     assert only(result).inputs[RESIDUAL] is only(result).inputs[0]
-    compared(g, y, unit=0.05, allowed=FEW)
 
 
 def test_what_is_no_residual(g):
@@ -184,25 +174,19 @@ def test_sums_that_others_read_stay(g):
 def test_dequantized_values_that_others_read_stay(g):
     x = g.image()
     y, z = g.pair(g.qconv(x, 4, (8, 3, 3))), g.Sigmoid(x)
-    result = folded(g, y, z)
-    assert kinds(result) == {**CONV, "DequantizeLinear": 2, "Sigmoid": 1}
+    assert kinds(folded(g, y, z)) == {**CONV, "DequantizeLinear": 2, "Sigmoid": 1}
 
 
 def wrong_convolutions():
     """Convolutions that are none of integers, by what keeps them."""
     g = Quantized()
-    x = g.input(1, 8, 9, 7)
-    w = g.kernel(4, 8, 3, 3)
-    yield "numbers that are not quantized", g, g.Conv(x, w)
+    yield "numbers that are not quantized", g, g.Conv(g.input(1, 8, 9, 7), g.kernel(4, 8, 3, 3))
     g = Quantized()
     yield "weights that are not quantized", g, g.Conv(g.image(), g.random(4, 8, 3, 3))
     g = Quantized()
-    axis = g.kernel(4, 8, 3, 3, axis=1)
-    yield "scales along another axis", g, g.Conv(g.image(), axis)
+    yield "scales along another axis", g, g.Conv(g.image(), g.kernel(4, 8, 3, 3, axis=1))
     g = Quantized()
-    many = g.dq(
-        g.q(g.input(1, 8, 9, 7), np.full(8, 0.1), np.full(8, 3)), np.full(8, 0.1), np.full(8, 3)
-    )
+    many = g.pair(g.input(1, 8, 9, 7), np.full(8, 0.1), np.full(8, 3))
     yield "an input of many scales", g, g.Conv(many, g.kernel(4, 8, 3, 3))
     g = Quantized()
     wide = g.pair(g.input(1, 8, 9, 7), 0.001, 5, np.uint16)
@@ -253,9 +237,7 @@ def test_matmul(shape, offset, first, g):
         c = g.positive(*offset)
         y = g.Add(c, y) if first else g.Add(y, c)
     y = g.pair(g.Relu(y), 0.02, 10)
-    result = folded(g, y)
-    assert kinds(result) == {"QuantizeLinear": 1, "QuantizedLinear": 1, "DequantizeLinear": 1}
-    compared(g, y, unit=0.02, allowed=0.06)
+    becomes(g, y, nodes=LINEAR, unit=0.02, allowed=0.06)
 
 
 @pytest.mark.parametrize("transposed", [0, 1])
@@ -264,9 +246,7 @@ def test_gemm(transposed, offset, g):
     w = g.kernel(*((6, 8) if transposed else (8, 6)), axis=1 - transposed)
     more = () if offset is None else (g.positive(*offset),)
     y = g.pair(g.Gemm(g.image(3, 8), w, *more, transB=transposed, beta=0.5), 0.02, 10)
-    result = folded(g, y)
-    assert kinds(result) == {"QuantizeLinear": 1, "QuantizedLinear": 1, "DequantizeLinear": 1}
-    compared(g, y, unit=0.02, allowed=0.06)
+    becomes(g, y, nodes=LINEAR, unit=0.02, allowed=0.06)
 
 
 def test_products_that_are_none_of_integers(g):

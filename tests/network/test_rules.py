@@ -9,17 +9,13 @@ import pytest
 from onnx import TensorProto
 
 from pplconv.network.session import InferenceSession
-from tests.network.graphs import Graph, operators, rewritten
+from tests.network.graphs import Graph, operators, rewritten, swap
 from tests.network.running import on_host
 
 pytestmark = pytest.mark.unemulated("reads and rewrites graphs, which no machine changes")
 
 BOTH = [False, True]
 LOWEST = float("-inf")
-
-
-def swap(swapped, a, b):
-    return (b, a) if swapped else (a, b)
 
 
 # Pad

@@ -22,9 +22,7 @@ def network(seed=0, free=False):
     x = g.Relu(
         g.conv(g.input(2, 3, 17, 15, free=free), 32, (3, 3, 3), strides=[2, 2], pads=[1] * 4)
     )
-    norm = [g.positive(64), g.random(64), g.random(64), g.positive(64)]
-    y = g.BatchNormalization(g.conv(x, 64, (32, 1, 1)), *norm)
-    y = g.HardSwish(y)
+    y = g.HardSwish(g.batch_norm(g.conv(x, 64, (32, 1, 1)), 64))
     z = g.Relu(g.conv(y, 64, (1, 3, 3), group=64, pads=[1] * 4))
     z = g.conv(z, 64, (32, 3, 3), group=2, pads=[1] * 4)
     y = g.Clip(g.Add(y, z), g.constant(0.0), g.constant(6.0))
