@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
+from pplconv.network import large_weights
 from pplconv.network.loading import load
 from pplconv.network.preparing import prepare, specialize
 from pplconv.network.session import InferenceSession
@@ -27,9 +28,13 @@ OWN = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
 FOUR = (np.float32, [4])
 
 
-def small() -> tuple[Graph, onnx.ModelProto]:
+def written() -> tuple[Graph, str]:
     g = Graph()
-    y = g.Relu(g.conv(g.input(1, 2, 5, 5), 3, (2, 3, 3)))
+    return g, g.Relu(g.conv(g.input(1, 2, 5, 5), 3, (2, 3, 3)))
+
+
+def small() -> tuple[Graph, onnx.ModelProto]:
+    g, y = written()
     return g, g.model(g.Add(y, g.random(3, 1, 1)))
 
 
@@ -451,27 +456,41 @@ def test_names_do_not_reach_the_terminal_as_they_are(number):
 # Files as they come
 
 
-def _attempt(content: bytes) -> None:
+def attempt(content: bytes) -> None:
     """Whatever the bytes are, the outcome is a model or a ValueError."""
     try:
-        prepared = prepare(load(content))
-        specialize(prepared.model, {"x1": (1, 2, 5, 5)})
+        specialize(prepare(load(content)).model, {"x1": (1, 2, 5, 5)})
     except ValueError as error:
         assert str(error)
 
 
+@pytest.fixture(params=[large_weights._LEAST_BYTES, 1], ids="weights of {} bytes stay".format)
+def lifted(request, monkeypatch):
+    """Large weights, or all of them, stay in the bytes that are read."""
+    monkeypatch.setattr(large_weights, "_LEAST_BYTES", request.param)
+
+
+def whole() -> bytes:
+    """A file with weights in both places."""
+    g, y = written()
+    constant = g.Constant(value=numpy_helper.from_array(np.ones((3, 1, 1), np.float32)))
+    return g.model(g.Add(g.Add(y, constant), g.random(3, 1, 1))).SerializeToString()
+
+
+@pytest.mark.usefixtures("lifted")
 @given(st.integers(0, 1 << 30))
 def test_truncated_files(seed):
-    content = small()[1].SerializeToString()
-    _attempt(content[: seed % len(content)])
+    content = whole()
+    attempt(content[: seed % len(content)])
 
 
+@pytest.mark.usefixtures("lifted")
 @given(st.lists(st.tuples(st.integers(0, 1 << 30), st.integers(0, 255)), min_size=1, max_size=4))
 def test_mutated_files(changes):
-    content = bytearray(small()[1].SerializeToString())
+    content = bytearray(whole())
     for place, value in changes:
         content[place % len(content)] = value
-    _attempt(bytes(content))
+    attempt(bytes(content))
 
 
 @given(st.binary(max_size=200))
