@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests import poisoning
@@ -11,6 +12,7 @@ poisoning.install()
 
 
 @pytest.fixture
-def g() -> Graph:
-    """An empty model; modules of other models have a fixture of this name of their own."""
-    return Graph()
+def g(request: pytest.FixtureRequest) -> Graph:
+    """An empty model, of the test's `dtype` if it has one."""
+    typed = "dtype" in request.fixturenames
+    return Graph(dtype=request.getfixturevalue("dtype") if typed else np.float32)

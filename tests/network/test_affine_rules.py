@@ -104,8 +104,7 @@ def test_batch_normalization_in_training_stays(g):
 
 @pytest.mark.parametrize("shape", [(2, 3, 5, 4), (4, 3), (2, 3, 7)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_batch_normalization_elsewhere_is_a_product_and_a_sum(shape, dtype):
-    g = Graph(dtype=dtype)
+def test_batch_normalization_elsewhere_is_a_product_and_a_sum(shape, dtype, g):
     x = g.input(*shape)
     result = rewritten(g, g.batch_norm(x, 3), tolerance=4e-3 if dtype == np.float16 else 2e-5)
     assert operators(result) == {"Mul": 1, "Add": 1}

@@ -117,9 +117,8 @@ def test_float32_in_half_precision_is_converted_at_its_borders():
     assert set(type_of(graph, "pplconv.Conv") + type_of(graph, "Tanh")) == {"float16"}
 
 
-def test_before_a_convolution_float32_stays():
+def test_before_a_convolution_float32_stays(g):
     """Nothing is converted for operators that do not compute in half precision."""
-    g = Graph(1)
     x = g.input(1, 4, 6, 6)
     y = g.Softmax(g.conv(g.Tanh(x), 4, (4, 1, 1)), axis=1)
     graph = decided(g, y, level=HALF, precision="fp16")
@@ -184,8 +183,7 @@ def test_weights_are_the_same_object_in_every_program():
 
 
 @pytest.mark.parametrize("number", [1e-12, 1e6])
-def test_a_number_that_half_precision_lacks_keeps_a_node_in_float32(number):
-    g = Graph(1)
+def test_a_number_that_half_precision_lacks_keeps_a_node_in_float32(number, g):
     y = g.conv(g.input(1, 4, 6, 6), 4, (4, 1, 1))
     tanh = g.Tanh(y)
     lost, kept = g.Mul(tanh, g.constant(number)), g.Mul(tanh, g.constant(0.3))
@@ -194,16 +192,14 @@ def test_a_number_that_half_precision_lacks_keeps_a_node_in_float32(number):
     assert type_of(graph, "Mul") == ["float32", "float16"]
 
 
-def test_so_does_one_that_follows_a_convolution():
-    g = Graph(1)
+def test_so_does_one_that_follows_a_convolution(g):
     y = g.Add(g.Sigmoid(g.conv(g.input(1, 4, 6, 6), 4, (4, 1, 1))), g.constant(1e6))
     # Padding keeps the offset out of the bias behind it.
     graph = decided(g, g.conv(y, 4, (4, 3, 3), pads=[1] * 4), level=HALF, precision="fp16")
     assert type_of(graph, "pplconv.Conv") == ["float32", "float16"]
 
 
-def test_scales_of_a_resize_stay_as_they_are():
-    g = Graph(1)
+def test_scales_of_a_resize_stay_as_they_are(g):
     y = g.conv(g.input(1, 4, 6, 6), 4, (4, 1, 1))
     scales = np.array([1, 1, 1 / 3, 7 / 3], np.float32)
     z = g.Resize(y, "", g.constant(scales), mode="linear")

@@ -45,8 +45,7 @@ def same(g: Graph, x: str | None = None) -> str:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_a_convolution_alone(dtype):
-    g = Graph(dtype=dtype)
+def test_a_convolution_alone(dtype, g):
     result = rewritten(g, conv(g), tolerance=4e-3 if dtype == np.float16 else 2e-5)
     (node,) = fused(result)
     assert has(node) and len(inputs_of(node)) == 8

@@ -86,9 +86,8 @@ def test_double_precision_takes_no_root_of_single_precision(root, form, rng):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_values(dtype, rng):
+def test_values(dtype, rng, g):
     """In float64, over the numbers where the function bends and where it is zero or x."""
-    g = Graph(dtype=dtype)
     model = g.model(pieces(g, g.input(8, 200)))
     x = np.concatenate([rng.uniform(-d, d, (4, 200)) for d in (1.5, 12)]).astype(dtype)
     session = InferenceSession(model)

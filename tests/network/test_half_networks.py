@@ -281,8 +281,7 @@ def test_casts(to):
     assert on_host(session) == []
 
 
-def test_a_cast_rounds_though_float32_follows():
-    g = Graph(1)
+def test_a_cast_rounds_though_float32_follows(g):
     x = g.input(50)
     y = g.Sub(x, g.Cast(g.Cast(x, to=onnx.TensorProto.FLOAT16), to=onnx.TensorProto.FLOAT))
     (got,) = session_of(g, y).run(None, g.feed)

@@ -26,16 +26,14 @@ both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @both_types
 @pytest.mark.parametrize("shape", [(4, 6), (1, 6), (2, 3, 6), (2, 1, 5, 6)])
 @pytest.mark.parametrize("columns", [1, 9, 20])
-def test_matmul(shape, columns, dtype):
-    g = Graph(22, dtype=dtype)
+def test_matmul(shape, columns, dtype, g):
     one(g, g.MatMul(g.input(*shape), g.random(6, columns)))
 
 
 @pytest.mark.parametrize(
     ("a", "b"), [((6,), (6, 4)), ((2, 3, 6), (2, 6, 4)), ((3, 6), (6,)), ((5, 4, 6), (6, 2))]
 )
-def test_matmul_of_two_inputs_or_other_ranks(a, b):
-    g = Graph(23)
+def test_matmul_of_two_inputs_or_other_ranks(a, b, g):
     one(g, g.MatMul(g.input(*a), g.input(*b)))
 
 
@@ -50,9 +48,8 @@ def test_gemm(turned, bias, dtype):
         one(g, g.Gemm(g.input(3, 7), w, *more, transB=turned, **factors))
 
 
-def test_products_that_share_weights():
+def test_products_that_share_weights(g):
     """Transposed, times a factor, and with another number of rows."""
-    g = Graph(32)
     x, w = g.input(3, 7), g.random(7, 7)
     one(g, g.MatMul(x, w), g.Gemm(x, w, transB=1), g.Gemm(x, w, alpha=0.5), g.MatMul(g.Exp(x), w))
 
@@ -182,9 +179,8 @@ def test_operands(dtype, data):
 @pytest.mark.parametrize(
     "batches", [((300, 1), (1, 300)), ((1, 200), (200, 1)), ((70, 2), (70, 1))]
 )
-def test_batches_that_no_problem_covers(batches):
+def test_batches_that_no_problem_covers(batches, g):
     """However many products there are, the program stays small and is made soon."""
-    g = Graph(3)
     a, b = (g.input(*batch, 2, 3) if i == 0 else g.input(*batch, 3, 2)
             for i, batch in enumerate(batches))  # fmt: skip
     left, right = g.feed[a], g.feed[b]
@@ -194,9 +190,8 @@ def test_batches_that_no_problem_covers(batches):
     assert len(compiled.steps) < 1000
 
 
-def test_a_matrix_by_itself():
+def test_a_matrix_by_itself(g):
     """One array is both operands, and one of them is turned round."""
-    g = Graph(4)
     x = g.Relu(g.input(2, 9, 9))
     model = g.model(g.MatMul(x, x), g.MatMul(x, g.Transpose(x, perm=[0, 2, 1])))
     (held,) = g.feed.values()
@@ -204,9 +199,8 @@ def test_a_matrix_by_itself():
     agree(InferenceSession(model, threads=1).run(None, g.feed), [y @ y, y @ y.transpose(0, 2, 1)])
 
 
-def test_products_after_products():
+def test_products_after_products(g):
     """One product's packed operand lies where another's was, and is packed anew in each run."""
-    g = Graph(5)
     x, w = g.input(7, 7), g.input(7, 7)
     y = x
     for _ in range(6):

@@ -99,8 +99,7 @@ def divided(g: Graph, y: str, h: float, how: int) -> str:
 
 @pytest.mark.parametrize(("how", "swapped"), list(itertools.product(range(3), BOTH)))
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_hard_sigmoid_from_pieces(how, swapped, dtype):
-    g = Graph(dtype=dtype)
+def test_hard_sigmoid_from_pieces(how, swapped, dtype, g):
     x = g.input(3, 50)
     result = rewritten(
         g,
@@ -242,9 +241,8 @@ def test_what_is_no_layer_normalization(change, g):
 
 @pytest.mark.parametrize("shape", [(2, 3, 7), (2, 3, 5, 7), (1, 2, 3, 4, 5)])
 @pytest.mark.parametrize("free", BOTH)
-def test_instance_normalization(shape, free):
+def test_instance_normalization(shape, free, g):
     """As each channel's own mean and variance have it, in double precision."""
-    g = Graph(5)
     x = g.input(*shape, free=free)
     scale, offset = g.rng.standard_normal((2, shape[1])).astype(np.float32)
     y = g.InstanceNormalization(x, g.constant(scale), g.constant(offset), epsilon=1e-2)
@@ -260,8 +258,7 @@ def test_instance_normalization(shape, free):
     np.testing.assert_allclose(got, expected, rtol=0, atol=2e-6 * np.abs(expected).max())
 
 
-def test_computed_factors_of_instances_stay():
-    g = Graph(6)
+def test_computed_factors_of_instances_stay(g):
     x = g.input(1, 3, 4, 4)
     y = g.InstanceNormalization(x, g.input(3), g.random(3))
     assert operators(rewritten(g, y)) == {"InstanceNormalization": 1}

@@ -191,9 +191,8 @@ def test_results_are_not_shared(made):
         assert not np.shares_memory(x, z)
 
 
-def test_outputs_that_nothing_computes():
+def test_outputs_that_nothing_computes(g):
     """Inputs, constants, views of both, and one thing under two names."""
-    g = Graph(2)
     x = g.input(2, 3)
     same = g.Identity(x)
     turned = g.Transpose(x, perm=[1, 0])
@@ -205,8 +204,7 @@ def test_outputs_that_nothing_computes():
     assert not np.shares_memory(got[3], got[4])
 
 
-def test_an_output_that_is_an_input():
-    g = Graph(3)
+def test_an_output_that_is_an_input(g):
     x = g.input(2, 3)
     y = g.Exp(x)
     model = g.model(y)
@@ -229,8 +227,7 @@ def test_shapes_make_programs_of_their_own():
     assert len(session._programs) == 3
 
 
-def test_few_programs_are_kept():
-    g = Graph(4)
+def test_few_programs_are_kept(g):
     x = g.input(1, 3, free=True)
     session = session_of(g, g.Exp(x))
     first = session.run(None, {x: np.ones((1, 3), np.float32)})[0]
@@ -241,8 +238,7 @@ def test_few_programs_are_kept():
     np.testing.assert_array_equal(again, first)
 
 
-def test_nothing_to_compute():
-    g = Graph(5)
+def test_nothing_to_compute(g):
     x = g.input(0, 4, 6, 6, free=True)
     y = g.conv(x, 5, (4, 3, 3))
     outputs = [y, g.Relu(x), g.Concat(x, x, axis=1), g.Transpose(y, perm=[0, 2, 3, 1])]
@@ -255,9 +251,8 @@ def test_nothing_to_compute():
     ]  # fmt: skip
 
 
-def test_inputs_that_are_shapes():
+def test_inputs_that_are_shapes(g):
     """They become constants: one program for each value, and errors name what does not fit."""
-    g = Graph(6)
     x, shape = g.input(2, 6), g.input(2, dtype=np.int64)
     y = g.Reshape(x, shape)
     session = session_of(g, y, g.Exp(y))
@@ -271,8 +266,7 @@ def test_inputs_that_are_shapes():
         session.run(None, {x: g.feed[x], shape: np.array([5, 5], np.int64)})
 
 
-def test_axes_and_sizes_that_are_inputs():
-    g = Graph(7)
+def test_axes_and_sizes_that_are_inputs(g):
     x, axes = g.input(2, 3, 4), g.input(1, dtype=np.int64)
     starts, ends = g.input(1, dtype=np.int64), g.input(1, dtype=np.int64)
     y = g.ReduceSum(x, axes, keepdims=0)
