@@ -50,8 +50,7 @@ def test_a_bias_of_rows_is_none_of_columns(shape, alpha, g):
 @pytest.mark.parametrize("given", [False, True])
 def test_scales_of_other_shapes(shape, axis, given, g):
     x, scale = g.input(4, 4), (g.input if given else g.random)(*shape)
-    model = g.model(g.LayerNormalization(x, scale, axis=axis))
-    agree(run(model, g.feed), by_onnxruntime(model, g.feed))
+    one(g, g.LayerNormalization(x, scale, axis=axis), host=None, expected=by_onnxruntime)
 
 
 @pytest.mark.parametrize("index", [-3, -1, 0, 2])
@@ -120,8 +119,7 @@ def test_long_chains_are_cut(op, g):
 
 @needs_onnxruntime
 def test_many_operands_of_one_sum(g):
-    model = g.model(g.Sum(*(g.input(3, 4) for _ in range(30))))
-    agree(run(model, g.feed), by_onnxruntime(model, g.feed))
+    one(g, g.Sum(*(g.input(3, 4) for _ in range(30))), expected=by_onnxruntime)
 
 
 def test_operands_repeated_in_every_other_dimension(g):
@@ -249,26 +247,22 @@ def test_an_error_in_python_names_the_node(g):
 BOUNDS = [(2.0, 1.0), (0.5, -0.25), (np.inf, 3.0), (1.0, -np.inf)]
 
 
-def maker(name: str, g: Graph) -> str:
-    """A product, or an input, whose result is clipped."""
-    x = g.input(2, 3, 6, 5)
-    if name == "Conv":
-        return g.conv(x, 4, (3, 3, 3))
-    if name == "grouped":
-        return g.conv(x, 6, (1, 3, 3), group=3)
-    if name == "ConvTranspose":
-        return str(g.ConvTranspose(x, g.random(3, 2, 2, 2), strides=[2, 2]))
-    if name == "MatMul":
-        return str(g.Add(g.MatMul(x, g.random(5, 7)), g.random(7)))
-    return x
+# A product, or an input, whose result is clipped.
+CLIPPED = {
+    "Conv": lambda g, x: g.conv(x, 4, (3, 3, 3)),
+    "grouped": lambda g, x: g.conv(x, 6, (1, 3, 3), group=3),
+    "ConvTranspose": lambda g, x: g.ConvTranspose(x, g.random(3, 2, 2, 2), strides=[2, 2]),
+    "MatMul": lambda g, x: g.Add(g.MatMul(x, g.random(5, 7)), g.random(7)),
+    "input": lambda g, x: x,
+}
 
 
 @needs_onnxruntime
-@pytest.mark.parametrize("name", ["Conv", "grouped", "ConvTranspose", "MatMul", "input"])
+@pytest.mark.parametrize("name", CLIPPED)
 @pytest.mark.parametrize("bounds", BOUNDS)
 def test_crossed_bounds(name, bounds, g):
     """ONNX has the upper one everywhere: ``min(max(x, low), high)``."""
-    y = g.Clip(maker(name, g), *(g.constant(bound) for bound in bounds))
+    y = g.Clip(CLIPPED[name](g, g.input(2, 3, 6, 5)), *(g.constant(bound) for bound in bounds))
     (got,) = one(g, y, expected=by_onnxruntime)
     assert (got == np.float32(bounds[1])).all()
 
@@ -278,7 +272,7 @@ def test_crossed_bounds(name, bounds, g):
     "order", [("Max", "Min"), ("Min", "Max"), ("Relu", "Min"), ("Clip", "Relu")]
 )
 def test_the_last_bound_decides(order, g):
-    y = maker("Conv", g)
+    y = CLIPPED["Conv"](g, g.input(2, 3, 6, 5))
     for operator, bound in zip(order, (1.5, -0.5), strict=True):
         if operator == "Relu":
             y = g.Relu(y)
@@ -295,8 +289,7 @@ def test_crossed_bounds_of_integers(bounds):
     g = Quantized()
     low, high = (g.constant(bound, np.float32) for bound in bounds)
     y = g.pair(g.Clip(g.qconv(g.image(), 4, (8, 3, 3)), low, high))
-    model = g.model(y)
-    agree(run(model, g.feed), by_onnxruntime(model, g.feed))
+    one(g, y, host=None, expected=by_onnxruntime)
 
 
 # Constants that stay as they are
@@ -318,8 +311,7 @@ def test_parts_of_constants_that_are_not_folded(part, g):
         a = b = g.Slice(c, *(g.constant([n], np.int64) for n in (1, 3)))
     else:
         a = b = g.Identity(g.random(2, 3, 5, 8))
-    model = g.model(g.Add(g.Add(x, a), b))
-    agree(run(model, g.feed), referred(model, g.feed))
+    one(g, g.Add(g.Add(x, a), b))
 
 
 @pytest.mark.usefixtures("unfolded")
@@ -327,5 +319,4 @@ def test_parts_of_constants_that_are_not_folded(part, g):
 def test_constants_of_another_type_that_are_not_folded(product, g):
     x, c = g.input(40, 40), g.constant(g.rng.standard_normal((40, 40)), np.float16)
     wide = g.Cast(c, to=1)
-    model = g.model(g.MatMul(x, wide) if product else g.Add(x, wide))
-    agree(run(model, g.feed), referred(model, g.feed))
+    one(g, g.MatMul(x, wide) if product else g.Add(x, wide))

@@ -89,38 +89,36 @@ def outside(g: Quantized, y: str, name: str) -> dict:
     return own(result)
 
 
-def test_hardswish_of_a_sum_with_a_residual(g):
+# Nodes that stay, and whether the product has a gate; behind the input and its convolution.
+OUTSIDE = {
+    "of a sum with a residual": ("HardSwish", 0, lambda g, x, y: g.HardSwish(g.Add(y, x))),
+    "a residual behind a gate": ("Add", 1, lambda g, x, y: g.Add(g.HardSwish(y), x)),
+    "behind a clamp": (
+        "HardSwish", 0, lambda g, x, y: g.HardSwish(g.Clip(y, g.constant(-0.5), g.constant(0.8)))
+    ),
+    "a second gate": ("HardSwish", 1, lambda g, x, y: g.HardSwish(g.HardSwish(y))),
+    "factors of channels": ("Mul", 1, lambda g, x, y: g.Mul(g.HardSwish(y), of_channels(g))),
+    "offsets of channels": ("Add", 1, lambda g, x, y: g.Add(g.HardSwish(y), of_channels(g))),
+    # It would give the result an axis more.
+    "a higher rank": ("Mul", 1, lambda g, x, y: affine(g, g.HardSwish(y), "m", (1,) * 5)),
+}  # fmt: skip
+
+
+def of_channels(g: Quantized) -> str:
+    return g.constant(g.rng.uniform(0.5, 1, (8, 1, 1)))
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_nodes_that_stay_outside(name, g):
+    node, gate, write = OUTSIDE[name]
     x = g.image()
-    y = g.Add(g.qconv(x, 8, (8, 3, 3), pads=[1] * 4), x)
-    assert outside(g, g.pair(g.HardSwish(y)), "HardSwish")["gate"] == 0
-
-
-def test_a_residual_behind_a_gate(g):
-    x = g.image()
-    y = g.HardSwish(g.qconv(x, 8, (8, 3, 3), pads=[1] * 4))
-    assert outside(g, g.pair(g.Add(y, x)), "Add")["gate"] == 1
-
-
-def test_hardswish_behind_a_clamp(g):
-    y = g.Clip(g.qconv(g.image(), 5, (8, 3, 3)), g.constant(-0.5), g.constant(0.8))
-    assert outside(g, g.pair(g.HardSwish(y)), "HardSwish")["gate"] == 0
+    y = g.pair(write(g, x, g.qconv(x, 8, (8, 3, 3), pads=[1] * 4)))
+    assert outside(g, y, node)["gate"] == gate
 
 
 def test_a_factor_behind_a_clamp(g):
     y = g.Clip(g.HardSwish(g.qconv(g.image(), 5, (8, 3, 3))), g.constant(0.0), g.constant(0.8))
     assert outside(g, g.pair(affine(g, y, "m"), 0.01, 17), "Mul")["high"] == np.float32(0.8)
-
-
-def test_a_second_hardswish(g):
-    y = g.pair(g.HardSwish(g.HardSwish(g.qconv(g.image(), 5, (8, 3, 3)))))
-    outside(g, y, "HardSwish")
-
-
-@pytest.mark.parametrize("operator", ["Mul", "Add"])
-def test_numbers_that_differ_between_channels(operator, g):
-    y = g.HardSwish(g.qconv(g.image(), 5, (8, 3, 3)))
-    y = getattr(g, operator)(y, g.constant(g.rng.uniform(0.5, 1, (5, 1, 1))))
-    outside(g, g.pair(y), operator)
 
 
 def test_a_factor_of_zero(g):
@@ -146,10 +144,3 @@ def test_a_number_that_others_read(g):
 def test_ranks_of_a_number(rank, g):
     y = affine(g, g.HardSwish(g.qconv(g.image(), 5, (8, 3, 3))), "ma", (1,) * rank)
     assert kinds(folded(g, g.pair(y, 0.02, 17))) == CONV
-
-
-def test_a_number_of_a_higher_rank(g):
-    """It would give the result an axis more."""
-    y = g.HardSwish(g.qconv(g.image(), 5, (8, 3, 3)))
-    y = g.pair(affine(g, y, "m", (1,) * 5))
-    outside(g, y, "Mul")

@@ -277,6 +277,12 @@ def external(location: str, shape=(4,), **more: object) -> onnx.ModelProto:
     return model_of([node("Add", "x w", "y")], {"x": FOUR}, [weight], opset=17)
 
 
+def stored(model: onnx.ModelProto, folder: Path) -> Path:
+    path = folder / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
 @pytest.fixture
 def folder(tmp_path) -> Path:
     inside = tmp_path / "models"
@@ -299,8 +305,7 @@ def folder(tmp_path) -> Path:
     ],
 )
 def test_external_data_is_mapped(folder, location, more, first):
-    (folder / "m.onnx").write_bytes(external(location, **more).SerializeToString())
-    model = load(folder / "m.onnx")
+    model = load(stored(external(location, **more), folder))
     x = np.zeros(4, np.float32)
     special = specialize(prepare(model).model, {"x": (4,)})
     (array,) = (v.const_value.numpy() for v in special.model.graph.initializers.values())
@@ -331,9 +336,9 @@ def test_external_data_is_mapped(folder, location, more, first):
     ],
 )
 def test_external_data_elsewhere_is_refused(folder, location, more, error, message):
-    (folder / "m.onnx").write_bytes(external(location, **more).SerializeToString())
+    path = stored(external(location, **more), folder)
     with pytest.raises(error, match=message):
-        load(folder / "m.onnx")
+        load(path)
 
 
 def test_external_data_needs_a_folder():
@@ -386,8 +391,7 @@ def test_external_data_lie_beside_the_model(where, folder, tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     (folder / "w.bin").write_bytes(np.arange(1, 9, dtype=np.float32).tobytes())
     model = holders()[where]
-    (folder / "m.onnx").write_bytes(model.SerializeToString())
-    special = specialize(prepare(load(folder / "m.onnx")).model, {})
+    special = specialize(prepare(load(stored(model, folder))).model, {})
     (got,) = evaluate(special.model, {"x": np.zeros(4, np.float32)})
     np.testing.assert_array_equal(got, 1 if where == "another attribute" else [1, 2, 3, 4])
     for source in (model, model.SerializeToString()):
@@ -400,12 +404,12 @@ def test_external_data_of_other_types(kind, folder):
     model = external("w.bin", (8,), offset=8)
     weight = model.graph.initializer[0]
     weight.data_type = TensorProto.DataType.Value(kind)
-    (folder / "m.onnx").write_bytes(model.SerializeToString())
+    path = stored(model, folder)
     weight.ClearField("external_data")
     weight.data_location = TensorProto.DEFAULT
     width = {"BFLOAT16": 16, "INT4": 4}.get(kind, 8)
     weight.raw_data = (folder / "w.bin").read_bytes()[8 : 8 + width]
-    array = load(folder / "m.onnx").graph.initializers["w"].const_value.numpy()
+    array = load(path).graph.initializers["w"].const_value.numpy()
     np.testing.assert_array_equal(array, numpy_helper.to_array(weight))
 
 
