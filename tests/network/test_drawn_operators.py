@@ -18,7 +18,7 @@ from pplconv.network.session import InferenceSession
 from tests.network.drawing_cases import Case
 from tests.network.drawn_operators import DRAWERS
 from tests.network.models import model_of
-from tests.network.running import by_onnxruntime, compare_models, needs_onnxruntime, on_host
+from tests.network.running import by_onnxruntime, compare_models, needs_onnxruntime, on_host, run
 
 # Its result has a size that data say; a session refuses it.
 UNSIZED = {"NonMaxSuppression"}
@@ -155,14 +155,9 @@ def test_integers_that_fit_become_no_python_objects(dtype, rng):
         assert peak < 24 * x.size, op
 
 
-def test_a_size_that_constants_say_is_known():
-    x = np.array([0, 3, 0, 5], np.float32)
-    nodes = [
-        onnx.helper.make_node("NonZero", ["x"], ["places"]),
-        onnx.helper.make_node("Cast", ["places"], ["y"], to=onnx.TensorProto.FLOAT),
-    ]
-    session = InferenceSession(model_of(nodes, {}, {"x": x}, opset=18))
-    np.testing.assert_array_equal(session.run(None, {})[0], [[1, 3]])
+def test_a_size_that_constants_say_is_known(g):
+    y = g.Cast(g.NonZero(g.constant([0, 3, 0, 5])), to=onnx.TensorProto.FLOAT)
+    np.testing.assert_array_equal(run(g.model(y), {})[0], [[1, 3]])
 
 
 @needs_onnxruntime

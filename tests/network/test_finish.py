@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import helper
 
 from pplconv.network.session import InferenceSession
 from pplconv.schedules.finish import Finish
-from tests.network.models import model_of
-from tests.network.running import agree, referred, run
+from tests.network.graphs import Graph
+from tests.network.running import agree, referred, run, step_kinds
 
 # Channels in and out, kernel, stride, groups, height: each is another kind of loops.
 LAYERS = {
@@ -29,31 +28,22 @@ ACTIVATIONS = ("", "Relu", "HardSwish", "HardSigmoid", "LeakyRelu", "Sigmoid")
 def network(rng, layer, activation, scale, offset, after):
     """A convolution with what follows, and a feed."""
     ic, oc, k, stride, groups, side = LAYERS[layer]
+    g = Graph(opset=20)
+    g.rng = rng
     weight = rng.standard_normal((oc, ic // groups, k, k)) / np.sqrt(ic * k * k / groups)
-    kept = {"w": weight, "b": rng.standard_normal(oc)}
-    nodes = [helper.make_node(
-        "Conv", ["x", "w", "b"], ["sum"], strides=[stride] * 2, pads=[k // 2] * 4, group=groups,
-    )]  # fmt: skip
-    last = "sum"
+    how = {"strides": [stride] * 2, "pads": [k // 2] * 4, "group": groups}
+    y = g.Conv(g.input(2, ic, side, side), g.constant(weight), g.random(oc), **how)
     if activation:
-        alpha = {"alpha": 0.11, "beta": 0.4} if activation == "HardSigmoid" else {}
-        nodes.append(helper.make_node(activation, [last], ["active"], **alpha))
-        last = "active"
-    for name, op in (("scale", "Mul"), ("offset", "Add")):
-        if (scale if name == "scale" else offset) is not None:
-            kept[name] = scale if name == "scale" else offset
-            nodes.append(helper.make_node(op, [last, name], [name + "d"]))
-            last = name + "d"
-    out = (side + 2 * (k // 2) - k) // stride + 1
-    inputs = {"x": (2, ic, side, side)}
+        more = {"alpha": 0.11, "beta": 0.4} if activation == "HardSigmoid" else {}
+        y = getattr(g, activation)(y, **more)
+    if scale is not None:
+        y = g.Mul(y, g.constant(scale))
+    if offset is not None:
+        y = g.Add(y, g.constant(offset))
     if after:
-        inputs["r"] = (2, oc, out, out)
-        nodes.append(helper.make_node("Add", [last, "r"], ["total"]))
-        last = "total"
-    feed = {n: rng.standard_normal(s).astype(np.float32) for n, s in inputs.items()}
-    constants = {n: np.asarray(a, np.float32) for n, a in kept.items()}
-    outputs = {last: (np.float32, (2, oc, out, out))}
-    return model_of(nodes, feed, constants, outputs, opset=20), feed
+        out = (side + 2 * (k // 2) - k) // stride + 1
+        y = g.Add(y, g.input(2, oc, out, out))
+    return g.model(y), g.feed
 
 
 @pytest.mark.sampled(11)
@@ -77,8 +67,7 @@ def test_it_is_one_step(rng):
         rng.standard_normal((1, 72, 1, 1)), False,
     )  # fmt: skip
     session = InferenceSession(model, threads=1)
-    kinds = [step.kind for step in session.plan_for({n: x.shape for n, x in feed.items()}).steps]
-    assert kinds == ["Copy", "Conv", "Copy"]
+    assert step_kinds(session, feed) == ["Copy", "Conv", "Copy"]
 
 
 def test_numbers_that_do_not_fit():

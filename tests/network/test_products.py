@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import helper
 
 from pplconv.network.session import InferenceSession
 from tests.emulation import is_emulated
 from tests.network.graphs import Graph
-from tests.network.models import model_of
-from tests.network.running import agree, alike, check, on_host, one
+from tests.network.running import agree, alike, on_host, one
 
 EXAMPLES = 5 if is_emulated() else max(settings.default.max_examples // 4, 10)
 Shape = tuple[int, ...]
@@ -68,35 +65,23 @@ SHAPES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@both_types
 @pytest.mark.parametrize("shapes", SHAPES)
-def test_two_computed_matrices(shapes, dtype):
-    rng = np.random.default_rng(5)
-    a, b = (rng.standard_normal(shape).astype(dtype) for shape in shapes)
-    feed = {"a": a, "b": b}
-    model = model_of([helper.make_node("MatMul", ["a", "b"], ["y"])], feed)
-    results = [check(model, feed, threads=threads)[0] for threads in (1, 2, 3)]
+def test_two_computed_matrices(shapes, dtype, g):
+    y = g.MatMul(*(g.input(*shape) for shape in shapes))
+    results = [one(g, y, threads=threads)[0] for threads in (1, 2, 3)]
     assert len({y.tobytes() for y in results}) == 1
 
 
 @pytest.mark.parametrize("sizes", [(1, 40, 8, 15), (2, 5, 3, 4), (1, 1, 2, 3)])
-def test_attention(sizes):
+def test_attention(sizes, g):
     """Queries, keys and values are views of one array; keys are turned round."""
     batch, times, heads, depth = sizes
-    x = np.random.default_rng(6).standard_normal((batch, times, 3, heads, depth))
-    x = x.astype(np.float32)
-    axis = onnx.numpy_helper.from_array(np.array([0]))
-    nodes = [
-        helper.make_node("Constant", [], ["axis"], value=axis),
-        helper.make_node("Transpose", ["a"], ["t"], perm=[2, 0, 3, 1, 4]),
-        helper.make_node("Split", ["t"], ["q0", "k0", "v0"], axis=0, num_outputs=3),
-        *(helper.make_node("Squeeze", [f"{n}0", "axis"], [n]) for n in "qkv"),
-        helper.make_node("Transpose", ["k"], ["turned"], perm=[0, 1, 3, 2]),
-        helper.make_node("MatMul", ["q", "turned"], ["scores"]),
-        helper.make_node("Softmax", ["scores"], ["shares"]),
-        helper.make_node("MatMul", ["shares", "v"], ["y"]),
-    ]
-    check(model_of(nodes, {"a": x}), {"a": x})
+    x = g.Transpose(g.input(batch, times, 3, heads, depth), perm=[2, 0, 3, 1, 4])
+    parts = g.Split(x, axis=0, num_outputs=3, outputs=3)
+    q, k, v = (g.Squeeze(part, g.constant([0], np.int64)) for part in parts)
+    scores = g.MatMul(q, g.Transpose(k, perm=[0, 1, 3, 2]))
+    one(g, g.MatMul(g.Softmax(scores), v))
 
 
 # Operands that lie in any way: views, results of steps, batches, no elements

@@ -43,6 +43,16 @@ def samples(g: Graph, count: int = 4) -> list[dict[str, np.ndarray]]:
     ]
 
 
+def quantized(g: Graph, *outputs: str) -> tuple[InferenceSession, list, list]:
+    """A session of a network that was quantized, its outputs, and those of the network."""
+    model = g.model(*outputs)
+    session = InferenceSession(quantize_model(model, samples(g)), threads=1)
+    exact, got = InferenceSession(model).run(None, g.feed), session.run(None, g.feed)
+    for expected, result in zip(exact, got, strict=True):
+        assert signal_to_noise(expected, result) > LEAST_DB
+    return session, got, exact
+
+
 def counted(model: onnx.ModelProto, operator: str) -> int:
     return sum(node.op_type == operator for node in model.graph.node)
 
@@ -136,33 +146,24 @@ def test_channels_without_weights_and_a_bias_that_is_shared(g):
     weights, bias = g.constant(w), g.constant([0.3, 0.7, -0.4, 0])
     x = g.input(1, 8, 6, 6)
     y, z = g.Conv(x, weights, bias), g.Conv(g.Relu(x), weights, bias)
-    model = quantize_model(g.model(y, z), samples(g))
-    session = InferenceSession(model, threads=1)
-    got = session.run(None, g.feed)
+    session, got, exact = quantized(g, y, z)
     assert kinds(session, g.feed).count("QuantizedConv") == 2
-    for result, exact in zip(got, InferenceSession(g.model(y, z)).run(None, g.feed), strict=True):
-        np.testing.assert_allclose(result[:, 1:3], exact[:, 1:3], rtol=1e-5)
-        assert signal_to_noise(exact, result) > LEAST_DB
+    for result, expected in zip(got, exact, strict=True):
+        np.testing.assert_allclose(result[:, 1:3], expected[:, 1:3], rtol=1e-5)
 
 
 def test_one_bias_with_several_factors(g):
     x, w, bias = g.input(3, 8), g.random(8, 4), g.random(4)
     outputs = [g.Gemm(x, w, bias, beta=beta) for beta in (1.0, -2.0)]
-    session = InferenceSession(quantize_model(g.model(*outputs), samples(g)), threads=1)
+    session, _, _ = quantized(g, *outputs)
     assert kinds(session, g.feed).count("QuantizedLinear") == 2
-    exact = InferenceSession(g.model(*outputs)).run(None, g.feed)
-    for result, expected in zip(session.run(None, g.feed), exact, strict=True):
-        assert signal_to_noise(expected, result) > LEAST_DB
 
 
 def test_two_branches_that_are_added(g):
     x = g.input(1, 8, 6, 6)
     y = g.Relu(g.Add(g.conv(x, 8, (8, 3, 3), pads=[1] * 4), g.conv(x, 8, (8, 1, 1))))
-    z = g.conv(y, 4, (8, 1, 1))
-    session = InferenceSession(quantize_model(g.model(z), samples(g)), threads=1)
-    got = session.run(None, g.feed)
+    session, _, _ = quantized(g, g.conv(y, 4, (8, 1, 1)))
     assert kinds(session, g.feed) == ["Copy", "Quantize", *["QuantizedConv"] * 3, "Copy"]
-    assert signal_to_noise(InferenceSession(g.model(z)).run(None, g.feed)[0], got[0]) > LEAST_DB
 
 
 def test_operators_that_read_numbers_get_them(g):
