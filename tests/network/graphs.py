@@ -94,15 +94,21 @@ def swap(swapped: bool, a: str, b: str) -> tuple[str, str]:
     return (b, a) if swapped else (a, b)
 
 
-def rewritten(graph: Graph, *outputs: str, tolerance: float = 2e-5) -> Prepared:
-    """The specialised model, its outputs compared with those of the model as it was written.
-
-    `fired` counts both stages.
-    """
-    model = load(graph.model(*outputs))
-    prepared = prepare(model)
+def stages(graph: Graph, *outputs: str) -> tuple[Prepared, Prepared]:
+    """A model that was prepared, and specialised: `fired` of the latter counts both stages."""
+    prepared = prepare(load(graph.model(*outputs)))
     special = specialize(prepared.model, {name: x.shape for name, x in graph.feed.items()})
-    expected = evaluate(model, graph.feed)
+    fired = {
+        rule: [*prepared.fired.get(rule, ()), *special.fired.get(rule, ())]
+        for rule in (*prepared.fired, *special.fired)
+    }
+    return prepared, Prepared(special.model, fired)
+
+
+def rewritten(graph: Graph, *outputs: str, tolerance: float = 2e-5) -> Prepared:
+    """The specialised model, its outputs compared with those of the model as it was written."""
+    prepared, special = stages(graph, *outputs)
+    expected = evaluate(load(graph.model(*outputs)), graph.feed)
     for stage in (prepared, special):
         for want, got in zip(expected, evaluate(stage.model, graph.feed), strict=True):
             assert got.shape == want.shape and got.dtype == want.dtype
@@ -113,11 +119,7 @@ def rewritten(graph: Graph, *outputs: str, tolerance: float = 2e-5) -> Prepared:
             if value.uses() or value.is_graph_output():
                 assert value.shape is not None and value.shape.is_static()
                 assert value.dtype is not None
-    fired: dict[str, list[str]] = {}
-    for stage in (prepared, special):
-        for rule, names in stage.fired.items():
-            fired.setdefault(rule, []).extend(names)
-    return Prepared(special.model, fired)
+    return special
 
 
 def operators(prepared: Prepared) -> Counter[str]:

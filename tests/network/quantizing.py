@@ -11,11 +11,10 @@ import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 
 from pplconv.network import integers
-from pplconv.network.loading import load
 from pplconv.network.opsets import OPSET
-from pplconv.network.preparing import Prepared, prepare, specialize
+from pplconv.network.preparing import Prepared
 from pplconv.network.session import InferenceSession
-from tests.network.graphs import Graph
+from tests.network.graphs import Graph, stages
 from tests.network.models import model_of
 from tests.network.running import by_onnxruntime
 
@@ -82,13 +81,8 @@ class Quantized(Graph):
 
 
 def folded(g: Graph, *outputs: str) -> Prepared:
-    """The specialised model, with the rules of both stages that fired."""
-    prepared = prepare(load(g.model(*outputs)))
-    special = specialize(prepared.model, {name: x.shape for name, x in g.feed.items()})
-    fired = {name: list(found) for name, found in prepared.fired.items()}
-    for rule, names in special.fired.items():
-        fired.setdefault(rule, []).extend(names)
-    return Prepared(special.model, fired)
+    """The specialised model."""
+    return stages(g, *outputs)[1]
 
 
 def kinds(prepared: Prepared) -> Counter[str]:

@@ -14,7 +14,7 @@ from pplconv.network.formats import with_formats
 from pplconv.network.loading import load
 from pplconv.network.nodes import graph_of, plain_name
 from pplconv.network.preparing import prepare, specialize
-from tests.network.graphs import Graph
+from tests.network.graphs import Graph, stages
 from tests.network.random_networks import Network
 
 pytestmark = pytest.mark.unemulated("decides about graphs, for CPUs that are named")
@@ -27,9 +27,7 @@ BOTH = (HALVES, SINGLES)
 
 
 def specialised(g: Graph, *outputs: str):
-    model = prepare(load(g.model(*outputs))).model
-    shapes = {name: x.shape for name, x in g.feed.items()}
-    return graph_of(specialize(model, shapes).model)
+    return graph_of(stages(g, *outputs)[1].model)
 
 
 def decided(g: Graph, *outputs: str, level: str | None = NONE, precision: str = "auto"):

@@ -123,13 +123,6 @@ def test_hard_swish_from_pieces(how, swapped, commuted, product_first, g):
     assert operators(rewritten(g, y)) == {"Mul": 1, "HardSwish": 1}
 
 
-def test_hard_swish_from_hard_sigmoid(g):
-    x = g.input(3, 50)
-    assert operators(rewritten(g, g.Mul(g.HardSigmoid(x, alpha=1 / 6, beta=0.5), x))) == {
-        "HardSwish": 1
-    }
-
-
 @pytest.mark.parametrize("first", BOTH)
 def test_clip_spelled_as_min_and_max(first, g):
     x = g.input(3, 50)
@@ -139,10 +132,39 @@ def test_clip_spelled_as_min_and_max(first, g):
     assert operators(rewritten(g, g.Mul(x, g.Div(high, g.constant(6))))) == {"HardSwish": 1}
 
 
-def test_relu_and_min_are_one_clip(g):
-    y = g.Min(g.Relu(g.input(3, 50)), g.constant(6))
-    result = rewritten(g, g.Tanh(y))
-    assert operators(result) == {"Clip": 1, "Tanh": 1}
+# What is written of x, and what becomes of it.
+WRITTEN = {
+    "a gate of HardSigmoid": (
+        lambda g, x: g.Mul(g.HardSigmoid(x, alpha=1 / 6, beta=0.5), x), {"HardSwish": 1}
+    ),
+    "a gate of another value": (
+        lambda g, x: g.Div(g.Mul(g.input(3, 50), clipped(g, x)), g.constant(6)),
+        {"Add": 1, "Clip": 1, "Mul": 1, "Div": 1},
+    ),
+    "Relu and Min are one Clip": (
+        lambda g, x: g.Tanh(g.Min(g.Relu(x), g.constant(6))), {"Clip": 1, "Tanh": 1}
+    ),
+    "constants that are no scalars are no bounds": (
+        lambda g, x: g.Min(g.Max(x, g.random(50)), g.random(1, 1, 1)), {"Max": 1, "Min": 1}
+    ),
+    "of crossed bounds the last one decides": (
+        lambda g, x: within(g, within(g, x, 1, -1), 0, 2), {"Clip": 1}
+    ),
+    "bounds that do not overlap": (
+        lambda g, x: within(g, within(g, x, -1, 1), 2, 3), {"Clip": 1}
+    ),
+    "a mean": (lambda g, x: g.Mean(x, g.input(50), g.input(1, 1)), {"Add": 2, "Mul": 1}),
+}  # fmt: skip
+
+
+def within(g: Graph, x: str, low: float, high: float) -> str:
+    return g.Clip(x, g.constant(low), g.constant(high))
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_becomes_of_it(name, g):
+    write, left = WRITTEN[name]
+    assert operators(rewritten(g, write(g, g.input(3, 50)))) == left
 
 
 @pytest.mark.parametrize(
@@ -164,27 +186,6 @@ def test_other_constants_are_no_hard_swish(b, h, divisor, left):
     x = g.input(3, 50)
     y = g.Div(g.Mul(x, clipped(g, x, b, h)), g.constant(divisor))
     assert "HardSwish" not in operators(rewritten(g, y))
-
-
-def test_gates_of_other_values_are_no_hard_swish(g):
-    x, z = g.input(3, 50), g.input(3, 50)
-    y = g.Div(g.Mul(z, clipped(g, x)), g.constant(6))
-    assert "HardSwish" not in operators(rewritten(g, y))
-
-
-def test_constants_that_are_no_scalars_are_no_bounds(g):
-    y = g.Min(g.Max(g.input(3, 4), g.random(4)), g.random(1, 1, 1))
-    assert operators(rewritten(g, y)) == {"Max": 1, "Min": 1}
-
-
-def test_of_crossed_bounds_the_last_one_decides(g):
-    y = g.Clip(g.input(3, 4), g.constant(1), g.constant(-1))
-    assert operators(rewritten(g, g.Clip(y, g.constant(0), g.constant(2)))) == {"Clip": 1}
-
-
-def test_clips_that_do_not_overlap(g):
-    y = g.Clip(g.input(3, 40), g.constant(-1), g.constant(1))
-    assert operators(rewritten(g, g.Clip(y, g.constant(2), g.constant(3)))) == {"Clip": 1}
 
 
 # Swish
@@ -325,11 +326,6 @@ def test_almost_neutral_operands_stay(g):
 def test_many_operands(operator, left, g):
     x = [g.input(2, 3, 4), g.input(3, 1), g.input(1), g.input(2, 1, 4)]
     assert operators(rewritten(g, getattr(g, operator)(*x))) == {left: 3}
-
-
-def test_mean(g):
-    y = g.Mean(g.input(2, 3), g.input(3), g.input(1, 1))
-    assert operators(rewritten(g, y)) == {"Add": 2, "Mul": 1}
 
 
 def test_reshapes_in_a_row(g):

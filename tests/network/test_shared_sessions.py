@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 import pplconv
@@ -17,6 +18,7 @@ from pplconv.network import session as session_module
 from pplconv.network.session import InferenceSession
 from pplconv.network.session_pickles import packs_of, put_together, taken_apart
 from pplconv.sharing import OtherPacking, prepared
+from tests.instances.process_case import mappings
 from tests.network.graphs import Graph
 from tests.network.running import agree, same
 from tests.patience import PATIENCE, eventually
@@ -312,45 +314,17 @@ def test_weights_are_there_once(rng):
     with pplconv.InstancePool(lambda: session, instances=2, threads=1, mode="process") as pool:
         for outputs in pool.map([feed] * 16):
             same(outputs, expected)
-        children = [
-            int(path.parent.name)
-            for path in Path("/proc").glob("[0-9]*/stat")
-            if _descends(path) and _maps(int(path.parent.name))
-        ]
-        assert len(children) == 2
-        for pid in children:
-            (model,) = _maps(pid)
+        models = list(filter(None, map(_maps, psutil.Process().children(recursive=True))))
+        assert len(models) == 2
+        for (model,) in models:
             assert model["Size"] > 1.9 * weights, "weights and packed weights"
             assert model["Private_Dirty"] == 0
             assert model["Pss"] < 0.75 * model["Rss"], "both read the same memory"
 
 
-def _descends(stat: Path) -> bool:
-    """Whether a process was begun by this one, or by one that this one began."""
-    parent = _parent(stat)
-    return os.getpid() in (parent, _parent(Path(f"/proc/{parent}/stat")))
-
-
-def _parent(stat: Path) -> int:
+def _maps(process: psutil.Process) -> list[dict[str, int]]:
+    """The mappings of a pool's model in a process, which may have ended."""
     try:
-        return int(stat.read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
-
-
-def _maps(pid: int) -> list[dict[str, int]]:
-    """The mappings of a pool's model in a process."""
-    found, inside = [], False
-    try:
-        lines = Path(f"/proc/{pid}/smaps").read_text().splitlines()
+        return mappings(process.pid, "pplconv-model")
     except OSError:
         return []
-    for line in lines:
-        first, *rest = line.split()
-        if "-" in first and not first.endswith(":"):
-            inside = any("pplconv-model" in part for part in rest)
-            if inside:
-                found.append({})
-        elif inside and rest and rest[0].isdigit():
-            found[-1][first[:-1]] = int(rest[0])
-    return found
