@@ -10,7 +10,7 @@ import pytest
 from pplconv.network import compiling
 from pplconv.network.session import InferenceSession
 from tests.network.quantizing import S8, U8, Quantized, exact, folded
-from tests.network.running import alike, by_onnxruntime, copies, on_host, run, same, session_of
+from tests.network.running import alike, by_onnxruntime, copies, on_host, run, session_of
 
 SEEDS = range(24)
 
@@ -140,12 +140,19 @@ def test_random_networks_beside_onnxruntime(seed):
 @pytest.mark.parametrize("batch", [2, 6])
 def test_images_of_a_batch_are_apart(batch):
     network = Random(5, batch)
-    session = InferenceSession(network.g.model(*network.outputs), threads=2)
-    (name,) = network.g.feed
-    together = session.run(None, network.g.feed)
-    alone = InferenceSession(Random(5, batch).g.model(*network.outputs), threads=1)
-    same(together, alone.run(None, network.g.feed))
-    assert together[0].shape[0] == batch and name in network.g.feed
+    together = run(network.g.model(*network.outputs), network.g.feed, teams=(2, 1))
+    assert together[0].shape[0] == batch
+
+
+def in_parts(g: Quantized, y: str) -> list[int]:
+    """Run six images at once, and two at a time: the same bits, and in so many parts."""
+    sessions = []
+    for images in (6, 2):
+        with mock.patch.object(compiling, "images_at_once", lambda *_, n=images: n):
+            sessions.append(session_of(g, y))
+            sessions[-1].run(None, g.feed)
+    alike(sessions, g.feed)
+    return [session.plan_for(g.feed).times for session in sessions]
 
 
 @pytest.mark.parametrize("residual", [False, True])
@@ -159,14 +166,7 @@ def test_images_of_a_batch_run_in_parts(residual, matrix):
         x = g.image(6, 16, 9, 7)
         y = g.qconv(x, 16, (16, 3, 3), pads=[1] * 4)
     y = g.pair(g.Relu(g.Add(y, x)) if residual else y, 0.05, 100)
-    model = g.model(y)
-    results = []
-    for images in (6, 2):
-        with mock.patch.object(compiling, "images_at_once", lambda *_, n=images: n):
-            session = InferenceSession(model, threads=1)
-            results += session.run(None, g.feed)
-        assert session.plan_for(g.feed).times == 6 // images
-    assert results[0].tobytes() == results[1].tobytes()
+    assert in_parts(g, y) == [1, 3]
 
 
 def test_constants_that_are_added_to_images_of_integers():
@@ -175,12 +175,7 @@ def test_constants_that_are_added_to_images_of_integers():
         g = Quantized(2)
         constant = g.dq(g.constant(g.rng.integers(0, 256, (images, 16, 9, 7)), U8))
         y = g.Add(g.qconv(g.image(6, 16, 9, 7), 16, (16, 1, 1)), constant)
-        model = g.model(g.pair(y, 0.05, 100))
-        results = []
-        for part in (6, 2):
-            with mock.patch.object(compiling, "images_at_once", lambda *_, n=part: n):
-                results += InferenceSession(model, threads=1).run(None, g.feed)
-        assert results[0].tobytes() == results[1].tobytes()
+        in_parts(g, g.pair(y, 0.05, 100))
 
 
 def image(dtype=np.float32) -> tuple[Quantized, str]:
