@@ -51,7 +51,7 @@ def thrown(node, builder, graph):
 OTHERWISE = {"layouts": ("prices", thrown), "batches": ("images_at_once", lambda *_: 1)}
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(2)
 @every_judge
 @pytest.mark.parametrize("what", OTHERWISE)
 @settings(max_examples=EXAMPLES)
