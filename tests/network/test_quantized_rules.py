@@ -177,39 +177,34 @@ def test_dequantized_values_that_others_read_stay(g):
     assert kinds(folded(g, y, z)) == {**CONV, "DequantizeLinear": 2, "Sigmoid": 1}
 
 
-def wrong_convolutions():
-    """Convolutions that are none of integers, by what keeps them."""
-    g = Quantized()
-    yield "numbers that are not quantized", g, g.Conv(g.input(1, 8, 9, 7), g.kernel(4, 8, 3, 3))
-    g = Quantized()
-    yield "weights that are not quantized", g, g.Conv(g.image(), g.random(4, 8, 3, 3))
-    g = Quantized()
-    yield "scales along another axis", g, g.Conv(g.image(), g.kernel(4, 8, 3, 3, axis=1))
-    g = Quantized()
-    many = g.pair(g.input(1, 8, 9, 7), np.full(8, 0.1), np.full(8, 3))
-    yield "an input of many scales", g, g.Conv(many, g.kernel(4, 8, 3, 3))
-    g = Quantized()
-    wide = g.pair(g.input(1, 8, 9, 7), 0.001, 5, np.uint16)
-    yield "an input of 16 bits", g, g.Conv(wide, g.kernel(4, 8, 3, 3))
-    g = Quantized()
-    yield "one dimension", g, g.Conv(g.image(1, 8, 9), g.kernel(4, 8, 3))
-    g = Quantized()
-    far = g.constant([1e9, 0, 0, 0])
-    yield "a bias beyond int32", g, g.Conv(g.image(), g.kernel(4, 8, 3, 3), far)
-    g = Quantized()
-    fine = g.dq(g.constant(g.rng.integers(-3, 4, (4, 8, 3, 3)), S8), 2.0, 0, S8)
-    yield "a bias finer than the sums", g, g.Conv(g.image(), fine, g.random(4))
-    g = Quantized()
-    tiny = g.dq(g.constant(g.rng.integers(-99, 99, (4, 8, 3, 3)), S8), 1e-38, 0, S8)
-    yield "units that are no normal numbers", g, g.Conv(g.image(), tiny)
-    g = Quantized()
-    yield "a bias that is computed", g, g.Conv(g.image(), g.kernel(4, 8, 3, 3), g.input(4))
+def weights(g: Quantized, most: int, scale: float) -> str:
+    return g.dq(g.constant(g.rng.integers(-most, most + 1, (4, 8, 3, 3)), S8), scale, 0, S8)
 
 
-@pytest.mark.parametrize("case", list(wrong_convolutions()), ids=lambda case: case[0])
-def test_what_is_no_convolution_of_integers(case):
-    _, g, y = case
-    result = folded(g, g.pair(y))
+# Convolutions that are none of integers, by what keeps them.
+WRONG = {
+    "numbers that are not quantized": lambda g: g.Conv(g.input(1, 8, 9, 7), g.kernel(4, 8, 3, 3)),
+    "weights that are not quantized": lambda g: g.Conv(g.image(), g.random(4, 8, 3, 3)),
+    "scales along another axis": lambda g: g.Conv(g.image(), g.kernel(4, 8, 3, 3, axis=1)),
+    "an input of many scales": lambda g: g.Conv(
+        g.pair(g.input(1, 8, 9, 7), np.full(8, 0.1), np.full(8, 3)), g.kernel(4, 8, 3, 3)
+    ),
+    "an input of 16 bits": lambda g: g.Conv(
+        g.image(how=(0.001, 5, np.uint16)), g.kernel(4, 8, 3, 3)
+    ),
+    "one dimension": lambda g: g.Conv(g.image(1, 8, 9), g.kernel(4, 8, 3)),
+    "a bias beyond int32": lambda g: g.Conv(
+        g.image(), g.kernel(4, 8, 3, 3), g.constant([1e9, 0, 0, 0])
+    ),
+    "a bias finer than the sums": lambda g: g.Conv(g.image(), weights(g, 3, 2.0), g.random(4)),
+    "units that are no normal numbers": lambda g: g.Conv(g.image(), weights(g, 98, 1e-38)),
+    "a bias that is computed": lambda g: g.Conv(g.image(), g.kernel(4, 8, 3, 3), g.input(4)),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_no_convolution_of_integers(name, g):
+    result = folded(g, g.pair(WRONG[name](g)))
     assert "QuantizedConv" not in kinds(result)
     assert kinds(result)["Conv"] == 1 or "pplconv Conv" in str(result.model.graph)
 
