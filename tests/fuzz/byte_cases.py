@@ -16,15 +16,10 @@ from tests.api.problems import CLIPS, Problem
 from tests.api.quantized_cases import OUTPUTS, Drawn, draw_numbers
 from tests.fuzz import byte_refusals
 from tests.fuzz.case import Case, ExactCase
-from tests.fuzz.conv_cases import OPERANDS, draw_convolution, smaller_problems
-from tests.fuzz.draws import SPOILED_OUT
+from tests.fuzz.conv_cases import OPERANDS, SPOILED, draw_convolution, smaller_problems
 from tests.fuzz.zeros import Zeros
 
 FUNCTIONS = ("qconv2d", "conv2d_integer")
-SPOILED = (
-    "input dtype", "input dimensions", "weight dtype", "weight dimensions", "bias shape",
-    "bias dtype", "residual shape", "residual dtype", "out overlaps input", *SPOILED_OUT,
-)  # fmt: skip
 
 
 class ExpectedBytes:
@@ -111,11 +106,6 @@ class ByteCase(ExactCase):
         return arguments
 
     @property
-    def output_shape(self) -> tuple[int, ...]:
-        """As all cases."""
-        return self.problem.output_shape
-
-    @property
     def layout(self) -> str:
         """For the figures."""
         return f"{self.problem.layout} of bytes"
@@ -158,10 +148,6 @@ class ByteCase(ExactCase):
     def expected(self) -> Any:
         """As all cases; in the layout of the call."""
         return ExpectedBytes(self.drawn.expected())
-
-    def in_order(self, y: np.ndarray) -> np.ndarray:
-        """As all cases."""
-        return y
 
     @property
     def text(self) -> str:

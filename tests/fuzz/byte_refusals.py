@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tests.fuzz.case import Reason, Spoiled
+from tests.fuzz.conv_refusals import of_geometry
 from tests.reference import explicit_padding, pair
 
 if TYPE_CHECKING:
@@ -74,27 +75,16 @@ def serves(p: Problem, algorithm: str) -> bool:
     return algorithm != "im2col" or p.layout == "NHWC"
 
 
-def _sparse(case: ByteCase) -> Reason | None:
-    """Why zeros cannot be left out."""
-    p = case.problem
-    if p.in_channels == p.groups > 1:
-        return Reason("depthwise convolution is dense", "sparse")
-    return None
-
-
 def predicted(case: ByteCase) -> Reason | None:
     """As `Case.predicted`."""
     p = case.problem
-    stride, dilation = pair(p.stride), pair(p.dilation)
-    if p.padding == "same" and stride != (1, 1):
-        return Reason('padding="same" with a stride', "padding")
-    pads = explicit_padding(p.padding, p.image, p.kernel, stride, dilation)
-    for size, pad, k, d in zip(p.image, pads, p.kernel, dilation, strict=True):
-        if size + sum(pad) < d * (k - 1) + 1:
-            return Reason("kernel outgrows the image", "weight|w")
+    if (reason := of_geometry(p, "weight|w")) is not None:
+        return reason
     algorithm = p.options["algorithm"]
     if algorithm == "sparse":
-        return _sparse(case)
+        if p.in_channels == p.groups > 1:
+            return Reason("depthwise convolution is dense", "sparse")
+        return None
     if algorithm != "auto" and not serves(p, algorithm):
         return Reason("another algorithm is needed", "algorithm")
     return None

@@ -117,9 +117,10 @@ class Case(ABC):
         return activation
 
     @property
-    @abstractmethod
     def output_shape(self) -> tuple[int, ...]:
         """As the call gives it."""
+        shape: tuple[int, ...] = self.problem.output_shape
+        return shape
 
     @property
     @abstractmethod
@@ -201,6 +202,19 @@ class Case(ABC):
             yield replace(self, problem=problem)
 
 
+def plainer(p: Any, *options: str) -> Iterator[Any]:
+    """Problems without an epilogue, of one thread, and without some of the options."""
+    for name, value in (("activation", None), ("with_bias", False), ("with_residual", False)):
+        yield replace(p, **{name: value})
+    yield replace(p, options={**p.options, "threads": 1})
+    for name in options:
+        yield replace(p, options={k: v for k, v in p.options.items() if k != name})
+
+
+# Sizes that are a step smaller.
+SHORTER = (lambda n: max(n // 2, 1), lambda n: max(n - 1, 1))
+
+
 class ExactCase(Case):
     """A call whose result is exact; wisdom is not drawn: its spoilers look at no types."""
 
@@ -217,3 +231,7 @@ class ExactCase(Case):
     def ordinary(self) -> bool:
         """No plan states an error of exact sums."""
         return False
+
+    def in_order(self, y: np.ndarray) -> np.ndarray:
+        """As all cases; in the layout of the call."""
+        return y

@@ -18,7 +18,7 @@ from tests.api.blocks import in_blocks, lanes_of_no_channel, out_of_blocks
 from tests.api.candidates import conv_problem, shape_in_blocks
 from tests.api.problems import Problem, draw_kernel, draw_problem, grouped_channels
 from tests.fuzz import conv_refusals, draws
-from tests.fuzz.case import Case, Finding
+from tests.fuzz.case import SHORTER, Case, Finding, plainer
 from tests.fuzz.draws import SPOILED_OUT
 from tests.fuzz.exact import Expected, sums_of_convolution
 from tests.fuzz.special import specialize
@@ -208,18 +208,12 @@ class ConvCase(Case):
 
 def smaller_problems(p: Problem) -> Iterator[Problem]:
     """Convolutions that are a step simpler, the largest steps first."""
-    options = p.options
-    yield replace(p, activation=None)
-    yield replace(p, with_bias=False)
-    yield replace(p, with_residual=False)
+    yield from plainer(p, "tolerance", "max_workspace")
     yield replace(p, batch=1)
     yield replace(p, padding=0)
     yield replace(p, stride=1)
     yield replace(p, dilation=1)
-    yield replace(p, options={**options, "threads": 1})
-    for name in ("tolerance", "max_workspace"):
-        yield replace(p, options={k: v for k, v in options.items() if k != name})
-    for shorter in (lambda n: max(n // 2, 1), lambda n: max(n - 1, 1)):
+    for shorter in SHORTER:
         height, width = p.image
         yield replace(p, image=(shorter(height), width))
         yield replace(p, image=(height, shorter(width)))

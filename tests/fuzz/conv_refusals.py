@@ -10,6 +10,7 @@ from tests.fuzz.case import Reason, Spoiled
 from tests.reference import explicit_padding, pair
 
 if TYPE_CHECKING:
+    from tests.api.problems import Problem
     from tests.fuzz.conv_cases import ConvCase
 
 # Arguments of a call besides arrays, of those that ``test_errors`` spoils.
@@ -55,6 +56,18 @@ def spoil(case: ConvCase, what: str, operands: dict[str, Any], out: Any) -> Spoi
     return Spoiled(f"spoiled {what}", f"{name}|weight" if name == "input" else name, error, out)
 
 
+def of_geometry(p: Problem, weight: str) -> Reason | None:
+    """Why windows are none, if they are none; `weight` is a pattern of the argument's names."""
+    stride, dilation = pair(p.stride), pair(p.dilation)
+    if p.padding == "same" and stride != (1, 1):
+        return Reason('padding="same" with a stride', "padding")
+    pads = explicit_padding(p.padding, p.image, p.kernel, stride, dilation)
+    for size, pad, k, d in zip(p.image, pads, p.kernel, dilation, strict=True):
+        if size + sum(pad) < d * (k - 1) + 1:
+            return Reason("kernel outgrows the image", weight)
+    return None
+
+
 def predicted(case: ConvCase) -> Reason | None:
     """As `Case.predicted`."""
     p = case.problem
@@ -62,12 +75,9 @@ def predicted(case: ConvCase) -> Reason | None:
     if case.block and p.batch is None and p.image[0] == p.in_channels:
         # Another mistake may be found first.
         return Reason("blocks without a batch may be NCHW", "input|input_shape|padding|weight")
-    if p.padding == "same" and stride != (1, 1):
-        return Reason('padding="same" with a stride', "padding")
+    if (reason := of_geometry(p, "weight")) is not None:
+        return reason
     pads = explicit_padding(p.padding, p.image, p.kernel, stride, dilation)
-    for size, pad, k, d in zip(p.image, pads, p.kernel, dilation, strict=True):
-        if size + sum(pad) < d * (k - 1) + 1:
-            return Reason("kernel outgrows the image", "weight")
     icg, ocg = p.in_channels // p.groups, p.out_channels // p.groups
     ragged = case.block and p.groups > 1 and (icg % case.block or ocg % case.block)
     dense = stride == dilation == (1, 1)

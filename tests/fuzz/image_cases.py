@@ -16,7 +16,7 @@ from pplconv.imaging import filter2d, sepfilter2d
 from tests.api.problems import near_power
 from tests.fuzz import draws, image_refusals
 from tests.fuzz.byte_cases import ExpectedBytes
-from tests.fuzz.case import ExactCase
+from tests.fuzz.case import SHORTER, ExactCase
 from tests.fuzz.draws import SPOILED_OUT
 from tests.imaging.image_reference import (
     BORDERS,
@@ -68,14 +68,14 @@ class Filtering:
     options: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def output_shape(self) -> tuple[int, ...]:
         """Of image and result."""
         return self.image if self.channels is None else (*self.image, self.channels)
 
     def pixels(self) -> np.ndarray:
         """Few values, or any of the type, with areas that saturate."""
         draw = few_values if self.few else any_values
-        return draw(self.shape, self.source, np.random.default_rng(self.seed))
+        return draw(self.output_shape, self.source, np.random.default_rng(self.seed))
 
     def vectors(self) -> tuple[np.ndarray, np.ndarray]:
         """Give a column and a row."""
@@ -118,11 +118,6 @@ class ImageCase(ExactCase):
             "border": p.border, "anchor": p.anchor[::-1], "flip": p.flip, "dtype": p.dtype,
             **p.options,
         }  # fmt: skip
-
-    @property
-    def output_shape(self) -> tuple[int, ...]:
-        """As all cases."""
-        return self.problem.shape
 
     @property
     def layout(self) -> str:
@@ -169,17 +164,13 @@ class ImageCase(ExactCase):
         exact = np.array([min(max(total, limits.min), limits.max) for total in rounded])
         return ExpectedBytes(exact.reshape(self.output_shape).astype(self.problem.dtype))
 
-    def in_order(self, y: np.ndarray) -> np.ndarray:
-        """As all cases."""
-        return y
-
     @property
     def text(self) -> str:
         """As all cases."""
         p = self.problem
         taps = ", ".join(f"{n}={a.tolist()}" for n, a in self.plain.items() if n != "image")
         arguments = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
-        return f"{self.call} on {p.shape} {p.source}, {taps}, {arguments}"
+        return f"{self.call} on {p.output_shape} {p.source}, {taps}, {arguments}"
 
     def smaller_problems(self) -> Iterator[Filtering]:
         """As all cases."""
@@ -189,7 +180,7 @@ class ImageCase(ExactCase):
         yield replace(p, border="constant")
         yield replace(p, few=True)
         yield replace(p, options={**p.options, "threads": 1})
-        for shorter in (lambda n: max(n // 2, 1), lambda n: max(n - 1, 1)):
+        for shorter in SHORTER:
             for name in ("image", "kernel"):
                 rows, columns = getattr(p, name)
                 for sizes in ((shorter(rows), columns), (rows, shorter(columns))):

@@ -23,7 +23,7 @@ from pplconv.planner.estimating import Request
 from tests.api.problems import CLIPS, CURVES, FOR_POWERS, near_power, width
 from tests.fuzz import draws, matrix_refusals
 from tests.fuzz.arrays import REPEATED, repeat
-from tests.fuzz.case import Case
+from tests.fuzz.case import SHORTER, Case, plainer
 from tests.fuzz.exact import Expected, sums_of_product
 from tests.fuzz.special import specialize
 from tests.fuzz.zeros import draw_zeros
@@ -166,11 +166,6 @@ class MatrixCase(Case):
         return arguments
 
     @property
-    def output_shape(self) -> tuple[int, ...]:
-        """As all cases."""
-        return self.problem.output_shape
-
-    @property
     def layout(self) -> str:
         """As all cases."""
         p = self.problem
@@ -283,16 +278,11 @@ class MatrixCase(Case):
     def smaller_problems(self) -> Iterator[Product]:
         """As all cases."""
         p = self.problem
-        yield replace(p, activation=None)
-        yield replace(p, with_bias=False)
-        yield replace(p, with_residual=False)
+        yield from plainer(p, "precision", "max_workspace")
         yield replace(p, types=(p.dtype, p.dtype))
-        yield replace(p, options={**p.options, "threads": 1})
-        for name in ("precision", "max_workspace"):
-            yield replace(p, options={k: v for k, v in p.options.items() if k != name})
         for axis in range(len(p.batch)):
             yield replace(p, a_batch=_without(p.a_batch, axis), b_batch=_without(p.b_batch, axis))
-        for shorter in (lambda n: max(n // 2, 1), lambda n: max(n - 1, 1)):
+        for shorter in SHORTER:
             for name in ("m", "n", "k"):
                 if size := getattr(p, name):
                     yield replace(p, **{name: shorter(size)})

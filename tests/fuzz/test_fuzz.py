@@ -78,17 +78,15 @@ def test_a_seed_is_one_case():
     assert len({repr(replace(case, seed=0)) for case in DRAWN}) > 590
 
 
-def product_of(**wanted) -> MatrixCase:
-    """The same for a product of matrices that is no vector."""
-    for case in PRODUCTS:
-        p = case.problem
+def first(cases: list, **wanted):
+    """The first case that has these attributes, is not spoiled and must be served."""
+    for case in cases:
+        options = case.problem.options
         if (
             case.predicted() is None
-            and not case.spoiled
-            and not case.wisdom
-            and not case.special
-            and "max_workspace" not in p.options
-            and None not in (p.m, p.n)
+            and not (case.spoiled or case.wisdom or case.special)
+            and options.get("algorithm", "auto") == "auto"
+            and "max_workspace" not in options
             and np.prod(case.output_shape) > 8
             and all(getattr(case, name) == value for name, value in wanted.items())
         ):
@@ -97,21 +95,13 @@ def product_of(**wanted) -> MatrixCase:
 
 
 def of(**wanted) -> ConvCase:
-    """The first case that has these attributes, is not spoiled and must be served."""
-    for case in CASES:
-        options = case.problem.options
-        if (
-            case.predicted() is None
-            and not case.spoiled
-            and not case.wisdom
-            and not case.special
-            and options["algorithm"] == "auto"
-            and "max_workspace" not in options
-            and np.prod(case.output_shape) > 8
-            and all(getattr(case, name) == value for name, value in wanted.items())
-        ):
-            return case
-    raise LookupError(wanted)
+    return first(CASES, **wanted)
+
+
+def product_of(**wanted) -> MatrixCase:
+    """Of products of matrices, none of which is a vector."""
+    matrices = [case for case in PRODUCTS if None not in (case.problem.m, case.problem.n)]
+    return first(matrices, **wanted)
 
 
 @pytest.mark.parametrize("number", range(0, 60))

@@ -10,10 +10,11 @@ import pytest
 
 import pplconv
 from tests.fuzz import checking
-from tests.fuzz.byte_cases import SPOILED, ByteCase, draw_bytes
+from tests.fuzz.byte_cases import ByteCase, draw_bytes
 from tests.fuzz.case import Finding
 from tests.fuzz.cases import draw
 from tests.fuzz.checking import check
+from tests.fuzz.conv_cases import SPOILED
 from tests.fuzz.shrinking import shrink
 from tests.fuzz.worker import describe
 

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper
+
+from tests.network.models import model_of
 
 INTEGERS = (np.int8, np.uint8, np.int32, np.int64)
 Rng = np.random.Generator
@@ -39,28 +41,13 @@ class Case:
         names = ["" if x is None else f"x{i}" for i, x in enumerate(self.inputs)]
         outputs = [f"y{i}" for i in range(self.outputs)]
         node = helper.make_node(op, names, outputs, domain=self.domain, **self.attributes)
-        kinds = {name: helper.np_dtype_to_tensor_dtype(x.dtype) for name, x in self.feed().items()}
-        graph = helper.make_graph(
-            [node],
-            "drawn",
-            [helper.make_tensor_value_info(n, kinds[n], x.shape) for n, x in self.feed().items()],
-            [onnx.ValueInfoProto(name=name) for name in outputs],
-            [
-                numpy_helper.from_array(self.inputs[i], f"x{i}")
-                for i in self.known
-                if self.inputs[i] is not None
-            ],
-        )
+        known = {f"x{i}": self.inputs[i] for i in self.known if self.inputs[i] is not None}
+        model = model_of([node], self.feed(), known, dict.fromkeys(outputs), opset=self.opset)
         # onnxruntime wants the type of outputs, which inference tells.
-        model = helper.make_model(
-            graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10
-        )
         inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
-        del graph.output[:]
-        graph.output.extend(inferred.graph.output)
-        return helper.make_model(
-            graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10
-        )
+        del model.graph.output[:]
+        model.graph.output.extend(inferred.graph.output)
+        return model
 
 
 def shape(rng: Rng, least: int = 1, most: int = 4, size: int = 5) -> tuple[int, ...]:

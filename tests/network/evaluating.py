@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
-from onnx.reference import ReferenceEvaluator
 
 from pplconv.network.fused_nodes import DOMAIN, LINEAR, Port, activation_of, inputs_of
+from tests.network.running import by_onnxruntime, referred
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -25,19 +25,9 @@ def run(model: ir.Model, feed: Arrays) -> list[np.ndarray]:
     In double precision, for which onnxruntime has few operators, by ONNX's evaluator.
     """
     if any(array.dtype == np.float64 for array in feed.values()):
-        results: list[np.ndarray] = ReferenceEvaluator(ir.to_proto(model)).run(None, dict(feed))
-        return results
-    import onnxruntime  # not at the top: it crashes in the emulator, where others are imported
-
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
+        return referred(ir.to_proto(model), feed)
     model.ir_version = min(model.ir_version, 10)
-    content = ir.to_proto(model).SerializeToString()
-    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    outputs: list[np.ndarray] = session.run(None, dict(feed))
-    return outputs
+    return by_onnxruntime(ir.to_proto(model), feed)
 
 
 def expanded(model: ir.Model) -> ir.Model:

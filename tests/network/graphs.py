@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 from pplconv.network.loading import load
 from pplconv.network.preparing import Prepared, prepare, specialize
 from tests.network.evaluating import evaluate
+from tests.network.models import model_of
 
 
 class Graph:
@@ -72,32 +73,42 @@ class Graph:
         bias = self.random(channels)
         return str(self.Conv(x, self.random(channels, *w), bias, **attributes))
 
+    def batch_norm(self, x: str, channels: int, **attributes: Any) -> Any:
+        """A BatchNormalization with random numbers."""
+        numbers = [make(channels) for make in (self.positive, self.random, self.random)]
+        return self.BatchNormalization(x, *numbers, self.positive(channels), **attributes)
+
+    def array(self, constant: str) -> np.ndarray:
+        """The elements of a constant."""
+        (tensor,) = (tensor for tensor in self.weights if tensor.name == constant)
+        return numpy_helper.to_array(tensor)
+
     def model(self, *outputs: str) -> onnx.ModelProto:
-        inputs = [
-            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), shape)
-            for name, (dtype, shape) in self.inputs.items()
-        ]
-        kind = helper.np_dtype_to_tensor_dtype(self.dtype)
-        graph = helper.make_graph(
-            self.nodes,
-            "test",
-            inputs,
-            [helper.make_tensor_value_info(name, kind, None) for name in outputs],
-            self.weights,
-        )
+        told = dict.fromkeys(outputs, self.dtype)
         opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid("other", 1)]
-        return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+        return model_of(self.nodes, self.inputs, self.weights, told, opset_imports=opsets)
+
+
+def swap(swapped: bool, a: str, b: str) -> tuple[str, str]:
+    """Two operands in either order."""
+    return (b, a) if swapped else (a, b)
+
+
+def stages(graph: Graph, *outputs: str) -> tuple[Prepared, Prepared]:
+    """A model that was prepared, and specialised: `fired` of the latter counts both stages."""
+    prepared = prepare(load(graph.model(*outputs)))
+    special = specialize(prepared.model, {name: x.shape for name, x in graph.feed.items()})
+    fired = {
+        rule: [*prepared.fired.get(rule, ()), *special.fired.get(rule, ())]
+        for rule in (*prepared.fired, *special.fired)
+    }
+    return prepared, Prepared(special.model, fired)
 
 
 def rewritten(graph: Graph, *outputs: str, tolerance: float = 2e-5) -> Prepared:
-    """The specialised model, its outputs compared with those of the model as it was written.
-
-    `fired` counts both stages.
-    """
-    model = load(graph.model(*outputs))
-    prepared = prepare(model)
-    special = specialize(prepared.model, {name: x.shape for name, x in graph.feed.items()})
-    expected = evaluate(model, graph.feed)
+    """The specialised model, its outputs compared with those of the model as it was written."""
+    prepared, special = stages(graph, *outputs)
+    expected = evaluate(load(graph.model(*outputs)), graph.feed)
     for stage in (prepared, special):
         for want, got in zip(expected, evaluate(stage.model, graph.feed), strict=True):
             assert got.shape == want.shape and got.dtype == want.dtype
@@ -108,11 +119,7 @@ def rewritten(graph: Graph, *outputs: str, tolerance: float = 2e-5) -> Prepared:
             if value.uses() or value.is_graph_output():
                 assert value.shape is not None and value.shape.is_static()
                 assert value.dtype is not None
-    fired: dict[str, list[str]] = {}
-    for stage in (prepared, special):
-        for rule, names in stage.fired.items():
-            fired.setdefault(rule, []).extend(names)
-    return Prepared(special.model, fired)
+    return special
 
 
 def operators(prepared: Prepared) -> Counter[str]:

@@ -40,6 +40,18 @@ class Laid:
         return as_strided(held.view(self.dtype), self.shape, self.strides)
 
 
+def run(work: Any, threads: int, memory: Sequence[np.ndarray]) -> None:
+    """Run a work on arrays of bytes."""
+    sizes = [array.nbytes for array in memory]
+    places = [("external", i, 0, size) for i, size in enumerate(sizes)]
+    program = Program([(work, {"arrays": places})], 0, sizes, threads, 3)
+    frame = program.frame()
+    try:
+        program.run(frame, list(memory), 0, 1)
+    finally:
+        program.give_back(frame)
+
+
 @dataclass
 class Case:
     """A work, its inputs, and its outputs as they should be."""
@@ -52,15 +64,7 @@ class Case:
 
     def run(self, isa: str, threads: int, memory: list[np.ndarray], **changes: Any) -> None:
         """Run it on stretches of bytes as large as those of the case."""
-        work = self.work(self.fields | changes, isa)
-        sizes = [laid.content.size for laid in self.arrays]
-        places = [("external", i, 0, size) for i, size in enumerate(sizes)]
-        program = Program([(work, {"arrays": places})], 0, sizes, threads, 3)
-        frame = program.frame()
-        try:
-            program.run(frame, list(memory), 0, 1)
-        finally:
-            program.give_back(frame)
+        run(self.work(self.fields | changes, isa), threads, memory)
 
     def memory(self) -> list[np.ndarray]:
         """Bytes for a run: inputs as they are, outputs of canaries."""
@@ -306,6 +310,18 @@ def pool(rng: np.random.Generator, name: str) -> Case:
     return Case(Pool, fields, [dst, src, scales], {0: expected}, 8 * float(np.finfo(dtype).eps))
 
 
+def _taps(
+    rng: np.random.Generator, name: str, src: Laid, dst: Laid, taps: Any, weights: Any
+) -> dict[str, Any]:
+    """Fields of a work that takes rows and columns by weights."""
+    batch, ih, iw, channels = src.shape
+    return {
+        "dtype": name, "batch": batch, "channels": channels, "ih": ih, "iw": iw,
+        "x": src.strides[:3], "y": dst.strides[:3], "rows": taps[0], "columns": taps[1],
+        "weights_y": weights[0], "weights_x": weights[1], "row_segment": int(rng.integers(1, 5)),
+    }  # fmt: skip
+
+
 def resample(rng: np.random.Generator, name: str) -> Case:
     """Any inputs in any order with any weights."""
     dtype = DTYPES[name]
@@ -323,11 +339,7 @@ def resample(rng: np.random.Generator, name: str) -> Case:
     x = src.view().astype(np.float64)
     lines = np.einsum("botwc,ot->bowc", x[:, down], weights[0].astype(np.float64))
     expected = np.einsum("bhotc,ot->bhoc", lines[:, :, across], weights[1].astype(np.float64))
-    fields = {
-        "dtype": name, "batch": batch, "channels": channels, "ih": ih, "iw": iw,
-        "x": src.strides[:3], "y": dst.strides[:3], "rows": down, "columns": across,
-        "weights_y": weights[0], "weights_x": weights[1], "row_segment": int(rng.integers(1, 5)),
-    }  # fmt: skip
+    fields = _taps(rng, name, src, dst, (down, across), weights)
     return Case(Resample, fields, [dst, src], {0: expected}, 64 * float(np.finfo(dtype).eps))
 
 
@@ -340,12 +352,7 @@ def repeating(rng: np.random.Generator, name: str) -> Case:
     down, across = rng.integers(0, ih, (oh, 1)), rng.integers(0, iw, (ow, 1))
     src = images(rng, (batch, ih, iw, channels), dtype)
     dst = images(rng, (batch, oh, ow, channels), dtype)
-    fields = {
-        "dtype": "u8", "batch": batch, "channels": channels, "ih": ih, "iw": iw,
-        "x": src.strides[:3], "y": dst.strides[:3], "rows": down, "columns": across,
-        "weights_y": np.ones(down.shape), "weights_x": np.ones(across.shape),
-        "row_segment": int(rng.integers(1, 5)),
-    }  # fmt: skip
+    fields = _taps(rng, "u8", src, dst, (down, across), [np.ones(i.shape) for i in (down, across)])
     expected = src.view()[:, down[:, 0]][:, :, across[:, 0]]
     return Case(Resample, fields, [dst, src], {0: expected})
 

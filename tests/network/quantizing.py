@@ -7,20 +7,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import onnx
 import onnx_ir as ir
-from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from pplconv.network import integers
-from pplconv.network.loading import load
 from pplconv.network.opsets import OPSET
-from pplconv.network.preparing import Prepared, prepare, specialize
+from pplconv.network.preparing import Prepared
 from pplconv.network.session import InferenceSession
-from tests.network.graphs import Graph
+from tests.network.graphs import Graph, stages
+from tests.network.models import model_of
 from tests.network.running import by_onnxruntime
 
 U8, S8 = np.dtype(np.uint8), np.dtype(np.int8)
+FEW = 0.02  # of the elements may be rounded otherwise
+# Nodes of a convolution, or a product, of an input that is quantized.
+CONV = {"QuantizeLinear": 1, "QuantizedConv": 1, "DequantizeLinear": 1}
+LINEAR = {"QuantizeLinear": 1, "QuantizedLinear": 1, "DequantizeLinear": 1}
 
 
 class Quantized(Graph):
@@ -58,8 +60,17 @@ class Quantized(Graph):
     def scale_of(self, weights: str) -> np.ndarray:
         """The scale of dequantized weights."""
         (node,) = (node for node in self.nodes if node.output[0] == weights)
-        (tensor,) = (tensor for tensor in self.weights if tensor.name == node.input[1])
-        return numpy_helper.to_array(tensor)
+        return self.array(node.input[1])
+
+    def integers(self, *shape: int, dtype: Any = U8, known: bool = False) -> str:
+        """An input, or a constant, of any integers of a type."""
+        limits = np.iinfo(dtype)
+        array = self.rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
+        if known:
+            return self.constant(array, dtype)
+        name = self.input(*shape, dtype=dtype)
+        self.feed[name] = array
+        return name
 
     def qconv(self, x: str, channels: int, w: Sequence[int], bias: bool = True, **more: Any) -> str:
         """A Conv with quantized weights and a bias of float32."""
@@ -70,13 +81,8 @@ class Quantized(Graph):
 
 
 def folded(g: Graph, *outputs: str) -> Prepared:
-    """The specialised model, with the rules of both stages that fired."""
-    prepared = prepare(load(g.model(*outputs)))
-    special = specialize(prepared.model, {name: x.shape for name, x in g.feed.items()})
-    fired = {name: list(found) for name, found in prepared.fired.items()}
-    for rule, names in special.fired.items():
-        fired.setdefault(rule, []).extend(names)
-    return Prepared(special.model, fired)
+    """The specialised model."""
+    return stages(g, *outputs)[1]
 
 
 def kinds(prepared: Prepared) -> Counter[str]:
@@ -107,6 +113,22 @@ def compared(
     return got
 
 
+def becomes(
+    g: Graph, *outputs: str, nodes: Mapping[str, int], unit: float = 0.05, allowed: float = FEW
+) -> Prepared:
+    """Give the specialised model, which has these nodes, and `compared` outputs."""
+    result = folded(g, *outputs)
+    assert kinds(result) == nodes
+    compared(g, *outputs, unit=unit, allowed=allowed)
+    return result
+
+
+def only(prepared: Prepared, name: str = "QuantizedConv") -> ir.Node:
+    """The only node of an operator."""
+    (node,) = (node for node in prepared.model.graph if node.op_type == name)
+    return node
+
+
 def exact(prepared: Prepared, feed: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     """Outputs of a specialised model by the contract of rounding, one node after the other."""
     graph = prepared.model.graph
@@ -127,16 +149,10 @@ def exact(prepared: Prepared, feed: Mapping[str, np.ndarray]) -> list[np.ndarray
 
 def _referred(node: Any, inputs: Sequence[np.ndarray | None]) -> list[Any]:
     names = [value.name for value in node.inputs if value is not None]
-    given = [onnx.ValueInfoProto(name=name) for name in dict.fromkeys(names)]
-    results = [onnx.ValueInfoProto(name=value.name) for value in node.outputs if value.name]
-    graph = onnx.helper.make_graph([ir.to_proto(node)], "one", given, results)
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)])
-    feed = {name: x for name, x in zip(names, filter(_is_array, inputs), strict=True)}
-    return list(ReferenceEvaluator(model).run(None, feed))
-
-
-def _is_array(x: Any) -> bool:
-    return x is not None
+    results = dict.fromkeys(value.name for value in node.outputs if value.name)
+    model = model_of([ir.to_proto(node)], dict.fromkeys(names), (), results, opset=OPSET)
+    arrays = (x for x in inputs if x is not None)
+    return list(ReferenceEvaluator(model).run(None, dict(zip(names, arrays, strict=True))))
 
 
 def _scales(inputs: Any, own: Any) -> tuple[Any, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -11,6 +12,10 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from pplconv.network.session import InferenceSession
+from pplconv.sharing import prepared
+
+if TYPE_CHECKING:
+    from tests.network.graphs import Graph
 
 # Relative to the largest element of a result; convolutions may spend 1e-5.
 ALLOWED = {np.dtype(np.float32): 2e-5, np.dtype(np.float64): 1e-11, np.dtype(np.float16): 2e-3}
@@ -79,6 +84,44 @@ def compare_models(model: onnx.ModelProto, feed: Mapping[str, np.ndarray]) -> In
     return session
 
 
+def same(got: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> None:
+    """Compare outputs: shape, type, and every bit."""
+    assert len(got) == len(expected)
+    for x, y in zip(got, expected, strict=True):
+        assert x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
+
+
+def alike(sessions: Iterable[InferenceSession], feed: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """Outputs of sessions, which are the same bits."""
+    first, *others = (session.run(None, feed) for session in sessions)
+    for other in others:
+        same(other, first)
+    return first
+
+
+def run(
+    model: Any, feed: Mapping[str, np.ndarray], teams: Sequence[int] = (1,), **options: Any
+) -> list[np.ndarray]:
+    """Outputs of a session, which are the same bits for each team of threads."""
+    return alike((InferenceSession(model, threads=n, **options) for n in teams), feed)
+
+
+def session_of(g: Graph, *outputs: str, **options: Any) -> InferenceSession:
+    """A session of one thread, if nothing else is said, for the network that was written."""
+    return InferenceSession(g.model(*outputs), **{"threads": 1, **options})
+
+
+def copies(session: InferenceSession) -> Iterator[InferenceSession]:
+    """Yield a session that was pickled, and one that travelled with its programs and weights."""
+    yield pickle.loads(pickle.dumps(session))
+    yield pickle.loads(pickle.dumps(prepared(session, threads=1))).model()
+
+
+def step_kinds(session: InferenceSession, feed: Mapping[str, Any]) -> list[str]:
+    """Kinds of the steps of a plan."""
+    return [step.kind for step in session.plan_for(feed).steps]
+
+
 def on_host(session: InferenceSession) -> list[str]:
     """Kinds of the steps of a session's programs that run in Python."""
     programs = [compiled for compiled, _ in session._programs.values()]
@@ -89,14 +132,22 @@ def check(
     model: onnx.ModelProto,
     feed: Mapping[str, np.ndarray],
     *,
-    host: bool = False,
+    host: bool | None = False,
     allowed: float | None = None,
     expected: Any = referred,
     **options: Any,
 ) -> list[np.ndarray]:
-    """Run a model, compare it with a reference, and see whether any step ran in Python."""
+    """Run a model, compare it with a reference, and see whether any step ran in Python.
+
+    Where `host` is None, steps may run anywhere.
+    """
     session = InferenceSession(model, **{"threads": 1, **options})
     got = session.run(None, feed)
     agree(got, expected(model, feed), allowed)
-    assert bool(on_host(session)) == host, on_host(session)
+    assert host in (None, bool(on_host(session))), on_host(session)
     return got
+
+
+def one(g: Graph, *outputs: str, **options: Any) -> list[np.ndarray]:
+    """Compare the network that was written, as `check` does."""
+    return check(g.model(*outputs), g.feed, **options)

@@ -14,6 +14,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.network.graphs import Graph
+from tests.network.models import graph_of, model_of
 from tests.network.old_graphs import OldGraph
 
 
@@ -129,12 +130,9 @@ def functions() -> Small:
     ]
     function = helper.make_function("own", "f", ["a", "b"], ["y"], inner, opsets)
     branches = [
-        helper.make_graph(
-            [helper.make_node(name, ["v"], [f"of_{name}"])], name, [],
-            [helper.make_tensor_value_info(f"of_{name}", TensorProto.FLOAT, None)],
-        )
-        for name in ("Tanh", "Neg")
-    ]  # fmt: skip
+        graph_of([helper.make_node(op, ["v"], [f"of_{op}"])], {}, {f"of_{op}": np.float32})
+        for op in ("Tanh", "Neg")
+    ]
     weight = numpy_helper.from_array(np.arange(6, dtype=np.float32).reshape(2, 3), "weight")
     nodes = [
         helper.make_node("Constant", [], ["w"], value=weight),
@@ -145,12 +143,9 @@ def functions() -> Small:
         helper.make_node("Greater", ["size", "two"], ["many"]),
         helper.make_node("If", ["many"], ["z"], then_branch=branches[0], else_branch=branches[1]),
     ]
-    graph = helper.make_graph(
-        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
-        [helper.make_tensor_value_info("z", TensorProto.FLOAT, None)],
-    )  # fmt: skip
-    model = helper.make_model(graph, opset_imports=opsets, functions=[function], ir_version=8)
-    return Small(model, {"x": np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)})
+    feed = {"x": np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)}
+    own = {"opset_imports": opsets, "functions": [function]}
+    return Small(model_of(nodes, feed, outputs=("z",), **own), feed)
 
 
 def grouped() -> Small:

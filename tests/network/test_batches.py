@@ -10,14 +10,15 @@ import pytest
 from pplconv.network import compiling
 from pplconv.network.session import InferenceSession
 from tests.network.graphs import Graph
-from tests.network.running import agree, referred
+from tests.network.running import agree, referred, session_of
 
 # Small caches: whatever can be divided is.
 TINY = mock.patch.object(compiling.planner, "kept_bytes", lambda: 1 << 10)
 
 
-def session_of(g: Graph, *outputs: str, **options) -> InferenceSession:
-    return InferenceSession(g.model(*outputs), **{"threads": 1, **options})
+@pytest.fixture
+def g() -> Graph:
+    return Graph(opset=18)
 
 
 def times(session: InferenceSession, feed) -> int:
@@ -81,45 +82,33 @@ TOGETHER = {
 }  # fmt: skip
 
 
+def run_in(times: int, g: Graph, y: str, *, at_once: int) -> None:
+    """Run a network in parts of so many images, if it can; it runs so many times."""
+    with mock.patch.object(compiling, "images_at_once", lambda *_: at_once):
+        session = session_of(g, y)
+        agree(session.run(None, g.feed), referred(g.model(y), g.feed))
+        assert session.plan_for(g.feed).times == times
+
+
 @pytest.mark.parametrize("name", SEPARATE)
-def test_images_by_themselves_run_in_parts(name):
-    g = Graph(opset=18)
-    y = SEPARATE[name](g, body(g))
-    model = g.model(y)
-    with mock.patch.object(compiling, "images_at_once", lambda *_: 2):
-        session = InferenceSession(model, threads=1)
-        (got,) = session.run(None, g.feed)
-        assert times(session, g.feed) == 3
-    agree([got], referred(model, g.feed))
+def test_images_by_themselves_run_in_parts(name, g):
+    run_in(3, g, SEPARATE[name](g, body(g)), at_once=2)
 
 
-def test_scales_as_many_as_images():
+def test_scales_as_many_as_images(g):
     """Scales follow from the input, and lie along the last dimension, as long as the batch."""
-    g = Graph(opset=18)
     x = g.input(4, 4)
     y = g.LayerNormalization(x, g.ReduceMean(x, g.constant([1], np.int64), keepdims=0))
-    model = g.model(y)
-    with mock.patch.object(compiling, "images_at_once", lambda *_: 1):
-        session = InferenceSession(model, threads=1)
-        agree(session.run(None, g.feed), referred(model, g.feed))
-        assert times(session, g.feed) == 1
+    run_in(1, g, y, at_once=1)
 
 
 @pytest.mark.parametrize("name", TOGETHER)
-def test_images_that_meet_run_together(name):
-    g = Graph(opset=18)
-    y = TOGETHER[name](g, body(g))
-    model = g.model(y)
-    with mock.patch.object(compiling, "images_at_once", lambda *_: 1):
-        session = InferenceSession(model, threads=1)
-        (got,) = session.run(None, g.feed)
-        assert times(session, g.feed) == 1
-    agree([got], referred(model, g.feed))
+def test_images_that_meet_run_together(name, g):
+    run_in(1, g, TOGETHER[name](g, body(g)), at_once=1)
 
 
-def test_all_outputs_have_the_batch():
+def test_all_outputs_have_the_batch(g):
     """An output that follows from weights alone has no part for each image."""
-    g = Graph(opset=18)
     y = body(g)
     with TINY:
         fixed = g.Softmax(g.constant(np.ones((6, 3), np.float32)))
@@ -127,8 +116,7 @@ def test_all_outputs_have_the_batch():
         assert times(session, g.feed) == 1
 
 
-def test_inputs_of_different_batches():
-    g = Graph(opset=18)
+def test_inputs_of_different_batches(g):
     y = g.Add(body(g), g.input(1, 8, 1, 1))
     with TINY:
         session = session_of(g, y)
@@ -136,9 +124,8 @@ def test_inputs_of_different_batches():
         assert times(session, g.feed) == 1
 
 
-def test_what_the_caches_hold_runs_at_once():
+def test_what_the_caches_hold_runs_at_once(g):
     """A larger batch runs in parts as large as they hold: each part reads the weights once."""
-    g = Graph(opset=18)
     session = session_of(g, body(g, 8, free=True))
     (name,) = g.feed
     image = 4 * (4 + 8) * 24 * 24
@@ -152,9 +139,8 @@ def test_what_the_caches_hold_runs_at_once():
             assert times(session, {name: (1, 4, 24, 24)}) == 1
 
 
-def test_heavy_weights_are_read_once():
+def test_heavy_weights_are_read_once(g):
     """The layer's weights are larger than all its results."""
-    g = Graph(opset=18)
     y = g.Flatten(body(g))
     weights = g.constant(g.rng.standard_normal((4608, 4000), "f"))
     session = session_of(g, g.MatMul(y, weights))
@@ -163,9 +149,8 @@ def test_heavy_weights_are_read_once():
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_profile_and_outputs_of_parts(threads):
+def test_profile_and_outputs_of_parts(threads, g):
     """Steps count for all parts; results go where the caller wants them."""
-    g = Graph(opset=18)
     y = g.conv(body(g), 4, (8, 1, 1))
     whole = session_of(g, y, threads=threads)
     (expected,) = whole.run(None, g.feed)

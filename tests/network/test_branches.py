@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 from pplconv.network.session import InferenceSession
+from tests.network.models import graph_of, model_of
 from tests.network.running import agree, by_onnxruntime, needs_onnxruntime
 
-OTHER = helper.make_graph(
-    [helper.make_node("Neg", ["x"], ["other"])], "other", [],
-    [helper.make_tensor_value_info("other", TensorProto.FLOAT, None)],
-)  # fmt: skip
+OTHER = graph_of([helper.make_node("Neg", ["x"], ["other"])], {}, {"other": np.float32})
 CONDITIONS = {
     "shape": [
         helper.make_node("Shape", ["x"], ["shape"]),
@@ -33,24 +31,16 @@ CONDITIONS = {
 def branching(then: onnx.GraphProto, condition: str, opset: int = 18) -> onnx.ModelProto:
     """A model of one If, for images of any size; the other branch is a Neg."""
     node = helper.make_node("If", ["c"], ["y"], then_branch=then, else_branch=OTHER)
-    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2, "h", "w"])]
+    inputs: dict[str, Any] = {"x": (np.float32, ["n", 2, "h", "w"])}
     if condition == "input":
-        inputs.append(helper.make_tensor_value_info("c", TensorProto.BOOL, []))
-    graph = helper.make_graph(
-        [*CONDITIONS[condition], node], "branching", inputs,
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(np.array(number), name)
-         for number, name in ((2, "two"), (4, "four"), (np.float32(0), "zero"))],
-    )  # fmt: skip
-    opsets = [helper.make_opsetid("", opset)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+        inputs["c"] = (np.bool_, [])
+    constants = {"two": 2, "four": 4, "zero": np.float32(0)}
+    return model_of([*CONDITIONS[condition], node], inputs, constants, opset=opset)
 
 
 def images(*nodes: onnx.NodeProto, weights: dict[str, np.ndarray] | None = None) -> Any:
     """A branch, with weights of its own."""
-    told = [helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, None)]
-    tensors = [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()]
-    return helper.make_graph(nodes, "then", [], told, tensors)
+    return graph_of(nodes, {}, {nodes[-1].output[0]: np.float32}, weights or {})
 
 
 @needs_onnxruntime

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import helper
 
 from pplconv.network.session import InferenceSession
+from tests.network.models import model_of
 from tests.network.running import agree, by_onnxruntime, needs_onnxruntime
 
 F32, U8 = np.float32, np.uint8
@@ -49,19 +50,8 @@ class One:
         feed = {name: arrays[name] for name in fed}
         if kind == "computed":
             feed["one"] = np.ones(1, F32)
-        graph = helper.make_graph(
-            nodes, "one",
-            [
-                helper.make_tensor_value_info(
-                    name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
-                )
-                for name, array in feed.items()
-            ],
-            [helper.make_empty_tensor_value_info(name) for name in outputs],
-            [numpy_helper.from_array(np.ascontiguousarray(w), n) for n, w in weights.items()],
-        )  # fmt: skip
-        opsets = [helper.make_opsetid("", self.opset)]
-        return helper.make_model(graph, opset_imports=opsets, ir_version=10), feed
+        weights = {name: np.ascontiguousarray(array) for name, array in weights.items()}
+        return model_of(nodes, feed, weights, dict.fromkeys(outputs), opset=self.opset), feed
 
 
 _rng = np.random.default_rng(34)

@@ -17,7 +17,8 @@ from pplconv.network.operators.table import COMPUTED, ROWS
 from pplconv.network.session import InferenceSession
 from tests.network.drawing_cases import Case
 from tests.network.drawn_operators import DRAWERS
-from tests.network.running import by_onnxruntime, compare_models, needs_onnxruntime, on_host
+from tests.network.models import model_of
+from tests.network.running import by_onnxruntime, compare_models, needs_onnxruntime, on_host, run
 
 # Its result has a size that data say; a session refuses it.
 UNSIZED = {"NonMaxSuppression"}
@@ -154,17 +155,9 @@ def test_integers_that_fit_become_no_python_objects(dtype, rng):
         assert peak < 24 * x.size, op
 
 
-def test_a_size_that_constants_say_is_known():
-    x = np.array([0, 3, 0, 5], np.float32)
-    nodes = [
-        onnx.helper.make_node("NonZero", ["x"], ["places"]),
-        onnx.helper.make_node("Cast", ["places"], ["y"], to=onnx.TensorProto.FLOAT),
-    ]
-    told = [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)]
-    graph = onnx.helper.make_graph(nodes, "g", [], told, [onnx.numpy_helper.from_array(x, "x")])
-    opsets = [onnx.helper.make_opsetid("", 18)]
-    session = InferenceSession(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10))
-    np.testing.assert_array_equal(session.run(None, {})[0], [[1, 3]])
+def test_a_size_that_constants_say_is_known(g):
+    y = g.Cast(g.NonZero(g.constant([0, 3, 0, 5])), to=onnx.TensorProto.FLOAT)
+    np.testing.assert_array_equal(run(g.model(y), {})[0], [[1, 3]])
 
 
 @needs_onnxruntime
@@ -244,11 +237,8 @@ def test_a_cast_to_bfloat16_rounds(rng):
         onnx.helper.make_node("Cast", ["narrow"], ["wide"], to=kinds[1]),
         onnx.helper.make_node("Neg", ["narrow"], ["y"]),
     ]
-    values = [("x", kinds[1], x.shape), ("y", kinds[0], None), ("wide", kinds[1], None)]
-    told = [onnx.helper.make_tensor_value_info(*value) for value in values]
-    graph = onnx.helper.make_graph(nodes, "casts", told[:1], told[1:])
-    opsets = [onnx.helper.make_opsetid("", 22)]
-    session = InferenceSession(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10))
+    outputs = {"y": ml_dtypes.bfloat16, "wide": np.float32}
+    session = InferenceSession(model_of(nodes, {"x": x}, (), outputs, opset=22))
     y, wide = session.run(None, {"x": x})
     rounded = (x * x).astype(ml_dtypes.bfloat16)
     assert y.dtype == ml_dtypes.bfloat16 and wide.dtype == np.float32

@@ -9,226 +9,160 @@ import onnx
 import pytest
 from onnx import helper
 
+from pplconv.network import folding
 from pplconv.network.session import InferenceSession
-from tests.network.running import agree, by_onnxruntime, check, needs_onnxruntime, referred
-
-RNG = np.random.default_rng(11)
-
-
-def constant(*shape: int, dtype: str = "float32") -> np.ndarray:
-    return RNG.standard_normal(shape).astype(dtype)
+from tests.network.graphs import Graph
+from tests.network.models import model_of
+from tests.network.quantizing import Quantized
+from tests.network.running import agree, by_onnxruntime, needs_onnxruntime, one, referred, run
 
 
-def model_of(
-    nodes: list[onnx.NodeProto], inputs: dict[str, np.ndarray], constants: dict[str, np.ndarray],
-    outputs: tuple[str, ...] = ("y",),
-) -> onnx.ModelProto:  # fmt: skip
-    kinds = {name: helper.np_dtype_to_tensor_dtype(x.dtype) for name, x in inputs.items()}
-    first = next(iter(kinds.values()), onnx.TensorProto.FLOAT)
-    graph = helper.make_graph(
-        nodes, "g",
-        [helper.make_tensor_value_info(name, kinds[name], x.shape) for name, x in inputs.items()],
-        [helper.make_tensor_value_info(name, first, None) for name in outputs],
-        [onnx.numpy_helper.from_array(np.asarray(x), name) for name, x in constants.items()],
-    )  # fmt: skip
-    opsets = [helper.make_opsetid("", 21)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+@pytest.fixture
+def g() -> Graph:
+    return Graph(11, opset=21)
 
 
 @needs_onnxruntime
 @pytest.mark.parametrize("kernel", [3, 5])
 @pytest.mark.parametrize("size", [(6, 20), (12, 12), (24, 30)])
-def test_one_channel_among_others(kernel, size):
+def test_one_channel_among_others(kernel, size, g):
     """A convolution writes one channel of a joined array, and reads one of a divided one."""
-    x = constant(1, 16, *size)
-    pads = [kernel // 2] * 4
-    nodes = [
-        helper.make_node("Conv", ["x", "w2"], ["a"]),
-        helper.make_node("Conv", ["x", "w"], ["b"], pads=pads),
-        helper.make_node("Conv", ["x", "w2"], ["c"]),
-        helper.make_node("Concat", ["a", "b", "c"], ["j"], axis=1),
-        helper.make_node("Split", ["j", "parts"], ["p", "q"], axis=1),
-        helper.make_node("Conv", ["p", "w3"], ["d"], pads=pads),
-        helper.make_node("Concat", ["d", "q"], ["y"], axis=1),
-    ]
-    constants = {
-        "w": constant(1, 16, kernel, kernel), "w2": constant(1, 16, 1, 1),
-        "w3": constant(16, 1, kernel, kernel), "parts": np.array([1, 2]),
-    }  # fmt: skip
-    model = model_of(nodes, {"x": x}, constants)
-    check(model, {"x": x}, expected=by_onnxruntime, allowed=1e-4)
+    x, pads = g.input(1, 16, *size), [kernel // 2] * 4
+    w = g.random(1, 16, 1, 1)
+    b = g.Conv(x, g.random(1, 16, kernel, kernel), pads=pads)
+    joined = g.Concat(g.Conv(x, w), b, g.Conv(x, w), axis=1)
+    p, q = g.Split(joined, g.constant([1, 2], np.int64), axis=1, outputs=2)
+    y = g.Concat(g.Conv(p, g.random(16, 1, kernel, kernel), pads=pads), q, axis=1)
+    one(g, y, expected=by_onnxruntime, allowed=1e-4)
 
 
 @needs_onnxruntime
 @pytest.mark.parametrize("shape", [(4, 1), (1, 4), (4,), (1,), (), (4, 4)])
 @pytest.mark.parametrize("alpha", [1.0, 0.5])
-def test_a_bias_of_rows_is_none_of_columns(shape, alpha):
-    a = constant(4, 3)
-    nodes = [helper.make_node("Gemm", ["a", "b", "c"], ["y"], alpha=alpha)]
-    model = model_of(nodes, {"a": a}, {"b": constant(3, 4), "c": constant(*shape)})
-    host = shape in ((4, 1), (4, 4))
-    check(model, {"a": a}, host=host, expected=by_onnxruntime)
+def test_a_bias_of_rows_is_none_of_columns(shape, alpha, g):
+    y = g.Gemm(g.input(4, 3), g.random(3, 4), g.random(*shape), alpha=alpha)
+    one(g, y, host=shape in ((4, 1), (4, 4)), expected=by_onnxruntime)
 
 
 @needs_onnxruntime
 @pytest.mark.parametrize("shape", [(4, 1), (1, 4), (4,), (1,), (4, 4)])
 @pytest.mark.parametrize("axis", [0, -1])
 @pytest.mark.parametrize("given", [False, True])
-def test_scales_of_other_shapes(shape, axis, given):
-    x, scale = constant(4, 4), constant(*shape)
-    nodes = [helper.make_node("LayerNormalization", ["x", "s"], ["y"], axis=axis)]
-    feed = {"x": x} | ({"s": scale} if given else {})
-    model = model_of(nodes, feed, {} if given else {"s": scale})
-    session = InferenceSession(model, threads=1)
-    agree(session.run(None, feed), by_onnxruntime(model, feed))
+def test_scales_of_other_shapes(shape, axis, given, g):
+    x, scale = g.input(4, 4), (g.input if given else g.random)(*shape)
+    one(g, g.LayerNormalization(x, scale, axis=axis), host=None, expected=by_onnxruntime)
 
 
 @pytest.mark.parametrize("index", [-3, -1, 0, 2])
-def test_an_index_that_is_there(index):
-    x = constant(3, 4)
-    model = model_of(
-        [helper.make_node("Gather", ["x", "i"], ["y"])], {"x": x}, {"i": np.array(index)}
-    )
-    check(model, {"x": x})
+def test_an_index_that_is_there(index, g):
+    one(g, g.Gather(g.input(3, 4), g.constant(index, np.int64)))
 
 
 @pytest.mark.parametrize("index", [-4, 3, 5])
-def test_an_index_beyond_the_array_is_an_error(index):
-    x = constant(3, 4)
-    model = model_of(
-        [helper.make_node("Gather", ["x", "i"], ["y"])], {"x": x}, {"i": np.array(index)}
-    )
+def test_an_index_beyond_the_array_is_an_error(index, g):
+    y = g.Gather(g.input(3, 4), g.constant(index, np.int64))
     with pytest.raises(ValueError, match=r"index|indices|Gather"):
-        InferenceSession(model).run(None, {"x": x})
+        run(g.model(y), g.feed)
 
 
-def test_zeros_of_both_signs_are_two_constants():
-    x = np.array([1.0, -1.0, 2.0], np.float32)
-    nodes = [
-        helper.make_node("Div", ["x", "plus"], ["a"]),
-        helper.make_node("Div", ["x", "minus"], ["b"]),
-        helper.make_node("Add", ["a", "b"], ["y"]),
-    ]
-    zeros = {"plus": np.float32(0.0), "minus": np.float32(-0.0)}
-    (y,) = InferenceSession(model_of(nodes, {"x": x}, zeros)).run(None, {"x": x})
+def test_zeros_of_both_signs_are_two_constants(g):
+    x = g.input(3)
+    g.feed[x] = np.array([1.0, -1.0, 2.0], np.float32)
+    (y,) = run(g.model(g.Add(*(g.Div(x, g.constant(zero)) for zero in (0.0, -0.0)))), g.feed)
     assert np.isnan(y).all()
 
 
-def test_outputs_have_arrays_of_their_own():
-    x = constant(3)
-    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Neg", ["x"], ["z"])]
-    session = InferenceSession(model_of(nodes, {"x": x}, {}, ("y", "z")))
-    one, other = np.empty(3, np.float32), np.empty(3, np.float32)
+def test_outputs_have_arrays_of_their_own(g):
+    x = g.input(3)
+    y = g.Relu(x)
+    session = InferenceSession(g.model(y, g.Neg(x)))
+    first, other = np.empty(3, np.float32), np.empty(3, np.float32)
     with pytest.raises(ValueError, match="share memory"):
-        session.run(None, {"x": x}, out=[one, one])
+        session.run(None, g.feed, out=[first, first])
     with pytest.raises(ValueError, match="output_names"):
-        session.run(["y", "y"], {"x": x}, out=[one, other])
-    first, second = session.run(["y", "y"], {"x": x})
-    np.testing.assert_array_equal(first, second)
+        session.run([y, y], g.feed, out=[first, other])
+    np.testing.assert_array_equal(*session.run([y, y], g.feed))
 
 
 @pytest.mark.parametrize("after", ["HardSigmoid", "affine", "residual"])
 def test_what_follows_a_convolution_of_halves(after):
-    x = constant(1, 3, 6, 6, dtype="float16")
-    nodes = [helper.make_node("Conv", ["x", "w"], ["a"])]
+    g = Graph(11, opset=21, dtype=np.float16)
+    y = g.Conv(g.input(1, 3, 6, 6), g.random(4, 3, 3, 3))
     if after == "HardSigmoid":
-        nodes.append(helper.make_node("HardSigmoid", ["a"], ["y"]))
+        y = g.HardSigmoid(y)
+    elif after == "affine":
+        y = g.Mul(g.Relu(y), g.random(4, 1, 1))
     else:
-        other = "s" if after == "affine" else "r"
-        nodes.append(helper.make_node("Relu", ["a"], ["b"]))
-        nodes.append(helper.make_node("Mul" if after == "affine" else "Add", ["b", other], ["y"]))
-    feed = {"x": x} | ({"r": constant(1, 4, 4, 4, dtype="float16")} if after == "residual" else {})
-    weights = constant(4, 3, 3, 3, dtype="float16")
-    constants = {"w": weights} | (
-        {"s": constant(4, 1, 1, dtype="float16")} if after == "affine" else {}
-    )
-    model = model_of(nodes, feed, constants)
-    got = InferenceSession(model, threads=1).run(None, feed)
-    agree(got, referred(model, feed), 2e-2)
+        y = g.Add(g.Relu(y), g.input(1, 4, 4, 4))
+    model = g.model(y)
+    agree(run(model, g.feed), referred(model, g.feed), 2e-2)
 
 
 @needs_onnxruntime
-def test_a_normalization_whose_mean_is_asked_for():
-    x = constant(3, 8)
-    nodes = [helper.make_node("LayerNormalization", ["x", "s"], ["y", "mean"])]
-    model = model_of(nodes, {"x": x}, {"s": constant(8)}, ("y", "mean"))
-    check(model, {"x": x}, host=True, expected=by_onnxruntime)
+def test_a_normalization_whose_mean_is_asked_for(g):
+    outputs = g.LayerNormalization(g.input(3, 8), g.random(8), outputs=2)
+    one(g, *outputs, host=True, expected=by_onnxruntime)
 
 
 @needs_onnxruntime
 @pytest.mark.parametrize("op", ["HardSigmoid", "Gelu", "Elu"])
-def test_long_chains_are_cut(op):
+def test_long_chains_are_cut(op, g):
     """However long a chain is, it runs; constants of attributes count as well."""
-    x = constant(5, 7)
-    names = ["x", *(f"v{i}" for i in range(23)), "y"]
-    nodes = []
-    for i, (before, name) in enumerate(itertools.pairwise(names)):
+    y = g.input(5, 7)
+    for i in range(24):
         options = {"approximate": "tanh"} if op == "Gelu" else {}
         if op == "HardSigmoid":
             options = {"alpha": 0.5 + i / 64, "beta": 0.25 + i / 128}
-        nodes.append(helper.make_node(op, [before], [name], **options))
-    check(model_of(nodes, {"x": x}, {}), {"x": x}, host=op == "Elu", expected=by_onnxruntime)
+        y = getattr(g, op)(y, **options)
+    one(g, y, host=op == "Elu", expected=by_onnxruntime)
 
 
 @needs_onnxruntime
-def test_many_operands_of_one_sum():
-    inputs = {f"x{i}": constant(3, 4) for i in range(30)}
-    model = model_of([helper.make_node("Sum", list(inputs), ["y"])], inputs, {})
-    session = InferenceSession(model, threads=1)
-    agree(session.run(None, inputs), by_onnxruntime(model, inputs))
+def test_many_operands_of_one_sum(g):
+    one(g, g.Sum(*(g.input(3, 4) for _ in range(30))), expected=by_onnxruntime)
 
 
-def test_operands_repeated_in_every_other_dimension():
-    a, b = constant(2, 1, 2, 1, 2, 1, 2), constant(1, 3, 1, 3, 1, 3, 1)
-    nodes = [helper.make_node("Add", ["a", "b"], ["y"])]
-    model = model_of(nodes, {"a": a, "b": b}, {})
-    got = InferenceSession(model, threads=1).run(None, {"a": a, "b": b})
-    agree(got, [a + b])
+def test_operands_repeated_in_every_other_dimension(g):
+    a, b = g.input(2, 1, 2, 1, 2, 1, 2), g.input(1, 3, 1, 3, 1, 3, 1)
+    agree(run(g.model(g.Add(a, b)), g.feed), [g.feed[a] + g.feed[b]])
 
 
-def test_constants_of_no_dimension_stay_so():
-    x = constant(3, 4)
-    nodes = [helper.make_node("CumSum", ["x", "axis"], ["y"])]
-    check(model_of(nodes, {"x": x}, {"axis": np.array(1)}), {"x": x}, host=True)
+def test_constants_of_no_dimension_stay_so(g):
+    one(g, g.CumSum(g.input(3, 4), g.constant(1, np.int64)), host=True)
 
 
-def test_a_convolution_of_padding_alone():
-    x = np.empty((1, 2, 0, 5), np.float32)
-    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["y"], pads=[2, 0, 2, 0])]
-    model = model_of(nodes, {"x": x}, {"w": constant(3, 2, 3, 3), "b": constant(3)})
-    session = InferenceSession(model, threads=1)
+def test_a_convolution_of_padding_alone(g):
+    y = g.Conv(g.input(1, 2, 0, 5), g.random(3, 2, 3, 3), g.random(3), pads=[2, 0, 2, 0])
+    session = InferenceSession(g.model(y), threads=1)
     try:
-        (y,) = session.run(None, {"x": x})
+        (got,) = session.run(None, g.feed)
     except ValueError as error:
         assert "empty" in str(error) or "shape" in str(error)
     else:
-        assert y.shape == (1, 3, 2, 3)
+        assert got.shape == (1, 3, 2, 3)
 
 
-def test_lists_and_masks():
-    nodes = [helper.make_node("Relu", ["x"], ["y"])]
-    session = InferenceSession(model_of(nodes, {"x": constant(3)}, {}))
-    (y,) = session.run(None, {"x": [-1, 0, 2]})
+def test_lists_and_masks(g):
+    x = g.input(3)
+    session = InferenceSession(g.model(g.Relu(x)))
+    (y,) = session.run(None, {x: [-1, 0, 2]})
     np.testing.assert_array_equal(y, np.array([0, 0, 2], np.float32))
     with pytest.raises((TypeError, ValueError), match="mask"):
-        session.run(None, {"x": np.ma.masked_array(constant(3), mask=[0, 1, 0])})
+        session.run(None, {x: np.ma.masked_array(g.feed[x], mask=[0, 1, 0])})
     raw = np.zeros(13, np.uint8)
     odd = raw[1:].view(np.float32)
-    (y,) = session.run(None, {"x": odd})
+    (y,) = session.run(None, {x: odd})
     np.testing.assert_array_equal(y, np.zeros(3, np.float32))
     with pytest.raises(ValueError, match="aligned"):
-        session.run(None, {"x": constant(3)}, out=[odd])
+        session.run(None, g.feed, out=[odd])
 
 
 @pytest.mark.parametrize("shape", [(5,), (2, 1), (1, 1, 1, 4), (2, 3)])
-def test_slopes_that_do_not_fit(shape):
+def test_slopes_that_do_not_fit(shape, g):
     """A slope is stretched to its input, never the other way."""
-    x = constant(2, 3, 4)
-    model = model_of(
-        [helper.make_node("PRelu", ["x", "s"], ["y"])], {"x": x}, {"s": constant(*shape)}
-    )
+    y = g.PRelu(g.input(2, 3, 4), g.random(*shape))
     with pytest.raises(ValueError, match="PRelu"):
-        InferenceSession(model).run(None, {"x": x})
+        run(g.model(y), g.feed)
 
 
 @needs_onnxruntime
@@ -284,35 +218,105 @@ def test_indices_of_few_bits_and_a_large_depth(dtype):
 
 
 @pytest.mark.parametrize("axes", [[3], [-4]])
-def test_axes_that_are_not_there(axes):
-    x = constant(2, 3, 4)
-    model = model_of(
-        [helper.make_node("ReduceSum", ["x", "a"], ["y"])], {"x": x}, {"a": np.array(axes)}
-    )
+def test_axes_that_are_not_there(axes, g):
+    y = g.ReduceSum(g.input(2, 3, 4), g.constant(axes, np.int64))
     with pytest.raises(ValueError, match="ReduceSum"):
-        InferenceSession(model).run(None, {"x": x})
+        run(g.model(y), g.feed)
 
 
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("how", [{"spatial_scale": 1e30}, {"sampling_ratio": 1 << 30}])
-def test_regions_of_endless_points_are_refused(how, given):
-    x, regions = constant(1, 2, 5, 5), np.array([[0, 0, 3, 2]], np.float32)
-    nodes = [
-        helper.make_node("RoiAlign", ["x", "regions", "i"], ["aligned"], **how),
-        helper.make_node("Neg", ["aligned"], ["y"]),
-    ]
-    known = {"regions": regions, "i": np.zeros(1, np.int64)} | ({} if given else {"x": x})
-    feed = {"x": x} if given else {}
-    with pytest.raises(ValueError, match=r"RoiAlign of 'aligned'.*points"):
-        InferenceSession(model_of(nodes, feed, known), threads=1, fallback=True).run(None, feed)
+def test_regions_of_endless_points_are_refused(how, given, g):
+    x = (g.input if given else g.random)(1, 2, 5, 5)
+    aligned = g.RoiAlign(x, g.constant([[0, 0, 3, 2]]), g.constant([0], np.int64), **how)
+    with pytest.raises(ValueError, match=rf"RoiAlign of '{aligned}'.*points"):
+        run(g.model(g.Neg(aligned)), g.feed, fallback=True)
 
 
-def test_an_error_in_python_names_the_node():
-    x, index = constant(3, 4), np.array([0, 7])
-    nodes = [
-        helper.make_node("Gather", ["x", "i"], ["taken"]),
-        helper.make_node("Neg", ["taken"], ["y"]),
-    ]
-    model = model_of(nodes, {"x": x, "i": index}, {})
-    with pytest.raises(ValueError, match="cannot run Gather of 'taken': IndexError"):
-        InferenceSession(model).run(None, {"x": x, "i": index})
+def test_an_error_in_python_names_the_node(g):
+    x, index = g.input(3, 4), g.input(2, dtype=np.int64)
+    g.feed[index] = np.array([0, 7])
+    taken = g.Gather(x, index)
+    with pytest.raises(ValueError, match=f"cannot run Gather of '{taken}': IndexError"):
+        run(g.model(g.Neg(taken)), g.feed)
+
+
+# Bounds of a Clip that cross
+
+
+BOUNDS = [(2.0, 1.0), (0.5, -0.25), (np.inf, 3.0), (1.0, -np.inf)]
+
+
+# A product, or an input, whose result is clipped.
+CLIPPED = {
+    "Conv": lambda g, x: g.conv(x, 4, (3, 3, 3)),
+    "grouped": lambda g, x: g.conv(x, 6, (1, 3, 3), group=3),
+    "ConvTranspose": lambda g, x: g.ConvTranspose(x, g.random(3, 2, 2, 2), strides=[2, 2]),
+    "MatMul": lambda g, x: g.Add(g.MatMul(x, g.random(5, 7)), g.random(7)),
+    "input": lambda g, x: x,
+}
+
+
+@needs_onnxruntime
+@pytest.mark.parametrize("name", CLIPPED)
+@pytest.mark.parametrize("bounds", BOUNDS)
+def test_crossed_bounds(name, bounds, g):
+    """ONNX has the upper one everywhere: ``min(max(x, low), high)``."""
+    y = g.Clip(CLIPPED[name](g, g.input(2, 3, 6, 5)), *(g.constant(bound) for bound in bounds))
+    (got,) = one(g, y, expected=by_onnxruntime)
+    assert (got == np.float32(bounds[1])).all()
+
+
+@needs_onnxruntime
+@pytest.mark.parametrize(
+    "order", [("Max", "Min"), ("Min", "Max"), ("Relu", "Min"), ("Clip", "Relu")]
+)
+def test_the_last_bound_decides(order, g):
+    y = CLIPPED["Conv"](g, g.input(2, 3, 6, 5))
+    for operator, bound in zip(order, (1.5, -0.5), strict=True):
+        if operator == "Relu":
+            y = g.Relu(y)
+        elif operator == "Clip":
+            y = g.Clip(y, g.constant(-1), g.constant(-2))
+        else:
+            y = getattr(g, operator)(y, g.constant(bound))
+    one(g, y, expected=by_onnxruntime)
+
+
+@needs_onnxruntime
+@pytest.mark.parametrize("bounds", BOUNDS[:2])
+def test_crossed_bounds_of_integers(bounds):
+    g = Quantized()
+    low, high = (g.constant(bound, np.float32) for bound in bounds)
+    y = g.pair(g.Clip(g.qconv(g.image(), 4, (8, 3, 3)), low, high))
+    one(g, y, host=None, expected=by_onnxruntime)
+
+
+# Constants that stay as they are
+
+
+@pytest.fixture
+def unfolded(monkeypatch):
+    """Constants that are too large to be folded."""
+    monkeypatch.setattr(folding, "FOLD_BYTES", 64)
+
+
+@pytest.mark.usefixtures("unfolded")
+@pytest.mark.parametrize("part", ["Split", "Slice", "Identity"])
+def test_parts_of_constants_that_are_not_folded(part, g):
+    x, c = g.input(2, 3, 5, 8), g.random(4, 3, 5, 8)
+    if part == "Split":
+        a, b = g.Split(c, axis=0, num_outputs=2, outputs=2)
+    elif part == "Slice":
+        a = b = g.Slice(c, *(g.constant([n], np.int64) for n in (1, 3)))
+    else:
+        a = b = g.Identity(g.random(2, 3, 5, 8))
+    one(g, g.Add(g.Add(x, a), b))
+
+
+@pytest.mark.usefixtures("unfolded")
+@pytest.mark.parametrize("product", [False, True])
+def test_constants_of_another_type_that_are_not_folded(product, g):
+    x, c = g.input(40, 40), g.constant(g.rng.standard_normal((40, 40)), np.float16)
+    wide = g.Cast(c, to=1)
+    one(g, g.MatMul(x, wide) if product else g.Add(x, wide))

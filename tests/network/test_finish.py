@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import helper, numpy_helper
 
 from pplconv.network.session import InferenceSession
 from pplconv.schedules.finish import Finish
-from tests.network.running import agree, referred
+from tests.network.graphs import Graph
+from tests.network.running import agree, referred, run, step_kinds
 
 # Channels in and out, kernel, stride, groups, height: each is another kind of loops.
 LAYERS = {
@@ -28,34 +28,22 @@ ACTIVATIONS = ("", "Relu", "HardSwish", "HardSigmoid", "LeakyRelu", "Sigmoid")
 def network(rng, layer, activation, scale, offset, after):
     """A convolution with what follows, and a feed."""
     ic, oc, k, stride, groups, side = LAYERS[layer]
+    g = Graph(opset=20)
+    g.rng = rng
     weight = rng.standard_normal((oc, ic // groups, k, k)) / np.sqrt(ic * k * k / groups)
-    kept = {"w": weight, "b": rng.standard_normal(oc)}
-    nodes = [helper.make_node(
-        "Conv", ["x", "w", "b"], ["sum"], strides=[stride] * 2, pads=[k // 2] * 4, group=groups,
-    )]  # fmt: skip
-    last = "sum"
+    how = {"strides": [stride] * 2, "pads": [k // 2] * 4, "group": groups}
+    y = g.Conv(g.input(2, ic, side, side), g.constant(weight), g.random(oc), **how)
     if activation:
-        alpha = {"alpha": 0.11, "beta": 0.4} if activation == "HardSigmoid" else {}
-        nodes.append(helper.make_node(activation, [last], ["active"], **alpha))
-        last = "active"
-    for name, op in (("scale", "Mul"), ("offset", "Add")):
-        if (scale if name == "scale" else offset) is not None:
-            kept[name] = scale if name == "scale" else offset
-            nodes.append(helper.make_node(op, [last, name], [name + "d"]))
-            last = name + "d"
-    out = (side + 2 * (k // 2) - k) // stride + 1
-    inputs = {"x": (2, ic, side, side)}
+        more = {"alpha": 0.11, "beta": 0.4} if activation == "HardSigmoid" else {}
+        y = getattr(g, activation)(y, **more)
+    if scale is not None:
+        y = g.Mul(y, g.constant(scale))
+    if offset is not None:
+        y = g.Add(y, g.constant(offset))
     if after:
-        inputs["r"] = (2, oc, out, out)
-        nodes.append(helper.make_node("Add", [last, "r"], ["total"]))
-        last = "total"
-    told = [helper.make_tensor_value_info(n, 1, s) for n, s in inputs.items()]
-    graph = helper.make_graph(
-        nodes, "layer", told, [helper.make_tensor_value_info(last, 1, (2, oc, out, out))],
-        [numpy_helper.from_array(np.asarray(a, np.float32), n) for n, a in kept.items()],
-    )  # fmt: skip
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
-    return model, {n: rng.standard_normal(s).astype(np.float32) for n, s in inputs.items()}
+        out = (side + 2 * (k // 2) - k) // stride + 1
+        y = g.Add(y, g.input(2, oc, out, out))
+    return g.model(y), g.feed
 
 
 @pytest.mark.sampled(11)
@@ -69,9 +57,7 @@ def test_what_follows(layer, activation, rng):
             rng.standard_normal(shape) if rng.integers(0, 2) else None for _ in range(2)
         )
         model, feed = network(rng, layer, activation, scale, offset, bool(rng.integers(0, 2)))
-        found = [InferenceSession(model, threads=n).run(None, feed)[0] for n in (1, 2, 3)]
-        agree(found[:1], referred(model, feed), 3e-5)
-        assert found[0].tobytes() == found[1].tobytes() == found[2].tobytes()
+        agree(run(model, feed, teams=(1, 2, 3)), referred(model, feed), 3e-5)
 
 
 def test_it_is_one_step(rng):
@@ -81,8 +67,7 @@ def test_it_is_one_step(rng):
         rng.standard_normal((1, 72, 1, 1)), False,
     )  # fmt: skip
     session = InferenceSession(model, threads=1)
-    kinds = [step.kind for step in session.plan_for({n: x.shape for n, x in feed.items()}).steps]
-    assert kinds == ["Copy", "Conv", "Copy"]
+    assert step_kinds(session, feed) == ["Copy", "Conv", "Copy"]
 
 
 def test_numbers_that_do_not_fit():

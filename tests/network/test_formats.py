@@ -14,7 +14,7 @@ from pplconv.network.formats import with_formats
 from pplconv.network.loading import load
 from pplconv.network.nodes import graph_of, plain_name
 from pplconv.network.preparing import prepare, specialize
-from tests.network.graphs import Graph
+from tests.network.graphs import Graph, stages
 from tests.network.random_networks import Network
 
 pytestmark = pytest.mark.unemulated("decides about graphs, for CPUs that are named")
@@ -27,13 +27,13 @@ BOTH = (HALVES, SINGLES)
 
 
 def specialised(g: Graph, *outputs: str):
-    model = prepare(load(g.model(*outputs))).model
-    shapes = {name: x.shape for name, x in g.feed.items()}
-    return graph_of(specialize(model, shapes).model)
+    return graph_of(stages(g, *outputs)[1].model)
 
 
 def decided(g: Graph, *outputs: str, level: str | None = NONE, precision: str = "auto"):
-    return with_formats(specialised(g, *outputs), Settings(precision=precision), level)
+    graph = with_formats(specialised(g, *outputs), Settings(precision=precision), level)
+    consistent(graph)
+    return graph
 
 
 def conversions(graph) -> list[tuple[str, str]]:
@@ -81,7 +81,6 @@ def chain(dtype=np.float16) -> tuple[Graph, str]:
 def test_where_nothing_computes_in_half_precision_only_borders_convert():
     g, y = chain()
     graph = decided(g, y)
-    consistent(graph)
     (x,) = g.inputs
     assert conversions(graph) == [(x, "float32"), (y, "float16")]
     assert set(type_of(graph, "pplconv.Conv") + type_of(graph, "Tanh")) == {"float32"}
@@ -91,7 +90,6 @@ def test_where_nothing_computes_in_half_precision_only_borders_convert():
 def test_where_the_cpu_computes_in_half_precision_nothing_is_converted():
     g, y = chain()
     graph = decided(g, y, level=HALF)
-    consistent(graph)
     assert conversions(graph) == []
     assert graph.dtypes[y] == HALVES
 
@@ -113,18 +111,15 @@ def test_a_graph_of_float32_stays_itself(level, precision):
 def test_float32_in_half_precision_is_converted_at_its_borders():
     g, y = chain(np.float32)
     graph = decided(g, y, level=HALF, precision="fp16")
-    consistent(graph)
     assert conversions(graph) == [(next(iter(g.inputs)), "float16"), (y, "float32")]
     assert set(type_of(graph, "pplconv.Conv") + type_of(graph, "Tanh")) == {"float16"}
 
 
-def test_before_a_convolution_float32_stays():
+def test_before_a_convolution_float32_stays(g):
     """Nothing is converted for operators that do not compute in half precision."""
-    g = Graph(1)
     x = g.input(1, 4, 6, 6)
     y = g.Softmax(g.conv(g.Tanh(x), 4, (4, 1, 1)), axis=1)
     graph = decided(g, y, level=HALF, precision="fp16")
-    consistent(graph)
     assert type_of(graph, "Tanh") == ["float32"]
     assert type_of(graph, "Softmax") == ["float16"]
     assert len(conversions(graph)) == 2
@@ -137,7 +132,6 @@ def test_sums_are_float32_between_two_convolutions():
     gate = g.Sigmoid(g.conv(mean, 4, (4, 1, 1)))
     out = g.Mul(y, gate)
     graph = decided(g, out, level=HALF)
-    consistent(graph)
     assert conversions(graph) == [(y, "float32"), (mean, "float16")]
 
 
@@ -149,7 +143,6 @@ def test_a_value_with_several_readers_is_converted_once():
     first, second = g.Selu(y), g.Elu(y)
     z = g.Add(g.Tanh(x), g.Sigmoid(x))
     graph = decided(g, first, second, z)
-    consistent(graph)
     assert conversions(graph) == [(x, "float32"), (y, "float16"), (z, "float16")]
 
 
@@ -157,7 +150,6 @@ def test_an_output_that_is_read_again_is_converted_once():
     g, y = chain()
     z = g.conv(y, 3, (5, 1, 1))
     graph = decided(g, y, z)
-    consistent(graph)
     assert [name for name, _ in conversions(graph)] == [next(iter(g.inputs)), y, z]
     assert type_of(graph, "Conv")[-1:] == ["float32"] or type_of(graph, "pplconv.Conv")
 
@@ -167,7 +159,6 @@ def test_constants_are_no_steps():
     x = g.input(2, 5)
     y = g.Add(g.Mul(x, g.random(5)), g.random(2, 1))
     graph = decided(g, y)
-    consistent(graph)
     assert len(conversions(graph)) == 2
     for node in graph.nodes:
         for name in node.inputs:
@@ -190,28 +181,23 @@ def test_weights_are_the_same_object_in_every_program():
 
 
 @pytest.mark.parametrize("number", [1e-12, 1e6])
-def test_a_number_that_half_precision_lacks_keeps_a_node_in_float32(number):
-    g = Graph(1)
+def test_a_number_that_half_precision_lacks_keeps_a_node_in_float32(number, g):
     y = g.conv(g.input(1, 4, 6, 6), 4, (4, 1, 1))
     tanh = g.Tanh(y)
     lost, kept = g.Mul(tanh, g.constant(number)), g.Mul(tanh, g.constant(0.3))
     graph = decided(g, lost, kept, level=HALF, precision="fp16")
-    consistent(graph)
     assert type_of(graph, "Tanh") == ["float16"]
     assert type_of(graph, "Mul") == ["float32", "float16"]
 
 
-def test_so_does_one_that_follows_a_convolution():
-    g = Graph(1)
+def test_so_does_one_that_follows_a_convolution(g):
     y = g.Add(g.Sigmoid(g.conv(g.input(1, 4, 6, 6), 4, (4, 1, 1))), g.constant(1e6))
     # Padding keeps the offset out of the bias behind it.
     graph = decided(g, g.conv(y, 4, (4, 3, 3), pads=[1] * 4), level=HALF, precision="fp16")
-    consistent(graph)
     assert type_of(graph, "pplconv.Conv") == ["float32", "float16"]
 
 
-def test_scales_of_a_resize_stay_as_they_are():
-    g = Graph(1)
+def test_scales_of_a_resize_stay_as_they_are(g):
     y = g.conv(g.input(1, 4, 6, 6), 4, (4, 1, 1))
     scales = np.array([1, 1, 1 / 3, 7 / 3], np.float32)
     z = g.Resize(y, "", g.constant(scales), mode="linear")
@@ -226,7 +212,7 @@ def test_a_cast_of_the_model_is_a_conversion_or_nothing():
     x = g.input(1, 4)
     wide = g.Cast(g.Tanh(x), to=1)
     y = g.Cast(g.Exp(wide), to=10)
-    graph = decided(g, y)
+    graph = with_formats(specialised(g, y), Settings(), NONE)
     types = [
         (str(graph.dtypes[node.inputs[0]]), str(graph.dtypes[node.outputs[0]]))
         for node in graph.nodes if node.op == "pplconv.Reformat"

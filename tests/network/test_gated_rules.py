@@ -6,13 +6,29 @@ import numpy as np
 import pytest
 
 from pplconv.network.session import InferenceSession
-from tests.network.quantizing import S8, U8, Quantized, compared, exact, folded, kinds
+from tests.network.quantizing import (
+    CONV,
+    FEW,
+    LINEAR,
+    S8,
+    U8,
+    Quantized,
+    becomes,
+    compared,
+    exact,
+    folded,
+    kinds,
+    only,
+)
 
-unemulated = pytest.mark.unemulated("onnxruntime crashes there")
+pytestmark = pytest.mark.unemulated("onnxruntime crashes there")
 
-FEW = 0.02  # of the elements may be rounded otherwise
-CONV = {"QuantizeLinear": 1, "QuantizedConv": 1, "DequantizeLinear": 1}
 HOW = {U8: (0.02, 17, U8), S8: (0.02, -60, S8)}
+
+
+@pytest.fixture
+def g() -> Quantized:
+    return Quantized()
 
 
 def affine(g: Quantized, y: str, steps: str, shape=()) -> str:
@@ -26,48 +42,35 @@ def affine(g: Quantized, y: str, steps: str, shape=()) -> str:
 
 
 def own(result, name="QuantizedConv"):
-    (node,) = (node for node in result.model.graph if node.op_type == name)
-    return {key: attribute.value for key, attribute in node.attributes.items()}
+    return {key: attribute.value for key, attribute in only(result, name).attributes.items()}
 
 
-@unemulated
 @pytest.mark.parametrize("dtype", [U8, S8])
 @pytest.mark.parametrize("steps", ["", "m", "a", "ma", "MA", "am", "na", "mama"])
-def test_hardswish(dtype, steps):
-    g = Quantized()
+def test_hardswish(dtype, steps, g):
     y = g.pair(affine(g, g.HardSwish(g.qconv(g.image(), 5, (8, 3, 3))), steps), *HOW[dtype])
-    result = folded(g, y)
-    assert kinds(result) == CONV and own(result)["gate"] == 1
-    compared(g, y, unit=0.02, allowed=FEW)
+    result = becomes(g, y, nodes=CONV, unit=0.02)
+    assert own(result)["gate"] == 1
     (got,) = InferenceSession(g.model(y), threads=1).run(None, g.feed)
     np.testing.assert_array_equal(got, exact(result, g.feed)[0])
 
 
-@unemulated
 @pytest.mark.parametrize("group", [1, 8])
-def test_numbers_behind_a_gate(group):
+def test_numbers_behind_a_gate(group, g):
     """Where nothing quantizes them, they are float32."""
-    g = Quantized()
     x = g.qconv(g.image(), 8, (8 // group, 3, 3), group=group, pads=[1] * 4)
     y = g.Sigmoid(affine(g, g.HardSwish(x), "ma"))
-    result = folded(g, y)
-    assert kinds(result) == {"QuantizeLinear": 1, "QuantizedConv": 1, "Sigmoid": 1}
-    compared(g, y, unit=1e-5, allowed=1)
+    nodes = {"QuantizeLinear": 1, "QuantizedConv": 1, "Sigmoid": 1}
+    becomes(g, y, nodes=nodes, unit=1e-5, allowed=1)
 
 
-@unemulated
-def test_a_product_of_matrices():
-    g = Quantized()
+def test_a_product_of_matrices(g):
     x = g.pair(g.input(9, 24))
     y = g.pair(affine(g, g.HardSwish(g.Gemm(x, g.kernel(24, 7, axis=1), g.random(7))), "ma"))
-    result = folded(g, y)
-    assert kinds(result) == {"QuantizeLinear": 1, "QuantizedLinear": 1, "DequantizeLinear": 1}
-    compared(g, y, unit=0.05, allowed=FEW)
+    becomes(g, y, nodes=LINEAR)
 
 
-@unemulated
-def test_a_clamp_behind_a_gate():
-    g = Quantized()
+def test_a_clamp_behind_a_gate(g):
     x = affine(g, g.HardSwish(g.qconv(g.image(), 5, (8, 3, 3))), "ma")
     y = g.pair(g.Clip(x, g.constant(0.3), g.constant(1.1)), 0.02, 17)
     assert kinds(folded(g, y)) == CONV
@@ -86,55 +89,39 @@ def outside(g: Quantized, y: str, name: str) -> dict:
     return own(result)
 
 
-@unemulated
-def test_hardswish_of_a_sum_with_a_residual():
-    g = Quantized()
+# Nodes that stay, and whether the product has a gate; behind the input and its convolution.
+OUTSIDE = {
+    "of a sum with a residual": ("HardSwish", 0, lambda g, x, y: g.HardSwish(g.Add(y, x))),
+    "a residual behind a gate": ("Add", 1, lambda g, x, y: g.Add(g.HardSwish(y), x)),
+    "behind a clamp": (
+        "HardSwish", 0, lambda g, x, y: g.HardSwish(g.Clip(y, g.constant(-0.5), g.constant(0.8)))
+    ),
+    "a second gate": ("HardSwish", 1, lambda g, x, y: g.HardSwish(g.HardSwish(y))),
+    "factors of channels": ("Mul", 1, lambda g, x, y: g.Mul(g.HardSwish(y), of_channels(g))),
+    "offsets of channels": ("Add", 1, lambda g, x, y: g.Add(g.HardSwish(y), of_channels(g))),
+    # It would give the result an axis more.
+    "a higher rank": ("Mul", 1, lambda g, x, y: affine(g, g.HardSwish(y), "m", (1,) * 5)),
+}  # fmt: skip
+
+
+def of_channels(g: Quantized) -> str:
+    return g.constant(g.rng.uniform(0.5, 1, (8, 1, 1)))
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_nodes_that_stay_outside(name, g):
+    node, gate, write = OUTSIDE[name]
     x = g.image()
-    y = g.Add(g.qconv(x, 8, (8, 3, 3), pads=[1] * 4), x)
-    assert outside(g, g.pair(g.HardSwish(y)), "HardSwish")["gate"] == 0
+    y = g.pair(write(g, x, g.qconv(x, 8, (8, 3, 3), pads=[1] * 4)))
+    assert outside(g, y, node)["gate"] == gate
 
 
-@unemulated
-def test_a_residual_behind_a_gate():
-    g = Quantized()
-    x = g.image()
-    y = g.HardSwish(g.qconv(x, 8, (8, 3, 3), pads=[1] * 4))
-    assert outside(g, g.pair(g.Add(y, x)), "Add")["gate"] == 1
-
-
-@unemulated
-def test_hardswish_behind_a_clamp():
-    g = Quantized()
-    y = g.Clip(g.qconv(g.image(), 5, (8, 3, 3)), g.constant(-0.5), g.constant(0.8))
-    assert outside(g, g.pair(g.HardSwish(y)), "HardSwish")["gate"] == 0
-
-
-@unemulated
-def test_a_factor_behind_a_clamp():
-    g = Quantized()
+def test_a_factor_behind_a_clamp(g):
     y = g.Clip(g.HardSwish(g.qconv(g.image(), 5, (8, 3, 3))), g.constant(0.0), g.constant(0.8))
     assert outside(g, g.pair(affine(g, y, "m"), 0.01, 17), "Mul")["high"] == np.float32(0.8)
 
 
-@unemulated
-def test_a_second_hardswish():
-    g = Quantized()
-    y = g.pair(g.HardSwish(g.HardSwish(g.qconv(g.image(), 5, (8, 3, 3)))))
-    outside(g, y, "HardSwish")
-
-
-@unemulated
-@pytest.mark.parametrize("operator", ["Mul", "Add"])
-def test_numbers_that_differ_between_channels(operator):
-    g = Quantized()
-    y = g.HardSwish(g.qconv(g.image(), 5, (8, 3, 3)))
-    y = getattr(g, operator)(y, g.constant(g.rng.uniform(0.5, 1, (5, 1, 1))))
-    outside(g, g.pair(y), operator)
-
-
-@unemulated
-def test_a_factor_of_zero():
-    g = Quantized()
+def test_a_factor_of_zero(g):
     y = g.HardSwish(g.qconv(g.image(), 5, (8, 3, 3)))
     y = g.Mul(y, g.constant(0.0))
     result = folded(g, g.pair(g.Add(y, g.qconv(g.image(), 5, (8, 3, 3)))))
@@ -145,36 +132,15 @@ def test_a_factor_of_zero():
     )
 
 
-@unemulated
-def test_a_number_that_others_read():
+def test_a_number_that_others_read(g):
     """What two nodes read stays as it is, and each of them gets it."""
-    g = Quantized()
     x = g.qconv(g.image(), 5, (8, 3, 3))
     y = g.pair(g.HardSwish(x), 0.02, 17)
     result = folded(g, y, g.Sigmoid(x))
     assert kinds(result)["HardSwish"] == 1 and own(result)["gate"] == 0
 
 
-@unemulated
 @pytest.mark.parametrize("rank", [0, 1, 4])
-def test_ranks_of_a_number(rank):
-    g = Quantized()
+def test_ranks_of_a_number(rank, g):
     y = affine(g, g.HardSwish(g.qconv(g.image(), 5, (8, 3, 3))), "ma", (1,) * rank)
     assert kinds(folded(g, g.pair(y, 0.02, 17))) == CONV
-
-
-@unemulated
-def test_a_number_of_a_higher_rank():
-    """It would give the result an axis more."""
-    g = Quantized()
-    y = g.HardSwish(g.qconv(g.image(), 5, (8, 3, 3)))
-    y = g.pair(affine(g, y, "m", (1,) * 5))
-    outside(g, y, "Mul")
-
-
-def test_the_plan_says_so():
-    g = Quantized()
-    y = g.pair(affine(g, g.HardSwish(g.qconv(g.image(), 16, (8, 3, 3))), "ma"), *HOW[U8])
-    session = InferenceSession(g.model(y), threads=1)
-    (step,) = (s for s in session.plan_for(g.feed).steps if s.kind == "QuantizedConv")
-    assert step.detail.startswith("uint8 x int8 to uint8, HardSwish, ")

@@ -9,16 +9,12 @@ import numpy as np
 import pytest
 
 from pplconv.network.session import InferenceSession
-from tests.network.graphs import Graph, operators, rewritten
+from tests.network.graphs import Graph, operators, rewritten, swap
 
 pytestmark = pytest.mark.unemulated("reads and rewrites graphs, which no machine changes")
 
 BOTH = [False, True]
 FORMS = ["half last", "half first", "half of the curve"]
-
-
-def swap(swapped, a, b):
-    return (b, a) if swapped else (a, b)
 
 
 def pieces(
@@ -44,15 +40,13 @@ def pieces(
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("orders", list(itertools.product(BOTH, repeat=3)))
-def test_every_spelling(form, orders):
-    g = Graph()
+def test_every_spelling(form, orders, g):
     y = pieces(g, g.input(3, 50), form, (*orders, False))
     assert operators(rewritten(g, y)) == {"Gelu": 1}
 
 
 @pytest.mark.parametrize("swapped", BOTH)
-def test_a_product_in_place_of_the_quotient(swapped):
-    g = Graph()
+def test_a_product_in_place_of_the_quotient(swapped, g):
     numbers = math.sqrt(0.5), 1.0, 0.5
     y = pieces(g, g.input(3, 50), orders=(False, False, False, swapped), numbers=numbers,
                divided=False)  # fmt: skip
@@ -62,20 +56,17 @@ def test_a_product_in_place_of_the_quotient(swapped):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("numbers", [(1.41, 1.0, 0.5), (math.sqrt(2), 1.01, 0.5),
                                      (math.sqrt(2), 1.0, 0.51), (0.5, 1.0, 0.5)])  # fmt: skip
-def test_other_numbers_are_no_gelu(form, numbers):
-    g = Graph()
+def test_other_numbers_are_no_gelu(form, numbers, g):
     assert "Erf" in operators(rewritten(g, pieces(g, g.input(3, 50), form, numbers=numbers)))
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_gates_of_other_values_are_no_gelu(form):
-    g = Graph()
+def test_gates_of_other_values_are_no_gelu(form, g):
     y = pieces(g, g.input(3, 50), form, gated=g.input(3, 50))
     assert "Erf" in operators(rewritten(g, y))
 
 
-def test_pieces_that_something_else_reads_stay():
-    g = Graph()
+def test_pieces_that_something_else_reads_stay(g):
     x = g.input(3, 50)
     curve = g.Add(g.Erf(g.Div(x, g.constant(math.sqrt(2)))), g.constant(1.0))
     y = g.Mul(g.Mul(x, curve), g.constant(0.5))
@@ -95,9 +86,8 @@ def test_double_precision_takes_no_root_of_single_precision(root, form, rng):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_values(dtype, rng):
+def test_values(dtype, rng, g):
     """In float64, over the numbers where the function bends and where it is zero or x."""
-    g = Graph(dtype=dtype)
     model = g.model(pieces(g, g.input(8, 200)))
     x = np.concatenate([rng.uniform(-d, d, (4, 200)) for d in (1.5, 12)]).astype(dtype)
     session = InferenceSession(model)

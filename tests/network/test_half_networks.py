@@ -1,4 +1,4 @@
-"""Networks of float16, and those of float32 in half precision, by sessions."""
+"""Networks of float16, and those of float32 in half precision or by narrower products."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 from pplconv.network import builder
 from pplconv.network.formats import half_level
 from pplconv.network.session import InferenceSession
+from pplconv.numerics import numerics_of
+from pplconv.planner import best_isa
 from pplconv.sharing import prepared
 from tests.emulation import is_emulated
 from tests.network.graphs import Graph
 from tests.network.random_networks import Network
 from tests.network.retyping import retyped
-from tests.network.running import agree, on_host, referred
+from tests.network.running import agree, alike, copies, on_host, referred, session_of, step_kinds
 from tests.network.small_models import SMALL
 
 ULP = 2.0**-11  # half of the distance of two neighbours, relative to the larger one
@@ -26,6 +28,8 @@ ULP = 2.0**-11  # half of the distance of two neighbours, relative to the larger
 STORED = 4 * ULP
 # Error of networks whose every array is float16.
 COMPUTED = 64 * ULP
+# Of operands that have lost sixteen bits.
+ROUNDED = 2.0**-8
 EXAMPLES = 2 if is_emulated() else max(settings.default.max_examples // 8, 10)
 
 
@@ -63,10 +67,6 @@ def accurate(got, model, feed) -> None:
         np.testing.assert_allclose(x[known], y[known], rtol=0, atol=allowed() * scale + error)
 
 
-def kinds(session, feed) -> list[str]:
-    return [step.kind for step in session.plan_for(feed).steps]
-
-
 def conversions(session, feed) -> list[tuple[str, ...]]:
     plan = session.plan_for({name: x.shape for name, x in feed.items()})
     return [(*s.outputs, s.detail.partition(",")[0]) for s in plan.steps if s.kind == "Reformat"]
@@ -91,11 +91,7 @@ def test_clips_of_old_models_are_refused():
 def test_small_networks(name):
     model, feed = halved(name)
     sessions = [InferenceSession(model, threads=n) for n in (1, 2, 3)]
-    results = [session.run(None, feed) for session in sessions]
-    accurate(results[0], model, feed)
-    for other in results[1:]:
-        for x, y in zip(results[0], other, strict=True):
-            assert x.tobytes() == y.tobytes()
+    accurate(alike(sessions, feed), model, feed)
     # As many steps in Python as of float32.
     plain, numbers = SMALL[name]()
     single = InferenceSession(plain, threads=1)
@@ -111,10 +107,7 @@ def test_random_networks(free, data):
     model = network.g.model(*network.outputs)
     sessions = [InferenceSession(model, threads=threads) for threads in (1, 3)]
     for feed in (*network.feeds, network.feeds[0]):
-        results = [session.run(None, feed) for session in sessions]
-        accurate(results[0], model, feed)
-        for x, y in zip(*results, strict=True):
-            assert x.tobytes() == y.tobytes()
+        accurate(alike(sessions, feed), model, feed)
     # Of numbers that shapes are made of, whatever the type of the arrays is.
     assert set(on_host(sessions[0])) <= {"Constant"}
 
@@ -127,10 +120,6 @@ def image(dtype=np.float16) -> tuple[Graph, str]:
     y = g.conv(g.MaxPool(y, kernel_shape=[2, 2], strides=[2, 2]), 8, (16, 1, 1))
     flat = g.Flatten(g.GlobalAveragePool(g.Sigmoid(y)))
     return g, g.Softmax(g.MatMul(flat, g.random(8, 7)))
-
-
-def session_of(g: Graph, *outputs: str, **options) -> InferenceSession:
-    return InferenceSession(g.model(*outputs), **{"threads": 1, **options})
 
 
 def test_conversions_are_at_the_borders():
@@ -156,7 +145,7 @@ def test_float32_in_half_precision():
         found = conversions(half, g.feed)
         assert found[0] == ("x1", "float32 to float16")
         # Between the first convolution and the sum nothing is converted.
-        steps = kinds(half, {"x1": g.feed["x1"]})
+        steps = step_kinds(half, {"x1": g.feed["x1"]})
         first, last = steps.index("Reformat"), steps.index("GlobalAveragePool")
         assert steps[first + 1 : last].count("Reformat") == 1
     else:
@@ -196,12 +185,7 @@ def test_out_profile_and_pickles():
     assert out.tobytes() == expected.tobytes()
     plan = session.profile(g.feed)
     assert all(step.seconds > 0 for step in plan.steps)
-    for made in (
-        pickle.loads(pickle.dumps(session)),
-        pickle.loads(pickle.dumps(prepared(session, threads=1))).model(),
-    ):
-        (again,) = made.run(None, g.feed)
-        assert again.tobytes() == expected.tobytes()
+    alike([session, *copies(session)], g.feed)
 
 
 def test_prepared_weights_are_not_packed_again(monkeypatch):
@@ -297,8 +281,7 @@ def test_casts(to):
     assert on_host(session) == []
 
 
-def test_a_cast_rounds_though_float32_follows():
-    g = Graph(1)
+def test_a_cast_rounds_though_float32_follows(g):
     x = g.input(50)
     y = g.Sub(x, g.Cast(g.Cast(x, to=onnx.TensorProto.FLOAT16), to=onnx.TensorProto.FLOAT))
     (got,) = session_of(g, y).run(None, g.feed)
@@ -326,3 +309,40 @@ def test_outputs_that_are_no_floats():
     np.testing.assert_allclose(got[0], exact, rtol=0, atol=allowed() * np.abs(exact).max())
     np.testing.assert_array_equal(got[3], got[0] > 0)
     np.testing.assert_array_equal(got[1], got[0].argmax(1)[:, None])
+
+
+# Products of narrower floats than the arrays
+
+
+@pytest.mark.narrow
+@pytest.mark.parametrize(
+    ("precision", "dtype"),
+    [
+        ("bf16", np.float32),
+        ("low", np.float32),
+        ("low_bf16", np.float32),
+        ("bf16", np.float16),
+        ("low_bf16", np.float16),
+    ],
+)
+def test_products_of_narrower_floats(precision, dtype):
+    """Permitted or insisted on; operands lose sixteen bits at most."""
+    g, y = image(dtype)
+    (got,) = session_of(g, y, precision=precision).run(None, g.feed)
+    (expected,) = session_of(g, y).run(None, g.feed)
+    assert got.dtype == dtype
+    expected = expected.astype(np.float32)
+    error = np.abs(got - expected).max() / np.abs(expected).max()
+    assert error < 8 * ROUNDED
+    if (precision, dtype) == ("low_bf16", np.float32):
+        kinds = ("bf16t", "bf16m", "bf16")
+        found = (best_isa(numerics_of("f32", kind)) for kind in kinds)
+        # Rounded operands show; without such products nothing is rounded.
+        assert (error > 1e-5) == any(isa not in (None, "portable") for isa in found)
+
+
+@pytest.mark.narrow
+def test_words_that_are_none():
+    g, y = image(np.float32)
+    with pytest.raises(ValueError, match="precision must be one of auto, fp32"):
+        session_of(g, y, precision="half")

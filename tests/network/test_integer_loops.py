@@ -19,23 +19,13 @@ from pplconv.ops.program import Program
 from pplconv.ops.quantized.rescaling import Rescaling
 from pplconv.schedules.elementwise_loops import TILE_ELEMENTS, Elementwise
 from tests.levels import allowed_isas
+from tests.network.loop_cases import run
 
 INTEGERS = {"u8": np.uint8, "s8": np.int8, "s32": np.int32}
 
 
 def line(op: str, to: int, *operands: int) -> tuple[int, ...]:
     return (INSTRUCTIONS[op], to, *(*operands, operands[0], operands[0])[:3])
-
-
-def run(fields: dict[str, Any], isa: str, arrays: list[np.ndarray], threads: int) -> None:
-    sizes = [array.nbytes for array in arrays]
-    places = [("external", i, 0, size) for i, size in enumerate(sizes)]
-    program = Program([(Elementwise(fields, isa), {"arrays": places})], 0, sizes, threads, 3)
-    frame = program.frame()
-    try:
-        program.run(frame, [array.reshape(-1).view(np.uint8) for array in arrays], 0, 1)
-    finally:
-        program.give_back(frame)
 
 
 def pair(scale: float, zero: int) -> np.ndarray:
@@ -79,7 +69,8 @@ def test_sums_of_integers(isa, first, second, stored, rows, rng):
                 "code": [line("ADD", 4, 0, 1), line("ADD", 5, 4, 2), line("ADD", 6, 5, 3)],
                 "row_segment": 40, "column_segment": columns,
             }  # fmt: skip
-            run(fields, isa, arrays, threads)
+            memory = [array.reshape(-1).view(np.uint8) for array in arrays]
+            run(Elementwise(fields, isa), threads, memory)
             assert (y[:, columns:] == 0x5A).all()
             results.append(y[:, :columns])
         np.testing.assert_array_equal(results[0], expected)

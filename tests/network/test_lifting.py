@@ -7,14 +7,11 @@ import os
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from pplconv.network import large_weights
 from pplconv.network.large_weights import lift_data
 from pplconv.network.loading import load
-from pplconv.network.preparing import prepare, specialize
 from pplconv.network.session import InferenceSession
 from tests.network.graphs import Graph
 
@@ -162,42 +159,6 @@ def test_odd_messages_are_left_to_the_parser(tensor):
             assert bool(lifted_count(content)) == lifts
         except Exception as error:
             assert not lifts and type(error).__name__ == "DecodeError"
-
-
-def whole() -> bytes:
-    g = Graph()
-    y = g.Relu(g.conv(g.input(1, 2, 5, 5), 3, (2, 3, 3)))
-    constant = g.Constant(value=numpy_helper.from_array(np.ones((3, 1, 1), np.float32)))
-    return g.model(g.Add(y, constant)).SerializeToString()
-
-
-def attempt(content: bytes) -> None:
-    """Whatever the bytes are, the outcome is a model or a ValueError."""
-    try:
-        specialize(prepare(load(content)).model, {"x1": (1, 2, 5, 5)})
-    except ValueError as error:
-        assert str(error)
-
-
-@pytest.fixture
-def everything(monkeypatch):
-    monkeypatch.setattr(large_weights, "_LEAST_BYTES", 1)
-
-
-@pytest.mark.usefixtures("everything")
-@given(st.integers(0, 1 << 30))
-def test_truncated_files(seed):
-    content = whole()
-    attempt(content[: seed % len(content)])
-
-
-@pytest.mark.usefixtures("everything")
-@given(st.lists(st.tuples(st.integers(0, 1 << 30), st.integers(0, 255)), min_size=1, max_size=4))
-def test_mutated_files(changes):
-    content = bytearray(whole())
-    for place, value in changes:
-        content[place % len(content)] = value
-    attempt(bytes(content))
 
 
 def convolution(rng, channels: int = 128) -> tuple[Graph, onnx.ModelProto]:

@@ -7,31 +7,25 @@ import itertools
 import pytest
 
 from pplconv.network.fused_nodes import activation_of, inputs_of
-from tests.network.graphs import Graph, fused, operators, rewritten
+from tests.network.graphs import fused, operators, rewritten, swap
 
 pytestmark = pytest.mark.unemulated("reads and rewrites graphs, which no machine changes")
 
 BOTH = [False, True]
 
 
-def swap(swapped, a, b):
-    return (b, a) if swapped else (a, b)
-
-
 # Gates
 
 
 @pytest.mark.parametrize(("first", "flipped"), list(itertools.product(BOTH, BOTH)))
-def test_shortcut_around_a_gate(first, flipped):
-    g = Graph()
+def test_shortcut_around_a_gate(first, flipped, g):
     x = g.conv(g.input(1, 4, 6, 6), 4, (4, 1, 1))
     gate = g.Sigmoid(g.conv(g.GlobalAveragePool(x), 4, (4, 1, 1)))
     result = rewritten(g, g.Add(*swap(first, x, g.Mul(*swap(flipped, x, gate)))))
     assert operators(result) == {"pplconv::Conv": 2, "GlobalAveragePool": 1, "Mul": 1}
 
 
-def test_what_is_no_gate():
-    g = Graph()
+def test_what_is_no_gate(g):
     x, full, wider = g.input(1, 4, 6, 6), g.input(1, 4, 6, 6), g.input(2, 1, 1, 1)
     y, z = g.Add(x, g.Mul(x, full)), g.Add(x, g.Mul(x, wider))
     assert operators(rewritten(g, y, z)) == {"Add": 2, "Mul": 2}
@@ -43,8 +37,7 @@ def test_what_is_no_gate():
 @pytest.mark.parametrize("shape", [(3, 8), (2, 3, 8)])
 @pytest.mark.parametrize("offset", [None, (6,), (1, 6), (1,), ()])
 @pytest.mark.parametrize("first", BOTH)
-def test_linear(shape, offset, first):
-    g = Graph()
+def test_linear(shape, offset, first, g):
     y = g.MatMul(g.input(*shape), g.random(8, 6))
     if offset is not None:
         y = g.Add(*swap(first, y, g.random(*offset)))
@@ -57,8 +50,7 @@ def test_linear(shape, offset, first):
 @pytest.mark.parametrize("transposed", [0, 1])
 @pytest.mark.parametrize("offset", [None, (6,), (1, 6), (1,), ()])
 @pytest.mark.parametrize(("alpha", "beta"), [(1.0, 1.0), (0.5, 2.0)])
-def test_gemm(transposed, offset, alpha, beta):
-    g = Graph()
+def test_gemm(transposed, offset, alpha, beta, g):
     w = g.random(*((6, 8) if transposed else (8, 6)))
     more = () if offset is None else (g.random(*offset),)
     y = g.Gemm(g.input(3, 8), w, *more, transB=transposed, alpha=alpha, beta=beta)
@@ -66,16 +58,14 @@ def test_gemm(transposed, offset, alpha, beta):
 
 
 @pytest.mark.parametrize("offset", [(3, 6), (3, 1)])
-def test_offsets_along_rows_stay(offset):
-    g = Graph()
+def test_offsets_along_rows_stay(offset, g):
     x = g.input(3, 8)
     y = g.Gemm(x, g.random(8, 6), g.random(*offset))
     z = g.Add(g.MatMul(x, g.random(8, 6)), g.random(*offset))
     assert operators(rewritten(g, y, z)) == {"Gemm": 1, "Add": 1, "pplconv::Linear": 1}
 
 
-def test_products_that_are_no_linear():
-    g = Graph()
+def test_products_that_are_no_linear(g):
     x = g.input(3, 8)
     results = (
         g.MatMul(x, g.input(8, 6)),
@@ -87,8 +77,7 @@ def test_products_that_are_no_linear():
     assert operators(rewritten(g, *results)) == {"MatMul": 4, "Gemm": 1}
 
 
-def test_prelu_after_linear_stays():
-    g = Graph()
+def test_prelu_after_linear_stays(g):
     y = g.PRelu(g.MatMul(g.input(3, 8), g.random(8, 6)), g.random(6))
     assert operators(rewritten(g, y)) == {"pplconv::Linear": 1, "PRelu": 1}
 
@@ -96,8 +85,7 @@ def test_prelu_after_linear_stays():
 @pytest.mark.parametrize("first", BOTH)
 @pytest.mark.parametrize("shape", [(3, 8), (2, 3, 8)])
 @pytest.mark.parametrize("offset", [None, "before", "after"])
-def test_residual(first, shape, offset):
-    g = Graph()
+def test_residual(first, shape, offset, g):
     y = g.MatMul(g.input(*shape), g.random(8, 6))
     if offset == "before":
         y = g.Add(y, g.random(6))
@@ -111,16 +99,14 @@ def test_residual(first, shape, offset):
 
 
 @pytest.mark.parametrize("first", BOTH)
-def test_of_two_products_one_takes_in_the_other(first):
-    g = Graph()
+def test_of_two_products_one_takes_in_the_other(first, g):
     y, z = (g.MatMul(g.input(3, 8), g.random(8, 6)) for _ in range(2))
     result = rewritten(g, g.Add(*swap(first, y, z)))
     assert operators(result) == {"pplconv::Linear": 2}
 
 
-def test_sums_that_are_no_residual():
+def test_sums_that_are_no_residual(g):
     """Of another shape, constant, behind an activation, or of a product with another user."""
-    g = Graph()
     y, z, u, v = (g.MatMul(g.input(3, 8), g.random(8, 6)) for _ in range(4))
     results = (
         g.Add(y, g.input(1, 6)),

@@ -13,27 +13,41 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
+from pplconv.network import large_weights
 from pplconv.network.loading import load
 from pplconv.network.preparing import prepare, specialize
 from pplconv.network.session import InferenceSession
 from tests.network.evaluating import evaluate
 from tests.network.graphs import Graph
+from tests.network.models import graph_of, info, model_of
 
 pytestmark = pytest.mark.unemulated("reads and rewrites graphs, which no machine changes")
 
 
-def small() -> tuple[Graph, onnx.ModelProto]:
+OWN = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+FOUR = (np.float32, [4])
+
+
+def written() -> tuple[Graph, str]:
     g = Graph()
-    y = g.Relu(g.conv(g.input(1, 2, 5, 5), 3, (2, 3, 3)))
+    return g, g.Relu(g.conv(g.input(1, 2, 5, 5), 3, (2, 3, 3)))
+
+
+def small() -> tuple[Graph, onnx.ModelProto]:
+    g, y = written()
     return g, g.model(g.Add(y, g.random(3, 1, 1)))
 
 
 def with_nodes(*nodes: onnx.NodeProto, outputs=("y",), weights=(), inputs=("x",), **more):
-    info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 2]) for name in inputs]
-    results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
-    graph = helper.make_graph(list(nodes), "test", info, results, list(weights))
+    given = [info(name, (np.float32, [2, 2])) for name in inputs]
+    results = [info(name, np.float32) for name in outputs]
+    graph = helper.make_graph(list(nodes), "test", given, results, list(weights))
     opsets = more.pop("opsets", [helper.make_opsetid("", 17)])
     return helper.make_model(graph, opset_imports=opsets, ir_version=8, **more)
+
+
+def flag(name: str, value: bool) -> TensorProto:
+    return numpy_helper.from_array(np.array(value), name)
 
 
 def node(operator: str, inputs: str, outputs: str, **attributes) -> onnx.NodeProto:
@@ -187,42 +201,31 @@ def test_typed_fields_are_read(kind):
 
 
 def nested(depth: int) -> onnx.GraphProto:
-    results = [helper.make_tensor_value_info(f"y{depth}", TensorProto.FLOAT, None)]
     inner = node("Relu", "x", f"y{depth}")
     if depth:
         body = nested(depth - 1)
         inner = node("If", "flag", f"y{depth}", then_branch=body, else_branch=body)
-    return helper.make_graph([inner], "body", [], results)
+    return graph_of([inner], {}, {f"y{depth}": np.float32})
 
 
 def test_a_subgraph_gives_back_what_it_computes():
     """A value from outside takes an Identity."""
-    branches = [
-        helper.make_graph(
-            nodes, "body", [], [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)]
-        )
-        for name, nodes in (("x", []), ("z", [node("Relu", "x", "z")]))
-    ]
-    model = with_nodes(
-        node("If", "flag", "y", then_branch=branches[0], else_branch=branches[1]),
-        weights=[numpy_helper.from_array(np.array(True), "flag")],
-    )
+    other = graph_of([node("Relu", "x", "z")], {}, {"z": np.float32})
+
+    def choosing(*nodes: onnx.NodeProto, output: str) -> onnx.ModelProto:
+        branches = {"then_branch": graph_of(nodes, {}, {output: np.float32}), "else_branch": other}
+        return with_nodes(node("If", "flag", "y", **branches), weights=[flag("flag", True)])
+
     with pytest.raises(ValueError, match="never defines its output 'x'"):
-        load(model)
-    branches[0].node.append(node("Identity", "x", "own"))
-    branches[0].output[0].name = "own"
-    assert len(load(with_nodes(
-        node("If", "flag", "y", then_branch=branches[0], else_branch=branches[1]),
-        weights=[numpy_helper.from_array(np.array(True), "flag")],
-    )).graph) == 1  # fmt: skip
+        load(choosing(output="x"))
+    assert len(load(choosing(node("Identity", "x", "own"), output="own")).graph) == 1
 
 
 @pytest.mark.parametrize(("depth", "fits"), [(4, True), (12, False)])
 def test_nesting_is_bounded(depth, fits, monkeypatch):
     monkeypatch.setattr("pplconv.network.checking.MAX_DEPTH", 6)
     graph = nested(depth)
-    for name, kind in (("x", TensorProto.FLOAT), ("flag", TensorProto.BOOL)):
-        graph.input.append(helper.make_tensor_value_info(name, kind, []))
+    graph.input.extend([info("x", (np.float32, [])), info("flag", (np.bool_, []))])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     if fits:
         assert len(load(model).graph) == 1
@@ -231,15 +234,12 @@ def test_nesting_is_bounded(depth, fits, monkeypatch):
             load(model)
 
 
-def function(name: str, *nodes: onnx.NodeProto) -> onnx.FunctionProto:
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
-    return helper.make_function("own", name, ["x"], ["y"], list(nodes), opsets)
+def function(name: str, *nodes: onnx.NodeProto, **more) -> onnx.FunctionProto:
+    return helper.make_function("own", name, ["x"], ["y"], list(nodes), OWN, **more)
 
 
 def calling(name: str, *functions: onnx.FunctionProto) -> onnx.ModelProto:
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
-    call = node(name, "x", "y", domain="own")
-    return with_nodes(call, opsets=opsets, functions=list(functions))
+    return with_nodes(node(name, "x", "y", domain="own"), opsets=OWN, functions=list(functions))
 
 
 def test_local_functions_are_inlined():
@@ -274,10 +274,13 @@ def external(location: str, shape=(4,), **more: object) -> onnx.ModelProto:
     weight.data_location = TensorProto.EXTERNAL
     for key, value in {"location": location, **more}.items():
         weight.external_data.add(key=key, value=str(value))
-    info = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])]
-    results = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
-    graph = helper.make_graph([node("Add", "x w", "y")], "test", info, results, [weight])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return model_of([node("Add", "x w", "y")], {"x": FOUR}, [weight], opset=17)
+
+
+def stored(model: onnx.ModelProto, folder: Path) -> Path:
+    path = folder / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path
 
 
 @pytest.fixture
@@ -302,8 +305,7 @@ def folder(tmp_path) -> Path:
     ],
 )
 def test_external_data_is_mapped(folder, location, more, first):
-    (folder / "m.onnx").write_bytes(external(location, **more).SerializeToString())
-    model = load(folder / "m.onnx")
+    model = load(stored(external(location, **more), folder))
     x = np.zeros(4, np.float32)
     special = specialize(prepare(model).model, {"x": (4,)})
     (array,) = (v.const_value.numpy() for v in special.model.graph.initializers.values())
@@ -334,9 +336,9 @@ def test_external_data_is_mapped(folder, location, more, first):
     ],
 )
 def test_external_data_elsewhere_is_refused(folder, location, more, error, message):
-    (folder / "m.onnx").write_bytes(external(location, **more).SerializeToString())
+    path = stored(external(location, **more), folder)
     with pytest.raises(error, match=message):
-        load(folder / "m.onnx")
+        load(path)
 
 
 def test_external_data_needs_a_folder():
@@ -353,26 +355,14 @@ def holders() -> dict[str, onnx.ModelProto]:
         return external("w.bin").graph.initializer[0]
 
     def whole(*nodes: onnx.NodeProto, weights=(), functions=()) -> onnx.ModelProto:
-        info = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])]
-        results = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
-        graph = helper.make_graph(list(nodes), "test", info, results, list(weights))
-        opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
-        return helper.make_model(
-            graph, opset_imports=opsets, functions=list(functions), ir_version=8
-        )
-
-    def branch(name: str, *nodes: onnx.NodeProto, weights=()) -> onnx.GraphProto:
-        info = helper.make_tensor_value_info(name, TensorProto.FLOAT, [4])
-        return helper.make_graph(list(nodes), name, [], [info], list(weights))
+        return model_of(nodes, {"x": FOUR}, weights, opset_imports=OWN, functions=functions)
 
     constant = node("Constant", "", "w", value=outside())
     add = node("Add", "x w", "y")
     choice = {
-        "then_branch": branch("a", constant, node("Add", "x w", "a")),
-        "else_branch": branch("b", node("Add", "x w", "b"), weights=[outside()]),
+        "then_branch": graph_of([constant, node("Add", "x w", "a")], {}, {"a": FOUR}),
+        "else_branch": graph_of([node("Add", "x w", "b")], {}, {"b": FOUR}, [outside()]),
     }
-    body = [constant, add]
-    opsets = [helper.make_opsetid("", 17)]
     given = node("Constant", "", "w")
     given.attribute.add(name="value", ref_attr_name="t", type=onnx.AttributeProto.TENSOR)
     default = helper.make_attribute("t", outside())
@@ -385,22 +375,11 @@ def holders() -> dict[str, onnx.ModelProto]:
         "another attribute": whole(
             node("ConstantOfShape", "s", "w", value=once), add, weights=[shape]
         ),
-        "a branch": whole(
-            node("If", "c", "y", **choice), weights=[numpy_helper.from_array(np.array(True), "c")]
-        ),
-        "weights of a branch": whole(
-            node("If", "c", "y", **choice), weights=[numpy_helper.from_array(np.array(False), "c")]
-        ),
-        "a function": whole(
-            call, functions=[helper.make_function("own", "F", ["x"], ["y"], body, opsets)]
-        ),
+        "a branch": whole(node("If", "c", "y", **choice), weights=[flag("c", True)]),
+        "weights of a branch": whole(node("If", "c", "y", **choice), weights=[flag("c", False)]),
+        "a function": whole(call, functions=[function("F", constant, add)]),
         "a default of a function": whole(
-            call,
-            functions=[
-                helper.make_function(
-                    "own", "F", ["x"], ["y"], [given, add], opsets, attribute_protos=[default]
-                )
-            ],
+            call, functions=[function("F", given, add, attribute_protos=[default])]
         ),
     }
 
@@ -412,8 +391,7 @@ def test_external_data_lie_beside_the_model(where, folder, tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     (folder / "w.bin").write_bytes(np.arange(1, 9, dtype=np.float32).tobytes())
     model = holders()[where]
-    (folder / "m.onnx").write_bytes(model.SerializeToString())
-    special = specialize(prepare(load(folder / "m.onnx")).model, {})
+    special = specialize(prepare(load(stored(model, folder))).model, {})
     (got,) = evaluate(special.model, {"x": np.zeros(4, np.float32)})
     np.testing.assert_array_equal(got, 1 if where == "another attribute" else [1, 2, 3, 4])
     for source in (model, model.SerializeToString()):
@@ -426,12 +404,12 @@ def test_external_data_of_other_types(kind, folder):
     model = external("w.bin", (8,), offset=8)
     weight = model.graph.initializer[0]
     weight.data_type = TensorProto.DataType.Value(kind)
-    (folder / "m.onnx").write_bytes(model.SerializeToString())
+    path = stored(model, folder)
     weight.ClearField("external_data")
     weight.data_location = TensorProto.DEFAULT
     width = {"BFLOAT16": 16, "INT4": 4}.get(kind, 8)
     weight.raw_data = (folder / "w.bin").read_bytes()[8 : 8 + width]
-    array = load(folder / "m.onnx").graph.initializers["w"].const_value.numpy()
+    array = load(path).graph.initializers["w"].const_value.numpy()
     np.testing.assert_array_equal(array, numpy_helper.to_array(weight))
 
 
@@ -482,27 +460,41 @@ def test_names_do_not_reach_the_terminal_as_they_are(number):
 # Files as they come
 
 
-def _attempt(content: bytes) -> None:
+def attempt(content: bytes) -> None:
     """Whatever the bytes are, the outcome is a model or a ValueError."""
     try:
-        prepared = prepare(load(content))
-        specialize(prepared.model, {"x1": (1, 2, 5, 5)})
+        specialize(prepare(load(content)).model, {"x1": (1, 2, 5, 5)})
     except ValueError as error:
         assert str(error)
 
 
+@pytest.fixture(params=[large_weights._LEAST_BYTES, 1], ids="weights of {} bytes stay".format)
+def lifted(request, monkeypatch):
+    """Large weights, or all of them, stay in the bytes that are read."""
+    monkeypatch.setattr(large_weights, "_LEAST_BYTES", request.param)
+
+
+def whole() -> bytes:
+    """A file with weights in both places."""
+    g, y = written()
+    constant = g.Constant(value=numpy_helper.from_array(np.ones((3, 1, 1), np.float32)))
+    return g.model(g.Add(g.Add(y, constant), g.random(3, 1, 1))).SerializeToString()
+
+
+@pytest.mark.usefixtures("lifted")
 @given(st.integers(0, 1 << 30))
 def test_truncated_files(seed):
-    content = small()[1].SerializeToString()
-    _attempt(content[: seed % len(content)])
+    content = whole()
+    attempt(content[: seed % len(content)])
 
 
+@pytest.mark.usefixtures("lifted")
 @given(st.lists(st.tuples(st.integers(0, 1 << 30), st.integers(0, 255)), min_size=1, max_size=4))
 def test_mutated_files(changes):
-    content = bytearray(small()[1].SerializeToString())
+    content = bytearray(whole())
     for place, value in changes:
         content[place % len(content)] = value
-    _attempt(bytes(content))
+    attempt(bytes(content))
 
 
 @given(st.binary(max_size=200))

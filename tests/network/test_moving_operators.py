@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,15 +11,10 @@ import pytest
 from pplconv.network.operators.table import EXPRESSIONS, ROWS
 from pplconv.network.session import InferenceSession
 from tests.network.graphs import Graph
-from tests.network.running import by_onnxruntime, check, needs_onnxruntime, on_host
+from tests.network.running import by_onnxruntime, needs_onnxruntime, on_host, one
 
 both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 SHAPE = (2, 3, 4, 5)
-
-
-def one(g: Graph, *outputs: str, **options: Any) -> None:
-    """Compare the network that was written."""
-    check(g.model(*outputs), g.feed, **options)
 
 
 # Element by element
@@ -43,8 +37,7 @@ BROADCASTS = [(5,), (1,), (), (4, 1), (3, 1, 1), (1, 4, 5), (2, 1, 4, 1), (1, 3,
 @both_types
 @pytest.mark.parametrize(("op", "attributes"), UNARY, ids=str)
 @pytest.mark.parametrize("shape", [SHAPE, (7,), (), (3, 1, 700)])
-def test_unary(op, attributes, shape, dtype):
-    g = Graph(1, dtype=dtype)
+def test_unary(op, attributes, shape, dtype, g):
     x = g.input(*shape)
     g.feed[x] = np.asarray(3 * g.feed[x], dtype)
     if op in POSITIVE:
@@ -73,8 +66,7 @@ def test_binary(op, known, dtype):
 @pytest.mark.parametrize(
     ("a", "b"), [((4, 1), (1, 5)), ((2, 1, 1, 5), (3, 4, 1)), ((1, 3, 1, 1), SHAPE), ((), (3,))]
 )
-def test_both_are_broadcast(op, a, b):
-    g = Graph(3)
+def test_both_are_broadcast(op, a, b, g):
     one(g, getattr(g, op)(g.input(*a), g.input(*b)))
 
 
@@ -87,8 +79,7 @@ def test_several_operands(op, dtype):
         one(g, getattr(g, op)(*(g.input(*shape) for shape in shapes)))
 
 
-def test_more_operands_than_registers():
-    g = Graph(5)
+def test_more_operands_than_registers(g):
     one(g, g.Sum(*(g.input(3, 4) for _ in range(40))))
 
 
@@ -151,8 +142,7 @@ def test_transpose():
 
 
 @both_types
-def test_shapes(dtype):
-    g = Graph(12, dtype=dtype)
+def test_shapes(dtype, g):
     x = g.input(2, 3, 4, 5)
     one(
         g,
@@ -168,8 +158,7 @@ def test_shapes(dtype):
 
 
 @pytest.mark.parametrize("target", [(3, 4, 5), (1, 4, 5), (2, 3, 4, 5), (3, 1, 5)])
-def test_expand(target):
-    g = Graph(13)
+def test_expand(target, g):
     x = g.input(3, 1, 5)
     y = g.Expand(x, g.constant(target, np.int64))
     one(g, y, g.Tanh(y))
@@ -180,8 +169,7 @@ def test_expand(target):
     ("start", "end", "step"),
     [(0, 1, 1), (1, 100, 1), (-2, 2**60, 1), (0, -1, 1), (0, 100, 2), (1, 100, 3), (1, 1, 1)],
 )
-def test_slice(axis, start, end, step):
-    g = Graph(14)
+def test_slice(axis, start, end, step, g):
     x = g.input(4, 5, 6, 7)
     names = [g.constant([n], np.int64) for n in (start, end, axis, step)]
     y = g.Slice(x, *names)
@@ -189,16 +177,14 @@ def test_slice(axis, start, end, step):
 
 
 @pytest.mark.parametrize("axes", [(1, 3), (-1, -3), (2, 0)])
-def test_slice_of_several_axes(axes):
-    g = Graph(15)
+def test_slice_of_several_axes(axes, g):
     x = g.input(4, 5, 6, 7)
     starts, ends, steps = ([1, 2], [4, 6], [1, 2])
     names = [g.constant(n, np.int64) for n in (starts, ends, axes, steps)]
     one(g, g.Slice(x, *names))
 
 
-def test_slice_backwards_runs_in_python():
-    g = Graph(16)
+def test_slice_backwards_runs_in_python(g):
     names = [g.constant([n], np.int64) for n in (-1, -(2**60), 1, -1)]
     one(g, g.Slice(g.input(4, 5), *names), host=True)
 
@@ -218,17 +204,15 @@ def test_split_and_concat(axis):
 
 @both_types
 @pytest.mark.parametrize("axis", [0, 1, 2, 3, -1])
-def test_concat(axis, dtype):
+def test_concat(axis, dtype, g):
     """Inputs, constants, what is computed, and the same thing twice."""
-    g = Graph(19, dtype=dtype)
     x, y = g.input(*SHAPE), g.input(*SHAPE)
     z = g.Exp(x)
     whole = g.Concat(x, z, g.random(*SHAPE), y, z, axis=axis)
     one(g, whole, g.Relu(whole), z)
 
 
-def test_concat_of_concats():
-    g = Graph(20)
+def test_concat_of_concats(g):
     x = g.input(1, 4, 5, 6)
     a, b = g.Relu(x), g.Tanh(x)
     inner = g.Concat(a, b, axis=1)
@@ -248,8 +232,7 @@ PADS = [
 @both_types
 @pytest.mark.parametrize("pads", PADS, ids=str)
 @pytest.mark.parametrize("value", [None, 2.5, -math.inf])
-def test_pad(pads, value, dtype):
-    g = Graph(21, dtype=dtype)
+def test_pad(pads, value, dtype, g):
     more = () if value is None else (g.constant(value),)
     x = g.input(*SHAPE)
     sides = np.reshape(pads, (2, 4)).T
@@ -263,28 +246,24 @@ def test_pad(pads, value, dtype):
 
 
 @pytest.mark.parametrize("axes", [(1, 3), (-1, 0), (2,)])
-def test_pad_of_some_axes(axes):
-    g = Graph(22)
+def test_pad_of_some_axes(axes, g):
     amounts = g.constant([1, 2, 3, 0][: 2 * len(axes)], np.int64)
     one(g, g.Pad(g.input(*SHAPE), amounts, g.constant(1.0), g.constant(axes, np.int64)))
 
 
-def test_pads_of_many_lines_run_in_python():
-    g = Graph(23)
+def test_pads_of_many_lines_run_in_python(g):
     y = g.Pad(g.input(1, 1, 90), g.constant([0, 0, 60, 0, 0, 60], np.int64), mode="reflect")
     one(g, y, host=True)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
 @pytest.mark.parametrize("index", [0, 1, -1])
-def test_gather_of_one_index(axis, index):
-    g = Graph(24)
+def test_gather_of_one_index(axis, index, g):
     y = g.Gather(g.input(3, 4, 5), g.constant(index, np.int64), axis=axis)
     one(g, y, g.Relu(y))
 
 
-def test_gather_of_several_runs_in_python():
-    g = Graph(25)
+def test_gather_of_several_runs_in_python(g):
     one(g, g.Gather(g.input(3, 4), g.constant([2, 0], np.int64), axis=1), host=True)
 
 
@@ -307,9 +286,8 @@ def test_other_types_are_moved(kind):
     ],
     ids=str,
 )  # fmt: skip
-def test_pads_of_own_elements(mode, pads, dtype):
+def test_pads_of_own_elements(mode, pads, dtype, g):
     """NumPy's, of the part that negative pads leave."""
-    g = Graph(28, dtype=dtype)
     x = g.input(*SHAPE)
     pixels = g.conv(x, 3, (3, 1, 1))
     padded = [g.Pad(value, g.constant(pads, np.int64), mode=mode) for value in (x, pixels)]

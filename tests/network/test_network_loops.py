@@ -138,33 +138,28 @@ def test_segments_that_no_loop_can_count_are_refused(kind, rng):
             case.work(case.fields | {name: segment}, allowed_isas()[-1])
 
 
-@pytest.fixture
-def probe():
-    """Give a function that changes fields in another process, between guard pages."""
-
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, str(HERE / "loop_mutant_probe.py"), *arguments],
-            env=children.environment(),
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-
-    return run
+def probe(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Change fields in another process, between guard pages."""
+    return subprocess.run(
+        [sys.executable, str(HERE / "loop_mutant_probe.py"), *arguments],
+        env=children.environment(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
 
 
 @pytest.mark.unsanitized("steps over a guard page, which would be reported")
 @pytest.mark.parametrize("where", ["input", "output"])
-def test_guards_are_there(probe, where):
+def test_guards_are_there(where):
     done = probe("stray", where, allowed_isas()[-1])
     assert done.returncode in (-signal.SIGSEGV, -signal.SIGBUS), done.stderr
 
 
 @pytest.mark.sampled(2)
 @every_kind
-def test_what_is_taken_runs_inside_its_arrays(probe, kind):
+def test_what_is_taken_runs_inside_its_arrays(kind):
     done = probe(kind, "2" if is_emulated() else "6", *allowed_isas())
     assert done.returncode == 0, f"died at {done.stderr[-2000:]}"
     found = json.loads(done.stdout)

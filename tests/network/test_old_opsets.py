@@ -11,7 +11,7 @@ from pplconv.network.session import InferenceSession
 from tests.network.graphs import Graph
 from tests.network.old_graphs import BEFORE
 from tests.network.old_opsets import OPERATORS, OPSETS, draw_old
-from tests.network.running import agree, by_onnxruntime, compare_models, needs_onnxruntime
+from tests.network.running import agree, by_onnxruntime, compare_models, needs_onnxruntime, run
 from tests.network.small_models import older
 
 pytestmark = needs_onnxruntime
@@ -54,10 +54,7 @@ def test_operators(op, rng):
 def test_networks(opset):
     model, feed = older(opset)
     expected = by_onnxruntime(model, feed)
-    results = [InferenceSession(model, threads=n).run(None, feed) for n in (1, 2)]
-    agree(results[0], expected, 1e-4)
-    for x, y in zip(*results, strict=True):
-        assert x.tobytes() == y.tobytes()
+    agree(run(model, feed, teams=(1, 2)), expected, 1e-4)
 
 
 @pytest.mark.parametrize("axis", [1, 2, 3, -1])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import cProfile
 import itertools
-from typing import Any
 
 import numpy as np
 import onnx
@@ -16,17 +15,12 @@ import pytest
 from pplconv.network.operators.table import ROWS
 from pplconv.network.session import InferenceSession
 from tests.network.graphs import Graph
-from tests.network.running import by_onnxruntime, check, needs_onnxruntime, on_host, referred
+from tests.network.running import by_onnxruntime, check, needs_onnxruntime, on_host, one, referred
 
 # Reductions that loops compute.
 REDUCTIONS = sorted(op for op, row in ROWS.items() if op.startswith("Reduce") and row.loops)
 
 both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
-
-
-def one(g: Graph, *outputs: str, **options: Any) -> None:
-    """Compare the network that was written."""
-    check(g.model(*outputs), g.feed, **options)
 
 
 # Convolutions
@@ -48,24 +42,21 @@ CONV = [
 @both_types
 @pytest.mark.parametrize("attributes", CONV, ids=str)
 @pytest.mark.parametrize("groups", [1, 2, 6])
-def test_conv(attributes, groups, dtype):
-    g = Graph(1, dtype=dtype)
+def test_conv(attributes, groups, dtype, g):
     x = g.input(2, 6, 9, 8)
     one(g, g.Conv(x, g.random(12, 6 // groups, 3, 3), g.random(12), group=groups, **attributes))
 
 
 @both_types
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1), (2, 2), (7, 7)])
-def test_conv_kernels(shape, dtype):
-    g = Graph(2, dtype=dtype)
+def test_conv_kernels(shape, dtype, g):
     one(g, g.Conv(g.input(1, 5, 9, 8), g.random(7, 5, *shape)))
 
 
 @both_types
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize(("kernel", "channels"), [(1, 1), (3, 1), (3, 2), (1, 4)])
-def test_conv_of_a_part_of_the_channels_into_a_part(kernel, channels, stride, dtype):
-    g = Graph(30, dtype=dtype)
+def test_conv_of_a_part_of_the_channels_into_a_part(kernel, channels, stride, dtype, g):
     x = g.MaxPool(g.input(1, 5, 6, 7), kernel_shape=[1, 1])
     a, b = g.Split(x, g.constant([1, 4], np.int64), axis=1, outputs=2)
     w = g.random(channels, 1, kernel, kernel)
@@ -76,9 +67,8 @@ def test_conv_of_a_part_of_the_channels_into_a_part(kernel, channels, stride, dt
 
 
 @needs_onnxruntime
-def test_conv_transposes_that_share_weights():
+def test_conv_transposes_that_share_weights(g):
     """What is packed for one stride is not taken for another."""
-    g = Graph(31)
     x, w = g.input(1, 3, 5, 5), g.random(3, 3, 4, 4)
     once = g.ConvTranspose(x, w, pads=[1, 1, 1, 1])
     twice = g.ConvTranspose(x, w, strides=[2, 2])
@@ -93,15 +83,13 @@ def test_conv_in_half_precision():
 
 
 @pytest.mark.parametrize("shape", [(2, 6, 9), (1, 4, 5, 6, 5)])
-def test_conv_of_other_ranks_runs_in_python(shape):
-    g = Graph(4)
+def test_conv_of_other_ranks_runs_in_python(shape, g):
     x = g.input(*shape)
     kernel = (3,) * (len(shape) - 2)
     one(g, g.Conv(x, g.random(4, shape[1], *kernel)), host=True)
 
 
-def test_conv_with_weights_that_are_inputs_runs_in_python():
-    g = Graph(5)
+def test_conv_with_weights_that_are_inputs_runs_in_python(g):
     one(g, g.Conv(g.input(1, 4, 6, 6), g.input(5, 4, 3, 3)), host=True)
 
 
@@ -153,8 +141,7 @@ def transposed(x, w, b, groups, strides, dilations, begins, shape):
     ids=str,
 )
 @pytest.mark.parametrize("groups", [1, 2])
-def test_conv_transpose(attributes, groups, kernel, dtype):
-    g = Graph(6, dtype=dtype)
+def test_conv_transpose(attributes, groups, kernel, dtype, g):
     x = g.input(2, 6, 6, 5)
     w, b = g.random(6, 8 // groups, *kernel), g.random(8)
     model = g.model(g.ConvTranspose(x, w, b, group=groups, **attributes))
@@ -206,31 +193,27 @@ LOWER = [attributes for attributes in POOL if attributes.get("auto_pad") == "SAM
 
 @both_types
 @pytest.mark.parametrize("attributes", [a for a in POOL if a not in LOWER], ids=str)
-def test_max_pool(attributes, dtype):
-    g = Graph(8, dtype=dtype)
+def test_max_pool(attributes, dtype, g):
     one(g, g.MaxPool(g.input(2, 5, 9, 8), **attributes))
 
 
 @both_types
 @needs_onnxruntime
 @pytest.mark.parametrize("attributes", LOWER, ids=str)
-def test_max_pool_with_more_padding_above(attributes, dtype):
+def test_max_pool_with_more_padding_above(attributes, dtype, g):
     """The reference has another size of the output there than ONNX's text."""
-    g = Graph(8, dtype=dtype)
     one(g, g.MaxPool(g.input(2, 5, 9, 8), **attributes), expected=by_onnxruntime)
 
 
 @both_types
 @pytest.mark.parametrize("include", [0, 1])
 @pytest.mark.parametrize("attributes", POOL, ids=str)
-def test_average_pool(attributes, include, dtype):
-    g = Graph(9, dtype=dtype)
+def test_average_pool(attributes, include, dtype, g):
     one(g, g.AveragePool(g.input(2, 5, 9, 8), count_include_pad=include, **attributes))
 
 
-def test_wide_windows_and_images():
+def test_wide_windows_and_images(g):
     # A window or an image of a million pixels is no loop of Python.
-    g = Graph()
     x = g.input(1, 1, 1, 1 << 20)
     y = g.MaxPool(x, kernel_shape=[1, 3], pads=[0, 1, 0, 1])
     z = g.MaxPool(x, kernel_shape=[1, 1 << 20])
@@ -245,9 +228,8 @@ def test_wide_windows_and_images():
 
 
 @needs_onnxruntime
-def test_max_pool_with_indices_runs_in_python():
+def test_max_pool_with_indices_runs_in_python(g):
     """ONNX's reference counts them by the width of the output."""
-    g = Graph(10)
     y, indices = g.MaxPool(g.input(1, 3, 6, 6), kernel_shape=[2, 2], outputs=2)
     model = g.model(y, indices)
     model.graph.output[1].type.tensor_type.elem_type = 7
@@ -299,8 +281,7 @@ def test_resize_to_sizes(mode, where, dtype):
 
 @needs_onnxruntime
 @pytest.mark.parametrize("axes", [[2, 3], [3], [-1, -2]])
-def test_resize_of_some_axes(axes):
-    g = Graph(13)
+def test_resize_of_some_axes(axes, g):
     scales = g.constant([2.0, 1.5][: len(axes)])
     y = g.Resize(g.input(1, 3, 4, 6), "", scales, axes=axes, mode="linear")
     one(g, y, expected=by_onnxruntime)
@@ -314,8 +295,7 @@ def test_resize_of_some_axes(axes):
         ((3, 6, 6), (1, 2, 2), {}),
     ],
 )
-def test_resize_in_python(shape, scales, attributes):
-    g = Graph(14)
+def test_resize_in_python(shape, scales, attributes, g):
     one(g, g.Resize(g.input(*shape), "", g.constant(scales), **attributes), host=True)
 
 
@@ -336,8 +316,7 @@ def test_reductions(op, keep, dtype):
 
 
 @pytest.mark.parametrize("op", REDUCTIONS)
-def test_reductions_of_all_and_of_nothing(op):
-    g = Graph(16)
+def test_reductions_of_all_and_of_nothing(op, g):
     x = g.input(3, 4, 5)
     one(g, getattr(g, op)(x), getattr(g, op)(x, g.constant([-1], np.int64)))
 
@@ -353,8 +332,7 @@ def test_reductions_of_odd_shapes(op, shape):
 @both_types
 @pytest.mark.parametrize("op", ["GlobalAveragePool", "GlobalMaxPool"])
 @pytest.mark.parametrize("shape", [(2, 7, 5, 6), (1, 3, 8), (2, 3, 4, 3, 2)])
-def test_global_pools(op, shape, dtype):
-    g = Graph(18, dtype=dtype)
+def test_global_pools(op, shape, dtype, g):
     x = g.input(*shape)
     reduce = np.mean if op == "GlobalAveragePool" else np.max
     expected = reduce(g.feed[x], axis=tuple(range(2, len(shape))), keepdims=True)
@@ -363,8 +341,7 @@ def test_global_pools(op, shape, dtype):
 
 @pytest.mark.parametrize("op", ["GlobalMaxPool", "GlobalAveragePool"])
 @pytest.mark.parametrize("first", [0, 1])
-def test_global_pools_of_one_channel_of_several(op, first):
-    g = Graph(33)
+def test_global_pools_of_one_channel_of_several(op, first, g):
     x = g.MaxPool(g.input(1, 3, 6, 7), kernel_shape=[1, 1])
     part = g.Slice(x, *(g.constant([i], np.int64) for i in (first, first + 1, 1)))
     one(g, getattr(g, op)(part), g.ReduceSum(part))
@@ -373,16 +350,14 @@ def test_global_pools_of_one_channel_of_several(op, first):
 @both_types
 @pytest.mark.parametrize("op", ["Softmax", "LogSoftmax"])
 @pytest.mark.parametrize("axis", [0, 1, 2, 3, -1, -2])
-def test_softmax(op, axis, dtype):
-    g = Graph(19, dtype=dtype)
+def test_softmax(op, axis, dtype, g):
     one(g, getattr(g, op)(g.input(2, 5, 3, 11), axis=axis))
 
 
 @both_types
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
 @pytest.mark.parametrize("offset", [False, True])
-def test_layer_normalization(axis, offset, dtype):
-    g = Graph(20, dtype=dtype)
+def test_layer_normalization(axis, offset, dtype, g):
     shape = (4, 5, 9)
     scale = g.random(*shape[axis:])
     more = (g.random(*shape[axis:]),) if offset else ()
@@ -390,7 +365,6 @@ def test_layer_normalization(axis, offset, dtype):
 
 
 @pytest.mark.parametrize("shape", [(1,), (9,), (5, 1)])
-def test_layer_normalization_with_scales_that_repeat(shape):
-    g = Graph(21)
+def test_layer_normalization_with_scales_that_repeat(shape, g):
     x = g.input(4, 5, 9)
     one(g, g.LayerNormalization(x, g.random(*shape), g.random(*shape), axis=1))

@@ -14,8 +14,7 @@ from tests.network.graphs import Graph
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64], ids=str)
-def test_outputs_that_no_step_writes(dtype):
-    g = Graph(0, dtype=dtype)
+def test_outputs_that_no_step_writes(dtype, g):
     session = InferenceSession(g.model(g.Identity(g.input(2, 3))), threads=1)
     x = g.feed[next(iter(g.feed))]
     (y,) = session.run(None, g.feed)

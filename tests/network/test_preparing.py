@@ -26,8 +26,7 @@ def of_opset(opset: int) -> Graph:
     g = Graph(opset=opset)
     x = g.input(1, 4, 6, 6)
     y = g.conv(x, 4, (4, 3, 3), pads=[1, 1, 1, 1])
-    names = [g.positive(4), g.random(4), g.random(4), g.positive(4)]
-    y = g.BatchNormalization(y, *names, epsilon=1e-3)
+    y = g.batch_norm(y, 4, epsilon=1e-3)
     if opset >= 11:
         y = g.Clip(y, g.constant(-1), g.constant(1))
         y = g.Pad(y, g.constant([0, 0, 1, 1, 0, 0, 1, 1], np.int64))
@@ -75,8 +74,7 @@ def test_the_newest_opset():
     assert len(fused(special)) == 2
 
 
-def test_declared_shapes_are_not_believed():
-    g = Graph()
+def test_declared_shapes_are_not_believed(g):
     y = g.Relu(g.conv(g.input(1, 4, 6, 6), 5, (4, 3, 3)))
     model = g.model(y)
     wrong = helper.make_tensor_value_info("conv4", TensorProto.FLOAT, [9, 9])
@@ -90,8 +88,7 @@ def test_declared_shapes_are_not_believed():
 
 
 @pytest.mark.parametrize("size", ["?", "n", -1, None])
-def test_sizes_that_are_unknown_alike_are_not_equal(size):
-    g = Graph()
+def test_sizes_that_are_unknown_alike_are_not_equal(size, g):
     y = g.Add(g.Relu(g.conv(g.input(1, 4, 6, 6), 4, (4, 1, 1))), g.input(1, 1, 1, 1))
     for name in g.inputs:
         g.inputs[name] = (g.inputs[name][0], (size,) * 4)
@@ -110,15 +107,13 @@ def test_weights_that_are_also_inputs_are_constants():
     assert len(fused(special)) == 1
 
 
-def test_constants_as_nodes():
-    g = Graph()
+def test_constants_as_nodes(g):
     w = g.Constant(value=onnx.numpy_helper.from_array(np.ones((5, 4, 3, 3), np.float32)))
     y = g.Mul(g.Conv(g.input(1, 4, 6, 6), w), g.Constant(value_float=2.0))
     assert operators(rewritten(g, y)) == {"pplconv::Conv": 1}
 
 
-def test_sizes_computed_at_run_time_are_folded():
-    g = Graph()
+def test_sizes_computed_at_run_time_are_folded(g):
     x = g.input(2, 3, 4, free=True)
     shape = g.Shape(x)
     rows = g.Gather(shape, g.constant([1], np.int64))
@@ -133,8 +128,7 @@ def test_sizes_computed_at_run_time_are_folded():
     assert set(operators(result)) == {"Reshape", "Add"}
 
 
-def test_branches_on_shapes_are_taken():
-    g = Graph()
+def test_branches_on_shapes_are_taken(g):
     x = g.input(2, 3, free=True)
     results = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in ("a", "b")]
     bodies = [
@@ -157,8 +151,7 @@ def test_folding_is_bounded(monkeypatch):
     assert result["Expand"] == 1 and result["Tanh"] == 1
 
 
-def test_huge_constants_are_not_made():
-    g = Graph()
+def test_huge_constants_are_not_made(g):
     huge = g.Expand(g.constant([1.0]), g.constant([1 << 20, 1 << 20], np.int64))
     tiled = g.Tile(g.constant([1.0]), g.constant([1 << 40], np.int64))
     filled = g.ConstantOfShape(g.constant([1 << 20, 1 << 20], np.int64))
@@ -199,8 +192,7 @@ def test_the_model_given_is_left_alone():
     assert [node.op_type for node in prepared.model.graph] == middle
 
 
-def test_weights_are_shared_between_shapes():
-    g = Graph()
+def test_weights_are_shared_between_shapes(g):
     x = g.input(1, 4, 6, 6, free=True)
     g.inputs[x] = (g.inputs[x][0], ("n", 4, "h", "w"))
     prepared = prepare(load(g.model(g.Relu(g.conv(x, 5, (4, 3, 3))))))
@@ -226,8 +218,7 @@ def test_many_threads_at_once():
     assert len(results) == 20 and all(result == results[0] for result in results)
 
 
-def test_inputs_that_are_shapes():
-    g = Graph()
+def test_inputs_that_are_shapes(g):
     x = g.input(2, 6)
     g.inputs["shape"] = (np.dtype(np.int64), (3,))
     prepared = prepare(load(g.model(g.Tanh(g.Reshape(x, "shape")))))
@@ -248,8 +239,7 @@ def test_inputs_that_are_shapes():
         ({"shape": np.array([7, 7, 7])}, "'reshape2' \\(Reshape\\)"),
     ],
 )
-def test_constants_that_do_not_fit(constants, message):
-    g = Graph()
+def test_constants_that_do_not_fit(constants, message, g):
     g.inputs["shape"] = (np.dtype(np.int64), (3,))
     prepared = prepare(load(g.model(g.Reshape(g.input(2, 6), "shape"))))
     with pytest.raises(ValueError, match=message):
@@ -270,8 +260,7 @@ def test_constants_that_do_not_fit(constants, message):
         ({"x1": (1, 4, 1, 6)}, "'conv4'"),
     ],
 )
-def test_shapes_that_do_not_fit(shapes, message):
-    g = Graph()
+def test_shapes_that_do_not_fit(shapes, message, g):
     x = g.input(1, 4, 6, 6)
     g.inputs[x] = (g.inputs[x][0], ("n", 4, "h", "w"))
     prepared = prepare(load(g.model(g.conv(x, 5, (4, 3, 3)))))
@@ -279,38 +268,35 @@ def test_shapes_that_do_not_fit(shapes, message):
         specialize(prepared.model, shapes)
 
 
-def contradicting(kind: str) -> tuple[Graph, str]:
-    g = Graph()
-    x = g.input(1, 4, 6, 6)
-    if kind == "Add":
-        return g, g.Add(x, g.input(5, 6))
-    if kind == "MatMul":
-        return g, g.MatMul(x, g.random(5, 6))
-    if kind == "Conv":
-        return g, g.Conv(x, g.random(5, 3, 3, 3))
-    if kind == "Conv groups":
-        return g, g.Conv(x, g.random(5, 2, 3, 3), group=2)
-    if kind == "Conv bias":
-        return g, g.Conv(x, g.random(5, 4, 3, 3), g.random(4))
-    if kind == "ConvTranspose":
-        return g, g.ConvTranspose(x, g.random(5, 4, 3, 3))
-    if kind == "Reshape":
-        return g, g.Reshape(x, g.constant([7, 3], np.int64))
-    return g, g.Concat(x, g.input(1, 4, 5, 5), axis=1)
+CONTRADICTING = {
+    "Add": lambda g, x: g.Add(x, g.input(5, 6)),
+    "MatMul": lambda g, x: g.MatMul(x, g.random(5, 6)),
+    "Conv": lambda g, x: g.Conv(x, g.random(5, 3, 3, 3)),
+    "Conv groups": lambda g, x: g.Conv(x, g.random(5, 2, 3, 3), group=2),
+    "Conv bias": lambda g, x: g.Conv(x, g.random(5, 4, 3, 3), g.random(4)),
+    "ConvTranspose": lambda g, x: g.ConvTranspose(x, g.random(5, 4, 3, 3)),
+    "Reshape": lambda g, x: g.Reshape(x, g.constant([7, 3], np.int64)),
+    "Concat": lambda g, x: g.Concat(x, g.input(1, 4, 5, 5), axis=1),
+    # Windows that are none.
+    **{
+        f"Conv {attributes}": lambda g, x, attributes=attributes: g.Conv(
+            x, g.random(5, 4, 3, 3), **attributes
+        )
+        for attributes in (
+            {"strides": [0, 1]}, {"dilations": [1, 0]}, {"pads": [0, 0, -1, 0]}, {"strides": [1]}
+        )
+    },
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["Add", "MatMul", "Conv", "Conv groups", "Conv bias", "ConvTranspose", "Reshape", "Concat"],
-)
-def test_contradictions_name_the_node(kind):
-    g, y = contradicting(kind)
+@pytest.mark.parametrize("kind", CONTRADICTING)
+def test_contradictions_name_the_node(kind, g):
+    y = CONTRADICTING[kind](g, g.input(1, 4, 6, 6))
     with pytest.raises(ValueError, match=f"'{y}' \\({kind.split()[0]}\\)"):
         specialize(prepare(load(g.model(y))).model, {})
 
 
-def test_shapes_that_depend_on_data_name_the_node():
-    g = Graph()
+def test_shapes_that_depend_on_data_name_the_node(g):
     y = g.Cast(g.NonZero(g.input(3, 4)), to=TensorProto.FLOAT)
     prepared = prepare(load(g.model(y)))
     with pytest.raises(
@@ -319,22 +305,10 @@ def test_shapes_that_depend_on_data_name_the_node():
         specialize(prepared.model, {})
 
 
-def test_unknown_operators_name_the_node():
-    g = Graph()
+def test_unknown_operators_name_the_node(g):
     prepared = prepare(load(g.model(g.Strange(g.input(3, 4), domain="other"))))
     with pytest.raises(ValueError, match="'strange2' \\(other::Strange\\)"):
         specialize(prepared.model, {})
-
-
-@pytest.mark.parametrize(
-    "attributes",
-    [{"strides": [0, 1]}, {"dilations": [1, 0]}, {"pads": [0, 0, -1, 0]}, {"strides": [1]}],
-)
-def test_windows_that_are_none_name_the_node(attributes):
-    g = Graph()
-    y = g.Conv(g.input(1, 4, 6, 6), g.random(5, 4, 3, 3), **attributes)
-    with pytest.raises(ValueError, match=f"'{y}' \\(Conv\\)"):
-        specialize(prepare(load(g.model(y))).model, {})
 
 
 # Padding
@@ -352,8 +326,7 @@ def test_windows_that_are_none_name_the_node(attributes):
         if operator != "MaxPool" or kernel >= stride
     ],
 )
-def test_automatic_padding(mode, kernel, stride, operator):
-    g = Graph()
+def test_automatic_padding(mode, kernel, stride, operator, g):
     x = g.input(1, 2, 7, 10)
     attributes = {"auto_pad": mode, "strides": [stride] * 2}
     if operator == "Conv":
@@ -368,8 +341,7 @@ def test_automatic_padding(mode, kernel, stride, operator):
 @pytest.mark.parametrize("mode", ["VALID", "SAME_UPPER", "SAME_LOWER"])
 @pytest.mark.parametrize("kernel", [2, 3, 4])
 @pytest.mark.parametrize("stride", [1, 2])
-def test_automatic_padding_of_transposed(mode, kernel, stride):
-    g = Graph()
+def test_automatic_padding_of_transposed(mode, kernel, stride, g):
     w = g.random(2, 3, kernel, kernel)
     y = g.ConvTranspose(g.input(1, 2, 5, 4), w, auto_pad=mode, strides=[stride] * 2)
     assert operators(rewritten(g, y)) == {"pplconv::ConvTranspose": 1}
@@ -377,8 +349,7 @@ def test_automatic_padding_of_transposed(mode, kernel, stride):
 
 @pytest.mark.parametrize("shape", [(9, 7), (10, 8), (11, 9)])
 @pytest.mark.parametrize("mode", ["NOTSET", "SAME_UPPER", "SAME_LOWER"])
-def test_output_shape_of_transposed(shape, mode):
-    g = Graph()
+def test_output_shape_of_transposed(shape, mode, g):
     x, w = g.input(1, 2, 5, 4), g.random(2, 3, 3, 3)
     y = g.ConvTranspose(x, w, strides=[2, 2], output_shape=shape, auto_pad=mode)
     result = rewritten(g, y)

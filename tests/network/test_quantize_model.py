@@ -12,6 +12,7 @@ from pplconv.network.session import InferenceSession
 from pplconv.quant import quantize_model, signal_to_noise
 from tests.network.graphs import Graph
 from tests.network.running import by_onnxruntime
+from tests.network.running import step_kinds as kinds
 
 pytestmark = pytest.mark.unemulated("onnxruntime crashes there, and no machine changes graphs")
 
@@ -42,8 +43,14 @@ def samples(g: Graph, count: int = 4) -> list[dict[str, np.ndarray]]:
     ]
 
 
-def kinds(session: InferenceSession, feed) -> list[str]:
-    return [step.kind for step in session.plan_for(feed).steps]
+def quantized(g: Graph, *outputs: str) -> tuple[InferenceSession, list, list]:
+    """A session of a network that was quantized, its outputs, and those of the network."""
+    model = g.model(*outputs)
+    session = InferenceSession(quantize_model(model, samples(g)), threads=1)
+    exact, got = InferenceSession(model).run(None, g.feed), session.run(None, g.feed)
+    for expected, result in zip(exact, got, strict=True):
+        assert signal_to_noise(expected, result) > LEAST_DB
+    return session, got, exact
 
 
 def counted(model: onnx.ModelProto, operator: str) -> int:
@@ -101,9 +108,8 @@ def test_weights_and_values():
     assert all(a.dtype != np.float32 or a.ndim < 2 for a in arrays.values())
 
 
-def test_all_integers_are_used():
+def test_all_integers_are_used(g):
     """The range of an input is that of the samples, with zero in it."""
-    g = Graph()
     x = g.input(1, 4, 5, 5)
     y = g.conv(x, 4, (4, 1, 1))
     low, high = (np.full((1, 4, 5, 5), n, np.float32) for n in (1.5, 4.0))
@@ -134,46 +140,33 @@ def test_what_is_kept(by):
     assert found.count("Conv") == 1 and found.count("QuantizedConv") == 4
 
 
-def test_channels_without_weights_and_a_bias_that_is_shared():
-    g = Graph()
+def test_channels_without_weights_and_a_bias_that_is_shared(g):
     w = g.rng.standard_normal((4, 8, 1, 1))
     w[1], w[2] = 0, 1e-38
     weights, bias = g.constant(w), g.constant([0.3, 0.7, -0.4, 0])
     x = g.input(1, 8, 6, 6)
     y, z = g.Conv(x, weights, bias), g.Conv(g.Relu(x), weights, bias)
-    model = quantize_model(g.model(y, z), samples(g))
-    session = InferenceSession(model, threads=1)
-    got = session.run(None, g.feed)
+    session, got, exact = quantized(g, y, z)
     assert kinds(session, g.feed).count("QuantizedConv") == 2
-    for result, exact in zip(got, InferenceSession(g.model(y, z)).run(None, g.feed), strict=True):
-        np.testing.assert_allclose(result[:, 1:3], exact[:, 1:3], rtol=1e-5)
-        assert signal_to_noise(exact, result) > LEAST_DB
+    for result, expected in zip(got, exact, strict=True):
+        np.testing.assert_allclose(result[:, 1:3], expected[:, 1:3], rtol=1e-5)
 
 
-def test_one_bias_with_several_factors():
-    g = Graph()
+def test_one_bias_with_several_factors(g):
     x, w, bias = g.input(3, 8), g.random(8, 4), g.random(4)
     outputs = [g.Gemm(x, w, bias, beta=beta) for beta in (1.0, -2.0)]
-    session = InferenceSession(quantize_model(g.model(*outputs), samples(g)), threads=1)
+    session, _, _ = quantized(g, *outputs)
     assert kinds(session, g.feed).count("QuantizedLinear") == 2
-    exact = InferenceSession(g.model(*outputs)).run(None, g.feed)
-    for result, expected in zip(session.run(None, g.feed), exact, strict=True):
-        assert signal_to_noise(expected, result) > LEAST_DB
 
 
-def test_two_branches_that_are_added():
-    g = Graph()
+def test_two_branches_that_are_added(g):
     x = g.input(1, 8, 6, 6)
     y = g.Relu(g.Add(g.conv(x, 8, (8, 3, 3), pads=[1] * 4), g.conv(x, 8, (8, 1, 1))))
-    z = g.conv(y, 4, (8, 1, 1))
-    session = InferenceSession(quantize_model(g.model(z), samples(g)), threads=1)
-    got = session.run(None, g.feed)
+    session, _, _ = quantized(g, g.conv(y, 4, (8, 1, 1)))
     assert kinds(session, g.feed) == ["Copy", "Quantize", *["QuantizedConv"] * 3, "Copy"]
-    assert signal_to_noise(InferenceSession(g.model(z)).run(None, g.feed)[0], got[0]) > LEAST_DB
 
 
-def test_operators_that_read_numbers_get_them():
-    g = Graph()
+def test_operators_that_read_numbers_get_them(g):
     y = g.Sigmoid(g.input(1, 8, 6, 6))
     z = g.Tanh(y)
     model = quantize_model(g.model(g.conv(y, 4, (8, 1, 1)), z), samples(g))
@@ -181,8 +174,7 @@ def test_operators_that_read_numbers_get_them():
     assert tanh.input[0] == y
 
 
-def test_several_inputs():
-    g = Graph()
+def test_several_inputs(g):
     x, other = g.input(1, 8, 6, 6), g.input(1, 8, 6, 6)
     y = g.conv(g.Mul(x, other), 4, (8, 1, 1))
     quantize_model(g.model(y), samples(g))
@@ -190,8 +182,7 @@ def test_several_inputs():
         quantize_model(g.model(y), [g.feed[x]])
 
 
-def test_a_network_without_products():
-    g = Graph()
+def test_a_network_without_products(g):
     y = g.Relu(g.input(1, 4))
     assert counted(quantize_model(g.model(y), samples(g)), "QuantizeLinear") == 0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from unittest import mock
 
 import numpy as np
@@ -10,9 +9,8 @@ import pytest
 
 from pplconv.network import compiling
 from pplconv.network.session import InferenceSession
-from pplconv.sharing import prepared
 from tests.network.quantizing import S8, U8, Quantized, exact, folded
-from tests.network.running import by_onnxruntime, on_host
+from tests.network.running import alike, by_onnxruntime, copies, on_host, run, session_of
 
 SEEDS = range(24)
 
@@ -105,11 +103,7 @@ class Random:
 def test_random_networks_by_the_contract(seed):
     network = Random(seed)
     g, outputs = network.g, network.outputs
-    model = g.model(*outputs)
-    sessions = [InferenceSession(model, threads=threads) for threads in (1, 3)]
-    one, three = (session.run(None, g.feed) for session in sessions)
-    for x, y in zip(one, three, strict=True):
-        assert x.tobytes() == y.tobytes()
+    one = run(g.model(*outputs), g.feed, teams=(1, 3))
     curved = {"HardSwish", "Sigmoid"} & {node.op_type for node in g.nodes}
     for x, y in zip(one, exact(folded(g, *outputs), g.feed), strict=True):
         assert x.shape == y.shape and x.dtype == y.dtype
@@ -146,13 +140,19 @@ def test_random_networks_beside_onnxruntime(seed):
 @pytest.mark.parametrize("batch", [2, 6])
 def test_images_of_a_batch_are_apart(batch):
     network = Random(5, batch)
-    session = InferenceSession(network.g.model(*network.outputs), threads=2)
-    (name,) = network.g.feed
-    together = session.run(None, network.g.feed)
-    alone = InferenceSession(Random(5, batch).g.model(*network.outputs), threads=1)
-    for x, y in zip(together, alone.run(None, network.g.feed), strict=True):
-        assert x.tobytes() == y.tobytes()
-    assert together[0].shape[0] == batch and name in network.g.feed
+    together = run(network.g.model(*network.outputs), network.g.feed, teams=(2, 1))
+    assert together[0].shape[0] == batch
+
+
+def in_parts(g: Quantized, y: str) -> list[int]:
+    """Run six images at once, and two at a time: the same bits, and in so many parts."""
+    sessions = []
+    for images in (6, 2):
+        with mock.patch.object(compiling, "images_at_once", lambda *_, n=images: n):
+            sessions.append(session_of(g, y))
+            sessions[-1].run(None, g.feed)
+    alike(sessions, g.feed)
+    return [session.plan_for(g.feed).times for session in sessions]
 
 
 @pytest.mark.parametrize("residual", [False, True])
@@ -166,14 +166,7 @@ def test_images_of_a_batch_run_in_parts(residual, matrix):
         x = g.image(6, 16, 9, 7)
         y = g.qconv(x, 16, (16, 3, 3), pads=[1] * 4)
     y = g.pair(g.Relu(g.Add(y, x)) if residual else y, 0.05, 100)
-    model = g.model(y)
-    results = []
-    for images in (6, 2):
-        with mock.patch.object(compiling, "images_at_once", lambda *_, n=images: n):
-            session = InferenceSession(model, threads=1)
-            results += session.run(None, g.feed)
-        assert session.plan_for(g.feed).times == 6 // images
-    assert results[0].tobytes() == results[1].tobytes()
+    assert in_parts(g, y) == [1, 3]
 
 
 def test_constants_that_are_added_to_images_of_integers():
@@ -182,12 +175,7 @@ def test_constants_that_are_added_to_images_of_integers():
         g = Quantized(2)
         constant = g.dq(g.constant(g.rng.integers(0, 256, (images, 16, 9, 7)), U8))
         y = g.Add(g.qconv(g.image(6, 16, 9, 7), 16, (16, 1, 1)), constant)
-        model = g.model(g.pair(y, 0.05, 100))
-        results = []
-        for part in (6, 2):
-            with mock.patch.object(compiling, "images_at_once", lambda *_, n=part: n):
-                results += InferenceSession(model, threads=1).run(None, g.feed)
-        assert results[0].tobytes() == results[1].tobytes()
+        in_parts(g, g.pair(y, 0.05, 100))
 
 
 def image(dtype=np.float32) -> tuple[Quantized, str]:
@@ -198,7 +186,7 @@ def image(dtype=np.float32) -> tuple[Quantized, str]:
 
 def test_steps():
     g, y = image()
-    session = InferenceSession(g.model(y), threads=1)
+    session = session_of(g, y)
     plan = session.plan_for(g.feed)
     assert [step.kind for step in plan.steps] == [
         "Copy",
@@ -214,12 +202,19 @@ def test_steps():
     assert second.weight_bytes >= 8 * 16
 
 
+def test_the_plan_says_what_a_store_computes():
+    g = Quantized()
+    y = g.Mul(g.HardSwish(g.qconv(g.image(), 16, (8, 3, 3))), g.constant(0.7))
+    y = g.pair(g.Add(y, g.constant(0.31)), 0.02, 17)
+    plan = session_of(g, y).plan_for(g.feed)
+    (step,) = (s for s in plan.steps if s.kind == "QuantizedConv")
+    assert step.detail.startswith("uint8 x int8 to uint8, HardSwish, ")
+
+
 @pytest.mark.parametrize("dtype", [U8, S8])
 def test_inputs_and_outputs_of_integers(dtype):
     g = Quantized(2)
-    limits = np.iinfo(dtype)
-    name = g.input(2, 8, 9, 7, dtype=dtype)
-    g.feed[name] = g.rng.integers(limits.min, limits.max + 1, (2, 8, 9, 7)).astype(dtype)
+    name = g.integers(2, 8, 9, 7, dtype=dtype)
     y = g.q(g.qconv(g.dq(name, 0.03, 5, dtype), 4, (8, 3, 3)), 0.05, 7, dtype)
     g.dtype = dtype
     model = g.model(y)
@@ -236,14 +231,8 @@ def test_inputs_and_outputs_of_integers(dtype):
 
 def test_sessions_travel():
     g, y = image()
-    session = InferenceSession(g.model(y), threads=1)
-    (expected,) = session.run(None, g.feed)
-    for other in (
-        pickle.loads(pickle.dumps(session)),
-        pickle.loads(pickle.dumps(prepared(session, threads=1))).model(),
-    ):
-        (got,) = other.run(None, g.feed)
-        np.testing.assert_array_equal(got, expected)
+    session = session_of(g, y)
+    alike([session, *copies(session)], g.feed)
 
 
 def test_weights_are_shared_between_sizes():
@@ -251,7 +240,7 @@ def test_weights_are_shared_between_sizes():
     # So many channels that K is whole steps of every kernel, which then all take the same panels.
     x = g.input(1, 64, 9, 7, free=True)
     y = g.pair(g.Conv(g.pair(x), g.kernel(4, 64, 3, 3)))
-    session = InferenceSession(g.model(y), threads=1)
+    session = session_of(g, y)
     session.run(None, g.feed)
     session.run(None, {x: np.zeros((1, 64, 12, 7), np.float32)})
     assert len(session._packed) == 1 and len(session._programs) == 2
@@ -263,7 +252,7 @@ def test_half_precision():
     x = g.input(1, 8, 9, 7)
     scale, zero = g.constant(0.05, np.float16), g.constant(128, U8)
     y = g.DequantizeLinear(g.QuantizeLinear(x, scale, zero), scale, zero)
-    session = InferenceSession(g.model(y), threads=1)
+    session = session_of(g, y)
     (got,) = session.run(None, g.feed)
     assert got.dtype == np.float16
     integers = np.rint(g.feed[x].astype(np.float64) / np.float64(np.float16(0.05)))
@@ -274,6 +263,6 @@ def test_half_precision():
 
 def test_nothing_runs_in_python():
     g, y = image()
-    session = InferenceSession(g.model(y), threads=1)
+    session = session_of(g, y)
     session.run(None, g.feed)
     assert set(on_host(session)) <= {"Copy"}

@@ -6,18 +6,28 @@ import numpy as np
 import pytest
 
 from pplconv.network.integer_nodes import RESIDUAL
-from tests.network.quantizing import S8, U8, Quantized, compared, folded, kinds
+from tests.network.quantizing import (
+    CONV,
+    FEW,
+    LINEAR,
+    S8,
+    U8,
+    Quantized,
+    becomes,
+    compared,
+    folded,
+    kinds,
+    only,
+)
 
 pytestmark = pytest.mark.unemulated("reads and rewrites graphs; onnxruntime crashes there")
 
 BOTH = [False, True]
-CONV = {"QuantizeLinear": 1, "QuantizedConv": 1, "DequantizeLinear": 1}
-FEW = 0.02  # of the elements may be rounded otherwise
 
 
-def only(result, name="QuantizedConv"):
-    (node,) = (node for node in result.model.graph if node.op_type == name)
-    return node
+@pytest.fixture
+def g() -> Quantized:
+    return Quantized()
 
 
 # Convolutions
@@ -34,43 +44,33 @@ def only(result, name="QuantizedConv"):
         {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
     ],
 )
-def test_conv(dtype, stored, bias, geometry):
-    g = Quantized()
+def test_conv(dtype, stored, bias, geometry, g):
     how = (0.03, 121 if dtype == U8 else -7, dtype)
     out = (0.04, 130 if stored == U8 else 3, stored)
     y = g.pair(g.qconv(g.image(1, 8, 9, 7, how=how), 5, (8, 3, 3), bias, **geometry), *out)
-    result = folded(g, y)
-    assert kinds(result) == CONV
+    result = becomes(g, y, nodes=CONV, unit=0.04)
     assert result.fired["Conv of integers"] and result.fired["QuantizeLinear into QuantizedConv"]
-    compared(g, y, unit=0.04, allowed=FEW)
 
 
 @pytest.mark.parametrize("group", [2, 8])
-def test_groups(group):
-    g = Quantized()
-    y = g.pair(g.qconv(g.image(), 8, (8 // group, 3, 3), group=group))
-    assert kinds(folded(g, y)) == CONV
-    compared(g, y, unit=0.05, allowed=FEW)
+def test_groups(group, g):
+    becomes(g, g.pair(g.qconv(g.image(), 8, (8 // group, 3, 3), group=group)), nodes=CONV)
 
 
 @pytest.mark.parametrize(
     ("dtype", "zero", "kept"), [(S8, 0, S8), (S8, 5, None), (U8, 128, S8), (U8, 3, np.int16)]
 )
-def test_zero_points_of_weights(dtype, zero, kept):
-    g = Quantized()
+def test_zero_points_of_weights(dtype, zero, kept, g):
     w = g.kernel(4, 8, 3, 3, zero=zero, dtype=dtype, least=10)
     y = g.pair(g.Conv(g.image(), w))
-    result = folded(g, y)
-    assert kinds(result) == CONV
+    result = becomes(g, y, nodes=CONV)
     weights = only(result).inputs[1]
     assert kept is None or weights.dtype.numpy() == kept
     # Of symmetric weights the model's own are used.
     assert (weights.name == "c1") == (zero == 0)
-    compared(g, y, unit=0.05, allowed=FEW)
 
 
-def test_one_scale_and_a_scale_and_a_zero_point_a_channel():
-    g = Quantized()
+def test_one_scale_and_a_scale_and_a_zero_point_a_channel(g):
     x = g.image()
     y = g.pair(g.Conv(x, g.kernel(4, 8, 1, 1, axis=None)))
     z = g.pair(g.Conv(x, g.kernel(4, 8, 1, 1, zero=[1, -2, 3, 0])))
@@ -78,24 +78,20 @@ def test_one_scale_and_a_scale_and_a_zero_point_a_channel():
     compared(g, y, z, unit=0.05, allowed=FEW)
 
 
-def test_bias_that_is_quantized():
-    g = Quantized()
+def test_bias_that_is_quantized(g):
     x, w = g.image(), g.kernel(4, 8, 3, 3, axis=None)
     scale = np.float32(0.05) * g.scale_of(w)
     integers = g.rng.integers(-9999, 9999, 4)
     bias = g.DequantizeLinear(g.constant(integers, np.int32), g.constant(scale))
     y = g.pair(g.Conv(x, w, bias))
-    result = folded(g, y)
-    assert kinds(result) == CONV
+    result = becomes(g, y, nodes=CONV)
     w_sums = only(result).inputs[1].const_value.numpy().reshape(4, -1).sum(1, dtype=np.int64)
     np.testing.assert_array_equal(
         only(result).inputs[2].const_value.numpy(), integers - 128 * w_sums
     )
-    compared(g, y, unit=0.05, allowed=FEW)
 
 
-def test_channels_without_weights_are_their_bias():
-    g = Quantized()
+def test_channels_without_weights_are_their_bias(g):
     w = np.zeros((3, 8, 1, 1))
     w[1] = 100
     scales = np.float32([1e-30, 0.001, 10])
@@ -106,19 +102,16 @@ def test_channels_without_weights_are_their_bias():
     assert len(np.unique(got[:, 0])) == len(np.unique(got[:, 2])) == 1
 
 
-def test_float_behind_a_convolution():
+def test_float_behind_a_convolution(g):
     """Sums become float32 where nothing quantizes them."""
-    g = Quantized()
     y = g.Sigmoid(g.qconv(g.image(), 4, (8, 3, 3)))
-    result = folded(g, y)
-    assert kinds(result) == {"QuantizeLinear": 1, "QuantizedConv": 1, "Sigmoid": 1}
-    compared(g, y, unit=1e-5, allowed=1)
+    nodes = {"QuantizeLinear": 1, "QuantizedConv": 1, "Sigmoid": 1}
+    becomes(g, y, nodes=nodes, unit=1e-5, allowed=1)
 
 
 @pytest.mark.parametrize("activation", ["Relu", "Clip", "ReluClip", "lower"], ids=lambda name: name)
 @pytest.mark.parametrize("zero", [0, 100])
-def test_clamps(activation, zero):
-    g = Quantized()
+def test_clamps(activation, zero, g):
     y = g.qconv(g.image(), 4, (8, 3, 3))
     if activation.startswith("Relu"):
         y = g.Relu(y)
@@ -127,39 +120,30 @@ def test_clamps(activation, zero):
     if activation == "lower":
         y = g.Clip(y, g.constant(-0.2))
     y = g.pair(y, 0.02, zero)
-    result = folded(g, y)
-    assert kinds(result) == CONV
-    compared(g, y, unit=0.02, allowed=FEW)
+    becomes(g, y, nodes=CONV, unit=0.02)
 
 
 @pytest.mark.parametrize("first", BOTH)
 @pytest.mark.parametrize("relu", BOTH)
 @pytest.mark.parametrize("dtype", [U8, S8])
-def test_residual(first, relu, dtype):
-    g = Quantized()
+def test_residual(first, relu, dtype, g):
     x = g.image(how=(0.04, 7, dtype))
     y = g.qconv(x, 8, (8, 3, 3), pads=[1] * 4)
     y = g.Add(x, y) if first else g.Add(y, x)
     y = g.pair(g.Relu(y) if relu else y, 0.03, 60, dtype)
-    result = folded(g, y)
-    assert kinds(result) == CONV
+    result = becomes(g, y, nodes=CONV, unit=0.03)
     assert only(result).inputs[RESIDUAL] is only(result).inputs[0]
-    compared(g, y, unit=0.03, allowed=FEW)
 
 
-def test_residual_of_another_type_than_the_output():
+def test_residual_of_another_type_than_the_output(g):
     """It is added to numbers, which are quantized in a step of their own."""
-    g = Quantized()
     x = g.image(how=(0.04, 7, S8))
     y = g.pair(g.Add(x, g.qconv(x, 8, (8, 3, 3), pads=[1] * 4)))
-    result = folded(g, y)
-    assert kinds(result) == {**CONV, "QuantizeLinear": 2}
+    result = becomes(g, y, nodes={**CONV, "QuantizeLinear": 2})
     assert only(result).inputs[RESIDUAL] is only(result).inputs[0]
-    compared(g, y, unit=0.05, allowed=FEW)
 
 
-def test_what_is_no_residual():
-    g = Quantized()
+def test_what_is_no_residual(g):
     x = g.image()
     y = g.qconv(x, 8, (8, 3, 3), pads=[1] * 4)
     float_input = g.input(1, 8, 9, 7)
@@ -179,8 +163,7 @@ def test_what_is_no_residual():
     compared(g, *results, unit=0.05, allowed=FEW)
 
 
-def test_sums_that_others_read_stay():
-    g = Quantized()
+def test_sums_that_others_read_stay(g):
     y = g.qconv(g.image(), 4, (8, 3, 3))
     z = g.pair(g.Relu(y))
     result = folded(g, y, z)
@@ -188,59 +171,46 @@ def test_sums_that_others_read_stay():
     compared(g, z, unit=0.05, allowed=FEW)
 
 
-def test_dequantized_values_that_others_read_stay():
-    g = Quantized()
+def test_dequantized_values_that_others_read_stay(g):
     x = g.image()
     y, z = g.pair(g.qconv(x, 4, (8, 3, 3))), g.Sigmoid(x)
-    result = folded(g, y, z)
-    assert kinds(result) == {**CONV, "DequantizeLinear": 2, "Sigmoid": 1}
+    assert kinds(folded(g, y, z)) == {**CONV, "DequantizeLinear": 2, "Sigmoid": 1}
 
 
-def wrong_convolutions():
-    """Convolutions that are none of integers, by what keeps them."""
-    g = Quantized()
-    x = g.input(1, 8, 9, 7)
-    w = g.kernel(4, 8, 3, 3)
-    yield "numbers that are not quantized", g, g.Conv(x, w)
-    g = Quantized()
-    yield "weights that are not quantized", g, g.Conv(g.image(), g.random(4, 8, 3, 3))
-    g = Quantized()
-    axis = g.kernel(4, 8, 3, 3, axis=1)
-    yield "scales along another axis", g, g.Conv(g.image(), axis)
-    g = Quantized()
-    many = g.dq(
-        g.q(g.input(1, 8, 9, 7), np.full(8, 0.1), np.full(8, 3)), np.full(8, 0.1), np.full(8, 3)
-    )
-    yield "an input of many scales", g, g.Conv(many, g.kernel(4, 8, 3, 3))
-    g = Quantized()
-    wide = g.pair(g.input(1, 8, 9, 7), 0.001, 5, np.uint16)
-    yield "an input of 16 bits", g, g.Conv(wide, g.kernel(4, 8, 3, 3))
-    g = Quantized()
-    yield "one dimension", g, g.Conv(g.image(1, 8, 9), g.kernel(4, 8, 3))
-    g = Quantized()
-    far = g.constant([1e9, 0, 0, 0])
-    yield "a bias beyond int32", g, g.Conv(g.image(), g.kernel(4, 8, 3, 3), far)
-    g = Quantized()
-    fine = g.dq(g.constant(g.rng.integers(-3, 4, (4, 8, 3, 3)), S8), 2.0, 0, S8)
-    yield "a bias finer than the sums", g, g.Conv(g.image(), fine, g.random(4))
-    g = Quantized()
-    tiny = g.dq(g.constant(g.rng.integers(-99, 99, (4, 8, 3, 3)), S8), 1e-38, 0, S8)
-    yield "units that are no normal numbers", g, g.Conv(g.image(), tiny)
-    g = Quantized()
-    yield "a bias that is computed", g, g.Conv(g.image(), g.kernel(4, 8, 3, 3), g.input(4))
+def weights(g: Quantized, most: int, scale: float) -> str:
+    return g.dq(g.constant(g.rng.integers(-most, most + 1, (4, 8, 3, 3)), S8), scale, 0, S8)
 
 
-@pytest.mark.parametrize("case", list(wrong_convolutions()), ids=lambda case: case[0])
-def test_what_is_no_convolution_of_integers(case):
-    _, g, y = case
-    result = folded(g, g.pair(y))
+# Convolutions that are none of integers, by what keeps them.
+WRONG = {
+    "numbers that are not quantized": lambda g: g.Conv(g.input(1, 8, 9, 7), g.kernel(4, 8, 3, 3)),
+    "weights that are not quantized": lambda g: g.Conv(g.image(), g.random(4, 8, 3, 3)),
+    "scales along another axis": lambda g: g.Conv(g.image(), g.kernel(4, 8, 3, 3, axis=1)),
+    "an input of many scales": lambda g: g.Conv(
+        g.pair(g.input(1, 8, 9, 7), np.full(8, 0.1), np.full(8, 3)), g.kernel(4, 8, 3, 3)
+    ),
+    "an input of 16 bits": lambda g: g.Conv(
+        g.image(how=(0.001, 5, np.uint16)), g.kernel(4, 8, 3, 3)
+    ),
+    "one dimension": lambda g: g.Conv(g.image(1, 8, 9), g.kernel(4, 8, 3)),
+    "a bias beyond int32": lambda g: g.Conv(
+        g.image(), g.kernel(4, 8, 3, 3), g.constant([1e9, 0, 0, 0])
+    ),
+    "a bias finer than the sums": lambda g: g.Conv(g.image(), weights(g, 3, 2.0), g.random(4)),
+    "units that are no normal numbers": lambda g: g.Conv(g.image(), weights(g, 98, 1e-38)),
+    "a bias that is computed": lambda g: g.Conv(g.image(), g.kernel(4, 8, 3, 3), g.input(4)),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_no_convolution_of_integers(name, g):
+    result = folded(g, g.pair(WRONG[name](g)))
     assert "QuantizedConv" not in kinds(result)
     assert kinds(result)["Conv"] == 1 or "pplconv Conv" in str(result.model.graph)
 
 
-def test_outputs_that_are_not_taken_in():
+def test_outputs_that_are_not_taken_in(g):
     """16 bits, many scales, and scales that leave no normal number."""
-    g = Quantized()
     x = g.image()
     results = [
         g.q(g.qconv(x, 4, (8, 3, 3)), 0.001, 5, np.uint16),
@@ -256,32 +226,25 @@ def test_outputs_that_are_not_taken_in():
 @pytest.mark.parametrize("shape", [(3, 8), (2, 3, 8)])
 @pytest.mark.parametrize("offset", [None, (6,), (1, 6), (1,), ()])
 @pytest.mark.parametrize("first", BOTH)
-def test_matmul(shape, offset, first):
-    g = Quantized()
+def test_matmul(shape, offset, first, g):
     y = g.MatMul(g.image(*shape), g.kernel(8, 6, axis=1))
     if offset is not None:
         c = g.positive(*offset)
         y = g.Add(c, y) if first else g.Add(y, c)
     y = g.pair(g.Relu(y), 0.02, 10)
-    result = folded(g, y)
-    assert kinds(result) == {"QuantizeLinear": 1, "QuantizedLinear": 1, "DequantizeLinear": 1}
-    compared(g, y, unit=0.02, allowed=0.06)
+    becomes(g, y, nodes=LINEAR, unit=0.02, allowed=0.06)
 
 
 @pytest.mark.parametrize("transposed", [0, 1])
 @pytest.mark.parametrize("offset", [None, (6,), (1, 6), (1,)])
-def test_gemm(transposed, offset):
-    g = Quantized()
+def test_gemm(transposed, offset, g):
     w = g.kernel(*((6, 8) if transposed else (8, 6)), axis=1 - transposed)
     more = () if offset is None else (g.positive(*offset),)
     y = g.pair(g.Gemm(g.image(3, 8), w, *more, transB=transposed, beta=0.5), 0.02, 10)
-    result = folded(g, y)
-    assert kinds(result) == {"QuantizeLinear": 1, "QuantizedLinear": 1, "DequantizeLinear": 1}
-    compared(g, y, unit=0.02, allowed=0.06)
+    becomes(g, y, nodes=LINEAR, unit=0.02, allowed=0.06)
 
 
-def test_products_that_are_none_of_integers():
-    g = Quantized()
+def test_products_that_are_none_of_integers(g):
     x = g.image(3, 8)
     results = [
         g.MatMul(x, g.image(8, 6)),
@@ -295,8 +258,7 @@ def test_products_that_are_none_of_integers():
     assert "QuantizedLinear" not in kinds(folded(g, *results))
 
 
-def test_residual_of_a_product():
-    g = Quantized()
+def test_residual_of_a_product(g):
     x = g.image(3, 8)
     y = g.pair(g.Add(g.MatMul(x, g.kernel(8, 8, axis=1)), x), 0.03, 77)
     result = folded(g, y)

@@ -39,11 +39,6 @@ def _transposed(g: Graph, x: str) -> str:
     return str(g.ConvTranspose(x, w, pads=[1, 1, 1, 1]))
 
 
-def _batch_normalization(g: Graph, x: str) -> str:
-    names = [g.positive(4), g.random(4), g.random(4), g.positive(4)]
-    return str(g.BatchNormalization(x, *names))
-
-
 def _padded(g: Graph, x: str) -> str:
     padded = g.Pad(x, g.constant([0, 0, 1, 1, 0, 0, 1, 1], np.int64))
     return _conv(g, padded)
@@ -66,7 +61,7 @@ STEPS: tuple[Step, ...] = (
     lambda g, x, y: g.Conv(x, _shared(g)),
     lambda g, x, y: _transposed(g, x),
     lambda g, x, y: _padded(g, x),
-    lambda g, x, y: _batch_normalization(g, x),
+    lambda g, x, y: g.batch_norm(x, 4),
     lambda g, x, y: g.Mul(x, g.random(4, 1, 1)),
     lambda g, x, y: g.Mul(g.positive(1), x),
     lambda g, x, y: g.Add(x, g.random(1, 4, 1, 1)),

@@ -13,7 +13,7 @@ from pplconv.network import compiling
 from pplconv.network.session import InferenceSession
 from tests.emulation import is_emulated
 from tests.network.random_networks import Network
-from tests.network.running import agree, by_onnxruntime, needs_onnxruntime, referred
+from tests.network.running import agree, alike, by_onnxruntime, needs_onnxruntime, referred
 
 # Relative to the largest element: each of a dozen convolutions may spend 1e-5.
 ALLOWED = 1e-4
@@ -22,12 +22,13 @@ EXAMPLES = 2 if is_emulated() else max(settings.default.max_examples // 8, 10)
 # As many networks of the newest as of all others; elements of 7 are not broadcast by Max and Min.
 OPSETS = (*[24] * 9, *range(8, 17))
 JUDGES = {"onnxruntime": by_onnxruntime, "reference": referred}
+every_judge = pytest.mark.parametrize(
+    "judge", [pytest.param("onnxruntime", marks=needs_onnxruntime), "reference"]
+)
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize(
-    "judge", [pytest.param("onnxruntime", marks=needs_onnxruntime), "reference"]
-)
+@every_judge
 @pytest.mark.parametrize("free", [False, True])
 @settings(max_examples=EXAMPLES)
 @given(data=st.data())
@@ -45,27 +46,19 @@ def thrown(node, builder, graph):
     return (0.0, 1e12) if zlib.crc32(node.outputs[0].encode()) % 2 else (1e12, 0.0)
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize(
-    "judge", [pytest.param("onnxruntime", marks=needs_onnxruntime), "reference"]
-)
-@settings(max_examples=EXAMPLES)
-@given(data=st.data())
-def test_random_layouts(judge, data):
-    """Whatever lies in which layout, the results are the same."""
-    with mock.patch.object(compiling, "prices", thrown):
-        check(Network(data.draw, free=data.draw(st.booleans())), judge)
+# Whatever lies in which layout; and images one after the other, as far as the network computes each
+# by itself.
+OTHERWISE = {"layouts": ("prices", thrown), "batches": ("images_at_once", lambda *_: 1)}
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize(
-    "judge", [pytest.param("onnxruntime", marks=needs_onnxruntime), "reference"]
-)
+@pytest.mark.sampled(2)
+@every_judge
+@pytest.mark.parametrize("what", OTHERWISE)
 @settings(max_examples=EXAMPLES)
 @given(data=st.data())
-def test_random_batches(judge, data):
-    """Images one after the other, as far as the network computes each by itself."""
-    with mock.patch.object(compiling, "images_at_once", lambda *_: 1):
+def test_networks_that_are_planned_otherwise(judge, what, data):
+    """The results are the same."""
+    with mock.patch.object(compiling, *OTHERWISE[what]):
         check(Network(data.draw, free=data.draw(st.booleans())), judge)
 
 
@@ -74,9 +67,5 @@ def check(network: Network, judge: str) -> None:
     model = network.g.model(*network.outputs)
     sessions = [InferenceSession(model, threads=threads) for threads in (1, 2, 3)]
     for feed in (*network.feeds, network.feeds[0]):
-        results = [session.run(None, feed) for session in sessions]
         # What is left of a difference has the errors of what was subtracted, which is about 1.
-        agree(results[0], JUDGES[judge](model, feed), ALLOWED, least=1.0)
-        for other in results[1:]:
-            for x, y in zip(results[0], other, strict=True):
-                assert x.tobytes() == y.tobytes()
+        agree(alike(sessions, feed), JUDGES[judge](model, feed), ALLOWED, least=1.0)

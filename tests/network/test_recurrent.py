@@ -11,7 +11,8 @@ from onnx import helper
 
 from pplconv.network.session import InferenceSession
 from tests.emulation import is_emulated
-from tests.network.running import agree, by_onnxruntime, on_host, referred
+from tests.network import models
+from tests.network.running import agree, alike, by_onnxruntime, on_host, referred
 
 SHAPES = [(5, 1, 3, 4), (7, 3, 6, 17), (1, 2, 1, 1), (4, 1, 33, 40)]
 CASES = [
@@ -47,14 +48,8 @@ def model_of(op, sizes, direction, *, bias, states, before_reset=0, **attributes
     attributes |= {"hidden_size": width, "direction": direction}
     if op == "GRU":
         attributes["linear_before_reset"] = before_reset
-    graph = helper.make_graph(
-        [helper.make_node(op, inputs, outputs, **attributes)], "g",
-        [helper.make_tensor_value_info(name, 1, x.shape) for name, x in feed.items()],
-        [helper.make_tensor_value_info(name, 1, None) for name in outputs],
-        [onnx.numpy_helper.from_array(x, name) for name, x in constants.items()],
-    )  # fmt: skip
-    opsets = [helper.make_opsetid("", 21)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10), feed
+    node = helper.make_node(op, inputs, outputs, **attributes)
+    return models.model_of([node], feed, constants, outputs), feed
 
 
 @pytest.mark.sampled(12)
@@ -66,15 +61,9 @@ def test_sequences(op, direction, before_reset, sizes):
             op, sizes, direction, bias=bias, states=states, before_reset=before_reset
         )
         expected = (referred if is_emulated() else by_onnxruntime)(model, feed)
-        results = []
-        for threads in (1, 2):
-            session = InferenceSession(model, threads=threads)
-            results.append(session.run(None, feed))
-            assert not on_host(session)
-        agree(results[0], expected)
-        for other in results[1:]:
-            for x, y in zip(results[0], other, strict=True):
-                assert x.tobytes() == y.tobytes()
+        sessions = [InferenceSession(model, threads=threads) for threads in (1, 2)]
+        agree(alike(sessions, feed), expected)
+        assert not any(map(on_host, sessions))
 
 
 def of_lengths(op, lengths, known):

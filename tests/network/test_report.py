@@ -38,8 +38,7 @@ def test_convolutions_name_their_algorithm(plan):
     assert softmax.method == ""
 
 
-def test_plans_have_the_threads_that_a_limit_leaves():
-    g = Graph(4)
+def test_plans_have_the_threads_that_a_limit_leaves(g):
     x = g.input(4, 16, 64, 64)
     y = g.conv(g.conv(x, 64, (16, 3, 3), pads=[1, 1, 1, 1]), 64, (64, 1, 1))
     session = InferenceSession(g.model(y), threads=2)

@@ -13,6 +13,7 @@ import pytest
 from pplconv.network.resizing import MOST_TAPS, axes_resized, taps
 from pplconv.network.session import InferenceSession
 from tests.network.graphs import Graph
+from tests.network.models import model_of
 from tests.network.running import by_onnxruntime, check, needs_onnxruntime, on_host
 
 NEAREST = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
@@ -45,15 +46,9 @@ def table_model(where: str, nearest: str, by_scales: bool) -> Any:
         "Resize", ["x", "", "s"] if by_scales else ["x", "", "", "s"], ["y"],
         coordinate_transformation_mode=where, nearest_mode=nearest,
     )  # fmt: skip
-    info = onnx.helper.make_tensor_value_info
-    graph = onnx.helper.make_graph(
-        [node], "table", [info("x", 1, [None] * 4), info("s", 1 if by_scales else 7, [4])],
-        [info("y", 1, None)],
-    )  # fmt: skip
-    model = onnx.helper.make_model(
-        graph, opset_imports=[onnx.helper.make_opsetid("", 19)], ir_version=10
-    )
-    return onnxruntime.InferenceSession(model.SerializeToString())
+    sizes = np.float32 if by_scales else np.int64
+    inputs = {"x": (np.float32, [None] * 4), "s": (sizes, [4])}
+    return onnxruntime.InferenceSession(model_of([node], inputs, opset=19).SerializeToString())
 
 
 @needs_onnxruntime
@@ -140,9 +135,8 @@ def test_sizes_from_scales(rank, size, scale, expected):
     )
 
 
-def test_sizes_go_on_into_what_follows():
+def test_sizes_go_on_into_what_follows(g):
     # ONNX's inference says 12, and so does the file.
-    g = Graph()
     x = g.input(1, 2, 10, 10)
     y = g.Resize(x, "", g.constant([1, 1, 1.3, 1.3]), mode="linear")
     z = g.Concat(y, g.random(1, 2, 13, 13), axis=1)

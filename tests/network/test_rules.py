@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto
 
 from pplconv.network.session import InferenceSession
-from tests.network.graphs import Graph, operators, rewritten
+from tests.network.graphs import Graph, operators, rewritten, swap
 from tests.network.running import on_host
 
 pytestmark = pytest.mark.unemulated("reads and rewrites graphs, which no machine changes")
@@ -18,17 +18,12 @@ BOTH = [False, True]
 LOWEST = float("-inf")
 
 
-def swap(swapped, a, b):
-    return (b, a) if swapped else (a, b)
-
-
 # Pad
 
 
 @pytest.mark.parametrize("axes", [None, (2, 3), (-1, -2)])
 @pytest.mark.parametrize("own", [None, [1, 0, 0, 1]])
-def test_zeros_go_into_conv(axes, own):
-    g = Graph()
+def test_zeros_go_into_conv(axes, own, g):
     amounts = [0, 0, 1, 2, 0, 0, 3, 0] if axes is None else [1, 2, 3, 0]
     more = () if axes is None else (g.constant(0), g.constant(axes, np.int64))
     y = g.Pad(g.input(1, 4, 6, 6), g.constant(amounts, np.int64), *more)
@@ -47,15 +42,13 @@ def test_zeros_go_into_conv(axes, own):
         ([0, 0, 1, 1, 0, 0, 1, 1], 0.0, "reflect"),
     ],
 )
-def test_other_pads_stay(amounts, value, mode):
-    g = Graph()
+def test_other_pads_stay(amounts, value, mode, g):
     channels = 4 + amounts[1] + amounts[5]
     y = g.Pad(g.input(1, 4, 6, 6), g.constant(amounts, np.int64), g.constant(value), mode=mode)
     assert operators(rewritten(g, g.conv(y, 5, (channels, 3, 3))))["Pad"] == 1
 
 
-def test_pad_that_differs_between_runs_or_has_another_user_stays():
-    g = Graph()
+def test_pad_that_differs_between_runs_or_has_another_user_stays(g):
     y = g.Pad(g.input(1, 4, 6, 6), g.constant([0, 0, 1, 1, 0, 0, 1, 1], np.int64), g.input())
     z = g.Pad(g.input(1, 4, 6, 6), g.constant([0, 0, 1, 1, 0, 0, 1, 1], np.int64))
     result = rewritten(g, g.conv(y, 5, (4, 3, 3)), g.conv(z, 5, (4, 3, 3)), g.Tanh(z))
@@ -66,8 +59,7 @@ def test_pad_that_differs_between_runs_or_has_another_user_stays():
 @pytest.mark.parametrize("own", [None, [1, 1, 1, 1]])
 @pytest.mark.parametrize("ceiling", [0, 1])
 @pytest.mark.parametrize("amount", [1, 3])
-def test_zeros_go_into_average_pools_that_count_them(counted, own, ceiling, amount):
-    g = Graph()
+def test_zeros_go_into_average_pools_that_count_them(counted, own, ceiling, amount, g):
     pads = [0, 0, amount, 0, 0, 0, 1, 1]
     y = g.Pad(g.input(1, 2, 7, 7), g.constant(pads, np.int64))
     z = g.AveragePool(
@@ -84,8 +76,7 @@ def test_zeros_go_into_average_pools_that_count_them(counted, own, ceiling, amou
 
 
 @pytest.mark.parametrize("value", [0.0, LOWEST, -3.0])
-def test_only_minus_infinity_goes_into_max_pools(value):
-    g = Graph()
+def test_only_minus_infinity_goes_into_max_pools(value, g):
     pads = g.constant([0, 0, 1, 1, 0, 0, 1, 1], np.int64)
     y = g.Pad(g.input(1, 2, 7, 7), pads, g.constant(value))
     result = rewritten(g, g.MaxPool(y, kernel_shape=[3, 3], strides=[2, 2]))
@@ -108,8 +99,7 @@ def divided(g: Graph, y: str, h: float, how: int) -> str:
 
 @pytest.mark.parametrize(("how", "swapped"), list(itertools.product(range(3), BOTH)))
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_hard_sigmoid_from_pieces(how, swapped, dtype):
-    g = Graph(dtype=dtype)
+def test_hard_sigmoid_from_pieces(how, swapped, dtype, g):
     x = g.input(3, 50)
     result = rewritten(
         g,
@@ -123,8 +113,7 @@ def test_hard_sigmoid_from_pieces(how, swapped, dtype):
     ("how", "swapped", "commuted"), list(itertools.product(range(3), BOTH, BOTH))
 )
 @pytest.mark.parametrize("product_first", BOTH)
-def test_hard_swish_from_pieces(how, swapped, commuted, product_first):
-    g = Graph()
+def test_hard_swish_from_pieces(how, swapped, commuted, product_first, g):
     x = g.Mul(g.input(3, 50), g.constant(4.0))
     gate = clipped(g, x, swapped=swapped)
     if product_first:
@@ -134,17 +123,8 @@ def test_hard_swish_from_pieces(how, swapped, commuted, product_first):
     assert operators(rewritten(g, y)) == {"Mul": 1, "HardSwish": 1}
 
 
-def test_hard_swish_from_hard_sigmoid():
-    g = Graph()
-    x = g.input(3, 50)
-    assert operators(rewritten(g, g.Mul(g.HardSigmoid(x, alpha=1 / 6, beta=0.5), x))) == {
-        "HardSwish": 1
-    }
-
-
 @pytest.mark.parametrize("first", BOTH)
-def test_clip_spelled_as_min_and_max(first):
-    g = Graph()
+def test_clip_spelled_as_min_and_max(first, g):
     x = g.input(3, 50)
     total = g.Add(x, g.constant(3))
     low = g.Max(*swap(first, total, g.constant(0)))
@@ -152,11 +132,39 @@ def test_clip_spelled_as_min_and_max(first):
     assert operators(rewritten(g, g.Mul(x, g.Div(high, g.constant(6))))) == {"HardSwish": 1}
 
 
-def test_relu_and_min_are_one_clip():
-    g = Graph()
-    y = g.Min(g.Relu(g.input(3, 50)), g.constant(6))
-    result = rewritten(g, g.Tanh(y))
-    assert operators(result) == {"Clip": 1, "Tanh": 1}
+# What is written of x, and what becomes of it.
+WRITTEN = {
+    "a gate of HardSigmoid": (
+        lambda g, x: g.Mul(g.HardSigmoid(x, alpha=1 / 6, beta=0.5), x), {"HardSwish": 1}
+    ),
+    "a gate of another value": (
+        lambda g, x: g.Div(g.Mul(g.input(3, 50), clipped(g, x)), g.constant(6)),
+        {"Add": 1, "Clip": 1, "Mul": 1, "Div": 1},
+    ),
+    "Relu and Min are one Clip": (
+        lambda g, x: g.Tanh(g.Min(g.Relu(x), g.constant(6))), {"Clip": 1, "Tanh": 1}
+    ),
+    "constants that are no scalars are no bounds": (
+        lambda g, x: g.Min(g.Max(x, g.random(50)), g.random(1, 1, 1)), {"Max": 1, "Min": 1}
+    ),
+    "of crossed bounds the last one decides": (
+        lambda g, x: within(g, within(g, x, 1, -1), 0, 2), {"Clip": 1}
+    ),
+    "bounds that do not overlap": (
+        lambda g, x: within(g, within(g, x, -1, 1), 2, 3), {"Clip": 1}
+    ),
+    "a mean": (lambda g, x: g.Mean(x, g.input(50), g.input(1, 1)), {"Add": 2, "Mul": 1}),
+}  # fmt: skip
+
+
+def within(g: Graph, x: str, low: float, high: float) -> str:
+    return g.Clip(x, g.constant(low), g.constant(high))
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_becomes_of_it(name, g):
+    write, left = WRITTEN[name]
+    assert operators(rewritten(g, write(g, g.input(3, 50)))) == left
 
 
 @pytest.mark.parametrize(
@@ -180,43 +188,16 @@ def test_other_constants_are_no_hard_swish(b, h, divisor, left):
     assert "HardSwish" not in operators(rewritten(g, y))
 
 
-def test_gates_of_other_values_are_no_hard_swish():
-    g = Graph()
-    x, z = g.input(3, 50), g.input(3, 50)
-    y = g.Div(g.Mul(z, clipped(g, x)), g.constant(6))
-    assert "HardSwish" not in operators(rewritten(g, y))
-
-
-def test_constants_that_are_no_scalars_are_no_bounds():
-    g = Graph()
-    y = g.Min(g.Max(g.input(3, 4), g.random(4)), g.random(1, 1, 1))
-    assert operators(rewritten(g, y)) == {"Max": 1, "Min": 1}
-
-
-def test_of_crossed_bounds_the_last_one_decides():
-    g = Graph()
-    y = g.Clip(g.input(3, 4), g.constant(1), g.constant(-1))
-    assert operators(rewritten(g, g.Clip(y, g.constant(0), g.constant(2)))) == {"Clip": 1}
-
-
-def test_clips_that_do_not_overlap():
-    g = Graph()
-    y = g.Clip(g.input(3, 40), g.constant(-1), g.constant(1))
-    assert operators(rewritten(g, g.Clip(y, g.constant(2), g.constant(3)))) == {"Clip": 1}
-
-
 # Swish
 
 
 @pytest.mark.parametrize("first", BOTH)
-def test_swish(first):
-    g = Graph()
+def test_swish(first, g):
     x = g.input(3, 50)
     assert operators(rewritten(g, g.Mul(*swap(first, x, g.Sigmoid(x))))) == {"Swish": 1}
 
 
-def test_what_is_no_swish():
-    g = Graph()
+def test_what_is_no_swish(g):
     x, z = g.input(3, 50), g.input(3, 50)
     gate = g.Sigmoid(x)
     assert operators(rewritten(g, g.Mul(x, gate), gate, g.Mul(z, g.Sigmoid(x)))) == {
@@ -239,8 +220,7 @@ def layer_normalization(g: Graph, x: str, axes=-1, square: str = "Pow", two=2.0,
 @pytest.mark.parametrize("square", ["Pow", "Mul"])
 @pytest.mark.parametrize("first", BOTH)
 @pytest.mark.parametrize("axis", [-1, 2])
-def test_layer_normalization(square, first, axis):
-    g = Graph()
+def test_layer_normalization(square, first, axis, g):
     y = layer_normalization(g, g.input(2, 5, 8), axis, square)
     z = g.Add(*swap(first, g.Mul(*swap(first, y, g.random(8))), g.random(8)))
     assert operators(rewritten(g, z)) == {"LayerNormalization": 1}
@@ -249,8 +229,7 @@ def test_layer_normalization(square, first, axis):
 @pytest.mark.parametrize(
     "change", [{"axes": 1}, {"two": 3.0}, {"scale": (5, 8)}, {"scale": (1,)}, {"offset": (5, 1)}]
 )
-def test_what_is_no_layer_normalization(change):
-    g = Graph()
+def test_what_is_no_layer_normalization(change, g):
     scale, offset = change.pop("scale", (8,)), change.pop("offset", (8,))
     y = layer_normalization(g, g.input(2, 5, 8), **change)
     result = operators(rewritten(g, g.Add(g.Mul(y, g.random(*scale)), g.random(*offset))))
@@ -263,9 +242,8 @@ def test_what_is_no_layer_normalization(change):
 
 @pytest.mark.parametrize("shape", [(2, 3, 7), (2, 3, 5, 7), (1, 2, 3, 4, 5)])
 @pytest.mark.parametrize("free", BOTH)
-def test_instance_normalization(shape, free):
+def test_instance_normalization(shape, free, g):
     """As each channel's own mean and variance have it, in double precision."""
-    g = Graph(5)
     x = g.input(*shape, free=free)
     scale, offset = g.rng.standard_normal((2, shape[1])).astype(np.float32)
     y = g.InstanceNormalization(x, g.constant(scale), g.constant(offset), epsilon=1e-2)
@@ -281,8 +259,7 @@ def test_instance_normalization(shape, free):
     np.testing.assert_allclose(got, expected, rtol=0, atol=2e-6 * np.abs(expected).max())
 
 
-def test_computed_factors_of_instances_stay():
-    g = Graph(6)
+def test_computed_factors_of_instances_stay(g):
     x = g.input(1, 3, 4, 4)
     y = g.InstanceNormalization(x, g.input(3), g.random(3))
     assert operators(rewritten(g, y)) == {"InstanceNormalization": 1}
@@ -310,8 +287,7 @@ def test_softmax_over_several_axes_keeps_its_reshapes():
 # Nothing, and many
 
 
-def test_no_ops_vanish():
-    g = Graph()
+def test_no_ops_vanish(g):
     x = g.Tanh(g.input(2, 3, 4))
     x = g.Identity(g.Cast(g.Dropout(x), to=TensorProto.FLOAT))
     x = g.Div(
@@ -323,8 +299,7 @@ def test_no_ops_vanish():
     assert operators(rewritten(g, g.Exp(x))) == {"Tanh": 1, "Exp": 1}
 
 
-def test_no_ops_at_the_borders():
-    g = Graph()
+def test_no_ops_at_the_borders(g):
     x = g.input(2, 3)
     y = g.Tanh(x)
     result = rewritten(g, g.Identity(x), g.Identity(y), g.Identity(y), y, g.Add(y, g.constant(0)))
@@ -332,16 +307,14 @@ def test_no_ops_at_the_borders():
     assert operators(result)["Tanh"] == 1
 
 
-def test_neutral_operands_that_enlarge_stay():
-    g = Graph()
+def test_neutral_operands_that_enlarge_stay(g):
     x = g.input(3, 1)
     y = g.Add(x, g.constant(np.zeros((1, 1, 1))))
     z = g.Mul(x, g.constant(np.ones((1, 4))))
     assert operators(rewritten(g, y, z)) == {"Add": 1, "Mul": 1}
 
 
-def test_almost_neutral_operands_stay():
-    g = Graph()
+def test_almost_neutral_operands_stay(g):
     x = g.input(3, 4)
     y = g.Sub(g.constant(0), x)
     z = g.Div(g.constant(1), x)
@@ -350,34 +323,24 @@ def test_almost_neutral_operands_stay():
 
 
 @pytest.mark.parametrize(("operator", "left"), [("Sum", "Add"), ("Min", "Min"), ("Max", "Max")])
-def test_many_operands(operator, left):
-    g = Graph()
+def test_many_operands(operator, left, g):
     x = [g.input(2, 3, 4), g.input(3, 1), g.input(1), g.input(2, 1, 4)]
     assert operators(rewritten(g, getattr(g, operator)(*x))) == {left: 3}
 
 
-def test_mean():
-    g = Graph()
-    y = g.Mean(g.input(2, 3), g.input(3), g.input(1, 1))
-    assert operators(rewritten(g, y)) == {"Add": 2, "Mul": 1}
-
-
-def test_reshapes_in_a_row():
-    g = Graph()
+def test_reshapes_in_a_row(g):
     x = g.Flatten(g.Reshape(g.input(2, 3, 4), g.constant([0, -1], np.int64)), axis=0)
     y = g.Squeeze(g.Unsqueeze(x, g.constant([0], np.int64)), g.constant([1], np.int64))
     assert operators(rewritten(g, y)) == {"Reshape": 1}
 
 
-def test_transposes_in_a_row():
-    g = Graph()
+def test_transposes_in_a_row(g):
     x = g.input(2, 3, 4)
     y = g.Transpose(g.Transpose(x, perm=[1, 2, 0]), perm=[0, 2, 1])
     z = g.Transpose(g.Transpose(x, perm=[1, 2, 0]), perm=[2, 0, 1])
     assert operators(rewritten(g, y, g.Tanh(z))) == {"Transpose": 1, "Tanh": 1}
 
 
-def test_a_transpose_with_another_user_stays():
-    g = Graph()
+def test_a_transpose_with_another_user_stays(g):
     y = g.Transpose(g.input(2, 3, 4))
     assert operators(rewritten(g, y, g.Transpose(y))) == {"Transpose": 2}

@@ -12,7 +12,6 @@ import pytest
 from pplconv.network.channel_affine import Affine, Weights, after, before
 from pplconv.network.scaling import ScaledTensor, scaled, stays_finite
 from pplconv.network.session import InferenceSession
-from tests.network.graphs import Graph
 
 
 @pytest.mark.parametrize("group", [1, 4])
@@ -75,9 +74,8 @@ def test_what_does_not_stay_finite(factor, fits):
     assert not stays_finite(ir.Tensor(w), factors)
 
 
-def test_scaled_once_for_all_shapes(rng, monkeypatch):
+def test_scaled_once_for_all_shapes(rng, monkeypatch, g):
     """Other shapes take the packed weights that fit them, and pickles have the scaled ones."""
-    g = Graph()
     x = g.input(1, 64, 8, 8, free=True)
     y = g.Conv(x, g.random(128, 64, 1, 1))
     y = g.Relu(g.BatchNormalization(y, *(g.positive(128) for _ in range(4))))

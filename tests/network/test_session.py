@@ -12,7 +12,8 @@ import pytest
 
 from pplconv.network.session import InferenceSession
 from tests.network.graphs import Graph
-from tests.network.running import agree, check, referred
+from tests.network.models import model_of
+from tests.network.running import agree, check, referred, same, session_of
 from tests.patience import PATIENCE
 
 
@@ -24,21 +25,31 @@ def small(free: bool = False) -> tuple[Graph, str, str, str]:
     return g, g.Relu(y), g.Add(y, b), g.ReduceMean(y, g.constant([2, 3], np.int64))
 
 
-def session_of(g: Graph, *outputs: str, **options) -> InferenceSession:
-    return InferenceSession(g.model(*outputs), **{"threads": 1, **options})
-
-
 # Inputs
+
+
+IMAGE, NUMBERS = "x1", "x2"
 
 
 @pytest.fixture(scope="module")
 def made():
     g, *outputs = small()
-    return session_of(g, *outputs), g.feed, g.model(*outputs), outputs
+    return session_of(g, *outputs), g.feed, outputs
 
 
-def names_of(session):
-    return [value.name for value in session.get_inputs()]
+@pytest.fixture
+def session(made):
+    return made[0]
+
+
+@pytest.fixture
+def feed(made):
+    return made[1]
+
+
+@pytest.fixture
+def outputs(made):
+    return made[2]
 
 
 def test_what_a_session_tells():
@@ -51,59 +62,50 @@ def test_what_a_session_tells():
     assert [value.name for value in session.get_outputs()] == outputs
 
 
-def test_a_missing_input_is_named(made):
-    session, feed, _, _ = made
-    image, numbers = names_of(session)
-    with pytest.raises(ValueError, match=f"{numbers!r} is missing"):
-        session.run(None, {image: feed[image]})
-    with pytest.raises(ValueError, match=f"{image!r} is missing"):
+def test_a_missing_input_is_named(session, feed):
+    with pytest.raises(ValueError, match=f"{NUMBERS!r} is missing"):
+        session.run(None, {IMAGE: feed[IMAGE]})
+    with pytest.raises(ValueError, match=f"{IMAGE!r} is missing"):
         session.run(None, {})
 
 
-def test_an_unknown_input_is_named(made):
-    session, feed, _, _ = made
+def test_an_unknown_input_is_named(session, feed):
     with pytest.raises(ValueError, match="no input 'z'"):
-        session.run(None, {**feed, "z": feed[names_of(session)[0]]})
+        session.run(None, {**feed, "z": feed[IMAGE]})
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int32, np.bool_, np.complex64])
-def test_another_type_is_refused(made, dtype):
-    session, feed, _, _ = made
-    image, _ = names_of(session)
-    with pytest.raises(TypeError, match=f"{image!r} must be float32"):
-        session.run(None, {**feed, image: feed[image].astype(dtype)})
+def test_another_type_is_refused(session, feed, dtype):
+    with pytest.raises(TypeError, match=f"{IMAGE!r} must be float32"):
+        session.run(None, {**feed, IMAGE: feed[IMAGE].astype(dtype)})
 
 
 @pytest.mark.parametrize(
     "shape", [(1, 4, 6), (1, 4, 6, 5, 1), (1, 3, 6, 5), (1, 4, 6, 0), (), (2, 4, 6, 5)]
 )
-def test_another_shape_is_refused(made, shape):
-    session, feed, _, _ = made
-    image, _ = names_of(session)
-    with pytest.raises(ValueError, match=f"{image!r} must have shape"):
-        session.run(None, {**feed, image: np.zeros(shape, np.float32)})
+def test_another_shape_is_refused(session, feed, shape):
+    with pytest.raises(ValueError, match=f"{IMAGE!r} must have shape"):
+        session.run(None, {**feed, IMAGE: np.zeros(shape, np.float32)})
 
 
-@pytest.mark.parametrize("feed", [None, [], 3, "x"])
-def test_a_feed_is_a_mapping(made, feed):
+@pytest.mark.parametrize("wrong", [None, [], 3, "x"])
+def test_a_feed_is_a_mapping(session, wrong):
     with pytest.raises(TypeError, match="feed must map"):
-        made[0].run(None, feed)
+        session.run(None, wrong)
 
 
-def test_lists_and_strided_arrays_are_taken(made):
-    session, feed, model, _ = made
-    image, numbers = names_of(session)
+def test_lists_and_strided_arrays_are_taken(session, feed):
     expected = session.run(None, feed)
     wide = np.zeros((1, 8, 12, 10), np.float32)
-    wide[:, ::2, ::2, ::2] = feed[image]
-    given = {image: wide[:, ::2, ::2, ::2], numbers: feed[numbers].tolist()}
+    wide[:, ::2, ::2, ::2] = feed[IMAGE]
+    given = {IMAGE: wide[:, ::2, ::2, ::2], NUMBERS: feed[NUMBERS].tolist()}
     for x, y in zip(session.run(None, given), expected, strict=True):
         np.testing.assert_array_equal(x, y)
-    agree(expected, referred(model, feed))
+    g, *outputs = small()
+    agree(expected, referred(g.model(*outputs), feed))
 
 
-def test_inputs_stay_as_they_are(made):
-    session, feed, _, _ = made
+def test_inputs_stay_as_they_are(session, feed):
     given = {name: array.copy() for name, array in feed.items()}
     for array in given.values():
         array.flags.writeable = False
@@ -131,8 +133,7 @@ def test_options_are_checked(options, text):
 # Outputs
 
 
-def test_outputs_in_any_order(made):
-    session, feed, _, outputs = made
+def test_outputs_in_any_order(session, feed, outputs):
     everything = dict(zip(outputs, session.run(None, feed), strict=True))
     for wanted in ([outputs[2]], outputs[::-1], [outputs[1], outputs[0]], []):
         got = session.run(wanted, feed)
@@ -141,14 +142,12 @@ def test_outputs_in_any_order(made):
             np.testing.assert_array_equal(array, everything[name])
 
 
-def test_an_unknown_output_is_named(made):
-    session, feed, _, _ = made
+def test_an_unknown_output_is_named(session, feed):
     with pytest.raises(ValueError, match="no output 'z'"):
         session.run(["z"], feed)
 
 
-def test_given_arrays_are_written(made):
-    session, feed, _, outputs = made
+def test_given_arrays_are_written(session, feed, outputs):
     expected = session.run(None, feed)
     given = [np.full_like(expected[0], np.nan), None, np.full_like(expected[2], np.nan)]
     got = session.run(None, feed, out=given)
@@ -160,13 +159,11 @@ def test_given_arrays_are_written(made):
     np.testing.assert_array_equal(one, expected[1])
 
 
-def test_arrays_that_cannot_be_written_are_refused(made):
-    session, feed, _, outputs = made
-    image, _ = names_of(session)
+def test_arrays_that_cannot_be_written_are_refused(session, feed, outputs):
     y = session.run([outputs[0]], feed)[0]
     locked = y.copy()
     locked.flags.writeable = False
-    overlapping = feed[image].reshape(-1)[: y.size].reshape(y.shape)
+    overlapping = feed[IMAGE].reshape(-1)[: y.size].reshape(y.shape)
     wrong = [
         (y[..., :-1], "shape"),
         (y.astype(np.float64), "dtype"),
@@ -183,8 +180,7 @@ def test_arrays_that_cannot_be_written_are_refused(made):
         session.run([outputs[0]], feed, out=[y, y])
 
 
-def test_results_are_not_shared(made):
-    session, feed, _, _ = made
+def test_results_are_not_shared(session, feed):
     first = session.run(None, feed)
     kept = [array.copy() for array in first]
     other = {name: array + 1 for name, array in feed.items()}
@@ -194,9 +190,8 @@ def test_results_are_not_shared(made):
         assert not np.shares_memory(x, z)
 
 
-def test_outputs_that_nothing_computes():
+def test_outputs_that_nothing_computes(g):
     """Inputs, constants, views of both, and one thing under two names."""
-    g = Graph(2)
     x = g.input(2, 3)
     same = g.Identity(x)
     turned = g.Transpose(x, perm=[1, 0])
@@ -208,8 +203,7 @@ def test_outputs_that_nothing_computes():
     assert not np.shares_memory(got[3], got[4])
 
 
-def test_an_output_that_is_an_input():
-    g = Graph(3)
+def test_an_output_that_is_an_input(g):
     x = g.input(2, 3)
     y = g.Exp(x)
     model = g.model(y)
@@ -223,17 +217,15 @@ def test_an_output_that_is_an_input():
 def test_shapes_make_programs_of_their_own():
     g, *outputs = small(free=True)
     session = session_of(g, *outputs)
-    image, numbers = names_of(session)
     model = g.model(*outputs)
     for batch, height, width in [(1, 6, 5), (2, 6, 5), (1, 9, 3), (1, 6, 5)]:
         x = g.rng.standard_normal((batch, 4, height, width)).astype(np.float32)
-        feed = {image: x, numbers: g.feed[numbers]}
+        feed = {IMAGE: x, NUMBERS: g.feed[NUMBERS]}
         agree(session.run(None, feed), referred(model, feed))
     assert len(session._programs) == 3
 
 
-def test_few_programs_are_kept():
-    g = Graph(4)
+def test_few_programs_are_kept(g):
     x = g.input(1, 3, free=True)
     session = session_of(g, g.Exp(x))
     first = session.run(None, {x: np.ones((1, 3), np.float32)})[0]
@@ -244,8 +236,7 @@ def test_few_programs_are_kept():
     np.testing.assert_array_equal(again, first)
 
 
-def test_nothing_to_compute():
-    g = Graph(5)
+def test_nothing_to_compute(g):
     x = g.input(0, 4, 6, 6, free=True)
     y = g.conv(x, 5, (4, 3, 3))
     outputs = [y, g.Relu(x), g.Concat(x, x, axis=1), g.Transpose(y, perm=[0, 2, 3, 1])]
@@ -258,9 +249,8 @@ def test_nothing_to_compute():
     ]  # fmt: skip
 
 
-def test_inputs_that_are_shapes():
+def test_inputs_that_are_shapes(g):
     """They become constants: one program for each value, and errors name what does not fit."""
-    g = Graph(6)
     x, shape = g.input(2, 6), g.input(2, dtype=np.int64)
     y = g.Reshape(x, shape)
     session = session_of(g, y, g.Exp(y))
@@ -274,8 +264,7 @@ def test_inputs_that_are_shapes():
         session.run(None, {x: g.feed[x], shape: np.array([5, 5], np.int64)})
 
 
-def test_axes_and_sizes_that_are_inputs():
-    g = Graph(7)
+def test_axes_and_sizes_that_are_inputs(g):
     x, axes = g.input(2, 3, 4), g.input(1, dtype=np.int64)
     starts, ends = g.input(1, dtype=np.int64), g.input(1, dtype=np.int64)
     y = g.ReduceSum(x, axes, keepdims=0)
@@ -295,9 +284,8 @@ def test_axes_and_sizes_that_are_inputs():
 def test_calls_at_once_give_the_same_bits(threads):
     g, *outputs = small(free=True)
     session = session_of(g, *outputs, threads=threads)
-    image, numbers = names_of(session)
     feeds = [
-        {image: g.rng.standard_normal((1, 4, n, 7)).astype(np.float32), numbers: g.feed[numbers]}
+        {IMAGE: g.rng.standard_normal((1, 4, n, 7)).astype(np.float32), NUMBERS: g.feed[NUMBERS]}
         for n in (4, 6, 9)
     ]
     alone = session_of(g, *outputs, threads=threads)
@@ -311,8 +299,7 @@ def test_calls_at_once_give_the_same_bits(threads):
     with ThreadPoolExecutor(6) as pool:
         for results in pool.map(calls, range(6)):
             for which, got in results:
-                for x, y in zip(got, expected[which], strict=True):
-                    assert x.tobytes() == y.tobytes()
+                same(got, expected[which])
     assert len(session._programs) == 3
 
 
@@ -368,11 +355,7 @@ def test_a_run_takes_no_more_than_its_bound():
 
 
 def _conv_of_any_size() -> bytes:
-    info, float32 = onnx.helper.make_tensor_value_info, onnx.TensorProto.FLOAT
-    graph = onnx.helper.make_graph(
-        [onnx.helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])], "conv",
-        [info("x", float32, [1, 1, "H", "W"])], [info("y", float32, None)],
-        [onnx.numpy_helper.from_array(np.ones((1, 1, 3, 3), np.float32), "w")],
-    )  # fmt: skip
-    opsets = [onnx.helper.make_opsetid("", 20)]
-    return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+    conv = onnx.helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])
+    inputs = {"x": (np.float32, [1, 1, "H", "W"])}
+    constants = {"w": np.ones((1, 1, 3, 3), np.float32)}
+    return model_of([conv], inputs, constants, opset=20).SerializeToString()

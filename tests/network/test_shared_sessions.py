@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 import pplconv
@@ -17,8 +18,9 @@ from pplconv.network import session as session_module
 from pplconv.network.session import InferenceSession
 from pplconv.network.session_pickles import packs_of, put_together, taken_apart
 from pplconv.sharing import OtherPacking, prepared
+from tests.instances.process_case import mappings
 from tests.network.graphs import Graph
-from tests.network.running import agree
+from tests.network.running import agree, same
 from tests.patience import PATIENCE, eventually
 
 PROCESSES = pytest.mark.unemulated("starts processes, each seconds of emulation")
@@ -41,14 +43,16 @@ def session_of(g: Graph, **options) -> InferenceSession:
     return InferenceSession(g.model(g.last, g.image), **options)
 
 
-def images(rng, *batches: int, height: int = 12):
-    return [rng.standard_normal((n, 3, height, 10)).astype(np.float32) for n in batches]
+def feeds_of(rng, *batches: int, height: int = 12) -> list[dict[str, np.ndarray]]:
+    shapes = [(n, 3, height, 10) for n in batches]
+    return [{"x1": rng.standard_normal(shape).astype(np.float32)} for shape in shapes]
 
 
-def same(got, expected):
-    assert len(got) == len(expected)
-    for a, b in zip(got, expected, strict=True):
-        assert a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+def served(rng, *batches: int, channels: int = 16, **options):
+    """A session, feeds of so many images, and the outputs for each of them."""
+    session = session_of(network(channels=channels), **options)
+    feeds = feeds_of(rng, *batches)
+    return session, feeds, [session.run(None, feed) for feed in feeds]
 
 
 @pytest.fixture
@@ -71,19 +75,12 @@ def work_done(monkeypatch):
 
 
 def test_a_session_is_called_with_a_feed(rng):
-    g = network()
-    session = session_of(g, threads=1)
-    (x,) = images(rng, 1)
-    (name,) = g.inputs
-    same(session({name: x}), session.run(None, {name: x}))
+    session, (feed,), (expected,) = served(rng, 1, threads=1)
+    same(session(feed), expected)
 
 
 def test_a_prepared_session_arrives_ready(rng, work_done):
-    g = network()
-    session = session_of(g)
-    (name,) = g.inputs
-    feeds = [{name: x} for x in images(rng, 1, 4)]
-    expected = [session.run(None, feed) for feed in feeds]
+    session, feeds, expected = served(rng, 1, 4)
     sent = pickle.dumps(prepared(session, threads=1))
     del work_done[:]
     there = pickle.loads(sent).model()
@@ -93,8 +90,8 @@ def test_a_prepared_session_arrives_ready(rng, work_done):
     assert repr(there) == repr(session)
     assert str(there.plan_for(feeds[0])) == str(session.plan_for(feeds[0]))
     # Programs for new shapes are made there, of the same rewritten model.
-    (x,) = images(rng, 2, height=9)
-    same(there.run(None, {name: x}), session.run(None, {name: x}))
+    (feed,) = feeds_of(rng, 2, height=9)
+    same(there.run(None, feed), session.run(None, feed))
     assert "specialize" in work_done
     # An ordinary pickle of what has arrived is a session like any other.
     same(pickle.loads(pickle.dumps(there)).run(None, feeds[0]), expected[0])
@@ -103,11 +100,7 @@ def test_a_prepared_session_arrives_ready(rng, work_done):
 
 
 def test_it_computes_with_the_memory_that_arrived(rng):
-    g = network(channels=64)
-    session = session_of(g, threads=1)
-    (name,) = g.inputs
-    (x,) = images(rng, 1)
-    expected = session.run(None, {name: x})
+    session, (feed,), (expected,) = served(rng, 1, channels=64, threads=1)
     buffers = []
     stream = pickle.dumps(prepared(session, threads=1), 5, buffer_callback=buffers.append)
     rooms = []
@@ -119,29 +112,28 @@ def test_it_computes_with_the_memory_that_arrived(rng):
     assert len({room.tobytes() for room in rooms}) == len(rooms), "nothing goes twice"
     assert len(stream) < 60_000
     there = pickle.loads(stream, buffers=rooms).model()
-    same(there.run(None, {name: x}), expected)
+    same(there.run(None, feed), expected)
     for room in rooms:
         room[:] = 0
-    assert not np.array_equal(there.run(None, {name: x})[1], expected[1])
+    assert not np.array_equal(there.run(None, feed)[1], expected[1])
 
 
 def test_programs_that_share_weights_send_them_once(rng):
     """Two widths have plans that pack the weights alike; the machine decides which widths."""
     g = network(channels=64)
     session = session_of(g, threads=1)
-    (name,) = g.inputs
     alike = {}
     for width in range(10, 40):
         shape = (1, 3, 12, width)
-        session.plan_for({name: shape})
+        session.plan_for({"x1": shape})
         *_, (_, (program, _)) = session._programs.all()
         before = alike.setdefault(program.packed, shape)
         if before != shape:
             break
     session = session_of(g, threads=1)
-    session.plan_for({name: before})
+    session.plan_for({"x1": before})
     one = prepared(session, threads=1).nbytes
-    session.plan_for({name: shape})
+    session.plan_for({"x1": shape})
     assert len(session._programs) == 2
     two = prepared(session, threads=1).nbytes
     assert two < 1.3 * one
@@ -149,41 +141,29 @@ def test_programs_that_share_weights_send_them_once(rng):
 
 
 def test_programs_for_another_team_are_planned_for_it(rng):
-    g = network()
-    session = session_of(g)
-    (name,) = g.inputs
-    (x,) = images(rng, 1)
-    expected = session.run(None, {name: x})
+    session, (feed,), (expected,) = served(rng, 1)
     with pplconv.runtime.team(1):
-        same(session.run(None, {name: x}), expected)
+        same(session.run(None, feed), expected)
     assert len(session._programs) == 2, "one for each team"
     there = prepared(session, threads=2).model()
     assert len(there._programs) == 1
-    same(there.run(None, {name: x}), expected)
+    same(there.run(None, feed), expected)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_a_worker_of_any_team_plans_nothing(rng, work_done, threads):
     """A worker's team is that of its process, not an argument of the session."""
-    g = network()
-    session = session_of(g)
-    (name,) = g.inputs
-    for x in images(rng, 1, 64):
-        session.run(None, {name: x})
+    session, (_, feed), _ = served(rng, 1, 64)
     sent = pickle.dumps(prepared(session, threads=threads))
     del work_done[:]
     with pplconv.runtime.team(threads):
         there = pickle.loads(sent).model()
-        there.run(None, {name: x})
+        there.run(None, feed)
     assert work_done == []
 
 
 def test_packs_of_another_instruction_set_are_refused(rng, monkeypatch):
-    g = network()
-    session = session_of(g, threads=1)
-    (name,) = g.inputs
-    (x,) = images(rng, 1)
-    expected = session.run(None, {name: x})
+    session, (feed,), (expected,) = served(rng, 1, threads=1)
     kept = prepared(session, threads=1)
     reduced = session.__reduce_prepared__(1)
     if "portable" in repr(kept):
@@ -194,7 +174,7 @@ def test_packs_of_another_instruction_set_are_refused(rng, monkeypatch):
     # A pool's worker, which a user may cap, plans and packs anew instead.
     rebuild, values = reduced
     there = rebuild(*values)
-    agree(there.run(None, {name: x}), expected, 1e-4)
+    agree(there.run(None, feed), expected, 1e-4)
 
 
 def test_weights_in_files_of_their_own_travel(tmp_path, rng):
@@ -206,18 +186,16 @@ def test_weights_in_files_of_their_own_travel(tmp_path, rng):
         g.model(g.last), str(path), save_as_external_data=True, location="weights", size_threshold=0
     )
     session = InferenceSession(path, threads=1)
-    (name,) = g.inputs
-    (x,) = images(rng, 2)
-    expected = session.run(None, {name: x})
+    (feed,) = feeds_of(rng, 2)
+    expected = session.run(None, feed)
     sent = pickle.dumps(prepared(session, threads=1))
     for file in tmp_path.iterdir():
         file.unlink()
-    same(pickle.loads(sent).model().run(None, {name: x}), expected)
+    same(pickle.loads(sent).model().run(None, feed), expected)
 
 
 def test_a_model_taken_apart_is_left_as_it_is():
-    g = network(channels=32)
-    session = session_of(g, threads=1)
+    session = session_of(network(channels=32), threads=1)
     before = {name: v.const_value for name, v in session._model.graph.initializers.items()}
     sent = taken_apart(session._model)
     assert sent.arrays and len(sent.proto) < 20_000
@@ -233,39 +211,30 @@ def test_a_model_taken_apart_is_left_as_it_is():
 
 @pytest.mark.parametrize("mode", ["thread", pytest.param("process", marks=PROCESSES)])
 def test_a_pool_gives_the_bits_of_the_session(mode, rng):
-    g = network()
-    session = session_of(g)
-    (name,) = g.inputs
-    feeds = [{name: x} for x in images(rng, *[1, 2, 1, 4, 1, 1, 2, 4] * 3)]
-    expected = [session.run(None, feed) for feed in feeds]
+    session, feeds, expected = served(rng, *[1, 2, 1, 4, 1, 1, 2, 4] * 3)
     with pplconv.InstancePool(lambda: session, instances=2, threads=1, mode=mode) as pool:
         for outputs, wanted in zip(pool.map(feeds), expected, strict=True):
             same(outputs, wanted)
-        bad = pool.submit({"nothing": feeds[0][name]})
+        bad = pool.submit({"nothing": feeds[0]["x1"]})
         with pytest.raises(ValueError, match="no input 'nothing'"):
             bad.result(PATIENCE)
 
 
 @pytest.mark.parametrize("mode", ["thread", pytest.param("process", marks=PROCESSES)])
 def test_batches_are_the_session_on_all_rows(mode, rng):
-    g = network()
-    session = session_of(g)
-    (name,) = g.inputs
-    xs = images(rng, *[1] * 8)
-    together = session.run(None, {name: np.concatenate(xs)})
+    session, feeds, _ = served(rng, *[1] * 8)
+    together = session.run(None, {"x1": np.concatenate([feed["x1"] for feed in feeds])})
     with pplconv.InstancePool(
         lambda: session, instances=1, threads=1, mode=mode, max_batch=8, max_delay=10 * PATIENCE
     ) as pool:
-        futures = [pool.submit({name: x}) for x in xs]
+        futures = [pool.submit(feed) for feed in feeds]
         for i, future in enumerate(futures):
             same(future.result(PATIENCE), [array[i : i + 1] for array in together])
 
 
 def test_a_fixed_batch_is_refused():
-    g = network(free=False)
-    session = session_of(g)
-    (name,) = g.inputs
-    with pytest.raises(ValueError, match=f"max_batch: .*{name!r}"):
+    session = session_of(network(free=False))
+    with pytest.raises(ValueError, match=r"max_batch: .*'x1'"):
         pplconv.InstancePool(lambda: session, instances=1, threads=1, max_batch=2)
 
 
@@ -295,11 +264,7 @@ class Slow:
 @PROCESSES
 @pytest.mark.slow
 def test_workers_killed_with_requests_in_flight_lose_none(tmp_path, rng):
-    g = network()
-    session = session_of(g)
-    (name,) = g.inputs
-    xs = images(rng, 1, 1, 1)
-    expected = [session.run(None, {name: x}) for x in xs]
+    session, feeds, expected = served(rng, 1, 1, 1)
     answers: dict[int, list] = {}
     kills, sent, waits = 3, 90, 20
 
@@ -313,7 +278,7 @@ def test_workers_killed_with_requests_in_flight_lose_none(tmp_path, rng):
     ) as pool:  # fmt: skip
         futures = []
         for number in range(sent):
-            futures.append(pool.submit({name: xs[number % 3]}, number))
+            futures.append(pool.submit(feeds[number % 3], number))
             futures[-1].add_done_callback(take)
         killed = set()
 
@@ -344,54 +309,22 @@ def test_workers_killed_with_requests_in_flight_lose_none(tmp_path, rng):
 @pytest.mark.unsanitized("measures memory, of which a sanitizer takes its share")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc/<pid>/smaps")
 def test_weights_are_there_once(rng):
-    g = network(channels=512)
-    session = session_of(g)
-    (name,) = g.inputs
-    (x,) = images(rng, 1)
-    expected = session.run(None, {name: x})
+    session, (feed,), (expected,) = served(rng, 1, channels=512)
     weights = 4 * 512 * 512 * 9 >> 10
     with pplconv.InstancePool(lambda: session, instances=2, threads=1, mode="process") as pool:
-        for outputs in pool.map([{name: x}] * 16):
+        for outputs in pool.map([feed] * 16):
             same(outputs, expected)
-        children = [
-            int(path.parent.name)
-            for path in Path("/proc").glob("[0-9]*/stat")
-            if _descends(path) and _maps(int(path.parent.name))
-        ]
-        assert len(children) == 2
-        for pid in children:
-            (model,) = _maps(pid)
+        models = list(filter(None, map(_maps, psutil.Process().children(recursive=True))))
+        assert len(models) == 2
+        for (model,) in models:
             assert model["Size"] > 1.9 * weights, "weights and packed weights"
             assert model["Private_Dirty"] == 0
             assert model["Pss"] < 0.75 * model["Rss"], "both read the same memory"
 
 
-def _descends(stat: Path) -> bool:
-    """Whether a process was begun by this one, or by one that this one began."""
-    parent = _parent(stat)
-    return os.getpid() in (parent, _parent(Path(f"/proc/{parent}/stat")))
-
-
-def _parent(stat: Path) -> int:
+def _maps(process: psutil.Process) -> list[dict[str, int]]:
+    """The mappings of a pool's model in a process, which may have ended."""
     try:
-        return int(stat.read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
-
-
-def _maps(pid: int) -> list[dict[str, int]]:
-    """The mappings of a pool's model in a process."""
-    found, inside = [], False
-    try:
-        lines = Path(f"/proc/{pid}/smaps").read_text().splitlines()
+        return mappings(process.pid, "pplconv-model")
     except OSError:
         return []
-    for line in lines:
-        first, *rest = line.split()
-        if "-" in first and not first.endswith(":"):
-            inside = any("pplconv-model" in part for part in rest)
-            if inside:
-                found.append({})
-        elif inside and rest and rest[0].isdigit():
-            found[-1][first[:-1]] = int(rest[0])
-    return found

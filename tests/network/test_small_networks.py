@@ -6,19 +6,14 @@ import numpy as np
 import pytest
 
 from pplconv.network.session import InferenceSession
-from tests.network.running import agree, referred
+from tests.network.running import agree, referred, run
 from tests.network.small_models import SMALL
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_small_networks(name):
     model, feed = SMALL[name]()
-    expected = referred(model, feed)
-    results = [InferenceSession(model, threads=n).run(None, feed) for n in (1, 2, 3)]
-    agree(results[0], expected, 1e-4)
-    for other in results[1:]:
-        for x, y in zip(results[0], other, strict=True):
-            assert x.tobytes() == y.tobytes()
+    agree(run(model, feed, teams=(1, 2, 3)), referred(model, feed), 1e-4)
 
 
 def test_an_output_is_no_constant():

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 import pplconv
-from tests.network.running import agree, by_onnxruntime, needs_onnxruntime
+from tests.network import models
+from tests.network.graphs import Graph
+from tests.network.running import agree, by_onnxruntime, needs_onnxruntime, one
 
 
-def model_of(weight, bias, shape, **attributes):
-    node = helper.make_node("ConvTranspose", ["x", "w", "b"], ["y"], **attributes)
-    graph = helper.make_graph(
-        [node], "one", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(weight, "w"), numpy_helper.from_array(bias, "b")],
-    )  # fmt: skip
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+@pytest.fixture
+def g() -> Graph:
+    return Graph(opset=17)
 
 
 @pytest.mark.parametrize(
@@ -31,18 +28,17 @@ def model_of(weight, bias, shape, **attributes):
     ],
     ids=str,
 )
-def test_an_infinite_input_reaches_what_its_taps_lead_to(kernel, attributes, rng):
-    weight = rng.standard_normal((4, 5, *kernel)).astype(np.float32)
-    bias = rng.standard_normal(5).astype(np.float32)
-    x = rng.standard_normal((1, 4, 5, 6)).astype(np.float32)
+def test_an_infinite_input_reaches_what_its_taps_lead_to(kernel, attributes, g):
+    name, bias = g.input(1, 4, 5, 6), g.random(5)
+    x = g.feed[name]
     x[0, 1, 2, 3] = np.inf
-    session = pplconv.InferenceSession(model_of(weight, bias, x.shape, **attributes))
-    (y,) = session.run(None, {"x": x})
-    assert "Conv" in str(session.plan_for({"x": x.shape})), "loops of ours"
+    y = g.ConvTranspose(name, g.random(4, 5, *kernel), bias, **attributes)
+    session = pplconv.InferenceSession(g.model(y))
+    (y,) = session.run(None, g.feed)
+    assert "Conv" in str(session.plan_for(g.feed)), "loops of ours"
     # One image of ones and zeros tells where the taps of that input lead.
-    one = (~np.isfinite(x)).astype(np.float32)
-    (seen,) = session.run(None, {"x": one})
-    reached = seen != bias.reshape(1, -1, 1, 1)
+    (seen,) = session.run(None, {name: (~np.isfinite(x)).astype(np.float32)})
+    reached = seen != g.array(bias).reshape(1, -1, 1, 1)
     assert reached.any() and not reached.all()
     np.testing.assert_array_equal(np.isfinite(y), ~reached)
 
@@ -84,16 +80,9 @@ def drawn(rng, axes, kind):
     nodes.append(helper.make_node(str(rng.choice(["Relu", "Identity", "Shape"])), ["z"], ["y"]))
     fed = ["x", "w", "b"] if kind == "inputs" else ["x"]
     feed = {name: array for name, array in arrays.items() if name in fed}
-    infos = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, array.shape)
-        for name, array in feed.items()
-    ]
-    weights = [numpy_helper.from_array(arrays[n], n) for n in arrays if n not in fed]
-    outputs = [helper.make_empty_tensor_value_info(name) for name in ("y", "z")]
-    graph = helper.make_graph(nodes, "drawn", infos, outputs, weights)
-    return helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10
-    ), feed
+    weights = {name: array for name, array in arrays.items() if name not in fed}
+    outputs = dict.fromkeys("yz")
+    return models.model_of(nodes, feed, weights, outputs, opset=17), feed
 
 
 @pytest.mark.sampled(2)
@@ -117,11 +106,9 @@ def test_drawn_attributes_beside_onnxruntime(axes, kind, rng):
 
 
 @needs_onnxruntime
-def test_sizes_of_outputs(rng):
+def test_sizes_of_outputs(g):
     """Outputs by groups, smaller ones than the taps reach, and what `auto_pad` leaves."""
-    x = rng.standard_normal((1, 2, 7, 5)).astype(np.float32)
-    w = rng.standard_normal((2, 1, 3, 3)).astype(np.float32)
-    b = np.array([10, 20], np.float32)
+    operands = g.input(1, 2, 7, 5), g.random(2, 1, 3, 3), g.constant([10, 20])
     for attributes, shape in (
         ({"group": 2}, (9, 7)),
         ({"group": 2, "output_shape": [6, 5]}, (6, 5)),
@@ -132,10 +119,9 @@ def test_sizes_of_outputs(rng):
         # The taps reach no further: ONNX's text says input times stride.
         ({"group": 2, "strides": [4, 4], "auto_pad": "SAME_LOWER"}, (27, 19)),
     ):
-        model = model_of(w, b, x.shape, **attributes)
-        (got,) = pplconv.InferenceSession(model, threads=1).run(None, {"x": x})
+        y = g.ConvTranspose(*operands, **attributes)
+        (got,) = one(g, y, host=None, expected=by_onnxruntime)
         assert got.shape == (1, 2, *shape)
-        agree([got], by_onnxruntime(model, {"x": x}))
 
 
 @needs_onnxruntime
@@ -150,22 +136,13 @@ def test_sizes_of_outputs(rng):
     ],
     ids=str,
 )
-def test_large_strides(kernel, attributes, follows, rng):
+def test_large_strides(kernel, attributes, follows, g):
     """A product by runs of taps, in few steps."""
     groups = attributes.get("group", 1)
-    x = rng.standard_normal((2, 2 * groups, 2, 3)).astype(np.float32)
-    w = rng.standard_normal((2 * groups, 5, *kernel)).astype(np.float32)
-    b = rng.standard_normal(5 * groups).astype(np.float32)
-    model = model_of(w, b, x.shape, **attributes)
-    node = model.graph.node[0]
-    node.output[0] = "z"
-    others = {"Relu": [], "PRelu": ["slope"], "Add": ["tanh"]}[follows]
-    if follows == "PRelu":
-        slope = rng.standard_normal((5 * groups, 1, 1)).astype(np.float32)
-        model.graph.initializer.append(numpy_helper.from_array(slope, "slope"))
-    if follows == "Add":
-        model.graph.node.append(helper.make_node("Tanh", ["z"], ["tanh"]))
-    model.graph.node.append(helper.make_node(follows, ["z", *others], ["y"]))
+    w, b = g.random(2 * groups, 5, *kernel), g.random(5 * groups)
+    z = g.ConvTranspose(g.input(2, 2 * groups, 2, 3), w, b, **attributes)
+    others = {"Relu": (), "PRelu": (g.random(5 * groups, 1, 1),), "Add": (g.Tanh(z),)}[follows]
+    model = g.model(getattr(g, follows)(z, *others))
     session = pplconv.InferenceSession(model, threads=1)
-    agree(session.run(None, {"x": x}), by_onnxruntime(model, {"x": x}))
-    assert len(session.plan_for({"x": x.shape}).steps) < 24
+    agree(session.run(None, g.feed), by_onnxruntime(model, g.feed))
+    assert len(session.plan_for(g.feed).steps) < 24

@@ -9,32 +9,28 @@ import pickle
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 from pplconv.machine import ceilings
 from pplconv.network.profile import NetworkProfile
 from pplconv.network.profiling.estimates import MOST, TERMS, estimated
 from pplconv.network.report import NetworkPlan
 from pplconv.network.session import InferenceSession
+from tests.network.models import model_of
 
 X = np.ones((1, 3, 16, 16), np.float32)
 
 
 @pytest.fixture
 def model(rng):
-    weight = numpy_helper.from_array(rng.standard_normal((8, 3, 3, 3)).astype("f"), "w")
+    weight = rng.standard_normal((8, 3, 3, 3)).astype("f")
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]),
         helper.make_node("Softmax", ["a"], ["y"], axis=1),
     ]
-    graph = helper.make_graph(
-        nodes,
-        "two steps",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 16, 16])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [weight],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = model_of(nodes, {"x": X}, {"w": weight}, opset=17)
+    model.graph.name = "two steps"
+    return model
 
 
 @pytest.fixture
