@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from typing import Any, TextIO
 
 from .. import wisdom
@@ -128,7 +127,7 @@ def _core(machine: Machine) -> dict[str, Any] | None:
     found = x86_core(machine)
     if found is None:
         return None
-    return {"text": str(found), "known": found.exact, "rates": asdict(found.core)}
+    return {"text": str(found), "known": found.exact, "rates": found.core._asdict()}
 
 
 def _cores_among(cores: Iterable[Iterable[int]], cpus: Iterable[int]) -> int:

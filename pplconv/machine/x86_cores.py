@@ -63,11 +63,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class X86Core:
+class X86Core(NamedTuple):
     """Properties of a core that no CPU reports; 0 if unknown.
 
     Parameters
@@ -136,8 +135,7 @@ class X86Core:
         return "avx512" if self.fma512 else "avx2"
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """A row, and how it was found.
 
     Parameters
@@ -175,8 +173,8 @@ _BROADWELL = X86Core("Broadwell", 2, 0, 5, 2, 0, 1, 0, 32, 8, 256, 2560,
                      pairs256=0.5)
 _SKYLAKE = X86Core("Skylake client", 2, 0, 4, 2, 0, 1, 0, 32, 8, 256, 2048,
                    masked256=1.0, split=2, words256=1.5, pairs256=1)
-_CANNON_LAKE = replace(_SKYLAKE, name="Cannon Lake", fma512=1, loads512=2, stores512=1,
-                       masked512=1.0, words512=1, pairs512=0.5)
+_CANNON_LAKE = _SKYLAKE._replace(name="Cannon Lake", fma512=1, loads512=2, stores512=1,
+                                 masked512=1.0, words512=1, pairs512=0.5)
 _SKYLAKE_X = X86Core("Skylake server", 2, 2, 4, 2, 2, 1, 1, 32, 8, 1024, 1408,
                      46.2, 30.8, 10.2, 6.0, 1.0, 1.0, 2, words256=1.5, words512=1, pairs256=1,
                      pairs512=0.67)
@@ -186,20 +184,20 @@ _CASCADE_LAKE = X86Core("Cascade Lake", 2, 2, 4, 2, 2, 1, 1, 32, 8, 1024, 1408,
 _ICE_LAKE = X86Core("Ice Lake client", 2, 1, 4, 2, 2, 2, 1, 48, 12, 512, 2048,
                     masked256=1.0, masked512=1.0, split=2, words256=1.5, words512=1,
                     pairs256=1, pairs512=0.5)
-_TIGER_LAKE = replace(_ICE_LAKE, name="Tiger Lake", l2=1280, l3_share=3072)
-_ROCKET_LAKE = replace(_ICE_LAKE, name="Rocket Lake")
-_ICE_LAKE_X = replace(_ICE_LAKE, name="Ice Lake server", fma512=2, l2=1280, l3_share=1536,
-                      pairs512=0.67)
+_TIGER_LAKE = _ICE_LAKE._replace(name="Tiger Lake", l2=1280, l3_share=3072)
+_ROCKET_LAKE = _ICE_LAKE._replace(name="Rocket Lake")
+_ICE_LAKE_X = _ICE_LAKE._replace(name="Ice Lake server", fma512=2, l2=1280, l3_share=1536,
+                                 pairs512=0.67)
 _SAPPHIRE = X86Core("Sapphire Rapids", 2, 2, 4, 3, 2, 2, 1, 48, 12, 2048, 1920,
                     masked256=1.0, split=2, words256=1.5, words512=1, pairs256=1,
                     pairs512=0.67, bf16=0.5)
-_EMERALD = replace(_SAPPHIRE, name="Emerald Rapids", l3_share=5120)
-_GRANITE = replace(_SAPPHIRE, name="Granite Rapids", l3_share=4032, l2_read=47, l2_write=16,
-                   l3_read=8.4, memory=4.3, masked512=1.0, page=24, taken=120,
-                   measured="2026-11-23")
+_EMERALD = _SAPPHIRE._replace(name="Emerald Rapids", l3_share=5120)
+_GRANITE = _SAPPHIRE._replace(name="Granite Rapids", l3_share=4032, l2_read=47, l2_write=16,
+                              l3_read=8.4, memory=4.3, masked512=1.0, page=24, taken=120,
+                              measured="2026-11-23")
 _GOLDEN = X86Core("Golden Cove", 2, 0, 4, 3, 0, 2, 0, 48, 12, 1280, 3072, masked256=1.0, split=2,
                   words256=1.5, pairs256=1)
-_RAPTOR = replace(_GOLDEN, name="Raptor Cove", l2=2048)
+_RAPTOR = _GOLDEN._replace(name="Raptor Cove", l2=2048)
 _GRACEMONT = X86Core("Gracemont", 1, 0, 0, 1, 0, 1, 0, 32, 8, 2048, 768)
 _ZEN = X86Core("Zen 1", 1, 0, 5, 1, 0, 0.5, 0, 32, 8, 512, 2048, 30.9, 0, 21.8, 9.4, split=4,
                words256=0.5, pairs256=0.25)
@@ -210,19 +208,18 @@ _ZEN3 = X86Core("Zen 3", 2, 0, 4, 2, 0, 1, 0, 32, 8, 512, 4096,
 _ZEN4 = X86Core("Zen 4", 2, 1, 4, 2, 1, 1, 0.5, 32, 8, 1024, 4096,
                 32, 32, 27, 8.6, 12, 2, 2.1, 34, 100, words256=2, words512=1, pairs256=1,
                 pairs512=0.5, bf16=1, measured="2026-11-23")
-_ZEN4C = replace(_ZEN4, name="Zen 4c", l3_share=2048, measured="")
+_ZEN4C = _ZEN4._replace(name="Zen 4c", l3_share=2048, measured="")
 _ZEN5 = X86Core("Zen 5", 2, 2, 4, 2, 2, 2, 1, 48, 12, 1024, 4096,
                 60, 60, 27, 9.5, 1.0, 1.0, 1.4, 23, 20, words256=2, words512=2, pairs256=1,
                 pairs512=1, bf16=2, measured="2026-11-23")
-_ZEN5C = replace(_ZEN5, name="Zen 5c", l3_share=2048, measured="")
-_ZEN5_MOBILE = replace(_ZEN5, name="Zen 5 mobile", fma512=1, loads512=0, stores512=0, l2_read=0,
-                       l2_write=0, l3_share=2048, masked512=0, words512=1, pairs512=0.5,
-                       bf16=1, measured="")
+_ZEN5C = _ZEN5._replace(name="Zen 5c", l3_share=2048, measured="")
+_ZEN5_MOBILE = _ZEN5._replace(name="Zen 5 mobile", fma512=1, loads512=0, stores512=0, l2_read=0,
+                              l2_write=0, l3_share=2048, masked512=0, words512=1, pairs512=0.5,
+                              bf16=1, measured="")
 # fmt: on
 
 
-@dataclass(frozen=True, slots=True)
-class _Range:
+class _Range(NamedTuple):
     """Models, first to last, of one family that have the same core."""
 
     vendor: str
@@ -249,7 +246,7 @@ def _intel(core: X86Core, products: str, *models: int, small: X86Core | None = N
 def _one_unit(core: X86Core) -> X86Core:
     """A server core with one 512-bit FMA unit, the fused ports 0 and 1."""
     name = f"{core.name} with one 512-bit FMA unit"
-    return replace(core, name=name, fma512=1, pairs512=0.5)
+    return core._replace(name=name, fma512=1, pairs512=0.5)
 
 
 _ZN, _HYGON = "AuthenticAMD", "HygonGenuine"
@@ -278,7 +275,7 @@ _RANGES = (
         brand=r"(Gold|Platinum) [5-9]2\d\d|W-[23]2\d\d|i9-109\d\dX|Cascade ?lake",
     ),
     *_intel(
-        replace(_CASCADE_LAKE, name="Cooper Lake"), "3rd Xeon Scalable", 0x55,
+        _CASCADE_LAKE._replace(name="Cooper Lake"), "3rd Xeon Scalable", 0x55,
         brand=r"(Gold|Platinum) [5-9]3\d\d|Cooper ?lake",
     ),
     *_intel(_SKYLAKE_X, "Xeon Scalable", 0x55),

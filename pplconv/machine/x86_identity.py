@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from math import log2
 
@@ -95,7 +94,7 @@ def x86_core(machine: Machine) -> Found | None:
         if {*machine.affinity} <= {*machine.efficiency_cores}:
             return Found(small, found.products)
         return found
-    return replace(found, small=None)
+    return found._replace(small=None)
 
 
 def _renumbered(found: Found, machine: Machine) -> bool:
