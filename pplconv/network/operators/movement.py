@@ -10,7 +10,7 @@ import numpy as np
 from ..builder import Builder
 from ..collapse import broadcast_strides
 from ..nodes import Graph, Node
-from ..storage import Value, constant_value, strides_of
+from ..storage import Shape, Value, constant_value, strides_of
 
 
 def integers(name: str, graph: Graph) -> list[int] | None:
@@ -46,9 +46,29 @@ def _order(value: Value) -> list[int]:
 def lower_view(node: Node, builder: Builder, graph: Graph) -> None:
     """Reshape and its kin: another shape of the same elements in the same order."""
     name = node.outputs[0]
-    value = builder.contiguous(builder.values[node.inputs[0]])
+    value = builder.values[node.inputs[0]]
     shape = graph.shapes[name]
-    builder.deliver(name, value.viewed(shape, strides_of(shape, value.dtype.itemsize)))
+    strides = _strides_between_ones(value, shape)
+    if strides is None:
+        value = builder.contiguous(value)
+        strides = strides_of(shape, value.dtype.itemsize)
+    builder.deliver(name, value.viewed(shape, strides))
+
+
+def _strides_between_ones(value: Value, shape: Shape) -> Shape | None:
+    """Give the strides of a shape that differs in dimensions of one element; None for others."""
+    long = [(n, s) for n, s in zip(value.shape, value.strides, strict=True) if n != 1]
+    if [n for n, _ in long] != [n for n in shape if n != 1]:
+        return None
+    strides, inner = [], value.dtype.itemsize
+    for n in reversed(shape):
+        if n != 1:
+            size, inner = long.pop()
+            strides.append(inner)
+            inner *= size
+        else:
+            strides.append(inner)
+    return tuple(reversed(strides))
 
 
 def lower_transpose(node: Node, builder: Builder, graph: Graph) -> None:

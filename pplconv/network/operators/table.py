@@ -252,7 +252,7 @@ ROWS: Mapping[str, Row] = {
         moves=Moves.NOTHING, shapes=(1,),
     ),
     "Sqrt": program(expressions.plain("SQUARE_ROOT")),
-    "Squeeze": reshaped(1),
+    "Squeeze": reshaped(1, layout=Layout.KEPT),
     "Sub": program(expressions.plain("SUBTRACT")),
     "Sum": in_pairs("Sum", expressions.chain("ADD")),
     "Swish": program(expressions.swish),
@@ -264,7 +264,7 @@ ROWS: Mapping[str, Row] = {
         layout=Layout.ANY, moves=Moves.FIRST, shapes=(),
     ),
     "Trilu": in_python(shapes=()),
-    "Unsqueeze": reshaped(1),
+    "Unsqueeze": reshaped(1, layout=Layout.KEPT),
     "Where": in_python(shapes=()),
     "Xor": in_python(shapes=()),
     **{

@@ -18,6 +18,7 @@ module                    effect of its rules
 `integer_fusing`          dequantized products to QuantizeLinear as one product of integers
 `quantized_moves`         DequantizeLinear after moves of elements; pairs without effect
 `quantized_sums`          sums and averages of quantized values as those of integers
+`sequences`               operators with one spatial axis as those of images of one row
 `reshapes`                consecutive reshapes and transposes, and those around Softmax
 `swish`                   ``x * sigmoid(x)`` to Swish
 ========================  ======================================================================
@@ -42,6 +43,7 @@ from . import (
     quantized_moves,
     quantized_sums,
     reshapes,
+    sequences,
     swish,
 )
 from .driver import Rules
@@ -54,6 +56,7 @@ PIECES_RULES = Rules((*qoperators.RULES, *decomposing.EARLY_RULES))
 SIMPLIFYING_RULES = Rules(
     (
         *no_ops.RULES,
+        *sequences.RULES,
         *reshapes.RULES,
         *pads.RULES,
         *clamps.RULES,

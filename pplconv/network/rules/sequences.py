@@ -1,0 +1,253 @@
+"""Sequences as images of one row: operators with one spatial axis become those with two.
+
+A window of k places becomes one of 1 x k pixels between an Unsqueeze and a Squeeze, which copy
+nothing. Then the Squeeze moves down through operators that work on images as well: so activations
+still follow their convolution, and an Unsqueeze and a Squeeze that meet cancel out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ..operators.table import EXPRESSIONS
+from ..values import attribute_int, attribute_ints, constant, rank
+from .driver import Rule
+
+__all__ = ["RULES"]
+
+# The axis of the single row, of images (N, C, 1, L).
+_ROW = 2
+_WINDOWS = ("AveragePool", "Conv", "ConvTranspose", "LpPool", "MaxPool")
+_GLOBAL = ("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool")
+# Attributes of windows with a number for each spatial axis, and the number for the row.
+_OF_AXES = {"dilations": 1, "kernel_shape": 1, "output_padding": 0, "strides": 1}
+# Operators of one result whose further operands belong to channels, or are single numbers.
+_OF_CHANNELS = ("BatchNormalization", "InstanceNormalization", "LRN")
+
+
+def _with_row(shape: ir.Shape | None) -> ir.Shape | None:
+    """Insert the row into the shape of a sequence."""
+    return None if shape is None else ir.Shape([*shape[:_ROW], 1, *shape[_ROW:]])
+
+
+def _axes(op: Any, value: ir.Value, axis: int) -> ir.Value:
+    axes: ir.Value = op.initializer(ir.tensor(np.array([axis], np.int64)), name=f"{value.name}_row")
+    return axes
+
+
+def _unsqueeze(op: Any, value: ir.Value, axis: int, shape: ir.Shape | None) -> ir.Value:
+    image: ir.Value = op.Unsqueeze(value, _axes(op, value, axis))
+    image.type, image.shape = value.type, shape
+    return image
+
+
+def _squeezed(value: ir.Value | None) -> ir.Value | None:
+    """Give the image whose only row a value is; None if it is no such sequence."""
+    node = None if value is None else value.producer()
+    if node is None or node.domain or node.op_type != "Squeeze" or len(node.inputs) < 2:
+        return None
+    axes, image = constant(node.inputs[1]), node.inputs[0]
+    if axes is None or rank(image) != 4 or [int(a) % 4 for a in axes.reshape(-1)] != [_ROW]:
+        return None
+    return image
+
+
+def _below(op: Any, y: ir.Value, image: ir.Value) -> ir.Value:
+    """Squeeze an image, to replace the sequence `y`."""
+    image.type, image.shape = y.type, _with_row(y.shape)
+    sequence: ir.Value = op.Squeeze(image, _axes(op, y, _ROW))
+    return sequence
+
+
+def _others_unused(y: ir.Value) -> bool:
+    others = y.producer().outputs[1:]
+    return not any(value.uses() or value.is_graph_output() for value in others)
+
+
+class _OneOperator(Rule):
+    """A node of one operator with any number of operands, whose first output alone is used."""
+
+    def __init__(self, operator: str, above: str | None = None) -> None:
+        super().__init__("sequences as images of one row", operator, above=above)
+        self.operator = operator
+
+    def pattern(self, op: Any, x: Any) -> Any:
+        """See `Rule`."""
+        return getattr(op, self.operator)(x, _allow_other_inputs=True, _outputs=["y"])
+
+    def check(self, context: Any, x: ir.Value, y: ir.Value) -> bool:
+        """See `Rule`."""
+        return rank(y) == 3 and _others_unused(y)
+
+    def rewrite(self, op: Any, x: ir.Value, y: ir.Value) -> Any:
+        """See `Rule`."""
+        node = y.producer()
+        inputs, attributes = self.operands(op, node), self.attributes(node)
+        if inputs is None or attributes is None:
+            return None
+        return _below(op, y, op.op(self.operator, *inputs, **attributes))
+
+    def operands(self, op: Any, node: ir.Node) -> list[ir.Value | None] | None:
+        """Give the operands of the node of images; None if there is none."""
+        raise NotImplementedError
+
+    def attributes(self, node: ir.Node) -> dict[str, Any] | None:
+        """Give its attributes; None if they are not known."""
+        return dict(node.attributes)
+
+
+class Windows(_OneOperator):
+    """Convolutions and pools along one axis."""
+
+    def check(self, context: Any, x: ir.Value, y: ir.Value) -> bool:
+        """See `Rule`."""
+        return rank(x) == 3 and super().check(context, x, y)
+
+    def operands(self, op: Any, node: ir.Node) -> list[ir.Value | None] | None:
+        """The input, and weights, with a row; a bias as it is."""
+        x, *others = node.inputs
+        images: list[ir.Value | None] = [_unsqueeze(op, x, _ROW, _with_row(x.shape))]
+        if others:
+            weight = _with_axis(op, others[0])
+            if weight is None:
+                return None
+            images.append(weight)
+        return [*images, *others[1:]]
+
+    def attributes(self, node: ir.Node) -> dict[str, Any] | None:
+        """Those of windows with a number for the row."""
+        wide = dict(node.attributes)
+        for name, number in _OF_AXES.items():
+            given = attribute_ints(node, name, ())
+            if given:
+                wide[name] = [number, *given]
+        pads = attribute_ints(node, "pads", ())
+        if pads:
+            wide["pads"] = [0, pads[0], 0, pads[1]]
+        wanted = attribute_ints(node, "output_shape", ())
+        if wanted:
+            wide["output_shape"] = [1, wanted[-1]]
+        return wide
+
+
+class Globally(Windows):
+    """Pools of whole sequences."""
+
+
+class Below(_OneOperator):
+    """Element-wise operators and those of channels, of images in place of their rows."""
+
+    def __init__(self, operator: str) -> None:
+        super().__init__(operator, above="Squeeze")
+
+    def operands(self, op: Any, node: ir.Node) -> list[ir.Value | None] | None:
+        """Images in place of sequences; the row is the last but one axis of other operands."""
+        if not any(_squeezed(value) is not None for value in node.inputs):
+            return None
+        if self.operator in _OF_CHANNELS:
+            image = _squeezed(node.inputs[0])
+            return None if image is None else [image, *node.inputs[1:]]
+        return _all_images(op, node.inputs)
+
+
+class Joined(Below):
+    """Concat of sequences."""
+
+    def attributes(self, node: ir.Node) -> dict[str, Any] | None:
+        """The axis, counted with the row."""
+        axis = attribute_int(node, "axis", 0) % 3
+        return {"axis": axis + 1 if axis >= _ROW else axis}
+
+
+class Padded(Below):
+    """Pad of a sequence, by constant amounts."""
+
+    def operands(self, op: Any, node: ir.Node) -> list[ir.Value | None] | None:
+        """The amounts of all axes, none for the row."""
+        image = _squeezed(node.inputs[0])
+        amounts, value, axes = ([*node.inputs, None, None, None])[1:4]
+        pads = constant(amounts)
+        if image is None or pads is None or pads.size % 2:
+            return None
+        listed = [0, 1, 2]
+        if axes is not None:
+            named = constant(axes)
+            if named is None:
+                return None
+            listed = [int(axis) % 3 for axis in named.reshape(-1)]
+        if pads.size != 2 * len(listed):
+            return None
+        wide = np.zeros((2, 4), np.int64)
+        wide[:, [axis + (axis >= _ROW) for axis in listed]] = pads.reshape(2, -1)
+        name = f"{node.outputs[0].name}_pads"
+        return [image, op.initializer(ir.tensor(wide.reshape(-1)), name=name), value]
+
+
+class Cancelled(Rule):
+    """An Unsqueeze of the row that a Squeeze has taken away."""
+
+    def __init__(self) -> None:
+        super().__init__("sequences as images of one row", "Unsqueeze", above="Squeeze")
+
+    def pattern(self, op: Any, x: Any, axes: Any) -> Any:
+        """See `Rule`."""
+        return op.Unsqueeze(x, axes)
+
+    def check(self, context: Any, x: ir.Value, axes: ir.Value) -> bool:
+        """See `Rule`."""
+        added = constant(axes)
+        return (
+            added is not None
+            and _squeezed(x) is not None
+            and [int(a) % 4 for a in added.reshape(-1)] == [_ROW]
+        )
+
+    def rewrite(self, op: Any, x: ir.Value, axes: ir.Value) -> Any:
+        """See `Rule`."""
+        return _squeezed(x)
+
+
+def _all_images(op: Any, values: Sequence[ir.Value | None]) -> list[ir.Value | None] | None:
+    """Give operands that broadcast with images as the given ones do with their rows."""
+    images: list[ir.Value | None] = []
+    for value in values:
+        image = None if value is None else _squeezed(value)
+        if value is not None and image is None:
+            image = _with_axis(op, value)
+            if image is None:
+                return None
+        images.append(image)
+    return images
+
+
+def _with_axis(op: Any, value: ir.Value) -> ir.Value | None:
+    """Insert an axis before the last of two or three; None if the number of axes is unknown."""
+    axes = rank(value)
+    if axes is None or axes > 3:
+        return None
+    if axes < 2:
+        return value
+    array = constant(value)
+    if array is not None:
+        made: ir.Value = op.initializer(
+            ir.tensor(np.expand_dims(array, -2), dtype=value.dtype), name=f"{value.name}_row"
+        )
+        return made
+    shape = value.shape
+    assert shape is not None
+    return _unsqueeze(op, value, axes - 1, ir.Shape([*shape[:-1], 1, shape[-1]]))
+
+
+RULES: tuple[Rule, ...] = (
+    Cancelled(),
+    *(Windows(operator) for operator in _WINDOWS),
+    *(Globally(operator) for operator in _GLOBAL),
+    *(Below(operator) for operator in (*EXPRESSIONS, *_OF_CHANNELS, "Cast")),
+    Joined("Concat"),
+    Padded("Pad"),
+)
+"""Rules of this module, in the order in which they are tried."""
