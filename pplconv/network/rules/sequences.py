@@ -112,7 +112,7 @@ class Windows(_OneOperator):
         x, *others = node.inputs
         images: list[ir.Value | None] = [_unsqueeze(op, x, _ROW, _with_row(x.shape))]
         if others:
-            weight = _with_axis(op, others[0])
+            weight = _weights_with_row(op, others[0])
             if weight is None:
                 return None
             images.append(weight)
@@ -187,6 +187,19 @@ class Padded(Below):
         return [image, op.initializer(ir.tensor(wide.reshape(-1)), name=name), value]
 
 
+class Quantized(Below):
+    """QuantizeLinear and DequantizeLinear, of one scale or one for each index of an axis."""
+
+    def operands(self, op: Any, node: ir.Node) -> list[ir.Value | None] | None:
+        """The image; scale and zero point as they are."""
+        image = _squeezed(node.inputs[0])
+        return None if image is None else [image, *node.inputs[1:]]
+
+    def attributes(self, node: ir.Node) -> dict[str, Any] | None:
+        """The axis, counted with the row; None for scales of blocks."""
+        return _scaled_with_row(node)
+
+
 class Cancelled(Rule):
     """An Unsqueeze of the row that a Squeeze has taken away."""
 
@@ -211,6 +224,14 @@ class Cancelled(Rule):
         return _squeezed(x)
 
 
+def _scaled_with_row(node: ir.Node) -> dict[str, Any] | None:
+    """Give the attributes of a quantization for an array with a row; None for blocks."""
+    if attribute_int(node, "block_size", 0):
+        return None
+    axis = attribute_int(node, "axis", 1) % 3
+    return {**node.attributes, "axis": axis + 1 if axis >= _ROW else axis}
+
+
 def _all_images(op: Any, values: Sequence[ir.Value | None]) -> list[ir.Value | None] | None:
     """Give operands that broadcast with images as the given ones do with their rows."""
     images: list[ir.Value | None] = []
@@ -222,6 +243,20 @@ def _all_images(op: Any, values: Sequence[ir.Value | None]) -> list[ir.Value | N
                 return None
         images.append(image)
     return images
+
+
+def _weights_with_row(op: Any, value: ir.Value) -> ir.Value | None:
+    """Insert the row into weights; into integers where they are dequantized constants."""
+    node = value.producer()
+    if node is None or node.domain or node.op_type != "DequantizeLinear" or rank(value) != 3:
+        return _with_axis(op, value)
+    attributes = _scaled_with_row(node)
+    if attributes is None or constant(node.inputs[0]) is None:
+        return _with_axis(op, value)
+    integers = _with_axis(op, node.inputs[0])
+    weights: ir.Value = op.DequantizeLinear(integers, *node.inputs[1:], **attributes)
+    weights.type, weights.shape = value.type, _with_row(value.shape)
+    return weights
 
 
 def _with_axis(op: Any, value: ir.Value) -> ir.Value | None:
@@ -247,6 +282,7 @@ RULES: tuple[Rule, ...] = (
     *(Windows(operator) for operator in _WINDOWS),
     *(Globally(operator) for operator in _GLOBAL),
     *(Below(operator) for operator in (*EXPRESSIONS, *_OF_CHANNELS, "Cast")),
+    *(Quantized(operator) for operator in ("QuantizeLinear", "DequantizeLinear")),
     Joined("Concat"),
     Padded("Pad"),
 )

@@ -1,0 +1,245 @@
+"""Networks of sequences: one spatial axis, computed as images of one row by the loops of images."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pplconv.network.operators.table import EXPRESSIONS
+from pplconv.network.session import InferenceSession
+from tests.network.graphs import Graph, operators, stages
+from tests.network.quantizing import FEW, Quantized
+from tests.network.running import (
+    ALLOWED,
+    agree,
+    by_onnxruntime,
+    compare_models,
+    needs_onnxruntime,
+    on_host,
+    referred,
+    step_kinds,
+)
+
+pytestmark = needs_onnxruntime
+
+
+def compare(graph: Graph, *outputs: str) -> InferenceSession:
+    """Compare with onnxruntime, in double precision with the reference; no step is in Python."""
+    model = graph.model(*outputs)
+    if graph.dtype == np.float64:  # onnxruntime has no such convolutions
+        session = InferenceSession(model, threads=1)
+        agree(session.run(None, graph.feed), referred(model, graph.feed))
+    else:
+        session = compare_models(model, graph.feed)
+    assert not on_host(session)
+    return session
+
+
+CONVOLUTIONS = {
+    "plain": {}, "stride": {"strides": [3], "pads": [2, 1]}, "dilation": {"dilations": [3]},
+    "groups": {"group": 3}, "depthwise": {"group": 6}, "upper": {"auto_pad": "SAME_UPPER"},
+    "lower": {"auto_pad": "SAME_LOWER", "strides": [2]}, "valid": {"auto_pad": "VALID"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("free", [False, True], ids=["fixed", "free"])
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+def test_convolutions(case, free, dtype):
+    g = Graph(dtype=dtype)
+    attributes = CONVOLUTIONS[case]
+    x = g.input(2, 6, 29, free=free)
+    y = g.conv(x, 12, (6 // attributes.get("group", 1), 4), **attributes)
+    compare(g, g.Relu(g.batch_norm(y, 12)))
+
+
+TRANSPOSED = {
+    "plain": {}, "stride": {"strides": [3], "pads": [2, 1]}, "dilation": {"dilations": [2]},
+    "groups": {"group": 3}, "more": {"strides": [3], "output_padding": [2]},
+    "shape": {"strides": [2], "output_shape": [40]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("free", [False, True], ids=["fixed", "free"])
+@pytest.mark.parametrize("case", TRANSPOSED)
+def test_transposed_convolutions(case, free):
+    g = Graph()
+    attributes = TRANSPOSED[case]
+    x = g.input(2, 6, 19, free=free)
+    w = g.random(6, 9 // attributes.get("group", 1), 4)
+    compare(g, g.LeakyRelu(g.ConvTranspose(x, w, g.random(9), **attributes), alpha=0.1))
+
+
+POOLS = {
+    "MaxPool": [
+        {}, {"strides": [2], "pads": [1, 1]}, {"dilations": [2]}, {"ceil_mode": 1, "strides": [2]},
+    ],
+    "AveragePool": [
+        {}, {"strides": [2], "pads": [1, 1], "count_include_pad": 1},
+        {"pads": [1, 2]}, {"ceil_mode": 1, "strides": [2]},
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("operator", "attributes"), [(name, case) for name, cases in POOLS.items() for case in cases]
+)
+def test_pools(operator, attributes):
+    g = Graph()
+    x = g.input(2, 5, 22)
+    compare(g, getattr(g, operator)(x, kernel_shape=[3], **attributes))
+
+
+@pytest.mark.parametrize("operator", ["GlobalAveragePool", "GlobalMaxPool"])
+def test_pools_of_whole_sequences(operator):
+    g = Graph()
+    y = g.conv(g.input(2, 4, 17, free=True), 6, (4, 3))
+    compare(g, g.Flatten(getattr(g, operator)(y)))
+
+
+def test_indices_of_maxima():
+    """A second output keeps the node as it is; it counts within the sequence."""
+    g = Graph()
+    y, at = g.MaxPool(g.input(1, 3, 12), kernel_shape=[3], outputs=2)
+    model = g.model(y)
+    model.graph.output.add(name=at)
+    model.graph.output[1].type.tensor_type.elem_type = 7
+    compare_models(model, g.feed)
+
+
+@pytest.mark.parametrize(
+    "shape", [(), (1,), (14,), (6, 1), (6, 14), (2, 1, 1), (1, 6, 1), (2, 6, 14)]
+)
+@pytest.mark.parametrize("constant", [True, False], ids=["constant", "computed"])
+@pytest.mark.parametrize("operator", ["Add", "Mul", "PRelu"])
+def test_operands_that_broadcast(operator, constant, shape):
+    """Between two convolutions, which are to meet without a copy in between."""
+    g = Graph()
+    x = g.conv(g.input(2, 6, 16), 6, (6, 3))
+    other = g.random(*shape) if constant else g.input(*shape)
+    y = getattr(g, operator)(x, other)
+    compare(g, g.conv(y, 4, (6, 5), pads=[2, 2]))
+
+
+def test_a_residual_is_added_by_its_convolution():
+    g = Graph()
+    x = g.conv(g.input(1, 8, 40, free=True), 8, (8, 3), pads=[1, 1])
+    y = g.Relu(g.Add(g.conv(g.Relu(x), 8, (8, 3), pads=[1, 1]), x))
+    out = g.conv(y, 4, (8, 1))
+    compare(g, out)
+    _, special = stages(g, out)
+    assert operators(special) == {"Unsqueeze": 1, "pplconv::Conv": 3, "Relu": 1, "Squeeze": 1}
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -2])
+def test_joined(axis):
+    g = Graph()
+    x = g.input(2, 6, 16)
+    y = g.Concat(g.conv(x, 6, (6, 1)), x, g.random(2, 6, 16), axis=axis)
+    channels = 18 if axis % 3 == 1 else 6
+    compare(g, g.conv(y, 5, (channels, 3)))
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge"])
+@pytest.mark.parametrize("axes", [None, [2], [-1, 1]])
+def test_padded(axes, mode):
+    g = Graph()
+    y = g.Tanh(g.conv(g.input(2, 6, 16), 6, (6, 1)))
+    amounts = {None: [0, 0, 3, 0, 0, 2], (2,): [2, 3], (-1, 1): [2, 1, 0, 1]}
+    pads = g.constant(amounts[axes if axes is None else tuple(axes)], np.int64)
+    more = () if axes is None else ("", g.constant(axes, np.int64))
+    y = g.Pad(y, pads, *more, mode=mode)
+    channels = 8 if axes == [-1, 1] else 6
+    compare(g, g.conv(y, 5, (channels, 3)))
+
+
+def test_transposes_around_are_views():
+    """Rows of features, as transformers have them, are pixels of an image of one row."""
+    g = Graph()
+    x = g.Transpose(g.input(2, 20, 8), perm=[0, 2, 1])
+    y = g.Gelu(g.conv(x, 16, (8, 3), pads=[1, 1]))
+    y = g.LayerNormalization(g.Transpose(y, perm=[0, 2, 1]), g.random(16), axis=-1)
+    session = compare(g, g.MatMul(y, g.random(16, 5)))
+    assert "Copy" not in step_kinds(session, g.feed)
+
+
+def test_weights_are_packed_once_for_all_lengths():
+    g = Graph()
+    x = g.input(1, 8, 64, free=True)
+    y = g.conv(x, 16, (8, 3))
+    model = g.model(y)
+    session = InferenceSession(model, threads=1)
+    for length in (64, 65, 80):
+        feed = {x: g.rng.standard_normal((1, 8, length)).astype(np.float32)}
+        (got,) = session.run(None, feed)
+        (want,) = by_onnxruntime(model, feed)
+        np.testing.assert_allclose(got, want, rtol=0, atol=ALLOWED[got.dtype] * np.abs(want).max())
+
+
+@pytest.mark.parametrize("operator", sorted(EXPRESSIONS))
+def test_every_element_wise_operator_moves_on(operator):
+    """Its convolutions meet, with no change of shape between them."""
+    operands = {
+        "Add": 2, "Div": 2, "Max": 2, "Mean": 2, "Min": 2, "Mul": 2, "PRelu": 2, "Pow": 2, "Sub": 2,
+        "Sum": 2,
+    }.get(operator, 1)  # fmt: skip
+    g = Graph()
+    x = g.Abs(g.conv(g.input(1, 4, 9), 4, (4, 1)))
+    more = [g.positive(4, 1)] * (operands - 1)
+    y = getattr(g, operator)(x, *more)
+    compare(g, g.conv(g.Sqrt(g.Abs(y)), 3, (4, 3)))
+    _, special = stages(g, y)
+    assert operators(special)["Squeeze"] <= 1
+
+
+def small_quantized_network(rank: int) -> tuple[Quantized, str]:
+    """Convolutions of integers, a residual and a pool, of sequences or of images of one row."""
+    g = Quantized(3)
+
+    def spatial(number: int, row: int = 1) -> list[int]:
+        return [number] if rank == 3 else [row, number]
+
+    def conv(x: str, channels: int, inner: int) -> str:
+        pads = [1, 1] if rank == 3 else [0, 1, 0, 1]
+        return g.qconv(x, channels, (inner, *spatial(3)), pads=pads)
+
+    x = g.pair(g.input(2, 8, *spatial(33)), 0.03, 10)
+    a = g.pair(g.Relu(conv(x, 16, 8)), 0.05, 0)
+    b = g.pair(g.Add(a, g.pair(conv(a, 16, 16), 0.08, 120)), 0.09, 100)
+    b = g.MaxPool(b, kernel_shape=spatial(3), strides=spatial(2))
+    return g, g.pair(conv(b, 8, 16), 0.1, 128)
+
+
+def test_quantized_networks_compute_as_those_of_images_do():
+    """The same integers, and the same steps."""
+    (sequences, y), (images, z) = small_quantized_network(3), small_quantized_network(4)
+    sessions, results = [], []
+    for g, out in ((sequences, y), (images, z)):
+        model = g.model(out)
+        session = InferenceSession(model, threads=1)
+        (got,) = session.run(None, g.feed)
+        (want,) = by_onnxruntime(model, g.feed)
+        assert np.mean(got != want) <= FEW and np.abs(got - want).max() < 0.11
+        sessions.append([kind for kind in step_kinds(session, g.feed) if kind != "Copy"])
+        results.append(got)
+    np.testing.assert_array_equal(results[0], results[1][:, :, 0])
+    assert sessions[0] == sessions[1] and sessions[0].count("QuantizedConv") == 3
+
+
+@pytest.mark.parametrize("where", ["constant", "computed"])
+def test_weights_that_are_computed(where):
+    """By Python, as those of images are; the results are right."""
+    g = Graph()
+    w = g.random(5, 6, 3) if where == "constant" else g.Tanh(g.input(5, 6, 3))
+    model = g.model(g.Conv(g.input(2, 6, 16), w))
+    compare_models(model, g.feed)
+
+
+def test_half_precision():
+    g = Graph(dtype="float16")
+    x = g.input(2, 8, 40)
+    y = g.conv(g.Relu(g.conv(x, 16, (8, 3), pads=[1, 1])), 4, (16, 5))
+    model = g.model(y)
+    (got,) = InferenceSession(model, threads=1).run(None, g.feed)
+    assert got.dtype == np.float16
+    agree([got], referred(model, g.feed), allowed=4e-3)
