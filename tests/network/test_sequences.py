@@ -90,6 +90,35 @@ def test_pools(operator, attributes):
     compare(g, getattr(g, operator)(x, kernel_shape=[3], **attributes))
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("numbers", ["scales", "sizes", "axes"])
+def test_resized(numbers, mode):
+    g = Graph()
+    y = g.conv(g.input(2, 4, 17), 6, (4, 1))
+    more: dict = {}
+    if numbers == "sizes":
+        operands = ["", "", g.constant([2, 6, 40], np.int64)]
+    elif numbers == "scales":
+        operands = ["", g.constant([1, 1, 1.7], np.float32)]
+    else:
+        operands, more = ["", g.constant([2.5], np.float32)], {"axes": [-1]}
+    session = compare(g, g.conv(g.Resize(y, *operands, mode=mode, **more), 3, (6, 3)))
+    assert "Resize" in step_kinds(session, g.feed)
+
+
+def test_cubic_resize():
+    """As onnxruntime computes it for images of one row: it has none of sequences."""
+    g, images = Graph(), Graph()
+    x = g.input(2, 6, 17)
+    model = g.model(g.Resize(x, "", g.constant([1, 1, 1.7]), mode="cubic"))
+    z = images.input(2, 6, 1, 17)
+    z = images.Resize(z, "", images.constant([1, 1, 1, 1.7]), mode="cubic")
+    (want,) = by_onnxruntime(images.model(z), images.feed)
+    session = InferenceSession(model, threads=1)
+    agree(session.run(None, g.feed), [want[:, :, 0]])
+    assert not on_host(session)
+
+
 @pytest.mark.parametrize("operator", ["GlobalAveragePool", "GlobalMaxPool"])
 def test_pools_of_whole_sequences(operator):
     g = Graph()

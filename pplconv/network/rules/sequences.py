@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..operators.table import EXPRESSIONS
-from ..values import attribute_int, attribute_ints, constant, rank
+from ..values import attribute_int, attribute_ints, attribute_string, constant, rank
 from .driver import Rule
 
 __all__ = ["RULES"]
@@ -101,7 +101,7 @@ class _OneOperator(Rule):
 
 
 class Windows(_OneOperator):
-    """Convolutions and pools along one axis."""
+    """Convolutions and pools along one axis, and pools of all of it."""
 
     def check(self, context: Any, x: ir.Value, y: ir.Value) -> bool:
         """See `Rule`."""
@@ -134,8 +134,40 @@ class Windows(_OneOperator):
         return wide
 
 
-class Globally(Windows):
-    """Pools of whole sequences."""
+class Resized(_OneOperator):
+    """Resize of a sequence, by constant scales or sizes."""
+
+    def check(self, context: Any, x: ir.Value, y: ir.Value) -> bool:
+        """See `Rule`."""
+        node = y.producer()
+        mode = attribute_string(node, "coordinate_transformation_mode", "half_pixel")
+        policy = attribute_string(node, "keep_aspect_ratio_policy", "stretch")
+        usual = mode != "tf_crop_and_resize" and policy == "stretch"
+        return usual and rank(x) == 3 and super().check(context, x, y)
+
+    def operands(self, op: Any, node: ir.Node) -> list[ir.Value | None] | None:
+        """The image, and numbers of which the row has 1."""
+        x, _, *numbers = [*node.inputs, None, None, None][:4]
+        assert x is not None
+        axes = attribute_ints(node, "axes", ())
+        image = _unsqueeze(op, x, _ROW, _with_row(x.shape))
+        inserted: list[ir.Value | None] = [image, None]
+        for value in numbers:
+            array = constant(value)
+            if value is None or axes or (array is not None and not array.size):
+                inserted.append(value)
+            elif array is None or array.size != 3:
+                return None
+            else:
+                wide = np.insert(array.reshape(-1), _ROW, 1)
+                inserted.append(op.initializer(ir.tensor(wide), name=f"{value.name}_row"))
+        return inserted
+
+    def attributes(self, node: ir.Node) -> dict[str, Any] | None:
+        """The axes, counted with the row."""
+        axes = [axis % 3 for axis in attribute_ints(node, "axes", ())]
+        wide = [axis + 1 if axis >= _ROW else axis for axis in axes]
+        return {**node.attributes, **({"axes": wide} if axes else {})}
 
 
 class Below(_OneOperator):
@@ -280,7 +312,8 @@ def _with_axis(op: Any, value: ir.Value) -> ir.Value | None:
 RULES: tuple[Rule, ...] = (
     Cancelled(),
     *(Windows(operator) for operator in _WINDOWS),
-    *(Globally(operator) for operator in _GLOBAL),
+    *(Windows(operator) for operator in _GLOBAL),
+    Resized("Resize"),
     *(Below(operator) for operator in (*EXPRESSIONS, *_OF_CHANNELS, "Cast")),
     *(Quantized(operator) for operator in ("QuantizeLinear", "DequantizeLinear")),
     Joined("Concat"),
