@@ -25,8 +25,8 @@ from ..values import (
 )
 
 __all__ = [
-    "batch_norm", "depth_to_space", "group_norm", "in_pairs", "instance_norm",
-    "local_response_norm", "mean_variance", "space_to_depth",
+    "batch_norm", "depth_to_space", "global_lp_pool", "group_norm", "in_pairs", "instance_norm",
+    "local_response_norm", "lp_pool", "mean_variance", "reduction_of_programs", "space_to_depth",
 ]  # fmt: skip
 
 _HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
@@ -216,6 +216,77 @@ def local_response_norm(op: Any, node: ir.Node) -> Any:
     )
     base = op.Add(op.Mul(op.Reshape(means, numbers.integers(*shape)), alpha), bias)
     return _as_before(op, op.Div(x, op.Pow(base, beta)), node)
+
+
+def _power(op: Any, numbers: _Numbers, x: Any, exponent: float) -> Any:
+    """Write ``abs(x) ** exponent`` for norms; a number that is not negative needs no abs."""
+    if exponent == 2:
+        return op.Mul(x, x)
+    magnitude = op.Abs(x)
+    return magnitude if exponent == 1 else op.Pow(magnitude, numbers.number(exponent))
+
+
+def _root(op: Any, numbers: _Numbers, x: Any, exponent: float) -> Any:
+    if exponent == 2:
+        return op.Sqrt(x)
+    return x if exponent == 1 else op.Pow(x, numbers.number(1 / exponent))
+
+
+def lp_pool(op: Any, node: ir.Node) -> Any:
+    """LpPool: AveragePool of powers, times the number of places, and the root of that."""
+    (x,) = node.inputs
+    kernel, inner = attribute_ints(node, "kernel_shape", ()), _computed(x)
+    p = attribute_int(node, "p", 2)
+    # The divisors of windows that are cut off differ, and Pow of float16 would overflow.
+    if p < 1 or inner not in FLOATS or not kernel or attribute_int(node, "ceil_mode", 0):
+        return None
+    numbers = _Numbers(op, node, inner)
+    if inner != x.dtype:
+        x = op.Cast(x, to=inner)
+    windows = {name: value for name, value in node.attributes.items() if name != "p"}
+    means = op.AveragePool(_power(op, numbers, x, p), count_include_pad=1, **windows)
+    sums = op.Mul(means, numbers.number(math.prod(kernel)))
+    return _as_before(op, _root(op, numbers, sums, p), node)
+
+
+def global_lp_pool(op: Any, node: ir.Node) -> Any:
+    """GlobalLpPool: the root of a sum of powers over all pixels."""
+    (x,) = node.inputs
+    axes, inner, p = rank(x), _computed(x), attribute_int(node, "p", 2)
+    if axes is None or axes < 3 or inner not in FLOATS or p < 1:
+        return None
+    numbers = _Numbers(op, node, inner)
+    if inner != x.dtype:
+        x = op.Cast(x, to=inner)
+    pixels = numbers.integers(*range(2, axes))
+    sums = op.ReduceSum(_power(op, numbers, x, p), pixels, keepdims=1)
+    return _as_before(op, _root(op, numbers, sums, p), node)
+
+
+def reduction_of_programs(op: Any, node: ir.Node) -> Any:
+    """ReduceL1, ReduceLogSum and ReduceLogSumExp: other reductions between element-wise steps."""
+    x, *more = node.inputs
+    axes = constant(more[0]) if more else None
+    listed = more and (axes is None or not axes.size)
+    if x.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE):
+        return None
+    if listed and attribute_int(node, "noop_with_empty_axes", 0):
+        return None
+
+    def reduced(operator: str, value: Any, keep: int) -> Any:
+        return getattr(op, operator)(value, *more, keepdims=keep)
+
+    keep = attribute_int(node, "keepdims", 1)
+    if node.op_type == "ReduceL1":
+        return reduced("ReduceSum", op.Abs(x), keep)
+    if node.op_type == "ReduceLogSum":
+        return op.Log(reduced("ReduceSum", x, keep))
+    numbers = _Numbers(op, node, x.dtype)
+    limits = np.finfo(x.dtype.numpy())
+    # Infinity less infinity would be NaN.
+    ends = [numbers.number(float(limit)) for limit in (limits.min, limits.max)]
+    base, added = (op.Clip(reduced("ReduceMax", x, kept), *ends) for kept in (1, keep))
+    return op.Add(op.Log(reduced("ReduceSum", op.Exp(op.Sub(x, base)), keep)), added)
 
 
 def depth_to_space(op: Any, node: ir.Node) -> Any:

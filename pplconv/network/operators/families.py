@@ -33,8 +33,8 @@ from .table_row import (
 
 __all__ = [
     "along_rows", "blocks", "convolved", "decomposed", "images", "in_pairs", "in_python",
-    "integers", "looped", "ours", "product", "program", "recurrence", "reduction", "reshaped",
-    "strided",
+    "integers", "looped", "ours", "product", "program", "recurrence", "reduced_otherwise",
+    "reduction", "reshaped", "strided",
 ]  # fmt: skip
 
 
@@ -161,6 +161,14 @@ def reduction(
         format=Format.FOLLOWS if kind in ("MAX", "MIN") else Format.SINGLE, layout=Layout.ANY,
         moves=Moves.NOTHING, shapes=shapes, **said,
     )  # fmt: skip
+
+
+def reduced_otherwise(op: str, python: Compute) -> Row:
+    """A reduction of floating point by another one between element-wise steps, else in NumPy."""
+    decomposition = Decomposition(
+        f"{op} as another reduction", False, decompositions.reduction_of_programs
+    )
+    return in_python(python, shapes=(1,), decomposition=decomposition)
 
 
 def integers(

@@ -46,6 +46,7 @@ from .families import (
     product,
     program,
     recurrence,
+    reduced_otherwise,
     reduction,
     reshaped,
     strided,
@@ -145,7 +146,10 @@ ROWS: Mapping[str, Row] = {
         Loops(linear_steps.lower_gemm, linear_steps.serves_gemm), batches=batch_rules.gemm
     ),
     "GlobalAveragePool": reduction("SUM", "DIVIDE", shapes=()),
-    "GlobalLpPool": in_python(pools.global_lp_pool, shapes=()),
+    "GlobalLpPool": decomposed(
+        "GlobalLpPool as sums of powers", decompositions.global_lp_pool, early=False,
+        python=pools.global_lp_pool,
+    ),
     "GlobalMaxPool": reduction("MAX", shapes=(), python=pools.global_max_pool),
     "Greater": in_python(shapes=()),
     "GreaterOrEqual": in_python(shapes=()),
@@ -174,7 +178,10 @@ ROWS: Mapping[str, Row] = {
     "Log": program(expressions.plain("LOGARITHM")),
     "LogSoftmax": along_rows(row_steps.lower_softmax, row_steps.serves_rows, batch_rules.along(-1)),
     "LpNormalization": in_python(normalizations.by_length, shapes=()),
-    "LpPool": in_python(pools.lp_pool, shapes=()),
+    "LpPool": decomposed(
+        "LpPool as AveragePool of powers", decompositions.lp_pool, early=False,
+        python=pools.lp_pool,
+    ),
     "MatMul": product(
         Loops(_MATRICES.lower, product_steps.serves_product), batches=batch_rules.product
     ),
@@ -213,10 +220,10 @@ ROWS: Mapping[str, Row] = {
     "RNN": in_python(shapes=()),
     "Range": in_python(shapes=(0, 1, 2)),
     "Reciprocal": program(expressions.reciprocal),
-    "ReduceL1": in_python(reductions.REDUCTIONS["ReduceL1"], shapes=(1,)),
+    "ReduceL1": reduced_otherwise("ReduceL1", reductions.REDUCTIONS["ReduceL1"]),
     "ReduceL2": reduction("SQUARES", "SQUARE_ROOT", python=reductions.REDUCTIONS["ReduceL2"]),
-    "ReduceLogSum": in_python(reductions.log_sum, shapes=(1,)),
-    "ReduceLogSumExp": in_python(reductions.log_sum_exp, shapes=(1,)),
+    "ReduceLogSum": reduced_otherwise("ReduceLogSum", reductions.log_sum),
+    "ReduceLogSumExp": reduced_otherwise("ReduceLogSumExp", reductions.log_sum_exp),
     "ReduceMax": reduction("MAX"),
     "ReduceMean": reduction("SUM", "DIVIDE", python=reductions.REDUCTIONS["ReduceMean"]),
     "ReduceMin": reduction("MIN"),
