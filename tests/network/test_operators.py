@@ -82,11 +82,8 @@ def test_conv_in_half_precision():
     one(g, g.Conv(g.input(1, 5, 8, 8), w, b, pads=[1, 1, 1, 1]))
 
 
-@pytest.mark.parametrize("shape", [(2, 6, 9), (1, 4, 5, 6, 5)])
-def test_conv_of_other_ranks_runs_in_python(shape, g):
-    x = g.input(*shape)
-    kernel = (3,) * (len(shape) - 2)
-    one(g, g.Conv(x, g.random(4, shape[1], *kernel)), host=True)
+def test_conv_of_three_dimensions_runs_in_python(g):
+    one(g, g.Conv(g.input(1, 4, 5, 6, 5), g.random(4, 4, 3, 3, 3)), host=True)
 
 
 def test_conv_with_weights_that_are_inputs_runs_in_python(g):

@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..operators.table import EXPRESSIONS
-from ..values import attribute_int, attribute_ints, attribute_string, constant, rank
+from ..values import FLOATS, attribute_int, attribute_ints, attribute_string, constant, rank
 from .driver import Rule
 
 __all__ = ["RULES"]
@@ -143,7 +143,8 @@ class Resized(_OneOperator):
         mode = attribute_string(node, "coordinate_transformation_mode", "half_pixel")
         policy = attribute_string(node, "keep_aspect_ratio_policy", "stretch")
         usual = mode != "tf_crop_and_resize" and policy == "stretch"
-        return usual and rank(x) == 3 and super().check(context, x, y)
+        # onnxruntime rounds bytes of images otherwise than those of sequences.
+        return usual and rank(x) == 3 and x.dtype in FLOATS and super().check(context, x, y)
 
     def operands(self, op: Any, node: ir.Node) -> list[ir.Value | None] | None:
         """The image, and numbers of which the row has 1."""
