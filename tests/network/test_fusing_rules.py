@@ -183,7 +183,7 @@ LEFT = {
     ),
     "three dimensions": (
         lambda g, x: g.Relu(
-            g.Conv(g.Unsqueeze(x, g.constant([2], np.int64)), g.random(5, 6, 1, 3, 3))
+            g.Conv(g.Unsqueeze(x, g.constant([2], np.int64)), g.random(5, 4, 1, 3, 3))
         ),
         {"Unsqueeze": 1, "Conv": 1, "Relu": 1},
     ),
