@@ -69,6 +69,43 @@ class Builder:
             group=group,
         )
 
+    def conv_1d(
+        self, x: str, shape: Sequence[int], *, stride: int = 1, dilation: int = 1, group: int = 1,
+        bias: bool = True, gain: float = 2.0, pad: int | None = None,
+    ) -> str:  # fmt: skip
+        """Convolve a sequence by random weights; padding keeps the length if it is not given."""
+        inputs = [x, self.drawn("weight", shape, "weight", gain)]
+        if bias:
+            inputs.append(self.drawn("bias", shape[:1], "shift"))
+        return self.node(
+            "Conv",
+            inputs,
+            strides=[stride],
+            dilations=[dilation],
+            pads=[dilation * (shape[-1] // 2) if pad is None else pad] * 2,
+            group=group,
+        )
+
+    def upsample(self, x: str, inner: int, outer: int, kernel: int, rate: int) -> str:
+        """Transpose a convolution of a sequence, which becomes `rate` times as long."""
+        # Each output is a sum over kernel / rate places.
+        gain = 2.0 * outer * rate / inner
+        weight = self.drawn("weight", (inner, outer, kernel), "weight", gain)
+        inputs = [x, weight, self.drawn("bias", [outer], "shift")]
+        return self.node("ConvTranspose", inputs, strides=[rate], pads=[(kernel - rate) // 2] * 2)
+
+    def normalised(self, x: str, channels: int) -> str:
+        """Normalise a whole sequence (global layer normalization), as exporters write it."""
+        mean = self.node("ReduceMean", [x], axes=[1, 2], keepdims=1)
+        centred = self.node("Sub", [x, mean])
+        squares = self.node("Mul", [centred, centred])
+        variance = self.node("ReduceMean", [squares], axes=[1, 2], keepdims=1)
+        root = self.node("Sqrt", [self.node("Add", [variance, self.number(1e-8)])])
+        scaled = self.node("Div", [centred, root])
+        for kind, operator in (("scale", "Mul"), ("shift", "Add")):
+            scaled = self.node(operator, [scaled, self.drawn(kind, (channels, 1), kind)])
+        return scaled
+
     def batch_norm(self, x: str, channels: int, scale: float = 1.0) -> str:
         """Normalise channels by random statistics."""
         kinds = (("scale", scale), ("shift", 1.0), ("mean", 1.0), ("variance", 1.0))
@@ -127,16 +164,18 @@ class Builder:
         error = self.node("Add", [error, self.number(1.0)])
         return self.node("Mul", [self.node("Mul", [x, error]), self.number(0.5)])
 
-    def model(self) -> onnx.ModelProto:
-        """Make the model of the nodes so far; the last one gives its output."""
+    def model(
+        self, x: Sequence[int] = (1, 3, 224, 224), y: Sequence[int] = (1, CLASSES)
+    ) -> onnx.ModelProto:
+        """Make the model of the nodes so far; the last one gives its output, of shape `y`."""
         from onnx import TensorProto, helper
 
         self.nodes[-1].output[0] = "y"
         graph = helper.make_graph(
             self.nodes,
             self.name,
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 224, 224])],
-            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, CLASSES])],
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, x)],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, y)],
             self.weights,
         )
         opset = [helper.make_opsetid("", OPSET)]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.names import pick
-from benchmarks.networks import built, convnext, regnet, swin, weights
+from benchmarks.networks import built, convnext, regnet, sound, swin, weights
 from examples.models.ppocr import CLASSIFIER, DETECTOR, RECOGNISER
 from examples.models.progress import Progress
 from examples.models.published import Published, ensure
@@ -97,7 +97,11 @@ class Network:
 
     def _image(self, name: str, index: int) -> Array32:
         rng = np.random.default_rng([weights.SEED, zlib.crc32(name.encode()), index])
-        channels, height, width = self.inputs[name][1:]
+        channels, *size = self.inputs[name][1:]
+        if len(size) == 1:
+            drawn = rng.random((channels, *size), np.float32)
+            return np.float32(self.low) + np.float32(self.high - self.low) * drawn
+        height, width = size
         light = page(height, width, rng)
         # A little noise, of its own in each channel, as a camera adds.
         noise = rng.random((channels, height, width), np.float32)
@@ -157,6 +161,15 @@ NETWORKS: Mapping[str, Network] = {
     ),
     "convnext_t": Network(Generated("convnext_t.onnx", convnext.tiny), {"x": _IMAGE}),
     "swin_t": Network(Generated("swin_t.onnx", swin.tiny), {"x": _IMAGE}),
+    "hifi_gan": Network(
+        Generated("hifi_gan.onnx", sound.hifi_gan),
+        {"x": (1, sound.MEL_CHANNELS, 64)},
+    ),
+    "conv_tasnet": Network(
+        Generated("conv_tasnet.onnx", sound.conv_tasnet),
+        {"x": (1, 1, 16_000)},
+        batched=False,
+    ),
     "ddddocr": Network(OCR, {"input1": (1, 1, 64, 160)}),
     "ddddocr_det": Network(BOXES, {"images": (1, 3, 416, 416)}, 0.0, 255.0, False, tuned=False),
     "squeezenet": Network(

@@ -21,6 +21,8 @@ PARAMETERS = {
     "regnet_y_1_6": (11_202_430, 140),
     "regnet_x_3_2": (15_296_552, 80),
     "convnext_t": (28_589_128, 22),
+    # By the formula of its layers; the paper says 13.92 million.
+    "hifi_gan": (13_926_017, 74),
     # Without positions, as exporters write more of them: 169 a head and block are learned.
     "swin_t": (28_288_354 - 169 * (2 * 3 + 2 * 6 + 6 * 12 + 2 * 24), 1),
 }
