@@ -139,9 +139,15 @@ def test_random_networks_beside_onnxruntime(seed):
 
 @pytest.mark.parametrize("batch", [2, 6])
 def test_images_of_a_batch_are_apart(batch):
+    """Each has the bits that it has beside copies of itself."""
     network = Random(5, batch)
-    together = run(network.g.model(*network.outputs), network.g.feed, teams=(2, 1))
-    assert together[0].shape[0] == batch
+    model, feed = network.g.model(*network.outputs), network.g.feed
+    together = run(model, feed, teams=(2, 1))
+    for image in range(batch):
+        copies = {name: np.repeat(x[image : image + 1], batch, 0) for name, x in feed.items()}
+        for y, alone in zip(together, run(model, copies, teams=(1,)), strict=True):
+            assert y.shape[0] == batch
+            np.testing.assert_array_equal(y[image], alone[image])
 
 
 def in_parts(g: Quantized, y: str) -> list[int]:
@@ -188,14 +194,9 @@ def test_steps():
     g, y = image()
     session = session_of(g, y)
     plan = session.plan_for(g.feed)
-    assert [step.kind for step in plan.steps] == [
-        "Copy",
-        "Quantize",
-        "QuantizedConv",
-        "QuantizedConv",
-        "Copy",
-        "Dequantize",
-    ] or [step.kind for step in plan.steps][-1] in ("Copy", "Dequantize")
+    # Copies between layouts are where the planner wants them.
+    kinds = [step.kind for step in plan.steps if step.kind != "Copy"]
+    assert kinds == ["Quantize", "QuantizedConv", "QuantizedConv", "Dequantize"]
     first, second = (step for step in plan.steps if step.kind == "QuantizedConv")
     assert first.detail.startswith("uint8 x int8 to uint8, ") and first.layout == "NHWC"
     assert first.flops == 2 * 27 * 16 * 20 * 18 and second.method

@@ -206,7 +206,7 @@ WRONG = {
 def test_what_is_no_convolution_of_integers(name, g):
     result = folded(g, g.pair(WRONG[name](g)))
     assert "QuantizedConv" not in kinds(result)
-    assert kinds(result)["Conv"] == 1 or "pplconv Conv" in str(result.model.graph)
+    assert kinds(result)["Conv"] == 1
 
 
 def test_outputs_that_are_not_taken_in(g):
