@@ -144,8 +144,8 @@ def test_images_of_a_batch_are_apart(batch):
     model, feed = network.g.model(*network.outputs), network.g.feed
     together = run(model, feed, teams=(2, 1))
     for image in range(batch):
-        copies = {name: np.repeat(x[image : image + 1], batch, 0) for name, x in feed.items()}
-        for y, alone in zip(together, run(model, copies, teams=(1,)), strict=True):
+        repeated = {name: np.repeat(x[image : image + 1], batch, 0) for name, x in feed.items()}
+        for y, alone in zip(together, run(model, repeated, teams=(1,)), strict=True):
             assert y.shape[0] == batch
             np.testing.assert_array_equal(y[image], alone[image])
 
