@@ -15,7 +15,13 @@ from .folding import fold
 from .opsets import convert_opset
 from .padding import resolve_padding
 from .quantized_values import check_quantization, dequantize_constants, quantize_constants
-from .rules import FUSING_RULES, PIECES_RULES, QUANTIZING_RULES, SIMPLIFYING_RULES
+from .rules import (
+    FUSING_RULES,
+    PIECES_RULES,
+    QUANTIZING_RULES,
+    SIMPLIFYING_RULES,
+    VOLUME_RULES,
+)
 from .rules.driver import apply_rules
 from .shapes import check_static, forget_shapes, make_constant, set_input_shapes
 from .tensors import check_files, own_tensors, release_files
@@ -135,6 +141,11 @@ def specialize(
     # Some are constant only now: shapes, and former inputs.
     quantize_constants(model.graph)
     apply_rules(model, SIMPLIFYING_RULES, fired)
+    volumes: dict[str, list[str]] = {}
+    apply_rules(model, VOLUME_RULES, volumes)
+    if volumes:
+        fired |= volumes
+        apply_rules(model, SIMPLIFYING_RULES, fired)
     if any(value.shape is None for node in model.graph for value in node.outputs):
         # A rule has put several nodes in the place of one.
         fold(model)

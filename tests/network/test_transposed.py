@@ -9,7 +9,14 @@ from onnx import helper
 import pplconv
 from tests.network import models
 from tests.network.graphs import Graph
-from tests.network.running import agree, by_onnxruntime, needs_onnxruntime, one
+from tests.network.running import (
+    agree,
+    by_onnxruntime,
+    compare_models,
+    needs_onnxruntime,
+    on_host,
+    one,
+)
 
 
 @pytest.fixture
@@ -146,3 +153,20 @@ def test_large_strides(kernel, attributes, follows, g):
     session = pplconv.InferenceSession(model, threads=1)
     agree(session.run(None, g.feed), by_onnxruntime(model, g.feed))
     assert len(session.plan_for(g.feed).steps) < 24
+
+
+@needs_onnxruntime
+@pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (3, 2), (2, 2), (4, 3)])
+def test_a_residual_is_added_in_loops(kernel, stride, group, g):
+    """Before an activation, and after one."""
+    x = g.input(2, 6, 5, 6)
+
+    def transposed(value, bias=()):
+        w = g.random(6, 6 // group, kernel, kernel)
+        return g.ConvTranspose(value, w, *bias, strides=[stride] * 2, group=group)
+
+    y = g.Relu(g.Add(transposed(x, [g.random(6)]), transposed(x)))
+    z = g.Add(g.Tanh(transposed(x)), y)
+    session = compare_models(g.model(y, z), g.feed)
+    assert not on_host(session)

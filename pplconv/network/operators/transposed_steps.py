@@ -205,7 +205,5 @@ def serves_conv_transpose(node: Node, graph: Graph) -> bool:
         or graph.dtypes[node.inputs[0]] not in NATIVE
     ):
         return False
-    if len(node.inputs) > 3 and node.inputs[3]:
-        return False
     shapes = graph.shapes[node.inputs[0]], graph.shapes[node.outputs[0]]
     return all(math.prod(shape) > 0 for shape in shapes)

@@ -21,6 +21,7 @@ module                    effect of its rules
 `sequences`               operators with one spatial axis as those of images of one row
 `reshapes`                consecutive reshapes and transposes, and those around Softmax
 `swish`                   ``x * sigmoid(x)`` to Swish
+`volumes`                 operators with three spatial axes as those of images
 ========================  ======================================================================
 
 `driver` applies the rules; `fused_activations` maps operators to activations.
@@ -45,10 +46,17 @@ from . import (
     reshapes,
     sequences,
     swish,
+    volumes,
 )
 from .driver import Rules
 
-__all__ = ["FUSING_RULES", "PIECES_RULES", "QUANTIZING_RULES", "SIMPLIFYING_RULES"]
+__all__ = [
+    "FUSING_RULES",
+    "PIECES_RULES",
+    "QUANTIZING_RULES",
+    "SIMPLIFYING_RULES",
+    "VOLUME_RULES",
+]
 
 PIECES_RULES = Rules((*qoperators.RULES, *decomposing.EARLY_RULES))
 """Rules that decompose operators; applied once, before all others."""
@@ -70,6 +78,9 @@ SIMPLIFYING_RULES = Rules(
     )
 )
 """Rules between ONNX's own operators; applied before shapes are known, and again after."""
+
+VOLUME_RULES = Rules(volumes.RULES)
+"""Rules that make sums of images of volumes, after factors have gone into the weights."""
 
 QUANTIZING_RULES = Rules(
     (
