@@ -116,6 +116,40 @@ def gelu(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
     return code.do("MULTIPLY_ADD", half, curve, half)
 
 
+def _below_zero(code: Code, x: int, scale: float, factor: float) -> int:
+    """Write ``factor * (exp(min(x, 0) / scale) - 1)``.
+
+    By tanh of the half: exp(z) - 1 = 2 t / (1 - t), which loses no digits near zero.
+    """
+    low = code.do("MINIMUM", x, code.scalar(0.0))
+    half = code.do("MULTIPLY", low, code.scalar(0.5 / scale))
+    t = code.do("HYPERBOLIC_TANGENT", half)
+    rest = code.do("SUBTRACT", code.scalar(1.0), t)
+    return code.do("DIVIDE", code.do("MULTIPLY", t, code.scalar(2 * factor)), rest)
+
+
+def elu(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+    """Elu."""
+    above = code.do("MAXIMUM", x[0], code.scalar(0.0))
+    return code.do("ADD", above, _below_zero(code, x[0], 1.0, attributes.get("alpha", 1.0)))
+
+
+def selu(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+    """Selu: Elu, scaled."""
+    alpha = attributes.get("alpha", 1.6732631921768188)
+    gamma = attributes.get("gamma", 1.0507010221481323)
+    above = code.do("MAXIMUM", x[0], code.scalar(0.0))
+    above = code.do("MULTIPLY", above, code.scalar(gamma))
+    return code.do("ADD", above, _below_zero(code, x[0], 1.0, alpha * gamma))
+
+
+def celu(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+    """Celu: Elu whose slope is one at zero."""
+    alpha = attributes.get("alpha", 1.0)
+    above = code.do("MAXIMUM", x[0], code.scalar(0.0))
+    return code.do("ADD", above, _below_zero(code, x[0], alpha or math.inf, alpha))
+
+
 def power(code: Code, x: Sequence[int], attributes: Any, known: Sequence[Any]) -> int:
     """Pow; common exponents have instructions of their own."""
     exponent = known[1]

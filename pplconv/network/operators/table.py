@@ -94,6 +94,7 @@ ROWS: Mapping[str, Row] = {
     "Cast": in_python(shapes=()),
     "CastLike": in_python(shapes=()),
     "Ceil": program(expressions.plain("CEIL")),
+    "Celu": program(expressions.celu),
     "Clip": program(expressions.clip),
     "Concat": looped(
         Loops(movement.lower_concat, always), batches=batch_rules.concatenation,
@@ -123,7 +124,7 @@ ROWS: Mapping[str, Row] = {
         integer_steps.lower_dynamic, integer_steps.serves_dynamic, batches=batch_rules.mixed
     ),
     "Einsum": in_python(shapes=()),
-    "Elu": in_python(shapes=()),
+    "Elu": program(expressions.elu),
     "Equal": in_python(shapes=()),
     "Erf": program(expressions.plain("ERROR_FUNCTION")),
     "Exp": program(expressions.plain("EXPONENTIAL")),
@@ -241,7 +242,7 @@ ROWS: Mapping[str, Row] = {
     "Round": program(expressions.plain("ROUND")),
     "ScatterElements": in_python(shapes=()),
     "ScatterND": in_python(shapes=()),
-    "Selu": in_python(shapes=()),
+    "Selu": program(expressions.selu),
     "Shape": in_python(shapes=()),
     "Sign": in_python(shapes=()),
     "Size": in_python(shapes=()),
