@@ -86,6 +86,12 @@ class Builder:
             group=group,
         )
 
+    def conv_3d(self, x: str, shape: Sequence[int], strides: Sequence[int]) -> str:
+        """Convolve a volume by random weights; padding keeps the size but for the strides."""
+        pads = [size // 2 for size in shape[2:]] * 2
+        inputs = [x, self.drawn("weight", shape, "weight", 2.0)]
+        return self.node("Conv", inputs, strides=list(strides), pads=pads)
+
     def upsample(self, x: str, inner: int, outer: int, kernel: int, rate: int) -> str:
         """Transpose a convolution of a sequence, which becomes `rate` times as long."""
         # Each output is a sum over kernel / rate places.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.names import pick
-from benchmarks.networks import built, convnext, regnet, sound, swin, weights
+from benchmarks.networks import built, convnext, regnet, sound, swin, video, weights
 from examples.models.ppocr import CLASSIFIER, DETECTOR, RECOGNISER
 from examples.models.progress import Progress
 from examples.models.published import Published, ensure
@@ -101,10 +102,10 @@ class Network:
         if len(size) == 1:
             drawn = rng.random((channels, *size), np.float32)
             return np.float32(self.low) + np.float32(self.high - self.low) * drawn
-        height, width = size
-        light = page(height, width, rng)
+        light = np.stack([page(size[-2], size[-1], rng) for _ in range(math.prod(size[:-2]))])
+        light = light.reshape(size)
         # A little noise, of its own in each channel, as a camera adds.
-        noise = rng.random((channels, height, width), np.float32)
+        noise = rng.random((channels, *size), np.float32)
         mixed = np.float32(0.95) * light + np.float32(0.05) * noise
         return np.float32(self.low) + np.float32(self.high - self.low) * mixed
 
@@ -169,6 +170,9 @@ NETWORKS: Mapping[str, Network] = {
         Generated("conv_tasnet.onnx", sound.conv_tasnet),
         {"x": (1, 1, 16_000)},
         batched=False,
+    ),
+    "r3d_18": Network(
+        Generated("r3d_18.onnx", video.r3d_18), {"x": (1, 3, video.FRAMES, video.SIDE, video.SIDE)}
     ),
     "ddddocr": Network(OCR, {"input1": (1, 1, 64, 160)}),
     "ddddocr_det": Network(BOXES, {"images": (1, 3, 416, 416)}, 0.0, 255.0, False, tuned=False),
