@@ -272,3 +272,15 @@ def test_half_precision():
     (got,) = InferenceSession(model, threads=1).run(None, g.feed)
     assert got.dtype == np.float16
     agree([got], referred(model, g.feed), allowed=4e-3)
+
+
+@pytest.mark.parametrize("zero", [False, True])
+def test_convolutions_of_integers(zero):
+    """As dynamic quantization writes them; products with computed zero points are in Python."""
+    g = Graph()
+    x, scale, at = g.DynamicQuantizeLinear(g.input(2, 6, 21, free=True), outputs=3)
+    w = g.constant(g.rng.integers(-128, 128, (9, 6, 4)), np.int8)
+    points = [at, g.constant(3, np.int8)] if zero else [at]
+    sums = g.ConvInteger(x, w, *points, pads=[2, 1], strides=[2])
+    y = g.Mul(g.Cast(sums, to=1), g.Mul(scale, g.constant(0.01)))
+    compare_models(g.model(g.Relu(g.Add(y, g.random(9, 1)))), g.feed)

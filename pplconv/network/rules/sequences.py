@@ -21,7 +21,7 @@ __all__ = ["RULES"]
 
 # The axis of the single row, of images (N, C, 1, L).
 _ROW = 2
-_WINDOWS = ("AveragePool", "Conv", "ConvTranspose", "LpPool", "MaxPool")
+_WINDOWS = ("AveragePool", "Conv", "ConvInteger", "ConvTranspose", "LpPool", "MaxPool")
 _GLOBAL = ("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool")
 # Attributes of windows with a number for each spatial axis, and the number for the row.
 _OF_AXES = {"dilations": 1, "kernel_shape": 1, "output_padding": 0, "strides": 1}
