@@ -30,8 +30,6 @@ __all__ = ["RULES"]
 # From (N, C, D, H, W) to (N, D, C, H, W), and back.
 _DEPTH_FIRST = [0, 2, 1, 3, 4]
 _NAME = "volumes as images"
-# The types whose loops pool and pad.
-_POOLED = FLOATS
 
 Shape = tuple[int, ...]
 
@@ -148,7 +146,7 @@ class _OfVolume(Rule):
         node, before, after = y.producer(), static_shape(x), static_shape(y)
         if before is None or after is None or not len(before) == len(after) == 5:
             return False
-        if 0 in (*before, *after) or y.dtype not in _POOLED or x.dtype != y.dtype:
+        if 0 in (*before, *after) or y.dtype not in FLOATS or x.dtype != y.dtype:
             return False
         if attribute_string(node, "auto_pad", "NOTSET") != "NOTSET":
             return False
