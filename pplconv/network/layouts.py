@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from .fusion import Chain
 from .min_cut import source_side
 from .nodes import Graph, Node
+from .operators.movement import keeps_images
 from .operators.table import row_of
-from .operators.table_row import Layout
+from .operators.table_row import Layout, View
 
 __all__ = ["in_planes"]
 
@@ -118,6 +119,8 @@ def _add(
     row = row_of(item.op)
     # Steps in Python read any layout, and write NCHW.
     layout = row.layout if row.is_served(item, graph) else Layout.PYTHON
+    if row.view is View.RESHAPED and keeps_images(item, graph):
+        layout = Layout.KEPT
     images = [name for name in item.inputs if name and name not in graph.constants]
     outputs = [name for name in item.outputs if name]
     if layout in (Layout.PRICED, Layout.FREE):

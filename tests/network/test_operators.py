@@ -82,12 +82,9 @@ def test_conv_in_half_precision():
     one(g, g.Conv(g.input(1, 5, 8, 8), w, b, pads=[1, 1, 1, 1]))
 
 
-def test_conv_of_three_dimensions_runs_in_python(g):
-    one(g, g.Conv(g.input(1, 4, 5, 6, 5), g.random(4, 4, 3, 3, 3)), host=True)
-
-
-def test_conv_with_weights_that_are_inputs_runs_in_python(g):
-    one(g, g.Conv(g.input(1, 4, 6, 6), g.input(5, 4, 3, 3)), host=True)
+@pytest.mark.parametrize("size", [(9,), (6, 6), (5, 6, 5)])
+def test_conv_with_weights_that_are_inputs_runs_in_python(size, g):
+    one(g, g.Conv(g.input(1, 4, *size), g.input(5, 4, *[3] * len(size))), host=True)
 
 
 CONV_TRANSPOSE = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -48,27 +49,60 @@ def lower_view(node: Node, builder: Builder, graph: Graph) -> None:
     name = node.outputs[0]
     value = builder.values[node.inputs[0]]
     shape = graph.shapes[name]
-    strides = _strides_between_ones(value, shape)
+    strides = _view_strides(value, shape)
     if strides is None:
-        value = builder.contiguous(value)
-        strides = strides_of(shape, value.dtype.itemsize)
+        # Images keep the order of their dimensions if only their number is written otherwise.
+        kept = value.order if keeps_images(node, graph) else range(len(value.shape))
+        outer = len(value.shape) - 3
+        order = [*range(outer), *(d for d in kept if d >= outer)]
+        value = builder.contiguous(value, order)
+        strides = _view_strides(value, shape)
+        if strides is None:
+            value = builder.contiguous(value)
+            strides = strides_of(shape, value.dtype.itemsize)
     builder.deliver(name, value.viewed(shape, strides))
 
 
-def _strides_between_ones(value: Value, shape: Shape) -> Shape | None:
-    """Give the strides of a shape that differs in dimensions of one element; None for others."""
-    long = [(n, s) for n, s in zip(value.shape, value.strides, strict=True) if n != 1]
-    if [n for n, _ in long] != [n for n in shape if n != 1]:
-        return None
-    strides, inner = [], value.dtype.itemsize
-    for n in reversed(shape):
-        if n != 1:
-            size, inner = long.pop()
+def keeps_images(node: Node, graph: Graph) -> bool:
+    """Whether a reshape changes nothing but dimensions before the last three."""
+    before, after = graph.shapes[node.inputs[0]], graph.shapes[node.outputs[0]]
+    return min(len(before), len(after)) > 3 and before[-3:] == after[-3:]
+
+
+def _view_strides(value: Value, shape: Shape) -> Shape | None:
+    """Give the strides of another shape of the same elements; None if it takes a copy."""
+    old = [(n, s) for n, s in zip(value.shape, value.strides, strict=True) if n != 1]
+    strides: list[int] = []
+    at, inner = len(old), value.dtype.itemsize
+    wanted = list(shape)
+    while wanted:
+        if wanted[-1] == 1:
             strides.append(inner)
-            inner *= size
-        else:
+            wanted.pop()
+            continue
+        # The fewest dimensions on either side with as many elements.
+        first, count = at - 1, old[at - 1][0] if at else 0
+        last, size = len(wanted) - 1, wanted[-1]
+        while count != size and count and size:
+            if count < size and first > 0:
+                first -= 1
+                count *= old[first][0]
+            elif size < count and last > 0:
+                last -= 1
+                size *= wanted[last]
+            else:
+                return None
+        if count != size or not count:
+            return None
+        group = old[first:at]
+        if any(s != m * t for (_, s), (m, t) in pairwise(group)):
+            return None
+        inner = group[-1][1]
+        for n in reversed(wanted[last:]):
             strides.append(inner)
-    return tuple(reversed(strides))
+            inner *= n
+        at, wanted = first, wanted[:last]
+    return tuple(reversed(strides)) if at == 0 else None
 
 
 def lower_transpose(node: Node, builder: Builder, graph: Graph) -> None:
@@ -222,7 +256,9 @@ def lower_pad(node: Node, builder: Builder, graph: Graph) -> None:
     fill: Any = 0
     if len(node.inputs) > 2 and node.inputs[2]:
         fill = graph.constants[node.inputs[2]].reshape(-1)[0]
-    y = builder.target(name, shape, dtype, builder.order(name, len(shape)))
+    # Volumes of images keep their channels last.
+    order = builder.order(name, len(shape)) if len(shape) < 5 else value.order
+    y = builder.target(name, shape, dtype, order)
     builder.copy(constant_value(np.array(fill, dtype)), y, [name])
     # Negative pads remove elements.
     skip = [max(-b, 0) for b in begins]
