@@ -181,12 +181,6 @@ LEFT = {
     "a value added to itself": (
         lambda g, x: g.Add(*[same(g, x)] * 2), {"pplconv::Conv": 1, "Add": 1}
     ),
-    "three dimensions": (
-        lambda g, x: g.Relu(
-            g.Conv(g.Unsqueeze(x, g.constant([2], np.int64)), g.random(5, 4, 1, 3, 3))
-        ),
-        {"Unsqueeze": 1, "Conv": 1, "Relu": 1},
-    ),
     "a bias that differs between runs": (
         lambda g, x: g.Conv(x, g.random(5, 4, 3, 3), g.input(5)), {"Conv": 1}
     ),
