@@ -13,7 +13,15 @@ import onnx_ir as ir
 
 from ..memory.mapping import blocks, release
 from .scaling import scaled, stays_finite
-from .values import FLOATS, all_finite, attribute_int, constant, is_constant, wide
+from .values import (
+    FLOATS,
+    all_finite,
+    attribute_int,
+    constant,
+    is_constant,
+    only_first_used,
+    wide,
+)
 
 __all__ = [
     "Affine",
@@ -154,7 +162,7 @@ def batch_normalization(node: ir.Node) -> Affine | None:
     """
     if attribute_int(node, "training_mode", 0):
         return None
-    if any(value.uses() or value.is_graph_output() for value in node.outputs[1:]):
+    if not only_first_used(node):
         return None
     arrays = [constant(value) for value in node.inputs[1:5]]
     if len(arrays) != 4 or any(array is None or array.ndim != 1 for array in arrays):

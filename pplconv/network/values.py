@@ -27,6 +27,7 @@ __all__ = [
     "constant",
     "describe",
     "is_constant",
+    "only_first_used",
     "per_channel",
     "rank",
     "scalar",
@@ -55,6 +56,21 @@ def is_constant(value: ir.Value | None) -> bool:
     bool
     """
     return value is not None and value.const_value is not None and not value.is_graph_input()
+
+
+def only_first_used(node: ir.Node) -> bool:
+    """Tell whether nobody reads any output of a node but the first.
+
+    Parameters
+    ----------
+    node : ir.Node
+        Any node.
+
+    Returns
+    -------
+    bool
+    """
+    return not any(value.uses() or value.is_graph_output() for value in node.outputs[1:])
 
 
 def constant(value: ir.Value | None) -> Array | None:

@@ -8,26 +8,22 @@ import onnx_ir as ir
 
 from ..operators.table import ROWS
 from ..operators.table_row import Decomposition
-from .driver import Rule
+from ..values import only_first_used
+from .driver import OperatorRule, Rule
 
 __all__ = ["EARLY_RULES", "RULES"]
 
 
-class Decompose(Rule):
+class Decompose(OperatorRule):
     """A node whose first output alone is used."""
 
     def __init__(self, operator: str, decomposition: Decomposition) -> None:
         super().__init__(decomposition.name, operator)
-        self.operator, self.write = operator, decomposition.write
-
-    def pattern(self, op: Any, x: Any) -> Any:
-        """See `Rule`."""
-        return getattr(op, self.operator)(x, _allow_other_inputs=True, _outputs=["y"])
+        self.write = decomposition.write
 
     def check(self, context: Any, x: ir.Value, y: ir.Value) -> bool:
         """See `Rule`."""
-        others = y.producer().outputs[1:]
-        return not any(value.uses() or value.is_graph_output() for value in others)
+        return only_first_used(y.producer())
 
     def rewrite(self, op: Any, x: ir.Value, y: ir.Value) -> Any:
         """See `Rule`."""

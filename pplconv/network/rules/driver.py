@@ -16,7 +16,7 @@ from onnxscript.rewriter import RewriteRule, RewriteRuleClassBase
 from ...runtime.locks import ForkableLock
 from ..values import describe
 
-__all__ = ["Rule", "Rules", "apply_rules"]
+__all__ = ["OperatorRule", "Rule", "Rules", "apply_rules"]
 
 _MOST_PASSES = 50
 
@@ -56,6 +56,30 @@ class Rule(RewriteRuleClassBase):
     @abc.abstractmethod
     def rewrite(self, op: Any, *args: Any, **kwargs: Any) -> Any:
         """Build the replacement."""
+
+
+class OperatorRule(Rule):
+    """A rule for the nodes of one operator, with any number of operands.
+
+    Its methods get the node's first operand as `x`, and its first output as `y`.
+
+    Parameters
+    ----------
+    name : str
+        See `Rule`.
+    operator : str
+        The operator, of ONNX.
+    above : str, optional
+        See `Rule`.
+    """
+
+    def __init__(self, name: str, operator: str, above: str | None = None) -> None:
+        super().__init__(name, operator, above=above)
+        self.operator = operator
+
+    def pattern(self, op: Any, x: Any) -> Any:
+        """See `Rule`."""
+        return getattr(op, self.operator)(x, _allow_other_inputs=True, _outputs=["y"])
 
 
 class Rules:

@@ -7,27 +7,22 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..values import broadcasts_to, constant, rank, static_shape
-from .driver import Rule
+from ..values import broadcasts_to, constant, only_first_used, rank, static_shape
+from .driver import OperatorRule, Rule
 
 __all__ = ["RULES"]
 
 
-class Nothing(Rule):
+class Nothing(OperatorRule):
     """Identity, Dropout in inference, Cast to the same type, Concat of one, Pad by 0."""
 
     def __init__(self, operator: str) -> None:
         super().__init__("no-op", operator)
-        self.operator = operator
-
-    def pattern(self, op: Any, x: Any) -> Any:
-        """See `Rule`."""
-        return getattr(op, self.operator)(x, _allow_other_inputs=True, _outputs=["y"])
 
     def check(self, context: Any, x: ir.Value, y: ir.Value) -> bool:
         """See `Rule`."""
         node = y.producer()
-        if any(value.uses() or value.is_graph_output() for value in node.outputs[1:]):
+        if not only_first_used(node):
             return False
         if self.operator == "Cast":
             return x.dtype is not None and node.attributes.get_int("to", 0) == x.dtype

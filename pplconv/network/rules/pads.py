@@ -7,23 +7,25 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..values import attribute_int, attribute_ints, attribute_string, constant, rank, scalar
+from ..values import (
+    attribute_int,
+    attribute_ints,
+    attribute_string,
+    constant,
+    only_first_used,
+    rank,
+    scalar,
+)
 from .driver import Rule
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "amounts_of"]
 
 
-def _added(pad: ir.Node, axes: int | None) -> tuple[tuple[int, ...], float] | None:
-    """Give the padding of the spatial axes, as (begins, ends), and the value of a Pad.
-
-    None if it pads other axes, removes or repeats elements, or is not constant.
-    """
-    if axes is None or axes < 3 or attribute_string(pad, "mode", "constant") != "constant":
-        return None
+def amounts_of(pad: ir.Node, axes: int) -> tuple[list[int], list[int]] | None:
+    """Give the amounts that a Pad adds before and after each of `axes`; None if not constant."""
     inputs = [*pad.inputs, None, None, None][:4]
     amounts = constant(inputs[1])
-    value = 0.0 if inputs[2] is None else scalar(inputs[2])
-    if amounts is None or value is None:
+    if amounts is None:
         return None
     listed = list(range(axes))
     if inputs[3] is not None:
@@ -37,6 +39,22 @@ def _added(pad: ir.Node, axes: int | None) -> tuple[tuple[int, ...], float] | No
     flat = amounts.reshape(-1)
     for index, axis in enumerate(listed):
         begins[axis], ends[axis] = int(flat[index]), int(flat[index + len(listed)])
+    return begins, ends
+
+
+def _added(pad: ir.Node, axes: int | None) -> tuple[tuple[int, ...], float] | None:
+    """Give the padding of the spatial axes, as (begins, ends), and the value of a Pad.
+
+    None if it pads other axes, removes or repeats elements, or is not constant.
+    """
+    if axes is None or axes < 3 or attribute_string(pad, "mode", "constant") != "constant":
+        return None
+    filling = pad.inputs[2] if len(pad.inputs) > 2 else None
+    value = 0.0 if filling is None else scalar(filling)
+    amounts = amounts_of(pad, axes)
+    if amounts is None or value is None:
+        return None
+    begins, ends = amounts
     if any(begins[:2] + ends[:2]) or min(begins + ends) < 0:
         return None
     return (*begins[2:], *ends[2:]), value
@@ -106,7 +124,7 @@ class BeforePool(Rule):
     def check(self, context: Any, x: ir.Value, padded: ir.Value, y: ir.Value) -> bool:
         """See `Rule`."""
         node = y.producer()
-        if any(value.uses() or value.is_graph_output() for value in node.outputs[1:]):
+        if not only_first_used(node):
             return False
         kernel = attribute_ints(node, "kernel_shape", ())
         found = _added(padded.producer(), rank(x))

@@ -15,30 +15,25 @@ from ..integer_nodes import dequantized
 from ..operators.table import ROWS
 from ..operators.table_row import Moves
 from ..quantized_values import Quantization, quantization_of
-from ..values import is_constant
-from .driver import Rule
+from ..values import is_constant, only_first_used
+from .driver import OperatorRule, Rule
 from .integer_fusing import stored_as
 
 __all__ = ["RULES"]
 
 
-class Behind(Rule):
+class Behind(OperatorRule):
     """A DequantizeLinear before an operator that moves elements."""
 
     def __init__(self, operator: str) -> None:
         super().__init__("DequantizeLinear behind what moves", operator, above="DequantizeLinear")
-        self.operator = operator
-
-    def pattern(self, op: Any, x: Any) -> Any:
-        """See `Rule`."""
-        return getattr(op, self.operator)(x, _allow_other_inputs=True, _outputs=["y"])
 
     def check(self, context: Any, x: ir.Value, y: ir.Value) -> bool:
         """See `Rule`."""
         node = y.producer()
         if dequantized(x) is None or y.dtype != ir.DataType.FLOAT or y.shape is None:
             return False
-        if any(value.uses() or value.is_graph_output() for value in node.outputs[1:]):
+        if not only_first_used(node):
             return False
         return ROWS[self.operator].moves_if(node)
 

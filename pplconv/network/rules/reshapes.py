@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..values import attribute_int, attribute_ints, rank, static_shape
-from .driver import Rule
+from .driver import OperatorRule, Rule
 
 __all__ = ["RULES"]
 
@@ -39,16 +39,11 @@ class ReshapesInARow(Rule):
         return op.Reshape(x, target, allowzero=1)
 
 
-class SameShape(Rule):
+class SameShape(OperatorRule):
     """A reshape to the same shape."""
 
     def __init__(self, operator: str) -> None:
         super().__init__("no-op", operator)
-        self.operator = operator
-
-    def pattern(self, op: Any, x: Any) -> Any:
-        """See `Rule`."""
-        return getattr(op, self.operator)(x, _allow_other_inputs=True, _outputs=["y"])
 
     def check(self, context: Any, x: ir.Value, y: ir.Value) -> bool:
         """See `Rule`."""

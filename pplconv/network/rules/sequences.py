@@ -14,19 +14,30 @@ import numpy as np
 import onnx_ir as ir
 
 from ..operators.table import EXPRESSIONS
-from ..values import FLOATS, attribute_int, attribute_ints, attribute_string, constant, rank
-from .driver import Rule
+from ..values import (
+    FLOATS,
+    attribute_int,
+    attribute_ints,
+    attribute_string,
+    constant,
+    only_first_used,
+    rank,
+)
+from .driver import OperatorRule, Rule
+from .pads import amounts_of
 
 __all__ = ["RULES"]
 
+_NAME = "sequences as images of one row"
 # The axis of the single row, of images (N, C, 1, L).
 _ROW = 2
 _WINDOWS = ("AveragePool", "Conv", "ConvInteger", "ConvTranspose", "LpPool", "MaxPool")
 _GLOBAL = ("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool")
 # Attributes of windows with a number for each spatial axis, and the number for the row.
 _OF_AXES = {"dilations": 1, "kernel_shape": 1, "output_padding": 0, "strides": 1}
-# Operators of one result whose further operands belong to channels, or are single numbers.
+# Operators whose further operands belong to channels, or are single numbers.
 _OF_CHANNELS = ("BatchNormalization", "InstanceNormalization", "LRN")
+_SCALED = ("QuantizeLinear", "DequantizeLinear")
 
 
 def _with_row(shape: ir.Shape | None) -> ir.Shape | None:
@@ -63,25 +74,21 @@ def _below(op: Any, y: ir.Value, image: ir.Value) -> ir.Value:
     return sequence
 
 
-def _others_unused(y: ir.Value) -> bool:
-    others = y.producer().outputs[1:]
-    return not any(value.uses() or value.is_graph_output() for value in others)
+def _counted(axis: int) -> int:
+    """Give the axis of an image that is this axis of its sequence."""
+    axis %= 3
+    return axis + 1 if axis >= _ROW else axis
 
 
-class _OneOperator(Rule):
-    """A node of one operator with any number of operands, whose first output alone is used."""
+class _OneOperator(OperatorRule):
+    """A node of one operator whose first output alone is used."""
 
     def __init__(self, operator: str, above: str | None = None) -> None:
-        super().__init__("sequences as images of one row", operator, above=above)
-        self.operator = operator
-
-    def pattern(self, op: Any, x: Any) -> Any:
-        """See `Rule`."""
-        return getattr(op, self.operator)(x, _allow_other_inputs=True, _outputs=["y"])
+        super().__init__(_NAME, operator, above)
 
     def check(self, context: Any, x: ir.Value, y: ir.Value) -> bool:
         """See `Rule`."""
-        return rank(y) == 3 and _others_unused(y)
+        return rank(y) == 3 and only_first_used(y.producer())
 
     def rewrite(self, op: Any, x: ir.Value, y: ir.Value) -> Any:
         """See `Rule`."""
@@ -147,7 +154,7 @@ class Resized(_OneOperator):
         return usual and rank(x) == 3 and x.dtype in FLOATS and super().check(context, x, y)
 
     def operands(self, op: Any, node: ir.Node) -> list[ir.Value | None] | None:
-        """The image, and numbers of which the row has 1."""
+        """The image; scales and sizes have a 1 inserted for the row."""
         x, _, *numbers = [*node.inputs, None, None, None][:4]
         assert x is not None
         axes = attribute_ints(node, "axes", ())
@@ -166,9 +173,8 @@ class Resized(_OneOperator):
 
     def attributes(self, node: ir.Node) -> dict[str, Any] | None:
         """The axes, counted with the row."""
-        axes = [axis % 3 for axis in attribute_ints(node, "axes", ())]
-        wide = [axis + 1 if axis >= _ROW else axis for axis in axes]
-        return {**node.attributes, **({"axes": wide} if axes else {})}
+        axes = [_counted(axis) for axis in attribute_ints(node, "axes", ())]
+        return {**node.attributes, **({"axes": axes} if axes else {})}
 
 
 class Below(_OneOperator):
@@ -181,7 +187,7 @@ class Below(_OneOperator):
         """Images in place of sequences; the row is the last but one axis of other operands."""
         if not any(_squeezed(value) is not None for value in node.inputs):
             return None
-        if self.operator in _OF_CHANNELS:
+        if self.operator in (*_OF_CHANNELS, *_SCALED):
             image = _squeezed(node.inputs[0])
             return None if image is None else [image, *node.inputs[1:]]
         return _all_images(op, node.inputs)
@@ -192,8 +198,7 @@ class Joined(Below):
 
     def attributes(self, node: ir.Node) -> dict[str, Any] | None:
         """The axis, counted with the row."""
-        axis = attribute_int(node, "axis", 0) % 3
-        return {"axis": axis + 1 if axis >= _ROW else axis}
+        return {"axis": _counted(attribute_int(node, "axis", 0))}
 
 
 class Padded(Below):
@@ -201,32 +206,16 @@ class Padded(Below):
 
     def operands(self, op: Any, node: ir.Node) -> list[ir.Value | None] | None:
         """The amounts of all axes, none for the row."""
-        image = _squeezed(node.inputs[0])
-        amounts, value, axes = ([*node.inputs, None, None, None])[1:4]
-        pads = constant(amounts)
-        if image is None or pads is None or pads.size % 2:
+        image, amounts = _squeezed(node.inputs[0]), amounts_of(node, 3)
+        if image is None or amounts is None:
             return None
-        listed = [0, 1, 2]
-        if axes is not None:
-            named = constant(axes)
-            if named is None:
-                return None
-            listed = [int(axis) % 3 for axis in named.reshape(-1)]
-        if pads.size != 2 * len(listed):
-            return None
-        wide = np.zeros((2, 4), np.int64)
-        wide[:, [axis + (axis >= _ROW) for axis in listed]] = pads.reshape(2, -1)
-        name = f"{node.outputs[0].name}_pads"
-        return [image, op.initializer(ir.tensor(wide.reshape(-1)), name=name), value]
+        wide = np.insert(np.array(amounts, np.int64), _ROW, 0, axis=1).reshape(-1)
+        pads = op.initializer(ir.tensor(wide), name=f"{node.outputs[0].name}_pads")
+        return [image, pads, *node.inputs[2:3]]
 
 
 class Quantized(Below):
     """QuantizeLinear and DequantizeLinear, of one scale or one for each index of an axis."""
-
-    def operands(self, op: Any, node: ir.Node) -> list[ir.Value | None] | None:
-        """The image; scale and zero point as they are."""
-        image = _squeezed(node.inputs[0])
-        return None if image is None else [image, *node.inputs[1:]]
 
     def attributes(self, node: ir.Node) -> dict[str, Any] | None:
         """The axis, counted with the row; None for scales of blocks."""
@@ -237,7 +226,7 @@ class Cancelled(Rule):
     """An Unsqueeze of the row that a Squeeze has taken away."""
 
     def __init__(self) -> None:
-        super().__init__("sequences as images of one row", "Unsqueeze", above="Squeeze")
+        super().__init__(_NAME, "Unsqueeze", above="Squeeze")
 
     def pattern(self, op: Any, x: Any, axes: Any) -> Any:
         """See `Rule`."""
@@ -261,8 +250,7 @@ def _scaled_with_row(node: ir.Node) -> dict[str, Any] | None:
     """Give the attributes of a quantization for an array with a row; None for blocks."""
     if attribute_int(node, "block_size", 0):
         return None
-    axis = attribute_int(node, "axis", 1) % 3
-    return {**node.attributes, "axis": axis + 1 if axis >= _ROW else axis}
+    return {**node.attributes, "axis": _counted(attribute_int(node, "axis", 1))}
 
 
 def _all_images(op: Any, values: Sequence[ir.Value | None]) -> list[ir.Value | None] | None:
@@ -316,7 +304,7 @@ RULES: tuple[Rule, ...] = (
     *(Windows(operator) for operator in _GLOBAL),
     Resized("Resize"),
     *(Below(operator) for operator in (*EXPRESSIONS, *_OF_CHANNELS, "Cast")),
-    *(Quantized(operator) for operator in ("QuantizeLinear", "DequantizeLinear")),
+    *(Quantized(operator) for operator in _SCALED),
     Joined("Concat"),
     Padded("Pad"),
 )
