@@ -21,9 +21,10 @@ from ..values import (
     attribute_ints,
     attribute_string,
     constant,
+    only_first_used,
     static_shape,
 )
-from .driver import Rule
+from .driver import OperatorRule, Rule
 
 __all__ = ["RULES"]
 
@@ -130,16 +131,11 @@ def _images_of(value: ir.Value | None) -> ir.Value | None:
     return inner.inputs[0] if before == (after[0] * after[1], *after[2:]) else None
 
 
-class _OfVolume(Rule):
+class _OfVolume(OperatorRule):
     """A node of one operator on a volume, whose first output alone is used."""
 
-    def __init__(self, operator: str) -> None:
-        super().__init__(_NAME, operator)
-        self.operator = operator
-
-    def pattern(self, op: Any, x: Any) -> Any:
-        """See `Rule`."""
-        return getattr(op, self.operator)(x, _allow_other_inputs=True, _outputs=["y"])
+    def __init__(self, operator: str, above: str | None = None) -> None:
+        super().__init__(_NAME, operator, above=above)
 
     def check(self, context: Any, x: ir.Value, y: ir.Value) -> bool:
         """See `Rule`."""
@@ -150,7 +146,7 @@ class _OfVolume(Rule):
             return False
         if attribute_string(node, "auto_pad", "NOTSET") != "NOTSET":
             return False
-        return not any(value.uses() or value.is_graph_output() for value in node.outputs[1:])
+        return only_first_used(node)
 
     def rewrite(self, op: Any, x: ir.Value, y: ir.Value) -> Any:
         """See `Rule`."""
@@ -317,8 +313,7 @@ class Below(_OfVolume):
     """Element-wise operators of volumes that were made of images."""
 
     def __init__(self, operator: str) -> None:
-        super().__init__(operator)
-        self.above = ("", "Transpose")
+        super().__init__(operator, above="Transpose")
 
     def check(self, context: Any, x: ir.Value, y: ir.Value) -> bool:
         """See `Rule`."""
@@ -368,8 +363,7 @@ class Joined(_OfVolume):
     """Concat of volumes along channels, rows or columns."""
 
     def __init__(self) -> None:
-        super().__init__("Concat")
-        self.above = ("", "Transpose")
+        super().__init__("Concat", above="Transpose")
 
     def rewrite(self, op: Any, x: ir.Value, y: ir.Value) -> Any:
         """See `Rule`."""
