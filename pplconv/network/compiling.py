@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnx
 import onnx_ir as ir
-from onnx.reference import ReferenceEvaluator
 
 from .. import planner
+from ..memory.arrays import empty_aligned
 from ..ops.program import Frame, Program
 from . import arena
 from .batches import batched_names, for_images, images_at_once
@@ -21,24 +20,19 @@ from .builder import Builder, Settings
 from .bytewise import table_of, with_tables
 from .formats import half_level, with_formats
 from .fusion import Chain, chains, written
+from .host_functions import function_of
 from .host_steps import host_step, run_host
+from .interface import checked_out
 from .layouts import in_planes
 from .nodes import Graph, Node, graph_of
-from .numpy_operators.transposed_sums import ConvTranspose
-from .numpy_operators.types import Compute
 from .operators.convolution import prices
 from .operators.elementwise_steps import Stream, emit_outputs, emit_program
 from .operators.result_placement import plan_concats, plan_views
 from .operators.table import row_of
-from .operators.table_row import Python
-from .operators.unfused import unfused
-from .opsets import OPSET
 from .paying_team import with_team
-from .refusals import check_operands
 from .search_progress import in_parts
 from .storage import Array, Buffer, Shape, Step, Value, place_of, strides_of
 from .tensors import release_files
-from .texts import printable
 
 if TYPE_CHECKING:
     from ..planner.racing import Progress
@@ -46,8 +40,6 @@ if TYPE_CHECKING:
 
 # How much slower a copy is in Python than in loops.
 _IN_PYTHON = 32
-# Parts of fused nodes that ONNX's `ReferenceEvaluator` computes wrongly.
-_NEW_OPERATORS = [ConvTranspose]
 
 
 @dataclass(eq=False)
@@ -102,6 +94,39 @@ class Compiled:
                 self._run(frame, [self._part(array, turn) for array in arrays], seconds)
         finally:
             self.program.give_back(frame)
+
+    def compute(
+        self, arrays: Sequence[Array], given: Mapping[str, Array] | None = None
+    ) -> dict[str, Array]:
+        """Compute the outputs by name.
+
+        Parameters
+        ----------
+        arrays : sequence of ndarray
+            As `inputs` says, contiguous.
+        given : mapping of str to ndarray, optional
+            Where to write outputs; the others go into new arrays.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an output cannot be written to the given array.
+        """
+        given = given or {}
+        outputs = {
+            name: checked_out(given[name], name, shape, dtype, arrays) if name in given
+            else empty_aligned(shape, dtype)
+            for name, shape, dtype in self.outputs
+        }  # fmt: skip
+        self.run([*arrays, *outputs.values()])
+        return outputs
+
+    def time(self, arrays: Sequence[Array]) -> list[float]:
+        """Time each step by itself, in seconds."""
+        seconds = np.zeros(len(self.steps))
+        outputs = [empty_aligned(shape, dtype) for _, shape, dtype in self.outputs]
+        self.run([*arrays, *outputs], seconds)
+        return seconds.tolist()
 
     def _part(self, array: Array, turn: int) -> Array:
         if self.times == 1:
@@ -235,58 +260,12 @@ def _lower(node: Node, builder: Builder, graph: Graph) -> None:
         for name in written:
             builder.deliver(name, builder.new(graph.shapes[name], graph.dtypes[name]))
         return
-    python = row.python
-    assert python is not Python.NOBODY, f"{node.op} was made where no loop serves it"
-    call = _in_reference(node) if isinstance(python, Python) else _in_numpy(python, node, graph)
+    call = function_of(node, [graph.shapes[name] for name in written])
     values = [builder.new(graph.shapes[name], graph.dtypes[name]) for name in written]
     reads = [builder.values[name] for name in names]
     builder.emit(host_step(node.op, call, reads, values, written))
     for name, value in zip(written, values, strict=True):
         builder.deliver(name, value)
-
-
-def _in_numpy(compute: Compute, node: Node, graph: Graph) -> Callable[..., Sequence[Any]]:
-    """Give our function that computes a node from its arrays."""
-    names = list(dict.fromkeys(name for name in node.inputs if name))
-    shapes = [graph.shapes[name] for name in node.outputs if name]
-
-    def call(*arrays: Array) -> Sequence[Any]:
-        given = dict(zip(names, arrays, strict=True))
-        return compute(node.attributes, [given.get(name) for name in node.inputs], shapes)
-
-    return call
-
-
-def _in_reference(node: Node) -> Callable[..., Sequence[Any]]:
-    """Give the function by which ONNX's reference computes a node from its arrays."""
-    names = list(dict.fromkeys(name for name in node.inputs if name))
-    written = [name for name in node.outputs if name]
-    try:
-        evaluator = ReferenceEvaluator(_proto(node), new_ops=_NEW_OPERATORS)
-    except MemoryError:
-        raise
-    except Exception as error:
-        raise ValueError(
-            f"model has {printable(node.op)} of {written[0]!r}, which onnx.reference cannot run: "
-            f"{printable(error)}"
-        ) from error
-
-    def call(*arrays: Array) -> list[Any]:
-        given = dict(zip(names, arrays, strict=True))
-        check_operands(node, [given[name] for name in node.inputs if name])
-        return evaluator.run(written, given)  # type: ignore[no-any-return]
-
-    return call
-
-
-def _proto(node: Node) -> onnx.ModelProto:
-    """A model of one node, for ONNX's reference."""
-    assert node.source is not None
-    protos = unfused(node) if node.op.startswith("pplconv.") else [ir.to_proto(node.source)]
-    inputs = [onnx.ValueInfoProto(name=name) for name in dict.fromkeys(node.inputs) if name]
-    outputs = [onnx.ValueInfoProto(name=name) for name in node.outputs if name]
-    graph = onnx.helper.make_graph(protos, "one", inputs, outputs)
-    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)])
 
 
 def _lower_chain(chain: Chain, builder: Builder, graph: Graph) -> None:

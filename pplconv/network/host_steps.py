@@ -49,16 +49,48 @@ def run_host(step: Step, views: Callable[[Value], Array]) -> None:
     ValueError
         If the function refuses the arrays: indices out of range, for example.
     """
+
+    def work(*arrays: Array) -> Sequence[Any]:
+        results = step.work(*arrays)
+        for value, result in zip(step.writes, results, strict=True):
+            views(value)[...] = result
+        return results
+
+    called(work, [views(value) for value in step.reads], step.kind, step.nodes)
+
+
+def called(
+    function: Callable[..., Sequence[Any]],
+    arrays: Sequence[Array | None],
+    kind: str,
+    nodes: Sequence[str],
+) -> Sequence[Any]:
+    """Call a function of arrays that computes a node.
+
+    Parameters
+    ----------
+    function : callable
+        Takes the arrays.
+    arrays : sequence of ndarray or None
+        Its operands.
+    kind : str
+        The operator.
+    nodes : sequence of str
+        Names of the results, for messages.
+
+    Raises
+    ------
+    ValueError
+        If the function refuses the arrays: indices out of range, for example.
+    """
     # Overflow gives infinity without a warning, as in our loops.
     with np.errstate(all="ignore"):
         try:
-            results = step.work(*(views(value) for value in step.reads))
-            for value, result in zip(step.writes, results, strict=True):
-                views(value)[...] = result
+            return function(*arrays)
         except MemoryError:
             raise
         except Exception as error:
             raise ValueError(
-                f"the network cannot run {printable(step.kind)} of "
-                f"{', '.join(map(repr, step.nodes))}: {type(error).__name__}: {printable(error)}"
+                f"the network cannot run {printable(kind)} of {', '.join(map(repr, nodes))}: "
+                f"{type(error).__name__}: {printable(error)}"
             ) from error

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx_ir as ir
 
+from .control_flow import deciding_inputs
 from .operators.table import row_of
 from .storage import Array
 
@@ -111,17 +112,13 @@ def checked_out(
 
 
 def shape_inputs(graph: ir.Graph) -> frozenset[str]:
-    """Name the inputs that serve a node as shape, axes or the like."""
-    return frozenset(
+    """Name the inputs that serve a node as shape, axes or the like, or that choose its branch."""
+    shapes = {
         value.name or ""
         for value in graph.inputs
         for node, operand in value.uses()
-        if operand in _shape_operands(node)
-    )
-
-
-def _shape_operands(node: ir.Node) -> tuple[int, ...]:
-    """Operands of a node that decide shapes, or branches."""
-    if node.op_type == "If":
-        return (0,)
-    return row_of(node.op_type).shapes
+        if operand in row_of(node.op_type).shapes
+    }
+    conditions = [node.inputs[0] for node in graph if node.op_type == "If" and not node.domain]
+    deciding = [deciding_inputs(condition) or () for condition in conditions]
+    return frozenset(shapes | {value.name or "" for values in deciding for value in values})

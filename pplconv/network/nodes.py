@@ -147,6 +147,14 @@ def attributes_of(node: ir.Node) -> Iterator[tuple[str, Any]]:
         yield name, value
 
 
+def node_of(node: ir.Node) -> Node:
+    """Give a model's node as operators see it."""
+    prefix = f"{node.domain}." if node.domain else ""
+    reads = [value.name or "" if value is not None else "" for value in node.inputs]
+    written = [value.name or "" for value in node.outputs]
+    return Node(prefix + node.op_type, reads, written, dict(attributes_of(node)), node)
+
+
 def graph_of(model: ir.Model) -> Graph:
     """Read a specialised model.
 
@@ -187,12 +195,9 @@ def graph_of(model: ir.Model) -> Graph:
         if node.op_type == "Constant" and not node.domain and is_constant(node.outputs[0]):
             learn(node.outputs[0])
             continue
-        prefix = f"{node.domain}." if node.domain else ""
-        nodes.append(Node(
-            prefix + node.op_type,
-            [learn(value) if value is not None else "" for value in node.inputs],
-            [learn(value) if value.name else "" for value in node.outputs],
-            dict(attributes_of(node)), node,
-        ))  # fmt: skip
+        for value in (*node.inputs, *node.outputs):
+            if value is not None and value.name:
+                learn(value)
+        nodes.append(node_of(node))
     outputs = [learn(value) for value in graph.outputs]
     return Graph(nodes, shapes, dtypes, constants, inputs, outputs)

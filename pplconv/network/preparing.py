@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy.typing as npt
 import onnx_ir as ir
 import onnx_ir.passes.common as passes
 
 from .brain_floats import compute_in_float32
+from .cutting import Cut, cut
 from .folding import fold
 from .opsets import convert_opset
 from .padding import resolve_padding
@@ -26,7 +27,7 @@ from .rules.driver import apply_rules
 from .shapes import check_static, forget_shapes, make_constant, set_input_shapes
 from .tensors import check_files, own_tensors, release_files
 
-__all__ = ["Prepared", "prepare", "specialize"]
+__all__ = ["Prepared", "Specialized", "prepare", "simplify", "specialize"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,24 @@ class Prepared:
 
     model: ir.Model
     fired: dict[str, list[str]] = field(default_factory=dict)
+
+
+class Specialized(NamedTuple):
+    """A model for inputs of fixed shapes.
+
+    Parameters
+    ----------
+    model : ir.Model or None
+        The model; its first part if it is cut, which may be empty.
+    fired : dict
+        As in `Prepared`.
+    cut : Cut or None
+        Its parts, where sizes or branches depend on data.
+    """
+
+    model: ir.Model | None
+    fired: dict[str, list[str]]
+    cut: Cut | None
 
 
 def prepare(model: ir.Model) -> Prepared:
@@ -79,6 +98,22 @@ def prepare(model: ir.Model) -> Prepared:
     compute_in_float32(model)
     passes.AddDefaultAttributesPass()(model)
     forget_shapes(model.graph, inputs=False)
+    return simplify(model)
+
+
+def simplify(model: ir.Model) -> Prepared:
+    """Rewrite a model of the newest opset, or of a subgraph, as far as shapes do not matter.
+
+    Parameters
+    ----------
+    model : ir.Model
+        Changed in place.
+
+    Raises
+    ------
+    ValueError
+        As from `prepare`.
+    """
     fold(model)
     fired: dict[str, list[str]] = {}
     check_quantization(model.graph)
@@ -96,7 +131,7 @@ def specialize(
     model: ir.Model,
     shapes: Mapping[str, tuple[int, ...]],
     constants: Mapping[str, npt.NDArray[Any]] | None = None,
-) -> Prepared:
+) -> Specialized:
     """Rewrite a prepared model for inputs of fixed shapes.
 
     Parameters
@@ -111,15 +146,15 @@ def specialize(
 
     Returns
     -------
-    Prepared
+    Specialized
         A model in which each value has a fixed shape and a type, with fused nodes of the domain
-        ``pplconv`` (see `fused_nodes`).  Weights that did not change are shared.
+        ``pplconv`` (see `fused_nodes`).  Weights that did not change are shared. Where sizes or
+        branches depend on data, the model ends.
 
     Raises
     ------
     ValueError
-        If `shapes` or `constants` do not fit the model, shapes contradict at a node, or one depends
-        on data.
+        If `shapes` or `constants` do not fit the model, or shapes contradict at a node.
     RuntimeError
         If a file that weights lie in was written to.
     """
@@ -136,6 +171,12 @@ def specialize(
         check_quantization(model.graph)
         apply_rules(model, PIECES_RULES, fired)
         fold(model)
+    parts = cut(model)
+    if parts is not None:
+        if parts.first is None:
+            return Specialized(None, fired, parts)
+        model = parts.first
+        passes.RemoveUnusedNodesPass()(model)
     resolve_padding(model.graph)
     check_static(model)
     # Some are constant only now: shapes, and former inputs.
@@ -153,7 +194,7 @@ def specialize(
     apply_rules(model, FUSING_RULES, fired)
     passes.RemoveUnusedNodesPass()(model)
     release_files(model)
-    return Prepared(model, fired)
+    return Specialized(model, fired, parts)
 
 
 def _quantize(model: ir.Model, fired: dict[str, list[str]]) -> None:

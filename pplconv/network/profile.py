@@ -18,6 +18,7 @@ from ..planner.roofs import clock
 from ..schedules.team import largest_team
 from ..wisdom import wisdom_files
 from .compiling import Compiled
+from .cut_program import CutProgram
 from .report import NetworkPlan, plan_of
 
 __all__ = ["NetworkProfile"]
@@ -108,9 +109,9 @@ def _values(plan: NetworkPlan) -> dict[str, Any]:
 
 
 def profiled(
-    compiled: Compiled,
+    program: Compiled | CutProgram,
     fired: dict[str, list[str]],
-    arrays: list[npt.NDArray[Any]],
+    inputs: list[npt.NDArray[Any]],
     model: str,
     repeats: int,
     threads: int,
@@ -119,12 +120,12 @@ def profiled(
 
     Parameters
     ----------
-    compiled : Compiled
+    program : Compiled or CutProgram
         The network.
     fired : dict
         Rules that rewrote its graph.
-    arrays : list of ndarray
-        Inputs and outputs.
+    inputs : list of ndarray
+        The arrays that it takes.
     model : str
         Its name.
     repeats : int
@@ -132,16 +133,14 @@ def profiled(
     threads : int
         How many threads may compute at once.
     """
-    best, whole = np.full(len(compiled.steps), np.inf), float("inf")
-    for _ in range(repeats):
-        seconds = np.zeros(len(compiled.steps))
-        compiled.run(arrays, seconds)
-        best = np.minimum(best, seconds)
+    outputs = program.compute(inputs)
+    best = [min(times) for times in zip(*(program.time(inputs) for _ in range(repeats)))]
+    whole = float("inf")
     for _ in range(repeats):
         begin = time.perf_counter()
-        compiled.run(arrays)
+        program.compute(inputs, outputs)
         whole = min(whole, time.perf_counter() - begin)
-    plan = plan_of(compiled, fired, best.tolist())
+    plan = plan_of(program, fired, best)
     return NetworkProfile(
         **_values(plan), model=model, run_seconds=whole, threads=largest_team(threads)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 
@@ -13,13 +13,16 @@ from ..runtime import ForkableLock
 from .compiling import Compiled
 from .storage import Array, Shape
 
+if TYPE_CHECKING:
+    from .cut_program import CutProgram
+
 __all__ = ["MOST_SHAPE_ELEMENTS", "Programs", "check_memory", "key_of"]
 
 MOST_SHAPE_ELEMENTS = 64
 """Inputs that shapes follow from become constants of a program, unless they have more elements
 than any shape."""
 
-Found = tuple[Compiled, dict[str, list[str]]]
+Found = tuple["Compiled | CutProgram", dict[str, list[str]]]
 
 
 class Programs(OrderedDict[Any, Found]):
@@ -32,11 +35,13 @@ class Programs(OrderedDict[Any, Found]):
     ----------
     most : int
         Number of programs to keep.
+    making : ForkableLock
+        Held by makers of programs; other parts of a session share it.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, making: ForkableLock) -> None:
         super().__init__()
-        self.making = ForkableLock()
+        self.making = making
         self._lock = ForkableLock()
         self._most = most
 

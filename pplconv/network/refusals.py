@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
+from .control_flow import deciding_inputs, is_flow, subgraphs_of
 from .fused_nodes import DOMAIN
 from .nodes import Node
 from .operators.table import ROWS
@@ -20,8 +21,6 @@ from .values import attribute_int, attribute_string
 ACTIVATIONS = {"GRU": ("sigmoid", "tanh"), "LSTM": ("sigmoid", "tanh", "tanh"), "RNN": ("tanh",)}
 # Sampling points of a RoiAlign region; ONNX's reference makes a Python object for each.
 _MOST_POINTS = 1 << 23
-# Operators with subgraphs, which read values from outside.
-CONTROL_FLOW = frozenset({"If", "Loop", "Scan"})
 
 
 def check_operators(graph: ir.Graph, fallback: bool) -> None:
@@ -41,8 +40,8 @@ def check_operators(graph: ir.Graph, fallback: bool) -> None:
     """
     found: dict[str, list[str]] = defaultdict(list)
     helped = False
-    for node in graph:
-        if node.domain == DOMAIN or _is_open_branch(node):
+    for node in _nodes_of(graph):
+        if node.domain == DOMAIN or is_flow(node):
             continue
         unserved = _unserved(node) if node.domain == "" else ""
         if unserved:
@@ -50,13 +49,10 @@ def check_operators(graph: ir.Graph, fallback: bool) -> None:
             continue
         if node.domain == "" and node.op_type in ROWS:
             continue
-        if node.domain == "" and node.op_type not in CONTROL_FLOW:
+        if node.domain == "":
             if fallback:
                 continue
             helped = True
-        if node.domain == "" and node.op_type == "If":
-            found["If with a condition that depends on data"].append(node.name or "?")
-            continue
         kind = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
         found[kind].append(node.name or node.outputs[0].name or "?")
     if not found:
@@ -65,34 +61,19 @@ def check_operators(graph: ir.Graph, fallback: bool) -> None:
         printable(f"{kind}, {len(names)} of them: {', '.join(names)}")
         for kind, names in sorted(found.items())
     ]
-    # No option permits operators that the reference computes wrongly, or branches chosen by data.
+    # No option permits operators that the reference computes wrongly.
     hint = "; fallback=True runs ONNX's own operators in onnx.reference" if helped else ""
     raise ValueError(f"model has operators that cannot run ({'; '.join(lines)}){hint}")
 
 
-def _is_open_branch(node: ir.Node) -> bool:
-    """Tell whether a node is an If whose condition is known once shapes are.
-
-    The condition depends on shapes and constants only, or is an input, which a program treats as a
-    constant.
-    """
-    if node.domain or node.op_type != "If":
-        return False
-    waiting = [value for value in node.inputs if value is not None]
-    if any(value.is_graph_input() for value in waiting):
-        return True
-    seen = set()
-    while waiting:
-        value = waiting.pop()
-        if value in seen or value.const_value is not None:
-            continue
-        seen.add(value)
-        maker = value.producer()
-        if maker is None or maker.domain or maker.op_type in CONTROL_FLOW:
-            return False
-        if maker.op_type not in ("Shape", "Size"):
-            waiting.extend(value for value in maker.inputs if value is not None)
-    return True
+def _nodes_of(graph: ir.Graph) -> Iterator[ir.Node]:
+    """Yield the nodes of a graph and its subgraphs, without branches that may never be taken."""
+    for node in graph:
+        yield node
+        # The program for known shapes has only one of these branches.
+        if node.op_type != "If" or deciding_inputs(node.inputs[0]) is None:
+            for inner in subgraphs_of(node):
+                yield from _nodes_of(inner)
 
 
 def _unserved(node: ir.Node) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TextIO
 
 from .. import planner
@@ -15,6 +15,7 @@ from ..ops.prepared import PackedWeights, Prepared
 from ..planner.roofs import NOMINAL_HERTZ
 from .arena import lives
 from .compiling import Compiled
+from .cut_program import CutProgram
 from .storage import Shape, Step
 
 
@@ -220,19 +221,40 @@ def _weight_bytes(step: Step) -> int:
 
 
 def plan_of(
-    compiled: Compiled, fired: dict[str, list[str]], seconds: Sequence[float] | None = None
+    program: Compiled | CutProgram,
+    fired: dict[str, list[str]],
+    seconds: Sequence[float] | None = None,
 ) -> NetworkPlan:
     """Describe a compiled network.
 
     Parameters
     ----------
-    compiled : Compiled
-        The network.
+    program : Compiled or CutProgram
+        The network. Of one that is cut, the nodes at the cut are the last steps.
     fired : dict
         Rules that rewrote its graph.
     seconds : sequence of float, optional
         Time of each step.
     """
+    if isinstance(program, Compiled):
+        return _plan_of(program, fired, seconds)
+    first = NetworkPlan((), (), fired)
+    if program.first is not None:
+        first = _plan_of(program.first, fired, seconds)
+    done = len(first.steps)
+    calls = tuple(
+        StepPlan(
+            call.kind, tuple(call.writes), (), "", "in Python: chooses sizes or a branch", 0, 0,
+            None if seconds is None else float(seconds[done + number]), host=True,
+        )
+        for number, call in enumerate(program.calls)
+    )  # fmt: skip
+    return replace(first, inputs=tuple(program.inputs), steps=first.steps + calls)
+
+
+def _plan_of(
+    compiled: Compiled, fired: dict[str, list[str]], seconds: Sequence[float] | None
+) -> NetworkPlan:
     steps = []
     for number, step in enumerate(compiled.steps):
         plan = _plan(step)

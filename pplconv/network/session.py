@@ -22,15 +22,14 @@ from .. import planner
 from .._literals import Precision, Search, Sparse
 from ..arguments import checks
 from ..memory.array_like import array_of
-from ..memory.arrays import empty_aligned
-from ..runtime import scoped_team
-from .builder import Kept, Settings
+from .builder import Settings
 from .compiling import Compiled, compile_model
-from .interface import NodeArg, check_shape, checked_out, dtype_of, shape_inputs, shaped, told
+from .interface import NodeArg, check_shape, dtype_of, shaped, told
 from .loading import load
-from .preparing import Prepared, prepare, specialize
+from .network import Network, Shared
+from .preparing import Prepared, prepare
 from .profile import NetworkProfile, profiled
-from .programs import MOST_SHAPE_ELEMENTS, Programs, check_memory, key_of
+from .programs import MOST_SHAPE_ELEMENTS
 from .refusals import check_operators
 from .report import NetworkPlan, plan_of
 from .session_pickles import (
@@ -113,36 +112,32 @@ class InferenceSession:
     ) -> None:
         if progress is not None and not callable(progress):
             raise TypeError(f"progress must be callable, got {type(progress).__name__}")
-        self._settings = Settings.checked(
+        settings = Settings.checked(
             threads, tolerance, precision, search, max_workspace, sparse, max_memory
         )
         prepared = prepare(load(model))
         check_operators(prepared.model.graph, fallback)
-        self._fallback = bool(fallback)
-        self._begin(prepared, progress)
+        self._begin(prepared, Shared(settings, bool(fallback), progress))
         if isinstance(model, (str, os.PathLike)):
             self._name = os.path.basename(os.fsdecode(model))
 
-    def _begin(
-        self, prepared: Prepared, progress: Callable[[float, str], None] | None = None
-    ) -> None:
+    def _begin(self, prepared: Prepared, shared: Shared) -> None:
         """Initialise a session of a prepared model, without programs."""
-        self._progress = progress
-        self._model = prepared.model
+        self._network = Network(prepared, shared, self.programs_kept)
         self._name = prepared.model.graph.name or "network"
-        self._fired = prepared.fired
-        # Inputs that decide shapes or branches: each of their values has a program of its own.
-        self.shape_inputs = shape_inputs(self._model.graph)
-        self._programs = Programs(self.programs_kept)
-        self._packed: dict[Any, Kept] = {}
+
+    @property
+    def shape_inputs(self) -> frozenset[str]:
+        """Inputs that decide shapes or branches: each of their values has a program of its own."""
+        return self._network.shape_inputs
 
     def get_inputs(self) -> list[NodeArg]:
         """List the inputs, in the order of the model."""
-        return [told(value) for value in self._model.graph.inputs]
+        return [told(value) for value in self._network.model.graph.inputs]
 
     def get_outputs(self) -> list[NodeArg]:
         """List the outputs, in the order of the model."""
-        return [told(value) for value in self._model.graph.outputs]
+        return [told(value) for value in self._network.model.graph.outputs]
 
     def run(
         self,
@@ -175,8 +170,7 @@ class InferenceSession:
             If inputs of these shapes are new, and the model's file was written to.
         """
         inputs = self._inputs(feed)
-        compiled, _, inputs = self._compiled(inputs)
-        names = [name for name, _, _ in compiled.outputs]
+        names = [value.name or "" for value in self._network.model.graph.outputs]
         wanted = list(output_names) if output_names is not None else names
         for name in wanted:
             if name not in names:
@@ -189,16 +183,10 @@ class InferenceSession:
         kept = [array for array in given.values() if isinstance(array, np.ndarray)]
         if any(np.may_share_memory(a, b) for i, a in enumerate(kept) for b in kept[:i]):
             raise ValueError("out: two arrays share memory")
-        outputs = []
-        for name, shape, dtype in compiled.outputs:
-            array = given.get(name)
-            outputs.append(
-                empty_aligned(shape, dtype) if array is None
-                else checked_out(array, name, shape, dtype, inputs)
-            )  # fmt: skip
-        compiled.run([*inputs, *outputs])
-        by_name = dict(zip(names, outputs, strict=True))
-        return [by_name[name] for name in wanted]
+        program, _, inputs = self._network.find(inputs)
+        into = {name: array for name, array in given.items() if array is not None}
+        outputs = program.compute(inputs, into)
+        return [outputs[name] for name in wanted]
 
     def __call__(self, feed: Mapping[str, npt.ArrayLike]) -> list[Array]:
         """Compute all outputs, ``run(None, feed)``: an `InstancePool` calls its model so."""
@@ -208,7 +196,7 @@ class InferenceSession:
         """Check the inputs, and give them as contiguous arrays."""
         if not isinstance(feed, Mapping):
             raise TypeError(f"feed must map names to arrays, got {type(feed).__name__}")
-        values = self._model.graph.inputs
+        values = self._network.model.graph.inputs
         names = [value.name for value in values]
         for name in feed:
             if name not in names:
@@ -230,52 +218,8 @@ class InferenceSession:
             found.append(np.require(array, requirements=("A", "C")).reshape(array.shape))
         return found
 
-    def _compiled(
-        self, inputs: Sequence[Array]
-    ) -> tuple[Compiled, dict[str, list[str]], list[Array]]:
-        """Find or make the program for these inputs; give the fired rules, too.
-
-        Inputs that are shapes are constants of a program; the others are returned.
-        """
-        key, shapes, constants, rest = self._key(inputs)
-        found = self._programs.find(key)
-        if found is None:
-            with self._programs.making:
-                found = self._programs.find(key) or self._made(key, shapes, constants)
-        return *found, rest
-
-    def _made(
-        self, key: Any, shapes: dict[str, tuple[int, ...]], constants: dict[str, Array]
-    ) -> tuple[Compiled, dict[str, list[str]]]:
-        special = specialize(self._model, shapes, constants)
-        try:
-            # Branches are resolved by now.
-            check_operators(special.model.graph, self._fallback)
-            compiled = compile_model(
-                special.model, self._settings, self._packed, progress=self._progress
-            )
-            check_memory(compiled, self._settings.max_memory)
-            fired = {**self._fired}
-            for rule, outputs in special.fired.items():
-                fired[rule] = [*fired.get(rule, []), *outputs]
-            self._programs.add(key, (compiled, fired))
-        finally:
-            self._forget()
-        return compiled, fired
-
-    def _key(
-        self, inputs: Sequence[Array]
-    ) -> tuple[Any, dict[str, tuple[int, ...]], dict[str, Array], list[Array]]:
-        return key_of(self._model.graph.inputs, inputs, self.shape_inputs, self._team())
-
-    def _team(self) -> int | None:
-        """Team of the enclosing ``runtime`` scope, which has programs of its own; else None."""
-        return scoped_team() if self._settings.threads is None else None
-
-    def _forget(self) -> None:
-        """Drop packed weights that no program uses."""
-        used = {key for _, (compiled, _) in self._programs.all() for key in compiled.packed}
-        self._packed = {key: self._packed[key] for key in used}
+    def _shaped(self, inputs: Mapping[str, Any]) -> list[Array]:
+        return shaped(self._network.model.graph.inputs, inputs, self.shape_inputs)
 
     def plan_for(self, inputs: Mapping[str, Any]) -> NetworkPlan:
         """Show how inputs of certain shapes are computed.
@@ -295,9 +239,8 @@ class InferenceSession:
         TypeError, ValueError
             If inputs of these shapes could not be computed.
         """
-        arrays = shaped(self._model.graph.inputs, inputs, self.shape_inputs)
-        compiled, fired, _ = self._compiled(arrays)
-        return plan_of(compiled, fired)
+        program, fired, _ = self._network.find(self._shaped(inputs))
+        return plan_of(program, fired)
 
     def is_ready_for(self, inputs: Mapping[str, Any]) -> bool:
         """Whether the program for inputs of these shapes is already compiled.
@@ -312,8 +255,7 @@ class InferenceSession:
         TypeError, ValueError
             If the network does not take inputs of these shapes.
         """
-        key = self._key(shaped(self._model.graph.inputs, inputs, self.shape_inputs))[0]
-        return key in self._programs
+        return self._network.key(self._shaped(inputs))[0] in self._network.programs
 
     def profile(self, feed: Mapping[str, npt.ArrayLike], *, repeats: int = 5) -> NetworkProfile:
         """Time each step by itself, and whole runs.
@@ -338,18 +280,17 @@ class InferenceSession:
         """
         repeats = checks.integer("repeats", repeats, 1)
         inputs = self._inputs(feed)
-        compiled, fired, inputs = self._compiled(inputs)
-        outputs = [empty_aligned(shape, dtype) for _, shape, dtype in compiled.outputs]
-        team = planner.team_size(self._settings.threads)
-        return profiled(compiled, fired, [*inputs, *outputs], self._name, repeats, team)
+        program, fired, inputs = self._network.find(inputs)
+        team = planner.team_size(self._network.shared.settings.threads)
+        return profiled(program, fired, inputs, self._name, repeats, team)
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{i.name}: {i.type[7:-1]}{i.shape}" for i in self.get_inputs())
         outputs = ", ".join(f"{o.name}: {o.type[7:-1]}{o.shape}" for o in self.get_outputs())
-        nodes = sum(1 for _ in self._model.graph)
+        nodes = sum(1 for _ in self._network.model.graph)
         return (
             f"<InferenceSession of {nodes} nodes, {inputs} -> {outputs}, "
-            f"programs for {len(self._programs)} sets of shapes>"
+            f"programs for {len(self._network.programs)} sets of shapes>"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -357,9 +298,10 @@ class InferenceSession:
         return self._reduced([], {}, [])
 
     def _reduced(self, *kept: Any) -> tuple[Any, ...]:
-        model = taken_apart(self._model)
+        network, shared = self._network, self._network.shared
+        model = taken_apart(network.model)
         return _rebuild, (
-            type(self), self._settings, self._fallback, model, self._fired, *kept
+            type(self), shared.settings, shared.fallback, model, network.fired, *kept
         )  # fmt: skip
 
     def __reduce_prepared__(self, threads: int) -> tuple[Any, ...]:
@@ -367,7 +309,8 @@ class InferenceSession:
 
         Unlike an ordinary pickle it carries the rewritten models, the plans and the packed weights
         of all programs that are kept now, its arrays as buffers that protocol 5 can leave out of
-        band; the rebuilt session uses them in place.
+        band; the rebuilt session uses them in place. Programs that are cut, because sizes or
+        branches depend on data, are made again at first use.
 
         Parameters
         ----------
@@ -379,18 +322,24 @@ class InferenceSession:
         tuple
             As from `object.__reduce__`.
         """
-        settings = replace(self._settings, threads=self._settings.threads or threads)
+        network, packed = self._network, self._network.shared.packed
+        settings = network.shared.settings
+        settings = replace(settings, threads=settings.threads or threads)
         planned: dict[Any, Any] = {}
-        with self._programs.making:
+        with network.programs.making:
             # Programs of other teams differ only in their plans, which are made for this team.
-            kept = {key[:2]: found for key, found in self._programs.all()}
+            kept = {
+                key[:2]: (program, fired)
+                for key, (program, fired) in network.programs.all()
+                if isinstance(program, Compiled)  # all others are made at first use
+            }
             used: set[Any] = set()
             for compiled, _ in kept.values():
-                again = compile_model(compiled.model, settings, self._packed, planned)
+                again = compile_model(compiled.model, settings, packed, planned)
                 used |= again.packed
-            packs = packs_of({key: self._packed[key] for key in used})
+            packs = packs_of({key: packed[key] for key in used})
             programs = [(key, taken_apart(c.model), fired) for key, (c, fired) in kept.items()]
-            self._forget()
+            network.forget()
         return self._reduced(programs, planned, packs, settings)
 
 
@@ -407,13 +356,11 @@ def _rebuild(
 ) -> InferenceSession:
     """Rebuild a session on read-only arrays; its plans are found by the settings that made them."""
     session = kind.__new__(kind)
-    session._settings, session._fallback = settings, fallback
-    session._begin(Prepared(put_together(model), fired))
-    session._packed, planned = kept_of(packs), plans_that_run_here(planned)
+    shared = Shared(settings, fallback, packed=kept_of(packs))
+    session._begin(Prepared(put_together(model), fired), shared)
+    network, planned = session._network, plans_that_run_here(planned)
     for key, sent, rules in programs:
-        compiled = compile_model(
-            put_together(sent), made_with or settings, session._packed, planned
-        )
-        session._programs.add((*key, session._team()), (compiled, rules))
-    session._forget()
+        compiled = compile_model(put_together(sent), made_with or settings, shared.packed, planned)
+        network.programs.add((*key, network.team()), (compiled, rules))
+    network.forget()
     return session

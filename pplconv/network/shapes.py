@@ -9,12 +9,15 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
+from .control_flow import subgraphs_of
 from .node_checks import check_node
 from .resizing import infer_resize
 from .texts import printable
 from .values import describe, static_shape
 
-__all__ = ["check_static", "forget_shapes", "make_constant", "set_input_shapes"]
+__all__ = [
+    "check_static", "forget_shapes", "make_constant", "set_input_shapes", "unknown_outputs"
+]  # fmt: skip
 
 
 def forget_shapes(graph: ir.Graph, *, inputs: bool) -> None:
@@ -30,6 +33,10 @@ def forget_shapes(graph: ir.Graph, *, inputs: bool) -> None:
     for node in graph.all_nodes():
         for value in node.outputs:
             if value.const_value is None:
+                value.shape = None
+        for inner in subgraphs_of(node):
+            # State may have another shape in each turn.
+            for value in inner.inputs:
                 value.shape = None
     if not inputs:
         return
@@ -129,24 +136,47 @@ def check_static(model: ir.Model) -> None:
     Parameters
     ----------
     model : ir.Model
-        A folded model whose inputs have fixed shapes.
+        A folded model whose inputs have fixed shapes, without nodes that choose sizes.
 
     Raises
     ------
     ValueError
-        If shapes contradict one another, or depend on data; the message names the node.
+        If shapes contradict one another; the message names the node.
     """
     for node in model.graph:
-        for value in node.outputs:
-            if not value.name or (not value.uses() and not value.is_graph_output()):
-                continue
-            if static_shape(value) is None or value.dtype is None:
-                raise ValueError(_why(model, node))
+        if unknown_outputs(model, node):
+            raise ValueError(f"model has a result of unknown shape at {describe(node)}")
         check_node(node)
 
 
-def _why(model: ir.Model, node: ir.Node) -> str:
-    """Explain why no shape was inferred for a node whose inputs are known."""
+def unknown_outputs(model: ir.Model, node: ir.Node) -> bool:
+    """Tell whether data decide the shape of a result.
+
+    Parameters
+    ----------
+    model : ir.Model
+        A folded model whose inputs have fixed shapes.
+    node : ir.Node
+        One of its nodes, whose operands have known shapes.
+
+    Raises
+    ------
+    ValueError
+        If the operands contradict one another; the message names the node.
+    """
+    for value in node.outputs:
+        if not value.name or (not value.uses() and not value.is_graph_output()):
+            continue
+        if static_shape(value) is None or value.dtype is None:
+            reason = _contradiction(model, node)
+            if reason is not None:
+                raise ValueError(reason)
+            return True
+    return False
+
+
+def _contradiction(model: ir.Model, node: ir.Node) -> str | None:
+    """Explain why no shape can be inferred for a node whose operands are known."""
     domain = node.domain
     if domain and domain not in ("ai.onnx.ml", "ai.onnx.preview"):
         return f"model has an operator of unknown shape at {describe(node)}"
@@ -170,4 +200,4 @@ def _why(model: ir.Model, node: ir.Node) -> str:
     except Exception as error:
         text = [*str(error).strip().splitlines(), ""][0]
         return f"model has shapes that contradict at {describe(node)}: {printable(text)}"
-    return f"model has a shape that is not known before it runs, at {describe(node)}: not supported"
+    return None

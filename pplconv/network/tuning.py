@@ -45,5 +45,5 @@ def searches(session: InferenceSession, inputs: Mapping[str, Any]) -> list[Searc
         As `InferenceSession.plan_for` takes them.
     """
     session.plan_for(inputs)
-    compiled, _ = next(reversed(session._programs.values()))
+    compiled, _ = next(reversed(session._network.programs.values()))
     return [Search(*key) for key in compiled.planned]

@@ -124,7 +124,7 @@ def step_kinds(session: InferenceSession, feed: Mapping[str, Any]) -> list[str]:
 
 def on_host(session: InferenceSession) -> list[str]:
     """Kinds of the steps of a session's programs that run in Python."""
-    programs = [compiled for compiled, _ in session._programs.values()]
+    programs = [compiled for compiled, _ in session._network.programs.values()]
     return [step.kind for program in programs for step in program.steps if step.host]
 
 

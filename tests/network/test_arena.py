@@ -19,7 +19,7 @@ def program(g: Graph, *outputs: str):
     model = g.model(*outputs)
     session = InferenceSession(model, threads=2)
     agree(session.run(None, g.feed), referred(model, g.feed))
-    ((compiled, _),) = session._programs.values()
+    ((compiled, _),) = session._network.programs.values()
     return compiled
 
 

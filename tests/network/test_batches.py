@@ -131,10 +131,10 @@ def test_what_the_caches_hold_runs_at_once(g):
     image = 4 * (4 + 8) * 24 * 24
     for cache, wanted in ((1 << 30, 1), (4 * image + 4096, 2), (image + 4096, 8)):
         with mock.patch.object(compiling.planner, "kept_bytes", lambda cache=cache: cache):
-            session._programs.clear()
+            session._network.programs.clear()
             assert times(session, {name: (8, 4, 24, 24)}) == wanted
             # Seven images have no halves.
-            session._programs.clear()
+            session._network.programs.clear()
             assert times(session, {name: (7, 4, 24, 24)}) == (1 if wanted == 1 else 7)
             assert times(session, {name: (1, 4, 24, 24)}) == 1
 

@@ -75,7 +75,7 @@ def test_constants_are_computed_in_the_same_way(op, rng):
     for seed in rng.integers(0, 1 << 32, DRAWS if op in COMPUTED else 1).tolist():
         case = drawn(op, seed)
         session = compare_models(of_constants(case, op), {})
-        programs = [compiled for compiled, _ in session._programs.values()]
+        programs = [compiled for compiled, _ in session._network.programs.values()]
         steps = [step.kind for compiled in programs for step in compiled.steps]
         assert op not in steps or op not in COMPUTED.keys() - SLOW
 

@@ -171,7 +171,7 @@ def test_other_shapes_share_weights():
         x = np.random.default_rng(height).standard_normal((2, 3, height, width))
         feed = {"x1": x.astype(np.float16)}
         agree(session.run(None, feed), in_double(g.model(y), feed), allowed())
-        constants = {key[0] for key in session._packed}
+        constants = {key[0] for key in session._network.shared.packed}
         packed = packed or constants
         assert constants == packed
 

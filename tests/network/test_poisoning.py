@@ -19,7 +19,7 @@ def test_outputs_that_no_step_writes(dtype, g):
     x = g.feed[next(iter(g.feed))]
     (y,) = session.run(None, g.feed)
     np.testing.assert_array_equal(y, x)
-    ((compiled, _),) = session._programs.values()
+    ((compiled, _),) = session._network.programs.values()
     sizes = [array.nbytes for array in (x, y)]
     empty = Compiled(
         Program([], 64, sizes, 1, 1), [], [], compiled.inputs, compiled.outputs, frozenset(),

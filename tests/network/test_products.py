@@ -171,7 +171,7 @@ def test_batches_that_no_problem_covers(batches, g):
     left, right = g.feed[a], g.feed[b]
     session = InferenceSession(g.model(g.MatMul(a, g.Relu(b))), threads=2)
     agree(session.run(None, g.feed), [np.matmul(left, np.maximum(right, 0))])
-    (compiled, _), *_ = session._programs.values()
+    (compiled, _), *_ = session._network.programs.values()
     assert len(compiled.steps) < 1000
 
 

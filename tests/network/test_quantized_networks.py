@@ -244,7 +244,7 @@ def test_weights_are_shared_between_sizes():
     session = session_of(g, y)
     session.run(None, g.feed)
     session.run(None, {x: np.zeros((1, 64, 12, 7), np.float32)})
-    assert len(session._packed) == 1 and len(session._programs) == 2
+    assert len(session._network.shared.packed) == 1 and len(session._network.programs) == 2
 
 
 def test_half_precision():

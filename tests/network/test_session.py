@@ -222,7 +222,7 @@ def test_shapes_make_programs_of_their_own():
         x = g.rng.standard_normal((batch, 4, height, width)).astype(np.float32)
         feed = {IMAGE: x, NUMBERS: g.feed[NUMBERS]}
         agree(session.run(None, feed), referred(model, feed))
-    assert len(session._programs) == 3
+    assert len(session._network.programs) == 3
 
 
 def test_few_programs_are_kept(g):
@@ -231,7 +231,7 @@ def test_few_programs_are_kept(g):
     first = session.run(None, {x: np.ones((1, 3), np.float32)})[0]
     for n in range(2 * InferenceSession.programs_kept):
         session.run(None, {x: np.ones((n + 2, 3), np.float32)})
-        assert len(session._programs) <= InferenceSession.programs_kept
+        assert len(session._network.programs) <= InferenceSession.programs_kept
     again = session.run(None, {x: np.ones((1, 3), np.float32)})[0]
     np.testing.assert_array_equal(again, first)
 
@@ -259,7 +259,7 @@ def test_inputs_that_are_shapes(g):
         got = session.run(None, feed)
         np.testing.assert_array_equal(got[0], feed[x].reshape(wanted))
         np.testing.assert_allclose(got[1], np.exp(got[0]), rtol=1e-6)
-    assert len(session._programs) == 3
+    assert len(session._network.programs) == 3
     with pytest.raises(ValueError):
         session.run(None, {x: g.feed[x], shape: np.array([5, 5], np.int64)})
 
@@ -300,7 +300,7 @@ def test_calls_at_once_give_the_same_bits(threads):
         for results in pool.map(calls, range(6)):
             for which, got in results:
                 same(got, expected[which])
-    assert len(session._programs) == 3
+    assert len(session._network.programs) == 3
 
 
 def test_known_programs_are_found_while_another_is_made(monkeypatch):
@@ -345,7 +345,7 @@ def test_a_run_takes_no_more_than_its_bound():
     for _ in range(2):
         with pytest.raises(ValueError, match="max_memory=200000"):
             session.run(None, {"x": large})
-    assert len(session._programs) == 1 and not session.is_ready_for({"x": large})
+    assert len(session._network.programs) == 1 and not session.is_ready_for({"x": large})
     again = pickle.loads(pickle.dumps(session))
     with pytest.raises(ValueError, match="max_memory"):
         again.plan_for({"x": large.shape})

@@ -126,7 +126,7 @@ def test_programs_that_share_weights_send_them_once(rng):
     for width in range(10, 40):
         shape = (1, 3, 12, width)
         session.plan_for({"x1": shape})
-        *_, (_, (program, _)) = session._programs.all()
+        *_, (_, (program, _)) = session._network.programs.all()
         before = alike.setdefault(program.packed, shape)
         if before != shape:
             break
@@ -134,19 +134,19 @@ def test_programs_that_share_weights_send_them_once(rng):
     session.plan_for({"x1": before})
     one = prepared(session, threads=1).nbytes
     session.plan_for({"x1": shape})
-    assert len(session._programs) == 2
+    assert len(session._network.programs) == 2
     two = prepared(session, threads=1).nbytes
     assert two < 1.3 * one
-    assert packs_of(session._packed)
+    assert packs_of(session._network.shared.packed)
 
 
 def test_programs_for_another_team_are_planned_for_it(rng):
     session, (feed,), (expected,) = served(rng, 1)
     with pplconv.runtime.team(1):
         same(session.run(None, feed), expected)
-    assert len(session._programs) == 2, "one for each team"
+    assert len(session._network.programs) == 2, "one for each team"
     there = prepared(session, threads=2).model()
-    assert len(there._programs) == 1
+    assert len(there._network.programs) == 1
     same(there.run(None, feed), expected)
 
 
@@ -196,10 +196,10 @@ def test_weights_in_files_of_their_own_travel(tmp_path, rng):
 
 def test_a_model_taken_apart_is_left_as_it_is():
     session = session_of(network(channels=32), threads=1)
-    before = {name: v.const_value for name, v in session._model.graph.initializers.items()}
-    sent = taken_apart(session._model)
+    before = {name: v.const_value for name, v in session._network.model.graph.initializers.items()}
+    sent = taken_apart(session._network.model)
     assert sent.arrays and len(sent.proto) < 20_000
-    after = {name: v.const_value for name, v in session._model.graph.initializers.items()}
+    after = {name: v.const_value for name, v in session._network.model.graph.initializers.items()}
     assert all(after[name] is value for name, value in before.items())
     again = put_together(sent)
     for name, value in before.items():

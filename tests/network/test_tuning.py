@@ -97,7 +97,7 @@ def test_the_command_searches_what_a_session_plans(path, network, tmp_path, caps
         entry["problem"] for entry in entries(path)
     }
     assert {s.epilogue for s in searches(session, network.feed)} == {"slope", "none"}
-    ((compiled, _),) = session._programs.values()
+    ((compiled, _),) = session._network.programs.values()
     assert {plan.search for plan, _ in compiled.planned.values()} == {"wisdom"}
     assert command.main(call) == 0
     assert capsys.readouterr().out.count("(known)") == 3
@@ -130,5 +130,5 @@ def test_the_command_has_the_tolerance_of_a_session(path, network, tmp_path, mon
     assert command.main(["search", str(file), "--seconds", "0.01", "--threads", "1"]) == 0
     session = InferenceSession(file, threads=1)
     session.run(None, network.feed)
-    ((compiled, _),) = session._programs.values()
+    ((compiled, _),) = session._network.programs.values()
     assert {plan.search for plan, _ in compiled.planned.values()} == {"wisdom"}

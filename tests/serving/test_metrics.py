@@ -104,5 +104,5 @@ def test_joined_requests_are_the_session_on_all_rows(rng):
 def test_shapes_are_ready_before_the_first_request(rng):
     model = session(threads=1)
     with served(model, max_batch=4, shapes=[{"x": (1, 3, 6, 5)}]):  # fmt: skip
-        made = sorted(key[0] for key in model._programs)
+        made = sorted(key[0] for key in model._network.programs)
     assert made == [((n, 3, 6, 5),) for n in (1, 2, 4)]

@@ -1,0 +1,167 @@
+"""`CutProgram`: a program with nodes in Python whose values choose sizes or branches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import onnx_ir as ir
+
+from .compiling import Compiled
+from .control_flow import function_of_flow, is_flow, reads_of
+from .cutting import Cut
+from .host_functions import function_of
+from .host_steps import called
+from .interface import checked_out
+from .nodes import node_of
+from .storage import Array, Shape
+from .values import constant
+
+if TYPE_CHECKING:
+    from .network import Network
+
+__all__ = ["Call", "CutProgram"]
+
+
+class Call(NamedTuple):
+    """A node at a cut.
+
+    Parameters
+    ----------
+    kind : str
+        Its operator.
+    reads, writes : list of str
+        Names of its operands, empty where one is omitted, and of its results.
+    function : callable
+        Takes the operands, and gives the results.
+    """
+
+    kind: str
+    reads: list[str]
+    writes: list[str]
+    function: Callable[..., Sequence[Any]]
+
+
+class CutProgram:
+    """A network for inputs of fixed shapes, with results whose shapes depend on data.
+
+    Parameters
+    ----------
+    cut : Cut
+        Its parts.
+    first : Compiled or None
+        The program of the first part.
+    inputs : list of (str, tuple)
+        Names and shapes of the arrays that it takes, in their order.
+    rest, body : callable
+        Make the network behind the cut, and networks of subgraphs.
+    """
+
+    def __init__(
+        self,
+        cut: Cut,
+        first: Compiled | None,
+        inputs: list[tuple[str, Shape]],
+        rest: Callable[[ir.Model], Network],
+        body: Callable[[ir.Model, int], Network],
+    ) -> None:
+        self.first, self.inputs = first, inputs
+        self.bodies: list[Network] = []
+
+        def made(model: ir.Model, changing: int) -> Network:
+            self.bodies.append(body(model, changing))
+            return self.bodies[-1]
+
+        self.calls = [_call(node, cut.model, made) for node in cut.nodes]
+        self.rest = rest(cut.rest) if cut.rest is not None else None
+        self._outputs = [value.name or "" for value in cut.model.graph.outputs]
+        values = {value for node in cut.nodes for value in reads_of(node)}
+        values.update(cut.model.graph.outputs)
+        arrays = ((value.name or "", constant(value)) for value in values)
+        self._constants = {name: array for name, array in arrays if array is not None}
+
+    @property
+    def packed(self) -> frozenset[Any]:
+        """Keys of the packed weights of all parts made until now."""
+        networks = [*self.bodies, *([self.rest] if self.rest is not None else [])]
+        found = [self.first.packed] if self.first is not None else []
+        for network in networks:
+            found += [program.packed for _, (program, _) in network.programs.all()]
+        return frozenset().union(*found)
+
+    def compute(
+        self,
+        arrays: Sequence[Array],
+        given: Mapping[str, Array] | None = None,
+        seconds: list[float] | None = None,
+    ) -> dict[str, Array]:
+        """Compute the outputs by name: arrays of their own, contiguous.
+
+        Parameters
+        ----------
+        arrays : sequence of ndarray
+            As `inputs` says, contiguous.
+        given : mapping of str to ndarray, optional
+            Where to copy outputs; nothing is written if one of them does not fit.
+        seconds : list, optional
+            The time of each node at the cut is added to it.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an output cannot be written to the given array, or a node refuses its operands.
+        """
+        names = [name for name, _ in self.inputs]
+        values = self._constants | dict(zip(names, arrays, strict=True))
+        if self.first is not None:
+            values |= self.first.compute(arrays)
+        for call in self.calls:
+            begin = time.perf_counter()
+            operands = [values[name] if name else None for name in call.reads]
+            results = called(call.function, operands, call.kind, call.writes)
+            if seconds is not None:
+                seconds.append(time.perf_counter() - begin)
+            values |= {
+                name: np.asarray(result)
+                for name, result in zip(call.writes, results, strict=True)
+            }  # fmt: skip
+        if self.rest is not None:
+            graph = self.rest.model.graph
+            found = self.rest.compute([values[value.name or ""] for value in graph.inputs])
+            values |= zip((value.name or "" for value in graph.outputs), found, strict=True)
+        # Results of NumPy may be views of an input.
+        taken = [*arrays, *self._constants.values()]
+        outputs = {name: _own(values[name], taken) for name in self._outputs}
+        for name, array in (given or {}).items():
+            checked_out(array, name, outputs[name].shape, outputs[name].dtype, arrays)
+        for name, array in (given or {}).items():
+            array[...] = outputs[name]
+            outputs[name] = array
+        return outputs
+
+
+    def time(self, arrays: Sequence[Array]) -> list[float]:
+        """Time each step of the first part by itself, and each node at the cut, in seconds."""
+        seconds = self.first.time(arrays) if self.first is not None else []
+        self.compute(arrays, None, seconds)
+        return seconds
+
+
+def _own(array: Array, taken: Sequence[Array]) -> Array:
+    """Give an array that is contiguous, and shares no memory with those that others have."""
+    shared = any(np.may_share_memory(array, other) for other in taken)
+    return array.copy() if shared else np.ascontiguousarray(array).reshape(array.shape)
+
+
+def _call(node: ir.Node, model: ir.Model, body: Callable[[ir.Model, int], Network]) -> Call:
+    writes = [value.name or "" for value in node.outputs]
+    if is_flow(node):
+        reads, function = function_of_flow(node, model, body)
+        return Call(node.op_type, reads, writes, function)
+    plain = node_of(node)
+    return Call(
+        plain.op, list(dict.fromkeys(filter(None, plain.inputs))),
+        [name for name in writes if name], function_of(plain, ()),
+    )  # fmt: skip

@@ -1,0 +1,122 @@
+"""Cuts a model where sizes or branches depend on data.
+
+The part in front of the cut is compiled at once. The nodes at the cut run in Python: each of them
+chooses a size or a branch. The part behind the cut is a network of its own, which is compiled for
+the sizes that it receives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from .control_flow import is_flow, reads_of
+from .operators.table import row_of
+from .operators.table_row import Layout
+from .shapes import unknown_outputs
+from .values import is_constant
+
+__all__ = ["Cut", "cut"]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The parts of a model.
+
+    Parameters
+    ----------
+    first : ir.Model or None
+        Everything that does not depend on the nodes at the cut; None if that is nothing. It has all
+        inputs of the model.
+    model : ir.Model
+        The whole model, which has these nodes.
+    nodes : sequence of ir.Node
+        The nodes at the cut, in their order.
+    rest : ir.Model or None
+        What follows them; its inputs are values of the other parts.
+    """
+
+    first: ir.Model | None
+    model: ir.Model
+    nodes: Sequence[ir.Node]
+    rest: ir.Model | None
+
+
+def cut(model: ir.Model) -> Cut | None:
+    """Cut a model in front of the first nodes that choose sizes or branches.
+
+    Parameters
+    ----------
+    model : ir.Model
+        A folded model whose inputs have fixed shapes; left as it is.
+
+    Returns
+    -------
+    Cut or None
+        None if no node does.
+
+    Raises
+    ------
+    ValueError
+        If the shapes at a node contradict one another; the message names it.
+    """
+    early: list[ir.Node] = []
+    at: list[ir.Node] = []
+    behind: list[ir.Node] = []
+    late: set[ir.Value] = set()
+    for node in model.graph:
+        if any(value in late for value in reads_of(node)):
+            behind.append(node)
+        elif is_flow(node) or unknown_outputs(model, node):
+            at.append(node)
+        else:
+            early.append(node)
+            continue
+        late.update(node.outputs)
+    if not at:
+        return None
+    if all(map(_is_small, behind)):
+        at, behind = [node for node in model.graph if node in {*at, *behind}], []
+    outputs = model.graph.outputs
+    wanted = {value for node in (*at, *behind) for value in reads_of(node)} | set(outputs)
+    first = _part(model, list(model.graph.inputs), early, wanted) if early else None
+    if not behind:
+        return Cut(first, model, at, None)
+    own = {value for node in behind for value in node.outputs}
+    read = dict.fromkeys(value for node in behind for value in reads_of(node))
+    inputs = [value for value in read if value not in own and not is_constant(value)]
+    rest = _part(model, inputs, behind, set(outputs))
+    for value, new in zip(inputs, rest.graph.inputs, strict=True):
+        if value in late:
+            # Its shape is that of one run, or none.
+            new.shape = None
+    return Cut(first, model, at, rest)
+
+
+def _is_small(node: ir.Node) -> bool:
+    """Tell whether NumPy is fast enough for a node behind a cut, which is small there.
+
+    To compile such nodes for each number of detections takes longer than to run them.
+    """
+    row = row_of(node.op_type)
+    return not (
+        node.domain or is_flow(node) or row.planned or row.layout in (Layout.PIXELS, Layout.PRICED)
+    )
+
+
+def _part(
+    model: ir.Model, inputs: list[ir.Value], nodes: Sequence[ir.Node], wanted: Iterable[ir.Value]
+) -> ir.Model:
+    """Copy some nodes as a model, with the wanted values among their results as outputs."""
+    made = [value for node in nodes for value in node.outputs]
+    wanted = set(wanted)
+    fixed = dict.fromkeys(
+        value for node in nodes for value in reads_of(node) if is_constant(value)
+    )
+    view = ir.GraphView(
+        inputs, [value for value in made if value in wanted], nodes=nodes,
+        initializers=list(fixed), opset_imports=dict(model.opset_imports), name=model.graph.name,
+    )  # fmt: skip
+    return ir.Model(view.clone(), ir_version=model.ir_version)

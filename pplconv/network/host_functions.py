@@ -1,0 +1,95 @@
+"""Functions of arrays for nodes that no loop serves: of `numpy_operators`, or ONNX's reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+from onnx.reference import ReferenceEvaluator
+
+from .nodes import Node
+from .numpy_operators.transposed_sums import ConvTranspose
+from .numpy_operators.types import Compute
+from .operators.table import row_of
+from .operators.table_row import Python
+from .operators.unfused import unfused
+from .opsets import OPSET
+from .refusals import check_operands
+from .storage import Array, Shape
+from .texts import printable
+
+__all__ = ["function_of"]
+
+# Parts of fused nodes that ONNX's `ReferenceEvaluator` computes wrongly.
+_NEW_OPERATORS = [ConvTranspose]
+
+
+def function_of(node: Node, shapes: Sequence[Shape]) -> Callable[..., Sequence[Any]]:
+    """Give the function that computes a node in Python.
+
+    Parameters
+    ----------
+    node : Node
+        A node that no loop serves.
+    shapes : sequence of tuple of int
+        Of its results; empty if they depend on data.
+
+    Returns
+    -------
+    callable
+        Takes an array for each name that the node reads, once each, in their order; gives those of
+        the names that it writes.
+
+    Raises
+    ------
+    ValueError
+        If ONNX's reference cannot run the node.
+    """
+    python = row_of(node.op).python
+    assert python is not Python.NOBODY, f"{node.op} was made where no loop serves it"
+    if isinstance(python, Python):
+        return _in_reference(node)
+    return _in_numpy(python, node, shapes)
+
+
+def _in_numpy(compute: Compute, node: Node, shapes: Sequence[Shape]) -> Callable[..., Any]:
+    names = list(dict.fromkeys(name for name in node.inputs if name))
+
+    def call(*arrays: Array) -> Sequence[Any]:
+        given = dict(zip(names, arrays, strict=True))
+        return compute(node.attributes, [given.get(name) for name in node.inputs], shapes)
+
+    return call
+
+
+def _in_reference(node: Node) -> Callable[..., Any]:
+    names = list(dict.fromkeys(name for name in node.inputs if name))
+    written = [name for name in node.outputs if name]
+    try:
+        evaluator = ReferenceEvaluator(_proto(node), new_ops=_NEW_OPERATORS)
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"model has {printable(node.op)} of {written[0]!r}, which onnx.reference cannot run: "
+            f"{printable(error)}"
+        ) from error
+
+    def call(*arrays: Array) -> list[Any]:
+        given = dict(zip(names, arrays, strict=True))
+        check_operands(node, [given[name] for name in node.inputs if name])
+        return evaluator.run(written, given)  # type: ignore[no-any-return]
+
+    return call
+
+
+def _proto(node: Node) -> onnx.ModelProto:
+    """A model of one node, for ONNX's reference."""
+    assert node.source is not None
+    protos = unfused(node) if node.op.startswith("pplconv.") else [ir.to_proto(node.source)]
+    inputs = [onnx.ValueInfoProto(name=name) for name in dict.fromkeys(node.inputs) if name]
+    outputs = [onnx.ValueInfoProto(name=name) for name in node.outputs if name]
+    graph = onnx.helper.make_graph(protos, "one", inputs, outputs)
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)])

@@ -1,0 +1,165 @@
+"""`Network`: a prepared model and its programs; a session's own, or a part of one behind a cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ..runtime import ForkableLock, scoped_team
+from .builder import Kept, Settings
+from .compiling import Compiled, compile_model
+from .cut_program import CutProgram
+from .interface import shape_inputs
+from .preparing import Prepared, simplify, specialize
+from .programs import Programs, check_memory, key_of
+from .refusals import check_operators
+from .storage import Array, Shape
+
+__all__ = ["Network", "Shared"]
+
+
+@dataclass
+class Shared:
+    """The belongings of all parts of a session.
+
+    Parameters
+    ----------
+    settings : Settings
+        Settings of plans.
+    fallback : bool
+        Whether ONNX's reference may run operators without a row.
+    progress : callable or None
+        Called with the share done and a text while plans are searched.
+    packed : dict
+        Packed weights, which programs share.
+    making : ForkableLock
+        Held by whoever makes a program.
+    """
+
+    settings: Settings
+    fallback: bool
+    progress: Callable[[float, str], None] | None = None
+    packed: dict[Any, Kept] = field(default_factory=dict)
+    making: ForkableLock = field(default_factory=ForkableLock)
+
+
+class Network:
+    """A prepared model, and its programs for the most recently used sets of input shapes.
+
+    Parameters
+    ----------
+    prepared : Prepared
+        The model, and the rules that rewrote it.
+    shared : Shared
+        What it shares with the other parts of the session.
+    kept : int
+        Number of programs to keep.
+    deciding : collection of str, optional
+        Inputs of a part that may decide shapes; by default all.
+    is_part : bool
+        Whether it is a part of another network.
+    """
+
+    def __init__(
+        self, prepared: Prepared, shared: Shared, kept: int,
+        deciding: Collection[str] | None = None, is_part: bool = False,
+    ) -> None:  # fmt: skip
+        self.model, self.fired = prepared.model, prepared.fired
+        self.shared = shared
+        # Inputs that decide shapes or branches: each of their values has a program of its own.
+        self.shape_inputs = shape_inputs(self.model.graph)
+        if deciding is not None:
+            self.shape_inputs &= set(deciding)
+        self.programs = Programs(kept, shared.making)
+        self._kept, self._is_part = kept, is_part
+
+    def key(
+        self, inputs: Sequence[Array]
+    ) -> tuple[Any, dict[str, Shape], dict[str, Array], list[Array]]:
+        """Give the key of the program for these inputs, as `programs.key_of` does."""
+        return key_of(self.model.graph.inputs, inputs, self.shape_inputs, self.team())
+
+    def team(self) -> int | None:
+        """Team of the enclosing ``runtime`` scope, which has programs of its own; else None."""
+        return scoped_team() if self.shared.settings.threads is None else None
+
+    def find(
+        self, inputs: Sequence[Array]
+    ) -> tuple[Compiled | CutProgram, dict[str, list[str]], list[Array]]:
+        """Find or make the program for these inputs; give the fired rules, too.
+
+        Inputs that are shapes are constants of a program; the others are returned.
+        """
+        key, shapes, constants, rest = self.key(inputs)
+        found = self.programs.find(key)
+        if found is None:
+            with self.programs.making:
+                found = self.programs.find(key)
+                if found is None:
+                    try:
+                        found = self._made(shapes, constants)
+                        self.programs.add(key, found)
+                    finally:
+                        if not self._is_part:
+                            self.forget()
+        return *found, rest
+
+    def compute(self, arrays: Sequence[Array]) -> list[Array]:
+        """Compute the outputs of a part, in their order.
+
+        Parameters
+        ----------
+        arrays : sequence of ndarray
+            The inputs, in the order of the model.
+        """
+        inputs = []
+        for value, array in zip(self.model.graph.inputs, arrays, strict=True):
+            if value.type is None:
+                # Nothing can be inferred behind a node at a cut.
+                value.dtype = ir.DataType.from_numpy(array.dtype)
+            inputs.append(np.require(array, requirements=("A", "C")).reshape(array.shape))
+        program, _, rest = self.find(inputs)
+        found = program.compute(rest)
+        return [found[value.name or ""] for value in self.model.graph.outputs]
+
+    def _made(
+        self, shapes: Mapping[str, Shape], constants: Mapping[str, Array]
+    ) -> tuple[Compiled | CutProgram, dict[str, list[str]]]:
+        special = specialize(self.model, shapes, constants)
+        program: Compiled | CutProgram | None = None
+        if special.model is not None:
+            # Branches are resolved by now.
+            check_operators(special.model.graph, self.shared.fallback)
+            program = compile_model(
+                special.model, self.shared.settings, self.shared.packed,
+                progress=self.shared.progress,
+            )  # fmt: skip
+            check_memory(program, self.shared.settings.max_memory)
+        if special.cut is not None:
+            names = [value.name or "" for value in self.model.graph.inputs]
+            inputs = [(name, shapes[name]) for name in names if name in shapes]
+            program = CutProgram(special.cut, program, inputs, self._rest, self._body)
+        assert program is not None
+        fired = {**self.fired}
+        for rule, outputs in special.fired.items():
+            fired[rule] = [*fired.get(rule, []), *outputs]
+        return program, fired
+
+    def _rest(self, model: ir.Model) -> Network:
+        return Network(Prepared(model), self.shared, self._kept, is_part=True)
+
+    def _body(self, model: ir.Model, changing: int) -> Network:
+        prepared = simplify(model)
+        check_operators(prepared.model.graph, self.shared.fallback)
+        deciding = [value.name or "" for value in prepared.model.graph.inputs[changing:]]
+        return Network(prepared, self.shared, self._kept, deciding, is_part=True)
+
+    def forget(self) -> None:
+        """Drop packed weights that no program of a whole network uses."""
+        used = {key for _, (program, _) in self.programs.all() for key in program.packed}
+        for key in [key for key in self.shared.packed if key not in used]:
+            del self.shared.packed[key]
