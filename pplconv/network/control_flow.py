@@ -67,7 +67,7 @@ def _captured(graph: ir.Graph) -> list[ir.Value]:
     for node in graph:
         own.update(node.outputs)
         used += reads_of(node)
-    used += graph.outputs
+    used.extend(graph.outputs)
     return list(dict.fromkeys(value for value in used if value not in own))
 
 
