@@ -26,5 +26,7 @@ SignalLayout: TypeAlias = Literal["NCW", "NWC"]
 Border: TypeAlias = Literal["reflect101", "reflect", "replicate", "wrap", "constant"]
 SignalMode: TypeAlias = Literal["full", "valid", "same"]
 SignalBoundary: TypeAlias = Literal["fill", "wrap", "symm"]
+# What a network does with operators that only ONNX's reference computes.
+Fallback: TypeAlias = Literal["warn", "error", "silent"]
 # How ranges of numbers are found for quantization.
 Method: TypeAlias = Literal["minmax", "percentile", "mse"]

@@ -178,9 +178,7 @@ def function_of_flow(node: ir.Node, model: ir.Model, make: Make) -> tuple[list[s
     return [*own, *outer], loop if node.op_type == "Loop" else scan
 
 
-def _branches(
-    node: ir.Node, model: ir.Model, make: Make, own: list[str]
-) -> tuple[list[str], Any]:
+def _branches(node: ir.Node, model: ir.Model, make: Make, own: list[str]) -> tuple[list[str], Any]:
     models = [
         body_of(node.attributes[name].as_graph(), model) for name in ("else_branch", "then_branch")
     ]

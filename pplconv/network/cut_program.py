@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -85,11 +85,19 @@ class CutProgram:
     @property
     def packed(self) -> frozenset[Any]:
         """Keys of the packed weights of all parts made until now."""
-        networks = [*self.bodies, *([self.rest] if self.rest is not None else [])]
-        found = [self.first.packed] if self.first is not None else []
-        for network in networks:
-            found += [program.packed for _, (program, _) in network.programs.all()]
-        return frozenset().union(*found)
+        return frozenset().union(*(part.packed for part in self._parts()))
+
+    @property
+    def planned(self) -> dict[Any, Any]:
+        """Plans of all parts made until now."""
+        return {key: plan for part in self._parts() for key, plan in part.planned.items()}
+
+    def _parts(self) -> Iterator[Compiled | CutProgram]:
+        if self.first is not None:
+            yield self.first
+        for network in (*self.bodies, *([self.rest] if self.rest is not None else [])):
+            for _, (program, _) in network.programs.all():
+                yield program
 
     def compute(
         self,
@@ -140,7 +148,6 @@ class CutProgram:
             array[...] = outputs[name]
             outputs[name] = array
         return outputs
-
 
     def time(self, arrays: Sequence[Array]) -> list[float]:
         """Time each step of the first part by itself, and each node at the cut, in seconds."""

@@ -112,9 +112,7 @@ def _part(
     """Copy some nodes as a model, with the wanted values among their results as outputs."""
     made = [value for node in nodes for value in node.outputs]
     wanted = set(wanted)
-    fixed = dict.fromkeys(
-        value for node in nodes for value in reads_of(node) if is_constant(value)
-    )
+    fixed = dict.fromkeys(value for node in nodes for value in reads_of(node) if is_constant(value))
     view = ir.GraphView(
         inputs, [value for value in made if value in wanted], nodes=nodes,
         initializers=list(fixed), opset_imports=dict(model.opset_imports), name=model.graph.name,

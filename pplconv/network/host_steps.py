@@ -51,7 +51,7 @@ def run_host(step: Step, views: Callable[[Value], Array]) -> None:
     """
 
     def work(*arrays: Array) -> Sequence[Any]:
-        results = step.work(*arrays)
+        results: Sequence[Any] = step.work(*arrays)
         for value, result in zip(step.writes, results, strict=True):
             views(value)[...] = result
         return results

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from .._literals import Fallback
 from ..runtime import ForkableLock, scoped_team
 from .builder import Kept, Settings
 from .compiling import Compiled, compile_model
@@ -30,7 +31,7 @@ class Shared:
     ----------
     settings : Settings
         Settings of plans.
-    fallback : bool
+    fallback : {"warn", "error", "silent"}
         Whether ONNX's reference may run operators without a row.
     progress : callable or None
         Called with the share done and a text while plans are searched.
@@ -38,13 +39,20 @@ class Shared:
         Packed weights, which programs share.
     making : ForkableLock
         Held by whoever makes a program.
+    warned : set of str
+        Operators of which the caller was warned.
     """
 
     settings: Settings
-    fallback: bool
+    fallback: Fallback
     progress: Callable[[float, str], None] | None = None
     packed: dict[Any, Kept] = field(default_factory=dict)
     making: ForkableLock = field(default_factory=ForkableLock)
+    warned: set[str] = field(default_factory=set)
+
+    def check(self, graph: ir.Graph) -> None:
+        """Refuse operators that cannot run, and warn of slow ones, as `check_operators` does."""
+        check_operators(graph, self.fallback, self.warned)
 
 
 class Network:
@@ -130,20 +138,24 @@ class Network:
         self, shapes: Mapping[str, Shape], constants: Mapping[str, Array]
     ) -> tuple[Compiled | CutProgram, dict[str, list[str]]]:
         special = specialize(self.model, shapes, constants)
-        program: Compiled | CutProgram | None = None
+        first: Compiled | None = None
         if special.model is not None:
             # Branches are resolved by now.
-            check_operators(special.model.graph, self.shared.fallback)
-            program = compile_model(
+            self.shared.check(special.model.graph)
+            first = compile_model(
                 special.model, self.shared.settings, self.shared.packed,
                 progress=self.shared.progress,
             )  # fmt: skip
-            check_memory(program, self.shared.settings.max_memory)
+            check_memory(first, self.shared.settings.max_memory)
         if special.cut is not None:
             names = [value.name or "" for value in self.model.graph.inputs]
             inputs = [(name, shapes[name]) for name in names if name in shapes]
-            program = CutProgram(special.cut, program, inputs, self._rest, self._body)
-        assert program is not None
+            program: Compiled | CutProgram = CutProgram(
+                special.cut, first, inputs, self._rest, self._body
+            )
+        else:
+            assert first is not None
+            program = first
         fired = {**self.fired}
         for rule, outputs in special.fired.items():
             fired[rule] = [*fired.get(rule, []), *outputs]
@@ -154,7 +166,7 @@ class Network:
 
     def _body(self, model: ir.Model, changing: int) -> Network:
         prepared = simplify(model)
-        check_operators(prepared.model.graph, self.shared.fallback)
+        self.shared.check(prepared.model.graph)
         deciding = [value.name or "" for value in prepared.model.graph.inputs[changing:]]
         return Network(prepared, self.shared, self._kept, deciding, is_part=True)
 

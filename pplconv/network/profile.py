@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from .. import _version, planner
@@ -134,7 +133,8 @@ def profiled(
         How many threads may compute at once.
     """
     outputs = program.compute(inputs)
-    best = [min(times) for times in zip(*(program.time(inputs) for _ in range(repeats)))]
+    times = zip(*(program.time(inputs) for _ in range(repeats)), strict=True)
+    best = [min(each) for each in times]
     whole = float("inf")
     for _ in range(repeats):
         begin = time.perf_counter()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
+from .._literals import Fallback
 from .control_flow import deciding_inputs, is_flow, subgraphs_of
 from .fused_nodes import DOMAIN
 from .nodes import Node
@@ -19,25 +21,35 @@ from .values import attribute_int, attribute_string
 # Activations of a recurrent operator's gates, for one direction. ONNX's reference silently ignores
 # other activations, a bound and lengths.
 ACTIVATIONS = {"GRU": ("sigmoid", "tanh"), "LSTM": ("sigmoid", "tanh", "tanh"), "RNN": ("tanh",)}
+FALLBACKS = ("warn", "error", "silent")
+"""Words for operators that only ONNX's reference computes."""
 # Sampling points of a RoiAlign region; ONNX's reference makes a Python object for each.
 _MOST_POINTS = 1 << 23
 
 
-def check_operators(graph: ir.Graph, fallback: bool) -> None:
-    """Refuse a graph with operators that cannot run.
+def check_operators(graph: ir.Graph, fallback: Fallback, warned: set[str]) -> None:
+    """Refuse a graph with operators that cannot run, and warn of those that run slowly.
 
     Parameters
     ----------
     graph : ir.Graph
         A prepared graph.
-    fallback : bool
+    fallback : {"warn", "error", "silent"}
         Whether ONNX's reference may run operators without a row.
+    warned : set of str
+        Operators of which the caller was warned; receives others.
 
     Raises
     ------
     ValueError
         Naming each operator, how often it occurs, and its nodes.
+
+    Warns
+    -----
+    RuntimeWarning
+        Once a session for each operator, if `fallback` is ``"warn"``.
     """
+    slow: dict[str, list[str]] = defaultdict(list)
     found: dict[str, list[str]] = defaultdict(list)
     helped = False
     for node in _nodes_of(graph):
@@ -50,20 +62,31 @@ def check_operators(graph: ir.Graph, fallback: bool) -> None:
         if node.domain == "" and node.op_type in ROWS:
             continue
         if node.domain == "":
-            if fallback:
+            if fallback != "error":
+                slow[node.op_type].append(node.name or "?")
                 continue
             helped = True
         kind = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
         found[kind].append(node.name or node.outputs[0].name or "?")
-    if not found:
-        return
-    lines = [
+    if found:
+        # No option permits operators that the reference computes wrongly.
+        hint = """; fallback="warn" runs ONNX's own operators in onnx.reference""" if helped else ""
+        raise ValueError(f"model has operators that cannot run ({_listed(found)}){hint}")
+    if fallback == "warn" and not slow.keys() <= warned:
+        warned.update(slow)
+        warnings.warn(
+            f"model has operators that onnx.reference computes, in Python and slowly "
+            f'({_listed(slow)}); fallback="silent" permits them, fallback="error" refuses them',
+            RuntimeWarning,
+            stacklevel=4,
+        )
+
+
+def _listed(nodes: Mapping[str, Sequence[str]]) -> str:
+    return "; ".join(
         printable(f"{kind}, {len(names)} of them: {', '.join(names)}")
-        for kind, names in sorted(found.items())
-    ]
-    # No option permits operators that the reference computes wrongly.
-    hint = "; fallback=True runs ONNX's own operators in onnx.reference" if helped else ""
-    raise ValueError(f"model has operators that cannot run ({'; '.join(lines)}){hint}")
+        for kind, names in sorted(nodes.items())
+    )
 
 
 def _nodes_of(graph: ir.Graph) -> Iterator[ir.Node]:

@@ -19,7 +19,8 @@ except ImportError as error:  # pragma: no cover - tests have both
     ) from error
 
 from .. import planner
-from .._literals import Precision, Search, Sparse
+from .._checks import one_of
+from .._literals import Fallback, Precision, Search, Sparse
 from ..arguments import checks
 from ..memory.array_like import array_of
 from .builder import Settings
@@ -30,7 +31,7 @@ from .network import Network, Shared
 from .preparing import Prepared, prepare
 from .profile import NetworkProfile, profiled
 from .programs import MOST_SHAPE_ELEMENTS
-from .refusals import check_operators
+from .refusals import FALLBACKS
 from .report import NetworkPlan, plan_of
 from .session_pickles import (
     Packs,
@@ -74,8 +75,9 @@ class InferenceSession:
     sparse : {"auto", False}, optional
         Whether convolutions and products by known matrices may leave out weights that are zero, as
         for `Conv2d`.
-    fallback : bool, optional
-        Whether `onnx.reference` may run operators that pplconv does not know.
+    fallback : {"warn", "error", "silent"}, optional
+        Whether `onnx.reference` may run ONNX's operators that pplconv does not know, in Python: by
+        default a warning names them. True and False stand for "silent" and "error".
     progress : callable, optional
         Called with the share done and a text while plans are searched, for inputs of new shapes. If
         it raises, the plans found so far are kept. Pickles leave it out.
@@ -86,6 +88,11 @@ class InferenceSession:
         If an argument is not as described, or the model is no network that can run.
     FileNotFoundError
         If there is no such file.
+
+    Warns
+    -----
+    RuntimeWarning
+        As `fallback` says.
 
     Examples
     --------
@@ -107,17 +114,21 @@ class InferenceSession:
         max_workspace: int | None = None,
         max_memory: int | None = None,
         sparse: Sparse = "auto",
-        fallback: bool = False,
+        fallback: Fallback | bool = "warn",
         progress: Callable[[float, str], None] | None = None,
     ) -> None:
         if progress is not None and not callable(progress):
             raise TypeError(f"progress must be callable, got {type(progress).__name__}")
+        if isinstance(fallback, bool):
+            fallback = "silent" if fallback else "error"
+        one_of("fallback", fallback, FALLBACKS)
         settings = Settings.checked(
             threads, tolerance, precision, search, max_workspace, sparse, max_memory
         )
         prepared = prepare(load(model))
-        check_operators(prepared.model.graph, fallback)
-        self._begin(prepared, Shared(settings, bool(fallback), progress))
+        shared = Shared(settings, fallback, progress)
+        shared.check(prepared.model.graph)
+        self._begin(prepared, shared)
         if isinstance(model, (str, os.PathLike)):
             self._name = os.path.basename(os.fsdecode(model))
 
@@ -346,7 +357,7 @@ class InferenceSession:
 def _rebuild(
     kind: type[InferenceSession],
     settings: Settings,
-    fallback: bool,
+    fallback: Fallback,
     model: Sent,
     fired: dict[str, list[str]],
     programs: list[tuple[Any, Sent, dict[str, list[str]]]],

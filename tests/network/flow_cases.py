@@ -20,6 +20,11 @@ class Case(NamedTuple):
     feeds: Sequence[dict[str, Any]] = ({},)
 
 
+def _each(name: str, *numbers: float) -> list[dict[str, Any]]:
+    """Give one scalar after the other: float32 or int64."""
+    return [{name: np.array(n, np.float32 if isinstance(n, float) else np.int64)} for n in numbers]
+
+
 FLOWS = {
     "if": Case("float y", """
         c = Conv<auto_pad="SAME_UPPER">(x, w)
@@ -29,7 +34,7 @@ FLOWS = {
             then_branch = yes () => (float t) { t = Conv<auto_pad="SAME_UPPER">(c, v) },
             else_branch = no () => (float e) { r = Relu(c) e = Neg(r) }
         >
-        """, "float bound", [{"bound": np.array(-9, np.float32)}, {"bound": np.array(99, np.float32)}]),
+        """, "float bound", _each("bound", -9.0, 99.0)),
     "if in an if": Case("float y", """
         s = ReduceSum<keepdims=0>(x)
         first = Greater(s, low)
@@ -85,7 +90,7 @@ FLOWS = {
                 next = Concat<axis=3>(state, x)
             }
         >
-        """, "int64 trips", [{"trips": np.array(turns)} for turns in (0, 1, 3)]),
+        """, "int64 trips", _each("trips", 0, 1, 3)),
     "loop until": Case("float y", """
         y = Loop( , yes, x) <
             body = turn (int64 i, bool c, float state) => (bool on, float next) {
@@ -119,7 +124,7 @@ FLOWS = {
         >
         c = Conv(grown, w)
         y = GlobalAveragePool(c)
-        """, "int64 trips", [{"trips": np.array(turns)} for turns in (2, 0, 2)]),
+        """, "int64 trips", _each("trips", 2, 0, 2)),
 }  # fmt: skip
 """Networks with subgraphs."""
 
@@ -138,7 +143,7 @@ SIZES = {
         images = Reshape(x, planes)
         some = Compress<axis=0>(images, kept)
         y = Conv(some, w1)
-        """, "float bound", [{"bound": np.array(bound, np.float32)} for bound in (-9, 1.5, 1.9, 1.5)]),
+        """, "float bound", _each("bound", -9.0, 1.5, 1.9, 1.5)),
     "computed bounds": Case("float y", """
         places = ArgMax<axis=3, keepdims=0>(x)
         place = ReduceMin<keepdims=0>(places)

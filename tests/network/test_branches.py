@@ -11,7 +11,7 @@ from onnx import helper
 
 from pplconv.network.session import InferenceSession
 from tests.network.models import graph_of, model_of
-from tests.network.running import agree, by_onnxruntime, needs_onnxruntime
+from tests.network.running import agree, by_onnxruntime, needs_onnxruntime, step_kinds
 
 OTHER = graph_of([helper.make_node("Neg", ["x"], ["other"])], {}, {"other": np.float32})
 CONDITIONS = {
@@ -20,10 +20,7 @@ CONDITIONS = {
         helper.make_node("Gather", ["shape", "two"], ["height"]),
         helper.make_node("Equal", ["height", "four"], ["c"]),
     ],
-    "data": [
-        helper.make_node("ReduceMax", ["x"], ["largest"], keepdims=0),
-        helper.make_node("Greater", ["largest", "zero"], ["c"]),
-    ],
+    "computed from an input": [helper.make_node("Less", ["n", "two"], ["c"])],
     "input": [],
 }
 
@@ -34,7 +31,9 @@ def branching(then: onnx.GraphProto, condition: str, opset: int = 18) -> onnx.Mo
     inputs: dict[str, Any] = {"x": (np.float32, ["n", 2, "h", "w"])}
     if condition == "input":
         inputs["c"] = (np.bool_, [])
-    constants = {"two": 2, "four": 4, "zero": np.float32(0)}
+    elif condition != "shape":
+        inputs["n"] = (np.int64, [])
+    constants = {"two": 2, "four": 4}
     return model_of([*CONDITIONS[condition], node], inputs, constants, opset=opset)
 
 
@@ -67,29 +66,53 @@ def test_shapes_choose(opset, last, rng):
         agree(session.run(None, feed), by_onnxruntime(model, feed), least=1)
 
 
-def test_inputs_choose(rng):
-    session = InferenceSession(branching(images(helper.make_node("Relu", ["x"], ["t"])), "input"))
+@pytest.mark.parametrize(
+    ("condition", "choices"),
+    [
+        ("input", {"c": [np.array(True), np.array(False)]}),
+        ("computed from an input", {"n": [np.array(1), np.array(2)]}),
+    ],
+)
+def test_inputs_choose(condition, choices, rng):
+    """A program for each value has only the branch that is taken."""
+    session = InferenceSession(branching(images(helper.make_node("Relu", ["x"], ["t"])), condition))
     x = rng.standard_normal((1, 2, 3, 3)).astype(np.float32)
-    for choice, want in ((True, np.maximum(x, 0)), (False, -x), (True, np.maximum(x, 0))):
-        (y,) = session.run(None, {"x": x, "c": np.array(choice)})
+    ((name, (first, second)),) = choices.items()
+    for choice, want in ((first, np.maximum(x, 0)), (second, -x), (first, np.maximum(x, 0))):
+        (y,) = session.run(None, {"x": x, name: choice})
         np.testing.assert_array_equal(y, want)
-
-
-@pytest.mark.parametrize("fallback", [False, True])
-def test_data_do_not(fallback):
-    """The message names no option with which the model would be refused, too."""
-    model = branching(images(helper.make_node("Relu", ["x"], ["t"])), "data")
-    with pytest.raises(ValueError, match="If with a condition that depends on data") as error:
-        InferenceSession(model, fallback=fallback)
-    assert "fallback" not in str(error.value)
+        assert "If" not in step_kinds(session, {"x": x, name: choice})
 
 
 def test_a_branch_is_checked_when_it_is_taken(rng):
     model = branching(images(helper.make_node("Det", ["x"], ["t"])), "shape")
-    session = InferenceSession(model)
+    session = InferenceSession(model, fallback="error")
     x = rng.standard_normal((1, 2, 4, 4)).astype(np.float32)
-    with pytest.raises(ValueError, match=r"Det.*fallback=True runs"):
+    with pytest.raises(ValueError, match=r'Det.*fallback="warn" runs'):
         session.run(None, {"x": x})
-    # The advice helps.
-    (y,) = InferenceSession(model, fallback=True).run(None, {"x": x})
-    np.testing.assert_allclose(y, np.linalg.det(x.astype(np.float64)), rtol=1e-4, atol=1e-5)
+    # The advice helps; without it there is one warning for all sizes.
+    session = InferenceSession(model)
+    with pytest.warns(RuntimeWarning, match=r"onnx\.reference computes.*Det, 1 of them") as said:
+        outputs = [session.run(None, {"x": x[:n]})[0] for n in (1, 2)]
+    assert len(said) == 1
+    for n, y in enumerate(outputs, 1):
+        expected = np.linalg.det(x[:n].astype(np.float64))
+        np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_slow_operators_are_named(rng):
+    """By default a model with operators of ONNX's reference runs, with one warning."""
+    nodes = [helper.make_node("Det", ["x"], ["d"]), helper.make_node("Det", ["x"], ["y"])]
+    model = model_of(nodes, {"x": (np.float32, [1, 2, 4, 4])}, outputs=("d", "y"))
+    with pytest.warns(RuntimeWarning, match="Det, 2 of them: .*silent") as said:
+        session = InferenceSession(model)
+    assert len(said) == 1 and said[0].filename == __file__
+    x = rng.standard_normal((1, 2, 4, 4)).astype(np.float32)
+    for y in session.run(None, {"x": x}):
+        np.testing.assert_allclose(y, np.linalg.det(x.astype(np.float64)), rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match="Det, 2 of them"):
+        InferenceSession(model, fallback="error")
+    for silent in ("silent", True):
+        InferenceSession(model, fallback=silent)
+    with pytest.raises(ValueError, match=r"fallback must be one of warn, error, silent"):
+        InferenceSession(model, fallback="never")

@@ -22,3 +22,117 @@ def test_as_onnxruntime(name, rng):
         for feed in case.feeds:
             feed = {"x": rng.standard_normal((2, 2, height, 6)).astype(np.float32), **feed}
             agree(session.run(None, feed), by_onnxruntime(model, feed), least=1)
+
+
+@needs_onnxruntime
+@pytest.mark.parametrize("name", ["if", "loop", "behind a loop", "computed bounds"])
+def test_copies_and_threads(name, rng):
+    """Sessions that were pickled or sent to another process compute the same bits, in any team."""
+    case = CASES[name]
+    session = InferenceSession(model_of(case, rng), threads=1)
+    feed = {"x": rng.standard_normal((2, 2, 6, 6)).astype(np.float32), **case.feeds[0]}
+    expected = session.run(None, feed)
+    others = [*copies(session), InferenceSession(model_of(case, np.random.default_rng(0)))]
+    for other in others[:-1]:
+        for got, want in zip(other.run(None, feed), expected, strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
+def test_turns_share_a_program(rng):
+    """The number of a turn is no constant: all turns run one program, also where it is a bound."""
+    session = InferenceSession(model_of(FLOWS["loop by index"], rng), threads=1)
+    session.run(None, {"x": rng.standard_normal((2, 2, 9, 6)).astype(np.float32)})
+    ((program, _),) = session._network.programs.values()
+    (body,) = program.bodies
+    assert len(body.programs) == 1
+    ((turn, _),) = body.programs.values()
+    assert turn.rest is None or len(turn.rest.programs) == 1
+
+
+def test_branches_are_made_when_they_are_taken(rng):
+    session = InferenceSession(model_of(FLOWS["if"], rng), threads=1)
+    x = rng.standard_normal((1, 2, 6, 6)).astype(np.float32)
+    session.run(None, {"x": x, "bound": np.array(99, np.float32)})
+    ((program, _),) = session._network.programs.values()
+    assert len(program.bodies) == 1
+    session.run(None, {"x": x, "bound": np.array(-99, np.float32)})
+    assert len(program.bodies) == 2
+    # Packed weights of branches stay while their program does.
+    packed = set(session._network.shared.packed)
+    session.run(None, {"x": x[:, :, :5], "bound": np.array(99, np.float32)})
+    assert packed <= set(session._network.shared.packed)
+
+
+def test_sizes_are_bounded(rng):
+    """Programs for the sizes behind a cut are dropped, the least recently used first."""
+    session = InferenceSession(model_of(FLOWS["behind a loop"], rng), threads=1)
+    x = rng.standard_normal((1, 2, 5, 5)).astype(np.float32)
+    for turns in range(2 * InferenceSession.programs_kept):
+        session.run(None, {"x": x, "trips": np.array(turns)})
+    ((program, _),) = session._network.programs.values()
+    assert len(program.rest.programs) == InferenceSession.programs_kept
+
+
+@needs_onnxruntime
+def test_outputs_are_the_callers(rng):
+    """No output shares memory with an input, a weight, or another output of the same name."""
+    case = FLOWS["if in an if"]
+    model = model_of(case, rng)
+    session = InferenceSession(model, threads=1)
+    feed = {"x": rng.standard_normal((1, 2, 6, 6)).astype(np.float32), **case.feeds[0]}
+    (y,) = session.run(None, feed)
+    np.testing.assert_array_equal(y, feed["x"])
+    assert not np.may_share_memory(y, feed["x"])
+    y[...] = 7
+    agree(session.run(None, feed), by_onnxruntime(model, feed))
+
+
+def test_given_arrays(rng):
+    """Results go into the caller's arrays; where one does not fit, none is written."""
+    session = InferenceSession(model_of(SIZES["shape of a result"], rng), threads=1)
+    x = np.zeros((1, 2, 4, 4), np.float32)
+    x[0, 1, 2, 3] = x[0, 0, 0, 0] = 1
+    y, n = np.full((2, 8), 5, np.float32), np.full(2, 5)
+    got = session.run(None, {"x": x}, out=[y, n])
+    assert got[0] is y and got[1] is n
+    np.testing.assert_array_equal(n, [2, 4])
+    np.testing.assert_array_equal(y, np.zeros((2, 8)))
+    y[...], n[...] = 5, 5
+    x[0, 0, 0, 0] = 0
+    with pytest.raises(ValueError, match=r"out: 'y' must have shape \(1, 8\)"):
+        session.run(None, {"x": x}, out=[y, n])
+    assert (y == 5).all() and (n == 5).all()
+
+
+def test_plans_and_profiles(rng):
+    """Nodes at a cut are steps of plans and profiles, and say what they are."""
+    case = FLOWS["if"]
+    session = InferenceSession(model_of(case, rng), threads=1)
+    feed = {"x": rng.standard_normal((1, 2, 6, 6)).astype(np.float32), **case.feeds[0]}
+    for plan in (session.plan_for(feed), session.profile(feed, repeats=1)):
+        assert [step.kind for step in plan.steps if step.host][-1] == "If"
+        assert "chooses sizes or a branch" in str(plan)
+    profile = session.profile(feed, repeats=2)
+    assert all(step.seconds is not None and step.seconds >= 0 for step in profile.steps)
+    assert profile.run_seconds > 0
+    profile.show(width=80)
+
+
+@pytest.mark.parametrize("fallback", ["error", "silent"])
+def test_operators_of_branches_are_checked_at_once(fallback, rng):
+    model = model_of(FLOWS["if"], rng)
+    model.graph.node[-1].attribute[0].g.node[0].domain = "mine"
+    model.opset_import.add(domain="mine", version=1)
+    with pytest.raises(ValueError, match=r"cannot run \(mine\.Conv, 1 of them"):
+        InferenceSession(model, fallback=fallback)
+
+
+def test_errors_name_the_node(rng):
+    session = InferenceSession(model_of(SIZES["largest"], rng), threads=1)
+    x = np.full((1, 1, 1, 1), 3, np.float32)
+    with pytest.raises(ValueError, match="must have shape"):
+        session.run(None, {"x": x})
+    x = np.zeros((1, 2, 1, 1), np.float32)
+    x[0, 0] = 6
+    with pytest.raises(ValueError, match=r"cannot run TopK of 'y'"):
+        session.run(None, {"x": x})

@@ -92,7 +92,9 @@ def test_scaled_once_for_all_shapes(rng, monkeypatch, g):
     assert computed == [300]
     session.run(None, {"x1": np.ones((1, 64, 9, 9), np.float32)})
     # Once for each way to pack them: a plan for another shape may have panels of another width.
-    packings = sum(isinstance(kept.constant, ScaledTensor) for kept in session._network.shared.packed.values())
+    packings = sum(
+        isinstance(kept.constant, ScaledTensor) for kept in session._network.shared.packed.values()
+    )
     assert computed == [300] * packings
     (found,) = pickle.loads(pickle.dumps(session)).run(None, g.feed)
     np.testing.assert_array_equal(found, want)

@@ -16,6 +16,7 @@ from pplconv.algorithms import ALGORITHMS
 from pplconv.api import conv1d
 from pplconv.arguments import checks
 from pplconv.imaging import borders, signal
+from pplconv.network import refusals
 from pplconv.ops import extension
 from pplconv.ops.transposed import transposed_problem
 from pplconv.problem import LAYOUTS
@@ -37,6 +38,7 @@ TABLES = {
     "Border": borders.BORDERS,
     "SignalMode": signal.MODES,
     "SignalBoundary": signal.BOUNDARIES,
+    "Fallback": refusals.FALLBACKS,
     "Method": observing.METHODS,
 }
 
