@@ -11,6 +11,8 @@ import numpy as np
 import onnx_ir as ir
 import onnx_ir.passes.common as passes
 
+from .subgraphs import subgraphs_of
+
 __all__ = ["compute_in_float32"]
 
 _NARROW, _WIDE = ir.DataType.BFLOAT16, ir.DataType.FLOAT
@@ -39,7 +41,8 @@ def compute_in_float32(model: ir.Model) -> None:
         for value in graph.initializers.values():
             _widen_constant(value)
     for node in model.graph.all_nodes():
-        for value in node.outputs:
+        state = (value for graph in subgraphs_of(node) for value in graph.inputs)
+        for value in (*node.outputs, *state):
             if value.dtype == _NARROW:
                 value.type = ir.TensorType(_WIDE)
         for name, attribute in list(node.attributes.items()):

@@ -6,22 +6,19 @@ further inputs, behind those that they declare.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import onnx_ir as ir
 
+from .shapes import make_constant
 from .storage import Array
-from .values import attribute_int, attribute_ints, is_constant
+from .subgraphs import body_of
+from .values import attribute_int, attribute_ints, constant
 
-__all__ = [
-    "Body", "Make", "body_of", "deciding_inputs", "function_of_flow", "is_flow", "reads_of",
-    "subgraphs_of",
-]  # fmt: skip
-
-# Operators with subgraphs.
-_CONTROL_FLOW = frozenset(("If", "Loop", "Scan"))
+__all__ = ["Body", "Make", "function_of_flow"]
 
 
 class Body(Protocol):
@@ -31,110 +28,8 @@ class Body(Protocol):
         """Compute the outputs, in the order of the subgraph."""
 
 
-Make = Callable[[ir.Model, int], Body]
-"""Makes the network of a subgraph. The inputs before the given number change in each turn, and
-never decide shapes: a program would be made for each of their values."""
-
-
-def is_flow(node: ir.Node) -> bool:
-    """Tell whether a node is an If, a Loop or a Scan."""
-    return not node.domain and node.op_type in _CONTROL_FLOW
-
-
-def subgraphs_of(node: ir.Node) -> list[ir.Graph]:
-    """List the subgraphs of a node."""
-    graphs: list[ir.Graph] = []
-    for attribute in node.attributes.values():
-        if attribute.type == ir.AttributeType.GRAPH:
-            graphs.append(attribute.as_graph())
-        elif attribute.type == ir.AttributeType.GRAPHS:
-            graphs.extend(attribute.as_graphs())
-    return graphs
-
-
-def reads_of(node: ir.Node) -> list[ir.Value]:
-    """List the values that a node and its subgraphs read, each once."""
-    reads = [value for value in node.inputs if value is not None]
-    for graph in subgraphs_of(node):
-        reads += _captured(graph)
-    return list(dict.fromkeys(reads))
-
-
-def _captured(graph: ir.Graph) -> list[ir.Value]:
-    """List the values that a subgraph reads from outside."""
-    own: set[ir.Value] = {*graph.inputs, *graph.initializers.values()}
-    used: list[ir.Value] = []
-    for node in graph:
-        own.update(node.outputs)
-        used += reads_of(node)
-    used.extend(graph.outputs)
-    return list(dict.fromkeys(value for value in used if value not in own))
-
-
-def deciding_inputs(value: ir.Value | None) -> set[ir.Value] | None:
-    """Give the inputs of a graph that a condition follows from, besides shapes and constants.
-
-    Parameters
-    ----------
-    value : ir.Value or None
-        A condition.
-
-    Returns
-    -------
-    set of Value or None
-        None if it depends on results, or on inputs that are not integers or truth values.
-    """
-    found: set[ir.Value] = set()
-    seen: set[ir.Value] = set()
-    waiting = [value] if value is not None else []
-    while waiting:
-        value = waiting.pop()
-        if value in seen or is_constant(value):
-            continue
-        seen.add(value)
-        maker = value.producer()
-        if maker is None:
-            counts = value.dtype is not None and (
-                value.dtype.is_integer() or value.dtype == ir.DataType.BOOL
-            )
-            if not value.is_graph_input() or not counts:
-                return None
-            found.add(value)
-            continue
-        if maker.domain or maker.op_type in _CONTROL_FLOW:
-            return None
-        if maker.op_type not in ("Shape", "Size"):
-            waiting.extend(value for value in maker.inputs if value is not None)
-    return found
-
-
-def body_of(graph: ir.Graph, around: ir.Model) -> tuple[ir.Model, list[str]]:
-    """Make a model of a subgraph.
-
-    Parameters
-    ----------
-    graph : ir.Graph
-        The subgraph, which stays as it is.
-    around : ir.Model
-        The model that it is part of.
-
-    Returns
-    -------
-    ir.Model
-        Its inputs, then the values that it reads from outside; constants are its own.
-    list of str
-        The names of these values.
-    """
-    outer = _captured(graph)
-    fixed = [value for value in outer if is_constant(value)]
-    read = [value for value in outer if not is_constant(value)]
-    view = ir.GraphView(
-        [*graph.inputs, *read], list(graph.outputs), nodes=list(graph),
-        initializers=[*graph.initializers.values(), *fixed],
-        opset_imports=dict(around.opset_imports), name=graph.name,
-    )  # fmt: skip
-    model = ir.Model(view.clone(), ir_version=around.ir_version)
-    return model, [value.name or "" for value in read]
+Make = Callable[[ir.Model], Body]
+"""Makes the network of a subgraph."""
 
 
 def function_of_flow(node: ir.Node, model: ir.Model, make: Make) -> tuple[list[str], Any]:
@@ -159,23 +54,14 @@ def function_of_flow(node: ir.Node, model: ir.Model, make: Make) -> tuple[list[s
     own = [value.name or "" if value is not None else "" for value in node.inputs]
     if node.op_type == "If":
         return _branches(node, model, make, own)
-    graph = node.attributes["body"].as_graph()
-    body, outer = body_of(graph, model)
-    changing = len(graph.inputs)
-    inner = make(body, changing)
+    body, outer = body_of(node.attributes["body"].as_graph(), model)
+    run = _turns(node, body, make) if node.op_type == "Loop" else _scan(node, body, make)
     count = len(node.inputs)
 
-    def loop(*arrays: Array | None) -> list[Array]:
-        given, around = arrays[:count], [array for array in arrays[count:] if array is not None]
-        results = graph.outputs[count - 1 :]
-        return _loop(lambda state: inner.compute([*state, *around]), given, results)
+    def call(*arrays: Array | None) -> list[Array]:
+        return run(arrays[:count], [array for array in arrays[count:] if array is not None])
 
-    def scan(*arrays: Array) -> list[Array]:
-        given, around = arrays[:count], arrays[count:]
-        results = graph.outputs
-        return _scan(node, lambda state: inner.compute([*state, *around]), given, results)
-
-    return [*own, *outer], loop if node.op_type == "Loop" else scan
+    return [*own, *outer], call
 
 
 def _branches(node: ir.Node, model: ir.Model, make: Make, own: list[str]) -> tuple[list[str], Any]:
@@ -191,37 +77,62 @@ def _branches(node: ir.Node, model: ir.Model, make: Make, own: list[str]) -> tup
         branch = int(bool(condition.reshape(())))
         body, names = models[branch]
         if branch not in made:
-            made[branch] = make(body, 0)
+            made[branch] = make(body)
         given = dict(zip(outer, arrays, strict=True))
         return made[branch].compute([given[name] for name in names])
 
     return [*own, *outer], choose
 
 
-def _turns(most: Array | None) -> Iterator[int]:
-    turn = 0
-    while most is None or turn < int(most.reshape(())):
-        yield turn
-        turn += 1
+Run = Callable[[Sequence["Array | None"], Sequence[Array]], list[Array]]
 
 
-def _loop(
-    body: Callable[[list[Array]], list[Array]],
-    given: Sequence[Array | None],
-    scanned: Sequence[ir.Value],
-) -> list[Array]:
-    most, condition, *state = given
-    carried = len(state)
-    goes_on = condition is None or bool(condition.reshape(()))
-    stacks: list[list[Array]] = [[] for _ in scanned]
-    for turn in _turns(most):
-        if not goes_on:
-            break
-        results = body([np.array(turn, np.int64), np.array(True), *state])  # type: ignore[list-item]
-        goes_on, state = bool(results[0].reshape(())), list(results[1 : 1 + carried])
-        for stack, result in zip(stacks, results[1 + carried :], strict=True):
-            stack.append(result)
-    return [*state, *map(_stacked, stacks, scanned)]  # type: ignore[list-item]
+def _turns(node: ir.Node, body: ir.Model, make: Make) -> Run:
+    """Give the function of a Loop: it takes the operands, and the values from outside."""
+    count = len(node.inputs) - 2
+    kept = _unchanged(body.graph, count)
+    scanned = list(body.graph.outputs[1 + count :])
+    for index in reversed(kept):
+        # A weight that is passed on as state is a constant, which can be packed.
+        array = constant(node.inputs[2 + index])
+        del body.graph.outputs[1 + index]
+        if array is not None:
+            make_constant(body.graph, body.graph.inputs[2 + index].name or "", array)
+    fixed = [index for index in kept if constant(node.inputs[2 + index]) is not None]
+    inner = make(body)
+
+    def loop(given: Sequence[Array | None], around: Sequence[Array]) -> list[Array]:
+        most, condition, *state = given
+        goes_on = condition is None or bool(condition.reshape(()))
+        stacks: list[list[Array]] = [[] for _ in scanned]
+        for turn in itertools.count() if most is None else range(int(most.reshape(()))):
+            if not goes_on:
+                break
+            taken = [array for index, array in enumerate(state) if index not in fixed]
+            results = inner.compute([np.array(turn, np.int64), np.array(True), *taken, *around])  # type: ignore[list-item]
+            goes_on, results = bool(results[0].reshape(())), results[1:]
+            for index in range(count):
+                if index not in kept:
+                    state[index] = results.pop(0)
+            for stack, result in zip(stacks, results, strict=True):
+                stack.append(result)
+        return [*state, *map(_stacked, stacks, scanned)]  # type: ignore[list-item]
+
+    return loop
+
+
+def _unchanged(body: ir.Graph, count: int) -> list[int]:
+    """List the numbers of the states that a body passes on as they are."""
+    found = []
+    for index in range(count):
+        value = body.outputs[1 + index]
+        while (maker := value.producer()) is not None and maker.op_type == "Identity":
+            source = maker.inputs[0]
+            assert source is not None
+            value = source
+        if value is body.inputs[2 + index]:
+            found.append(index)
+    return found
 
 
 def _stacked(arrays: list[Array], value: ir.Value) -> Array:
@@ -233,36 +144,37 @@ def _stacked(arrays: list[Array], value: ir.Value) -> Array:
     return np.empty(shape, value.dtype.numpy() if value.dtype is not None else np.float32)
 
 
-def _scan(
-    node: ir.Node,
-    body: Callable[[list[Array]], list[Array]],
-    given: Sequence[Array],
-    results: Sequence[ir.Value],
-) -> list[Array]:
+def _scan(node: ir.Node, body: ir.Model, make: Make) -> Run:
+    """Give the function of a Scan: it takes the operands, and the values from outside."""
     inputs = attribute_int(node, "num_scan_inputs", 0)
-    carried = len(given) - inputs
-    scanned = results[carried:]
-    scans = len(scanned)
-    axes = attribute_ints(node, "scan_input_axes", (0,) * inputs)
-    turned = attribute_ints(node, "scan_input_directions", (0,) * inputs)
-    state = list(given[:carried])
-    read = [
-        np.flip(np.moveaxis(array, axis, 0), 0) if back else np.moveaxis(array, axis, 0)
-        for array, axis, back in zip(given[carried:], axes, turned, strict=True)
-    ]
-    lengths = {len(array) for array in read}
-    if len(lengths) != 1:
-        raise ValueError(f"scanned operands of lengths {sorted(lengths)}")
-    stacks: list[list[Array]] = [[] for _ in range(scans)]
-    for turn in range(lengths.pop()):
-        found = body([*state, *(np.ascontiguousarray(array[turn]) for array in read)])
-        state = found[:carried]
-        for stack, result in zip(stacks, found[carried:], strict=True):
-            stack.append(result)
-    axes = attribute_ints(node, "scan_output_axes", (0,) * scans)
-    turned = attribute_ints(node, "scan_output_directions", (0,) * scans)
-    written = []
-    for stack, value, axis, back in zip(stacks, scanned, axes, turned, strict=True):
-        whole = _stacked(stack[::-1] if back else stack, value)
-        written.append(np.moveaxis(whole, 0, axis))
-    return [*state, *written]
+    carried = len(node.inputs) - inputs
+    scanned = list(body.graph.outputs[carried:])
+    read_axes = attribute_ints(node, "scan_input_axes", (0,) * inputs)
+    read_back = attribute_ints(node, "scan_input_directions", (0,) * inputs)
+    axes = attribute_ints(node, "scan_output_axes", (0,) * len(scanned))
+    turned = attribute_ints(node, "scan_output_directions", (0,) * len(scanned))
+    inner = make(body)
+
+    def scan(given: Sequence[Array | None], around: Sequence[Array]) -> list[Array]:
+        arrays = [array for array in given if array is not None]
+        state = arrays[:carried]
+        read = [
+            np.flip(np.moveaxis(array, axis, 0), 0) if back else np.moveaxis(array, axis, 0)
+            for array, axis, back in zip(arrays[carried:], read_axes, read_back, strict=True)
+        ]
+        lengths = {len(array) for array in read}
+        if len(lengths) != 1:
+            raise ValueError(f"scanned operands of lengths {sorted(lengths)}")
+        stacks: list[list[Array]] = [[] for _ in scanned]
+        for turn in range(lengths.pop()):
+            results = inner.compute([*state, *(array[turn] for array in read), *around])
+            state = results[:carried]
+            for stack, result in zip(stacks, results[carried:], strict=True):
+                stack.append(result)
+        written = [
+            np.moveaxis(_stacked(stack[::-1] if back else stack, value), 0, axis)
+            for stack, value, axis, back in zip(stacks, scanned, axes, turned, strict=True)
+        ]
+        return [*state, *written]
+
+    return scan

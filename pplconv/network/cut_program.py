@@ -10,13 +10,14 @@ import numpy as np
 import onnx_ir as ir
 
 from .compiling import Compiled
-from .control_flow import function_of_flow, is_flow, reads_of
+from .control_flow import function_of_flow
 from .cutting import Cut
 from .host_functions import function_of
 from .host_steps import called
 from .interface import checked_out
 from .nodes import node_of
 from .storage import Array, Shape
+from .subgraphs import is_flow, reads_of
 from .values import constant
 
 if TYPE_CHECKING:
@@ -65,13 +66,13 @@ class CutProgram:
         first: Compiled | None,
         inputs: list[tuple[str, Shape]],
         rest: Callable[[ir.Model], Network],
-        body: Callable[[ir.Model, int], Network],
+        body: Callable[[ir.Model], Network],
     ) -> None:
         self.first, self.inputs = first, inputs
         self.bodies: list[Network] = []
 
-        def made(model: ir.Model, changing: int) -> Network:
-            self.bodies.append(body(model, changing))
+        def made(model: ir.Model) -> Network:
+            self.bodies.append(body(model))
             return self.bodies[-1]
 
         self.calls = [_call(node, cut.model, made) for node in cut.nodes]
@@ -132,7 +133,7 @@ class CutProgram:
             if seconds is not None:
                 seconds.append(time.perf_counter() - begin)
             values |= {
-                name: np.asarray(result)
+                name: result if isinstance(result, list) else np.asarray(result)
                 for name, result in zip(call.writes, results, strict=True)
             }  # fmt: skip
         if self.rest is not None:
@@ -162,7 +163,7 @@ def _own(array: Array, taken: Sequence[Array]) -> Array:
     return array.copy() if shared else np.ascontiguousarray(array).reshape(array.shape)
 
 
-def _call(node: ir.Node, model: ir.Model, body: Callable[[ir.Model, int], Network]) -> Call:
+def _call(node: ir.Node, model: ir.Model, body: Callable[[ir.Model], Network]) -> Call:
     writes = [value.name or "" for value in node.outputs]
     if is_flow(node):
         reads, function = function_of_flow(node, model, body)

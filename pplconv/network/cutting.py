@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from .control_flow import is_flow, reads_of
 from .operators.table import row_of
 from .operators.table_row import Layout
 from .shapes import unknown_outputs
-from .values import is_constant
+from .subgraphs import is_flow, reads_of
+from .values import describe, is_constant
 
-__all__ = ["Cut", "cut"]
+__all__ = ["Cut", "cut", "sizes_in_loops"]
 
 
 @dataclass(frozen=True)
@@ -67,17 +67,24 @@ def cut(model: ir.Model) -> Cut | None:
     behind: list[ir.Node] = []
     late: set[ir.Value] = set()
     for node in model.graph:
-        if any(value in late for value in reads_of(node)):
-            behind.append(node)
-        elif is_flow(node) or unknown_outputs(model, node):
+        reads = [value for value in reads_of(node) if value in late]
+        if reads:
+            # Sequences of arrays pass from one node in Python to the next.
+            follows = any(map(_is_sequence, reads)) and not is_flow(node)
+            known = {value for each in at for value in each.outputs}
+            (at if follows and known.issuperset(reads) else behind).append(node)
+        elif is_flow(node) or _gives_sequence(node):
             at.append(node)
+        elif unknown_outputs(model, node):
+            # Loops compute it once its sizes are constants, behind the cut.
+            (at if _is_small(node) or not early else behind).append(node)
         else:
             early.append(node)
             continue
         late.update(node.outputs)
-    if not at:
+    if not late:
         return None
-    if all(map(_is_small, behind)):
+    if at and all(map(_is_small, behind)):
         at, behind = [node for node in model.graph if node in {*at, *behind}], []
     outputs = model.graph.outputs
     wanted = {value for node in (*at, *behind) for value in reads_of(node)} | set(outputs)
@@ -87,12 +94,37 @@ def cut(model: ir.Model) -> Cut | None:
     own = {value for node in behind for value in node.outputs}
     read = dict.fromkeys(value for node in behind for value in reads_of(node))
     inputs = [value for value in read if value not in own and not is_constant(value)]
+    for value in inputs:
+        if _is_sequence(value):
+            reader = next(node for node in behind if value in reads_of(node))
+            raise ValueError(f"model has a sequence of arrays at {describe(reader)}: not supported")
     rest = _part(model, inputs, behind, set(outputs))
     for value, new in zip(inputs, rest.graph.inputs, strict=True):
         if value in late:
             # Its shape is that of one run, or none.
             new.shape = None
     return Cut(first, model, at, rest)
+
+
+def sizes_in_loops(graph: ir.Graph) -> frozenset[str]:
+    """Name the inputs of a part that become constants: they decide shapes of nodes in loops.
+
+    Other nodes whose shapes depend on data run in Python, without a program for each value.
+    """
+    return frozenset(
+        value.name or ""
+        for value in graph.inputs
+        for node, operand in value.uses()
+        if operand in row_of(node.op_type).shapes and not _is_small(node)
+    )
+
+
+def _is_sequence(value: ir.Value) -> bool:
+    return isinstance(value.type, (ir.SequenceType, ir.OptionalType))
+
+
+def _gives_sequence(node: ir.Node) -> bool:
+    return any(map(_is_sequence, node.outputs))
 
 
 def _is_small(node: ir.Node) -> bool:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx_ir as ir
 
-from .control_flow import deciding_inputs
 from .operators.table import row_of
 from .storage import Array
+from .subgraphs import deciding_inputs
 
 _TYPES = {
     "bool": "tensor(bool)", "float16": "tensor(float16)", "float32": "tensor(float)",

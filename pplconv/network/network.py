@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from ..runtime import ForkableLock, scoped_team
 from .builder import Kept, Settings
 from .compiling import Compiled, compile_model
 from .cut_program import CutProgram
+from .cutting import sizes_in_loops
 from .interface import shape_inputs
 from .preparing import Prepared, simplify, specialize
 from .programs import Programs, check_memory, key_of
@@ -66,22 +67,17 @@ class Network:
         What it shares with the other parts of the session.
     kept : int
         Number of programs to keep.
-    deciding : collection of str, optional
-        Inputs of a part that may decide shapes; by default all.
     is_part : bool
         Whether it is a part of another network.
     """
 
     def __init__(
-        self, prepared: Prepared, shared: Shared, kept: int,
-        deciding: Collection[str] | None = None, is_part: bool = False,
-    ) -> None:  # fmt: skip
+        self, prepared: Prepared, shared: Shared, kept: int, *, is_part: bool = False
+    ) -> None:
         self.model, self.fired = prepared.model, prepared.fired
         self.shared = shared
         # Inputs that decide shapes or branches: each of their values has a program of its own.
-        self.shape_inputs = shape_inputs(self.model.graph)
-        if deciding is not None:
-            self.shape_inputs &= set(deciding)
+        self.shape_inputs = (sizes_in_loops if is_part else shape_inputs)(self.model.graph)
         self.programs = Programs(kept, shared.making)
         self._kept, self._is_part = kept, is_part
 
@@ -164,11 +160,10 @@ class Network:
     def _rest(self, model: ir.Model) -> Network:
         return Network(Prepared(model), self.shared, self._kept, is_part=True)
 
-    def _body(self, model: ir.Model, changing: int) -> Network:
+    def _body(self, model: ir.Model) -> Network:
         prepared = simplify(model)
         self.shared.check(prepared.model.graph)
-        deciding = [value.name or "" for value in prepared.model.graph.inputs[changing:]]
-        return Network(prepared, self.shared, self._kept, deciding, is_part=True)
+        return Network(prepared, self.shared, self._kept, is_part=True)
 
     def forget(self) -> None:
         """Drop packed weights that no program of a whole network uses."""

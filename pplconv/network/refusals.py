@@ -10,11 +10,11 @@ import numpy as np
 import onnx_ir as ir
 
 from .._literals import Fallback
-from .control_flow import deciding_inputs, is_flow, subgraphs_of
 from .fused_nodes import DOMAIN
 from .nodes import Node
 from .operators.table import ROWS
 from .storage import Array
+from .subgraphs import deciding_inputs, is_flow, subgraphs_of
 from .texts import printable
 from .values import attribute_int, attribute_string
 

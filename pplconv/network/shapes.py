@@ -9,9 +9,9 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
-from .control_flow import subgraphs_of
 from .node_checks import check_node
 from .resizing import infer_resize
+from .subgraphs import subgraphs_of
 from .texts import printable
 from .values import describe, static_shape
 

@@ -1,0 +1,113 @@
+"""Subgraphs of If, Loop and Scan, and the values that they read from the graph around them."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from .values import is_constant
+
+__all__ = ["body_of", "deciding_inputs", "is_flow", "reads_of", "subgraphs_of"]
+
+# Operators with subgraphs.
+_CONTROL_FLOW = frozenset(("If", "Loop", "Scan"))
+
+
+def is_flow(node: ir.Node) -> bool:
+    """Tell whether a node is an If, a Loop or a Scan."""
+    return not node.domain and node.op_type in _CONTROL_FLOW
+
+
+def subgraphs_of(node: ir.Node) -> list[ir.Graph]:
+    """List the subgraphs of a node."""
+    graphs: list[ir.Graph] = []
+    for attribute in node.attributes.values():
+        if attribute.type == ir.AttributeType.GRAPH:
+            graphs.append(attribute.as_graph())
+        elif attribute.type == ir.AttributeType.GRAPHS:
+            graphs.extend(attribute.as_graphs())
+    return graphs
+
+
+def reads_of(node: ir.Node) -> list[ir.Value]:
+    """List the values that a node and its subgraphs read, each once."""
+    reads = [value for value in node.inputs if value is not None]
+    for graph in subgraphs_of(node):
+        reads += _captured(graph)
+    return list(dict.fromkeys(reads))
+
+
+def _captured(graph: ir.Graph) -> list[ir.Value]:
+    """List the values that a subgraph reads from outside."""
+    own: set[ir.Value] = {*graph.inputs, *graph.initializers.values()}
+    used: list[ir.Value] = []
+    for node in graph:
+        own.update(node.outputs)
+        used += reads_of(node)
+    used.extend(graph.outputs)
+    return list(dict.fromkeys(value for value in used if value not in own))
+
+
+def deciding_inputs(value: ir.Value | None) -> set[ir.Value] | None:
+    """Give the inputs of a graph that a condition follows from, besides shapes and constants.
+
+    Parameters
+    ----------
+    value : ir.Value or None
+        A condition.
+
+    Returns
+    -------
+    set of Value or None
+        None if it depends on results, or on inputs that are not integers or truth values.
+    """
+    found: set[ir.Value] = set()
+    seen: set[ir.Value] = set()
+    waiting = [value] if value is not None else []
+    while waiting:
+        value = waiting.pop()
+        if value in seen or is_constant(value):
+            continue
+        seen.add(value)
+        maker = value.producer()
+        if maker is None:
+            counts = value.dtype is not None and (
+                value.dtype.is_integer() or value.dtype == ir.DataType.BOOL
+            )
+            if not value.is_graph_input() or not counts:
+                return None
+            found.add(value)
+            continue
+        if maker.domain or maker.op_type in _CONTROL_FLOW:
+            return None
+        if maker.op_type not in ("Shape", "Size"):
+            waiting.extend(value for value in maker.inputs if value is not None)
+    return found
+
+
+def body_of(graph: ir.Graph, around: ir.Model) -> tuple[ir.Model, list[str]]:
+    """Make a model of a subgraph.
+
+    Parameters
+    ----------
+    graph : ir.Graph
+        The subgraph, which stays as it is.
+    around : ir.Model
+        The model that it is part of.
+
+    Returns
+    -------
+    ir.Model
+        Its inputs, then the values that it reads from outside; constants are its own.
+    list of str
+        The names of these values.
+    """
+    outer = _captured(graph)
+    fixed = [value for value in outer if is_constant(value)]
+    read = [value for value in outer if not is_constant(value)]
+    view = ir.GraphView(
+        [*graph.inputs, *read], list(graph.outputs), nodes=list(graph),
+        initializers=[*graph.initializers.values(), *fixed],
+        opset_imports=dict(around.opset_imports), name=graph.name,
+    )  # fmt: skip
+    model = ir.Model(view.clone(), ir_version=around.ir_version)
+    return model, [value.name or "" for value in read]
