@@ -123,7 +123,7 @@ class CutProgram:
             If an output cannot be written to the given array, or a node refuses its operands.
         """
         names = [name for name, _ in self.inputs]
-        values = self._constants | dict(zip(names, arrays, strict=True))
+        values: dict[str, Any] = self._constants | dict(zip(names, arrays, strict=True))
         if self.first is not None:
             values |= self.first.compute(arrays)
         for call in self.calls:

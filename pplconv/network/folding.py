@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 import onnx_ir.passes.common as passes
-from onnxscript.optimizer._constant_folding import FoldConstantsPass
+from onnxscript.optimizer._constant_folding import FoldConstantsPass, Replacement
 
 from .node_checks import ContradictionError, check_node
 from .nodes import attributes_of
-from .numpy_operators.reductions import REDUCTIONS, fits
 from .operands import end_before_the_first, reduce_once
 from .operators.table import COMPUTED
 from .padding import POOLS, infer_pool, resolve_node, settle_pool
@@ -63,13 +62,8 @@ def fold(model: ir.Model) -> None:
     budget = _Budget()
     for _ in range(4):
         try:
-            _Fold(
-                shape_inference=True,
-                input_size_limit=1 << 40,
-                output_size_limit=1 << 40,
-                should_fold=budget.should_fold,
-            )(model)
-        except ContradictionError:
+            _Fold(budget)(model)
+        except (ContradictionError, _FoldingError):
             raise
         except (RuntimeError, ValueError, TypeError, IndexError, ArithmeticError) as error:
             cause = error.__cause__ or error
@@ -90,6 +84,13 @@ class _Fold(FoldConstantsPass):
     are ours where ONNX infers other shapes than onnxruntime computes.
     """
 
+    def __init__(self, budget: _Budget) -> None:
+        super().__init__(
+            shape_inference=True, input_size_limit=1 << 40, output_size_limit=1 << 40,
+            should_fold=budget.should_fold,
+        )  # fmt: skip
+        self._budget = budget
+
     def process_node(self, node: ir.Node, is_function: bool) -> Any:
         """See `FoldConstantsPass`."""
         for value in node.inputs:
@@ -99,7 +100,7 @@ class _Fold(FoldConstantsPass):
         check_node(node)
         if not node.domain:
             _as_onnxruntime(node)
-        replacement = super().process_node(node, is_function)
+        replacement = super().process_node(node, is_function) or self._folded(node)
         if node.op_type in POOLS and not node.domain and replacement is None:
             infer_pool(node)
         if node.op_type == "Resize" and not node.domain and replacement is None:
@@ -112,6 +113,17 @@ class _Fold(FoldConstantsPass):
                 node.outputs[0].shape = shape or node.outputs[0].shape
         return replacement
 
+    def _folded(self, node: ir.Node) -> Replacement | None:
+        """Fold a node of one output that NumPy computes."""
+        results = _results(node, self._budget) if len(node.outputs) == 1 else None
+        if results is None or node.graph is None:
+            return None
+        value = self.new_initializer(node, results[0])
+        if value is None:
+            return None
+        node.graph.register_initializer(value)
+        return Replacement([value], [])
+
 
 def _as_onnxruntime(node: ir.Node) -> None:
     """Rewrite a node to onnxruntime's meaning, where ONNX's inference differs."""
@@ -123,6 +135,10 @@ def _as_onnxruntime(node: ir.Node) -> None:
         end_before_the_first(node)
     elif node.op_type.startswith("Reduce"):
         reduce_once(node)
+
+
+class _FoldingError(ValueError):
+    """A node that our own code refuses."""
 
 
 class _Budget:
@@ -182,45 +198,42 @@ def _size(value: ir.Value) -> int | None:
 
 
 def _is_ours(node: ir.Node) -> bool:
-    """Tell whether our own code folds a node, where ONNX's reference errs."""
-    if node.op_type == "Slice" and not node.domain:
-        # The reference errs for negative steps. Shapes need positive steps, in the same pass.
-        steps = constant(node.inputs[4]) if len(node.inputs) > 4 else None
-        return steps is not None and int(steps.min(initial=1)) < 0
-    if node.op_type in REDUCTIONS and not node.domain:
-        # Shapes are computed by these, too.
-        operands = [constant(value) for value in node.inputs]
-        x = operands[0]
-        if x is None or x.dtype.kind not in "iu":
-            return False
-        return not fits(node.op_type, dict(attributes_of(node)), operands)
+    """Tell whether our own code folds a node: ONNX's reference errs for some of them."""
     return node.op_type in COMPUTED and node.op_type not in _SLOW and not node.domain
 
 
+def _results(node: ir.Node, budget: _Budget) -> list[np.ndarray] | None:
+    """Compute a node of constants in NumPy; None if it is not ours, not constant, or too large."""
+    compute = COMPUTED.get(node.op_type) if _is_ours(node) else None
+    shapes = [static_shape(value) for value in node.outputs]
+    known = all(value is None or is_constant(value) for value in node.inputs)
+    if compute is None or None in shapes or not known:
+        return None
+    if any(value.is_graph_output() for value in node.outputs) or budget.allows(node) is False:
+        return None
+    if "kernel_shape" in node.attributes:
+        resolve_node(node)
+    operands = [constant(value) for value in node.inputs]
+    try:
+        with np.errstate(all="ignore"):
+            results = compute(dict(attributes_of(node)), operands, [s or () for s in shapes])
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise _FoldingError(
+            f"model cannot be folded: {describe(node)}: {type(error).__name__}: {printable(error)}"
+        ) from error
+    # Nobody else may hold the memory of a constant.
+    return [np.array(result, order="C") for result in results]
+
+
 def _compute(graph: ir.Graph, budget: _Budget) -> int:
-    """Fold the operators that NumPy computes; give how many."""
+    """Fold the nodes of several outputs that NumPy computes; give how many."""
     count = 0
     for node in list(graph):
-        compute = COMPUTED.get(node.op_type) if _is_ours(node) else None
-        shapes = [static_shape(value) for value in node.outputs]
-        known = all(value is None or is_constant(value) for value in node.inputs)
-        if compute is None or None in shapes or not known:
+        results = _results(node, budget) if len(node.outputs) > 1 else None
+        if results is None:
             continue
-        if any(value.is_graph_output() for value in node.outputs) or budget.allows(node) is False:
-            continue
-        if "kernel_shape" in node.attributes:
-            resolve_node(node)
-        operands = [constant(value) for value in node.inputs]
-        try:
-            with np.errstate(all="ignore"):
-                results = compute(dict(attributes_of(node)), operands, [s or () for s in shapes])
-        except MemoryError:
-            raise
-        except Exception as error:
-            raise ValueError(
-                f"model cannot be folded: {describe(node)}: {type(error).__name__}: "
-                f"{printable(error)}"
-            ) from error
         for value, array in zip(node.outputs, results, strict=True):
             _replace(graph, value, array)
         graph.remove(node, safe=True)

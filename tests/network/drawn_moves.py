@@ -290,6 +290,52 @@ def concat(rng: Rng) -> Case:
     return Case([numbers(rng, *sizes, dtypes=dtype) for _ in range(3)], {"axis": at})
 
 
+def identity(rng: Rng) -> Case:
+    """Floats or integers, of any rank."""
+    return Case([either(rng, *shape(rng, 0))])
+
+
+def reshape(rng: Rng) -> Case:
+    """With sizes of the input, and with one that is left over."""
+    sizes = shape(rng)
+    wanted = [0 if rng.random() < 0.4 else size for size in sizes]
+    if rng.random() < 0.5:
+        wanted[rng.integers(len(wanted))] = -1
+    elif rng.random() < 0.5:
+        wanted = [int(n) for n in reversed(sizes)]
+    return Case([either(rng, *sizes), np.array(wanted)], {}, (1,))
+
+
+def squeeze(rng: Rng) -> Case:
+    """Named dimensions, from either end, or all that have one element."""
+    sizes = [1 if rng.random() < 0.5 else size for size in shape(rng)]
+    ones = [axis - len(sizes) * int(rng.integers(2)) for axis, n in enumerate(sizes) if n == 1]
+    axes = pick(rng, None, np.array(ones[:2])) if ones else None
+    return Case([either(rng, *sizes), axes], {}, (1,))
+
+
+def unsqueeze(rng: Rng) -> Case:
+    """Dimensions from either end, in any order."""
+    sizes = shape(rng, 0)
+    axes = rng.permutation(len(sizes) + 2)[:2]
+    return Case([either(rng, *sizes), axes - (len(sizes) + 2) * int(rng.integers(2))], {}, (1,))
+
+
+def expand(rng: Rng) -> Case:
+    """To more dimensions, or fewer than the input has."""
+    sizes = shape(rng)
+    x = [1 if rng.random() < 0.4 else size for size in sizes]
+    y = [1 if rng.random() < 0.4 else size for size in sizes]
+    x, y = x[rng.integers(len(x)) :], y[rng.integers(len(y)) :]
+    return Case([either(rng, *x), np.array(y)], {}, (1,))
+
+
+def transpose(rng: Rng) -> Case:
+    """In any order."""
+    sizes = shape(rng)
+    return Case([either(rng, *sizes)], maybe(rng, perm=rng.permutation(len(sizes)).tolist()))
+
+
 def non_zero(rng: Rng) -> Case:
     """Of floats; the input is known, as the size of the output follows from it."""
     return Case([numbers(rng, *shape(rng), dtypes=(np.int64,)) % 3], known=(0,))

@@ -1,12 +1,14 @@
 """Operators in NumPy, where ONNX's reference errs or is missing.
 
 =================  ==============================================================
+``arithmetic``       Abs, Add, Div, Max, Min, Mul, Neg, Sub, Sum
 ``pools``            MaxPool, AveragePool, LpPool, GlobalLpPool, GlobalMaxPool
 ``normalizations`` LRN, LpNormalization
 ``reductions``     CumSum, ReduceL1, L2, LogSum, LogSumExp, Mean, Prod, Sum, SumSquare
 ``sampling``       GridSample
 ``moves``          GatherElements, OneHot, Pad, Slice
 ``transposed_sums``  ConvTranspose
+``views``            Concat, Expand, Gather, Identity, Reshape, Squeeze, Transpose, Unsqueeze
 =================  ==============================================================
 
 Rows of `operators.table` name these functions. `tests/network/test_drawn_operators.py` compares all

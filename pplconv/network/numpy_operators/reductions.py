@@ -15,10 +15,10 @@ import numpy as np
 from ..storage import Array, Shape
 from .types import Attributes, Compute, Operands
 
-__all__ = ["REDUCTIONS", "cumulative_sum", "fits", "log_sum", "log_sum_exp"]
+__all__ = ["REDUCTIONS", "cumulative_sum", "log_sum", "log_sum_exp"]
 
 # Limits of intermediate sums, squares and products: signed 64 bits, and double precision.
-_BITS, _DOUBLE_BITS = 62, 52
+_BITS = 62
 
 
 def log_sum(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
@@ -105,15 +105,6 @@ def _bits(op: str, x: Array, axes: tuple[int, ...]) -> float:
     # Most may be smaller than the largest.
     sizes = np.maximum(np.abs(x.astype(np.float64)), 1)
     return float(np.log2(sizes).sum(axes).max(initial=0))
-
-
-def fits(op: str, attributes: Attributes, operands: Operands) -> bool:
-    """Tell whether ONNX's reference reduces integers exactly, and keeps their type.
-
-    The reference divides and takes roots in double precision.
-    """
-    x, axes, _ = _read(attributes, operands)
-    return x.dtype == np.int64 and _bits(op, x, axes) < _DOUBLE_BITS
 
 
 def _sum(x: Array, axes: Any) -> Array:

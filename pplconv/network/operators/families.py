@@ -66,10 +66,10 @@ def program(write: Write, **said: Any) -> Row:
     )
 
 
-def in_pairs(op: str, write: Write) -> Row:
+def in_pairs(op: str, write: Write, **said: Any) -> Row:
     """An element-wise operator of any number of operands."""
     decomposition = Decomposition(f"{op} of many operands", False, decompositions.in_pairs)
-    return program(write, decomposition=decomposition)
+    return program(write, decomposition=decomposition, **said)
 
 
 def looped(
@@ -90,11 +90,11 @@ def looped(
     )  # fmt: skip
 
 
-def reshaped(*shapes: int, layout: Layout = Layout.PLANES) -> Row:
+def reshaped(*shapes: int, layout: Layout = Layout.PLANES, **said: Any) -> Row:
     """Another shape of the same elements in the same order."""
     return looped(
         Loops(movement.lower_view, always), batches=batch_rules.reshaped, format=Format.FOLLOWS,
-        layout=layout, moves=Moves.FIRST, shapes=shapes, view=View.RESHAPED,
+        layout=layout, moves=Moves.FIRST, shapes=shapes, view=View.RESHAPED, **said,
     )  # fmt: skip
 
 

@@ -11,7 +11,16 @@ from collections.abc import Mapping
 from ...activations import CURVES
 from ...activations import KINDS as ACTIVATIONS
 from ..integer_nodes import RESIDUAL
-from ..numpy_operators import moves, normalizations, pools, reductions, sampling, transposed_sums
+from ..numpy_operators import (
+    arithmetic,
+    moves,
+    normalizations,
+    pools,
+    reductions,
+    sampling,
+    transposed_sums,
+    views,
+)
 from ..numpy_operators.types import Compute
 from . import (
     batch_rules,
@@ -80,8 +89,8 @@ _MATRICES = either(
 _ADDED = (3, 6)
 
 ROWS: Mapping[str, Row] = {
-    "Abs": program(expressions.plain("ABSOLUTE")),
-    "Add": program(expressions.plain("ADD")),
+    "Abs": program(expressions.plain("ABSOLUTE"), python=arithmetic.ABSOLUTE),
+    "Add": program(expressions.plain("ADD"), python=arithmetic.ADD),
     "And": in_python(shapes=()),
     "ArgMax": in_python(shapes=()),
     "ArgMin": in_python(shapes=()),
@@ -99,6 +108,7 @@ ROWS: Mapping[str, Row] = {
     "Concat": looped(
         Loops(movement.lower_concat, always), batches=batch_rules.concatenation,
         format=Format.FOLLOWS, layout=Layout.FREE, moves=Moves.ALL, shapes=(),
+        python=views.concat,
     ),
     "Constant": in_python(shapes=()),
     "ConstantOfShape": in_python(shapes=(0,)),
@@ -118,7 +128,7 @@ ROWS: Mapping[str, Row] = {
     "DequantizeLinear": integers(
         integer_steps.lower_dequantize, integer_steps.serves_dequantize, batches=batch_rules.scales
     ),
-    "Div": program(expressions.plain("DIVIDE")),
+    "Div": program(expressions.plain("DIVIDE"), python=arithmetic.DIVIDE),
     "Dropout": in_python(shapes=()),
     "DynamicQuantizeLinear": integers(
         integer_steps.lower_dynamic, integer_steps.serves_dynamic, batches=batch_rules.mixed
@@ -130,7 +140,7 @@ ROWS: Mapping[str, Row] = {
     "Exp": program(expressions.plain("EXPONENTIAL")),
     "Expand": strided(
         Loops(movement.lower_expand, always), batches=batch_rules.expansion, layout=Layout.ANY,
-        moves=Moves.NOTHING, shapes=(1,),
+        moves=Moves.NOTHING, shapes=(1,), python=views.expand,
     ),
     "EyeLike": in_python(shapes=()),
     "Flatten": reshaped(),
@@ -138,7 +148,7 @@ ROWS: Mapping[str, Row] = {
     "GRU": recurrence(),
     "Gather": strided(
         Loops(movement.lower_gather, movement.serves_gather), batches=batch_rules.along(0),
-        layout=Layout.ANY, moves=Moves.FIRST, shapes=(),
+        layout=Layout.ANY, moves=Moves.FIRST, shapes=(), python=views.gather,
     ),
     "GatherElements": in_python(moves.gather_elements, shapes=()),
     "GatherND": in_python(shapes=()),
@@ -159,7 +169,7 @@ ROWS: Mapping[str, Row] = {
         "GroupNormalization in pieces", decompositions.group_norm, early=True
     ),
     "HardSigmoid": program(expressions.hard_sigmoid),
-    "Identity": reshaped(layout=Layout.KEPT),
+    "Identity": reshaped(layout=Layout.KEPT, python=views.identity),
     "InstanceNormalization": decomposed(
         "InstanceNormalization as LayerNormalization", decompositions.instance_norm, early=False
     ),
@@ -187,7 +197,7 @@ ROWS: Mapping[str, Row] = {
         Loops(_MATRICES.lower, product_steps.serves_product), batches=batch_rules.product
     ),
     "MatMulInteger": integers(integer_steps.lower_matmul_integer, batches=batch_rules.mixed),
-    "Max": in_pairs("Max", expressions.chain("MAXIMUM")),
+    "Max": in_pairs("Max", expressions.chain("MAXIMUM"), python=arithmetic.MAXIMUM),
     "MaxPool": images(
         either(_POOL, _INTEGER_POOL), format=Format.FOLLOWS, moves=Moves.FIRST,
         python=pools.max_pool,
@@ -196,10 +206,10 @@ ROWS: Mapping[str, Row] = {
     "MeanVarianceNormalization": decomposed(
         "MeanVarianceNormalization in pieces", decompositions.mean_variance, early=True
     ),
-    "Min": in_pairs("Min", expressions.chain("MINIMUM")),
+    "Min": in_pairs("Min", expressions.chain("MINIMUM"), python=arithmetic.MINIMUM),
     "Mod": in_python(shapes=()),
-    "Mul": program(expressions.plain("MULTIPLY")),
-    "Neg": program(expressions.plain("NEGATE")),
+    "Mul": program(expressions.plain("MULTIPLY"), python=arithmetic.MULTIPLY),
+    "Neg": program(expressions.plain("NEGATE"), python=arithmetic.NEGATE),
     "NonMaxSuppression": in_python(shapes=()),
     "NonZero": in_python(shapes=()),
     "Not": in_python(shapes=()),
@@ -234,7 +244,7 @@ ROWS: Mapping[str, Row] = {
         "SQUARES", python=reductions.REDUCTIONS["ReduceSumSquare"]
     ),
     "Relu": program(expressions.relu),
-    "Reshape": reshaped(1),
+    "Reshape": reshaped(1, python=views.reshape),
     "Resize": images(
         _RESIZES, format=Format.FOLLOWS, moves=Moves.FIRST, moves_if=moving.repeats_pixels,
         arrays=1, shapes=(1, 2, 3),
@@ -260,19 +270,19 @@ ROWS: Mapping[str, Row] = {
         moves=Moves.NOTHING, shapes=(1,),
     ),
     "Sqrt": program(expressions.plain("SQUARE_ROOT")),
-    "Squeeze": reshaped(1, layout=Layout.KEPT),
-    "Sub": program(expressions.plain("SUBTRACT")),
-    "Sum": in_pairs("Sum", expressions.chain("ADD")),
+    "Squeeze": reshaped(1, layout=Layout.KEPT, python=views.squeeze),
+    "Sub": program(expressions.plain("SUBTRACT"), python=arithmetic.SUBTRACT),
+    "Sum": in_pairs("Sum", expressions.chain("ADD"), python=arithmetic.ADD),
     "Swish": program(expressions.swish),
     "Tanh": program(expressions.plain("HYPERBOLIC_TANGENT")),
     "Tile": in_python(shapes=(1,)),
     "TopK": in_python(shapes=(1,)),
     "Transpose": strided(
         Loops(movement.lower_transpose, always), batches=batch_rules.transposition,
-        layout=Layout.ANY, moves=Moves.FIRST, shapes=(),
+        layout=Layout.ANY, moves=Moves.FIRST, shapes=(), python=views.transpose,
     ),
     "Trilu": in_python(shapes=()),
-    "Unsqueeze": reshaped(1, layout=Layout.KEPT),
+    "Unsqueeze": reshaped(1, layout=Layout.KEPT, python=views.unsqueeze),
     "Where": in_python(shapes=()),
     "Xor": in_python(shapes=()),
     **{

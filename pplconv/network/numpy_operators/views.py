@@ -1,0 +1,69 @@
+"""Operators that give the elements of an array another shape, or join arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..storage import Array, Shape
+from .types import Attributes, Operands
+
+__all__ = ["concat", "expand", "gather", "identity", "reshape", "squeeze", "transpose", "unsqueeze"]
+
+
+def identity(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """Identity: the operand itself."""
+    (x,) = operands
+    assert x is not None
+    return [x]
+
+
+def reshape(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """Reshape: a size of 0 is that of the operand, and -1 whatever is left."""
+    x, sizes = operands
+    assert x is not None and sizes is not None
+    wanted = sizes.tolist()
+    if not attributes.get("allowzero", 0):
+        wanted = [x.shape[axis] if size == 0 else size for axis, size in enumerate(wanted)]
+    return [x.reshape(wanted)]
+
+
+def squeeze(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """Squeeze: without the named dimensions, or without all of size 1."""
+    x, axes = [*operands, None][:2]
+    assert x is not None
+    return [np.squeeze(x, None if axes is None else tuple(axes.reshape(-1).tolist()))]
+
+
+def unsqueeze(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """Unsqueeze: with dimensions of size 1 more."""
+    x, axes = operands
+    assert x is not None and axes is not None
+    return [np.expand_dims(x, tuple(axes.reshape(-1).tolist()))]
+
+
+def transpose(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """Transpose: by default the dimensions backwards."""
+    (x,) = operands
+    assert x is not None
+    return [x.transpose(attributes.get("perm"))]
+
+
+def expand(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """Expand: broadcast in both directions."""
+    x, sizes = operands
+    assert x is not None and sizes is not None
+    return [np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(sizes.tolist())))]
+
+
+def concat(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """Concat: arrays one after the other along an axis."""
+    return [np.concatenate([x for x in operands if x is not None], attributes["axis"])]
+
+
+def gather(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """Gather: slices of an axis by their indices, negative ones from its end."""
+    x, index = operands
+    assert x is not None and index is not None
+    return [np.take(x, index, attributes.get("axis", 0))]
