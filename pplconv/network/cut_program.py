@@ -78,10 +78,15 @@ class CutProgram:
         self.calls = [_call(node, cut.model, made) for node in cut.nodes]
         self.rest = rest(cut.rest) if cut.rest is not None else None
         self._outputs = [value.name or "" for value in cut.model.graph.outputs]
+        # Results of NumPy may be views of an input, and a Loop may give its operands back.
+        calls = [call for call in self.calls if call.kind != "If"]
+        self._shared = {name for call in calls for name in call.writes}
+        self._shared.update(name for name, _ in inputs)
         values = {value for node in cut.nodes for value in reads_of(node)}
         values.update(cut.model.graph.outputs)
         arrays = ((value.name or "", constant(value)) for value in values)
         self._constants = {name: array for name, array in arrays if array is not None}
+        self._shared |= self._constants.keys()
 
     @property
     def packed(self) -> frozenset[Any]:
@@ -140,9 +145,10 @@ class CutProgram:
             graph = self.rest.model.graph
             found = self.rest.compute([values[value.name or ""] for value in graph.inputs])
             values |= zip((value.name or "" for value in graph.outputs), found, strict=True)
-        # Results of NumPy may be views of an input.
-        taken = [*arrays, *self._constants.values()]
-        outputs = {name: _own(values[name], taken) for name in self._outputs}
+        outputs = {
+            name: np.array(values[name], order="C") if name in self._shared else values[name]
+            for name in self._outputs
+        }
         for name, array in (given or {}).items():
             checked_out(array, name, outputs[name].shape, outputs[name].dtype, arrays)
         for name, array in (given or {}).items():
@@ -155,12 +161,6 @@ class CutProgram:
         seconds = self.first.time(arrays) if self.first is not None else []
         self.compute(arrays, None, seconds)
         return seconds
-
-
-def _own(array: Array, taken: Sequence[Array]) -> Array:
-    """Give an array that is contiguous, and shares no memory with those that others have."""
-    shared = any(np.may_share_memory(array, other) for other in taken)
-    return array.copy() if shared else np.ascontiguousarray(array).reshape(array.shape)
 
 
 def _call(node: ir.Node, model: ir.Model, body: Callable[[ir.Model], Network]) -> Call:

@@ -310,8 +310,10 @@ def squeeze(rng: Rng) -> Case:
     """Named dimensions, from either end, or all that have one element."""
     sizes = [1 if rng.random() < 0.5 else size for size in shape(rng)]
     ones = [axis - len(sizes) * int(rng.integers(2)) for axis, n in enumerate(sizes) if n == 1]
-    axes = pick(rng, None, np.array(ones[:2])) if ones else None
-    return Case([either(rng, *sizes), axes], {}, (1,))
+    x = either(rng, *sizes)
+    if not ones or rng.random() < 0.5:
+        return Case([x])
+    return Case([x, np.array(ones[:2])], {}, (1,))
 
 
 def unsqueeze(rng: Rng) -> Case:
