@@ -46,7 +46,7 @@ pytest = { cache=$$(mktemp -d); \
 .DELETE_ON_ERROR:
 # pip cannot work twice on one environment at the same time.
 .NOTPARALLEL:
-.PHONY: help demo test test-all test-changed test-slow quick bench bench-accuracy bench-report lint install clean distclean FORCE
+.PHONY: help demo test test-all test-changed test-slow quick bench bench-accuracy bench-report zoo lint install clean distclean FORCE
 
 help: ## show this
 	@echo 'usage: make TARGET [ARGS="..."] [TESTS=tests] [PYTHON=python3] [VENV=.venv]'
@@ -86,6 +86,10 @@ bench: $(STAMPS)/extra-$(BENCH_EXTRAS) ## measure; BENCH_EXTRAS=bench,peers inst
 
 bench-accuracy: $(STAMPS)/extra-$(BENCH_EXTRAS) ## measure error and speed of each algorithm on 3x3 layers
 	$(BIN)/python -m benchmarks.accuracy --json $(REPORT)/accuracy.json $(ARGS)
+
+# ARGS=--models=basic_pitch,silero_vad takes some of them; the others are 600 MB of packages.
+zoo: $(STAMPS)/extra-test ## download models that packages ship, run them, and compare with onnxruntime
+	$(BIN)/python -m benchmarks.networks.zoo $(ARGS)
 
 bench-report: $(STAMPS)/extra-report ## make a page and charts of the last two, in REPORT=benchmarks/report
 	$(BIN)/python -m benchmarks.page --out $(REPORT) $(REPORT)/run.json \

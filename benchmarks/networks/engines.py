@@ -120,11 +120,11 @@ class Pplconv(Engine):
 
         # By name: type checkers accept this file also with a version without sessions.
         make = getattr(pplconv, _SESSION)
-        self._session: Any = make(path, threads=threads)
+        self.session: Any = make(path, threads=threads)
 
     def run(self, feed: Feed) -> Sequence[Array]:
         """Run it."""
-        outputs: list[Array] = self._session.run(None, feed)
+        outputs: list[Array] = self.session.run(None, feed)
         return outputs
 
 
@@ -150,11 +150,11 @@ class OnnxRuntime(Engine):
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        self._session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        self.session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
     def run(self, feed: Feed) -> Sequence[Array]:
         """Run it; the outputs are new arrays."""
-        outputs: list[Array] = self._session.run(None, feed)
+        outputs: list[Array] = self.session.run(None, feed)
         return outputs
 
 

