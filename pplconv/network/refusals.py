@@ -11,6 +11,7 @@ import onnx_ir as ir
 from .fused_nodes import DOMAIN
 from .nodes import Node
 from .operators.table import ROWS
+from .rules.contrib import UNSERVED
 from .storage import Array
 from .texts import printable
 from .values import attribute_int, attribute_string
@@ -58,6 +59,8 @@ def check_operators(graph: ir.Graph, fallback: bool) -> None:
             found["If with a condition that depends on data"].append(node.name or "?")
             continue
         kind = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+        if UNSERVED in node.metadata_props:
+            kind += f" with {node.metadata_props[UNSERVED]}"
         found[kind].append(node.name or node.outputs[0].name or "?")
     if not found:
         return

@@ -11,7 +11,15 @@ from collections.abc import Mapping
 from ...activations import CURVES
 from ...activations import KINDS as ACTIVATIONS
 from ..integer_nodes import RESIDUAL
-from ..numpy_operators import moves, normalizations, pools, reductions, sampling, transposed_sums
+from ..numpy_operators import (
+    contractions,
+    moves,
+    normalizations,
+    pools,
+    reductions,
+    sampling,
+    transposed_sums,
+)
 from ..numpy_operators.types import Compute
 from . import (
     batch_rules,
@@ -19,6 +27,7 @@ from . import (
     convolution,
     costs,
     decompositions,
+    einsums,
     expressions,
     integer_steps,
     integer_windows,
@@ -123,7 +132,10 @@ ROWS: Mapping[str, Row] = {
     "DynamicQuantizeLinear": integers(
         integer_steps.lower_dynamic, integer_steps.serves_dynamic, batches=batch_rules.mixed
     ),
-    "Einsum": in_python(shapes=()),
+    "Einsum": decomposed(
+        "Einsum as a product of matrices", einsums.einsum, early=False,
+        python=contractions.einsum,
+    ),
     "Elu": program(expressions.elu),
     "Equal": in_python(shapes=()),
     "Erf": program(expressions.plain("ERROR_FUNCTION")),
@@ -217,6 +229,9 @@ ROWS: Mapping[str, Row] = {
     ),
     "QuantizeLinear": integers(
         integer_steps.lower_quantize, integer_steps.serves_quantize, batches=batch_rules.scales
+    ),
+    "RMSNormalization": decomposed(
+        "RMSNormalization in pieces", decompositions.rms_norm, early=False
     ),
     "RNN": in_python(shapes=()),
     "Range": in_python(shapes=(0, 1, 2)),

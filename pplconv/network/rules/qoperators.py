@@ -24,12 +24,12 @@ from ..integer_nodes import (
 from ..integers import RANGES
 from ..quantized_values import MICROSOFT, Quantization
 from ..values import attribute_int, constant, rank
-from .driver import Rule
+from .driver import OperatorRule, Rule
 
 __all__ = ["INTEGER_RULES", "RULES"]
 
 
-class Operator(Rule):
+class Operator(OperatorRule):
     """An operator that reads and writes quantized arrays.
 
     Parameters
@@ -50,14 +50,9 @@ class Operator(Rule):
         self, operator: str, inner: str, operands: Sequence[int], stored: int,
         domain: str = MICROSOFT,
     ) -> None:  # fmt: skip
-        super().__init__(f"{operator} in pieces", (domain, operator))
-        self.operator, self.inner, self.domain = operator, inner, domain
+        super().__init__(f"{operator} in pieces", operator, domain=domain)
+        self.inner = inner
         self.operands, self.stored = operands, stored
-
-    def pattern(self, op: Any, x: Any) -> Any:
-        """See `Rule`."""
-        own = getattr(op, self.operator)
-        return own(x, _domain=self.domain, _allow_other_inputs=True, _outputs=["y"])
 
     def check(self, context: Any, x: ir.Value, y: ir.Value) -> bool:
         """See `Rule`."""
@@ -234,17 +229,11 @@ class Concat(Operator):
         return _stored(op, result, *inputs[:3])
 
 
-class Renamed(Rule):
-    """QuantizeLinear and DequantizeLinear of another domain with the same meaning."""
+class Renamed(OperatorRule):
+    """An operator of another domain that has ONNX's name and meaning."""
 
     def __init__(self, operator: str) -> None:
-        super().__init__(f"{operator} of ONNX", (MICROSOFT, operator))
-        self.operator = operator
-
-    def pattern(self, op: Any, x: Any) -> Any:
-        """See `Rule`."""
-        own = getattr(op, self.operator)
-        return own(x, _domain=MICROSOFT, _allow_other_inputs=True, _outputs=["y"])
+        super().__init__(f"{operator} of ONNX", operator, domain=MICROSOFT)
 
     def check(self, context: Any, x: ir.Value, y: ir.Value) -> bool:
         """See `Rule`."""
@@ -315,7 +304,10 @@ class IntegerProduct(Rule):
 
 
 RULES: tuple[Rule, ...] = (
-    *(Renamed(operator) for operator in ("QuantizeLinear", "DequantizeLinear")),
+    *(
+        Renamed(operator)
+        for operator in ("DequantizeLinear", "GatherND", "Pad", "QuantizeLinear", "Trilu")
+    ),
     Conv(),
     MatMul(),
     Gemm(),
