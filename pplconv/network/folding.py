@@ -44,7 +44,15 @@ _SLOW = frozenset(
 _PRODUCTS = frozenset(("MatMul", "Gemm"))
 _PRODUCT_OPERATIONS = 1 << 30
 # Operators whose output size depends on data: at most the size of their inputs, for each axis.
-_DATA_DEPENDENT = frozenset(("Compress", "NonZero", "Unique"))
+_DATA_DEPENDENT = frozenset(("Compress", "NonMaxSuppression", "NonZero", "Unique"))
+# Operators of ours that ONNX's reference computes rightly: shapes are computed by these, so they
+# are folded as soon as they are reached.
+_AT_ONCE = frozenset(
+    (
+        "ArgMax", "ArgMin", "Compress", "ConstantOfShape", "EyeLike", "GatherND", "NonZero",
+        "Range", "ScatterElements", "ScatterND", "Tile", "Trilu",
+    )
+)  # fmt: skip
 
 
 def fold(model: ir.Model) -> None:
@@ -194,7 +202,8 @@ def _is_ours(node: ir.Node) -> bool:
         if x is None or x.dtype.kind not in "iu":
             return False
         return not fits(node.op_type, dict(attributes_of(node)), operands)
-    return node.op_type in COMPUTED and node.op_type not in _SLOW and not node.domain
+    ours = node.op_type in COMPUTED and node.op_type not in _SLOW | _AT_ONCE
+    return ours and not node.domain
 
 
 def _compute(graph: ir.Graph, budget: _Budget) -> int:
@@ -204,9 +213,11 @@ def _compute(graph: ir.Graph, budget: _Budget) -> int:
         compute = COMPUTED.get(node.op_type) if _is_ours(node) else None
         shapes = [static_shape(value) for value in node.outputs]
         known = all(value is None or is_constant(value) for value in node.inputs)
-        if compute is None or None in shapes or not known:
+        if compute is None or not known:
             continue
-        if any(value.is_graph_output() for value in node.outputs) or budget.allows(node) is False:
+        if None in shapes and node.op_type not in _DATA_DEPENDENT:
+            continue
+        if budget.allows(node) is False:
             continue
         if "kernel_shape" in node.attributes:
             resolve_node(node)
@@ -221,23 +232,37 @@ def _compute(graph: ir.Graph, budget: _Budget) -> int:
                 f"model cannot be folded: {describe(node)}: {type(error).__name__}: "
                 f"{printable(error)}"
             ) from error
-        for value, array in zip(node.outputs, results, strict=True):
-            _replace(graph, value, array)
+        for value, array in zip(node.outputs, results, strict=False):
+            if value.name:
+                _replace(graph, node, value, array)
         graph.remove(node, safe=True)
         count += 1
     return count
 
 
-def _replace(graph: ir.Graph, value: ir.Value, array: np.ndarray) -> None:
-    """Replace a value by a constant of the same name."""
-    tensor = ir.Tensor(array, name=value.name)
+def _replace(graph: ir.Graph, node: ir.Node, value: ir.Value, array: np.ndarray) -> None:
+    """Replace an output of a node by a constant of the same name; the network's have a node."""
+    output = value.is_graph_output()
+    name = value.name
+    if output:
+        taken = {*graph.initializers, *(other.name for each in graph for other in each.outputs)}
+        while name in taken:
+            name = f"{name}_folded"
+    tensor = ir.Tensor(array, name=name)
     known = ir.Value(
-        name=value.name, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype),
+        name=name, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype),
         const_value=tensor,
     )  # fmt: skip
-    value.replace_all_uses_with(known)
-    value.name = None
     graph.register_initializer(known)
+    if not output:
+        value.replace_all_uses_with(known)
+        value.name = None
+        return
+    same = ir.node("Identity", [known], name=value.name)
+    same.outputs[0].name, value.name = value.name, None
+    same.outputs[0].shape, same.outputs[0].type = known.shape, known.type
+    graph.insert_after(node, same)
+    ir.convenience.replace_all_uses_with(value, same.outputs[0], replace_graph_outputs=True)
 
 
 def _repeat_values(graph: ir.Graph) -> int:

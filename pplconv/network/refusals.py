@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-import numpy as np
 import onnx_ir as ir
 
 from .fused_nodes import DOMAIN
@@ -19,8 +18,6 @@ from .values import attribute_int, attribute_string
 # Activations of a recurrent operator's gates, for one direction. ONNX's reference silently ignores
 # other activations, a bound and lengths.
 ACTIVATIONS = {"GRU": ("sigmoid", "tanh"), "LSTM": ("sigmoid", "tanh", "tanh"), "RNN": ("tanh",)}
-# Sampling points of a RoiAlign region; ONNX's reference makes a Python object for each.
-_MOST_POINTS = 1 << 23
 # Operators with subgraphs, which read values from outside.
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan"})
 
@@ -114,7 +111,7 @@ def _unserved(node: ir.Node) -> str:
 
 
 def check_operands(node: Node, operands: Sequence[Array]) -> None:
-    """Refuse arrays that ONNX's reference misinterprets, or computes for hours.
+    """Refuse arrays that ONNX's reference misinterprets.
 
     Parameters
     ----------
@@ -126,25 +123,8 @@ def check_operands(node: Node, operands: Sequence[Array]) -> None:
     Raises
     ------
     ValueError
-        If a sequence is shorter than the array, because the reference ignores its length, or if a
-        region has more sampling points than the reference can hold as objects.
+        If a sequence is shorter than the array, because the reference ignores its length.
     """
-    _check_lengths(node, operands)
-    if node.op == "RoiAlign":
-        _check_points(node, operands[1])
-
-
-def _check_points(node: Node, regions: Array) -> None:
-    bins = np.array([node.attributes.get(f"output_{name}", 1) for name in ("width", "height")])
-    corners = regions.astype(np.float64) * node.attributes.get("spatial_scale", 1.0)
-    sizes = np.maximum(corners[:, 2:] - corners[:, :2], 1)
-    ratio = node.attributes.get("sampling_ratio", 0)
-    points = (bins * (ratio if ratio > 0 else np.ceil(sizes / bins))).astype(np.float64).prod(-1)
-    if (points > _MOST_POINTS).any():
-        raise ValueError(f"a region of {points.max():g} points; at most {_MOST_POINTS} can run")
-
-
-def _check_lengths(node: Node, operands: Sequence[Array]) -> None:
     if node.op not in ACTIVATIONS or len(node.inputs) < 5 or not node.inputs[4]:
         return
     lengths = operands[sum(bool(name) for name in node.inputs[:4])]
