@@ -25,6 +25,7 @@ from ..numpy_operators import (
 )
 from ..numpy_operators.types import Compute
 from . import (
+    attentions,
     batch_rules,
     border_pads,
     convolution,
@@ -97,6 +98,9 @@ ROWS: Mapping[str, Row] = {
     "And": in_python(shapes=()),
     "ArgMax": in_python(searches.arg_max, shapes=()),
     "ArgMin": in_python(searches.arg_min, shapes=()),
+    "Attention": decomposed(
+        "Attention in pieces", attentions.attention, early=False, outputs=4
+    ),
     "AveragePool": images(
         _POOL, format=Format.FOLLOWS, moves=Moves.NOTHING, python=pools.average_pool
     ),
@@ -260,6 +264,9 @@ ROWS: Mapping[str, Row] = {
         arrays=1, shapes=(1, 2, 3),
     ),
     "RoiAlign": in_python(regions.roi_align, shapes=()),
+    "RotaryEmbedding": decomposed(
+        "RotaryEmbedding in pieces", attentions.rotary_embedding, early=False
+    ),
     "Round": program(expressions.plain("ROUND")),
     "ScatterElements": in_python(moves.scatter_elements, shapes=()),
     "ScatterND": in_python(moves.scatter_nd, shapes=()),

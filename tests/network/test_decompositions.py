@@ -1,4 +1,4 @@
-"""Einsum as products of matrices in loops, and RMSNormalization, beside float64."""
+"""Einsum, attention and normalization as products, sums and means in loops, beside float64."""
 
 from __future__ import annotations
 
@@ -77,3 +77,35 @@ def test_rms_normalization_runs_in_loops(axis, dtype, allowed, rng):
     want = wide / np.sqrt(np.square(wide).mean(over, keepdims=True) + 0.25) * scale
     assert y.dtype == dtype and on_host(session) == []
     np.testing.assert_allclose(y, want, rtol=allowed, atol=allowed * 10)
+
+
+@pytest.mark.parametrize("causal", [0, 1])
+def test_attention_runs_in_loops(causal, rng):
+    """Of heads that share keys."""
+    q, k, v = (rng.standard_normal((2, h, 5, 8)).astype(np.float32) for h in (6, 2, 2))
+    case = Case([q, k, v], {"is_causal": causal}, opset=24)
+    session = InferenceSession(case.model("Attention"), threads=1)
+    (y,) = session.run(None, case.feed())
+    wide = [x.astype(np.float64).repeat(6 // x.shape[1], 1) for x in (q, k, v)]
+    scores = wide[0] @ wide[1].swapaxes(2, 3) / np.sqrt(8)
+    scores = np.where(np.tri(5, dtype=bool) | (not causal), scores, -np.inf)
+    shares = np.exp(scores - scores.max(-1, keepdims=True))
+    agree([y], [(shares / shares.sum(-1, keepdims=True) @ wide[2]).astype(np.float32)])
+    assert on_host(session) == []
+
+
+@pytest.mark.parametrize("interleaved", [0, 1])
+def test_rotary_embedding_runs_in_loops(interleaved, rng):
+    """Pairs of numbers, as one complex number, times a number of the unit circle."""
+    x, angles = rng.standard_normal((2, 3, 5, 8)), rng.uniform(0, 7, (9, 4))
+    places = rng.integers(0, 9, (2, 5))
+    tables = [curve(angles).astype(np.float32) for curve in (np.cos, np.sin)]
+    case = Case([x.astype(np.float32), *tables, places], {"interleaved": interleaved}, (1, 2, 3),
+                opset=23)  # fmt: skip
+    session = InferenceSession(case.model("RotaryEmbedding"), threads=1)
+    (y,) = session.run(None, case.feed())
+    pairs = x.reshape(2, 3, 5, 4, 2) if interleaved else x.reshape(2, 3, 5, 2, 4).swapaxes(3, 4)
+    turned = (pairs[..., 0] + 1j * pairs[..., 1]) * np.exp(1j * angles[places])[:, None]
+    want = np.stack([turned.real, turned.imag], -1 if interleaved else -2).reshape(x.shape)
+    agree([y], [want.astype(np.float32)])
+    assert on_host(session) == []
