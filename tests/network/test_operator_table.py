@@ -68,7 +68,7 @@ def test_rows_are_of_the_standard(op):
 def test_operands_that_shapes_follow_from_are_named():
     """Where the standard says `shape`, `axes`, `repeats`, `split` or the like, the row has it."""
     words = {"shape", "axes", "repeats", "split", "starts", "ends", "steps", "sizes", "pads", "K"}
-    # Axes of what is summed, where shapes do not depend on them, sizes of what is cut out, and keys.
+    # Axes of sums that shapes do not depend on, keys, and sizes of what is cut out.
     others = {"Attention": set(), "CumSum": set(), "Pad": {1, 3}}
     for op in STANDARD:
         schema = onnx.defs.get_schema(op, OPSET)
