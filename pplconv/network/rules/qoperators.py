@@ -23,7 +23,7 @@ from ..integer_nodes import (
 )
 from ..integers import RANGES
 from ..quantized_values import MICROSOFT, Quantization
-from ..values import attribute_int, constant, rank
+from ..values import attribute_int, attribute_ints, constant, rank
 from .driver import OperatorRule, Rule
 
 __all__ = ["INTEGER_RULES", "RULES"]
@@ -46,6 +46,9 @@ class Operator(OperatorRule):
         Of the operator.
     """
 
+    # Attributes that the inner operator lacks.
+    taken: tuple[str, ...] = ()
+
     def __init__(
         self, operator: str, inner: str, operands: Sequence[int], stored: int,
         domain: str = MICROSOFT,
@@ -56,12 +59,16 @@ class Operator(OperatorRule):
 
     def check(self, context: Any, x: ir.Value, y: ir.Value) -> bool:
         """See `Rule`."""
-        return not attribute_int(y.producer(), "channels_last", 0)
+        node = y.producer()
+        return not attribute_int(node, "channels_last", 0) or self.axes(node) is not None
 
     def rewrite(self, op: Any, x: ir.Value, y: ir.Value) -> Any:
         """See `Rule`."""
         node = y.producer()
-        inputs = [*node.inputs, *[None] * 9]
+        inputs: list[Any] = [*node.inputs, *[None] * 9]
+        axes = self.axes(node) if attribute_int(node, "channels_last", 0) else None
+        if axes is not None:
+            inputs[0] = op.Transpose(inputs[0], perm=[0, axes - 1, *range(1, axes - 1)])
         operands = [
             op.DequantizeLinear(
                 inputs[port], *_as_many(op, *inputs[port + 1 : port + 3]), **self.axis(node, port)
@@ -69,12 +76,20 @@ class Operator(OperatorRule):
             for port in self.operands
         ]
         operands += self.more(op, node)
-        own = {k: v for k, v in node.attributes.items() if k != "channels_last"}
+        own = {k: v for k, v in node.attributes.items() if k not in ("channels_last", *self.taken)}
         result = getattr(op, self.inner)(*operands, **own)
         if inputs[self.stored] is None:
             return result
         scale, zero = inputs[self.stored : self.stored + 2]
-        return _stored(op, result, scale, zero, inputs[self.operands[0]])
+        stored = _stored(op, result, scale, zero, node.inputs[self.operands[0]])
+        if axes is None:
+            return stored
+        return op.Transpose(stored, perm=[0, *range(2, axes), 1])
+
+    def axes(self, node: ir.Node) -> int | None:
+        """Give the rank of the input, if it is known: for channels that are last."""
+        kernel = attribute_ints(node, "kernel_shape", ())
+        return len(kernel) + 2 if kernel else rank(node.inputs[0])
 
     def axis(self, node: ir.Node, port: int) -> dict[str, int]:
         """Give the axis of an operand's scales, as an attribute."""
@@ -152,10 +167,10 @@ def _bias(op: Any, node: ir.Node, port: int, scales: tuple[int, int]) -> list[ir
 
 
 class Conv(Operator):
-    """QLinearConv."""
+    """QLinearConv, of ONNX or of onnxruntime, whose images may have channels last."""
 
-    def __init__(self) -> None:
-        super().__init__("QLinearConv", "Conv", (0, 3), 6, "")
+    def __init__(self, domain: str) -> None:
+        super().__init__("QLinearConv", "Conv", (0, 3), 6, domain)
 
     def axis(self, node: ir.Node, port: int) -> dict[str, int]:
         """Weights have a scale for each output channel."""
@@ -212,6 +227,20 @@ class Gemm(Operator):
     def more(self, op: Any, node: ir.Node) -> list[ir.Value]:
         """Give the bias."""
         return _bias(op, node, 6, (1, 4))
+
+
+class Softmax(Operator):
+    """QLinearSoftmax, which says the opset of the Softmax that it was."""
+
+    taken = ("opset",)
+
+    def __init__(self) -> None:
+        super().__init__("QLinearSoftmax", "Softmax", (0,), 3)
+
+    def check(self, context: Any, x: ir.Value, y: ir.Value) -> bool:
+        """See `Rule`."""
+        # Earlier ones flatten all axes from their axis on.
+        return attribute_int(y.producer(), "opset", 0) >= 13
 
 
 class Concat(Operator):
@@ -308,12 +337,15 @@ RULES: tuple[Rule, ...] = (
         Renamed(operator)
         for operator in ("DequantizeLinear", "GatherND", "Pad", "QuantizeLinear", "Trilu")
     ),
-    Conv(),
+    Conv(""),
+    Conv(MICROSOFT),
     MatMul(),
     Gemm(),
     Concat(),
     Operator("QLinearAdd", "Add", (0, 3), 6),
     Operator("QLinearMul", "Mul", (0, 3), 6),
+    Softmax(),
+    Operator("QLinearAveragePool", "AveragePool", (0,), 3),
     Operator("QLinearGlobalAveragePool", "GlobalAveragePool", (0,), 3),
     Operator("QLinearSigmoid", "Sigmoid", (0,), 3),
     Operator("QLinearLeakyRelu", "LeakyRelu", (0,), 3),
