@@ -13,7 +13,7 @@ import onnx
 from .tensor_checking import check_tensor, describe_node, iterate_tensors, subgraphs
 from .texts import printable
 
-__all__ = ["MAX_DEPTH", "MAX_NODES", "OLDEST_OPSET", "check_model"]
+__all__ = ["MAX_DEPTH", "MAX_NODES", "OLDEST_OPSET", "check_model", "is_foreign"]
 
 # The opset of the files that PyTorch is tested with.
 OLDEST_OPSET = 6
@@ -25,6 +25,30 @@ MAX_NODES = 200_000
 _STANDARD = ("", "ai.onnx")
 # ONNX's checker refuses these operators from the first opset to the second; real files have them.
 _WITHDRAWN = {"GroupNormalization": (18, 21)}
+
+
+# Operators that onnxruntime has in ONNX's domain, and the opset in which ONNX has them, if any.
+_FOREIGN = {"LayerNormalization": 17, "SimplifiedLayerNormalization": None}
+
+
+def is_foreign(operator: str, domain: str, version: int) -> bool:
+    """Tell whether an operator of ONNX's domain is onnxruntime's.
+
+    Parameters
+    ----------
+    operator, domain : str
+        Of a node.
+    version : int
+        The model's opset.
+
+    Returns
+    -------
+    bool
+    """
+    if domain not in _STANDARD or operator not in _FOREIGN:
+        return False
+    first = _FOREIGN[operator]
+    return first is None or version < first
 
 
 def check_model(model: onnx.ModelProto) -> None:
@@ -211,7 +235,8 @@ def _check_body(
         for graph in graphs:
             _check_graph(graph, everything, context, functions, depth + 1)
         _check_attributes(node)
-        if not graphs and node.domain in _STANDARD and not _calls(node, functions):
+        foreign = is_foreign(node.op_type, node.domain, context.opset_imports.get("", 0))
+        if not graphs and node.domain in _STANDARD and not foreign and not _calls(node, functions):
             try:
                 onnx.checker.check_node(_short(node), _definition(node, context))
             except onnx.checker.ValidationError as error:

@@ -43,7 +43,7 @@ _SLOW = frozenset(
 _PRODUCTS = frozenset(("MatMul", "Gemm"))
 _PRODUCT_OPERATIONS = 1 << 30
 # Operators whose output size depends on data: at most the size of their inputs, for each axis.
-_DATA_DEPENDENT = frozenset(("Compress", "NonZero", "Unique"))
+_DATA_DEPENDENT = frozenset(("Compress", "NonMaxSuppression", "NonZero", "Unique"))
 
 
 def fold(model: ir.Model) -> None:
@@ -207,7 +207,8 @@ def _results(node: ir.Node, budget: _Budget) -> list[np.ndarray] | None:
     compute = COMPUTED.get(node.op_type) if _is_ours(node) else None
     shapes = [static_shape(value) for value in node.outputs]
     known = all(value is None or is_constant(value) for value in node.inputs)
-    if compute is None or None in shapes or not known:
+    sized = None not in shapes or node.op_type in _DATA_DEPENDENT
+    if compute is None or not sized or not known:
         return None
     if any(value.is_graph_output() for value in node.outputs) or budget.allows(node) is False:
         return None
@@ -234,8 +235,9 @@ def _compute(graph: ir.Graph, budget: _Budget) -> int:
         results = _results(node, budget) if len(node.outputs) > 1 else None
         if results is None:
             continue
-        for value, array in zip(node.outputs, results, strict=True):
-            _replace(graph, value, array)
+        for value, array in zip(node.outputs, results, strict=False):
+            if value.name:
+                _replace(graph, value, array)
         graph.remove(node, safe=True)
         count += 1
     return count

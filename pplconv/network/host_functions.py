@@ -59,7 +59,9 @@ def _in_numpy(compute: Compute, node: Node, shapes: Sequence[Shape]) -> Callable
 
     def call(*arrays: Array) -> Sequence[Any]:
         given = dict(zip(names, arrays, strict=True))
-        return compute(node.attributes, [given.get(name) for name in node.inputs], shapes)
+        results = compute(node.attributes, [given.get(name) for name in node.inputs], shapes)
+        # Outputs that nobody wants have no name, or are missing.
+        return [result for name, result in zip(node.outputs, results, strict=False) if name]
 
     return call
 

@@ -13,9 +13,10 @@ import onnx_ir.passes.common as passes
 from google.protobuf.message import DecodeError
 
 from ..memory.mapping import map_file, release
-from .checking import check_model
+from .checking import check_model, is_foreign
 from .external_data import check_external_data
 from .large_weights import Lifted, lift_data, put_back
+from .quantized_values import MICROSOFT
 from .tensor_checking import iterate_tensors
 from .tensors import map_tensors, own_tensors
 from .texts import printable
@@ -67,6 +68,7 @@ def load(source: Any) -> ir.Model:
             map_tensors(model, folder)
         if model.functions:
             model = passes.InlinePass()(model).model
+        _name_foreign(model)
         model.graph.sort()
         own_tensors(model)
         passes.NameFixPass()(model)
@@ -75,6 +77,15 @@ def load(source: Any) -> ir.Model:
     except Exception as error:
         raise ValueError(f"model cannot be read: {_reason(error)}") from error
     return model
+
+
+def _name_foreign(model: ir.Model) -> None:
+    """Put onnxruntime's operators that lie in ONNX's domain into the domain of its others."""
+    version = model.opset_imports[""]
+    for node in model.graph.all_nodes():
+        if is_foreign(node.op_type, node.domain, version):
+            node.domain = MICROSOFT
+            model.opset_imports.setdefault(MICROSOFT, 1)
 
 
 def _read(source: Any) -> tuple[Lifted, Path | None]:

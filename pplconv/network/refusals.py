@@ -6,13 +6,13 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
 import onnx_ir as ir
 
 from .._literals import Fallback
 from .fused_nodes import DOMAIN
 from .nodes import Node
 from .operators.table import ROWS
+from .rules.contrib import UNSERVED
 from .storage import Array
 from .subgraphs import deciding_inputs, is_flow, subgraphs_of
 from .texts import printable
@@ -23,8 +23,6 @@ from .values import attribute_int, attribute_string
 ACTIVATIONS = {"GRU": ("sigmoid", "tanh"), "LSTM": ("sigmoid", "tanh", "tanh"), "RNN": ("tanh",)}
 FALLBACKS = ("warn", "error", "silent")
 """Words for operators that only ONNX's reference computes."""
-# Sampling points of a RoiAlign region; ONNX's reference makes a Python object for each.
-_MOST_POINTS = 1 << 23
 
 
 def check_operators(graph: ir.Graph, fallback: Fallback, warned: set[str]) -> None:
@@ -67,6 +65,8 @@ def check_operators(graph: ir.Graph, fallback: Fallback, warned: set[str]) -> No
                 continue
             helped = True
         kind = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+        if UNSERVED in node.metadata_props:
+            kind += f" with {node.metadata_props[UNSERVED]}"
         found[kind].append(node.name or node.outputs[0].name or "?")
     if found:
         # No option permits operators that the reference computes wrongly.
@@ -115,7 +115,7 @@ def _unserved(node: ir.Node) -> str:
 
 
 def check_operands(node: Node, operands: Sequence[Array]) -> None:
-    """Refuse arrays that ONNX's reference misinterprets, or computes for hours.
+    """Refuse arrays that ONNX's reference misinterprets.
 
     Parameters
     ----------
@@ -127,25 +127,8 @@ def check_operands(node: Node, operands: Sequence[Array]) -> None:
     Raises
     ------
     ValueError
-        If a sequence is shorter than the array, because the reference ignores its length, or if a
-        region has more sampling points than the reference can hold as objects.
+        If a sequence is shorter than the array, because the reference ignores its length.
     """
-    _check_lengths(node, operands)
-    if node.op == "RoiAlign":
-        _check_points(node, operands[1])
-
-
-def _check_points(node: Node, regions: Array) -> None:
-    bins = np.array([node.attributes.get(f"output_{name}", 1) for name in ("width", "height")])
-    corners = regions.astype(np.float64) * node.attributes.get("spatial_scale", 1.0)
-    sizes = np.maximum(corners[:, 2:] - corners[:, :2], 1)
-    ratio = node.attributes.get("sampling_ratio", 0)
-    points = (bins * (ratio if ratio > 0 else np.ceil(sizes / bins))).astype(np.float64).prod(-1)
-    if (points > _MOST_POINTS).any():
-        raise ValueError(f"a region of {points.max():g} points; at most {_MOST_POINTS} can run")
-
-
-def _check_lengths(node: Node, operands: Sequence[Array]) -> None:
     if node.op not in ACTIVATIONS or len(node.inputs) < 5 or not node.inputs[4]:
         return
     lengths = operands[sum(bool(name) for name in node.inputs[:4])]

@@ -266,9 +266,9 @@ def affine_grid(rng: Rng) -> Case:
 
 
 def roi_align(rng: Rng) -> Case:
-    """Both modes."""
-    corner = rng.uniform(0, 4, (3, 2))
-    rois = np.concatenate([corner, corner + rng.uniform(1, 4, (3, 2))], 1).astype(np.float32)
+    """Both modes; regions partly or wholly outside."""
+    corner = rng.uniform(-4, 12, (5, 2))
+    rois = np.concatenate([corner, corner + rng.uniform(0.1, 9, (5, 2))], 1).astype(np.float32)
     given = maybe(
         rng,
         mode=pick(rng, "avg", "max"),
@@ -278,7 +278,26 @@ def roi_align(rng: Rng) -> Case:
         output_width=3,
         coordinate_transformation_mode=pick(rng, "half_pixel", "output_half_pixel"),
     )
-    return Case([floats(rng, 2, 3, 8, 8), rois, rng.integers(0, 2, 3)], given)
+    sizes = pick(rng, (8, 8), (5, 9), (1, 4))
+    return Case([floats(rng, 2, 3, *sizes), rois, rng.integers(0, 2, 5)], given)
+
+
+def non_max_suppression(rng: Rng) -> Case:
+    """Corners in any order, or centres; equal scores; all limits; all is known."""
+    count = int(rng.integers(1, 30))
+    boxes = np.concatenate([rng.uniform(0, 9, (2, count, 2)), rng.uniform(0, 4, (2, count, 2))], -1)
+    given = maybe(rng, center_point_box=1)
+    if not given:
+        boxes[..., 2:] += boxes[..., :2]
+        turned = rng.random((2, count)) < 0.3
+        boxes[turned] = boxes[turned][:, [2, 1, 0, 3]]
+    scores = rng.random((2, 3, count)).round(1).astype(np.float32)
+    limits = [
+        np.array([rng.integers(0, 8)]), rng.random(1, np.float32),
+        np.array([pick(rng, 0.0, 0.3, 0.5)], np.float32),
+    ]  # fmt: skip
+    limits = limits[: rng.integers(1, 4)]
+    return Case([boxes.astype(np.float32), scores, *limits], given, tuple(range(2 + len(limits))))
 
 
 def unpool(rng: Rng) -> Case:
@@ -299,8 +318,12 @@ def center_crop(rng: Rng) -> Case:
 
 
 def col2im(rng: Rng) -> Case:
-    """Blocks that overlap."""
-    image, block = np.array([5, 5]), np.array([2, 3])
-    stride = rng.integers(1, 3, 2)
-    count = int(np.prod((image - block) // stride + 1))
-    return Case([floats(rng, 2, 3 * 6, count), image, block], {"strides": stride.tolist()}, (1, 2))
+    """Blocks that overlap, and have gaps; images with borders."""
+    image, block = np.array([5, 6]), np.array([2, 3])
+    stride, apart, pads = rng.integers(1, 3, 2), rng.integers(1, 3, 2), rng.integers(0, 3, 4)
+    full = image + pads[:2] + pads[2:]
+    count = int(np.prod((full - (block - 1) * apart - 1) // stride + 1))
+    given = {
+        "strides": stride.tolist(), "dilations": apart.tolist(), "pads": pads.tolist(),
+    }  # fmt: skip
+    return Case([floats(rng, 2, 3 * 6, count), image, block], given, (1, 2))

@@ -30,17 +30,21 @@ def constant_of_shape(rng: Rng) -> Case:
 
 
 def einsum(rng: Rng) -> Case:
-    """Some equations."""
+    """Products of matrices as attention has them, other sums and products, diagonals."""
     equation = pick(
-        rng, "ij,jk->ik", "bij,bjk->bik", "ij->ji", "ij,ij->", "i,j->ij", "...ij->...ji"
-    )
-    left = equation.split("->")[0].split(",")
-    sizes = {letter: int(rng.integers(1, 5)) for letter in "ijkb"}
+        rng, "ij,jk->ik", "bij,bjk->bik", "ij->ji", "ij,ij->", "i,j->ij", "...ij->...ji",
+        "bhik,bhjk->bhij", "bikh,bjkh->bhij", "bij,jkh->bikh", "bijk,jkh->bih", "bij, bij -> bi",
+        "i...j->...ij", "...ij,...jk->...ik", "kj,bij->bik", "bi,bj->jbi", "bij->i", "ii->i",
+        "ij,jk,kh->ih", "ij,jk", "bij,bkl->jk", "ij,k->k",
+    )  # fmt: skip
+    left = equation.replace(" ", "").split("->")[0].split(",")
+    sizes = {letter: int(rng.integers(1, 5)) for letter in "ijkbhl"}
     inputs = [
         floats(
             rng,
-            *((2, 3) if part.startswith("...") else ()),
-            *(sizes[letter] for letter in part.replace("...", "")),
+            *(sizes[letter] for letter in part.partition("...")[0]),
+            *((2, 3) if "..." in part else ()),
+            *(sizes[letter] for letter in part.partition("...")[2]),
         )
         for part in left
     ]
@@ -91,34 +95,26 @@ def gather_nd(rng: Rng) -> Case:
 
 
 def scatter_elements(rng: Rng) -> Case:
-    """All reductions."""
+    """All reductions; without one, the last of several updates of a place stays."""
     sizes = shape(rng)
     at = axis(rng, len(sizes))
     index_shape = [int(rng.integers(1, n + 1)) for n in sizes]
     reduction = pick(rng, "none", "add", "mul", "max", "min")
     x = either(rng, *sizes)
-    count = index_shape[at]
-    # Without a reduction each place is written once.
-    one = rng.permutation(sizes[at])[:count] - rng.integers(0, 2, count) * sizes[at]
-    index = np.moveaxis(np.broadcast_to(one, [*np.delete(index_shape, at), count]), -1, at)
-    if reduction != "none":
-        index = _indices(rng, sizes[at], *index_shape)
+    index = _indices(rng, sizes[at], *index_shape).astype(pick(rng, np.int32, np.int64))
     updates = either(rng, *index_shape).astype(x.dtype)
-    return Case([x, np.ascontiguousarray(index), updates], {"axis": at, "reduction": reduction})
+    return Case([x, index, updates], {"axis": at, "reduction": reduction})
 
 
 def scatter_nd(rng: Rng) -> Case:
-    """All reductions."""
+    """All reductions, places from either end, twice too; parts and single elements."""
     sizes = shape(rng, 1, 3)
     depth = int(rng.integers(1, len(sizes) + 1))
     reduction = pick(rng, "none", "add", "mul", "max", "min")
-    places = np.argwhere(np.ones(sizes[:depth]))
-    if reduction == "none":
-        index = rng.permutation(places)[: rng.integers(1, len(places) + 1)]
-    else:
-        index = places[rng.integers(0, len(places), rng.integers(1, 6))]
+    outer = shape(rng, 1, 2)
+    index = np.stack([_indices(rng, size, *outer) for size in sizes[:depth]], -1)
     x = either(rng, *sizes)
-    updates = either(rng, len(index), *sizes[depth:]).astype(x.dtype)
+    updates = either(rng, *outer, *sizes[depth:]).astype(x.dtype)
     return Case([x, index, updates], {"reduction": reduction})
 
 
@@ -196,17 +192,17 @@ def slices(rng: Rng) -> Case:
 
 
 def tile(rng: Rng) -> Case:
-    """Of floats and integers."""
+    """Of floats and integers, no times too."""
     sizes = shape(rng)
-    return Case([either(rng, *sizes), rng.integers(1, 4, len(sizes))], known=(1,))
+    return Case([either(rng, *sizes), rng.integers(0, 4, len(sizes))], known=(1,))
 
 
 def top_k(rng: Rng) -> Case:
-    """Largest or smallest of distinct numbers."""
-    sizes = shape(rng)
+    """Largest or smallest, with ties."""
+    sizes = shape(rng, size=9)
     at = axis(rng, len(sizes))
-    x = rng.permutation(int(np.prod(sizes))).reshape(sizes).astype(pick(rng, np.float32, np.int64))
-    k = np.array([rng.integers(1, sizes[at] + 1)])
+    x = either(rng, *sizes).round()
+    k = np.array([rng.integers(0, sizes[at] + 1)])
     return Case([x, k], {"axis": at, **maybe(rng, largest=int(rng.integers(2)))}, (1,), outputs=2)
 
 
@@ -255,11 +251,11 @@ def gemm(rng: Rng) -> Case:
 
 
 def compress(rng: Rng) -> Case:
-    """Of an axis, or of all elements; the choice is known."""
+    """Of an axis, or of all elements, by a list that may be shorter; the choice is known."""
     sizes = shape(rng)
     at = axis(rng, len(sizes))
     flat = rng.random() < 0.3
-    count = int(np.prod(sizes)) if flat else sizes[at]
+    count = int(rng.integers(1, (int(np.prod(sizes)) if flat else sizes[at]) + 1))
     chosen = rng.random(count) < 0.5
     return Case([either(rng, *sizes), chosen], {} if flat else {"axis": at}, (0, 1))
 
@@ -336,6 +332,14 @@ def transpose(rng: Rng) -> Case:
     """In any order."""
     sizes = shape(rng)
     return Case([either(rng, *sizes)], maybe(rng, perm=rng.permutation(len(sizes)).tolist()))
+
+
+def unique(rng: Rng) -> Case:
+    """Of all elements, or along an axis, in either order; all is known."""
+    sizes = shape(rng, size=6)
+    x = (either(rng, *sizes) * 0.4).round().astype(pick(rng, np.float32, np.int64))
+    given = maybe(rng, axis=axis(rng, len(sizes)), sorted=int(rng.integers(2)))
+    return Case([x], given, known=(0,), outputs=4)
 
 
 def non_zero(rng: Rng) -> Case:

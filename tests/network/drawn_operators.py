@@ -1,12 +1,14 @@
 """All operators that are drawn: those that a session runs in Python, and others.
 
-The drawers are beside: `drawn_images`, `drawn_numbers`, `drawn_moves`.
+The drawers are beside: `drawn_images`, `drawn_numbers`, `drawn_moves`,
+`drawn_attentions`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from tests.network import drawn_attentions as attentions
 from tests.network import drawn_images as images
 from tests.network import drawn_moves as moves
 from tests.network import drawn_numbers as numbers
@@ -15,6 +17,7 @@ from tests.network.drawing_cases import Case, Rng
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 DRAWERS: dict[str, Callable[[Rng], Case]] = {
     "AffineGrid": images.affine_grid,
+    "Attention": attentions.attention,
     "AveragePool": images.average_pool,
     "BatchNormalization": images.batch_norm,
     "BitShift": numbers.shift,
@@ -68,6 +71,7 @@ DRAWERS: dict[str, Callable[[Rng], Case]] = {
     "MaxUnpool": images.unpool,
     "MeanVarianceNormalization": images.mean_variance,
     "Mod": numbers.mod,
+    "NonMaxSuppression": images.non_max_suppression,
     "NonZero": moves.non_zero,
     "Not": numbers.negation,
     "OneHot": moves.one_hot,
@@ -81,6 +85,7 @@ DRAWERS: dict[str, Callable[[Rng], Case]] = {
     "Resize": images.resize,
     "ReverseSequence": moves.reverse_sequence,
     "RoiAlign": images.roi_align,
+    "RotaryEmbedding": attentions.rotary_embedding,
     "ScatterElements": moves.scatter_elements,
     "ScatterND": moves.scatter_nd,
     "Selu": numbers.with_numbers(alpha=numbers.positive, gamma=numbers.positive),
@@ -97,6 +102,7 @@ DRAWERS: dict[str, Callable[[Rng], Case]] = {
     "Transpose": moves.transpose,
     "Trilu": moves.trilu,
     "Unsqueeze": moves.unsqueeze,
+    "Unique": moves.unique,
     "Where": moves.where,
     **dict.fromkeys(("Acos", "Asin", "Atanh"), numbers.within_one),
     **dict.fromkeys(("Add", "Div", "Mul", "Sub"), numbers.binary),

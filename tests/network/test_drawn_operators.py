@@ -11,23 +11,30 @@ import zlib
 import ml_dtypes
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 
+from pplconv.network.nodes import attributes_of
 from pplconv.network.operators.table import COMPUTED, ROWS
 from pplconv.network.session import InferenceSession
 from tests.network.drawing_cases import Case
 from tests.network.drawn_operators import DRAWERS
 from tests.network.models import model_of
-from tests.network.running import by_onnxruntime, compare_models, needs_onnxruntime, on_host, run
+from tests.network.running import (
+    agree,
+    by_onnxruntime,
+    compare_models,
+    needs_onnxruntime,
+    on_host,
+    run,
+)
 
-# Its result has a size that data say; a session refuses it.
-UNSIZED = {"NonMaxSuppression"}
 # Made of nothing or of what has gone before it runs.
 CONSTANTS = {"Constant"}
 # onnxruntime refuses it where all is constant.
 UNFOLDED = {"GroupNormalization"}
-# They are not folded: loops of ours may be much faster.
-SLOW = {"ConvTranspose"}
+# They are not folded: loops of ours, or functions of one run, may be much faster.
+SLOW = {"ConvTranspose", "Einsum", "RoiAlign"}
 DRAWS = 3
 
 
@@ -51,7 +58,84 @@ def test_operators(op, rng):
 
 def test_all_that_runs_in_python_is_drawn():
     alone = {op for op, row in ROWS.items() if row.loops is None and row.expression is None}
-    assert DRAWERS.keys() >= (alone | COMPUTED.keys()) - UNSIZED - CONSTANTS
+    assert DRAWERS.keys() >= (alone | COMPUTED.keys()) - CONSTANTS
+
+
+# Operators with functions in NumPy, of which sessions may know no shapes.
+BY_ARRAYS = sorted(COMPUTED.keys() & {
+    "ArgMax", "ArgMin", "Col2Im", "Compress", "ConstantOfShape", "Einsum", "EyeLike", "GatherND",
+    "GatherElements", "NonMaxSuppression", "NonZero", "Range", "RoiAlign", "ScatterElements",
+    "ScatterND", "Tile", "TopK", "Trilu", "Unique",
+})  # fmt: skip
+
+
+@pytest.mark.sampled(8)
+@needs_onnxruntime
+@pytest.mark.parametrize("op", BY_ARRAYS)
+def test_functions_need_no_shapes(op, rng):
+    """Arrays and attributes alone give onnxruntime's results."""
+    for seed in rng.integers(0, 1 << 32, 4 * DRAWS).tolist():
+        case = drawn(op, seed)
+        model = case.model(op)
+        expected = by_onnxruntime(model, case.feed())
+        attributes = dict(attributes_of(ir.from_proto(model).graph[0]))
+        agree(COMPUTED[op](attributes, case.inputs, ())[: len(expected)], expected, least=1.0)
+
+
+I64 = np.int64
+# Operands that no operator can take, and what is said of them.
+WRONG = {
+    "indices has 3, outside of the axis 1 of .2, 3.": [
+        ("GatherND", [np.zeros((2, 3)), I64([[0, 3]])], {}),
+        ("GatherElements", [np.zeros((2, 3)), I64([[0, 3]])], {"axis": 1}),
+        ("ScatterND", [np.zeros((2, 3)), I64([[0, 3]]), np.ones(1)], {}),
+        ("ScatterElements", [np.zeros((2, 3)), I64([[3]]), np.ones((1, 1))], {"axis": -1}),
+    ],
+    "indices has -3, outside of the axis 0": [
+        ("GatherND", [np.zeros((2, 3)), I64([[-3]])], {}),
+        ("ScatterND", [np.zeros((2, 3)), I64([[-3]]), np.ones((1, 3))], {}),
+    ],
+    "batch_indices has 2, there are 2 images": [
+        ("RoiAlign", [np.zeros((2, 1, 3, 3)), np.zeros((1, 4)), I64([2])], {}),
+    ],
+    "K is 4, the axis has 3": [("TopK", [np.zeros((2, 3)), I64([4])], {})],
+    "K is -1": [("TopK", [np.zeros((2, 3)), I64([-1])], {})],
+    "repeats is .2, -1.": [("Tile", [np.zeros((2, 3)), I64([2, -1])], {})],
+    "delta is 0": [("Range", [I64(0), I64(3), I64(0)], {})],
+    "the shape is .-1.": [("ConstantOfShape", [I64([-1])], {})],
+    "iou_threshold is 1.5": [
+        ("NonMaxSuppression", [np.zeros((1, 1, 4)), np.ones((1, 1, 1)), I64(1), np.array(1.5)], {}),
+    ],
+    "blocks of .2, 2. at .2, 2. places": [
+        ("Col2Im", [np.zeros((1, 4, 3)), I64([3, 3]), I64([2, 2])], {}),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("problem", WRONG)
+def test_operands_that_are_refused(problem):
+    """onnxruntime refuses all of these, too."""
+    for op, operands, attributes in WRONG[problem]:
+        with pytest.raises(ValueError, match=problem):
+            COMPUTED[op](attributes, operands, ())
+
+
+def test_indices_outside_of_an_axis_name_the_node(g):
+    index = g.input(1, 2, dtype=np.int64)
+    y = g.GatherND(g.input(2, 3), index)
+    session = InferenceSession(g.model(y), threads=1)
+    g.feed[index] = np.array([[0, 7]])
+    with pytest.raises(ValueError, match=rf"GatherND of '{y}'.*indices has 7"):
+        session.run(None, g.feed)
+
+
+def test_numbers_of_a_range_are_rounded_once():
+    """As the standard has them, ``start + i * delta``; onnxruntime adds up rounded sums."""
+    start, limit, delta = np.float32([0.1, 1000.05, 0.1])
+    (y,) = COMPUTED["Range"]({}, [start, limit, delta], ())
+    want = np.float64(start) + np.arange(10000) * np.float64(delta)
+    assert y.dtype == np.float32
+    np.testing.assert_array_equal(y, want.astype(np.float32))
 
 
 def of_constants(case: Case, op: str) -> onnx.ModelProto:

@@ -68,8 +68,8 @@ def test_rows_are_of_the_standard(op):
 def test_operands_that_shapes_follow_from_are_named():
     """Where the standard says `shape`, `axes`, `repeats`, `split` or the like, the row has it."""
     words = {"shape", "axes", "repeats", "split", "starts", "ends", "steps", "sizes", "pads", "K"}
-    # Axes of what is summed, where shapes do not depend on them, and sizes of what is cut out.
-    others = {"CumSum": set(), "Pad": {1, 3}}
+    # Axes of sums that shapes do not depend on, keys, and sizes of what is cut out.
+    others = {"Attention": set(), "CumSum": set(), "Pad": {1, 3}}
     for op in STANDARD:
         schema = onnx.defs.get_schema(op, OPSET)
         wanted = {i for i, operand in enumerate(schema.inputs) if operand.name in words}

@@ -242,3 +242,40 @@ def test_a_constant_quantized_once_shapes_are_known_is_folded():
     y = g.Mul(x, g.Gather(numbers, g.constant([1], np.int64)))
     assert not kinds(folded(g, y))["QuantizeLinear"]
     as_referred(g, y)
+
+
+# Further operators of quantized arrays, and images whose channels are last
+
+MORE = {
+    "QLinearAveragePool": lambda g, x, p, q: g.QLinearAveragePool(
+        x, *p, *q, kernel_shape=[2, 3], strides=[2, 1], **OURS
+    ),
+    "QLinearAveragePool, channels last": lambda g, x, p, q: g.QLinearAveragePool(
+        x, *p, *q, kernel_shape=[2, 3], channels_last=1, **OURS
+    ),
+    "QLinearGlobalAveragePool, channels last": lambda g, x, p, q: g.QLinearGlobalAveragePool(
+        x, *p, *q, channels_last=1, **OURS
+    ),
+    "QLinearSoftmax": lambda g, x, p, q: g.QLinearSoftmax(
+        x, *p, *g.parameters(1 / 256, 0, U8), axis=-1, opset=13, **OURS
+    ),
+}
+
+
+@needs_onnxruntime
+@pytest.mark.parametrize("name", MORE)
+def test_further_operators(name):
+    g = Quantized(dtype=U8)
+    p, q = g.parameters(0.05, 100, U8), g.parameters(0.04, 90, U8)
+    agrees(g, MORE[name](g, g.integers(2, 12, 9, 7), p, q))
+
+
+@needs_onnxruntime
+@pytest.mark.parametrize("dtype", [U8, S8])
+def test_convolutions_of_channels_last(dtype):
+    g = Quantized(dtype=dtype)
+    x, w = g.integers(1, 9, 7, 8, dtype=dtype), g.integers(6, 8, 3, 3, dtype=S8, known=True)
+    how = g.parameters(0.05, 9, dtype), g.parameters(0.02, 0, S8), g.parameters(4.0, 3, dtype)
+    y = g.QLinearConv(x, *how[0], w, *how[1], *how[2], channels_last=1, kernel_shape=[3, 3],
+                      pads=[1, 1, 1, 1], **OURS)  # fmt: skip
+    agrees(g, y)

@@ -6,8 +6,13 @@
 ``normalizations`` LRN, LpNormalization
 ``reductions``     CumSum, ReduceL1, L2, LogSum, LogSumExp, Mean, Prod, Sum, SumSquare
 ``sampling``       GridSample
-``moves``          GatherElements, OneHot, Pad, Slice
-``transposed_sums``  ConvTranspose
+``contractions``   Einsum
+``fills``          ConstantOfShape, EyeLike, Range
+``moves``          Compress, GatherElements, GatherND, OneHot, Pad, Slice, ScatterElements,
+                   ScatterND, Tile, Trilu
+``regions``        NonMaxSuppression, RoiAlign
+``searches``       ArgMax, ArgMin, NonZero, TopK, Unique
+``transposed_sums``  Col2Im, ConvTranspose
 ``views``            Concat, Expand, Gather, Identity, Reshape, Squeeze, Transpose, Unsqueeze
 =================  ==============================================================
 

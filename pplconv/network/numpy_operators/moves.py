@@ -10,7 +10,37 @@ import numpy as np
 from ..storage import Array, Shape
 from .types import Attributes, Operands
 
-__all__ = ["gather_elements", "one_hot", "pad", "slices"]
+__all__ = [
+    "compress", "gather_elements", "gather_nd", "one_hot", "pad", "scatter_elements", "scatter_nd",
+    "slices", "tile", "trilu",
+]  # fmt: skip
+
+
+def _checked(index: Array, axis: int, shape: Shape) -> Array:
+    """Refuse indices outside of an axis."""
+    size = shape[axis]
+    outside = (index < -size) | (index >= size)
+    if outside.any():
+        raise ValueError(
+            f"indices has {index[outside][0]}, outside of the axis {axis} of {tuple(shape)}"
+        )
+    return index
+
+
+def _along(index: Array, axis: int, shape: Shape) -> tuple[Any, ...]:
+    """Give the place of each element of an index along one axis: of the others it has its own."""
+    places: list[Any] = list(np.ogrid[tuple(map(slice, index.shape))])
+    places[axis] = _checked(index, axis, shape)
+    return tuple(places)
+
+
+def _of_tuples(index: Array, shape: Shape, batch: int = 0) -> tuple[Any, ...]:
+    """Give the places that the last axis of an index has, behind the axes of a batch."""
+    outer = index.shape[:-1]
+    grids = np.ogrid[tuple(map(slice, outer[:batch]))] if batch else ()
+    places = [grid.reshape(*grid.shape, *[1] * (len(outer) - batch)) for grid in grids]
+    places += [_checked(index[..., d], batch + d, shape) for d in range(index.shape[-1])]
+    return tuple(places)
 
 
 def gather_elements(
@@ -19,17 +49,80 @@ def gather_elements(
     """GatherElements: an index for each element of the result, counted along one axis."""
     x, index = operands
     assert x is not None and index is not None
-    axis = attributes.get("axis", 0) % x.ndim
-    size = x.shape[axis]
-    outside = (index < -size) | (index >= size)
-    if outside.any():
-        raise ValueError(
-            f"the index {index[outside][0]} is outside of the axis {axis} of {x.shape}"
-        )
-    # Along the other axes, indices are those of the result's element.
-    places: list[Any] = list(np.ogrid[tuple(map(slice, index.shape))])
-    places[axis] = index
-    return [x[tuple(places)]]
+    return [x[_along(index, attributes.get("axis", 0) % x.ndim, x.shape)]]
+
+
+def gather_nd(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """GatherND: an index of several axes for each element, or each part, of the result."""
+    x, index = operands
+    assert x is not None and index is not None
+    return [x[_of_tuples(index, x.shape, attributes.get("batch_dims", 0))]]
+
+
+_SCATTERED: dict[str, Any] = {
+    "add": np.add, "max": np.maximum, "min": np.minimum, "mul": np.multiply,
+}  # fmt: skip
+
+
+def _scattered(x: Array, places: tuple[Any, ...], updates: Array, reduction: str) -> Array:
+    """Write updates, or reduce them with what is there, in their order."""
+    y = np.array(x, order="C")
+    if reduction == "none":
+        y[places] = updates
+    elif reduction in _SCATTERED:
+        _SCATTERED[reduction].at(y, places, updates)
+    else:
+        raise ValueError(f"reduction is {reduction!r}, expected none, add, mul, max or min")
+    return y
+
+
+def scatter_elements(
+    attributes: Attributes, operands: Operands, shapes: Sequence[Shape]
+) -> list[Array]:
+    """ScatterElements: an index for each update, counted along one axis; the last one stays."""
+    x, index, updates = operands
+    assert x is not None and index is not None and updates is not None
+    places = _along(index, attributes.get("axis", 0) % x.ndim, x.shape)
+    return [_scattered(x, places, updates, attributes.get("reduction", "none"))]
+
+
+def scatter_nd(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """ScatterND: an index of several axes for each update; the last one stays."""
+    x, index, updates = operands
+    assert x is not None and index is not None and updates is not None
+    places = _of_tuples(index, x.shape)
+    return [_scattered(x, places, updates, attributes.get("reduction", "none"))]
+
+
+def tile(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """Tile: repeats the whole array along each axis."""
+    x, repeats = operands
+    assert x is not None and repeats is not None
+    if repeats.size != x.ndim or (repeats < 0).any():
+        raise ValueError(f"repeats is {repeats.tolist()}, the input has the shape {x.shape}")
+    return [np.tile(x, repeats.tolist())]
+
+
+def trilu(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """Trilu: zeros below, or above, a diagonal of each matrix."""
+    x, diagonal = [*operands, None][:2]
+    assert x is not None
+    # Farther diagonals are outside of the matrix, too, and fit any integer.
+    most = max(x.shape[-2:]) + 1
+    k = 0 if diagonal is None else min(max(int(diagonal.reshape(-1)[0]), -most), most)
+    return [np.triu(x, k) if attributes.get("upper", 1) else np.tril(x, k)]
+
+
+def compress(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """Compress: what a condition chooses along an axis, or of all elements.
+
+    The condition may be shorter than the axis; what it has beyond the axis is ignored.
+    """
+    x, condition = operands
+    assert x is not None and condition is not None
+    axis = attributes.get("axis")
+    size = x.size if axis is None else x.shape[axis]
+    return [np.compress(condition[:size], x, axis)]
 
 
 def one_hot(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:

@@ -1,4 +1,4 @@
-"""ConvTranspose, also as an operator of ONNX's reference."""
+"""Sums of windows that overlap: Col2Im; ConvTranspose, also as an operator of ONNX's reference."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx.reference.op_run import OpRun
 from ..storage import Array, Shape
 from .types import Attributes, Operands
 
-__all__ = ["ConvTranspose", "conv_transpose"]
+__all__ = ["ConvTranspose", "conv_transpose", "image_of_columns"]
 
 
 def conv_transpose(
@@ -58,6 +58,38 @@ def conv_transpose(
     if b is not None:
         y = y + b.reshape(-1, *ones).astype(wide, copy=False)
     return [y.astype(x.dtype, copy=False)]
+
+
+def image_of_columns(
+    attributes: Attributes, operands: Operands, shapes: Sequence[Shape]
+) -> list[Array]:
+    """Col2Im: each column is a block of the image; blocks that overlap are added."""
+    x, image, block = operands
+    assert x is not None and image is not None and block is not None
+    sizes, kernel = image.tolist(), block.tolist()
+    ones, zeros = [1] * len(sizes), [0] * 2 * len(sizes)
+    steps, apart = attributes.get("strides") or ones, attributes.get("dilations") or ones
+    pads = attributes.get("pads") or zeros
+    before, after = pads[: len(sizes)], pads[len(sizes) :]
+    full = [n + b + a for n, b, a in zip(sizes, before, after, strict=True)]
+    counts = [
+        (n - (k - 1) * d - 1) // s + 1
+        for n, k, d, s in zip(full, kernel, apart, steps, strict=True)
+    ]
+    if x.shape[1] % math.prod(kernel) or math.prod(counts) != x.shape[2]:
+        raise ValueError(
+            f"the input has the shape {x.shape}, for blocks of {kernel} at {counts} places"
+        )
+    columns = x.reshape(x.shape[0], -1, *kernel, *counts)
+    whole = np.zeros((*columns.shape[:2], *full), x.dtype)
+    for tap in np.ndindex(*kernel):
+        place: list[Any] = [
+            slice(t * d, t * d + (n - 1) * s + 1, s)
+            for t, d, n, s in zip(tap, apart, counts, steps, strict=True)
+        ]
+        whole[(..., *place)] += columns[(slice(None), slice(None), *tap)]
+    kept: list[Any] = [slice(b, b + n) for b, n in zip(before, sizes, strict=True)]
+    return [whole[(..., *kept)]]
 
 
 class ConvTranspose(OpRun):

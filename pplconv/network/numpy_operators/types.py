@@ -14,4 +14,8 @@ Attributes = Mapping[str, Any]
 Operands = Sequence[Array | None]
 """Arrays; None for omitted operands."""
 Compute = Callable[[Attributes, Operands, Sequence[Shape]], Sequence[Array]]
-"""Takes attributes, operands and the shapes of the results; gives the results."""
+"""Takes attributes, operands and the shapes of the results; gives the results, in their order.
+
+There may be more results than a node has outputs. Functions of operators whose shapes depend on
+data ignore the shapes.
+"""

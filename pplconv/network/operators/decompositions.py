@@ -25,17 +25,28 @@ from ..values import (
 )
 
 __all__ = [
-    "batch_norm", "depth_to_space", "global_lp_pool", "group_norm", "in_pairs", "instance_norm",
-    "local_response_norm", "lp_pool", "mean_variance", "reduction_of_programs", "space_to_depth",
+    "Numbers", "batch_norm", "depth_to_space", "global_lp_pool", "group_norm", "in_pairs",
+    "instance_norm", "local_response_norm", "lp_pool", "mean_variance", "reduction_of_programs",
+    "rms_norm", "space_to_depth",
 ]  # fmt: skip
 
 _HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
-class _Numbers:
-    """Makes constants for the nodes that replace a node."""
+class Numbers:
+    """Makes constants for the nodes that replace a node.
 
-    def __init__(self, op: Any, node: ir.Node, dtype: ir.DataType | None) -> None:
+    Parameters
+    ----------
+    op : object
+        onnxscript's builder.
+    node : ir.Node
+        The node.
+    dtype : ir.DataType, optional
+        The computed type, if it is known.
+    """
+
+    def __init__(self, op: Any, node: ir.Node, dtype: ir.DataType | None = None) -> None:
         self._op, self._name, self._dtype = op, node.outputs[0].name or "y", dtype
         self._count = 0
 
@@ -54,6 +65,10 @@ class _Numbers:
     def number(self, number: float) -> Any:
         """One number of the computed type."""
         return self.array(np.array(number))
+
+    def like(self, number: float, value: Any) -> Any:
+        """One number of the type of a value, which need not be known yet."""
+        return self._op.CastLike(self._made(np.array(number, np.float32)), value)
 
     def array(self, array: Any) -> Any:
         """Numbers of the computed type."""
@@ -77,7 +92,7 @@ def group_norm(op: Any, node: ir.Node) -> Any:
     inner = _computed(x)
     if groups < 1 or inner is None:
         return None
-    numbers = _Numbers(op, node, inner)
+    numbers = Numbers(op, node, inner)
     if inner != node.inputs[0].dtype:
         x, scale, offset = (op.Cast(value, to=inner) for value in (x, scale, offset))
     # Spatial axes of images whose rank is not known yet: dimensions from the third one on.
@@ -120,13 +135,29 @@ def mean_variance(op: Any, node: ir.Node) -> Any:
     inner = _computed(x)
     if inner is None:
         return None
-    numbers = _Numbers(op, node, inner)
+    numbers = Numbers(op, node, inner)
     if inner != x.dtype:
         x = op.Cast(x, to=inner)
     axes = numbers.integers(*attribute_ints(node, "axes", (0, 2, 3)))
     centred = op.Sub(x, op.ReduceMean(x, axes, keepdims=1))
     root = op.Sqrt(op.ReduceMean(op.Mul(centred, centred), axes, keepdims=1))
     return _as_before(op, op.Div(centred, op.Add(root, numbers.number(1e-9))), node)
+
+
+def rms_norm(op: Any, node: ir.Node) -> Any:
+    """RMSNormalization: by the root of the mean square of the last axes, times a scale."""
+    x, scale = node.inputs
+    axes, inner = rank(x), _computed(x)
+    axis = attribute_int(node, "axis", -1)
+    if axes is None or inner not in FLOATS:
+        return None
+    numbers = Numbers(op, node, inner)
+    wide = op.Cast(x, to=inner) if inner != x.dtype else x
+    last = numbers.integers(*range(axis % axes, axes))
+    squares = op.ReduceMean(op.Mul(wide, wide), last, keepdims=1)
+    epsilon = numbers.number(node.attributes.get_float("epsilon", 1e-5))
+    normal = op.Div(wide, op.Sqrt(op.Add(squares, epsilon)))
+    return op.Mul(_as_before(op, normal, node), scale)
 
 
 def instance_norm(op: Any, node: ir.Node) -> Any:
@@ -139,7 +170,7 @@ def instance_norm(op: Any, node: ir.Node) -> Any:
         return None
     if a is None or b is None or not a.ndim == b.ndim == 1:
         return None
-    numbers = _Numbers(op, node, x.dtype)
+    numbers = Numbers(op, node, x.dtype)
     small = node.attributes.get_float("epsilon", 1e-5)
     normal = op.LayerNormalization(x, numbers.number(1), axis=2, epsilon=small, stash_type=1)
     shape = -1, *(1,) * (axes - 2)
@@ -158,7 +189,7 @@ def batch_norm(op: Any, node: ir.Node) -> Any:
         scale, offset = (part.astype(x.dtype.numpy()).reshape(shape) for part in affine)
     if not finite(scale, offset):
         return None
-    numbers = _Numbers(op, node, x.dtype)
+    numbers = Numbers(op, node, x.dtype)
     product = op.Mul(x, numbers.array(scale))
     product.type, product.shape = x.type, x.shape
     return op.Add(product, numbers.array(offset))
@@ -179,7 +210,7 @@ def in_pairs(op: Any, node: ir.Node) -> Any:
         if index < len(inputs) or mean:
             total.type, total.shape = inputs[0].type, _broadcast(left, value)
     if mean and len(inputs) > 1:
-        total = op.Mul(total, _Numbers(op, node, inputs[0].dtype).number(1 / len(inputs)))
+        total = op.Mul(total, Numbers(op, node, inputs[0].dtype).number(1 / len(inputs)))
     return total
 
 
@@ -200,7 +231,7 @@ def local_response_norm(op: Any, node: ir.Node) -> Any:
     shape, inner = static_shape(x), _computed(x)
     if shape is None or not math.prod(shape) or inner not in FLOATS:
         return None
-    numbers = _Numbers(op, node, inner)
+    numbers = Numbers(op, node, inner)
     if inner != x.dtype:
         x = op.Cast(x, to=inner)
     n, channels, *pixels = shape
@@ -218,7 +249,7 @@ def local_response_norm(op: Any, node: ir.Node) -> Any:
     return _as_before(op, op.Div(x, op.Pow(base, beta)), node)
 
 
-def _power(op: Any, numbers: _Numbers, x: Any, exponent: float) -> Any:
+def _power(op: Any, numbers: Numbers, x: Any, exponent: float) -> Any:
     """Write ``abs(x) ** exponent`` for norms; a number that is not negative needs no abs."""
     if exponent == 2:
         return op.Mul(x, x)
@@ -226,7 +257,7 @@ def _power(op: Any, numbers: _Numbers, x: Any, exponent: float) -> Any:
     return magnitude if exponent == 1 else op.Pow(magnitude, numbers.number(exponent))
 
 
-def _root(op: Any, numbers: _Numbers, x: Any, exponent: float) -> Any:
+def _root(op: Any, numbers: Numbers, x: Any, exponent: float) -> Any:
     if exponent == 2:
         return op.Sqrt(x)
     return x if exponent == 1 else op.Pow(x, numbers.number(1 / exponent))
@@ -240,7 +271,7 @@ def lp_pool(op: Any, node: ir.Node) -> Any:
     # The divisors of windows that are cut off differ, and Pow of float16 would overflow.
     if p < 1 or inner not in FLOATS or not kernel or attribute_int(node, "ceil_mode", 0):
         return None
-    numbers = _Numbers(op, node, inner)
+    numbers = Numbers(op, node, inner)
     if inner != x.dtype:
         x = op.Cast(x, to=inner)
     windows = {name: value for name, value in node.attributes.items() if name != "p"}
@@ -255,7 +286,7 @@ def global_lp_pool(op: Any, node: ir.Node) -> Any:
     axes, inner, p = rank(x), _computed(x), attribute_int(node, "p", 2)
     if axes is None or axes < 3 or inner not in FLOATS or p < 1:
         return None
-    numbers = _Numbers(op, node, inner)
+    numbers = Numbers(op, node, inner)
     if inner != x.dtype:
         x = op.Cast(x, to=inner)
     pixels = numbers.integers(*range(2, axes))
@@ -281,7 +312,7 @@ def reduction_of_programs(op: Any, node: ir.Node) -> Any:
         return reduced("ReduceSum", op.Abs(x), keep)
     if node.op_type == "ReduceLogSum":
         return op.Log(reduced("ReduceSum", x, keep))
-    numbers = _Numbers(op, node, x.dtype)
+    numbers = Numbers(op, node, x.dtype)
     limits = np.finfo(x.dtype.numpy())
     # Infinity less infinity would be NaN.
     ends = [numbers.number(float(limit)) for limit in (limits.min, limits.max)]
@@ -296,7 +327,7 @@ def depth_to_space(op: Any, node: ir.Node) -> Any:
     if shape is None or x.dtype is None or x.dtype in FLOATS:
         return None
     n, channels, h, w = shape
-    numbers = _Numbers(op, node, x.dtype)
+    numbers = Numbers(op, node, x.dtype)
     if attribute_string(node, "mode", "DCR") == "DCR":
         parts, order = (n, size, size, channels // size**2, h, w), (0, 3, 4, 1, 5, 2)
     else:
@@ -313,7 +344,7 @@ def space_to_depth(op: Any, node: ir.Node) -> Any:
     if shape is None or x.dtype is None or x.dtype in FLOATS:
         return None
     n, channels, h, w = shape
-    numbers = _Numbers(op, node, x.dtype)
+    numbers = Numbers(op, node, x.dtype)
     if attribute_string(node, "mode", "DCR") == "DCR":
         order = (0, 3, 5, 1, 2, 4)
     else:

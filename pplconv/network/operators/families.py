@@ -54,9 +54,10 @@ def in_python(
     )  # fmt: skip
 
 
-def decomposed(name: str, write: Decompose, *, early: bool, **said: Any) -> Row:
+def decomposed(name: str, write: Decompose, *, early: bool, outputs: int = 1, **said: Any) -> Row:
     """An operator that is decomposed into others, where a decomposition exists."""
-    return in_python(shapes=(), decomposition=Decomposition(name, early, write), **said)
+    rewrite = Decomposition(name, early, write, outputs)
+    return in_python(shapes=(), decomposition=rewrite, **said)
 
 
 def program(write: Write, **said: Any) -> Row:

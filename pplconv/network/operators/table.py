@@ -13,21 +13,27 @@ from ...activations import KINDS as ACTIVATIONS
 from ..integer_nodes import RESIDUAL
 from ..numpy_operators import (
     arithmetic,
+    contractions,
+    fills,
     moves,
     normalizations,
     pools,
     reductions,
+    regions,
     sampling,
+    searches,
     transposed_sums,
     views,
 )
 from ..numpy_operators.types import Compute
 from . import (
+    attentions,
     batch_rules,
     border_pads,
     convolution,
     costs,
     decompositions,
+    einsums,
     expressions,
     integer_steps,
     integer_windows,
@@ -92,8 +98,11 @@ ROWS: Mapping[str, Row] = {
     "Abs": program(expressions.plain("ABSOLUTE"), python=arithmetic.ABSOLUTE),
     "Add": program(expressions.plain("ADD"), python=arithmetic.ADD),
     "And": in_python(shapes=()),
-    "ArgMax": in_python(shapes=()),
-    "ArgMin": in_python(shapes=()),
+    "ArgMax": in_python(searches.arg_max, shapes=()),
+    "ArgMin": in_python(searches.arg_min, shapes=()),
+    "Attention": decomposed(
+        "Attention in pieces", attentions.attention, early=False, outputs=4
+    ),
     "AveragePool": images(
         _POOL, format=Format.FOLLOWS, moves=Moves.NOTHING, python=pools.average_pool
     ),
@@ -105,13 +114,15 @@ ROWS: Mapping[str, Row] = {
     "Ceil": program(expressions.plain("CEIL")),
     "Celu": program(expressions.celu),
     "Clip": program(expressions.clip),
+    "Col2Im": in_python(transposed_sums.image_of_columns, shapes=(1, 2)),
+    "Compress": in_python(moves.compress, shapes=()),
     "Concat": looped(
         Loops(movement.lower_concat, always), batches=batch_rules.concatenation,
         format=Format.FOLLOWS, layout=Layout.FREE, moves=Moves.ALL, shapes=(),
         python=views.concat,
     ),
     "Constant": in_python(shapes=()),
-    "ConstantOfShape": in_python(shapes=(0,)),
+    "ConstantOfShape": in_python(fills.constant_of_shape, shapes=(0,)),
     "Conv": convolved(_CONV, layout=Layout.PRICED, flops=costs.convolution),
     "ConvInteger": integers(
         integer_steps.lower_conv_integer, integer_steps.serves_conv_integer,
@@ -133,7 +144,10 @@ ROWS: Mapping[str, Row] = {
     "DynamicQuantizeLinear": integers(
         integer_steps.lower_dynamic, integer_steps.serves_dynamic, batches=batch_rules.mixed
     ),
-    "Einsum": in_python(shapes=()),
+    "Einsum": decomposed(
+        "Einsum as a product of matrices", einsums.einsum, early=False,
+        python=contractions.einsum,
+    ),
     "Elu": program(expressions.elu),
     "Equal": in_python(shapes=()),
     "Erf": program(expressions.plain("ERROR_FUNCTION")),
@@ -142,7 +156,7 @@ ROWS: Mapping[str, Row] = {
         Loops(movement.lower_expand, always), batches=batch_rules.expansion, layout=Layout.ANY,
         moves=Moves.NOTHING, shapes=(1,), python=views.expand,
     ),
-    "EyeLike": in_python(shapes=()),
+    "EyeLike": in_python(fills.eye_like, shapes=()),
     "Flatten": reshaped(),
     "Floor": program(expressions.plain("FLOOR")),
     "GRU": recurrence(),
@@ -151,7 +165,7 @@ ROWS: Mapping[str, Row] = {
         layout=Layout.ANY, moves=Moves.FIRST, shapes=(), python=views.gather,
     ),
     "GatherElements": in_python(moves.gather_elements, shapes=()),
-    "GatherND": in_python(shapes=()),
+    "GatherND": in_python(moves.gather_nd, shapes=()),
     "Gelu": program(expressions.gelu),
     "Gemm": product(
         Loops(linear_steps.lower_gemm, linear_steps.serves_gemm), batches=batch_rules.gemm
@@ -210,8 +224,8 @@ ROWS: Mapping[str, Row] = {
     "Mod": in_python(shapes=()),
     "Mul": program(expressions.plain("MULTIPLY"), python=arithmetic.MULTIPLY),
     "Neg": program(expressions.plain("NEGATE"), python=arithmetic.NEGATE),
-    "NonMaxSuppression": in_python(shapes=()),
-    "NonZero": in_python(shapes=()),
+    "NonMaxSuppression": in_python(regions.non_max_suppression, shapes=()),
+    "NonZero": in_python(searches.non_zero, shapes=()),
     "Not": in_python(shapes=()),
     "OneHot": in_python(moves.one_hot, shapes=(1,)),
     "Or": in_python(shapes=()),
@@ -228,8 +242,11 @@ ROWS: Mapping[str, Row] = {
     "QuantizeLinear": integers(
         integer_steps.lower_quantize, integer_steps.serves_quantize, batches=batch_rules.scales
     ),
+    "RMSNormalization": decomposed(
+        "RMSNormalization in pieces", decompositions.rms_norm, early=False
+    ),
     "RNN": in_python(shapes=()),
-    "Range": in_python(shapes=(0, 1, 2)),
+    "Range": in_python(fills.arange, shapes=(0, 1, 2)),
     "Reciprocal": program(expressions.reciprocal),
     "ReduceL1": reduced_otherwise("ReduceL1", reductions.REDUCTIONS["ReduceL1"]),
     "ReduceL2": reduction("SQUARES", "SQUARE_ROOT", python=reductions.REDUCTIONS["ReduceL2"]),
@@ -249,9 +266,13 @@ ROWS: Mapping[str, Row] = {
         _RESIZES, format=Format.FOLLOWS, moves=Moves.FIRST, moves_if=moving.repeats_pixels,
         arrays=1, shapes=(1, 2, 3),
     ),
+    "RoiAlign": in_python(regions.roi_align, shapes=()),
+    "RotaryEmbedding": decomposed(
+        "RotaryEmbedding in pieces", attentions.rotary_embedding, early=False
+    ),
     "Round": program(expressions.plain("ROUND")),
-    "ScatterElements": in_python(shapes=()),
-    "ScatterND": in_python(shapes=()),
+    "ScatterElements": in_python(moves.scatter_elements, shapes=()),
+    "ScatterND": in_python(moves.scatter_nd, shapes=()),
     "Selu": program(expressions.selu),
     "Shape": in_python(shapes=()),
     "Sign": in_python(shapes=()),
@@ -275,13 +296,14 @@ ROWS: Mapping[str, Row] = {
     "Sum": in_pairs("Sum", expressions.chain("ADD"), python=arithmetic.ADD),
     "Swish": program(expressions.swish),
     "Tanh": program(expressions.plain("HYPERBOLIC_TANGENT")),
-    "Tile": in_python(shapes=(1,)),
-    "TopK": in_python(shapes=(1,)),
+    "Tile": in_python(moves.tile, shapes=(1,)),
+    "TopK": in_python(searches.top_k, shapes=(1,)),
     "Transpose": strided(
         Loops(movement.lower_transpose, always), batches=batch_rules.transposition,
         layout=Layout.ANY, moves=Moves.FIRST, shapes=(), python=views.transpose,
     ),
-    "Trilu": in_python(shapes=()),
+    "Trilu": in_python(moves.trilu, shapes=()),
+    "Unique": in_python(searches.unique, shapes=()),
     "Unsqueeze": reshaped(1, layout=Layout.KEPT, python=views.unsqueeze),
     "Where": in_python(shapes=()),
     "Xor": in_python(shapes=()),

@@ -110,12 +110,15 @@ class Decomposition(NamedTuple):
         Whether it is applied once before all other rules, else among those that simplify.
     write : callable
         Takes onnxscript's builder and the node; gives the value that replaces its first output, or
-        None if the node stays. The node's other outputs are unused.
+        those of its first outputs, or None if the node stays. All other outputs are unused.
+    outputs : int
+        Most outputs that it replaces.
     """
 
     name: str
     early: bool
     write: Decompose
+    outputs: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -6,6 +6,9 @@ module                    effect of its rules
 `affine`                  scales, offsets, BatchNormalization into the neighbouring convolution
 `clamps`                  Clip, HardSigmoid and HardSwish from their pieces
 `constants`               consecutive constant operands joined
+`contrib_operators`       onnxruntime's own operators of floating point in ONNX's
+`contrib_attention`       onnxruntime's attention in ONNX's operators
+`contrib_quantized`       onnxruntime's own products of integers, and its LSTM of integers
 `decomposing`             operators rewritten into others, by their rows
 `fusing`                  activation, scale, offset and residuals into ``pplconv``'s convolutions
 `gates`                   ``x + x * g`` as ``x * (g + 1)``
@@ -24,13 +27,17 @@ module                    effect of its rules
 `volumes`                 operators with three spatial axes as those of images
 ========================  ======================================================================
 
-`driver` applies the rules; `fused_activations` maps operators to activations.
+`driver` applies the rules; `contrib` takes onnxruntime's operators apart; `fused_activations` maps
+operators to activations.
 """
 
 from . import (
     affine,
     clamps,
     constants,
+    contrib_attention,
+    contrib_operators,
+    contrib_quantized,
     decomposing,
     fusing,
     gates,
@@ -58,7 +65,15 @@ __all__ = [
     "VOLUME_RULES",
 ]
 
-PIECES_RULES = Rules((*qoperators.RULES, *decomposing.EARLY_RULES))
+PIECES_RULES = Rules(
+    (
+        *qoperators.RULES,
+        *contrib_operators.RULES,
+        *contrib_attention.RULES,
+        *contrib_quantized.RULES,
+        *decomposing.EARLY_RULES,
+    )
+)
 """Rules that decompose operators; applied once, before all others."""
 
 SIMPLIFYING_RULES = Rules(

@@ -44,6 +44,7 @@ class Rule(RewriteRuleClassBase):
         super().__init__(name)
         self.roots = tuple(("", root) if isinstance(root, str) else root for root in roots)
         self.above: Root | None = ("", above) if isinstance(above, str) else above
+        self.outputs = 1
 
     @abc.abstractmethod
     def pattern(self, op: Any, *args: Any, **kwargs: Any) -> Any:
@@ -68,18 +69,33 @@ class OperatorRule(Rule):
     name : str
         See `Rule`.
     operator : str
-        The operator, of ONNX.
+        The operator.
     above : str, optional
         See `Rule`.
+    domain : str, optional
+        The operator's domain; by default ONNX's.
+    outputs : int, optional
+        The first outputs of the node that are replaced: nodes with fewer ones are left alone. Those
+        after `y` are called ``y1``, ``y2`` and so on.
     """
 
-    def __init__(self, name: str, operator: str, above: str | None = None) -> None:
-        super().__init__(name, operator, above=above)
-        self.operator = operator
+    def __init__(
+        self,
+        name: str,
+        operator: str,
+        above: str | None = None,
+        *,
+        domain: str = "",
+        outputs: int = 1,
+    ) -> None:
+        super().__init__(name, (domain, operator), above=above)
+        self.operator, self.domain, self.outputs = operator, domain, outputs
 
     def pattern(self, op: Any, x: Any) -> Any:
         """See `Rule`."""
-        return getattr(op, self.operator)(x, _allow_other_inputs=True, _outputs=["y"])
+        names = ["y", *(f"y{number}" for number in range(1, self.outputs))]
+        own = getattr(op, self.operator)
+        return own(x, _domain=self.domain, _allow_other_inputs=True, _outputs=names)
 
 
 class Rules:
@@ -92,7 +108,7 @@ class Rules:
     """
 
     def __init__(self, rules: Iterable[Rule]) -> None:
-        self._by_root: dict[Root, list[tuple[Root | None, RewriteRule]]] = {}
+        self._by_root: dict[Root, list[tuple[Rule, RewriteRule]]] = {}
         for rule in rules:
             compiled = RewriteRule(
                 rule.pattern,
@@ -102,7 +118,7 @@ class Rules:
                 remove_nodes=rule.remove_nodes,
             )
             for root in rule.roots:
-                self._by_root.setdefault(root, []).append((rule.above, compiled))
+                self._by_root.setdefault(root, []).append((rule, compiled))
 
     def of(self, node: ir.Node) -> Iterator[RewriteRule]:
         """Give the rules that may fire at a node.
@@ -124,9 +140,10 @@ class Rules:
             for value in node.inputs
             if value is not None and (producer := value.producer()) is not None
         }
-        for above, rule in rules:
-            if above is None or above in producers:
-                yield rule
+        for rule, compiled in rules:
+            # A pattern of more outputs than the node has would match nothing, without a failure.
+            if rule.outputs <= len(node.outputs) and rule.above in (None, *producers):
+                yield compiled
 
 
 def apply_rules(model: ir.Model, rules: Rules, fired: dict[str, list[str]]) -> None:
@@ -188,31 +205,39 @@ def _try(rule: RewriteRule, model: ir.Model, node: ir.Node) -> Any:
 
 
 def _replace(graph: ir.Graph, node: ir.Node, delta: Any, names: set[str | None], rule: str) -> bool:
-    old: ir.Value = delta.match.outputs[0]
-    new: ir.Value = delta.new_outputs[0]
-    made = bool(delta.new_nodes) and new.producer() in delta.new_nodes
-    if not made:
-        if old.is_graph_output() and (
-            new.producer() is None or new.is_graph_output() or new.graph is not graph
-        ):
+    pairs: list[tuple[ir.Value, ir.Value]] = [
+        (old, new)
+        for old, new in zip(delta.match.outputs, delta.new_outputs, strict=True)
+        if new is not None
+    ]
+    made = [new for _, new in pairs if new.producer() is not None]
+    made = [new for new in made if new.producer() in delta.new_nodes]
+    for old, new in pairs:
+        if new in made or not old.is_graph_output():
+            continue
+        if new.producer() is None or new.is_graph_output() or new.graph is not graph:
             return False  # an output needs a node of its own
-    else:
-        new.type = old.type
-        new.shape = old.shape
+    for old, new in pairs:
+        if new in made:
+            new.type = old.type or new.type
+            new.shape = old.shape or new.shape
     for value in delta.new_initializers:
         value.name = _unused(f"{value.name or rule}", names)
         graph.register_initializer(value)
-    kept = old.name
-    if made or old.is_graph_output():
-        old.name = _unused(f"{kept}_before", names)
-        new.name = kept
+    first = pairs[0][0].name
+    for old, new in pairs:
+        kept = old.name
+        if new in made or old.is_graph_output():
+            old.name = _unused(f"{kept}_before", names)
+            new.name = kept
     for inner in delta.new_nodes:
         inner.metadata_props["pplconv.rule"] = rule
         for value in inner.outputs:
-            if value is not new:
-                value.name = _unused(f"{kept}_{inner.op_type}", names)
-        inner.name = node.name if inner is new.producer() else inner.outputs[0].name
-    ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
+            if value not in made:
+                value.name = _unused(f"{first}_{inner.op_type}", names)
+        inner.name = node.name if inner is pairs[0][1].producer() else inner.outputs[0].name
+    for old, new in pairs:
+        ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
     graph.insert_after(node, delta.new_nodes)
     for matched in delta.match.nodes:
         used = any(value.uses() or value.is_graph_output() for value in matched.outputs)

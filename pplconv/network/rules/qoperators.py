@@ -23,13 +23,13 @@ from ..integer_nodes import (
 )
 from ..integers import RANGES
 from ..quantized_values import MICROSOFT, Quantization
-from ..values import attribute_int, constant, rank
-from .driver import Rule
+from ..values import attribute_int, attribute_ints, constant, rank
+from .driver import OperatorRule, Rule
 
 __all__ = ["INTEGER_RULES", "RULES"]
 
 
-class Operator(Rule):
+class Operator(OperatorRule):
     """An operator that reads and writes quantized arrays.
 
     Parameters
@@ -46,27 +46,29 @@ class Operator(Rule):
         Of the operator.
     """
 
+    # Attributes that the inner operator lacks.
+    taken: tuple[str, ...] = ()
+
     def __init__(
         self, operator: str, inner: str, operands: Sequence[int], stored: int,
         domain: str = MICROSOFT,
     ) -> None:  # fmt: skip
-        super().__init__(f"{operator} in pieces", (domain, operator))
-        self.operator, self.inner, self.domain = operator, inner, domain
+        super().__init__(f"{operator} in pieces", operator, domain=domain)
+        self.inner = inner
         self.operands, self.stored = operands, stored
-
-    def pattern(self, op: Any, x: Any) -> Any:
-        """See `Rule`."""
-        own = getattr(op, self.operator)
-        return own(x, _domain=self.domain, _allow_other_inputs=True, _outputs=["y"])
 
     def check(self, context: Any, x: ir.Value, y: ir.Value) -> bool:
         """See `Rule`."""
-        return not attribute_int(y.producer(), "channels_last", 0)
+        node = y.producer()
+        return not attribute_int(node, "channels_last", 0) or self.axes(node) is not None
 
     def rewrite(self, op: Any, x: ir.Value, y: ir.Value) -> Any:
         """See `Rule`."""
         node = y.producer()
-        inputs = [*node.inputs, *[None] * 9]
+        inputs: list[Any] = [*node.inputs, *[None] * 9]
+        axes = self.axes(node) if attribute_int(node, "channels_last", 0) else None
+        if axes is not None:
+            inputs[0] = op.Transpose(inputs[0], perm=[0, axes - 1, *range(1, axes - 1)])
         operands = [
             op.DequantizeLinear(
                 inputs[port], *_as_many(op, *inputs[port + 1 : port + 3]), **self.axis(node, port)
@@ -74,12 +76,20 @@ class Operator(Rule):
             for port in self.operands
         ]
         operands += self.more(op, node)
-        own = {k: v for k, v in node.attributes.items() if k != "channels_last"}
+        own = {k: v for k, v in node.attributes.items() if k not in ("channels_last", *self.taken)}
         result = getattr(op, self.inner)(*operands, **own)
         if inputs[self.stored] is None:
             return result
         scale, zero = inputs[self.stored : self.stored + 2]
-        return _stored(op, result, scale, zero, inputs[self.operands[0]])
+        stored = _stored(op, result, scale, zero, node.inputs[self.operands[0]])
+        if axes is None:
+            return stored
+        return op.Transpose(stored, perm=[0, *range(2, axes), 1])
+
+    def axes(self, node: ir.Node) -> int | None:
+        """Give the rank of the input, if it is known: for channels that are last."""
+        kernel = attribute_ints(node, "kernel_shape", ())
+        return len(kernel) + 2 if kernel else rank(node.inputs[0])
 
     def axis(self, node: ir.Node, port: int) -> dict[str, int]:
         """Give the axis of an operand's scales, as an attribute."""
@@ -157,10 +167,10 @@ def _bias(op: Any, node: ir.Node, port: int, scales: tuple[int, int]) -> list[ir
 
 
 class Conv(Operator):
-    """QLinearConv."""
+    """QLinearConv, of ONNX or of onnxruntime, whose images may have channels last."""
 
-    def __init__(self) -> None:
-        super().__init__("QLinearConv", "Conv", (0, 3), 6, "")
+    def __init__(self, domain: str) -> None:
+        super().__init__("QLinearConv", "Conv", (0, 3), 6, domain)
 
     def axis(self, node: ir.Node, port: int) -> dict[str, int]:
         """Weights have a scale for each output channel."""
@@ -219,6 +229,20 @@ class Gemm(Operator):
         return _bias(op, node, 6, (1, 4))
 
 
+class Softmax(Operator):
+    """QLinearSoftmax, which says the opset of the Softmax that it was."""
+
+    taken = ("opset",)
+
+    def __init__(self) -> None:
+        super().__init__("QLinearSoftmax", "Softmax", (0,), 3)
+
+    def check(self, context: Any, x: ir.Value, y: ir.Value) -> bool:
+        """See `Rule`."""
+        # Earlier ones flatten all axes from their axis on.
+        return attribute_int(y.producer(), "opset", 0) >= 13
+
+
 class Concat(Operator):
     """QLinearConcat, whose output's scale comes first."""
 
@@ -234,17 +258,11 @@ class Concat(Operator):
         return _stored(op, result, *inputs[:3])
 
 
-class Renamed(Rule):
-    """QuantizeLinear and DequantizeLinear of another domain with the same meaning."""
+class Renamed(OperatorRule):
+    """An operator of another domain that has ONNX's name and meaning."""
 
     def __init__(self, operator: str) -> None:
-        super().__init__(f"{operator} of ONNX", (MICROSOFT, operator))
-        self.operator = operator
-
-    def pattern(self, op: Any, x: Any) -> Any:
-        """See `Rule`."""
-        own = getattr(op, self.operator)
-        return own(x, _domain=MICROSOFT, _allow_other_inputs=True, _outputs=["y"])
+        super().__init__(f"{operator} of ONNX", operator, domain=MICROSOFT)
 
     def check(self, context: Any, x: ir.Value, y: ir.Value) -> bool:
         """See `Rule`."""
@@ -315,13 +333,19 @@ class IntegerProduct(Rule):
 
 
 RULES: tuple[Rule, ...] = (
-    *(Renamed(operator) for operator in ("QuantizeLinear", "DequantizeLinear")),
-    Conv(),
+    *(
+        Renamed(operator)
+        for operator in ("DequantizeLinear", "GatherND", "Pad", "QuantizeLinear", "Trilu")
+    ),
+    Conv(""),
+    Conv(MICROSOFT),
     MatMul(),
     Gemm(),
     Concat(),
     Operator("QLinearAdd", "Add", (0, 3), 6),
     Operator("QLinearMul", "Mul", (0, 3), 6),
+    Softmax(),
+    Operator("QLinearAveragePool", "AveragePool", (0,), 3),
     Operator("QLinearGlobalAveragePool", "GlobalAveragePool", (0,), 3),
     Operator("QLinearSigmoid", "Sigmoid", (0,), 3),
     Operator("QLinearLeakyRelu", "LeakyRelu", (0,), 3),

@@ -1,0 +1,48 @@
+"""Operators that make arrays of a shape or of numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from onnx.helper import tensor_dtype_to_np_dtype
+
+from ..storage import Array, Shape
+from .types import Attributes, Operands
+
+__all__ = ["arange", "constant_of_shape", "eye_like"]
+
+
+def arange(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """Range: ``start + i * delta``; onnxruntime adds up rounded sums."""
+    start, limit, delta = (np.asarray(x).reshape(-1)[0] for x in operands)
+    if delta == 0:
+        raise ValueError("delta is 0")
+    if start.dtype.kind in "iu":
+        return [np.array(range(int(start), int(limit), int(delta)), start.dtype)]
+    first, last, step = (float(x) for x in (start, limit, delta))
+    steps = np.arange(max(0, math.ceil((last - first) / step)))
+    return [(first + steps * step).astype(start.dtype)]
+
+
+def constant_of_shape(
+    attributes: Attributes, operands: Operands, shapes: Sequence[Shape]
+) -> list[Array]:
+    """ConstantOfShape: one value, zero of float32 by default."""
+    (sizes,) = operands
+    assert sizes is not None
+    if (sizes < 0).any():
+        raise ValueError(f"the shape is {sizes.tolist()}")
+    value = attributes.get("value", np.zeros(1, np.float32))
+    return [np.full(sizes.tolist(), value.reshape(-1)[0], value.dtype)]
+
+
+def eye_like(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """EyeLike: ones on a diagonal."""
+    (x,) = operands
+    assert x is not None
+    kind = attributes.get("dtype")
+    dtype = x.dtype if kind is None else tensor_dtype_to_np_dtype(kind)
+    rows, columns = x.shape
+    return [np.eye(rows, columns, attributes.get("k", 0), dtype)]
