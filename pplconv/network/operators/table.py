@@ -19,6 +19,7 @@ from . import (
     convolution,
     costs,
     decompositions,
+    dynamic_quantization,
     expressions,
     integer_steps,
     integer_windows,
@@ -121,7 +122,8 @@ ROWS: Mapping[str, Row] = {
     "Div": program(expressions.plain("DIVIDE")),
     "Dropout": in_python(shapes=()),
     "DynamicQuantizeLinear": integers(
-        integer_steps.lower_dynamic, integer_steps.serves_dynamic, batches=batch_rules.mixed
+        dynamic_quantization.lower_dynamic, dynamic_quantization.serves_dynamic,
+        batches=batch_rules.mixed,
     ),
     "Einsum": in_python(shapes=()),
     "Elu": program(expressions.elu),
