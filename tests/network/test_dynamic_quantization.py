@@ -46,7 +46,7 @@ NUMBERS = {
 
 
 @pytest.mark.parametrize("numbers", sorted(NUMBERS))
-@pytest.mark.parametrize("shape", [(5,), (3, 7, 11), (2, 3, 40, 41), (1, 16411)])
+@pytest.mark.parametrize("shape", [(5,), (3, 0), (3, 7, 11), (2, 3, 40, 41), (1, 16411)])
 @needs_onnxruntime
 def test_integers_scale_and_zero_point(numbers, shape):
     """As onnxruntime has them, bit by bit."""
@@ -112,7 +112,7 @@ def test_convolutions(case, x_type, w_type, zeros):
             dilation=tuple(own.get("dilations", (1, 1))), groups=groups,
         )  # fmt: skip
         same(alike(sessions, g.feed), [expected.astype(INT32)])
-    assert "QuantizedConv" in step_kinds(sessions[0], g.feed)
+    assert not on_host(sessions[0])
 
 
 @pytest.mark.parametrize("shape", [(5, 24), (2, 7, 24), (2, 3, 1, 24)])

@@ -11,10 +11,10 @@ import math
 
 import numpy as np
 
-from .. import integers
+from ...ops.strided_copies import shared_columns
 from ..builder import Builder
 from ..nodes import Graph, Node
-from ..storage import Value, constant_value
+from ..storage import Array, Value, constant_value
 from .elementwise_steps import SINGLE, Stream, emit_outputs, numbers_of
 from .expressions import Code
 from .row_steps import emit_reduction
@@ -23,9 +23,6 @@ __all__ = ["lower_dynamic", "serves_dynamic"]
 
 BYTE = np.dtype(np.uint8)
 _KIND = "DynamicQuantize"
-# Elements of a row of a reduction, whose rows a team shares.
-_MOST_COLUMNS = 1 << 14
-_LEAST_COLUMNS = 256
 # Times a normal number of float32 this is more than 1.
 _HUGE = 3e38
 
@@ -39,17 +36,18 @@ def lower_dynamic(node: Node, builder: Builder, graph: Graph) -> None:
     """DynamicQuantizeLinear: integers, their scale and their zero point."""
     shape = graph.shapes[node.inputs[0]]
     if not math.prod(shape):
-        results = integers.dynamically_quantized(np.empty(shape, SINGLE))
+        # As if all numbers were zero.
+        results: list[Array] = [np.empty(shape, BYTE), np.ones((), SINGLE), np.zeros((), BYTE)]
         for name, array in zip(node.outputs, results, strict=True):
             if name:
                 builder.deliver(name, constant_value(array))
         return
     name = node.outputs[0]
-    order = builder.order(name, len(shape))
-    x = builder.contiguous(builder.values[node.inputs[0]], order)
+    x = builder.values[node.inputs[0]]
+    x = builder.contiguous(x, x.order)
     least, most = (_extreme(builder, kind, x, name) for kind in ("MIN", "MAX"))
     scale, zero, byte = _parameters(builder, least, most, name)
-    y = builder.target(name, shape, BYTE, order)
+    y = builder.target(name, shape, BYTE, x.order)
     code = Code()
     number, divisor, moved = code.fresh(), code.fresh(), code.fresh()
     rounded = code.do("ROUND", code.do("DIVIDE", number, divisor))
@@ -68,10 +66,7 @@ def _single(value: Value) -> Value:
 
 def _extreme(builder: Builder, kind: str, x: Value, name: str) -> Value:
     """Give the least or the largest number: of rows first, which a team shares, then of these."""
-    columns = next(c for c in range(min(x.size, _MOST_COLUMNS), 0, -1) if x.size % c == 0)
-    if columns < _LEAST_COLUMNS:
-        columns = x.size
-    value = x
+    value, columns = x, shared_columns(x.size, SINGLE.itemsize)
     while True:
         rows = value.size // columns
         result = builder.new((rows,), SINGLE)

@@ -123,7 +123,7 @@ ROWS: Mapping[str, Row] = {
     "Dropout": in_python(shapes=()),
     "DynamicQuantizeLinear": integers(
         dynamic_quantization.lower_dynamic, dynamic_quantization.serves_dynamic,
-        batches=batch_rules.mixed,
+        batches=batch_rules.mixed, layout=Layout.KEPT,
     ),
     "Einsum": in_python(shapes=()),
     "Elu": program(expressions.elu),
