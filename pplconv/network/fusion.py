@@ -19,6 +19,7 @@ MOST_NODES = 16
 # These are element-wise, too, if all elements have one scale: loops convert integers as they read
 # or write them. A Cast of integers has the scale 1.
 CONVERSIONS = ("QuantizeLinear", "DequantizeLinear", "Cast")
+# Those that convert what is read.
 _READING = ("DequantizeLinear", "Cast")
 
 

@@ -285,12 +285,10 @@ class IntegerProduct(Rule):
         own = [a for name, a in node.attributes.items() if name != "auto_pad"]
         if self.result == QUANTIZED_LINEAR:
             own = [ir.AttrInt64("transB", 0)]
-        given = node.inputs[2] if len(node.inputs) > 2 else None
-        known = constant(given)
-        x_zero = given if given is not None and known is None else 0
-        if known is not None:
-            x_zero = int(known.reshape(()))
-        return build_product(op, self.result, x, sums, str(y.name), x_zero, own)
+        x_zero = node.inputs[2] if len(node.inputs) > 2 else None
+        known = np.zeros((), np.int64) if x_zero is None else constant(x_zero)
+        zero = x_zero if known is None else int(known.reshape(()))
+        return build_product(op, self.result, x, sums, str(y.name), zero, own)
 
     def _sums(self, node: ir.Node) -> Sums | None:
         x, w, x_zero, w_zero = [*node.inputs, None, None][:4]
