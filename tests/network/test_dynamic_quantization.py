@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import onnx
 import pytest
@@ -12,6 +14,7 @@ from tests.network.running import (
     alike,
     by_onnxruntime,
     compare_models,
+    copies,
     needs_onnxruntime,
     on_host,
     same,
@@ -127,6 +130,23 @@ def test_matrices(shape, x_type, each):
     g.feed[at] = np.array([100], x_type)
     expected = (g.feed[x].astype(np.int64) - 100) @ (g.array(w).astype(np.int64) - zeros)
     same(in_loops(g, y), [expected.astype(INT32)])
+
+
+def test_calls_at_once_have_their_own_zero_points():
+    """Of a session, and of one that travelled with its programs."""
+    g = Quantized(dtype=INT32)
+    x, at = g.integers(6, 24), g.input(dtype=U8)
+    w = g.integers(24, 9, dtype=S8, known=True)
+    g.feed[at] = np.array(0, U8)
+    session = session_of(g, g.MatMulInteger(x, w, at))
+    session.run(None, g.feed)
+    for one in (session, *copies(session)):
+        with ThreadPoolExecutor(4) as pool:
+            zeros = [np.array(zero, U8) for zero in range(0, 256, 5)]
+            found = pool.map(lambda zero, one=one: one.run(None, {**g.feed, at: zero}), zeros)
+            for zero, got in zip(zeros, found, strict=True):
+                sums = (g.feed[x].astype(np.int64) - int(zero)) @ g.array(w).astype(np.int64)
+                same(got, [sums.astype(INT32)])
 
 
 def test_sums_beyond_int32_stay():
