@@ -256,6 +256,7 @@ setup(
         extension("schedules.packing", small=True),
         extension("schedules.row_loops", small=True),
         extension("schedules.window_loops", small=True),
+        extension("schedules.zero_point_loops", small=True),
         extension("ops.quantized.rescaling", small=True),
         extension("schedules.band_loops", small=True),
         extension("imaging.banded", small=True),

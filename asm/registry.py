@@ -241,6 +241,7 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "pack_channels": dict.fromkeys(("u8", "s16"), EVERY_LEVEL),
     "pack_weights": dict.fromkeys(("u8", "s16"), ("portable", "avx2", "neon")),
     "pad_channels": dict.fromkeys(("u8", "s16"), EVERY_LEVEL),
+    "copy_strided": dict.fromkeys(("u8", "s16"), EVERY_LEVEL),
     "pack_sparse": dict.fromkeys(("u8", "s16"), ("portable",)),
     "quantize": dict.fromkeys(("u8", "s8"), EVERY_LEVEL),
     "dequantize": dict.fromkeys(("u8", "s8", "s32"), EVERY_LEVEL),

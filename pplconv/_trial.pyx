@@ -171,7 +171,7 @@ cdef class Trial:
             t.follow = self.follow
             t.after = NULL
             t.offsets = NULL
-            t.x_zero = 0
+            t.x_zero = NULL
             if self.scales is not None:
                 t.bias = self.scales.data + self.schedule.shape.groups * self.schedule.shape.oc * 4
                 t.multiplier = self.scales.data

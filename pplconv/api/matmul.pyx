@@ -388,7 +388,7 @@ cdef object run(Multiplication m, Operands *o, object x, object y, object origin
     t.follow = activation.follow
     t.after = NULL
     t.offsets = NULL
-    t.x_zero = 0
+    t.x_zero = NULL
     t.filters = NULL
     t.weights = NULL
     if schedule.packed_bytes():

@@ -38,10 +38,6 @@ if TYPE_CHECKING:
     from ..planner.racing import Progress
 
 
-# How much slower a copy is in Python than in loops.
-_IN_PYTHON = 32
-
-
 @dataclass(eq=False)
 class Compiled:
     """A network compiled for inputs of fixed shapes.
@@ -219,7 +215,7 @@ def compile_model(
             builder.wanted[name] = _external(graph, name, len(graph.inputs) + number)
     builder.planes = in_planes(
         graph, items, lambda node: prices(node, builder, graph),
-        lambda name: _turning_cycles(graph.shapes[name], graph.dtypes[name].itemsize),
+        lambda name: planner.turning_cycles(graph.shapes[name], graph.dtypes[name].itemsize),
     )  # fmt: skip
     plan_views(graph, builder)
     plan_concats(graph, builder)
@@ -235,11 +231,6 @@ def compile_model(
             builder.copy(value, place, [name])
     release_files(model)
     return _finished(builder, graph, model, most, times)
-
-
-def _turning_cycles(shape: Shape, element: int) -> float:
-    """Estimate the cost of a change of layout; bytes are transposed in Python."""
-    return (1 if element > 1 else _IN_PYTHON) * planner.turning_cycles(shape, element)
 
 
 def _external(graph: Graph, name: str, number: int) -> Value:
@@ -273,10 +264,7 @@ def _lower_chain(chain: Chain, builder: Builder, graph: Graph) -> None:
     shape, dtype = graph.shapes[name], graph.dtypes[name]
     program = written(chain, graph)
     inputs = [Stream(builder.values[n], number, pair) for n, number, pair in program.inputs]
-    order = builder.order(name, len(shape))
-    if program.stored is None:
-        order = _order(order, shape, [stream.value for stream in inputs])
-    # Otherwise the floating-point values would be transposed, as integers have no such loops.
+    order = _order(builder.order(name, len(shape)), shape, [stream.value for stream in inputs])
     y = builder.target(name, shape, dtype, order)
     names = [node.outputs[0] for node in chain.nodes]
     table = table_of(chain, graph, builder.isa)

@@ -17,8 +17,10 @@ from .storage import Value
 
 MOST_NODES = 16
 # These are element-wise, too, if all elements have one scale: loops convert integers as they read
-# or write them.
-CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
+# or write them. A Cast of integers has the scale 1.
+CONVERSIONS = ("QuantizeLinear", "DequantizeLinear", "Cast")
+# Those that convert what is read.
+_READING = ("DequantizeLinear", "Cast")
 
 
 @dataclass(eq=False)
@@ -98,7 +100,7 @@ def written(chain: Chain, graph: Graph) -> Written:
     inputs: list[tuple[str, int, Value | None]] = []
     made = {node.outputs[0] for node in chain.nodes}
     read = [
-        name for node in chain.nodes if node.op != "DequantizeLinear"
+        name for node in chain.nodes if node.op not in _READING
         for name in arrays_of(node) if name not in made
     ]  # fmt: skip
     for name in dict.fromkeys(read):
@@ -110,7 +112,7 @@ def written(chain: Chain, graph: Graph) -> Written:
             inputs.append((name, numbers[name], None))
     result, stored = -1, None
     for node in chain.nodes:
-        if node.op == "DequantizeLinear":
+        if node.op in _READING:
             result = code.fresh()
             inputs.append((node.inputs[0], result, _numbers(node, graph)))
         elif node.op == "QuantizeLinear":
@@ -125,6 +127,8 @@ def written(chain: Chain, graph: Graph) -> Written:
 
 def _numbers(node: Node, graph: Graph) -> Value:
     """Scale and zero point of a conversion."""
+    if node.op == "Cast":
+        return numbers_of(1.0, 0)
     zero = node.inputs[2] if len(node.inputs) > 2 else ""
     return numbers_of(
         float(graph.constants[node.inputs[1]].reshape(())),
@@ -133,7 +137,7 @@ def _numbers(node: Node, graph: Graph) -> Value:
 
 
 def _is_conversion(node: Node, graph: Graph) -> bool:
-    """Whether a QuantizeLinear or DequantizeLinear has one constant scale for all elements."""
+    """Whether loops convert the integers of a node: by one constant scale for all elements."""
     if node.op not in CONVERSIONS:
         return False
     quantizes = node.op == "QuantizeLinear"
@@ -142,7 +146,7 @@ def _is_conversion(node: Node, graph: Graph) -> bool:
     kinds = [kind for kind in INTEGERS if kind.itemsize == 1 or not quantizes]
     scales = [name for name in node.inputs[1:] if name]
     return (
-        graph.dtypes[numbers] == graph.dtypes[node.inputs[1]] == SINGLE
+        all(graph.dtypes[name] == SINGLE for name in (numbers, *scales[:1]))
         and graph.dtypes[integers] in kinds
         and all(name in graph.constants and graph.constants[name].size == 1 for name in scales)
         and not node.attributes.get("block_size", 0)

@@ -1,8 +1,9 @@
 """The fused nodes of integers: their meaning and construction.
 
-``pplconv::QuantizedConv`` and ``pplconv::QuantizedLinear`` take five inputs; the last is optional::
+``pplconv::QuantizedConv`` and ``pplconv::QuantizedLinear`` take six inputs; the last two are
+optional::
 
-    X, W, offset, multiplier, residual
+    X, W, offset, multiplier, residual, zero
 
 and compute, with ``product`` a convolution or a product of matrices ::
 
@@ -12,8 +13,10 @@ and compute, with ``product`` a convolution or a product of matrices ::
 
 X is uint8 or int8. W is int8 or int16, its zero points subtracted, as ONNX's Conv has it, or (K, N)
 of a Linear, (N, K) with ``transB``. ``offset`` is int32 and counts what ``x_zero`` adds to a sum;
-padding is ``x_zero``. ``multiplier`` is one float64 a channel, which is rounded to float32 when the
-loops are made; of int32 outputs it is left out. The output is
+padding is ``x_zero``. ``zero`` is a zero point of X that the network computes: then ``x_zero`` is
+0, and the loops compute what the zero point adds. ``multiplier`` is one float64 a channel, which is
+rounded to float32 when the loops are made; or it is computed, float32, one a channel or one for
+all; of int32 outputs it is left out. The output is
 
 =========  ========================================================================================
 uint8      y rounded to the nearest integer, ties to even, plus ``y_zero``, saturated; all in units
@@ -47,12 +50,14 @@ from .values import constant
 
 __all__ = [
     "LEAST_WEIGHT",
+    "MULTIPLIER",
     "PRODUCTS",
     "QUANTIZED_ADD",
     "QUANTIZED_AVERAGE",
     "QUANTIZED_CONV",
     "QUANTIZED_LINEAR",
     "RESIDUAL",
+    "ZERO",
     "Sums",
     "build_product",
     "centered",
@@ -60,6 +65,7 @@ __all__ = [
     "is_normal",
     "numbers",
     "offset_of",
+    "offset_of_any_zero",
     "sums_of",
     "with_numbers",
 ]
@@ -69,8 +75,10 @@ QUANTIZED_LINEAR = "QuantizedLinear"
 QUANTIZED_ADD = "QuantizedAdd"
 QUANTIZED_AVERAGE = "QuantizedAverage"
 PRODUCTS = (QUANTIZED_CONV, QUANTIZED_LINEAR)
-# Port of a product's residual.
+# Ports of a product's multiplier, its residual, and a zero point that the network computes.
+MULTIPLIER = 3
 RESIDUAL = 4
+ZERO = 5
 
 Array = npt.NDArray[Any]
 _INT32 = np.iinfo(np.int32)
@@ -205,13 +213,19 @@ def offset_of(rows: Array, bias: Array, x: Quantization) -> Array | None:
     return np.asarray(offset.astype(np.int32))
 
 
+def offset_of_any_zero(rows: Array) -> Array | None:
+    """Give the offset of sums whose zero point is computed; None if a sum could exceed int32."""
+    reach = np.abs(rows.astype(np.int64)).sum(1) * 255
+    return np.zeros(len(rows), np.int32) if (reach <= _INT32.max).all() else None
+
+
 def build_product(
     op: Any,
     operator: str,
     x: ir.Value,
     sums: Sums,
     name: str,
-    x_zero: int,
+    x_zero: int | ir.Value,
     attributes: Sequence[ir.Attr] = (),
 ) -> Any:
     """Build a product of integers with float32 results, or int32 without a multiplier.
@@ -228,8 +242,8 @@ def build_product(
         The constants.
     name : str
         Of the result, for the constants' names.
-    x_zero : int
-        Zero point of the input.
+    x_zero : int or ir.Value
+        Zero point of the input, or the value that has it in each run.
     attributes : sequence of ir.Attr
         ONNX's own.
     """
@@ -242,10 +256,11 @@ def build_product(
         tensor = ir.tensor(np.ascontiguousarray(sums.multiplier, np.float64))
         multiplier = op.initializer(tensor, name=f"{name}_multiplier")
     own = {attribute.name: attribute for attribute in attributes}
-    own |= numbers(x_zero=x_zero, y_zero=0, residual_zero=0)
+    zero = x_zero if isinstance(x_zero, ir.Value) else None
+    own |= numbers(x_zero=0 if isinstance(x_zero, ir.Value) else x_zero, y_zero=0, residual_zero=0)
     own |= numbers(low=-np.inf, high=np.inf, residual_scale=1.0)
     own |= numbers(gate=0, slope=0.0, middle=0.0, shift=0.0)
-    return op.op(operator, x, weight, offset, multiplier, None, _domain=DOMAIN, **own)
+    return op.op(operator, x, weight, offset, multiplier, None, zero, _domain=DOMAIN, **own)
 
 
 def numbers(**given: float) -> dict[str, ir.Attr]:
@@ -278,7 +293,7 @@ def with_numbers(
     **given : int or float
         Attributes that differ.
     """
-    inputs = [*node.inputs, *[None] * 5][:5]
+    inputs = [*node.inputs, *[None] * 6][:6]
     for port, value in (changes or {}).items():
         inputs[port] = value
     own = {**dict(node.attributes.items()), **numbers(**given)}

@@ -21,7 +21,6 @@ __all__ = [
     "average",
     "convolve",
     "dequantize",
-    "dynamically_quantized",
     "multiply",
     "quantize",
     "windows",
@@ -55,22 +54,6 @@ def dequantize(x: Array, scale: Any, zero: Any) -> Array:
     """Subtract the zero point, which is exact, and multiply by the scale in its type."""
     scale = np.asarray(scale)
     return np.asarray((x.astype(np.int64) - zero).astype(scale.dtype) * scale)
-
-
-def dynamically_quantized(x: Array) -> tuple[Array, Array, Array]:
-    """Quantize to uint8 by the minimum and maximum, as DynamicQuantizeLinear does.
-
-    Returns
-    -------
-    y, scale, zero : ndarray
-        Integers, with their scale and zero point.
-    """
-    most = np.float32(max(x.max(initial=0), 0))
-    least = np.float32(min(x.min(initial=0), 0))
-    span = np.float32(1) if most == least else np.float32(most - least)
-    scale = np.float32(span / np.float32(255))
-    zero = np.uint8(np.rint(np.clip(np.float32(0) - least / scale, 0, 255)))
-    return quantize(x, scale, int(zero), np.dtype(np.uint8)), np.asarray(scale), np.asarray(zero)
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ def copy_step(source: Value, destination: Value, isa: str, nodes: list[str]) -> 
     """
     element = destination.dtype.itemsize
     strides = broadcast_strides(source, destination.shape)
-    sizes = {2: "f16", **BY_SIZE} if _moves_halves(isa) else BY_SIZE
+    sizes = {**BY_SIZE, 2: "f16"} if _moves_halves(isa) else BY_SIZE
     fields = copy_fields(destination.shape, element, destination.strides, strides, sizes)
     if fields is None:
         return host_step("Copy", lambda x: [x], [source], [destination], nodes)
@@ -72,7 +72,7 @@ def convert_step(source: Value, destination: Value, isa: str, nodes: list[str]) 
 
 
 def _moves_halves(isa: str) -> bool:
-    """Whether a level has copies of elements of two bytes."""
+    """Whether a level has copies of half precision, which 32-bit Arm has in vectors alone."""
     try:
         return bool(serving("copy_strided", "f16", isa))
     except LookupError:

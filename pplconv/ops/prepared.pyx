@@ -292,6 +292,6 @@ cdef object run(Prepared prepared, Operands *o, object input, object x, const ch
     t.follow = activation.follow
     t.after = NULL
     t.offsets = NULL
-    t.x_zero = 0
+    t.x_zero = NULL
     execute(prepared.schedule, &t, prepared.threads, prepared.most, 1, NULL)
     return out

@@ -15,18 +15,14 @@ cdef struct Place:
 
 cdef struct Bound:
     # The arrays of one step. Places that `Tensors` does not need have a negative base.
-    Place x, y, residual, weights, after
+    Place x, y, residual, weights, after, bias, multiplier, offsets, x_zero
     Place[MOST_ARRAYS] arrays
     int64_t array_count
-    const char *bias
     const char *filters
     const void *clip
     pplconv_instruction[3] code
     Follow follow
-    const char *multiplier
     const pplconv_quantization *quantization
-    const char *offsets
-    int64_t x_zero
     # Of the work.
     const void *job
     Step[MOST_PHASES] steps

@@ -7,7 +7,7 @@ for the team, so a step costs a wait for the other threads and nothing else.
 """
 
 from cpython.buffer cimport PyBuffer_FillInfo
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 
 from pplconv.ops.prepared cimport Activation, PackedWeights, Prepared
@@ -38,6 +38,19 @@ cdef inline char *at(const Place *place, char *const *bases) noexcept nogil:
     return bases[place.base] + place.offset
 
 
+cdef inline Place known(const void *address) noexcept:
+    # The place of what does not move; NULL is none.
+    cdef Place place
+    place.base, place.offset = -1 if address == NULL else 0, <int64_t> address
+    return place
+
+
+cdef inline Place behind(Place place, int64_t elements) noexcept:
+    # Some elements of four bytes behind another place.
+    place.offset += elements * <int64_t> sizeof(int32_t)
+    return place
+
+
 cdef class Frame:
     """The memory of one run: the team's scratch, the arena, and the steps' arguments.
 
@@ -61,8 +74,9 @@ cdef class Program:
         ``activation`` (`pplconv.ops.prepared.Activation` or None). Operations after the activation
         are in ``finish`` (`pplconv.schedules.finish.Finish`), with ``after``, an array that is
         added, or None. Sums of integers have ``rescaling``
-        (`ops.quantized.rescaling.Rescaling`) in the place of a bias. Any other work has
-        ``arrays``, a list of places.
+        (`ops.quantized.rescaling.Rescaling`) in the place of a bias; what it says is computed is
+        in ``offsets``, and multipliers that are computed, one for each channel, in ``multiplier``.
+        Any other work has ``arrays``, a list of places.
         ``weights`` may be a `PackedWeights`. A place is an ndarray, a constant that is kept;
         ``("arena", offset, size)``; or ``("external", number, offset, size)``.
     arena_bytes : int
@@ -159,6 +173,7 @@ cdef class Program:
         for i in range(work.phases):
             b.steps[i] = work.steps[i]
         b.x.base = b.y.base = b.residual.base = b.weights.base = b.after.base = -1
+        b.bias.base = b.multiplier.base = b.offsets.base = b.x_zero.base = -1
         if "arrays" in places:
             if isinstance(work, Schedule):
                 raise ValueError("a convolution has its arrays by name")
@@ -189,7 +204,7 @@ cdef class Program:
         if schedule.reads_filters and b.filters == NULL:
             raise ValueError("the plan's loops read the weights before packing as well")
         if places.get("bias") is not None:
-            b.bias = address_of(places["bias"], &size)
+            b.bias = known(address_of(places["bias"], &size))
             if size < schedule.shape.groups * schedule.shape.oc * schedule.shape.size.bias:
                 raise ValueError("the bias has fewer elements than there are output channels")
             self.kept.append(places["bias"])
@@ -199,9 +214,22 @@ cdef class Program:
         if rescales:
             rescaling = <Rescaling?> places["rescaling"]
             rescaling.check(schedule)
-            b.bias, b.multiplier = rescaling.whole, rescaling.multipliers
-            b.offsets, b.quantization = rescaling.offsets, &rescaling.quantization
-            b.x_zero = rescaling.x_zero
+            b.quantization = &rescaling.quantization
+            b.multiplier = known(rescaling.multipliers)
+            if places.get("multiplier") is not None:
+                self.place(&b.multiplier, places["multiplier"],
+                           rescaling.channels * <int64_t> sizeof(float))
+            if (rescaling.computed is None) != (places.get("offsets") is None):
+                raise ValueError("offsets are computed where a zero point is, and nowhere else")
+            if rescaling.computed is None:
+                b.bias, b.offsets = known(rescaling.whole), known(rescaling.offsets)
+                b.x_zero = known(&rescaling.x_zero)
+            else:
+                size = len(rescaling.computed[0]) * <int64_t> sizeof(int32_t)
+                self.place(&b.x_zero, places["offsets"], size)
+                b.bias = behind(b.x_zero, 1)
+                if rescaling.offsets != NULL:
+                    b.offsets = behind(b.bias, rescaling.channels)
             self.kept.append(rescaling)
         if places.get("activation") is not None:
             activation = <Activation?> places["activation"]
@@ -249,10 +277,10 @@ cdef class Program:
             b, t = &self.bounds[i], &tensors[i]
             t.x, t.y = at(&b.x, bases), at(&b.y, bases)
             t.residual, t.weights = at(&b.residual, bases), at(&b.weights, bases)
-            t.filters, t.bias, t.clip = b.filters, b.bias, b.clip
+            t.filters, t.bias, t.clip = b.filters, at(&b.bias, bases), b.clip
             t.follow = b.follow
-            t.multiplier, t.quantization = b.multiplier, b.quantization
-            t.offsets, t.x_zero = b.offsets, b.x_zero
+            t.multiplier, t.quantization = at(&b.multiplier, bases), b.quantization
+            t.offsets, t.x_zero = at(&b.offsets, bases), <const int32_t *> at(&b.x_zero, bases)
             t.after = at(&b.after, bases)
             t.shared = frame.scratch
             t.arrays = arrays

@@ -9,11 +9,13 @@ from ..geometry import walk_dims
 from ..memory.dtypes import DTYPES
 
 # Types by size of element: copies only move bits.
-BY_SIZE = {4: "f32", 8: "f64"}
+BY_SIZE = {1: "u8", 2: "s16", 4: "f32", 8: "f64"}
 # Bytes of a task: small enough to share among a team, large enough to make its overhead small.
 TASK_BYTES = 1 << 16
 # Rows of a task: whole cache lines where a transposition writes columns.
 LEAST_ROWS = 16
+# Columns of a row that is worth a task of its own.
+LEAST_COLUMNS = 256
 MOST_DIMS = 6
 
 
@@ -88,13 +90,30 @@ def convert_fields(
     return {**_fields(types[0], dims, dst, src, max(sizes)), "source": types[1]}
 
 
+def shared_columns(count: int, element: int) -> int:
+    """Give the columns of equal rows that one long row is split into, to share it among a team.
+
+    Parameters
+    ----------
+    count : int
+        Elements of the long row.
+    element : int
+        Bytes of an element.
+
+    Returns
+    -------
+    int
+        A divisor of `count`; `count` itself if all others make rows that are long or very short.
+    """
+    most = min(count, TASK_BYTES // element)
+    columns = next((c for c in range(most, 0, -1) if count % c == 0), count)
+    return count if columns < LEAST_COLUMNS else columns
+
+
 def _divide(dims: list[int], dst: list[int], src: list[int], element: int) -> None:
     """Split one long row into shorter ones, to share them among a team."""
-    n = dims[0]
-    columns = next((c for c in range(min(n, TASK_BYTES // element), 0, -1) if n % c == 0), n)
-    if columns < 256:
-        columns = n
-    dims[:] = n // columns, columns
+    columns = shared_columns(dims[0], element)
+    dims[:] = dims[0] // columns, columns
     for strides in (dst, src):
         strides.insert(0, columns * strides[0])
 

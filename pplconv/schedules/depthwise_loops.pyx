@@ -37,6 +37,7 @@ from pplconv.schedules.base cimport (
     convert_in,
     zero_tail,
 )
+from pplconv.schedules.work cimport padding_of
 
 from pplconv._kernels import rows as kernels, serving
 
@@ -139,7 +140,7 @@ cdef void run_planes_bytes(const DepthwiseJob *j, const Tensors *t, const Part *
     a.rows = p.row_end - p.row
     a.channels = p.channel_end - p.channel
     a.multiplier = j.multiplier
-    a.x_zero = t.x_zero
+    a.x_zero = padding_of(t)
     a.geometry = &j.shape.geometry
     j.by_pixels(&a)
     finish_converted(&j.shape, t, scratch + j.at.out_offset, a.dst_cs,
@@ -248,7 +249,7 @@ cdef void run_pixels_bytes(const DepthwiseJob *j, const Tensors *t, const Part *
     a.columns = j.shape.geometry.ow
     a.multiplier = j.multiplier
     a.phase = p.channel % j.multiplier
-    a.x_zero = t.x_zero
+    a.x_zero = padding_of(t)
     a.geometry = &j.shape.geometry
     j.by_channels(&a)
     finish_converted(&j.shape, t, scratch + j.at.out_offset, a.dst_ps,

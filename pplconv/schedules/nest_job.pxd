@@ -6,6 +6,7 @@ from libc.stdint cimport int64_t
 from pplconv._kernels cimport pplconv_kernel, pplconv_pack_pixels_args, pplconv_pack_rows_args
 from pplconv.schedules.base cimport Shape, Tensors, channel_offset, convert_in, least, most
 from pplconv.schedules.panel_offsets cimport Panels
+from pplconv.schedules.work cimport padding_of
 
 
 # Pixels of a task, packed or gathered from blocks of channels, one block of K at a time.
@@ -104,7 +105,7 @@ cdef inline void gather_block(const NestJob *j, const Tensors *t, const Tile *ti
         r.first = tile.pixel
         r.pixels = tile.pixels
         r.geometry = &j.shape.geometry
-        r.fill = t.x_zero
+        r.fill = padding_of(t)
         r.channels = least(j.shape.ic - packed, width - channel % width)
         r.src = src + channel_offset(&j.shape.x, j.shape.size.source, channel)
         r.dst = scratch + packed * j.shape.size.operand

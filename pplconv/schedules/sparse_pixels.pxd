@@ -15,6 +15,7 @@ from pplconv._kernels cimport (
 from pplconv.schedules.base cimport Tensors, ceil_div, channel_offset, convert_in, least, most
 from pplconv.schedules.nest_job cimport Tile, input_at, gather_block, pack_block
 from pplconv.schedules.sparse_job cimport SparseJob
+from pplconv.schedules.work cimport padding_of
 
 
 # Planes copied ("laid") into the scratch with zeros around them, where taps read them in place.
@@ -155,7 +156,7 @@ cdef inline void lay_part(const SparseJob *j, const Tensors *t, const Tile *tile
     cdef bint empty = rows.begin == rows.end or columns.begin == columns.end
     cdef const char *src = input_at(&j.nest, t, tile)
     for channel in range(j.nest.shape.ic):
-        lay_border(j, dst + channel * plane, rows, columns, t.x_zero)
+        lay_border(j, dst + channel * plane, rows, columns, padding_of(t))
         if not (empty or j.plan.x_in_rows):
             lay_plane(j, src + channel * j.nest.shape.x.block, dst + channel * plane, rows,
                       columns, slab)

@@ -68,6 +68,7 @@ from pplconv.schedules.panel_offsets cimport (
     panels_of,
     share_of,
 )
+from pplconv.schedules.work cimport padding_of
 
 
 # The first step of Winograd's loops: patches of the input become V.
@@ -110,7 +111,7 @@ cdef inline void pre(const WinogradJob *j, const Tensors *t, int64_t group, int6
     cdef Piece p
     a.dst_ts = j.plan.v_row
     a.dst_ps = j.at.v_position
-    a.outside = t.x_zero if j.shape.exact else 0
+    a.outside = padding_of(t) if j.shape.exact else 0
     while tile < tile_end:
         p = piece_at(j, tile, tile_end)
         top = p.y - j.shape.geometry.pad_top

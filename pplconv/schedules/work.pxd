@@ -1,6 +1,6 @@
 """The unit that calls and programs run: tasks in phases; see ``work.pyx``."""
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 
 from pplconv._kernels cimport pplconv_instruction, pplconv_quantization
 
@@ -45,8 +45,9 @@ cdef struct Tensors:
     const char *multiplier
     const pplconv_quantization *quantization
     const char *offsets
-    # The value of padding for loops that read it: the zero point, in the type that kernels read.
-    int64_t x_zero
+    # The value of padding for loops that read it: the zero point, in the type that kernels read. It
+    # may be computed by an earlier step of the same run; NULL where padding is 0.
+    const int32_t *x_zero
     # Scratch that the team shares, if the plan has any.
     char *shared
     # Arrays of other works than convolutions, by number.
@@ -56,6 +57,11 @@ cdef struct Tensors:
 # Runs one task from start to finish. `job` is the struct of the function's loops.
 ctypedef void (*task_function)(const void *job, const Tensors *t, int64_t task,
                                char *scratch) noexcept nogil
+
+
+cdef inline int64_t padding_of(const Tensors *t) noexcept nogil:
+    # Of a run that has come to this step.
+    return t.x_zero[0] if t.x_zero != NULL else 0
 
 
 cdef struct Step:

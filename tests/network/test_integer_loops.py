@@ -18,6 +18,7 @@ from pplconv.ops.prepared import PackedWeights, Prepared
 from pplconv.ops.program import Program
 from pplconv.ops.quantized.rescaling import Rescaling
 from pplconv.schedules.elementwise_loops import TILE_ELEMENTS, Elementwise
+from pplconv.schedules.zero_point_loops import ZeroPoint
 from tests.levels import allowed_isas
 from tests.network.loop_cases import run
 
@@ -146,3 +147,48 @@ def test_numbers_for_each_channel(offsets, multipliers):
         Rescaling(
             prepared, weight, np.zeros(offsets, np.int32), 0, np.ones(multipliers, np.float32)
         )
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_offsets_of_a_computed_zero_point(dtype, rng):
+    """Sums wrap around, as int32 does."""
+    limits = np.iinfo(np.int32)
+    base, slope = rng.integers(limits.min, limits.max, (2, 19), np.int32, endpoint=True)
+    for zero in (np.iinfo(dtype).min, 0, np.iinfo(dtype).max):
+        y = np.zeros(19, np.int32)
+        arrays = [y, np.array([zero], dtype), base, slope]
+        work = ZeroPoint(19, np.dtype(dtype) == np.int8)
+        run(work, 1, [array.view(np.uint8) for array in arrays])
+        expected = base.astype(np.int64) + zero * slope.astype(np.int64)
+        np.testing.assert_array_equal(y, expected.astype(np.int32))
+
+
+def test_offsets_without_channels_are_refused():
+    with pytest.raises(ValueError, match="an offset for each channel"):
+        ZeroPoint(0, False)
+    with pytest.raises(ValueError, match="negative"):
+        ZeroPoint(-1, False)
+
+
+def test_computed_numbers_that_are_missing_or_too_few_are_refused():
+    prepared, weight = convolution()
+    packed = PackedWeights(prepared, weight.astype(DTYPES[prepared.plan.numerics.weights]))
+    known, computed = (
+        Rescaling(prepared, weight, np.zeros(2, np.int32), zero) for zero in (3, None)
+    )
+    places = {"x": ("external", 0, 0, 120), "y": ("external", 1, 0, 240), "weights": packed}
+
+    def made(rescaling: Rescaling, **more: Any) -> None:
+        step = prepared, {**places, "rescaling": rescaling, **more}
+        Program([step], 0, [120, 240, 4096], 1, 1)
+
+    base, _ = computed.computed
+    made(known)
+    made(computed, offsets=("external", 2, 0, base.nbytes))
+    for rescaling, more in ((known, {"offsets": ("external", 2, 0, 4096)}), (computed, {})):
+        with pytest.raises(ValueError, match="computed where a zero point is"):
+            made(rescaling, **more)
+    with pytest.raises(ValueError, match="a step takes"):
+        made(computed, offsets=("external", 2, 0, base.nbytes - 1))
+    with pytest.raises(ValueError, match="a step takes"):
+        made(known, multiplier=("external", 2, 0, 7))

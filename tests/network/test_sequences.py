@@ -276,7 +276,7 @@ def test_half_precision():
 
 @pytest.mark.parametrize("zero", [False, True])
 def test_convolutions_of_integers(zero):
-    """As dynamic quantization writes them; products with computed zero points are in Python."""
+    """As dynamic quantization writes them."""
     g = Graph()
     x, scale, at = g.DynamicQuantizeLinear(g.input(2, 6, 21, free=True), outputs=3)
     w = g.constant(g.rng.integers(-128, 128, (9, 6, 4)), np.int8)

@@ -23,6 +23,7 @@
 ``integer_steps``     products of integers, and conversions from and to them
 ``integer_products``  convolutions of integers, as plans
 ``integer_windows``   pools and Resize of integers
+``dynamic_quantization`` DynamicQuantizeLinear
 ``recurrent``         LSTM and GRU
 ``row_steps``         reductions, softmax, layer normalization
 ``unfused``           fused nodes as ONNX's operators, to run them in Python

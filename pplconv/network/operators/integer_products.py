@@ -16,9 +16,10 @@ from ...ops.prepared import Prepared
 from ...ops.quantized.pairs import product_permission
 from ...ops.quantized.rescaling import Rescaling
 from ...problem import ConvProblem
+from ...schedules.zero_point_loops import ZeroPoint
 from ..builder import Builder
 from ..integers import Store
-from ..storage import Array, Shape, Step, Value, channels_last, strides_of
+from ..storage import Array, Shape, Step, Value, channels_last, constant_value, strides_of
 
 NAMES = {
     np.dtype(np.uint8): "u8", np.dtype(np.int8): "s8", np.dtype(np.int16): "s16",
@@ -39,23 +40,26 @@ class Product:
         Identity of the weights: the object behind their constant, and the form of it.
     geometry : dict
         As of `operators.convolution.emit_convolution`.
-    x_zero : int
-        Zero point of inputs.
+    x_zero : int or Value
+        Zero point of inputs, or where an earlier step writes it.
     store : Store
         Operations after the sums.
     kind : str
         Kind of step, for people.
     types : str
         Types of its arrays, for people.
+    multiplier : Value, optional
+        Where an earlier step writes the multiplier of the store, one for each channel.
     """
 
     weight: Array
     key: tuple[Any, ...]
     geometry: dict[str, Any]
-    x_zero: int
+    x_zero: int | Value
     store: Store
     kind: str
     types: str
+    multiplier: Value | None = None
 
 
 def problem_of(builder: Builder, product: Product, x: Shape, dtype: np.dtype[Any]) -> ConvProblem:
@@ -116,19 +120,34 @@ def emit_product(
         (*product.key, problem.groups), f"{plan.packing} of {plan.numerics.weights}", prepared,
         product.weight,
     )  # fmt: skip
-    store = product.store
+    store, x_zero = product.store, product.x_zero
     rescaling = Rescaling(
-        prepared, product.weight, store.offset, product.x_zero, store.multiplier, store.zero,
-        store.low, store.high, store.residual_scale, store.residual_zero, gate=store.gate,
-        table=store.table,
+        prepared, product.weight, store.offset, None if isinstance(x_zero, Value) else x_zero,
+        store.multiplier, store.zero, store.low, store.high, store.residual_scale,
+        store.residual_zero, gate=store.gate, table=store.table,
     )  # fmt: skip
+    offsets = _offsets(builder, rescaling, x_zero, nodes) if isinstance(x_zero, Value) else None
     flops = 2 * problem.k * problem.output_pixels * problem.oc * x.shape[0]
     builder.emit(Step(
-        prepared, [read for read in (x, residual) if read is not None], [y],
-        {"x": x, "y": y, "residual": residual, "weights": weights, "rescaling": rescaling},
+        prepared,
+        [read for read in (x, residual, offsets, product.multiplier) if read is not None], [y],
+        {"x": x, "y": y, "residual": residual, "weights": weights, "rescaling": rescaling,
+         "offsets": offsets, "multiplier": product.multiplier},
         product.kind, nodes, f"{product.types}, {plan.algorithm} {plan.kernel}, {problem}",
         flops=flops,
     ))  # fmt: skip
+
+
+def _offsets(builder: Builder, rescaling: Rescaling, zero: Value, nodes: list[str]) -> Value:
+    """Compute what a computed zero point adds to sums."""
+    assert rescaling.computed is not None
+    base, slope = map(constant_value, rescaling.computed)
+    offsets = builder.new(base.shape, base.dtype)
+    builder.emit(Step(
+        ZeroPoint(base.size, zero.dtype == np.int8), [zero], [offsets],
+        {"arrays": [offsets, zero, base, slope]}, "ZeroPoint", nodes, f"{base.size} offsets",
+    ))  # fmt: skip
+    return offsets
 
 
 def rows_as_images(value: Value, channels: int) -> Value:

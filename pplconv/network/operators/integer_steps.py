@@ -15,8 +15,9 @@ from ...api.quantized_function import conv2d_integer
 from .. import integers
 from ..builder import Builder
 from ..host_steps import host_step
+from ..integer_nodes import MULTIPLIER, RESIDUAL, ZERO
 from ..nodes import Graph, Node
-from ..storage import Array, Value, channels_last
+from ..storage import Array, Value, channels_last, strides_of
 from .convolution import explicit_pads, geometry_of, lies_in_pixels
 from .elementwise_steps import Stream, emit_outputs, numbers_of
 from .expressions import Code
@@ -123,33 +124,14 @@ def lower_dequantize(node: Node, builder: Builder, graph: Graph) -> None:
     )  # fmt: skip
 
 
-def serves_dynamic(node: Node, graph: Graph) -> bool:
-    """Whether a DynamicQuantizeLinear reads float32."""
-    return graph.dtypes[node.inputs[0]] == SINGLE
-
-
-def lower_dynamic(node: Node, builder: Builder, graph: Graph) -> None:
-    """DynamicQuantizeLinear: integers, their scale and their zero point."""
-    values = [builder.new(graph.shapes[name], graph.dtypes[name]) for name in node.outputs]
-    reads = [builder.values[node.inputs[0]]]
-    step = host_step(
-        "DynamicQuantize", integers.dynamically_quantized, reads, values, list(node.outputs)
-    )
-    step.detail = "float32 to uint8, in Python"
-    builder.emit(step)
-    for name, value in zip(node.outputs, values, strict=True):
-        builder.deliver(name, value)
-
-
 # Products --------------------------------------------------------------------------------------
 
 
 def _store(node: Node, graph: Graph) -> integers.Store:
     """Read the operations after a product's sums."""
-    own = node.attributes
-    multiplier = None
-    if len(node.inputs) > 3 and node.inputs[3]:
-        multiplier = graph.constants[node.inputs[3]].astype(np.float32)
+    own, multiplier = node.attributes, None
+    if _input(node, MULTIPLIER) in graph.constants:
+        multiplier = graph.constants[node.inputs[MULTIPLIER]].astype(np.float32)
     gate = own["slope"], own["middle"], own["shift"]
     return integers.Store(
         graph.dtypes[node.outputs[0]], graph.constants[node.inputs[2]], multiplier,
@@ -158,9 +140,35 @@ def _store(node: Node, graph: Graph) -> integers.Store:
     )  # fmt: skip
 
 
+def _input(node: Node, port: int) -> str:
+    """Name of an input of a product; empty where it is omitted."""
+    return node.inputs[port] if len(node.inputs) > port else ""
+
+
+def _zero(node: Node, builder: Builder) -> int | Value:
+    """Zero point of a product's input, or where it is computed."""
+    name = _input(node, ZERO)
+    return builder.values[name] if name else int(node.attributes["x_zero"])
+
+
+def _multiplier(node: Node, builder: Builder, graph: Graph) -> Value | None:
+    """Give a product's computed multiplier, one for each channel; None if it is known."""
+    name = _input(node, MULTIPLIER)
+    if not name or name in graph.constants:
+        return None
+    value, channels = builder.values[name], graph.shapes[node.inputs[2]]
+    if value.size == 1:
+        repeated = builder.new(channels, value.dtype)
+        builder.copy(value.viewed((1,), (value.dtype.itemsize,)), repeated, [node.outputs[0]])
+        return repeated
+    return builder.contiguous(value).viewed(channels, strides_of(channels, value.dtype.itemsize))
+
+
 def _types(node: Node, graph: Graph) -> str:
     x, w, y = (graph.dtypes[name] for name in (*node.inputs[:2], node.outputs[0]))
-    added = ", residual" if len(node.inputs) > 4 and node.inputs[4] else ""
+    added = ", residual" if _input(node, RESIDUAL) else ""
+    if _input(node, ZERO):
+        added += ", computed zero point"
     gated = ", HardSwish" if node.attributes["gate"] else ""
     table = f", {node.attributes['function']} by a table" if "table" in node.attributes else ""
     return f"{x} x {w} to {y}{added}{gated}{table}"
@@ -194,8 +202,9 @@ def lower_conv(node: Node, builder: Builder, graph: Graph) -> None:
     """``pplconv.QuantizedConv``."""
     name, origin = node.outputs[0], graph.constants.origin(node.inputs[1])
     product = Product(
-        graph.constants[node.inputs[1]], (origin,), geometry_of(node), node.attributes["x_zero"],
+        graph.constants[node.inputs[1]], (origin,), geometry_of(node), _zero(node, builder),
         _store(node, graph), "QuantizedConv", _types(node, graph),
+        _multiplier(node, builder, graph),
     )  # fmt: skip
     x = builder.pixels(builder.values[node.inputs[0]])
     residual = _residual(node, builder, graph)
@@ -216,7 +225,8 @@ def lower_linear(node: Node, builder: Builder, graph: Graph) -> None:
     }  # fmt: skip
     product = Product(
         weight.reshape(*weight.shape, 1, 1), (origin, "rows", transposed), geometry,
-        node.attributes["x_zero"], _store(node, graph), "QuantizedLinear", _types(node, graph),
+        _zero(node, builder), _store(node, graph), "QuantizedLinear", _types(node, graph),
+        _multiplier(node, builder, graph),
     )  # fmt: skip
     n, k = weight.shape
     x = builder.contiguous(builder.values[node.inputs[0]])
@@ -232,7 +242,7 @@ def lower_linear(node: Node, builder: Builder, graph: Graph) -> None:
 
 def _residual(node: Node, builder: Builder, graph: Graph) -> Value | None:
     """Give the residual of a product in the type of its output."""
-    name = node.inputs[4] if len(node.inputs) > 4 else ""
+    name = _input(node, RESIDUAL)
     if not name:
         return None
     value = builder.values[name]

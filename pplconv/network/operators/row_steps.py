@@ -79,7 +79,7 @@ def reduction(kind: str, finish: str | None = None) -> Lower:
         whole = tuple(1 if d in axes else n for d, n in enumerate(value.shape))
         strides = strides_of(whole, dtype.itemsize, [*axes, *order])
         result = builder.new(whole, dtype, [*axes, *order])
-        _emit_reduction(builder, node, kind, value, result, walk)
+        emit_reduction(builder, kind, value, result, walk, node.op, [name])
         if finish is not None:
             code = Code()
             number = code.fresh()
@@ -117,14 +117,16 @@ def _walk(value: Value, kept: list[int], axes: list[int]) -> Walk | None:
     return dims, strides, count, step
 
 
-def _emit_reduction(
+def emit_reduction(
     builder: Builder,
-    node: Node,
     kind: str,
     value: Value,
     result: Value,
     walk: Walk,
+    operator: str,
+    nodes: list[str],
 ) -> None:
+    """Add a step that reduces a value, walked over in this way, to a result without gaps."""
     dims, source, count, step = walk
     e = value.dtype.itemsize
     out = list(strides_of(dims, e))
@@ -149,8 +151,8 @@ def _emit_reduction(
             "segment": max(1, TASK_BYTES // (count * e)),
         }  # fmt: skip
     builder.emit(Step(
-        Rows(fields, builder.isa), [value], [result], {"arrays": [result, value]}, node.op,
-        [node.outputs[0]], f"{fields['op']} {count} of {'x'.join(map(str, dims))}",
+        Rows(fields, builder.isa), [value], [result], {"arrays": [result, value]}, operator,
+        nodes, f"{fields['op']} {count} of {'x'.join(map(str, dims))}",
     ))  # fmt: skip
 
 

@@ -33,6 +33,7 @@ from . import (
     convolution,
     costs,
     decompositions,
+    dynamic_quantization,
     einsums,
     expressions,
     integer_steps,
@@ -142,7 +143,8 @@ ROWS: Mapping[str, Row] = {
     "Div": program(expressions.plain("DIVIDE"), python=arithmetic.DIVIDE),
     "Dropout": in_python(shapes=()),
     "DynamicQuantizeLinear": integers(
-        integer_steps.lower_dynamic, integer_steps.serves_dynamic, batches=batch_rules.mixed
+        dynamic_quantization.lower_dynamic, dynamic_quantization.serves_dynamic,
+        batches=batch_rules.mixed, layout=Layout.KEPT,
     ),
     "Einsum": decomposed(
         "Einsum as a product of matrices", einsums.einsum, early=False,

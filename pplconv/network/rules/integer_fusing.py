@@ -15,6 +15,7 @@ import onnx_ir as ir
 from ..fused_nodes import DOMAIN
 from ..integer_nodes import (
     LEAST_WEIGHT,
+    MULTIPLIER,
     PRODUCTS,
     QUANTIZED_CONV,
     QUANTIZED_LINEAR,
@@ -240,6 +241,44 @@ class Residual(Rule):
         )
 
 
+class Scaled(Rule):
+    """A scale of sums that are int32, behind the Cast to float32: known or computed."""
+
+    def __init__(self, inner: str, *, first: bool) -> None:
+        super().__init__(f"Cast and Mul into {inner}", "Mul", above="Cast")
+        self.inner, self.first = inner, first
+
+    def pattern(self, op: Any, s: Any) -> Any:
+        """See `Rule`."""
+        y = getattr(op, self.inner)(_domain=DOMAIN, _allow_other_inputs=True, _outputs=["y"])
+        numbers = op.Cast(y, _outputs=["numbers"])
+        return op.Mul(s, numbers) if self.first else op.Mul(numbers, s)
+
+    def check(self, context: Any, s: ir.Value, y: ir.Value, numbers: ir.Value) -> bool:
+        """See `Rule`."""
+        if numbers.dtype != ir.DataType.FLOAT or y.dtype != ir.DataType.INT32:
+            return False
+        array, shape, whole = constant(s), static_shape(s), static_shape(y)
+        if shape is None or whole is None or len(shape) > len(whole):
+            return False
+        channel = 1 if self.inner == QUANTIZED_CONV else len(whole) - 1
+        beside = [1] * len(whole)
+        beside[channel] = whole[channel]
+        wide = (1,) * (len(whole) - len(shape)) + shape
+        fits = all(n in (1, m) for n, m in zip(wide, beside, strict=True))
+        return fits and (array is None or is_normal(array))
+
+    def rewrite(self, op: Any, s: ir.Value, y: ir.Value, numbers: ir.Value) -> Any:
+        """See `Rule`."""
+        array, node = constant(s), y.producer()
+        if array is not None:
+            offset = constant(node.inputs[2])
+            assert offset is not None
+            each = np.broadcast_to(array.reshape(-1), offset.shape).astype(np.float64)
+            s = op.initializer(ir.tensor(each), name=f"{y.name}_multiplier")
+        return with_numbers(op, node, {MULTIPLIER: s})
+
+
 class Clamp(Rule):
     """A Relu or a Clip of a product that gives float32."""
 
@@ -324,6 +363,7 @@ RULES: tuple[Rule, ...] = (
     Convolution(),
     Product(),
     MatrixProduct(),
+    *(Scaled(inner, first=first) for inner in PRODUCTS for first in (False, True)),
     *(Offset(first=first) for first in (False, True)),
     *(Residual(inner, first=first) for inner in PRODUCTS for first in (False, True)),
     *(Clamp(inner, activation) for inner in PRODUCTS for activation in ("Relu", "Clip")),

@@ -20,10 +20,11 @@ from ..integer_nodes import (
     build_product,
     centered,
     offset_of,
+    offset_of_any_zero,
 )
 from ..integers import RANGES
 from ..quantized_values import MICROSOFT, Quantization
-from ..values import attribute_int, attribute_ints, constant, rank
+from ..values import attribute_int, attribute_ints, constant, rank, static_shape
 from .driver import OperatorRule, Rule
 
 __all__ = ["INTEGER_RULES", "RULES"]
@@ -275,7 +276,7 @@ class Renamed(OperatorRule):
 
 
 class IntegerProduct(Rule):
-    """ConvInteger or MatMulInteger with known weights and zero points."""
+    """ConvInteger or MatMulInteger with known weights; the input's zero point may be computed."""
 
     def __init__(self, operator: str, result: str) -> None:
         super().__init__(f"{operator} of pplconv", operator)
@@ -302,34 +303,48 @@ class IntegerProduct(Rule):
         own = [a for name, a in node.attributes.items() if name != "auto_pad"]
         if self.result == QUANTIZED_LINEAR:
             own = [ir.AttrInt64("transB", 0)]
-        zero = constant(node.inputs[2]) if len(node.inputs) > 2 else None
-        x_zero = 0 if zero is None else int(zero.reshape(()))
-        return build_product(op, self.result, x, sums, str(y.name), x_zero, own)
+        x_zero = node.inputs[2] if len(node.inputs) > 2 else None
+        known = np.zeros((), np.int64) if x_zero is None else constant(x_zero)
+        zero = x_zero if known is None else int(known.reshape(()))
+        return build_product(op, self.result, x, sums, str(y.name), zero, own)
 
     def _sums(self, node: ir.Node) -> Sums | None:
         x, w, x_zero, w_zero = [*node.inputs, None, None][:4]
-        array = constant(w)
-        zeros = [constant(value) for value in (x_zero, w_zero)]
+        array, own = constant(w), constant(w_zero)
         # Sums of no products are 0, and have no loops.
         if array is None or not array.size or array.dtype not in RANGES or x.dtype is None:
             return None
-        if any(v is not None and a is None for v, a in zip((x_zero, w_zero), zeros, strict=True)):
+        if (w_zero is not None and own is None) or x.dtype.numpy() not in RANGES:
             return None
         axis = 0 if self.result == QUANTIZED_CONV else 1
-        zero, own = (np.zeros((), np.int64) if z is None else z.astype(np.int64) for z in zeros)
-        if zero.size != 1 or own.ndim > 1 or own.size not in (1, array.shape[axis]):
+        own = np.zeros((), np.int64) if own is None else own.astype(np.int64)
+        if own.ndim > 1 or own.size not in (1, array.shape[axis]):
             return None
         if own.size > 1:
             own = own.reshape([-1 if d == axis else 1 for d in range(array.ndim)])
         centred = centered(array, own.reshape(()) if own.size == 1 else own)
         rows = np.moveaxis(centred, axis, 0).reshape(array.shape[axis], -1)
-        quantization = Quantization(
-            np.ones((), np.float32), zero.reshape(()), np.dtype(x.dtype.numpy()), None
-        )
-        offset = offset_of(rows, np.zeros(len(rows), np.int64), quantization)
-        if offset is None or quantization.dtype not in RANGES:
+        offset = _offset_of_zero(rows, x, x_zero)
+        if offset is None:
             return None
         return Sums(w if centred is array else centred, offset, None)
+
+
+def _offset_of_zero(rows: Any, x: ir.Value, x_zero: ir.Value | None) -> Any:
+    """Give the offset of sums of an input; None where loops take no such zero point."""
+    zero = np.zeros((), np.int64) if x_zero is None else constant(x_zero)
+    if zero is None:
+        assert x_zero is not None
+        shape = static_shape(x_zero)
+        one = x_zero.dtype == x.dtype and shape is not None and set(shape) <= {1}
+        return offset_of_any_zero(rows) if one else None
+    if zero.size != 1:
+        return None
+    assert x.dtype is not None
+    quantization = Quantization(
+        np.ones((), np.float32), zero.reshape(()).astype(np.int64), np.dtype(x.dtype.numpy()), None
+    )
+    return offset_of(rows, np.zeros(len(rows), np.int64), quantization)
 
 
 RULES: tuple[Rule, ...] = (

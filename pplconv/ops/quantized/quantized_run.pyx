@@ -309,7 +309,7 @@ search_seconds, search_context
             t.multiplier = scaled.rescaling.multipliers
             t.quantization = &scaled.rescaling.quantization
             t.offsets = scaled.rescaling.offsets
-            t.x_zero = scaled.rescaling.x_zero
+            t.x_zero = &scaled.rescaling.x_zero
             execute(p.schedule, &t, p.threads, p.most, 1, NULL)
             return out
         finally:

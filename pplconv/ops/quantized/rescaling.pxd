@@ -1,18 +1,19 @@
 """The numbers that finish sums of integers; see ``rescaling.pyx``."""
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 
 from pplconv._kernels cimport pplconv_quantization
 from pplconv.schedules.base cimport Schedule
 
 
 cdef class Rescaling:
-    cdef readonly object kept
+    cdef readonly object kept, computed
     cdef const char *whole
     # NULL where no loops leave taps out, or they add nothing.
     cdef const char *offsets
     cdef const char *multipliers
     cdef pplconv_quantization quantization
-    cdef int64_t x_zero, channels
+    cdef int32_t x_zero
+    cdef int64_t channels
 
     cdef int check(self, Schedule schedule) except -1

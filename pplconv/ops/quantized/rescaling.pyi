@@ -10,12 +10,14 @@ from ..prepared import Prepared
 class Rescaling:
     """Numbers that finish sums of integers."""
 
+    computed: tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]] | None
+
     def __init__(
         self,
         prepared: Prepared,
         weight: npt.NDArray[Any],
         offset: npt.NDArray[Any],
-        x_zero: int,
+        x_zero: int | None,
         multiplier: npt.NDArray[np.float32] | None = None,
         y_zero: int = 0,
         low: float = ...,

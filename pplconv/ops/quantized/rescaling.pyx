@@ -28,10 +28,10 @@ cdef class Rescaling:
         Weights, zero points taken away.
     offset : ndarray of int32, shape (oc,)
         Added to sums of inputs as they are stored, of windows that lie in the image.
-    x_zero : int
-        Zero point of inputs.
+    x_zero : int or None
+        Zero point of inputs; None: a step of the program computes it, see `computed`.
     multiplier : ndarray of float32, shape (oc,), or None
-        None: the sums are the outputs.
+        None: the sums are the outputs, or a step of the program computes it.
     y_zero, low, high, residual_scale, residual_zero
         As of `pplconv.ops.quantized.quantized_run.QuantizedKernel`.
     sums : ndarray of int64, shape (oc, kh, kw), optional
@@ -42,13 +42,21 @@ cdef class Rescaling:
     table : ndarray of 256 bytes, optional
         What is stored for each byte; of outputs of one byte alone.
 
+    Attributes
+    ----------
+    computed : (ndarray, ndarray) or None
+        Without `x_zero`: base and slope, int32, of what the zero point makes (`ZeroPoint`). The
+        first element is the value of padding; then come the offsets, one for each channel, of
+        windows that lie in the image; then those of each rectangle that leaves taps out, if there
+        are such loops.
+
     Raises
     ------
     ValueError
         If there is no multiplier or offset for each output channel, or a table is no such array.
     """
 
-    def __cinit__(self, prepared, weight, offset, int x_zero, multiplier=None, int y_zero=0,
+    def __cinit__(self, prepared, weight, offset, x_zero, multiplier=None, int y_zero=0,
                   float low=-np.inf, float high=np.inf, float residual_scale=0.0,
                   int residual_zero=0, sums=None, gate=None, table=None):
         cdef int64_t size
@@ -63,18 +71,27 @@ cdef class Rescaling:
             raise ValueError("there is a multiplier and an offset for each output channel")
         if sums is None:
             sums = weight.sum(1, dtype=np.int64)
+        total = sums.sum((1, 2))
         # These wrap around, as sums do: only the total has to fit.
-        whole = wrapped(offset - shift * sums.sum((1, 2)))
+        whole = wrapped(offset - shift * total)
         offsets = None
-        zero = x_zero + shift
-        if fields["offsets_by_taps"] and zero:
-            # Without the zero point of taps outside the image.
-            bare = offset + x_zero * sums.sum((1, 2))
-            offsets = wrapped(np.array([
-                bare - zero * sums[:, top:bottom, left:right].sum((1, 2))
+        zero = (x_zero or 0) + shift
+        if fields["offsets_by_taps"] and (zero or x_zero is None):
+            inside = np.array([
+                sums[:, top:bottom, left:right].sum((1, 2))
                 for _, _, top, bottom in fields["rows"]
                 for _, _, left, right in fields["columns"]
-            ], np.int64))  # a batch of no images has none
+            ], np.int64).reshape(-1, len(weight))  # a batch of no images has none
+            # Without the zero point of taps outside the image.
+            offsets = wrapped(offset + (x_zero or 0) * total - zero * inside)
+        if x_zero is None:
+            bases, slopes = [[zero], whole], [[1], -total]
+            if offsets is not None:
+                bases.append(offsets.reshape(-1))
+                slopes.append(-inside.reshape(-1))
+            self.computed = tuple([
+                wrapped(np.concatenate(parts).astype(np.int64)) for parts in (bases, slopes)
+            ])
         if table is not None:
             table = np.array(table, order="C").view(np.uint8)
             if table.shape != (TABLE_BYTES,):
