@@ -12,7 +12,7 @@ from ..arguments import checks
 from ..arguments.activation import settled
 from ..memory.namespaces import as_given
 from .function import conv2d
-from .operands import operands_of
+from .given_arrays import operands_of
 from .signals import Number, number, row_padding, rows_of
 
 __all__ = ["conv1d"]

@@ -12,7 +12,7 @@ from ..arguments import checks
 from ..arguments.activation import settled
 from ..memory.namespaces import as_given
 from ..ops.transposed.transposed_problem import output_sizes
-from .operands import operands_of
+from .given_arrays import operands_of
 from .signals import Number, number, row_padding, rows_of
 from .transposed_function import conv_transpose2d
 

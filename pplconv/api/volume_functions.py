@@ -11,11 +11,11 @@ import numpy.typing as npt
 from ..arguments import checks
 from ..arguments.activation import settled
 from ..memory.namespaces import as_given
-from ..ops import slabs, volumes
+from ..ops import slabs, volume_images
 from ..ops.extension import check_padding_mode
 from ..ops.transposed.transposed_problem import check_output_padding, check_padding
 from .function import conv2d
-from .operands import native_dtype, operands_of
+from .given_arrays import native_dtype, operands_of
 from .transposed_function import conv_transpose2d
 
 if TYPE_CHECKING:
@@ -138,23 +138,23 @@ def conv3d(
     >>> y.shape, float(y[0, 0, 4, 16, 16])
     ((1, 4, 8, 32, 32), 81.0)
     """
-    form, groups = volumes.check_layout(layout), checks.integer("groups", groups, 1)
+    form, groups = volume_images.check_layout(layout), checks.integer("groups", groups, 1)
     steps, apart = (
         checks.sizes(name, value, 1, 3)
         for name, value in (("stride", stride), ("dilation", dilation))
     )
-    around = volumes.kept_padding(padding, steps)
+    around = volume_images.kept_padding(padding, steps)
     settings = _settings(activation, algorithm, tolerance, precision, threads, max_workspace)
     x, w, b, r = operands_of(input, weight, bias, residual)
-    problem = volumes.convolution(
+    problem = volume_images.convolution(
         x.shape, w.shape, native_dtype(x, "input"), stride=steps, padding=around, dilation=apart,
         groups=groups, layout=form, padding_mode=check_padding_mode(padding_mode),
     )  # fmt: skip
 
     of_taps = _of_taps(
         conv2d, partial(slabs.kernel, w, groups=groups), b, settings, stride=steps[1:],
-        padding=volumes.of_images(around), dilation=apart[1:], groups=groups,
-        layout=volumes.IMAGES[form], padding_mode=padding_mode,
+        padding=volume_images.of_images(around), dilation=apart[1:], groups=groups,
+        layout=volume_images.IMAGES[form], padding_mode=padding_mode,
     )  # fmt: skip
     return _computed(problem, of_taps, input, (x, w, b, r), out, settings)
 
@@ -256,7 +256,7 @@ def conv_transpose3d(
     >>> pplconv.conv_transpose3d(x, w, stride=2).shape
     (1, 4, 8, 16, 16)
     """
-    form, groups = volumes.check_layout(layout), checks.integer("groups", groups, 1)
+    form, groups = volume_images.check_layout(layout), checks.integer("groups", groups, 1)
     steps, apart = (
         checks.sizes(name, value, 1, 3)
         for name, value in (("stride", stride), ("dilation", dilation))
@@ -266,16 +266,16 @@ def conv_transpose3d(
     size = None if output_size is None else checks.sizes("output_size", output_size, 1, 3)
     settings = _settings(activation, algorithm, tolerance, precision, threads, max_workspace)
     x, w, b, r = operands_of(input, weight, bias, residual)
-    problem = volumes.transposed_convolution(
+    problem = volume_images.transposed_convolution(
         x.shape, w.shape, native_dtype(x, "input"), stride=steps, padding=around,
         output_padding=more, output_size=size, dilation=apart, groups=groups, layout=form,
     )  # fmt: skip
 
     of_taps = _of_taps(
         conv_transpose2d, partial(slabs.kernel, w, groups=groups, transposed=True), b, settings,
-        stride=steps[1:], padding=volumes.of_images(around), output_padding=more[1:],
+        stride=steps[1:], padding=volume_images.of_images(around), output_padding=more[1:],
         output_size=None if size is None else size[1:], dilation=apart[1:], groups=groups,
-        layout=volumes.IMAGES[form],
+        layout=volume_images.IMAGES[form],
     )  # fmt: skip
     return _computed(problem, of_taps, input, (x, w, b, r), out, settings)
 
@@ -298,7 +298,7 @@ def _of_taps(
     bias: Array | None,
     settings: dict[str, Any],
     **geometry: Any,
-) -> volumes.Operator:
+) -> volume_images.Operator:
     """Make convolutions of images by some taps; `kernel` gives their weights."""
 
     @cache
@@ -311,8 +311,8 @@ def _of_taps(
 
 
 def _computed(
-    problem: volumes.Volumes,
-    of_taps: volumes.Operator,
+    problem: volume_images.Volumes,
+    of_taps: volume_images.Operator,
     input: object,
     operands: tuple[Array, Array, Array | None, Array | None],
     out: Any,

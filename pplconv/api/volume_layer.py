@@ -14,10 +14,11 @@ from ..arguments.activation import activation_text
 from ..arguments.argument_names import named
 from ..memory.array_like import array_of, renewed
 from ..memory.namespaces import as_given
-from ..ops import slabs, volumes
+from ..ops import slabs, volume_images
 from ..ops.plan_of_parts import as_run_here
 from ..runtime import ForkableLock
 from .conv import Conv2d
+from .given_arrays import native_dtype
 from .quantized_keeping import array_text
 
 if TYPE_CHECKING:
@@ -154,15 +155,15 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
         padding_mode: _PaddingMode = "zeros",
     ) -> None:
         input_shapes.check_weight_is_no_size(
-            weight, f"(oc, ic / groups, {volumes.TAPS})", "Conv3d", "numbers of channels"
+            weight, f"(oc, ic / groups, {volume_images.TAPS})", "Conv3d", "numbers of channels"
         )
         array = np.array(array_of(weight, "weight"), order="C", copy=True)
         self._groups = checks.integer("groups", groups, 1)
-        checks.check_weight_shape(array.shape, self._groups, taps=volumes.TAPS)
+        checks.check_weight_shape(array.shape, self._groups, taps=volume_images.TAPS)
         self._stride = checks.sizes("stride", stride, 1, 3)
         self._dilation = checks.sizes("dilation", dilation, 1, 3)
-        self._padding = volumes.kept_padding(padding, self._stride)
-        self._layout = volumes.check_layout(layout)
+        self._padding = volume_images.kept_padding(padding, self._stride)
+        self._layout = volume_images.check_layout(layout)
         self._taps = array.shape[2]
         # It checks and keeps the other arguments.
         self._whole = Conv2d(
@@ -179,9 +180,9 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
     def _geometry(self) -> dict[str, Any]:
         """Give the arguments of layers of images that follow from those of volumes."""
         return {
-            "stride": self._stride[1:], "padding": volumes.of_images(self._padding),
+            "stride": self._stride[1:], "padding": volume_images.of_images(self._padding),
             "dilation": self._dilation[1:], "groups": self._groups,
-            "layout": volumes.IMAGES[self._layout],
+            "layout": volume_images.IMAGES[self._layout],
         }  # fmt: skip
 
     def _make(self) -> None:
@@ -191,7 +192,7 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
         }
 
     def _of_taps(self, taps: tuple[int, ...], first: bool, last: bool) -> Callable[..., Array]:
-        """Find or make the layer of some taps: a `volumes.Operator`."""
+        """Find or make the layer of some taps: a `volume_images.Operator`."""
         key = taps, first, last
         layer = self._layers.get(key)
         if layer is None:
@@ -206,8 +207,8 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
                     self._layers[key] = layer
         return layer
 
-    def _problem(self, shape: tuple[int, ...]) -> volumes.Volumes:
-        return volumes.convolution(
+    def _problem(self, shape: tuple[int, ...]) -> volume_images.Volumes:
+        return volume_images.convolution(
             shape, self.weight.shape, self.dtype, stride=self._stride, padding=self._padding,
             dilation=self._dilation, groups=self._groups, layout=self._layout,
             padding_mode=self.padding_mode,
@@ -245,13 +246,15 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
         added = None if residual is None else array_of(residual, "residual", self.dtype)
         # Reading the arguments may have run code that changed arrays.
         x = renewed(input, x)
+        if native_dtype(x, "input") != self.dtype:
+            raise TypeError(f"input must be {self.dtype} like weight, got {x.dtype}")
         added = None if added is None else renewed(residual, added)
         problem = self._problem(x.shape)
         refusable = self.algorithm != "auto" or self.max_workspace is not None
         result = problem.compute(self._of_taps, x, added, out, refusable=refusable)
         return as_given(input, result, out)
 
-    def plan_for(self, input_shape: Sequence[SupportsIndex]) -> volumes.VolumePlan:
+    def plan_for(self, input_shape: Sequence[SupportsIndex]) -> volume_images.VolumePlan:
         """Show how inputs of one shape are computed.
 
         Parameters

@@ -199,12 +199,12 @@ def test_outputs_are_written_where_they_are(layout, groups, algorithm, rng):
 
 def test_large_volumes_are_computed_in_parts(rng, monkeypatch):
     """As small ones are, if a part has few bytes."""
-    from pplconv.ops import volumes
+    from pplconv.ops import volume_images
 
     x, w = numbers(rng, 3, 4, 9, 8, 8), numbers(rng, 4, 4, 3, 3, 3)
     geometry = {**PLAIN, "padding": ((1, 1),) * 3, "stride": (2, 1, 1)}
     for part in (1, 20_000, 60_000, 200_000):
-        monkeypatch.setattr(volumes, "PART_BYTES", part)
+        monkeypatch.setattr(volume_images, "PART_BYTES", part)
         for layout in LAYOUTS:
             y = pplconv.conv3d(
                 last(x, layout), w, padding=1, stride=(2, 1, 1), layout=layout, tolerance=0
