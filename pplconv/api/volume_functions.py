@@ -13,6 +13,7 @@ from ..arguments.activation import settled
 from ..memory.namespaces import as_given
 from ..ops import slabs, volume_images
 from ..ops.extension import check_padding_mode
+from ..ops.folds import folded_shape
 from ..ops.transposed.transposed_problem import check_output_padding, check_padding
 from .function import conv2d
 from .given_arrays import native_dtype, operands_of
@@ -120,11 +121,13 @@ def conv3d(
     Notes
     -----
     The images that the kernel covers in depth are copied side by side, as one image with kd times
-    as many channels, a part of the volume at a time (at most 16 MiB, or what one depth of the
-    output needs). So a convolution of volumes is one of images with as many products in a sum,
-    and what `conv2d` says of its error holds: each result is rounded once, and a tolerance bounds
-    what Winograd may add. Where each channel is a group of its own, float32 and float64 volumes are
-    sums of kd depthwise convolutions instead, each rounded before the next is added.
+    as many channels, a part of the volume at a time (at most 8 MiB, or what one depth of the
+    output needs). Nothing is copied if the kernel has one pixel, or one depth and one row, and
+    stride 1 and no padding there. So a convolution of volumes is one of images with as many
+    products in a sum, and what `conv2d` says of its error holds: each result is rounded once, and a
+    tolerance bounds what Winograd may add. Where each channel is a group of its own, float32 and
+    float64 volumes are sums of kd depthwise convolutions instead, each rounded before the next is
+    added.
 
     NaN and infinities reach the outputs whose windows see them, and no others. Padding is left out
     of the sums: it makes no NaN of an infinite weight.
@@ -150,11 +153,11 @@ def conv3d(
         x.shape, w.shape, native_dtype(x, "input"), stride=steps, padding=around, dilation=apart,
         groups=groups, layout=form, padding_mode=check_padding_mode(padding_mode),
     )  # fmt: skip
-
+    folded = w.reshape(folded_shape(problem.fold, w.shape))
     of_taps = _of_taps(
-        conv2d, partial(slabs.kernel, w, groups=groups), b, settings, stride=steps[1:],
-        padding=volume_images.of_images(around), dilation=apart[1:], groups=groups,
+        conv2d, partial(slabs.kernel, folded, groups=groups), b, settings, groups=groups,
         layout=volume_images.IMAGES[form], padding_mode=padding_mode,
+        **volume_images.image_geometry(problem.fold, steps, around, apart),
     )  # fmt: skip
     return _computed(problem, of_taps, input, (x, w, b, r), out, settings)
 
@@ -273,9 +276,9 @@ def conv_transpose3d(
 
     of_taps = _of_taps(
         conv_transpose2d, partial(slabs.kernel, w, groups=groups, transposed=True), b, settings,
-        stride=steps[1:], padding=volume_images.of_images(around), output_padding=more[1:],
-        output_size=None if size is None else size[1:], dilation=apart[1:], groups=groups,
+        output_padding=more[1:], output_size=None if size is None else size[1:], groups=groups,
         layout=volume_images.IMAGES[form],
+        **volume_images.image_geometry(problem.fold, steps, around, apart),
     )  # fmt: skip
     return _computed(problem, of_taps, input, (x, w, b, r), out, settings)
 

@@ -15,6 +15,7 @@ from ..arguments.argument_names import named
 from ..memory.array_like import array_of, renewed
 from ..memory.namespaces import as_given
 from ..ops import slabs, volume_images
+from ..ops.folds import fold_of, folded_shape
 from ..ops.plan_of_parts import as_run_here
 from ..runtime import ForkableLock
 from .conv import Conv2d
@@ -164,10 +165,13 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
         self._dilation = checks.sizes("dilation", dilation, 1, 3)
         self._padding = volume_images.kept_padding(padding, self._stride)
         self._layout = volume_images.check_layout(layout)
-        self._taps = array.shape[2]
+        self._kernel = array.shape[2:]
+        self._fold = fold_of(self._kernel, self._stride, self._padding)
+        folded = array.reshape(folded_shape(self._fold, array.shape))
+        self._taps = folded.shape[2]
         # It checks and keeps the other arguments.
         self._whole = Conv2d(
-            slabs.kernel(array, range(self._taps), self._groups), bias, activation=activation,
+            slabs.kernel(folded, range(self._taps), self._groups), bias, activation=activation,
             algorithm=algorithm, tolerance=tolerance, precision=precision, search=search,
             search_seconds=search_seconds, max_workspace=max_workspace, threads=threads,
             search_context=search_context, sparse=sparse, block=block, padding_mode=padding_mode,
@@ -180,9 +184,10 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
     def _geometry(self) -> dict[str, Any]:
         """Give the arguments of layers of images that follow from those of volumes."""
         return {
-            "stride": self._stride[1:], "padding": volume_images.of_images(self._padding),
-            "dilation": self._dilation[1:], "groups": self._groups,
-            "layout": volume_images.IMAGES[self._layout],
+            **volume_images.image_geometry(
+                self._fold, self._stride, self._padding, self._dilation
+            ),
+            "groups": self._groups, "layout": volume_images.IMAGES[self._layout],
         }  # fmt: skip
 
     def _make(self) -> None:
@@ -200,7 +205,8 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
                 layer = self._layers.get(key)
                 if layer is None:
                     layer = Conv2d(
-                        slabs.kernel(self.weight, taps, self._groups), self.bias if first else None,
+                        slabs.kernel(self._folded, taps, self._groups),
+                        self.bias if first else None,
                         activation=self.activation if last else None, **self._geometry(),
                         **{name: getattr(self, name) for name in _SHARED},
                     )  # fmt: skip
@@ -301,6 +307,12 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
     @property
     def weight(self) -> Array:
         """The copy of the weights, read-only."""
+        folded = self._folded
+        return folded.reshape(*folded.shape[:2], *self._kernel)
+
+    @property
+    def _folded(self) -> Array:
+        """The weights with the axes that are computed."""
         oc, _, kh, kw = self._whole.weight_shape
         return self._whole.weight.reshape(oc, self._taps, -1, kh, kw).transpose(0, 2, 1, 3, 4)
 

@@ -23,6 +23,7 @@ from ..memory.arrays import check_out, empty_aligned
 from ..planner import Plan
 from ..problem import LARGEST_PRODUCT
 from .extension import padded_index
+from .folds import PLAIN, Fold, fold_of, folded, folded_shape
 from .plan_of_parts import PlanOfParts
 from .slabs import Slab, chunks, convolved_slabs, depth_first, transposed_slabs
 from .transposed.transposed_problem import output_sizes
@@ -36,8 +37,8 @@ __all__ = [
     "Volumes",
     "check_layout",
     "convolution",
+    "image_geometry",
     "kept_padding",
-    "of_images",
     "transposed_convolution",
 ]
 
@@ -52,7 +53,7 @@ IMAGES = {"NCDHW": "NCHW", "NDHWC": "NHWC"}
 LAYOUTS = tuple(IMAGES)
 TAPS = "kd, kh, kw"
 # Copies of images are made for a part of the outputs, which stays near the caches.
-PART_BYTES = 1 << 24
+PART_BYTES = 1 << 23
 _AXES = ("in depth", "vertically", "horizontally")
 
 
@@ -76,6 +77,8 @@ class Volumes:
         The outputs.
     singly : bool
         Whether the taps of an output are added one after the other.
+    fold : Fold
+        The axes of the volumes that are computed.
     index : ndarray of int or None
         The depths that the slabs see, where padding is made of depths of the volume.
     """
@@ -88,14 +91,22 @@ class Volumes:
     dtype: np.dtype[Any]
     slabs: tuple[Slab, ...]
     singly: bool
+    fold: Fold = PLAIN
     index: npt.NDArray[np.int64] | None = None
+
+    @property
+    def computed_shapes(self) -> tuple[Shape, Shape]:
+        """Shapes of input and output, some of whose axes may have become one."""
+        seen, made = (
+            folded_shape(self.fold, shape, self.layout)
+            for shape in (self.input_shape, self.output_shape)
+        )
+        return seen, made
 
     def parts(self) -> Iterator[tuple[slice, Slab, list[Slab]]]:
         """Give what is computed together: volumes, their outputs, and the sums of each output."""
         axis = 2 if self.layout == "NCDHW" else 1
-        seen, made = (
-            math.prod(shape[1:]) // shape[axis] for shape in (self.input_shape, self.output_shape)
-        )
+        seen, made = (math.prod(shape[1:]) // shape[axis] for shape in self.computed_shapes)
         for slab in self.slabs:
             bytes_each = (seen * max(len(slab.taps), 1) + made) * self.dtype.itemsize
             for batch, some in chunks(slab, self.input_shape[0], max(PART_BYTES // bytes_each, 1)):
@@ -105,7 +116,7 @@ class Volumes:
     def image_shape(self, batch: slice, slab: Slab) -> Shape:
         """Give the shape of the images that outputs of some volumes see."""
         n = (batch.stop - batch.start) * len(slab.outputs)
-        _, *sizes = self.input_shape
+        _, *sizes = self.computed_shapes[0]
         del sizes[1 if self.layout == "NCDHW" else 0]
         sizes[0 if self.layout == "NCDHW" else 2] *= max(len(slab.taps), 1)
         return (n, *sizes)
@@ -151,8 +162,9 @@ class Volumes:
         if out is not None:
             plain = check_out(out, shape, self.dtype, input=x, residual=residual, **operands)
         result = empty_aligned(shape, self.dtype) if plain is None or refusable else plain
-        arrays = [x, result] if residual is None else [x, result, residual]
-        self._run(operator, *(arrays if batched else (array[np.newaxis] for array in arrays)))
+        seen, made = self.computed_shapes
+        added = None if residual is None else residual.reshape(made)
+        self._run(operator, x.reshape(seen), result.reshape(made), added)
         if plain is None or plain is result:
             return result
         plain[...] = result
@@ -271,6 +283,7 @@ def convolution(
     oc, ic, *kernel = weight_shape
     shape, size = _checked_input(input_shape, ic * groups, groups, layout)
     sides = checks.padded_sides(padding, size, tuple(kernel), stride, dilation)
+    fold = fold_of(kernel, stride, sides)
     out = []
     for name, n, k, s, d, around in zip(_AXES, size, kernel, stride, dilation, sides, strict=True):
         padded, reach = n + sum(around), (k - 1) * d + 1
@@ -286,8 +299,10 @@ def convolution(
         index = padded_index(padding_mode, "depths", depths, sides[0])
         depths, before = len(index), 0
     slabs = convolved_slabs(depths, out[0], kernel[0], stride[0], dilation[0], before)
+    if not fold[0]:  # depths are rows of one image, whose padding is that of images
+        slabs, index = convolved_slabs(1, 1, 1, 1, 1, 0), None
     geometry = (size, tuple(out), tuple(kernel), stride, dilation, sides)
-    return _volumes(shape, oc, ic, groups, layout, dtype, slabs, geometry, index)
+    return _volumes(shape, oc, ic, groups, layout, dtype, slabs, geometry, fold, index)
 
 
 def transposed_convolution(
@@ -326,7 +341,7 @@ def transposed_convolution(
     )  # fmt: skip
     slabs = transposed_slabs(size[0], out[0], kernel[0], stride[0], dilation[0], sides[0][0])
     geometry = (size, out, tuple(kernel), stride, dilation, sides)
-    return _volumes(shape, oc * groups, ic // groups, groups, layout, dtype, slabs, geometry, None)
+    return _volumes(shape, oc * groups, ic // groups, groups, layout, dtype, slabs, geometry)
 
 
 def _checked_input(
@@ -362,7 +377,8 @@ def _volumes(
     dtype: np.dtype[Any],
     slabs: tuple[Slab, ...],
     geometry: tuple[Any, ...],
-    index: npt.NDArray[np.int64] | None,
+    fold: Fold = PLAIN,
+    index: npt.NDArray[np.int64] | None = None,
 ) -> Volumes:
     """Describe the convolution of checked arguments."""
     size, out, kernel, stride, dilation, sides = geometry
@@ -378,7 +394,7 @@ def _volumes(
     if math.prod(made) * 8 >= LARGEST_PRODUCT:
         raise ValueError(f"out is too large: its size overflows 64 bits ({problem})")
     singly = groups > 1 and ic_group == 1 and dtype.name in ("float32", "float64")
-    return Volumes(problem, shape, made, groups, layout, dtype, slabs, singly, index)
+    return Volumes(problem, shape, made, groups, layout, dtype, slabs, singly, fold, index)
 
 
 def check_layout(layout: object) -> str:
@@ -405,6 +421,13 @@ def kept_padding(padding: object, stride: Sizes) -> tuple[Pair, ...] | str:
     return padding if isinstance(padding, str) else sides
 
 
-def of_images(padding: tuple[Pair, ...] | str) -> Any:
-    """Give the padding of the images of padded volumes."""
-    return padding if isinstance(padding, str) else padding[1:]
+def image_geometry(
+    fold: Fold, stride: Sizes, padding: tuple[Pair, ...] | str, dilation: Sizes
+) -> dict[str, Any]:
+    """Give stride, padding and dilation of the convolutions of images."""
+    word = isinstance(padding, str)
+    return {
+        "stride": folded(fold, stride, 1)[1:],
+        "padding": padding if word else folded(fold, padding, (0, 0))[1:],
+        "dilation": folded(fold, dilation, 1)[1:],
+    }

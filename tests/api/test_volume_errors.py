@@ -30,7 +30,10 @@ CASES = {
         r"weight must have the 5 dimensions \(oc, ic / groups, kd, kh, kw\)",
     ),
     "weight without taps": ({"weight": ones(5, 4, 0, 3, 3)}, "weight must not be empty"),
-    "weight of another type": ({"weight": ones(5, 4, 3, 3, 3, dtype="d")}, "weight must be float32 like input|input must be float64 like weight"),
+    "weight of another type": (
+        {"weight": ones(5, 4, 3, 3, 3, dtype="d")},
+        "weight must be float32 like input|input must be float64 like weight",
+    ),
     "deep kernel": (
         {"weight": ones(5, 4, 7, 3, 3)},
         r"weight: the kernel spans 7 pixels in depth but the padded input has 6",

@@ -111,6 +111,54 @@ def test_bfloat16_is_rounded_once(depthwise, rng):
     assert np.all(np.abs(y.astype("d") - expected) <= error + 2.0**-8 * (np.abs(expected) + error))
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("groups", [1, 2, 4])
+@pytest.mark.parametrize(
+    ("kernel", "changes"),
+    [
+        ((1, 1, 1), {}),
+        ((3, 1, 1), {"padding": ((2, 1), (0, 0), (0, 0)), "dilation": (2, 3, 1)}),
+        ((3, 1, 1), {"stride": (2, 1, 1)}),
+        ((1, 1, 3), {"padding": ((0, 0), (0, 0), (1, 2)), "stride": (1, 1, 2)}),
+        ((2, 1, 1), {"padding": ((0, 0), (1, 0), (0, 0))}),
+        ((1, 1, 1), {"stride": (2, 1, 3)}),
+    ],
+    ids=str,
+)
+def test_axes_without_a_kernel(kernel, changes, groups, layout, rng):
+    """Depths, rows or pixels become one axis, where the kernel has one tap."""
+    x, w = numbers(rng, 2, 4, 5, 4, 6), numbers(rng, 4, 4 // groups, *kernel)
+    geometry = {**PLAIN, **changes, "groups": groups}
+    conv = pplconv.Conv3d(w, layout=layout, tolerance=0, **geometry)
+    assert np.array_equal(conv.weight, w) and conv.kernel_size == kernel
+    for y in (
+        pplconv.conv3d(last(x, layout), w, layout=layout, tolerance=0, **geometry),
+        conv(last(x, layout)),
+        pickle.loads(pickle.dumps(conv))(last(x, layout)),
+    ):
+        assert_sums(convolved, first(y, layout), x, w, **geometry)
+
+
+def test_axes_without_a_kernel_are_one_image():
+    for kernel, padding, pixels in (
+        ((3, 1, 1), (1, 0, 0), "ih9iw64oc6oh9ow64kh3kw1"),
+        ((1, 1, 3), 0, "ih72iw8oc6oh72ow6kh1kw3"),
+    ):
+        conv = pplconv.Conv3d(np.ones((6, 4, *kernel), F32), padding=padding)
+        (part,) = conv.plan_for((1, 4, 9, 8, 8)).parts
+        assert pixels in part.problem, part.problem
+
+
+@pytest.mark.parametrize("mode", ["reflect", "circular"])
+def test_padding_modes_of_one_image(mode, rng):
+    x, w = numbers(rng, 1, 3, 4, 6, 5), numbers(rng, 4, 3, 3, 1, 1)
+    wide = np.pad(
+        x, [(0, 0), (0, 0), (2, 1), (0, 0), (0, 0)], "wrap" if mode == "circular" else mode
+    )
+    y = pplconv.conv3d(x, w, padding=((2, 1), (0, 0), (0, 0)), padding_mode=mode, tolerance=0)
+    assert_sums(convolved, y, wide, w, **PLAIN)
+
+
 @pytest.mark.parametrize(
     ("padding", "stride", "sides"),
     [
