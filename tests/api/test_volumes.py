@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import threading
 
@@ -377,6 +378,9 @@ def test_plans(rng):
     assert "volumes mb1g1ic4oc6id9od9kd3sd1pd1dd0" in str(plan) and "taps as channels" in str(plan)
     assert plan.error_bound == max(part.error_bound for part in plan.parts)
     assert plan.packed_weight_bytes >= w.nbytes
+    shown = io.StringIO()
+    plan.show(file=shown)
+    assert shown.getvalue().startswith("volumes mb1g1ic4oc6")
     single = pplconv.Conv3d(w[:, :1], groups=6).plan_for((1, 6, 9, 8, 8))
     assert single.way == "a sum over the taps" and len(single.parts) == 3
     assert {part.algorithm for part in single.parts} == {"depthwise"}
