@@ -4,8 +4,10 @@
 ``conv2d``            convolve once: weights are packed in the call
 ``Conv2d``            convolve often: weights are packed once
 ``conv1d``            the same for signals
+``conv3d``            the same for volumes; ``Conv3d``, with the weights packed once
 ``conv_transpose2d``  convolve transposed, as decoders do to make images larger
 ``ConvTranspose2d``   the same with the weights packed once
+``conv_transpose1d``  the same for signals; ``conv_transpose3d``, for volumes
 ``matmul``            matrix product, as `numpy.matmul`, with an epilogue
 ``Linear``            product with a matrix of weights that is packed once
 ``qconv2d``           convolve quantized images; ``conv2d_integer`` gives the int32 sums
@@ -53,12 +55,16 @@ from .planner import Plan
 
 if TYPE_CHECKING:
     from . import imaging, prune, sharing
+    from .api.conv_transpose1d import conv_transpose1d
+    from .api.volume_functions import conv3d, conv_transpose3d
+    from .api.volume_layer import Conv3d
     from .commands.info import show_config
     from .instances import InstancePool, PoolClosed, QueueFull, WorkerDied
     from .network.session import InferenceSession
 
 __all__ = [
     "Conv2d",
+    "Conv3d",
     "ConvTranspose2d",
     "InferenceSession",
     "InstancePool",
@@ -72,7 +78,10 @@ __all__ = [
     "conv1d",
     "conv2d",
     "conv2d_integer",
+    "conv3d",
+    "conv_transpose1d",
     "conv_transpose2d",
+    "conv_transpose3d",
     "empty_aligned",
     "from_blocked",
     "imaging",
@@ -92,11 +101,15 @@ __all__ = [
 # Imported at first use: most programs have no instances, need neither futures nor ONNX, and do not
 # filter images, prune weights or send models to other processes.
 _ON_DEMAND = {
+    "Conv3d": "api.volume_layer",
     "InferenceSession": "network.session",
     "InstancePool": "instances",
     "PoolClosed": "instances",
     "QueueFull": "instances",
     "WorkerDied": "instances",
+    "conv3d": "api.volume_functions",
+    "conv_transpose1d": "api.conv_transpose1d",
+    "conv_transpose3d": "api.volume_functions",
     "imaging": "imaging",
     "prune": "prune",
     "sharing": "sharing",

@@ -22,6 +22,7 @@ PaddingWord: TypeAlias = Literal["valid", "same", "same_upper", "same_lower"]
 TransposedPaddingWord: TypeAlias = Literal["valid", "same_upper", "same_lower"]
 PaddingMode: TypeAlias = Literal["zeros", "reflect", "replicate", "circular"]
 SignalLayout: TypeAlias = Literal["NCW", "NWC"]
+VolumeLayout: TypeAlias = Literal["NCDHW", "NDHWC"]
 # Borders of image filters.
 Border: TypeAlias = Literal["reflect101", "reflect", "replicate", "wrap", "constant"]
 SignalMode: TypeAlias = Literal["full", "valid", "same"]

@@ -3,7 +3,11 @@
 =======================  =========================================================================
 ``function``             `conv2d`, with its cache of plans
 ``conv``                 `Conv2d`, and its pickles
-``conv1d``               `conv1d`, on images of one row
+``conv1d``               `conv1d`, on images of one row; ``conv_transpose1d`` likewise, with which
+                         it shares ``signals``
+``volume_functions``     `conv3d`, `conv_transpose3d`
+``volume_layer``         `Conv3d`
+``given_arrays``         how functions of signals and volumes read arrays
 ``linear``, ``matmul``   `Linear`; `matmul`, with its cache of plans
 ``transposed_function``  `conv_transpose2d`, with its cache of plans; code that it shares with
                          `ConvTranspose2d`

@@ -62,6 +62,11 @@ _Padding: TypeAlias = (
     | list[list[int]]
     | PaddingWord
 )
+# Of volumes.
+_Triple: TypeAlias = SupportsIndex | tuple[SupportsIndex, SupportsIndex, SupportsIndex] | list[int]
+_Sides: TypeAlias = (
+    SupportsIndex | tuple[_Pair, _Pair, _Pair] | list[int] | list[tuple[int, int]] | list[list[int]]
+)
 _PaddingMode: TypeAlias = PaddingMode
 _Layout: TypeAlias = Layout
 _Activation: TypeAlias = (

@@ -16,7 +16,7 @@ from pplconv.arguments.argument_names import named
 from pplconv.api.call_signature import CallSignature
 from pplconv.arguments.signatures import SIGNATURES
 from pplconv.ops.transposed.transposed import Transposed
-from pplconv.ops.transposed.transposed_report import as_run_here
+from pplconv.ops.plan_of_parts import as_run_here
 from pplconv.ops.transposed.transposed_problem import make_transposed
 from pplconv.ops.transposed.transposing import decompose
 from pplconv.memory.array_like import renewed

@@ -22,6 +22,8 @@ from ..sparsity import Sparsity
 
 Pair = tuple[int, int]
 Padding = tuple[Pair, Pair]
+# One number for each spatial axis.
+Sizes = tuple[int, ...]
 
 # Types of arithmetic that each word of ``precision=`` permits for arrays of each type, the
 # preferred one first. The planner compares those that the machine supports; a word without an entry
@@ -45,10 +47,12 @@ PRECISIONS: dict[str | None, dict[str, tuple[str, ...]]] = {
 _ARRAYS = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
 
 _PADDING_WORDS = ("valid", "same", "same_upper", "same_lower")
-_PADDING_FORMS = (
-    'an int, a pair (vertical, horizontal), ((top, bottom), (left, right)), "valid", "same", '
-    '"same_upper" or "same_lower"'
-)
+# Forms of ``padding=`` besides the words, by the number of spatial axes.
+PADDING_FORMS = {
+    1: "an int, (int,), (left, right)",
+    2: "an int, a pair (vertical, horizontal), ((top, bottom), (left, right))",
+    3: "an int, (depth, vertical, horizontal), ((front, back), (top, bottom), (left, right))",
+}
 
 
 def integer(name: str, value: object, minimum: int) -> int:
@@ -77,21 +81,34 @@ def _plain(value: object) -> object:
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
+def sizes(name: str, value: object, minimum: int, count: int) -> tuple[int, ...]:
+    """Return an int, or one for each of `count` spatial axes, as a tuple.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `integer`, or if there are not `count` of them.
+    """
+    several = {1: "a tuple of one", 2: "a pair of ints", 3: "three ints"}[count]
+    complaint = f"{name} must be an int or {several}, got {shown(value)}"
+    plain = _plain(value)
+    sides = plain if isinstance(plain, (tuple, list)) else (plain,) * count
+    if len(sides) != count:
+        raise ValueError(complaint)
+    found = [_checks.integer(name, side, complaint=complaint) for side in sides]
+    return tuple(_bounded(name, number, minimum) for number in found)
+
+
 def pair(name: str, value: object, minimum: int) -> Pair:
     """Return an int or a pair of ints as a (vertical, horizontal) pair.
 
     Raises
     ------
     TypeError, ValueError
-        As `integer`, or if `value` is not a pair.
+        As `sizes`.
     """
-    complaint = f"{name} must be an int or a pair of ints, got {shown(value)}"
-    plain = _plain(value)
-    sides = plain if isinstance(plain, (tuple, list)) else (plain, plain)
-    if len(sides) != 2:
-        raise ValueError(complaint)
-    down, across = (_checks.integer(name, side, complaint=complaint) for side in sides)
-    return _bounded(name, down, minimum), _bounded(name, across, minimum)
+    down, across = sizes(name, value, minimum, 2)
+    return down, across
 
 
 def _same(size: int, kernel: int, stride: int, dilation: int, *, lower: bool) -> Pair:
@@ -102,10 +119,10 @@ def _same(size: int, kernel: int, stride: int, dilation: int, *, lower: bool) ->
     return (large, small) if lower else (small, large)
 
 
-def explicit_padding(
-    padding: object, size: Pair, kernel: Pair, stride: Pair, dilation: Pair
-) -> Padding:
-    """Resolve every form of ``padding=`` to ((top, bottom), (left, right)).
+def padded_sides(
+    padding: object, size: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes
+) -> tuple[Pair, ...]:
+    """Resolve every form of ``padding=`` to a pair for each spatial axis: before and behind.
 
     ``"same"`` is PyTorch's rule (stride 1 only, the odd pixel at the end), ``"same_upper"``
     and ``"same_lower"`` are ONNX's ``auto_pad``.
@@ -115,32 +132,45 @@ def explicit_padding(
     TypeError, ValueError
         If `padding` is of no known form, negative, or ``"same"`` with a stride.
     """
+    count = len(size)
+    complaint = (
+        f'padding must be {PADDING_FORMS[count]}, "valid", "same", "same_upper" or "same_lower", '
+        f"got {shown(padding)}"
+    )
     if isinstance(padding, str):
         if padding not in _PADDING_WORDS:
-            raise ValueError(
-                f"padding must be {_PADDING_FORMS}, got {shown(padding)}"
-                f"{meant(padding, _PADDING_WORDS)}"
-            )
+            raise ValueError(f"{complaint}{meant(padding, _PADDING_WORDS)}")
         if padding == "valid":
-            return (0, 0), (0, 0)
-        if padding == "same" and stride != (1, 1):
+            return ((0, 0),) * count
+        if padding == "same" and max(stride) > 1:
             raise ValueError(f'padding="same" needs stride 1, got stride {stride}')
-        vertical, horizontal = (
-            _same(size[i], kernel[i], stride[i], dilation[i], lower=padding == "same_lower")
-            for i in (0, 1)
-        )
-        return vertical, horizontal
+        lower = padding == "same_lower"
+        axes = zip(size, kernel, stride, dilation, strict=True)
+        return tuple(_same(*axis, lower=lower) for axis in axes)
     plain = _plain(padding)
-    sides = plain if isinstance(plain, (tuple, list)) else (plain, plain)
+    sides = plain if isinstance(plain, (tuple, list)) else (plain,) * count
     ends = [side if isinstance(side, (tuple, list)) else (side, side) for side in sides]
-    complaint = f"padding must be {_PADDING_FORMS}, got {shown(padding)}"
-    if [len(side) for side in ends] != [2, 2]:
+    if [len(side) for side in ends] != [2] * count:
         raise ValueError(complaint)
-    (top, bottom), (left, right) = (
+    numbers = [
         [_bounded("padding", _checks.integer("padding", n, complaint=complaint), 0) for n in side]
         for side in ends
-    )
-    return (top, bottom), (left, right)
+    ]
+    return tuple((before, behind) for before, behind in numbers)
+
+
+def explicit_padding(
+    padding: object, size: Pair, kernel: Pair, stride: Pair, dilation: Pair
+) -> Padding:
+    """Resolve every form of ``padding=`` to ((top, bottom), (left, right)).
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `padded_sides`.
+    """
+    vertical, horizontal = padded_sides(padding, size, kernel, stride, dilation)
+    return vertical, horizontal
 
 
 def check_layout(layout: object) -> str:
@@ -261,18 +291,23 @@ def check_max_workspace(max_workspace: object) -> int | None:
     return None if max_workspace is None else integer("max_workspace", max_workspace, 0)
 
 
-def check_weight_shape(shape: tuple[int, ...], groups: int, *, transposed: bool = False) -> None:
+def check_weight_shape(
+    shape: tuple[int, ...], groups: int, *, transposed: bool = False, taps: str = "kh, kw"
+) -> None:
     """Check a weight shape (oc, ic / groups, kh, kw), or (ic, oc / groups, kh, kw) if `transposed`.
+
+    `taps` are the names of the spatial dimensions.
 
     Raises
     ------
     ValueError
-        If it does not have four dimensions of at least 1, or `groups` does not divide the first.
+        If it does not have as many dimensions of at least 1, or `groups` does not divide the first.
     """
     first, second, channels = ("ic", "oc", "input") if transposed else ("oc", "ic", "output")
-    if len(shape) != 4:
+    ndim = 3 + taps.count(",")
+    if len(shape) != ndim:
         raise ValueError(
-            f"weight must have the 4 dimensions ({first}, {second} / groups, kh, kw), "
+            f"weight must have the {ndim} dimensions ({first}, {second} / groups, {taps}), "
             f"got shape {shape}"
         )
     if min(shape) < 1:

@@ -11,6 +11,9 @@
 ``strided_copies``    copies between strided arrays
 ``blocked``           `to_blocked`, `from_blocked`
 ``matrices``          products of matrices as problems
+``volume_images``       convolutions of volumes as convolutions of images: ``slabs`` says of which,
+                      and ``folds`` which axes become one
+``plan_of_parts``       what the plans of such operators have in common
 ``transposed/``       transposed convolutions in terms of ordinary ones
 ``quantized/``        operators of integers
 ``sparse/``           sparse weights

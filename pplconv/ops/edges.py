@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Gather", "runs_of", "source_index"]
+__all__ = ["Gather", "Index", "runs_of", "source_index"]
 
 Array = npt.NDArray[Any]
 Index = npt.NDArray[np.int64]

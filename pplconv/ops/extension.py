@@ -19,11 +19,18 @@ from .._checks import one_of
 from ..arguments.activation import Activation as Description
 from ..memory.dtypes import DTYPES
 from ..problem import ConvProblem
-from .edges import Gather, source_index
+from .edges import Gather, Index, source_index
 from .prepared import Activation, PackedWeights, Prepared
 from .program import Program
 
-__all__ = ["PADDING_MODES", "Extension", "Strips", "check_padding_mode", "extension_of"]
+__all__ = [
+    "PADDING_MODES",
+    "Extension",
+    "Strips",
+    "check_padding_mode",
+    "extension_of",
+    "padded_index",
+]
 
 Array = npt.NDArray[Any]
 
@@ -46,6 +53,35 @@ def check_padding_mode(mode: object) -> str:
         Otherwise.
     """
     return one_of("padding_mode", mode, PADDING_MODES)
+
+
+def padded_index(mode: str, name: str, size: int, sides: tuple[int, int]) -> Index:
+    """Map an axis with its padding to its pixels.
+
+    Parameters
+    ----------
+    mode : str
+        One of `PADDING_MODES` but zeros.
+    name : str
+        Of the pixels of this axis, for messages.
+    size : int
+        Pixels of the axis.
+    sides : (int, int)
+        Padding before and behind.
+
+    Raises
+    ------
+    ValueError
+        If the image is too small for its padding.
+    """
+    most = {"reflect": size - 1, "circular": size}.get(mode)
+    if most is not None and max(sides) > most:
+        raise ValueError(
+            f"padding must be at most {most} for {size} {name} of input with "
+            f"padding_mode={mode!r}, got {sides}"
+        )
+    before, after = sides
+    return source_index(_EDGES[mode], -before, before + size + after, size)
 
 
 @dataclass(frozen=True)
@@ -109,17 +145,10 @@ class Extension:
 
     def __init__(self, asked: ConvProblem, mode: str) -> None:
         self.asked = asked
-        sizes = asked.ih, asked.iw
-        for name, size, sides in zip(("rows", "columns"), sizes, asked.padding, strict=True):
-            most = {"reflect": size - 1, "circular": size}.get(mode)
-            if most is not None and max(sides) > most:
-                raise ValueError(
-                    f"padding must be at most {most} for {size} {name} of input with "
-                    f"padding_mode={mode!r}, got {sides}"
-                )
+        sizes = {"rows": asked.ih, "columns": asked.iw}
         self._index = [
-            source_index(_EDGES[mode], -before, before + size + after, size)
-            for size, (before, after) in zip(sizes, asked.padding, strict=True)
+            padded_index(mode, name, size, sides)
+            for (name, size), sides in zip(sizes.items(), asked.padding, strict=True)
         ]
         rows, columns = self._inner(0), self._inner(1)
         everything = slice(0, asked.oh), slice(0, asked.ow)

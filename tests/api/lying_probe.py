@@ -108,6 +108,33 @@ def cases(n: int = 3) -> dict[str, Case]:
             "ncw,oc->now", input, weight[:, :, 0]) + bias[:, None] + residual,
         {"stride": 1, "padding": 0, "threads": 1},
     )  # fmt: skip
+    turned = {**signals, "weight": np.ascontiguousarray(signals["weight"].transpose(1, 0, 2))}
+    found["conv_transpose1d"] = Case(
+        pplconv.conv_transpose1d, turned,
+        lambda input, weight, bias, residual, out: np.einsum(
+            "ncw,co->now", input, weight[:, :, 0]) + bias[:, None] + residual,
+        {"stride": 1, "output_padding": 0, "threads": 1},
+    )  # fmt: skip
+    # Two taps in depth, of which each output sees one.
+    volumes = {
+        "input": x[:, :, None], "weight": np.stack([w, w], 2), "bias": b,
+        "residual": np.stack([r, r], 2), "out": np.empty((1, 4, 2, n, n), F32),
+    }  # fmt: skip
+
+    def of_volumes(input, weight, bias, residual, out):
+        taps = weight[:, :, ::-1, 0, 0]
+        sums = np.einsum("nchw,ocd->nodhw", input[:, :, 0], taps)
+        return sums + bias[:, None, None, None] + residual
+
+    padded = {"stride": 1, "padding": ((1, 1), (0, 0), (0, 0)), "groups": 1, "threads": 1}
+    found["conv3d"] = Case(pplconv.conv3d, volumes, of_volumes, padded)
+    found["Conv3d"] = Case(prepared(pplconv.Conv3d), volumes, of_volumes, padded)
+    turned = {**volumes, "weight": np.ascontiguousarray(volumes["weight"].swapaxes(0, 1))}
+    found["conv_transpose3d"] = Case(
+        pplconv.conv_transpose3d, turned,
+        lambda weight, **others: of_volumes(weight=weight.swapaxes(0, 1)[:, :, ::-1], **others),
+        {"stride": 1, "padding": 0, "output_padding": 0, "threads": 1},
+    )  # fmt: skip
     a, matrix = numbers(F32, n * n, 16), numbers(F32, 16, 4)
     added = {"bias": b, "residual": numbers(F32, n * n, 4), "out": np.empty((n * n, 4), F32)}
     found["matmul"] = Case(

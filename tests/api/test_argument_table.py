@@ -15,9 +15,15 @@ from tools import stubs
 
 LAYERS = [name for name, signature in SIGNATURES.items() if signature.kept]
 # Written in Python, where annotations stand in the signature.
-FUNCTIONS = ["conv1d", "qconv2d", "QConv2d", "qmatmul", "conv2d_integer", "matmul_integer"]
+FUNCTIONS = [
+    "conv1d", "conv_transpose1d", "conv3d", "Conv3d", "conv_transpose3d", "qconv2d", "QConv2d",
+    "qmatmul", "conv2d_integer", "matmul_integer",
+]  # fmt: skip
 # Defaults that operators of their own have in another place, or in other words.
-OWN_DEFAULTS = {("conv1d", "layout"): "NCW"}
+OWN_DEFAULTS = {
+    **{(name, "layout"): "NCW" for name in ("conv1d", "conv_transpose1d")},
+    **{(name, "layout"): "NCDHW" for name in ("conv3d", "Conv3d", "conv_transpose3d")},
+}
 
 
 @pytest.mark.parametrize("name", stubs.STUBS)

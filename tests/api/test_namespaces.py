@@ -46,6 +46,10 @@ CALLS = {
     "conv2d": by_weight(pplconv.conv2d, 8, 6, 3, 3),
     "Conv2d": conv,
     "conv1d": by_weight(pplconv.conv1d, 8, 6, 3),
+    "conv_transpose1d": by_weight(pplconv.conv_transpose1d, 6, 8, 3),
+    "conv3d": by_weight(pplconv.conv3d, 8, 6, 2, 3, 3),
+    "Conv3d": lambda rng: pplconv.Conv3d(draw(rng, 8, 6, 2, 3, 3), padding=1),
+    "conv_transpose3d": by_weight(pplconv.conv_transpose3d, 6, 8, 2, 3, 3),
     "conv_transpose2d": by_weight(pplconv.conv_transpose2d, 6, 8, 3, 3),
     "ConvTranspose2d": lambda rng: pplconv.ConvTranspose2d(draw(rng, 6, 8, 2, 2), stride=2),
     "matmul": by_weight(pplconv.matmul, 7, 5),
@@ -58,6 +62,9 @@ CALLS = {
 }
 BYTES = ("conv2d_integer", "qconv2d", "QConv2d", "matmul_integer", "qmatmul")
 
+# Shapes of inputs that are no images.
+SHAPES = {"1d": (1, 6, 9), "3d": (1, 6, 3, 9, 7)}
+
 
 @pytest.fixture(params=CALLS)
 def case(request, rng):
@@ -66,7 +73,7 @@ def case(request, rng):
     if request.param in BYTES:
         x = rng.integers(0, 256, (1, 6, 9, 7)).astype(np.uint8)
     else:
-        x = draw(rng, *((1, 6, 9) if request.param == "conv1d" else (1, 6, 9, 7)))
+        x = draw(rng, *SHAPES.get(request.param[-2:], (1, 6, 9, 7)))
     return call, x, call(x)
 
 

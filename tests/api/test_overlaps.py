@@ -29,6 +29,11 @@ TURNED = {"input": (2, 6, 5, 7), "weight": (6, 4, 3, 3), "bias": 8, "residual": 
 BYTES = {"x": IMAGES["input"], "w": IMAGES["weight"], "bias": 8, "residual": IMAGES["residual"]}
 MATRICES = {"a": (4, 5), "b": (5, 8)}
 STRIDE = {"stride": 2, "groups": 2}
+VOLUMES = {"input": (2, 6, 4, 5, 7), "weight": (8, 6, 2, 3, 3), "bias": 8,
+           "residual": (2, 8, 3, 3, 5)}  # fmt: skip
+TURNED_VOLUMES = {"input": (2, 6, 2, 3, 4), "weight": (6, 4, 2, 3, 3), "bias": 8,
+                  "residual": (2, 8, 4, 7, 9)}  # fmt: skip
+TURNED_SIGNALS = {"input": (2, 6, 5), "weight": (6, 4, 3), "bias": 8, "residual": (2, 8, 11)}
 # A function, its operands, their types where not all have one, and type and shape of the output.
 CALLS = {
     "conv2d": (pplconv.conv2d, IMAGES, {}, F32, IMAGES["residual"]),
@@ -39,6 +44,16 @@ CALLS = {
     ),
     "ConvTranspose2d": (
         partial(prepared, pplconv.ConvTranspose2d, **STRIDE), TURNED, {}, F32, TURNED["residual"],
+    ),
+    "conv3d": (pplconv.conv3d, VOLUMES, {}, F32, VOLUMES["residual"]),
+    "Conv3d": (partial(prepared, pplconv.Conv3d), VOLUMES, {}, F32, VOLUMES["residual"]),
+    "conv_transpose3d": (
+        partial(pplconv.conv_transpose3d, **STRIDE), TURNED_VOLUMES, {}, F32,
+        TURNED_VOLUMES["residual"],
+    ),
+    "conv_transpose1d": (
+        partial(pplconv.conv_transpose1d, **STRIDE), TURNED_SIGNALS, {}, F32,
+        TURNED_SIGNALS["residual"],
     ),
     "qconv2d": (qconv2d, BYTES, {"w": S8, "bias": S32}, U8, IMAGES["residual"]),
     "matmul": (pplconv.matmul, {**MATRICES, "residual": (4, 8)}, {}, F32, (4, 8)),

@@ -13,11 +13,11 @@ from mypy import api as checker
 import pplconv
 from pplconv import _literals, planner
 from pplconv.algorithms import ALGORITHMS
-from pplconv.api import conv1d
+from pplconv.api import signals
 from pplconv.arguments import checks
 from pplconv.imaging import borders, signal
 from pplconv.network import refusals
-from pplconv.ops import extension
+from pplconv.ops import extension, volume_images
 from pplconv.ops.transposed import transposed_problem
 from pplconv.problem import LAYOUTS
 from pplconv.quant import observing
@@ -34,7 +34,8 @@ TABLES = {
     "PaddingWord": checks._PADDING_WORDS,
     "TransposedPaddingWord": transposed_problem._WORDS,
     "PaddingMode": extension.PADDING_MODES,
-    "SignalLayout": conv1d.LAYOUTS,
+    "SignalLayout": signals.LAYOUTS,
+    "VolumeLayout": volume_images.LAYOUTS,
     "Border": borders.BORDERS,
     "SignalMode": signal.MODES,
     "SignalBoundary": signal.BOUNDARIES,
@@ -71,7 +72,8 @@ WORDS = {
 }
 PUBLIC = [
     "api/conv.pyi", "api/function.pyi", "api/conv1d.py", "api/linear.pyi", "api/matmul.pyi",
-    "api/transposed_function.pyi", "api/transposed_layer.pyi", "api/quantized_function.py",
+    "api/transposed_function.pyi", "api/transposed_layer.pyi", "api/conv_transpose1d.py",
+    "api/volume_functions.py", "api/volume_layer.py", "api/quantized_function.py",
     "api/quantized_layer.py", "network/session.py", "network/calibration.py", "quant/observing.py",
     "imaging/filtering.py", "imaging/signal.py",
 ]  # fmt: skip
@@ -98,6 +100,8 @@ import pplconv
 x = np.ones((1, 4, 8, 8), np.float32)
 conv = pplconv.Conv2d(x)
 up = pplconv.ConvTranspose2d(x)
+v = np.ones((1, 4, 3, 8, 8), np.float32)
+volumes = pplconv.Conv3d(v)
 """
 # A wrong call, and what its one line must name.
 WRONG = {
@@ -120,6 +124,11 @@ WRONG = {
     'pplconv.InferenceSession("m.onnx", search="fast")': ['"search"', "'estimate'"],
     'pplconv.to_blocked(x, blok=8)': ['"blok"', '"block"'],
     'conv(x, residul=x)': ['"residul"', '"residual"'],
+    'pplconv.conv3d(v, v, layout="NCHW")': ['"layout"', "'NDHWC'"],
+    'pplconv.conv_transpose3d(v, v, padding="same")': ['"padding"', "'same_upper'"],
+    'pplconv.conv_transpose1d(x[0], x[0], strid=2)': ['"strid"', '"stride"'],
+    'pplconv.Conv3d(v, serach="measure")': ['"serach"', '"search"'],
+    'volumes(v, residul=v)': ['"residul"', '"residual"'],
     'up(x, output_siz=3)': ['"output_siz"', '"output_size"'],
     'conv.quantize(x, method="most")': ['"method"', "'minmax'"],
 }  # fmt: skip

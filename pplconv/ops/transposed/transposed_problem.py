@@ -8,12 +8,13 @@ from typing import Any
 
 from ..._checks import meant, shown
 from ...arguments import checks
-from ...arguments.checks import Padding, Pair
+from ...arguments.checks import PADDING_FORMS, Padding, Pair, Sizes
 from ...numerics import TYPES
 from ...problem import LARGEST_PLANE, LARGEST_PRODUCT, ConvProblem
 from .phases import Axis, output_length
 
 _WORDS = ("valid", "same_upper", "same_lower")
+_AXES = ("depths", "rows", "columns")
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,8 @@ class TransposedProblem:
         )
 
 
-def check_padding(padding: object) -> Padding | str:
-    """Return ``padding=`` of a transposed convolution as two pairs, or as a word.
+def check_padding(padding: object, count: int = 2) -> tuple[Pair, ...] | str:
+    """Return ``padding=`` of a transposed convolution as pairs, one an axis, or as a word.
 
     Raises
     ------
@@ -112,23 +113,24 @@ def check_padding(padding: object) -> Padding | str:
     if isinstance(padding, str):
         if padding not in _WORDS:
             raise ValueError(
-                "padding must be an int, a pair (vertical, horizontal), ((top, bottom), (left, "
-                f'right)), "valid", "same_upper" or "same_lower", got {shown(padding)}'
-                f"{meant(padding, _WORDS)}"
+                f'padding must be {PADDING_FORMS[count]}, "valid", "same_upper" or "same_lower", '
+                f"got {shown(padding)}{meant(padding, _WORDS)}"
             )
         return padding
-    return checks.explicit_padding(padding, (1, 1), (1, 1), (1, 1), (1, 1))
+    ones = (1,) * count
+    return checks.padded_sides(padding, ones, ones, ones, ones)
 
 
-def check_output_padding(value: object, stride: Pair, dilation: Pair) -> Pair:
-    """Return ``output_padding=`` as a pair.
+def check_output_padding(value: object, stride: Sizes, dilation: Sizes) -> Sizes:
+    """Return ``output_padding=`` as one number an axis.
 
     Raises
     ------
     TypeError, ValueError
-        If it is not a pair, is negative, or is neither below the stride nor below the dilation.
+        If it is of another form, is negative, or is neither below the stride nor below the
+        dilation.
     """
-    more = checks.pair("output_padding", value, 0)
+    more = checks.sizes("output_padding", value, 0, len(stride))
     for n, s, d in zip(more, stride, dilation, strict=True):
         if n >= max(s, d):
             raise ValueError(
@@ -139,11 +141,11 @@ def check_output_padding(value: object, stride: Pair, dilation: Pair) -> Pair:
 
 
 def _sides(
-    padding: Padding | str, size: Pair, reach: Pair, stride: Pair, more: Pair
-) -> tuple[Padding, Pair]:
+    padding: tuple[Pair, ...] | str, size: Sizes, reach: Sizes, stride: Sizes, more: Sizes
+) -> tuple[tuple[Pair, ...], Sizes]:
     """Resolve words as ONNX does; give the outputs cut off, and the outputs added at the end."""
     if padding == "valid":
-        return ((0, 0), (0, 0)), more
+        return ((0, 0),) * len(size), more
     if not isinstance(padding, str):
         return padding, more
     # The output is as large as input times stride; where the taps do not reach, nothing is cut off.
@@ -153,7 +155,42 @@ def _sides(
         small, large = max(total, 0) // 2, -(-max(total, 0) // 2)
         ends.append((small, large) if padding == "same_upper" else (large, small))
         behind.append(m + max(-total, 0))
-    return (ends[0], ends[1]), (behind[0], behind[1])
+    return tuple(ends), tuple(behind)
+
+
+def output_sizes(
+    size: Sizes,
+    kernel: Sizes,
+    *,
+    stride: Sizes,
+    dilation: Sizes,
+    padding: Any,
+    output_padding: Any,
+    output_size: Any,
+) -> tuple[tuple[Pair, ...], Sizes]:
+    """Give the outputs cut off and those left, for each spatial axis.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is wrong, or nothing is left.
+    """
+    more = check_output_padding(output_padding, stride, dilation)
+    padding = check_padding(padding, len(size))
+    reach = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True))
+    sides, added = _sides(padding, size, reach, stride, more)
+    out = tuple(
+        output_length(*axis)
+        for axis in zip(size, kernel, stride, dilation, sides, added, strict=True)
+    )
+    if output_size is not None:
+        out = _wanted(output_size, out, stride, added)
+    if min(out) < 1:
+        whole = [left + sum(cut) for left, cut in zip(out, sides, strict=True)]
+        names = _AXES[-len(out) :]
+        of = " and ".join(f"{n} {name}" for n, name in zip(whole, names, strict=True))
+        raise ValueError(f"padding leaves no output: {sides} of {of}")
+    return sides, out
 
 
 def make_transposed(
@@ -191,39 +228,30 @@ def make_transposed(
         groups=groups, layout=layout, permitted=permitted,
     )  # fmt: skip
     size = seen.ih, seen.iw
-    reach = (kh - 1) * dilation[0] + 1, (kw - 1) * dilation[1] + 1
-    sides, more = _sides(padding, size, reach, stride, more)
-    out = [
-        output_length(size[d], (kh, kw)[d], stride[d], dilation[d], sides[d], more[d])
-        for d in range(2)
-    ]
-    if output_size is not None:
-        out = _wanted(output_size, out, stride, more)
-    if min(out) < 1:
-        raise ValueError(
-            f"padding leaves no output: {sides} of {out[0] + sum(sides[0])} rows and "
-            f"{out[1] + sum(sides[1])} columns"
-        )
+    (down, across), out = output_sizes(
+        size, (kh, kw), stride=stride, dilation=dilation, padding=padding, output_padding=more,
+        output_size=output_size,
+    )  # fmt: skip
     problem = TransposedProblem(
         seen.batch, groups, ic, *size, oc_group * groups, out[0], out[1], kh, kw, stride, dilation,
-        sides, dtype, layout, seen.block, seen.permitted,
+        (down, across), dtype, layout, seen.block, seen.permitted,
     )  # fmt: skip
     _check_sizes(problem)
     return problem
 
 
-def _wanted(output_size: Any, out: list[int], stride: Pair, more: Pair) -> list[int]:
+def _wanted(output_size: Any, out: Sizes, stride: Sizes, more: Sizes) -> Sizes:
     """Check ``output_size=``: a size whose convolution gives an input of this size."""
-    wanted = checks.pair("output_size", output_size, 1)
+    wanted = checks.sizes("output_size", output_size, 1, len(out))
     if any(more):
         raise ValueError(f"output_size must be None where output_padding is given, got {wanted}")
     for n, least, s in zip(wanted, out, stride, strict=True):
         if not least <= n < least + s:
             most = tuple(size + s - 1 for size, s in zip(out, stride, strict=True))
             raise ValueError(
-                f"output_size must be from {tuple(out)} to {most} for this input, got {wanted}"
+                f"output_size must be from {out} to {most} for this input, got {wanted}"
             )
-    return list(wanted)
+    return wanted
 
 
 def _check_sizes(p: TransposedProblem) -> None:

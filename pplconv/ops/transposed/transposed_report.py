@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TextIO
+from dataclasses import dataclass
+from typing import ClassVar
 
-from ... import planner
 from ...planner import Plan
+from ..plan_of_parts import PlanOfParts
 from .transposed_problem import TransposedProblem
 
-__all__ = ["TransposedPlan", "as_run_here"]
+__all__ = ["TransposedPlan"]
 
 
 @dataclass(frozen=True)
-class TransposedPlan:
+class TransposedPlan(PlanOfParts):
     """The plan of one transposed convolution, made before the first run.
 
     Parameters
@@ -42,16 +42,7 @@ class TransposedPlan:
         Stated bound of the error against float64, relative to the output's largest magnitude.
     """
 
-    problem: str
-    dtype: str
-    layout: str
-    way: str
-    parts: tuple[Plan, ...]
-    isa: str
-    threads: int
-    packed_weight_bytes: int
-    scratch_bytes: int
-    error_bound: float
+    kind: ClassVar[str] = "transposed"
 
     @classmethod
     def of(
@@ -64,42 +55,3 @@ class TransposedPlan:
             moved + max(part.scratch_bytes for part in parts),
             max(part.error_bound for part in parts),
         )  # fmt: skip
-
-    def show(
-        self, measure: bool = False, *, width: int | None = None, file: TextIO | None = None
-    ) -> None:
-        """Print bars as `Plan.show` does, those of all parts together.
-
-        Parameters
-        ----------
-        measure, width, file
-            As of `Plan.show`. Parts are timed one by one, each on dense arrays.
-
-        Raises
-        ------
-        ValueError, RuntimeError
-            As of `Plan.show`.
-        """
-        from ...planner.showing import show_parts
-
-        title = f"transposed {self.problem} {self.dtype} {self.layout}\n{self.way}"
-        show_parts(self.parts, title, measure, width, file)
-
-    def __str__(self) -> str:
-        """Lay the plan out for reading, one fact a line."""
-        lines = {
-            "problem": f"transposed {self.problem} {self.dtype} {self.layout}",
-            "way": f"{self.way} (error at most {self.error_bound:.1e})",
-            "team": f"{self.threads} threads",
-            "scratch": f"{self.scratch_bytes} bytes",
-            "weights": f"{self.packed_weight_bytes} bytes",
-        }
-        for number, part in enumerate(self.parts, 1):
-            lines[f"part {number}"] = f"{part.algorithm} {part.kernel}, {part.problem}"
-        return "\n".join(f"{name:<11}{text}" for name, text in lines.items())
-
-
-def as_run_here(plan: TransposedPlan) -> TransposedPlan:
-    """The plan with the team that a call of this thread would have now."""
-    parts = tuple(map(planner.as_run_here, plan.parts))
-    return replace(plan, parts=parts, threads=max(part.threads for part in parts))
