@@ -14,7 +14,7 @@ from .node_checks import ContradictionError, check_node
 from .nodes import attributes_of
 from .numpy_operators.reductions import REDUCTIONS, fits
 from .operands import end_before_the_first, reduce_once
-from .operators.table import COMPUTED
+from .operators.table import COMPUTED, EXPRESSIONS
 from .padding import POOLS, infer_pool, resolve_node, settle_pool
 from .resizing import infer_resize
 from .texts import printable
@@ -194,6 +194,9 @@ def _is_ours(node: ir.Node) -> bool:
         if x is None or x.dtype.kind not in "iu":
             return False
         return not fits(node.op_type, dict(attributes_of(node)), operands)
+    if node.op_type in EXPRESSIONS:
+        # Sizes are computed by these, too: they are folded as soon as they are reached.
+        return False
     return node.op_type in COMPUTED and node.op_type not in _SLOW and not node.domain
 
 

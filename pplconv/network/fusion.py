@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from .._kernels import MOST_REGISTERS
 from ..schedules.elementwise_loops import MOST_CODE, MOST_STREAMS
 from .nodes import Graph, Node
-from .operators.elementwise_steps import INTEGERS, NATIVE, SINGLE, numbers_of
+from .operators.elementwise_steps import INTEGERS, NATIVE, SINGLE, TRUTH, numbers_of
 from .operators.expressions import Code, assign
 from .operators.table import EXPRESSIONS
 from .storage import Value
@@ -28,7 +29,8 @@ class Chain:
     Parameters
     ----------
     nodes : list of Node
-        In an order in which they can run; the last one gives the result.
+        In an order in which they can run; the last one gives the result. Their floating-point
+        numbers have one type; beside them, there are truths.
     """
 
     nodes: list[Node]
@@ -70,6 +72,8 @@ class Written:
         of integers.
     result : int
         Number of the result in the code.
+    dtype : dtype
+        Type that it computes in.
     stored : Value or None
         Scale and zero point of an integer result.
     """
@@ -77,6 +81,7 @@ class Written:
     code: Code
     inputs: list[tuple[str, int, Value | None]]
     result: int
+    dtype: np.dtype[Any]
     stored: Value | None = None
 
     @property
@@ -120,7 +125,8 @@ def written(chain: Chain, graph: Graph) -> Written:
             known_inputs = [graph.constants.get(name) for name in node.inputs]
             result = EXPRESSIONS[node.op](code, operands, node.attributes, known_inputs)
         numbers[node.outputs[0]] = result
-    return Written(code, inputs, result, stored)
+    dtype = next(iter(_number_types(chain.nodes, graph)), SINGLE)
+    return Written(code, inputs, result, dtype, stored)
 
 
 def _numbers(node: Node, graph: Graph) -> Value:
@@ -153,18 +159,19 @@ def _is_conversion(node: Node, graph: Graph) -> bool:
 
 def is_elementwise(node: Node, graph: Graph) -> bool:
     """Whether our kernels compute a node element by element."""
-    return _is_conversion(node, graph) or (
-        node.op in EXPRESSIONS
-        and graph.dtypes[node.outputs[0]] in NATIVE
-        and all(graph.dtypes[name] == graph.dtypes[node.outputs[0]] for name in node.inputs if name)
-        and written(Chain([node]), graph).fits
-    )
+    if node.op not in EXPRESSIONS:
+        return _is_conversion(node, graph)
+    numbers = _number_types([node], graph)
+    return len(numbers) <= 1 and numbers <= {*NATIVE} and written(Chain([node]), graph).fits
 
 
-def _computed(chain: Chain, graph: Graph) -> np.dtype[Any]:
-    """Type that a chain computes in."""
-    is_stored = chain.nodes[-1].op == "QuantizeLinear"
-    return SINGLE if is_stored else graph.dtypes[chain.result]
+def _number_types(nodes: Iterable[Node], graph: Graph) -> set[np.dtype[Any]]:
+    """Types of the numbers that element-wise nodes compute with; none if they compute truths."""
+    found: set[np.dtype[Any]] = set()
+    for node in nodes:
+        names = [*filter(None, node.inputs), node.outputs[0]]
+        found |= {SINGLE} if node.op in CONVERSIONS else {graph.dtypes[name] for name in names}
+    return found - {TRUTH}
 
 
 def chains(graph: Graph) -> list[Node | Chain]:
@@ -197,7 +204,8 @@ def chains(graph: Graph) -> list[Node | Chain]:
             and len(joined) == 1
             and name not in graph.outputs
             and graph.shapes[name] == graph.shapes[chain.result]
-            and graph.dtypes[name] == _computed(chain, graph)
+            and graph.dtypes[name] in (TRUTH, *NATIVE)
+            and len(_number_types([node, *chain.nodes], graph)) <= 1
             and len(chain.nodes) < MOST_NODES
             and written(Chain([node, *chain.nodes]), graph).fits
         ):

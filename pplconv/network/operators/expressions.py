@@ -169,6 +169,21 @@ def reciprocal(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int
     return code.do("DIVIDE", code.scalar(1.0), x[0])
 
 
+def shrink(code: Code, x: Sequence[int], attributes: dict[str, Any], known: Any) -> int:
+    """Shrink: zero between two bounds, shifted towards them outside."""
+    bound, bias = attributes.get("lambd", 0.5), attributes.get("bias", 0.0)
+    below = code.do("LESS", x[0], code.scalar(-bound))
+    above = code.do("LESS", code.scalar(bound), x[0])
+    less = code.do("SUBTRACT", x[0], code.scalar(bias))
+    more = code.do("ADD", x[0], code.scalar(bias))
+    return code.do("WHERE", below, more, code.do("WHERE", above, less, code.scalar(0.0)))
+
+
+def tangent(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+    """Tan."""
+    return code.do("DIVIDE", code.do("SINE", x[0]), code.do("COSINE", x[0]))
+
+
 def assign(
     lines: Sequence[tuple[str, int, tuple[int, ...]]],
     inputs: Sequence[int],

@@ -8,10 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from ...activations import CURVES
 from ...activations import KINDS as ACTIVATIONS
 from ..integer_nodes import RESIDUAL
-from ..numpy_operators import moves, normalizations, pools, reductions, sampling, transposed_sums
+from ..numpy_operators import (
+    elements,
+    moves,
+    normalizations,
+    pools,
+    reductions,
+    sampling,
+    transposed_sums,
+)
 from ..numpy_operators.types import Compute
 from . import (
     batch_rules,
@@ -29,6 +39,7 @@ from . import (
     resampling,
     row_steps,
     transposed_steps,
+    truths,
     window_steps,
 )
 from .expressions import Write
@@ -81,18 +92,29 @@ _ADDED = (3, 6)
 
 ROWS: Mapping[str, Row] = {
     "Abs": program(expressions.plain("ABSOLUTE")),
+    "Acos": program(expressions.plain("ARC_COSINE")),
+    "Acosh": program(expressions.plain("AREA_COSINE")),
     "Add": program(expressions.plain("ADD")),
-    "And": in_python(shapes=()),
+    "And": program(expressions.plain("AND")),
     "ArgMax": in_python(shapes=()),
     "ArgMin": in_python(shapes=()),
+    "Asin": program(expressions.plain("ARC_SINE")),
+    "Asinh": program(expressions.plain("AREA_SINE")),
+    "Atan": program(expressions.plain("ARC_TANGENT")),
+    "Atanh": program(expressions.plain("AREA_TANGENT")),
     "AveragePool": images(
         _POOL, format=Format.FOLLOWS, moves=Moves.NOTHING, python=pools.average_pool
     ),
     "BatchNormalization": decomposed(
         "BatchNormalization to Mul, Add", decompositions.batch_norm, early=False
     ),
-    "Cast": in_python(shapes=()),
-    "CastLike": in_python(shapes=()),
+    "BitShift": in_python(elements.bit_shift, shapes=()),
+    "BitwiseAnd": in_python(elements.computed(np.bitwise_and), shapes=()),
+    "BitwiseNot": in_python(elements.computed(np.invert), shapes=()),
+    "BitwiseOr": in_python(elements.computed(np.bitwise_or), shapes=()),
+    "BitwiseXor": in_python(elements.computed(np.bitwise_xor), shapes=()),
+    "Cast": program(truths.cast, python=elements.cast),
+    "CastLike": decomposed("CastLike as Cast", decompositions.cast_like, early=False),
     "Ceil": program(expressions.plain("CEIL")),
     "Celu": program(expressions.celu),
     "Clip": program(expressions.clip),
@@ -111,6 +133,8 @@ ROWS: Mapping[str, Row] = {
         _CONV_TRANSPOSE, layout=Layout.PIXELS, flops=costs.transposed_convolution,
         python=transposed_sums.conv_transpose,
     ),
+    "Cos": program(expressions.plain("COSINE")),
+    "Cosh": program(expressions.plain("HYPERBOLIC_COSINE")),
     "CumSum": in_python(reductions.cumulative_sum, shapes=()),
     "DepthToSpace": blocks(
         "DepthToSpace", movement.lower_depth_to_space, decompositions.depth_to_space
@@ -125,7 +149,7 @@ ROWS: Mapping[str, Row] = {
     ),
     "Einsum": in_python(shapes=()),
     "Elu": program(expressions.elu),
-    "Equal": in_python(shapes=()),
+    "Equal": program(expressions.plain("EQUAL"), python=elements.computed(np.equal)),
     "Erf": program(expressions.plain("ERROR_FUNCTION")),
     "Exp": program(expressions.plain("EXPONENTIAL")),
     "Expand": strided(
@@ -152,19 +176,22 @@ ROWS: Mapping[str, Row] = {
         python=pools.global_lp_pool,
     ),
     "GlobalMaxPool": reduction("MAX", shapes=(), python=pools.global_max_pool),
-    "Greater": in_python(shapes=()),
-    "GreaterOrEqual": in_python(shapes=()),
+    "Greater": program(truths.swapped("LESS"), python=elements.computed(np.greater)),
+    "GreaterOrEqual": program(
+        truths.swapped("LESS_OR_EQUAL"), python=elements.computed(np.greater_equal)
+    ),
     "GridSample": in_python(sampling.grid_sample, shapes=()),
     "GroupNormalization": decomposed(
         "GroupNormalization in pieces", decompositions.group_norm, early=True
     ),
     "HardSigmoid": program(expressions.hard_sigmoid),
+    "Hardmax": in_python(elements.hardmax, shapes=()),
     "Identity": reshaped(layout=Layout.KEPT),
     "InstanceNormalization": decomposed(
         "InstanceNormalization as LayerNormalization", decompositions.instance_norm, early=False
     ),
-    "IsInf": in_python(shapes=()),
-    "IsNaN": in_python(shapes=()),
+    "IsInf": program(truths.infinite),
+    "IsNaN": program(truths.not_a_number),
     "LRN": decomposed(
         "LRN as AveragePool of squares", decompositions.local_response_norm, early=False,
         python=normalizations.local_response,
@@ -174,8 +201,10 @@ ROWS: Mapping[str, Row] = {
         row_steps.lower_layer_norm, row_steps.serves_layer_norm, batch_rules.layer_norm
     ),
     "LeakyRelu": program(expressions.leaky_relu),
-    "Less": in_python(shapes=()),
-    "LessOrEqual": in_python(shapes=()),
+    "Less": program(expressions.plain("LESS"), python=elements.computed(np.less)),
+    "LessOrEqual": program(
+        expressions.plain("LESS_OR_EQUAL"), python=elements.computed(np.less_equal)
+    ),
     "Log": program(expressions.plain("LOGARITHM")),
     "LogSoftmax": along_rows(row_steps.lower_softmax, row_steps.serves_rows, batch_rules.along(-1)),
     "LpNormalization": in_python(normalizations.by_length, shapes=()),
@@ -197,14 +226,14 @@ ROWS: Mapping[str, Row] = {
         "MeanVarianceNormalization in pieces", decompositions.mean_variance, early=True
     ),
     "Min": in_pairs("Min", expressions.chain("MINIMUM")),
-    "Mod": in_python(shapes=()),
+    "Mod": program(expressions.plain("REMAINDER"), python=elements.modulo),
     "Mul": program(expressions.plain("MULTIPLY")),
     "Neg": program(expressions.plain("NEGATE")),
     "NonMaxSuppression": in_python(shapes=()),
     "NonZero": in_python(shapes=()),
-    "Not": in_python(shapes=()),
+    "Not": program(expressions.plain("NOT")),
     "OneHot": in_python(moves.one_hot, shapes=(1,)),
-    "Or": in_python(shapes=()),
+    "Or": program(expressions.plain("OR")),
     "PRelu": program(expressions.plain("SLOPE")),
     "Pad": looped(
         _PADS, batches=batch_rules.padding, format=Format.FOLLOWS, layout=Layout.PIXELS,
@@ -244,7 +273,10 @@ ROWS: Mapping[str, Row] = {
     "ScatterND": in_python(shapes=()),
     "Selu": program(expressions.selu),
     "Shape": in_python(shapes=()),
-    "Sign": in_python(shapes=()),
+    "Shrink": program(expressions.shrink, python=elements.shrink),
+    "Sign": program(truths.sign, python=elements.computed(np.sign)),
+    "Sin": program(expressions.plain("SINE")),
+    "Sinh": program(expressions.plain("HYPERBOLIC_SINE")),
     "Size": in_python(shapes=()),
     "Slice": strided(
         Loops(movement.lower_slice, movement.serves_slice), batches=batch_rules.slicing,
@@ -264,6 +296,7 @@ ROWS: Mapping[str, Row] = {
     "Sub": program(expressions.plain("SUBTRACT")),
     "Sum": in_pairs("Sum", expressions.chain("ADD")),
     "Swish": program(expressions.swish),
+    "Tan": program(expressions.tangent),
     "Tanh": program(expressions.plain("HYPERBOLIC_TANGENT")),
     "Tile": in_python(shapes=(1,)),
     "TopK": in_python(shapes=(1,)),
@@ -273,8 +306,8 @@ ROWS: Mapping[str, Row] = {
     ),
     "Trilu": in_python(shapes=()),
     "Unsqueeze": reshaped(1, layout=Layout.KEPT),
-    "Where": in_python(shapes=()),
-    "Xor": in_python(shapes=()),
+    "Where": program(expressions.plain("WHERE"), python=elements.computed(np.where)),
+    "Xor": program(truths.exclusive_or),
     **{
         kind.onnx: program(expressions.plain(kind.instruction))
         for name, kind in ACTIVATIONS.items()

@@ -1,0 +1,68 @@
+"""Element-wise operators of integers, and casts: one call of NumPy each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import ml_dtypes
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from ..storage import Array, Shape
+from .types import Attributes, Compute, Operands
+
+__all__ = ["bit_shift", "cast", "computed", "hardmax", "modulo", "shrink"]
+
+
+def computed(function: Callable[..., Array]) -> Compute:
+    """An operator that NumPy has as a function of all operands."""
+    return lambda attributes, operands, shapes: [function(*operands)]
+
+
+def modulo(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """Mod: the sign is the dividend's with `fmod`, else the divisor's."""
+    x, y = operands
+    assert x is not None and y is not None
+    return [(np.fmod if attributes.get("fmod", 0) else np.mod)(x, y)]
+
+
+def bit_shift(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """BitShift."""
+    x, by = operands
+    assert x is not None and by is not None
+    return [(np.left_shift if attributes["direction"] == "LEFT" else np.right_shift)(x, by)]
+
+
+def shrink(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """Shrink of integers: sums are rounded toward zero."""
+    (x,) = operands
+    assert x is not None
+    bound, bias = attributes.get("lambd", 0.5), attributes.get("bias", 0.0)
+    y = np.where(x < -bound, x + bias, np.where(x > bound, x - bias, 0))
+    return [y.astype(x.dtype)]
+
+
+def hardmax(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """Hardmax: one at the first maximum along an axis."""
+    (x,) = operands
+    assert x is not None
+    axis = attributes.get("axis", -1)
+    y = np.zeros_like(x)
+    np.put_along_axis(y, x.argmax(axis, keepdims=True), 1, axis)
+    return [y]
+
+
+def cast(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """Cast: floats are truncated, integers wrap; floats of eight bits saturate if so asked."""
+    (x,) = operands
+    assert x is not None
+    to, saturates = ir.DataType(attributes["to"]), bool(attributes.get("saturate", 1))
+    if to == ir.DataType.FLOAT8E8M0:
+        mode = attributes.get("round_mode", "up")
+        return [onnx.numpy_helper.to_float8e8m0(x.astype(np.float32), saturates, mode)]
+    if to.is_floating_point() and to.bitwidth == 8 and saturates:
+        most = float(ml_dtypes.finfo(to.numpy()).max)
+        # NaN stays.
+        x = np.clip(x.astype(np.float32), -most, most)
+    return [x.astype(to.numpy())]
