@@ -181,9 +181,10 @@ def test_remainders(dtype, rng):
     for _ in range(3):
         a, b = either_shape(rng)
         x, y = numbers(rng, a, dtype) * dtype.type(7), numbers(rng, b, dtype)
-        got = computed(Case([x, y], {"fmod": 1}), "Mod", dtype)
-        with np.errstate(all="ignore"):
-            np.testing.assert_array_equal(got, np.fmod(x, y))
+        for fmod, function in ((1, np.fmod), (0, np.mod)):
+            got = computed(Case([x, y], {"fmod": fmod}), "Mod", dtype)
+            with np.errstate(all="ignore"):
+                np.testing.assert_array_equal(got, function(x, y))
 
 
 @every_type

@@ -179,6 +179,17 @@ def shrink(code: Code, x: Sequence[int], attributes: dict[str, Any], known: Any)
     return code.do("WHERE", below, more, code.do("WHERE", above, less, code.scalar(0.0)))
 
 
+def modulo(code: Code, x: Sequence[int], attributes: dict[str, Any], known: Any) -> int:
+    """Mod: the sign is the dividend's with `fmod`, else the divisor's."""
+    rest = code.do("REMAINDER", *x)
+    if attributes.get("fmod", 0):
+        return rest
+    zero = code.scalar(0.0)
+    below = code.do("LESS", rest, zero), code.do("LESS", x[1], zero)
+    other = code.do("AND", rest, code.do("NOT", code.do("EQUAL", *below)))
+    return code.do("WHERE", other, code.do("ADD", rest, x[1]), rest)
+
+
 def tangent(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
     """Tan."""
     return code.do("DIVIDE", code.do("SINE", x[0]), code.do("COSINE", x[0]))

@@ -226,7 +226,7 @@ ROWS: Mapping[str, Row] = {
         "MeanVarianceNormalization in pieces", decompositions.mean_variance, early=True
     ),
     "Min": in_pairs("Min", expressions.chain("MINIMUM")),
-    "Mod": program(expressions.plain("REMAINDER"), python=elements.modulo),
+    "Mod": program(expressions.modulo, python=elements.modulo),
     "Mul": program(expressions.plain("MULTIPLY")),
     "Neg": program(expressions.plain("NEGATE")),
     "NonMaxSuppression": in_python(shapes=()),
