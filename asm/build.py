@@ -17,7 +17,7 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from asm import error_function, exponential
+from asm import error_function, exponential, sines
 from asm.aarch64 import encode as aarch64_encode
 from asm.aarch64.mach_o import mach_o
 from asm.contract import header_text
@@ -75,7 +75,11 @@ OF_ALL_TYPES = ("pack_sparse",)
 FOR_SIZE = ("depthwise_bytes_channels",)
 # Operations whose template takes computed constants: dtype to macros.
 CONSTANTS: dict[str, Callable[[str], dict[str, str]]] = {
-    "elementwise": lambda dtype: {**exponential.c_macros(dtype), **error_function.c_macros()},
+    "elementwise": lambda dtype: {
+        **exponential.c_macros(dtype),
+        **error_function.c_macros(),
+        **sines.c_macros(),
+    },
     "softmax": exponential.c_macros,
 }
 # C types of elements as they are stored; bfloat16 is stored as its bits.

@@ -56,11 +56,11 @@ def erf(x: Decimal) -> Decimal:
         n += 1
         term *= 2 * square / (2 * n + 1)
         total += term
-    return 2 * x / _pi().sqrt() * (-square).exp() * total
+    return 2 * x / pi().sqrt() * (-square).exp() * total
 
 
 @cache
-def _pi() -> Decimal:
+def pi() -> Decimal:
     """Compute pi by Machin's formula."""
 
     def arctangent_of_one_over(n: int) -> Decimal:
@@ -96,10 +96,11 @@ def error_function() -> ErrorFunction:
             [(1 - value) / value for value in values],
             _FAR_TERMS,
         )
-    return ErrorFunction(_rounded(near), _rounded(far), (float(near_error), float(far_error)))
+    return ErrorFunction(rounded(near), rounded(far), (float(near_error), float(far_error)))
 
 
-def _rounded(coefficients: Sequence[Decimal]) -> tuple[float, ...]:
+def rounded(coefficients: Sequence[Decimal]) -> tuple[float, ...]:
+    """Round numbers to float32."""
     return tuple(struct.unpack("<f", struct.pack("<f", float(c)))[0] for c in coefficients)
 
 

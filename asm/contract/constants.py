@@ -59,6 +59,17 @@ INSTRUCTIONS = {
     "WHERE": 30,  # a != 0 ? b : c
     "SOFTPLUS": 31,  # log(1 + exp(a))
     "MISH": 32,  # a * tanh(log(1 + exp(a)))
+    "SINE": 33,
+    "COSINE": 34,
+    "ARC_SINE": 35,
+    "ARC_COSINE": 36,
+    "ARC_TANGENT": 37,
+    "HYPERBOLIC_SINE": 38,
+    "HYPERBOLIC_COSINE": 39,
+    "AREA_SINE": 40,  # the inverse of HYPERBOLIC_SINE
+    "AREA_COSINE": 41,
+    "AREA_TANGENT": 42,
+    "REMAINDER": 43,  # of a / b rounded toward zero; it has the sign of a
 }
 MOST_REGISTERS = 32
 # Instructions that `curve` computes.

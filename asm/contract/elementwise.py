@@ -27,7 +27,7 @@ CURVE = Contract(
     "curve",
     "an elementwise program of one instruction, one of PPLCONV_CURVE_*, on the first input, in "
     "place. The second input is SLOPE's b: one element, or contiguous elements for each row or for "
-    "each column",
+    "each column. No stream is of truths",
     ELEMENTWISE.fields,
 )
 

@@ -89,8 +89,14 @@ STREAM = Record(
     "pplconv_stream",
     "/* Rows of elements that `elementwise` loads into register `reg` or stores from it, `rs`\n"
     " * bytes from one row to the next. A row has an element for each column, or, if `step` is\n"
-    " * 0, one for all columns. */",
-    (("void *", ("data",)), ("int64_t", ("rs",)), ("int32_t", ("step", "reg"))),
+    " * 0, one for all columns. If `truth` is not 0, elements are bytes, which become 0 or 1 on\n"
+    " * their way in and out: 1 for all that is not 0. */",
+    (
+        ("void *", ("data",)),
+        ("int64_t", ("rs",)),
+        ("int32_t", ("step",)),
+        ("uint16_t", ("reg", "truth")),
+    ),
     size=24,
 )
 

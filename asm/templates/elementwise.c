@@ -23,7 +23,31 @@ static void by_lanes(chunk *to, const chunk *a, function f) {
     }
 }
 
-static element power(element a, element b) { return OF_LIBRARY(pow)(a, b); }
+static void by_pairs(chunk *to, const chunk *a, const chunk *b, element (*f)(element, element)) {
+    for (int64_t i = 0; i < VECTORS; i++) {
+        for (int64_t j = 0; j < LANES; j++) to->v[i][j] = f(a->v[i][j], b->v[i][j]);
+    }
+}
+
+/* Name, and function of the mathematical library. */
+#define LIBRARY_OPERATIONS(X)                                                                      \
+    X(FLOOR, floor)                                                                                \
+    X(CEIL, ceil)                                                                                  \
+    X(ROUND, nearbyint)                                                                            \
+    X(LOGARITHM, log)                                                                              \
+    X(ARC_SINE, asin)                                                                              \
+    X(ARC_COSINE, acos)                                                                            \
+    X(ARC_TANGENT, atan)                                                                           \
+    X(HYPERBOLIC_SINE, sinh)                                                                       \
+    X(HYPERBOLIC_COSINE, cosh)                                                                     \
+    X(AREA_SINE, asinh)                                                                            \
+    X(AREA_COSINE, acosh)                                                                          \
+    X(AREA_TANGENT, atanh)
+
+#define LIBRARY_CASE(name, function)                                                               \
+    case PPLCONV_DO_##name:                                                                        \
+        by_lanes(to, a, OF_LIBRARY(function));                                                     \
+        break;
 
 #define CASE(name, expression)                                                                     \
     case PPLCONV_DO_##name:                                                                        \
@@ -42,30 +66,23 @@ static void run_instruction(chunk *registers, const struct pplconv_instruction *
     switch (s->op) {
         STRAIGHT_OPERATIONS(CASE)
         OTHER_OPERATIONS(CASE)
-    case PPLCONV_DO_FLOOR:
-        by_lanes(to, a, OF_LIBRARY(floor));
-        break;
-    case PPLCONV_DO_CEIL:
-        by_lanes(to, a, OF_LIBRARY(ceil));
-        break;
-    case PPLCONV_DO_ROUND:
-        by_lanes(to, a, OF_LIBRARY(nearbyint));
-        break;
+        LIBRARY_OPERATIONS(LIBRARY_CASE)
     case PPLCONV_DO_POWER:
-        for (int64_t i = 0; i < CHUNK; i++)
-            to->v[i / LANES][i % LANES] =
-                power(a->v[i / LANES][i % LANES], b->v[i / LANES][i % LANES]);
+        by_pairs(to, a, b, OF_LIBRARY(pow));
         break;
-    case PPLCONV_DO_LOGARITHM:
-        by_lanes(to, a, OF_LIBRARY(log));
+    case PPLCONV_DO_REMAINDER:
+        by_pairs(to, a, b, OF_LIBRARY(fmod));
         break;
     }
 }
 
-/* One element in all lanes. */
-static void fill(chunk *to, const storage *from) {
-    const vector v = in_all_lanes(from);
-    for (int64_t i = 0; i < VECTORS; i++) to->v[i] = v;
+/* The one element of a row in all lanes. */
+static void fill(chunk *registers, const struct pplconv_stream *s, int64_t row) {
+    const void *from = AT_CONST(void, s->data, row * s->rs);
+    vector v = {0};
+    if (!s->truth) v = in_all_lanes(from);
+    else v += (element)(*(const uint8_t *)from != 0);
+    for (int64_t i = 0; i < VECTORS; i++) registers[s->reg].v[i] = v;
 }
 
 static void load(chunk *to, const storage *from, int64_t n) {
@@ -90,6 +107,30 @@ static void store(storage *to, const chunk *from, int64_t n) {
     }
 }
 
+/* The chunk of n elements at `column` of a row, or what there is of it. */
+static void load_stream(chunk *registers, const struct pplconv_stream *s, int64_t row,
+                        int64_t column, int64_t n) {
+    chunk *to = registers + s->reg;
+    if (!s->truth) {
+        load(to, AT_CONST(storage, s->data, row * s->rs) + column, n);
+        return;
+    }
+    const uint8_t *from = AT_CONST(uint8_t, s->data, row * s->rs) + column;
+    for (int64_t i = 0; i < CHUNK; i += LANES) to->v[i / LANES] = load_truths(from + i, n - i);
+}
+
+static void store_stream(const chunk *registers, const struct pplconv_stream *s, int64_t row,
+                         int64_t column, int64_t n) {
+    const chunk *from = registers + s->reg;
+    if (!s->truth) {
+        store(AT(storage, s->data, row * s->rs) + column, from, n);
+        return;
+    }
+    uint8_t *to = AT(uint8_t, s->data, row * s->rs) + column;
+    for (int64_t i = 0; i < CHUNK && i < n; i += LANES)
+        store_truths(to + i, from->v[i / LANES], n - i);
+}
+
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_elementwise_args *a = argument;
     const struct pplconv_stream *inputs = a->inputs, *outputs = a->outputs;
@@ -101,20 +142,16 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         for (int64_t k = 0; k < a->input_count; k++) {
             const struct pplconv_stream *s = inputs + k;
             /* An input that is the same for all rows is filled in once. */
-            if (!s->step && (i == 0 || s->rs))
-                fill(registers + s->reg, AT_CONST(storage, s->data, i * s->rs));
+            if (!s->step && (i == 0 || s->rs)) fill(registers, s, i);
         }
         for (int64_t j = 0; j < a->columns; j += CHUNK) {
             const int64_t n = a->columns - j;
             for (int64_t k = 0; k < a->input_count; k++) {
-                const struct pplconv_stream *s = inputs + k;
-                if (s->step) load(registers + s->reg, AT_CONST(storage, s->data, i * s->rs) + j, n);
+                if (inputs[k].step) load_stream(registers, inputs + k, i, j, n);
             }
             for (int64_t k = 0; k < a->code_count; k++) run_instruction(registers, code + k);
-            for (int64_t k = 0; k < a->output_count; k++) {
-                const struct pplconv_stream *s = outputs + k;
-                store(AT(storage, s->data, i * s->rs) + j, registers + s->reg, n);
-            }
+            for (int64_t k = 0; k < a->output_count; k++)
+                store_stream(registers, outputs + k, i, j, n);
         }
     }
     clean_registers();

@@ -2,21 +2,9 @@
 #ifndef PPLCONV_ELEMENTWISE_OPERATIONS_H
 #define PPLCONV_ELEMENTWISE_OPERATIONS_H
 
-#include <math.h>
-
 #include "curves.h"
-
-/* A function of the mathematical library. */
-#if PPLCONV_F64
-#define OF_LIBRARY(name) name
-#else
-#define OF_LIBRARY(name) name##f
-#endif
-
-static vector truth(vector_bits mask) {
-    const vector zero = {0};
-    return select_lanes(mask, zero + (element)1, zero);
-}
+#include "sines.h"
+#include "truths.h"
 
 /* Of two numbers; NaN if one of them is. */
 static inline vector smaller(vector a, vector b) {
@@ -163,6 +151,8 @@ static inline vector square_root(vector x) {
     X(EXPONENTIAL, exponential(x))                                                                 \
     X(HYPERBOLIC_TANGENT, hyperbolic_tangent(x))                                                   \
     X(ERROR_FUNCTION, error_function(x))                                                           \
+    X(SINE, sine(x, 0))                                                                            \
+    X(COSINE, sine(x, 1))                                                                          \
     X(LESS, truth(x < y))                                                                          \
     X(LESS_OR_EQUAL, truth(x <= y))                                                                \
     X(EQUAL, truth(x == y))                                                                        \

@@ -273,7 +273,7 @@ def _lower_chain(chain: Chain, builder: Builder, graph: Graph) -> None:
         emit_program(builder, [(y, 0)], [(x, 0)], [], chain.kind, names, table)
     else:
         stored = Stream(y, program.result, program.stored)
-        emit_outputs(builder, [stored], program.code, inputs, chain.kind, names)
+        emit_outputs(builder, [stored], program.code, inputs, chain.kind, names, program.dtype)
     builder.deliver(name, y)
 
 

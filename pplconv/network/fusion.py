@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,17 +11,15 @@ import numpy as np
 from .._kernels import MOST_REGISTERS
 from ..schedules.elementwise_loops import MOST_CODE, MOST_STREAMS
 from .nodes import Graph, Node
-from .operators.elementwise_steps import INTEGERS, NATIVE, SINGLE, numbers_of
+from .operators.elementwise_steps import INTEGERS, NATIVE, SINGLE, TRUTH, numbers_of
 from .operators.expressions import Code, assign
 from .operators.table import EXPRESSIONS
 from .storage import Value
 
 MOST_NODES = 16
 # These are element-wise, too, if all elements have one scale: loops convert integers as they read
-# or write them. A Cast of integers has the scale 1.
-CONVERSIONS = ("QuantizeLinear", "DequantizeLinear", "Cast")
-# Those that convert what is read.
-_READING = ("DequantizeLinear", "Cast")
+# or write them. So are Casts of integers, whose scale is 1.
+CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
 
 
 @dataclass(eq=False)
@@ -30,7 +29,8 @@ class Chain:
     Parameters
     ----------
     nodes : list of Node
-        In an order in which they can run; the last one gives the result.
+        In an order in which they can run; the last one gives the result. Their floating-point
+        numbers have one type; beside them, there are truths.
     """
 
     nodes: list[Node]
@@ -72,6 +72,8 @@ class Written:
         of integers.
     result : int
         Number of the result in the code.
+    dtype : dtype
+        Type that it computes in.
     stored : Value or None
         Scale and zero point of an integer result.
     """
@@ -79,6 +81,7 @@ class Written:
     code: Code
     inputs: list[tuple[str, int, Value | None]]
     result: int
+    dtype: np.dtype[Any]
     stored: Value | None = None
 
     @property
@@ -100,7 +103,7 @@ def written(chain: Chain, graph: Graph) -> Written:
     inputs: list[tuple[str, int, Value | None]] = []
     made = {node.outputs[0] for node in chain.nodes}
     read = [
-        name for node in chain.nodes if node.op not in _READING
+        name for node in chain.nodes if not _reads_integers(node, graph)
         for name in arrays_of(node) if name not in made
     ]  # fmt: skip
     for name in dict.fromkeys(read):
@@ -112,7 +115,7 @@ def written(chain: Chain, graph: Graph) -> Written:
             inputs.append((name, numbers[name], None))
     result, stored = -1, None
     for node in chain.nodes:
-        if node.op in _READING:
+        if _reads_integers(node, graph):
             result = code.fresh()
             inputs.append((node.inputs[0], result, _numbers(node, graph)))
         elif node.op == "QuantizeLinear":
@@ -122,7 +125,8 @@ def written(chain: Chain, graph: Graph) -> Written:
             known_inputs = [graph.constants.get(name) for name in node.inputs]
             result = EXPRESSIONS[node.op](code, operands, node.attributes, known_inputs)
         numbers[node.outputs[0]] = result
-    return Written(code, inputs, result, stored)
+    dtype = next(iter(_number_types(chain.nodes, graph)), SINGLE)
+    return Written(code, inputs, result, dtype, stored)
 
 
 def _numbers(node: Node, graph: Graph) -> Value:
@@ -136,9 +140,15 @@ def _numbers(node: Node, graph: Graph) -> Value:
     )
 
 
+def _reads_integers(node: Node, graph: Graph) -> bool:
+    if node.op == "Cast":
+        return graph.dtypes[node.inputs[0]] in INTEGERS
+    return node.op == "DequantizeLinear"
+
+
 def _is_conversion(node: Node, graph: Graph) -> bool:
     """Whether loops convert the integers of a node: by one constant scale for all elements."""
-    if node.op not in CONVERSIONS:
+    if node.op != "QuantizeLinear" and not _reads_integers(node, graph):
         return False
     quantizes = node.op == "QuantizeLinear"
     names = node.inputs[0], node.outputs[0]
@@ -157,18 +167,22 @@ def _is_conversion(node: Node, graph: Graph) -> bool:
 
 def is_elementwise(node: Node, graph: Graph) -> bool:
     """Whether our kernels compute a node element by element."""
-    return _is_conversion(node, graph) or (
-        node.op in EXPRESSIONS
-        and graph.dtypes[node.outputs[0]] in NATIVE
-        and all(graph.dtypes[name] == graph.dtypes[node.outputs[0]] for name in node.inputs if name)
-        and written(Chain([node]), graph).fits
-    )
+    if _is_conversion(node, graph):
+        return True
+    if node.op not in EXPRESSIONS:
+        return False
+    numbers = _number_types([node], graph)
+    return len(numbers) <= 1 and numbers <= {*NATIVE} and written(Chain([node]), graph).fits
 
 
-def _computed(chain: Chain, graph: Graph) -> np.dtype[Any]:
-    """Type that a chain computes in."""
-    is_stored = chain.nodes[-1].op == "QuantizeLinear"
-    return SINGLE if is_stored else graph.dtypes[chain.result]
+def _number_types(nodes: Iterable[Node], graph: Graph) -> set[np.dtype[Any]]:
+    """Types of the numbers that element-wise nodes compute with; none if they compute truths."""
+    found: set[np.dtype[Any]] = set()
+    for node in nodes:
+        names = [*filter(None, node.inputs), node.outputs[0]]
+        converts = node.op in CONVERSIONS or _is_conversion(node, graph)
+        found |= {SINGLE} if converts else {graph.dtypes[name] for name in names}
+    return found - {TRUTH}
 
 
 def chains(graph: Graph) -> list[Node | Chain]:
@@ -201,7 +215,8 @@ def chains(graph: Graph) -> list[Node | Chain]:
             and len(joined) == 1
             and name not in graph.outputs
             and graph.shapes[name] == graph.shapes[chain.result]
-            and graph.dtypes[name] == _computed(chain, graph)
+            and graph.dtypes[name] in (TRUTH, *NATIVE)
+            and len(_number_types([node, *chain.nodes], graph)) <= 1
             and len(chain.nodes) < MOST_NODES
             and written(Chain([node, *chain.nodes]), graph).fits
         ):

@@ -3,8 +3,9 @@
 
 The caller has merged dimensions that all arrays traverse with one stride. The innermost dimension
 is the columns: an array has them as neighbours in memory, or has one element if it is broadcast
-along them. Arrays of integers are converted tile by tile, as they are read or written. A table of
-the 256 values of a function of a byte may take the place of a program.
+along them. Arrays of integers are converted tile by tile, as they are read or written; arrays of
+truths (NumPy's bool) become 0 or 1 in the kernel. A table of the 256 values of a function of a byte
+may take the place of a program.
 """
 
 from libc.stdint cimport int64_t
@@ -138,8 +139,8 @@ cdef class Elementwise(Work):
         ``dtype``; ``dims``, at most `MOST_DIMS` counts, and ``columns``; ``inputs`` and
         ``outputs``, each a tuple of the array's number, its strides in bytes, one for each of
         ``dims``, whether it has an element for each column (else one for all), and its register;
-        ``code``, tuples of five numbers; ``row_segment`` and ``column_segment``. Streams of
-        integers name their type as well, and the number of the array that holds a float32 scale
+        ``code``, tuples of five numbers; ``row_segment`` and ``column_segment``. Streams of truths
+        say ``"truth"`` behind that. Streams of integers name their type as well, and the number of the array that holds a float32 scale
         and, after it, an int32 zero point; ``dtype`` is ``"f32"`` then, and ``column_segment`` at
         most `TILE_ELEMENTS`. With a ``table``, the number of an array of 256 bytes, each byte of
         the only input, of ``dtype`` ``"u8"``, is looked up in it; ``code`` is empty then.
@@ -184,9 +185,12 @@ cdef class Elementwise(Work):
         j.code_count = len(fields["code"])
         for i, (array, strides, step, reg, *stored) in enumerate(streams):
             j.fields[i].element = j.element
-            if stored:
+            if stored == ["truth"]:
+                j.fields[i].element = j.streams[i].truth = 1
+            elif stored:
                 if len(stored) != 2 or not isinstance(stored[0], str):
-                    raise ValueError("a stream of integers has a type and the number of an array")
+                    raise ValueError("a stream of integers has a type and the number of an array, a "
+                                     "stream of truths the word 'truth'")
                 self.convert(i, stored[0], stored[1], fields["dtype"], isa)
                 tiles += 1
             element = j.fields[i].element
@@ -232,7 +236,8 @@ cdef class Elementwise(Work):
     cdef int check_table(self, dict fields, int64_t tiles) except -1:
         """Refuse a table unless its only input is one array of bytes that is not broadcast."""
         if (tiles or fields["code"] or self.own.input_count != 1 or self.own.output_count != 1
-                or self.own.table >= MOST_STREAMS or not self.own.streams[0].step):
+                or self.own.table >= MOST_STREAMS or not self.own.streams[0].step
+                or self.own.streams[0].truth or self.own.streams[1].truth):
             raise ValueError("a table is looked up for bytes of one array")
         self.extents[self.own.table] = max(self.extents[self.own.table], <int64_t> TABLE_BYTES)
         return 0

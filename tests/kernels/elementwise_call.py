@@ -19,27 +19,32 @@ class Call(PackingCall):
     def __init__(self, checker: Any, row: dict, rng: np.random.Generator, shape: tuple[int, int]):
         super().__init__(checker, row, rng)
         self.shape = shape
-        self.inputs: list[tuple[int, int, int, int]] = []
-        self.outputs: list[tuple[int, int, int, int]] = []
+        self.inputs: list[tuple[int, int, int, int, int]] = []
+        self.outputs: list[tuple[int, int, int, int, int]] = []
         self.written: list[tuple[Buffer, np.ndarray]] = []
         self.gaps = True  # between rows, now and then
 
-    def _place(self, name: str, shape: tuple[int, int], writable: bool) -> tuple[Any, Any, int]:
-        size = self.dtype.itemsize
+    def _place(
+        self, name: str, shape: tuple[int, int], writable: bool, dtype: np.dtype | None = None
+    ) -> tuple[Any, Any, int]:
+        dtype = dtype or self.dtype
+        size = dtype.itemsize
         gap = int(self.rng.integers(0, 5)) * int(self.rng.integers(0, 2)) if self.gaps else 0
         strides = ((shape[1] + gap) * size, size)
         extent = extent_of(shape, strides, size)
         self.place = str(self.rng.choice([*PLACES, "middle"]))
         buffer = self._buffer(name, extent, writable=writable)
-        return buffer, buffer.array(shape, self.dtype, strides), strides[0]
+        return buffer, buffer.array(shape, dtype, strides), strides[0]
 
     def read(self, x: np.ndarray, reg: int) -> None:
-        """Add an input; a dimension of size 1 is repeated."""
-        buffer, array, rs = self._place(f"input {len(self.inputs)}", x.shape, False)
+        """Add an input; a dimension of size 1 is repeated. Bytes are truths."""
+        truths = x.dtype == np.uint8
+        dtype = x.dtype if truths else None
+        buffer, array, rs = self._place(f"input {len(self.inputs)}", x.shape, False, dtype)
         array[...] = x
         rs = rs if x.shape[0] > 1 or self.shape[0] == 1 else 0
         step = int(x.shape[1] > 1 or self.shape[1] == 1)
-        self.inputs.append((buffer.address, rs, step, reg))
+        self.inputs.append((buffer.address, rs, step, reg, int(truths)))
 
     def read_slopes(self, slopes: np.ndarray, reg: int, along: str) -> None:
         """Add an input with one number for all, for each row or for each column."""
@@ -48,22 +53,30 @@ class Call(PackingCall):
         buffer, array, rs = self._place(f"input {len(self.inputs)}", shape, False)
         array[...] = slopes.reshape(shape)
         self.inputs.append(
-            (buffer.address, rs if along == "rows" else 0, int(along == "columns"), reg)
+            (buffer.address, rs if along == "rows" else 0, int(along == "columns"), reg, 0)
         )
 
     def write(self, reg: int) -> None:
         """Add an output apart from all inputs."""
         buffer, array, rs = self._place(f"output {len(self.outputs)}", self.shape, True)
         array[...] = np.nan
-        self.outputs.append((buffer.address, rs, 1, reg))
+        self.outputs.append((buffer.address, rs, 1, reg, 0))
+        self.written.append((buffer, array))
+
+    def write_truths(self, reg: int) -> None:
+        """Add an output of truths."""
+        dtype = np.dtype(np.uint8)
+        buffer, array, rs = self._place(f"output {len(self.outputs)}", self.shape, True, dtype)
+        array[...] = 0x5A
+        self.outputs.append((buffer.address, rs, 1, reg, 1))
         self.written.append((buffer, array))
 
     def change(self, x: np.ndarray, reg: int, result: int) -> None:
         """Add an input that an output replaces."""
         buffer, array, rs = self._place(f"output {len(self.outputs)}", self.shape, True)
         array[...] = x
-        self.inputs.append((buffer.address, rs, 1, reg))
-        self.outputs.append((buffer.address, rs, 1, result))
+        self.inputs.append((buffer.address, rs, 1, reg, 0))
+        self.outputs.append((buffer.address, rs, 1, result, 0))
         self.written.append((buffer, array))
 
     def _struct(self, name: str, content: bytes, unit: int) -> int:
@@ -79,10 +92,10 @@ class Call(PackingCall):
         lines = b"".join(struct.pack("5B", INSTRUCTIONS[op], *more) for op, *more in code)
         values = {
             "inputs": self._struct(
-                "inputs", b"".join(struct.pack("@Pqii", *s) for s in self.inputs), 8
+                "inputs", b"".join(struct.pack("@PqiHH", *s) for s in self.inputs), 8
             ),
             "outputs": self._struct(
-                "outputs", b"".join(struct.pack("@Pqii", *s) for s in self.outputs), 8
+                "outputs", b"".join(struct.pack("@PqiHH", *s) for s in self.outputs), 8
             ),
             "code": self._struct("code", lines, 1),
             "input_count": len(self.inputs),

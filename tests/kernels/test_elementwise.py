@@ -29,11 +29,22 @@ ALLOWED = {
     "HARDSWISH": 2.0,
     "SOFTPLUS": 2.0,
     "MISH": 2.5,
+    "SINE": 2.0,
+    "COSINE": 2.0,
+    "ARC_SINE": 1.0,
+    "ARC_COSINE": 1.0,
+    "ARC_TANGENT": 1.0,
+    "HYPERBOLIC_SINE": 2.0,
+    "HYPERBOLIC_COSINE": 2.0,
+    "AREA_SINE": 2.0,
+    "AREA_COSINE": 2.0,
+    "AREA_TANGENT": 2.0,
 }
 UNARY = {
     "COPY", "NEGATE", "ABSOLUTE", "SQUARE_ROOT", "FLOOR", "CEIL", "ROUND", "EXPONENTIAL",
     "LOGARITHM", "HYPERBOLIC_TANGENT", "ERROR_FUNCTION", "SIGMOID", "SILU", "HARDSWISH", "NOT",
-    "SOFTPLUS", "MISH",
+    "SOFTPLUS", "MISH", "SINE", "COSINE", "ARC_SINE", "ARC_COSINE", "ARC_TANGENT",
+    "HYPERBOLIC_SINE", "HYPERBOLIC_COSINE", "AREA_SINE", "AREA_COSINE", "AREA_TANGENT",
 }  # fmt: skip
 TERNARY = {"MULTIPLY_ADD", "CLIP", "WHERE"}
 _erf = np.vectorize(math.erf, otypes=[np.float64])
@@ -102,6 +113,17 @@ EXACT: dict[str, Callable[..., np.ndarray]] = {
     "AND": np.logical_and,
     "OR": np.logical_or,
     "WHERE": lambda a, b, c: np.where(a != 0, b, c),
+    "SINE": np.sin,
+    "COSINE": np.cos,
+    "ARC_SINE": np.arcsin,
+    "ARC_COSINE": np.arccos,
+    "ARC_TANGENT": np.arctan,
+    "HYPERBOLIC_SINE": np.sinh,
+    "HYPERBOLIC_COSINE": np.cosh,
+    "AREA_SINE": np.arcsinh,
+    "AREA_COSINE": np.arccosh,
+    "AREA_TANGENT": np.arctanh,
+    "REMAINDER": np.fmod,
 }
 
 
@@ -294,6 +316,12 @@ def test_special_values(checker, row, rng):
         "ABSOLUTE": (np.nan, np.inf, np.inf, 0, 0),
         "FLOOR": (np.nan, np.inf, -np.inf, -0.0, 0),
         "NOT": (0, 0, 0, 1, 1),
+        "SINE": (np.nan, np.nan, np.nan, -0.0, 0),
+        "COSINE": (np.nan, np.nan, np.nan, 1, 1),
+        "ARC_TANGENT": (np.nan, np.pi / 2, -np.pi / 2, -0.0, 0),
+        "HYPERBOLIC_SINE": (np.nan, np.inf, -np.inf, -0.0, 0),
+        "AREA_SINE": (np.nan, np.inf, -np.inf, -0.0, 0),
+        "AREA_TANGENT": (np.nan, np.nan, np.nan, -0.0, 0),
     }
     for op, expected in limits.items():
         got = computed(checker, row, rng, op, [x])
@@ -303,9 +331,77 @@ def test_special_values(checker, row, rng):
         np.testing.assert_array_equal(np.signbit(got[0])[numbers], signs[numbers], op)
 
 
+@every_kernel
+@pytest.mark.parametrize("op", ["SINE", "COSINE"])
+def test_sines_of_large_numbers(checker, row, op, rng):
+    """Near multiples of a quarter turn, and on both sides of the end of the fast reduction."""
+    dtype = DTYPES[row["dtype"]]
+    quarters = rng.integers(-90_000, 90_000, (8, 512)) * (np.pi / 2)
+    for x in (
+        quarters,
+        rng.uniform(-150_000, 150_000, (8, 512)),
+        10 ** rng.uniform(5, 38, (2, 64)),
+    ):
+        if dtype == np.float16:
+            x = np.clip(x, -60_000, 60_000)
+        x = x.astype(dtype)
+        compare(row, op, computed(checker, row, rng, op, [x]), [x])
+
+
+@every_kernel
+def test_truths(checker, row, rng):
+    """Bytes in and out: any byte but zero is true, and what is written is 0 or 1."""
+    dtype = DTYPES[row["dtype"]]
+    lanes = row["vector_bytes"] // dtype.itemsize
+    chunk = lanes * (4 if row["vector_bytes"] == 64 else 8)
+    for columns in {*range(1, 2 * lanes + 2), chunk - 1, chunk, chunk + 1, 2 * chunk + 3}:
+        shape = (int(rng.integers(1, 5)), columns)
+        x = drawn(rng, "LESS", shape, dtype, 0)
+        one, two = (
+            rng.integers(0, 256, size).astype(np.uint8) * (rng.random(size) < 0.6)
+            for size in (shape, repeated(rng, shape))
+        )
+        call = Call(checker, row, rng, shape)
+        call.read(x, 0)
+        call.read(one.astype(np.uint8), 1)
+        call.read(two.astype(np.uint8), 2)
+        call.read(np.zeros((1, 1), dtype), 3)
+        for register in (5, 0, 1):
+            call.write_truths(register)
+        call.write(6)
+        above, as_truth, copied, chosen = call.run([
+            ("LESS", 4, 3, 0, 0), ("AND", 5, 4, 1, 0), ("WHERE", 6, 2, 0, 1),
+        ])  # fmt: skip
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_array_equal(above, ((x > 0) & (one != 0)).astype(np.uint8))
+        np.testing.assert_array_equal(as_truth, (x != 0).astype(np.uint8))
+        np.testing.assert_array_equal(copied, (one != 0).astype(np.uint8))
+        np.testing.assert_array_equal(chosen, np.where(two != 0, x, (one != 0).astype(dtype)))
+
+
+@every_kernel
+def test_one_instruction_on_truths(checker, row, rng):
+    """Programs of one instruction have loops of their own, for floating point alone."""
+    dtype = DTYPES[row["dtype"]]
+    for columns in (1, 7, 64, 300):
+        x = rng.integers(0, 2, (3, columns)).astype(np.uint8)
+        numbers = draw(rng, "random", (3, columns), dtype)
+        call = Call(checker, row, rng, (3, columns))
+        call.read(x, 0)
+        call.read(numbers, 1)
+        call.write(2)
+        (got,) = call.run([("MULTIPLY", 2, 0, 1, 0)])
+        np.testing.assert_array_equal(got, x.astype(dtype) * numbers)
+        call = Call(checker, row, rng, (3, columns))
+        call.read(numbers, 1)
+        call.write_truths(2)
+        (got,) = call.run([("ADD", 2, 1, 1, 0)])
+        np.testing.assert_array_equal(got, (numbers + numbers != 0).astype(np.uint8))
+
+
 @pytest.mark.parametrize("dtype", sorted({row["dtype"] for row in every_row("elementwise")}))
 @pytest.mark.parametrize(
-    "op", ["EXPONENTIAL", "HYPERBOLIC_TANGENT", "SIGMOID", "SILU", "HARDSWISH"]
+    "op", ["EXPONENTIAL", "HYPERBOLIC_TANGENT", "SIGMOID", "SILU", "HARDSWISH", "SINE", "COSINE"]
 )
 def test_levels_with_fused_products_give_the_same_bits(checker, dtype, op, rng):
     """The bits do not depend on the vector's width."""

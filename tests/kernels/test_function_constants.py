@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from asm import remez
+from asm import remez, sines
 from asm.error_function import BEND, END, erf, error_function
 from asm.exponential import exponential
 from tests.kernels.kernel_table import DTYPES
@@ -125,6 +125,45 @@ def test_the_error_function_is_one_at_the_end():
     """From `END` on, erf rounds to 1."""
     assert np.float32(math.erf(END)) == 1
     assert np.float32(math.erf(np.nextafter(np.float32(END), np.float32(0)))) == 1
+
+
+def test_sines_are_as_good_as_they_say():
+    """Measured between the points of the fit, with rounded coefficients."""
+    s = sines.sines()
+    with localcontext() as context:
+        context.prec = 50
+        near, far = ([Decimal(c) for c in found] for found in (s.sine, s.cosine))
+        worst = [Decimal(0), Decimal(0)]
+        for i in range(1, 502):
+            r = Decimal(s.half_range) * i / 502
+            square = r * r
+            exact = sines.sine(r), 1 - 2 * sines.sine(r / 2) ** 2
+            found = (
+                r * (1 + square * remez.polynomial(near, square)),
+                1 - square / 2 + square**2 * remez.polynomial(far, square),
+            )
+            worst = [max(w, abs(f / e - 1)) for w, f, e in zip(worst, found, exact, strict=True)]
+    assert float(exact[0]) == pytest.approx(math.sin(float(r)), rel=1e-15)
+    for measured, said in zip(worst, s.errors, strict=True):
+        assert said / 2 < measured < UNIT / 5
+        assert said < UNIT / 10
+
+
+def test_a_quarter_turn_in_three_parts():
+    """Its first part times any count leaves an exact difference; all parts reach far enough."""
+    s = sines.sines()
+    with localcontext() as context:
+        context.prec = 60
+        # 4 * (4 * atan(1 / 5) - atan(1 / 239)), to 50 digits.
+        half_pi = Decimal("1.57079632679489661923132169163975144209858469968755")
+        rest = abs(half_pi - sum(map(Decimal, s.half_pi)))
+        most = round(sines.LIMIT * s.two_over_pi)
+        assert most * rest < Decimal(2) ** -50
+    step = Fraction(1, 1 << 23)
+    assert Fraction(s.half_pi[0]) % step == 0
+    slip = most * abs(Fraction(s.half_pi[0]) - Fraction(math.pi) / 2)
+    assert Fraction(s.half_range) + slip < 1
+    assert most < 1 << 21  # as the magic sum holds
 
 
 def test_the_fit_finds_chebyshevs_polynomial():

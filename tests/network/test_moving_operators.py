@@ -12,6 +12,7 @@ from pplconv.network.operators.table import EXPRESSIONS, ROWS
 from pplconv.network.session import InferenceSession
 from tests.network.graphs import Graph
 from tests.network.running import by_onnxruntime, needs_onnxruntime, on_host, one
+from tests.network.test_truths import COMPARISONS, CURVES, LOGIC
 
 both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 SHAPE = (2, 3, 4, 5)
@@ -346,4 +347,7 @@ def test_every_operator_has_a_test():
     }  # fmt: skip
     lowered = {op for op, row in ROWS.items() if row.loops is not None}
     assert lowered == elsewhere | here | own | quantized
-    assert set(EXPRESSIONS) == {op for op, _ in UNARY} | set(BINARY) | {"Pow", "Clip"}
+    curves = {"Pow", "Clip"} | set(CURVES)
+    truths = {"Cast", "IsInf", "IsNaN", "Mod", "Not", "Shrink", "Sign", "Where"}
+    truths |= {*COMPARISONS, *LOGIC}
+    assert set(EXPRESSIONS) == {op for op, _ in UNARY} | set(BINARY) | curves | truths

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 
 from pplconv.network.operators.table import EXPRESSIONS
@@ -19,6 +20,7 @@ from tests.network.running import (
     referred,
     step_kinds,
 )
+from tests.network.test_truths import COMPARISONS, LOGIC
 
 pytestmark = needs_onnxruntime
 
@@ -205,17 +207,28 @@ def test_weights_are_packed_once_for_all_lengths():
         np.testing.assert_allclose(got, want, rtol=0, atol=ALLOWED[got.dtype] * np.abs(want).max())
 
 
+def applied(g: Graph, operator: str, x: str) -> str:
+    """An element-wise operator of a value, and of numbers for its channels if it takes two."""
+    if operator == "Where":
+        return str(g.Where(g.Less(x, g.positive(4, 1)), x, g.Neg(x)))
+    binary = {
+        *COMPARISONS, *LOGIC, "Add", "Div", "Max", "Mean", "Min", "Mod", "Mul", "PRelu", "Pow",
+        "Sub", "Sum",
+    }  # fmt: skip
+    given = [x, g.positive(4, 1)] if operator in binary else [x]
+    if operator == "Not" or (operator in LOGIC and operator not in COMPARISONS):
+        given = [g.Less(value, g.positive(4, 1)) for value in given]
+    attributes = {"Cast": {"to": onnx.TensorProto.BOOL}, "Mod": {"fmod": 1}}.get(operator, {})
+    y = getattr(g, operator)(*given, **attributes)
+    truths = {*COMPARISONS, *LOGIC, "Cast", "IsInf", "IsNaN", "Not"}
+    return str(g.Cast(y, to=onnx.TensorProto.FLOAT) if operator in truths else y)
+
+
 @pytest.mark.parametrize("operator", sorted(EXPRESSIONS))
 def test_every_element_wise_operator_moves_on(operator):
     """Its convolutions meet, with no change of shape between them."""
-    operands = {
-        "Add": 2, "Div": 2, "Max": 2, "Mean": 2, "Min": 2, "Mul": 2, "PRelu": 2, "Pow": 2, "Sub": 2,
-        "Sum": 2,
-    }.get(operator, 1)  # fmt: skip
     g = Graph()
-    x = g.Abs(g.conv(g.input(1, 4, 9), 4, (4, 1)))
-    more = [g.positive(4, 1)] * (operands - 1)
-    y = getattr(g, operator)(x, *more)
+    y = applied(g, operator, g.Abs(g.conv(g.input(1, 4, 9), 4, (4, 1))))
     compare(g, g.conv(g.Sqrt(g.Abs(y)), 3, (4, 3)))
     _, special = stages(g, y)
     assert operators(special)["Squeeze"] <= 1

@@ -25,9 +25,9 @@ from ..values import (
 )
 
 __all__ = [
-    "Numbers", "batch_norm", "depth_to_space", "global_lp_pool", "group_norm", "in_pairs",
-    "instance_norm", "local_response_norm", "lp_pool", "mean_variance", "reduction_of_programs",
-    "rms_norm", "space_to_depth",
+    "Numbers", "batch_norm", "cast_like", "depth_to_space", "global_lp_pool", "group_norm",
+    "in_pairs", "instance_norm", "local_response_norm", "lp_pool", "mean_variance",
+    "reduction_of_programs", "rms_norm", "space_to_depth",
 ]  # fmt: skip
 
 _HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
@@ -74,6 +74,14 @@ class Numbers:
         """Numbers of the computed type."""
         assert self._dtype is not None
         return self._made(array.astype(self._dtype.numpy()))
+
+
+def cast_like(op: Any, node: ir.Node) -> Any:
+    """CastLike: a Cast, once the type is known."""
+    x, like = node.inputs
+    if like.dtype is None:
+        return None
+    return op.Cast(x, to=int(like.dtype), saturate=attribute_int(node, "saturate", 1))
 
 
 def _computed(x: ir.Value) -> ir.DataType | None:

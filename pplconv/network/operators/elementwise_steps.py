@@ -29,6 +29,8 @@ SHORT_ROW = 256
 
 Line = tuple[int, int, int, int, int]
 SINGLE = np.dtype(np.float32)
+# Truths become 0 or 1 as loops read them, and bytes again as loops write them.
+TRUTH = np.dtype(np.bool_)
 # Integer types that loops convert as they read; all but the last also as they write.
 INTEGERS: dict[np.dtype[Any], str] = {
     np.dtype(np.uint8): "u8",
@@ -64,6 +66,12 @@ def numbers_of(scale: float, zero: int) -> Value:
 Streams = Iterable[tuple[Value, int] | Stream]
 
 
+def _computed(streams: Iterable[Stream]) -> np.dtype[Any]:
+    """Type that a program computes in, if its arrays decide it."""
+    found = [SINGLE if s.numbers is not None else s.value.dtype for s in streams]
+    return SINGLE if SINGLE in found else next((d for d in found if d != TRUTH), SINGLE)
+
+
 def emit_program(
     builder: Builder,
     outputs: Streams,
@@ -72,6 +80,7 @@ def emit_program(
     kind: str,
     nodes: list[str],
     table: Array | None = None,
+    dtype: np.dtype[Any] | None = None,
 ) -> None:
     """Add a step that runs an element-wise program.
 
@@ -90,13 +99,15 @@ def emit_program(
         Names of its nodes.
     table : ndarray of 256 bytes, optional
         Without a program: the result for each byte of the only input.
+    dtype : dtype, optional
+        Type that the program computes in; by default, that of its floating-point arrays.
     """
     wanted, read = ([Stream(*stream) for stream in streams] for streams in (outputs, inputs))
     shape, count = wanted[0].value.shape, len(wanted)
     if math.prod(shape) == 0:
         return
     converts = any(stream.numbers for stream in (*wanted, *read))
-    dtype = SINGLE if converts else wanted[0].value.dtype
+    dtype = dtype or _computed((*wanted, *read))
     own = wanted
 
     def walked() -> tuple[Collapsed, list[Value]]:
@@ -113,6 +124,7 @@ def emit_program(
         # Too many different strides: copies have equal strides.
         order = wanted[0].value.order
         own = [s._replace(value=_alike(builder, s.value, order, False)) for s in wanted]
+        read = [s._replace(value=_as_numbers(builder, s.value, order, dtype)) for s in read]
         read = [s._replace(value=_alike(builder, s.value, order, True)) for s in read]
         walk, streams = walked()
         if len(walk.dims) > MOST_DIMS:
@@ -133,6 +145,8 @@ def emit_program(
         if stream.numbers is not None:
             entry += INTEGERS[value.dtype], len(arrays)
             arrays.append(stream.numbers)
+        elif value.dtype == TRUTH:
+            entry += ("truth",)
         entries.append(entry)
     fields = {
         "dtype": "u8" if table is not None else NAMES[dtype],
@@ -178,11 +192,11 @@ def emit_outputs(
     inputs: Streams,
     kind: str,
     nodes: list[str],
+    dtype: np.dtype[Any] | None = None,
 ) -> None:
-    """Assign registers to a program, and add its step."""
+    """Assign registers to a program, and add its step; see `emit_program`."""
     written, read = ([Stream(*stream) for stream in streams] for streams in (outputs, inputs))
-    converts = any(stream.numbers for stream in (*written, *read))
-    dtype = SINGLE if converts else written[0].value.dtype
+    dtype = dtype or _computed((*written, *read))
     read += [
         Stream(constant_value(as_type(np.array(number), dtype)), register)
         for (number, _), register in code.scalars.items()
@@ -197,7 +211,7 @@ def emit_outputs(
     def placed(streams: list[Stream]) -> list[Stream]:
         return [stream._replace(register=place[stream.register]) for stream in streams]
 
-    emit_program(builder, placed(written), placed(read), lines, kind, nodes)
+    emit_program(builder, placed(written), placed(read), lines, kind, nodes, dtype=dtype)
 
 
 def _alike(builder: Builder, value: Value, order: tuple[int, ...], filled: bool) -> Value:
@@ -212,6 +226,20 @@ def _alike(builder: Builder, value: Value, order: tuple[int, ...], filled: bool)
     if value.lies_as(strides_of(value.shape, value.dtype.itemsize, order)):
         return value
     return builder.new(value.shape, value.dtype, order)
+
+
+def _as_numbers(
+    builder: Builder, value: Value, order: tuple[int, ...], dtype: np.dtype[Any]
+) -> Value:
+    """Write truths in another order out as numbers: copies of bytes would run in Python."""
+    if value.dtype != TRUTH or value.constant is not None or len(value.shape) != len(order):
+        return value
+    here, there = (strides_of(value.shape, 1, by) for by in (value.order, order))
+    if value.lies_as(there) or not value.lies_as(here):
+        return value
+    wide = builder.new(value.shape, dtype, value.order)
+    emit_program(builder, [(wide, 0)], [(value, 0)], [], "Cast", [])
+    return wide
 
 
 def _repeated(builder: Builder, value: Value, shape: Shape, order: tuple[int, ...]) -> Value:

@@ -169,6 +169,32 @@ def reciprocal(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int
     return code.do("DIVIDE", code.scalar(1.0), x[0])
 
 
+def shrink(code: Code, x: Sequence[int], attributes: dict[str, Any], known: Any) -> int:
+    """Shrink: zero between two bounds, shifted towards them outside."""
+    bound, bias = attributes.get("lambd", 0.5), attributes.get("bias", 0.0)
+    below = code.do("LESS", x[0], code.scalar(-bound))
+    above = code.do("LESS", code.scalar(bound), x[0])
+    less = code.do("SUBTRACT", x[0], code.scalar(bias))
+    more = code.do("ADD", x[0], code.scalar(bias))
+    return code.do("WHERE", below, more, code.do("WHERE", above, less, code.scalar(0.0)))
+
+
+def modulo(code: Code, x: Sequence[int], attributes: dict[str, Any], known: Any) -> int:
+    """Mod: the sign is the dividend's with `fmod`, else the divisor's."""
+    rest = code.do("REMAINDER", *x)
+    if attributes.get("fmod", 0):
+        return rest
+    zero = code.scalar(0.0)
+    below = code.do("LESS", rest, zero), code.do("LESS", x[1], zero)
+    other = code.do("AND", rest, code.do("NOT", code.do("EQUAL", *below)))
+    return code.do("WHERE", other, code.do("ADD", rest, x[1]), rest)
+
+
+def tangent(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+    """Tan."""
+    return code.do("DIVIDE", code.do("SINE", x[0]), code.do("COSINE", x[0]))
+
+
 def assign(
     lines: Sequence[tuple[str, int, tuple[int, ...]]],
     inputs: Sequence[int],

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from ...activations import CURVES
 from ...activations import KINDS as ACTIVATIONS
 from ..integer_nodes import RESIDUAL
 from ..numpy_operators import (
-    arithmetic,
     contractions,
+    elements,
     fills,
     moves,
     normalizations,
@@ -45,6 +47,7 @@ from . import (
     resampling,
     row_steps,
     transposed_steps,
+    truths,
     window_steps,
 )
 from .expressions import Write
@@ -96,11 +99,17 @@ _MATRICES = either(
 _ADDED = (3, 6)
 
 ROWS: Mapping[str, Row] = {
-    "Abs": program(expressions.plain("ABSOLUTE"), python=arithmetic.ABSOLUTE),
-    "Add": program(expressions.plain("ADD"), python=arithmetic.ADD),
-    "And": in_python(shapes=()),
+    "Abs": program(expressions.plain("ABSOLUTE"), python=elements.computed(np.abs)),
+    "Acos": program(expressions.plain("ARC_COSINE")),
+    "Acosh": program(expressions.plain("AREA_COSINE")),
+    "Add": program(expressions.plain("ADD"), python=elements.computed(np.add)),
+    "And": program(expressions.plain("AND")),
     "ArgMax": in_python(searches.arg_max, shapes=()),
     "ArgMin": in_python(searches.arg_min, shapes=()),
+    "Asin": program(expressions.plain("ARC_SINE")),
+    "Asinh": program(expressions.plain("AREA_SINE")),
+    "Atan": program(expressions.plain("ARC_TANGENT")),
+    "Atanh": program(expressions.plain("AREA_TANGENT")),
     "Attention": decomposed(
         "Attention in pieces", attentions.attention, early=False, outputs=4
     ),
@@ -110,8 +119,13 @@ ROWS: Mapping[str, Row] = {
     "BatchNormalization": decomposed(
         "BatchNormalization to Mul, Add", decompositions.batch_norm, early=False
     ),
-    "Cast": in_python(shapes=()),
-    "CastLike": in_python(shapes=()),
+    "BitShift": in_python(elements.bit_shift, shapes=()),
+    "BitwiseAnd": in_python(elements.computed(np.bitwise_and), shapes=()),
+    "BitwiseNot": in_python(elements.computed(np.invert), shapes=()),
+    "BitwiseOr": in_python(elements.computed(np.bitwise_or), shapes=()),
+    "BitwiseXor": in_python(elements.computed(np.bitwise_xor), shapes=()),
+    "Cast": program(truths.cast, python=elements.cast),
+    "CastLike": decomposed("CastLike as Cast", decompositions.cast_like, early=False),
     "Ceil": program(expressions.plain("CEIL")),
     "Celu": program(expressions.celu),
     "Clip": program(expressions.clip),
@@ -133,6 +147,8 @@ ROWS: Mapping[str, Row] = {
         _CONV_TRANSPOSE, layout=Layout.PIXELS, flops=costs.transposed_convolution,
         python=transposed_sums.conv_transpose,
     ),
+    "Cos": program(expressions.plain("COSINE")),
+    "Cosh": program(expressions.plain("HYPERBOLIC_COSINE")),
     "CumSum": in_python(reductions.cumulative_sum, shapes=()),
     "DepthToSpace": blocks(
         "DepthToSpace", movement.lower_depth_to_space, decompositions.depth_to_space
@@ -140,7 +156,7 @@ ROWS: Mapping[str, Row] = {
     "DequantizeLinear": integers(
         integer_steps.lower_dequantize, integer_steps.serves_dequantize, batches=batch_rules.scales
     ),
-    "Div": program(expressions.plain("DIVIDE"), python=arithmetic.DIVIDE),
+    "Div": program(expressions.plain("DIVIDE"), python=elements.divide),
     "Dropout": in_python(shapes=()),
     "DynamicQuantizeLinear": integers(
         dynamic_quantization.lower_dynamic, dynamic_quantization.serves_dynamic,
@@ -151,7 +167,7 @@ ROWS: Mapping[str, Row] = {
         python=contractions.einsum,
     ),
     "Elu": program(expressions.elu),
-    "Equal": in_python(shapes=()),
+    "Equal": program(expressions.plain("EQUAL"), python=elements.computed(np.equal)),
     "Erf": program(expressions.plain("ERROR_FUNCTION")),
     "Exp": program(expressions.plain("EXPONENTIAL")),
     "Expand": strided(
@@ -178,19 +194,22 @@ ROWS: Mapping[str, Row] = {
         python=pools.global_lp_pool,
     ),
     "GlobalMaxPool": reduction("MAX", shapes=(), python=pools.global_max_pool),
-    "Greater": in_python(shapes=()),
-    "GreaterOrEqual": in_python(shapes=()),
+    "Greater": program(truths.swapped("LESS"), python=elements.computed(np.greater)),
+    "GreaterOrEqual": program(
+        truths.swapped("LESS_OR_EQUAL"), python=elements.computed(np.greater_equal)
+    ),
     "GridSample": in_python(sampling.grid_sample, shapes=()),
     "GroupNormalization": decomposed(
         "GroupNormalization in pieces", decompositions.group_norm, early=True
     ),
     "HardSigmoid": program(expressions.hard_sigmoid),
+    "Hardmax": in_python(elements.hardmax, shapes=()),
     "Identity": reshaped(layout=Layout.KEPT, python=views.identity),
     "InstanceNormalization": decomposed(
         "InstanceNormalization as LayerNormalization", decompositions.instance_norm, early=False
     ),
-    "IsInf": in_python(shapes=()),
-    "IsNaN": in_python(shapes=()),
+    "IsInf": program(truths.infinite),
+    "IsNaN": program(truths.not_a_number),
     "LRN": decomposed(
         "LRN as AveragePool of squares", decompositions.local_response_norm, early=False,
         python=normalizations.local_response,
@@ -200,8 +219,10 @@ ROWS: Mapping[str, Row] = {
         row_steps.lower_layer_norm, row_steps.serves_layer_norm, batch_rules.layer_norm
     ),
     "LeakyRelu": program(expressions.leaky_relu),
-    "Less": in_python(shapes=()),
-    "LessOrEqual": in_python(shapes=()),
+    "Less": program(expressions.plain("LESS"), python=elements.computed(np.less)),
+    "LessOrEqual": program(
+        expressions.plain("LESS_OR_EQUAL"), python=elements.computed(np.less_equal)
+    ),
     "Log": program(expressions.plain("LOGARITHM")),
     "LogSoftmax": along_rows(row_steps.lower_softmax, row_steps.serves_rows, batch_rules.along(-1)),
     "LpNormalization": in_python(normalizations.by_length, shapes=()),
@@ -213,7 +234,7 @@ ROWS: Mapping[str, Row] = {
         Loops(_MATRICES.lower, product_steps.serves_product), batches=batch_rules.product
     ),
     "MatMulInteger": integers(integer_steps.lower_matmul_integer, batches=batch_rules.mixed),
-    "Max": in_pairs("Max", expressions.chain("MAXIMUM"), python=arithmetic.MAXIMUM),
+    "Max": in_pairs("Max", expressions.chain("MAXIMUM"), python=elements.joined(np.maximum)),
     "MaxPool": images(
         either(_POOL, _INTEGER_POOL), format=Format.FOLLOWS, moves=Moves.FIRST,
         python=pools.max_pool,
@@ -222,15 +243,15 @@ ROWS: Mapping[str, Row] = {
     "MeanVarianceNormalization": decomposed(
         "MeanVarianceNormalization in pieces", decompositions.mean_variance, early=True
     ),
-    "Min": in_pairs("Min", expressions.chain("MINIMUM"), python=arithmetic.MINIMUM),
-    "Mod": in_python(shapes=()),
-    "Mul": program(expressions.plain("MULTIPLY"), python=arithmetic.MULTIPLY),
-    "Neg": program(expressions.plain("NEGATE"), python=arithmetic.NEGATE),
+    "Min": in_pairs("Min", expressions.chain("MINIMUM"), python=elements.joined(np.minimum)),
+    "Mod": program(expressions.modulo, python=elements.modulo),
+    "Mul": program(expressions.plain("MULTIPLY"), python=elements.computed(np.multiply)),
+    "Neg": program(expressions.plain("NEGATE"), python=elements.computed(np.negative)),
     "NonMaxSuppression": in_python(regions.non_max_suppression, shapes=()),
     "NonZero": in_python(searches.non_zero, shapes=()),
-    "Not": in_python(shapes=()),
+    "Not": program(expressions.plain("NOT")),
     "OneHot": in_python(moves.one_hot, shapes=(1,)),
-    "Or": in_python(shapes=()),
+    "Or": program(expressions.plain("OR")),
     "PRelu": program(expressions.plain("SLOPE")),
     "Pad": looped(
         _PADS, batches=batch_rules.padding, format=Format.FOLLOWS, layout=Layout.PIXELS,
@@ -277,7 +298,10 @@ ROWS: Mapping[str, Row] = {
     "ScatterND": in_python(moves.scatter_nd, shapes=()),
     "Selu": program(expressions.selu),
     "Shape": in_python(shapes=()),
-    "Sign": in_python(shapes=()),
+    "Shrink": program(expressions.shrink, python=elements.shrink),
+    "Sign": program(truths.sign, python=elements.computed(np.sign)),
+    "Sin": program(expressions.plain("SINE")),
+    "Sinh": program(expressions.plain("HYPERBOLIC_SINE")),
     "Size": in_python(shapes=()),
     "Slice": strided(
         Loops(movement.lower_slice, movement.serves_slice), batches=batch_rules.slicing,
@@ -294,9 +318,10 @@ ROWS: Mapping[str, Row] = {
     ),
     "Sqrt": program(expressions.plain("SQUARE_ROOT")),
     "Squeeze": reshaped(1, layout=Layout.KEPT, python=views.squeeze),
-    "Sub": program(expressions.plain("SUBTRACT"), python=arithmetic.SUBTRACT),
-    "Sum": in_pairs("Sum", expressions.chain("ADD"), python=arithmetic.ADD),
+    "Sub": program(expressions.plain("SUBTRACT"), python=elements.computed(np.subtract)),
+    "Sum": in_pairs("Sum", expressions.chain("ADD"), python=elements.joined(np.add)),
     "Swish": program(expressions.swish),
+    "Tan": program(expressions.tangent),
     "Tanh": program(expressions.plain("HYPERBOLIC_TANGENT")),
     "Tile": in_python(moves.tile, shapes=(1,)),
     "TopK": in_python(searches.top_k, shapes=(1,)),
@@ -307,8 +332,8 @@ ROWS: Mapping[str, Row] = {
     "Trilu": in_python(moves.trilu, shapes=()),
     "Unique": in_python(searches.unique, shapes=()),
     "Unsqueeze": reshaped(1, layout=Layout.KEPT, python=views.unsqueeze),
-    "Where": in_python(shapes=()),
-    "Xor": in_python(shapes=()),
+    "Where": program(expressions.plain("WHERE"), python=elements.computed(np.where)),
+    "Xor": program(truths.exclusive_or),
     **{
         kind.onnx: program(expressions.plain(kind.instruction))
         for name, kind in ACTIVATIONS.items()

@@ -303,7 +303,7 @@ RULES: tuple[Rule, ...] = (
     *(Windows(operator) for operator in _WINDOWS),
     *(Windows(operator) for operator in _GLOBAL),
     Resized("Resize"),
-    *(Below(operator) for operator in (*EXPRESSIONS, *_OF_CHANNELS, "Cast")),
+    *(Below(operator) for operator in (*EXPRESSIONS, *_OF_CHANNELS)),
     *(Quantized(operator) for operator in _SCALED),
     Joined("Concat"),
     Padded("Pad"),

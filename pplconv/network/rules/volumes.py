@@ -402,6 +402,6 @@ RULES: tuple[Rule, ...] = (
     Convolved(),
     Transposed(),
     *(Pooled(operator) for operator in ("AveragePool", "MaxPool")),
-    *(Below(operator) for operator in (*EXPRESSIONS, "Cast")),
+    *(Below(operator) for operator in EXPRESSIONS),
 )
 """Rules of this module, in the order in which they are tried."""
