@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import onnx_ir as ir
@@ -16,14 +16,12 @@ from .host_functions import function_of
 from .host_steps import called
 from .interface import checked_out
 from .nodes import node_of
+from .programs import Program, Programs
 from .storage import Array, Shape
 from .subgraphs import is_flow, reads_of
 from .values import constant
 
-if TYPE_CHECKING:
-    from .network import Network
-
-__all__ = ["Call", "CutProgram"]
+__all__ = ["Call", "CutProgram", "Part"]
 
 
 class Call(NamedTuple):
@@ -43,6 +41,16 @@ class Call(NamedTuple):
     reads: list[str]
     writes: list[str]
     function: Callable[..., Sequence[Any]]
+
+
+class Part(Protocol):
+    """The network of what follows a cut, or of a subgraph."""
+
+    model: ir.Model
+    programs: Programs
+
+    def compute(self, arrays: Sequence[Array]) -> list[Array]:
+        """Compute the outputs, in the order of the model."""
 
 
 class CutProgram:
@@ -65,13 +73,13 @@ class CutProgram:
         cut: Cut,
         first: Compiled | None,
         inputs: list[tuple[str, Shape]],
-        rest: Callable[[ir.Model], Network],
-        body: Callable[[ir.Model], Network],
+        rest: Callable[[ir.Model], Part],
+        body: Callable[[ir.Model], Part],
     ) -> None:
         self.first, self.inputs = first, inputs
-        self.bodies: list[Network] = []
+        self.bodies: list[Part] = []
 
-        def made(model: ir.Model) -> Network:
+        def made(model: ir.Model) -> Part:
             self.bodies.append(body(model))
             return self.bodies[-1]
 
@@ -98,7 +106,7 @@ class CutProgram:
         """Plans of all parts made until now."""
         return {key: plan for part in self._parts() for key, plan in part.planned.items()}
 
-    def _parts(self) -> Iterator[Compiled | CutProgram]:
+    def _parts(self) -> Iterator[Program]:
         if self.first is not None:
             yield self.first
         for network in (*self.bodies, *([self.rest] if self.rest is not None else [])):
@@ -163,7 +171,7 @@ class CutProgram:
         return seconds
 
 
-def _call(node: ir.Node, model: ir.Model, body: Callable[[ir.Model], Network]) -> Call:
+def _call(node: ir.Node, model: ir.Model, body: Callable[[ir.Model], Part]) -> Call:
     writes = [value.name or "" for value in node.outputs]
     if is_flow(node):
         reads, function = function_of_flow(node, model, body)

@@ -17,7 +17,7 @@ from .cut_program import CutProgram
 from .cutting import sizes_in_loops
 from .interface import shape_inputs
 from .preparing import Prepared, simplify, specialize
-from .programs import Programs, check_memory, key_of
+from .programs import Program, Programs, check_memory, key_of
 from .refusals import check_operators
 from .storage import Array, Shape
 
@@ -91,9 +91,7 @@ class Network:
         """Team of the enclosing ``runtime`` scope, which has programs of its own; else None."""
         return scoped_team() if self.shared.settings.threads is None else None
 
-    def find(
-        self, inputs: Sequence[Array]
-    ) -> tuple[Compiled | CutProgram, dict[str, list[str]], list[Array]]:
+    def find(self, inputs: Sequence[Array]) -> tuple[Program, dict[str, list[str]], list[Array]]:
         """Find or make the program for these inputs; give the fired rules, too.
 
         Inputs that are shapes are constants of a program; the others are returned.
@@ -132,7 +130,7 @@ class Network:
 
     def _made(
         self, shapes: Mapping[str, Shape], constants: Mapping[str, Array]
-    ) -> tuple[Compiled | CutProgram, dict[str, list[str]]]:
+    ) -> tuple[Program, dict[str, list[str]]]:
         special = specialize(self.model, shapes, constants)
         first: Compiled | None = None
         if special.model is not None:
@@ -146,9 +144,7 @@ class Network:
         if special.cut is not None:
             names = [value.name or "" for value in self.model.graph.inputs]
             inputs = [(name, shapes[name]) for name in names if name in shapes]
-            program: Compiled | CutProgram = CutProgram(
-                special.cut, first, inputs, self._rest, self._body
-            )
+            program: Program = CutProgram(special.cut, first, inputs, self._rest, self._body)
         else:
             assert first is not None
             program = first

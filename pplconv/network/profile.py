@@ -16,8 +16,7 @@ from ..machine import current as current_machine
 from ..planner.roofs import clock
 from ..schedules.team import largest_team
 from ..wisdom import wisdom_files
-from .compiling import Compiled
-from .cut_program import CutProgram
+from .programs import Program
 from .report import NetworkPlan, plan_of
 
 __all__ = ["NetworkProfile"]
@@ -108,7 +107,7 @@ def _values(plan: NetworkPlan) -> dict[str, Any]:
 
 
 def profiled(
-    program: Compiled | CutProgram,
+    program: Program,
     fired: dict[str, list[str]],
     inputs: list[npt.NDArray[Any]],
     model: str,
@@ -119,7 +118,7 @@ def profiled(
 
     Parameters
     ----------
-    program : Compiled or CutProgram
+    program : Program
         The network.
     fired : dict
         Rules that rewrote its graph.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol
 
 import onnx_ir as ir
 
@@ -13,16 +13,34 @@ from ..runtime import ForkableLock
 from .compiling import Compiled
 from .storage import Array, Shape
 
-if TYPE_CHECKING:
-    from .cut_program import CutProgram
-
-__all__ = ["MOST_SHAPE_ELEMENTS", "Programs", "check_memory", "key_of"]
+__all__ = ["MOST_SHAPE_ELEMENTS", "Program", "Programs", "check_memory", "key_of"]
 
 MOST_SHAPE_ELEMENTS = 64
 """Inputs that shapes follow from become constants of a program, unless they have more elements
 than any shape."""
 
-Found = tuple["Compiled | CutProgram", dict[str, list[str]]]
+
+class Program(Protocol):
+    """A program for inputs of fixed shapes: a `Compiled` one, or one that is cut."""
+
+    @property
+    def packed(self) -> frozenset[Any]:
+        """Keys of its packed weights."""
+
+    @property
+    def planned(self) -> dict[Any, Any]:
+        """Its plans, as `Builder.planned`."""
+
+    def compute(
+        self, arrays: Sequence[Array], given: Mapping[str, Array] | None = None
+    ) -> dict[str, Array]:
+        """Compute the outputs by name, into the given arrays or new ones."""
+
+    def time(self, arrays: Sequence[Array]) -> list[float]:
+        """Time each step, in seconds."""
+
+
+Found = tuple[Program, dict[str, list[str]]]
 
 
 class Programs(OrderedDict[Any, Found]):

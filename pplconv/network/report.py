@@ -16,6 +16,7 @@ from ..planner.roofs import NOMINAL_HERTZ
 from .arena import lives
 from .compiling import Compiled
 from .cut_program import CutProgram
+from .programs import Program
 from .storage import Shape, Step
 
 
@@ -221,7 +222,7 @@ def _weight_bytes(step: Step) -> int:
 
 
 def plan_of(
-    program: Compiled | CutProgram,
+    program: Program,
     fired: dict[str, list[str]],
     seconds: Sequence[float] | None = None,
 ) -> NetworkPlan:
@@ -229,7 +230,7 @@ def plan_of(
 
     Parameters
     ----------
-    program : Compiled or CutProgram
+    program : Program
         The network. Of one that is cut, the nodes at the cut are the last steps.
     fired : dict
         Rules that rewrote its graph.
@@ -238,6 +239,7 @@ def plan_of(
     """
     if isinstance(program, Compiled):
         return _plan_of(program, fired, seconds)
+    assert isinstance(program, CutProgram)
     first = NetworkPlan((), (), fired)
     if program.first is not None:
         first = _plan_of(program.first, fired, seconds)

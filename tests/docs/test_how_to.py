@@ -112,7 +112,7 @@ def session(op, **attributes):
     )
     opsets = [helper.make_opsetid("", 18)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
-    return pplconv.InferenceSession(model, threads=1)
+    return pplconv.InferenceSession(model, threads=1, fallback="error")
 
 def image(n=1):
     return rng.standard_normal((n, 3, 12, 12)).astype(np.float32)

@@ -305,7 +305,7 @@ def test_calls_at_once_give_the_same_bits(threads):
 
 def test_known_programs_are_found_while_another_is_made(monkeypatch):
     """A client's new shape must not hold up all others: making takes up to seconds."""
-    from pplconv.network import session as module
+    from pplconv.network import network as module
 
     session = InferenceSession(_conv_of_any_size(), threads=1)
     x = np.ones((1, 1, 8, 8), np.float32)

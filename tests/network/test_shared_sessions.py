@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 import pplconv
-from pplconv.network import session as session_module
+from pplconv.network import network as network_module
 from pplconv.network.session import InferenceSession
 from pplconv.network.session_pickles import packs_of, put_together, taken_apart
 from pplconv.sharing import OtherPacking, prepared
@@ -70,7 +70,7 @@ def work_done(monkeypatch):
         monkeypatch.setattr(module, name, noting)
 
     note(pplconv.planner, "make_plan")
-    note(session_module, "specialize")
+    note(network_module, "specialize")
     return done
 
 
