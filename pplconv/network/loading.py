@@ -17,6 +17,7 @@ from .checking import check_model, is_foreign
 from .external_data import check_external_data
 from .large_weights import Lifted, lift_data, put_back
 from .quantized_values import MICROSOFT
+from .subgraphs import check_flow
 from .tensor_checking import iterate_tensors
 from .tensors import map_tensors, own_tensors
 from .texts import printable
@@ -76,6 +77,8 @@ def load(source: Any) -> ir.Model:
         raise
     except Exception as error:
         raise ValueError(f"model cannot be read: {_reason(error)}") from error
+    for node in model.graph.all_nodes():
+        check_flow(node)
     return model
 
 

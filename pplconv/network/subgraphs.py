@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from .values import is_constant
+from .values import attribute_int, describe, is_constant
 
-__all__ = ["body_of", "deciding_inputs", "is_flow", "reads_of", "subgraphs_of"]
+__all__ = ["body_of", "check_flow", "deciding_inputs", "is_flow", "reads_of", "subgraphs_of"]
 
 # Operators with subgraphs.
 _CONTROL_FLOW = frozenset(("If", "Loop", "Scan"))
@@ -26,6 +26,39 @@ def subgraphs_of(node: ir.Node) -> list[ir.Graph]:
         elif attribute.type == ir.AttributeType.GRAPHS:
             graphs.extend(attribute.as_graphs())
     return graphs
+
+
+def check_flow(node: ir.Node) -> None:
+    """Refuse an If, a Loop or a Scan whose subgraphs do not fit its operands and results.
+
+    Raises
+    ------
+    ValueError
+        If a subgraph is missing, or takes or gives another number of values.
+    """
+    if not is_flow(node):
+        return
+    names = ("then_branch", "else_branch") if node.op_type == "If" else ("body",)
+    given, results = len(node.inputs), len(node.outputs)
+    for name in names:
+        attribute = node.attributes.get(name)
+        if attribute is None or attribute.type != ir.AttributeType.GRAPH:
+            raise ValueError(f"model has no {name} at {describe(node)}")
+        graph = attribute.as_graph()
+        takes, gives = len(graph.inputs), len(graph.outputs)
+        if node.op_type == "If":
+            fits = takes == 0 and gives == results and given == 1
+        elif node.op_type == "Loop":
+            # The number of turns and the condition; the condition of the next turn.
+            fits = 2 <= given == takes and given - 2 <= results == gives - 1
+        else:
+            scanned = attribute_int(node, "num_scan_inputs", 0)
+            fits = 1 <= scanned <= given == takes and given - scanned <= results == gives
+        if not fits:
+            raise ValueError(
+                f"model has a {name} with {takes} inputs and {gives} outputs at {describe(node)}, "
+                f"which has {given} inputs and {results} outputs"
+            )
 
 
 def reads_of(node: ir.Node) -> list[ir.Value]:

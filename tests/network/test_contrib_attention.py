@@ -189,7 +189,8 @@ def test_products_of_what_is_quantized_in_each_run(zero, bias, w_type, g):
 @pytest.mark.parametrize("causal", [0, 1])
 def test_quantized_attention(causal, mask, g):
     x, w, x_scale, _, x_zero, w_zero = quantized(g, np.uint8, np.int8, 3 * HIDDEN)
-    operands = [x, w, g.random(3 * HIDDEN), x_scale, g.constant(0.01), mask_of(g, mask)]
+    # Small scores: a Softmax of large ones magnifies the last digits of either library.
+    operands = [x, w, g.random(3 * HIDDEN), x_scale, g.constant(0.002), mask_of(g, mask)]
     y = g.QAttention(*operands, x_zero, w_zero, num_heads=HEADS, unidirectional=causal, **OURS)
     compare_models(g.model(y), g.feed)
 

@@ -127,6 +127,41 @@ def test_operators_of_branches_are_checked_at_once(fallback, rng):
         InferenceSession(model, fallback=fallback)
 
 
+def _without_branch(node):
+    del node.attribute[1]
+
+
+def _renamed_body(node):
+    node.attribute[0].name = "corpse"
+
+
+def _one_state_more(node):
+    node.input.append("x")
+
+
+def _one_result_less(node):
+    del node.output[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("if", _without_branch, "no else_branch at"),
+        ("loop", _renamed_body, "no body at"),
+        ("loop", _one_state_more, "a body with 3 inputs and 3 outputs at .* has 4 inputs"),
+        ("loop", _one_result_less, "which has 3 inputs and 1 outputs"),
+        ("scan", _one_result_less, "a body with 2 inputs and 2 outputs"),
+    ],
+)
+def test_subgraphs_fit_their_node(name, change, message, rng):
+    model = model_of(FLOWS[name], rng)
+    (node,) = (node for node in model.graph.node if node.op_type in ("If", "Loop", "Scan"))
+    change(node)
+    del model.graph.output[1:]
+    with pytest.raises(ValueError, match=message):
+        InferenceSession(model)
+
+
 def test_errors_name_the_node(rng):
     session = InferenceSession(model_of(SIZES["largest"], rng), threads=1)
     x = np.full((1, 1, 1, 1), 3, np.float32)
