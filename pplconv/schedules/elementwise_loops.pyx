@@ -185,10 +185,12 @@ cdef class Elementwise(Work):
         j.code_count = len(fields["code"])
         for i, (array, strides, step, reg, *stored) in enumerate(streams):
             j.fields[i].element = j.element
+            if not (isinstance(array, int) and isinstance(strides, tuple) and isinstance(reg, int)):
+                raise ValueError("a stream has an array, strides, a step and a register")
             if stored == ["truth"]:
                 j.fields[i].element = j.streams[i].truth = 1
             elif stored:
-                if len(stored) != 2 or not isinstance(stored[0], str):
+                if [type(part) for part in stored] != [str, int]:
                     raise ValueError("a stream of integers has a type and the number of an array, a "
                                      "stream of truths the word 'truth'")
                 self.convert(i, stored[0], stored[1], fields["dtype"], isa)
