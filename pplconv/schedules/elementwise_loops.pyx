@@ -140,10 +140,11 @@ cdef class Elementwise(Work):
         ``outputs``, each a tuple of the array's number, its strides in bytes, one for each of
         ``dims``, whether it has an element for each column (else one for all), and its register;
         ``code``, tuples of five numbers; ``row_segment`` and ``column_segment``. Streams of truths
-        say ``"truth"`` behind that. Streams of integers name their type as well, and the number of the array that holds a float32 scale
-        and, after it, an int32 zero point; ``dtype`` is ``"f32"`` then, and ``column_segment`` at
-        most `TILE_ELEMENTS`. With a ``table``, the number of an array of 256 bytes, each byte of
-        the only input, of ``dtype`` ``"u8"``, is looked up in it; ``code`` is empty then.
+        say ``"truth"`` behind that. Streams of integers name their type as well, and the number of
+        the array that holds a float32 scale and, after it, an int32 zero point; ``dtype`` is
+        ``"f32"`` then, and ``column_segment`` at most `TILE_ELEMENTS`. With a ``table``, the number
+        of an array of 256 bytes, each byte of the only input, of ``dtype`` ``"u8"``, is looked up
+        in it; ``code`` is empty then.
     isa : str
         Which kernel to call.
 
@@ -185,12 +186,14 @@ cdef class Elementwise(Work):
         j.code_count = len(fields["code"])
         for i, (array, strides, step, reg, *stored) in enumerate(streams):
             j.fields[i].element = j.element
+            if not (isinstance(array, int) and isinstance(strides, tuple) and isinstance(reg, int)):
+                raise ValueError("a stream has an array, strides, a step and a register")
             if stored == ["truth"]:
                 j.fields[i].element = j.streams[i].truth = 1
             elif stored:
-                if len(stored) != 2 or not isinstance(stored[0], str):
-                    raise ValueError("a stream of integers has a type and the number of an array, a "
-                                     "stream of truths the word 'truth'")
+                if [type(part) for part in stored] != [str, int]:
+                    raise ValueError("a stream of integers has a type and the number of an array, "
+                                     "a stream of truths the word 'truth'")
                 self.convert(i, stored[0], stored[1], fields["dtype"], isa)
                 tiles += 1
             element = j.fields[i].element

@@ -157,6 +157,39 @@ def elementwise(rng: np.random.Generator, name: str) -> Case:
     return Case(Elementwise, fields, arrays, {0: (a + b) * c, 1: np.maximum(a, b)})
 
 
+def truths(rng: np.random.Generator, name: str) -> Case:
+    """Where a truth and 0 < a are true, and a chosen by another truth; broadcast in any way."""
+    dtype, byte = DTYPES[name], DTYPES["u8"]
+    dims, columns = counts(rng, 0, 5, 5), int(rng.integers(1, 150))
+    shape = (*dims, columns)
+    kinds = [byte, dtype, dtype, byte, byte]
+    arrays = [lay(rng, shape, kind) for kind in kinds[:2]]
+    for kind in kinds[2:]:
+        repeat = [bool(rng.integers(0, 3) == 0) for _ in shape]
+        repeat[-1] = repeat[-1] or columns == 1
+        arrays.append(lay(rng, shape, kind, repeat=repeat))
+    for laid in arrays[3:]:
+        laid.content[rng.random(laid.content.size) < 0.5] = 0
+    a, one, two = (array.view() for array in arrays[2:])
+    streams: list[tuple[Any, ...]] = [
+        (i, array.strides[:-1], int(i < 2 or array.strides[-1] > 0), register)
+        for i, (array, register) in enumerate(zip(arrays, (5, 6, 0, 1, 2), strict=True))
+    ]
+    for i, kind in enumerate(kinds):
+        streams[i] += ("truth",) if kind == byte else ()
+    fields = {
+        "dtype": name, "dims": dims, "columns": columns, "outputs": streams[:2],
+        "inputs": streams[2:],
+        "code": [
+            (INSTRUCTIONS["SUBTRACT"], 3, 0, 0, 0), (INSTRUCTIONS["LESS"], 4, 3, 0, 0),
+            (INSTRUCTIONS["AND"], 5, 4, 1, 0), (INSTRUCTIONS["WHERE"], 6, 2, 0, 3),
+        ],
+        "row_segment": int(rng.integers(1, 9)), "column_segment": int(rng.integers(1, 200)),
+    }  # fmt: skip
+    wanted = {0: ((a > 0) & (one != 0)).astype(byte), 1: np.where(two != 0, a, 0)}
+    return Case(Elementwise, fields, arrays, wanted)
+
+
 def lookup(rng: np.random.Generator, name: str) -> Case:
     """Bytes by a table."""
     dtype = DTYPES["u8"]
@@ -360,4 +393,5 @@ def repeating(rng: np.random.Generator, name: str) -> Case:
 KINDS: dict[str, Callable[[np.random.Generator, str], Case]] = {
     "elementwise": elementwise, "copying": copying, "converting": converting, "rows": rows,
     "pool": pool, "resample": resample, "lookup": lookup, "repeating": repeating,
+    "truths": truths,
 }  # fmt: skip

@@ -92,6 +92,10 @@ def fields_of(**changes: Any) -> dict[str, Any]:
         ({"dtype": "f64", "inputs": [(1, (64,), 1, 0)]}, "integers are converted"),
         ({"outputs": [(0, (8,), 1, 0, "u8", 99)]}, "integers are converted"),
         ({"outputs": [(0, (8,), 1, 0, "u8", -1)]}, "integers are converted"),
+        ({"outputs": [(0, (8,), 1, 0, "truths")]}, "the word 'truth'"),
+        ({"outputs": [(0, (8,), 1, "truth")]}, "a stream has an array"),
+        ({"dtype": "u8", "table": 2, "inputs": [(1, (8,), 1, 0)],
+          "outputs": [(0, (8,), 1, 0, "truth")]}, "a table is looked up"),
         ({"columns": 4096, "column_segment": 4096, "inputs": [(1, (16384,), 1, 0)],
           "outputs": [(0, (4096,), 1, 0, "u8", 2)]}, "longer than a tile"),
     ],
@@ -102,8 +106,9 @@ def test_programs_that_are_refused(changes, said):
 
 
 def test_types_without_conversions_are_refused():
-    with pytest.raises((ValueError, LookupError)):
-        Elementwise(fields_of(outputs=[(0, (8,), 1, 0, "s16", 2)]), allowed_isas()[-1])
+    for kind in ("s16", "truth"):
+        with pytest.raises((ValueError, LookupError)):
+            Elementwise(fields_of(outputs=[(0, (8,), 1, 0, kind, 2)]), allowed_isas()[-1])
 
 
 def test_numbers_that_are_too_small_are_refused():
