@@ -164,5 +164,6 @@ CHANNEL_CHECKS: dict[str, Callable[[ir.Node, Shapes], str | None]] = {
     "Gemm": _of_gemm,
     "GroupNormalization": _of_groups,
     "LayerNormalization": _of_layer,
+    "RMSNormalization": _of_layer,
 }
 """By operator: the check of operands that depend on the channels of others."""

@@ -83,11 +83,15 @@ def load(source: Any) -> ir.Model:
 
 
 def _name_foreign(model: ir.Model) -> None:
-    """Put onnxruntime's operators that lie in ONNX's domain into the domain of its others."""
+    """Put onnxruntime's operators that lie in ONNX's domain into the domain of its others.
+
+    A model need not import that domain, as in onnxruntime.
+    """
     version = model.opset_imports[""]
     for node in model.graph.all_nodes():
         if is_foreign(node.op_type, node.domain, version):
             node.domain = MICROSOFT
+        if node.domain == MICROSOFT:
             model.opset_imports.setdefault(MICROSOFT, 1)
 
 

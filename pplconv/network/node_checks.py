@@ -261,6 +261,7 @@ _CHECKS: dict[str, Check] = {
     "DepthToSpace": _of_blocks,
     "Flatten": _of_flatten,
     "GatherElements": _of_elements,
+    "ScatterElements": _of_elements,
     "LpNormalization": _of_norm,
     "OneHot": _of_one_hot,
     "PRelu": _of_slope,

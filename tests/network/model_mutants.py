@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
+import numpy as np
 import onnx
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from onnx import TensorProto
 
+from tests.network.flow_cases import FLOWS, SIZES, model_of
 from tests.network.small_models import SMALL, grouped, older
 
 NUMBERS = (
@@ -68,6 +70,8 @@ def originals() -> dict[str, bytes]:
     """The files that are mutated."""
     models = {name: make().model for name, make in (*SMALL.items(), ("grouped", grouped))}
     models |= {f"opset {opset}": older(opset).model for opset in (7, 10, 12, 16)}
+    rng = np.random.default_rng(9)
+    models |= {name: model_of(case, rng) for name, case in (FLOWS | SIZES).items()}
     return {name: model.SerializeToString(deterministic=True) for name, model in models.items()}
 
 

@@ -198,6 +198,10 @@ def wrong() -> dict[str, One]:
             ("axis", layer.but(axis=3)), ("axis", layer.but(axis=-4)),
             ("scale", layer.but((1, f(2, 4)))), ("bias", layer.but((2, f(3, 3)))),
         ],
+        "RMSNormalization": [
+            ("axis", One("RMSNormalization", f(2, 3, 4), f(4), opset=23, axis=3)),
+            ("scale", One("RMSNormalization", f(2, 3, 4), f(3), opset=23)),
+        ],
         "Split": [
             ("axis", split.but(axis=2)), ("split", split.but((1, np.array([2, 3])))),
             ("split", split.but((1, np.array([2, 2, 2])))),
@@ -246,9 +250,15 @@ def wrong() -> dict[str, One]:
     }  # fmt: skip
     for flag in ("keepdims", "noop_with_empty_axes"):
         cases[f"ReduceSum {flag}"] = [(flag, One("ReduceSum", f(2, 3), **{flag: 2}))]
-    for op in ("ArgMax", "Gather", "GatherElements", "LogSoftmax", "Softmax", "TopK"):
-        more = {"Gather": [np.array([0])], "GatherElements": [np.zeros((2, 3), np.int64)],
-                "TopK": [np.array([1])]}.get(op, [])  # fmt: skip
+    for op in (
+        "ArgMax", "Gather", "GatherElements", "LogSoftmax", "ScatterElements", "Softmax", "TopK",
+    ):  # fmt: skip
+        index = np.zeros((2, 3), np.int64)
+        operands = {
+            "Gather": [np.array([0])], "GatherElements": [index],
+            "ScatterElements": [index, f(2, 3)], "TopK": [np.array([1])],
+        }  # fmt: skip
+        more = operands.get(op, [])
         outputs = 2 if op == "TopK" else 1
         cases[op] = [("axis", One(op, f(2, 3), *more, axis=n, outputs=outputs)) for n in (2, -3)]
     for op in ("Expand", "Reshape", "Squeeze", "Tile", "ReduceSum", "ReduceMean"):

@@ -106,6 +106,27 @@ def test_multi_head_attention_of_given_heads(g):
     compare_models(g.model(g.MultiHeadAttention(q, k, v, num_heads=HEADS, **OURS)), g.feed)
 
 
+@pytest.mark.parametrize("interleaved", [0, 1])
+@pytest.mark.parametrize("shape", [(2, 3, 5, 8), (2, 5, 24)])
+@pytest.mark.parametrize("places", [[[0, 3, 1, 2, 4], [7, 6, 5, 4, 3]], [2]])
+def test_rotary_embedding(places, shape, interleaved, g):
+    operands = g.input(*shape), g.constant(places, np.int64), g.random(9, 4), g.random(9, 4)
+    y = g.RotaryEmbedding(*operands, interleaved=interleaved, **OURS)
+    session = compare_models(g.model(y), g.feed)
+    assert not {"Mul", "Add", "Sub", "Concat"} & set(on_host(session))
+
+
+def test_rotary_embedding_of_a_part(g):
+    operands = (
+        g.input(2, 5, 24),
+        g.constant([[4] * 5] * 2, np.int64),
+        g.random(9, 2),
+        g.random(9, 2),
+    )
+    y = g.RotaryEmbedding(*operands, num_heads=3, rotary_embedding_dim=4, **OURS)
+    compare_models(g.model(y), g.feed)
+
+
 def test_what_attention_does_not_serve(g):
     x, w, b = g.input(BATCH, LENGTH, 7), g.random(7, 3 * HIDDEN), g.random(3 * HIDDEN)
     four = g.input(BATCH, 1, 9, 9, dtype=np.int32)

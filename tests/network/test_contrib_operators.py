@@ -115,10 +115,20 @@ def test_fused_matmul_of_transposed_batches(side, trans, g):
     alike(g, y)
 
 
+@pytest.mark.parametrize("operator", ["FusedConv", "FusedMatMul", "FusedGemm"])
+def test_nodes_without_an_operand(operator, g):
+    x = g.input(2, 4, 6, 6)
+    y = getattr(g, operator)(x, activation="Relu", **OURS)
+    refused(g, y, f"wrong at the node '{y}' .com.microsoft::{operator}.")
+
+
 # Curves
 
 
-def test_gelus(g):
+@pytest.mark.parametrize("opset", [11, 24])
+def test_gelus(opset):
+    """Models need not import onnxruntime's domain."""
+    g = Graph(opset=opset)
     x = g.input(3, 4, 33)
     bias = g.random(33)
     curves = [

@@ -162,9 +162,27 @@ def _multi_head(op: Any, node: ir.Node) -> Any:
     return writer.computed(q, k, v, mask, added), k, v
 
 
+def _rotary_embedding(op: Any, node: ir.Node) -> Any:
+    """RotaryEmbedding: ONNX's, whose places come last; one place is that of the first element."""
+    x, places, cosines, sines = node.inputs
+    if attribute_int(node, "is_packed_batching", 0) or node.attributes.get_float("scale", 1.0) != 1:
+        raise Unserved("is_packed_batching or a scale")
+    numbers, axes = Numbers(op, node), rank(x)
+    if rank(places) == 1 and axes is not None:
+        count = op.Squeeze(op.Shape(x, start=axes - 2, end=axes - 1))
+        steps = op.Range(numbers.integer(0), count, numbers.integer(1))
+        places = op.Unsqueeze(op.Add(steps, places), numbers.integers(0))
+    elif rank(places) != 2:
+        raise Unserved("places of unknown shape")
+    names = ("interleaved", "num_heads", "rotary_embedding_dim")
+    own = {name: attribute_int(node, name, 0) for name in names}
+    return op.RotaryEmbedding(x, cosines, sines, places, **own)
+
+
 RULES: tuple[Rule, ...] = (
     *pieces("Attention", _attention, 2),
     *pieces("MultiHeadAttention", _multi_head, 4),
     *pieces("QAttention", _quantized_attention, 2),
+    *pieces("RotaryEmbedding", _rotary_embedding),
 )
 """Rules of this module; each is alone with its operator."""

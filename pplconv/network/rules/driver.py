@@ -7,13 +7,16 @@ set of shapes. It also renames an existing value that a rule returns.
 from __future__ import annotations
 
 import abc
+import functools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import onnx
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule, RewriteRuleClassBase
 
 from ...runtime.locks import ForkableLock
+from ..opsets import OPSET
 from ..values import describe
 
 __all__ = ["OperatorRule", "Rule", "Rules", "apply_rules"]
@@ -195,6 +198,8 @@ def _apply(model: ir.Model, rules: Rules, fired: dict[str, list[str]]) -> None:
 def _try(rule: RewriteRule, model: ir.Model, node: ir.Node) -> Any:
     try:
         delta = rule.try_rewrite(model, model.graph, node, verbose=0)
+        for made in delta.new_nodes if delta is not None else ():
+            _check_operands(made)
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         # Shapes are not checked yet, so a wrong file can claim anything of a node.
         raise ValueError(
@@ -202,6 +207,23 @@ def _try(rule: RewriteRule, model: ir.Model, node: ir.Node) -> Any:
         ) from error
     # A rule that finds nothing to write leaves the node as it is.
     return delta if delta is not None and delta.new_outputs[0] is not None else None
+
+
+@functools.cache
+def _required(operator: str) -> tuple[tuple[int, str], ...]:
+    """Places and names of the operands that an operator of ONNX must have."""
+    operands = enumerate(onnx.defs.get_schema(operator, OPSET).inputs)
+    single = onnx.defs.OpSchema.FormalParameterOption.Single
+    return tuple((place, operand.name) for place, operand in operands if operand.option == single)
+
+
+def _check_operands(node: ir.Node) -> None:
+    """Refuse a new node that lacks an operand, because the node that it replaces lacks one."""
+    if node.domain:
+        return
+    for place, name in _required(node.op_type):
+        if len(node.inputs) <= place or node.inputs[place] is None:
+            raise ValueError(f"there is no operand {name} for {node.op_type}")
 
 
 def _replace(graph: ir.Graph, node: ir.Node, delta: Any, names: set[str | None], rule: str) -> bool:

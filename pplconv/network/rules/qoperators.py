@@ -152,8 +152,10 @@ def _bias(op: Any, node: ir.Node, port: int, scales: tuple[int, int]) -> list[ir
     if bias is None:
         return []
     a, b = (constant(node.inputs[scale]) for scale in scales)
-    # Non-constant scales were refused; both are float32, and so is their product.
-    assert a is not None and b is not None
+    if a is None or b is None:
+        # Those that are not constant were refused.
+        raise ValueError("there is no scale for the bias")
+    # Both are float32, and so is their product.
     with np.errstate(over="ignore", under="ignore"):
         product = np.asarray(a.reshape(()).astype(np.float32) * b.astype(np.float32))
     scale = op.initializer(ir.tensor(product), name=f"{bias.name}_scale")
