@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from .shapes import make_constant
-from .storage import Array
+from .storage import Array, Shape
 from .subgraphs import body_of
 from .values import attribute_int, attribute_ints, constant
 
@@ -26,6 +26,9 @@ class Body(Protocol):
 
     def compute(self, arrays: Sequence[Array]) -> list[Array]:
         """Compute the outputs, in the order of the subgraph."""
+
+    def shapes(self, arrays: Sequence[Array]) -> list[Shape]:
+        """Give the shapes that the outputs would have; () where data decide them."""
 
 
 Make = Callable[[ir.Model], Body]
@@ -105,18 +108,27 @@ def _turns(node: ir.Node, body: ir.Model, make: Make) -> Run:
         most, condition, *state = given
         goes_on = condition is None or bool(condition.reshape(()))
         stacks: list[list[Array]] = [[] for _ in scanned]
+
+        def inputs(turn: int) -> list[Any]:
+            taken = [array for index, array in enumerate(state) if index not in fixed]
+            return [np.array(turn, np.int64), np.array(True), *taken, *around]
+
+        turns = 0
         for turn in itertools.count() if most is None else range(int(most.reshape(()))):
             if not goes_on:
                 break
-            taken = [array for index, array in enumerate(state) if index not in fixed]
-            results = inner.compute([np.array(turn, np.int64), np.array(True), *taken, *around])  # type: ignore[list-item]
+            turns += 1
+            results = inner.compute(inputs(turn))
             goes_on, results = bool(results[0].reshape(())), results[1:]
             for index in range(count):
                 if index not in kept:
                     state[index] = results.pop(0)
             for stack, result in zip(stacks, results, strict=True):
                 stack.append(result)
-        return [*state, *map(_stacked, stacks, scanned)]  # type: ignore[list-item]
+        # Without a turn, elements have the shapes that one would give.
+        shapes = inner.shapes(inputs(0))[-len(stacks) :] if stacks and not turns else ()
+        empty = [_none(shape, value) for shape, value in zip(shapes, scanned, strict=False)]
+        return [*state, *(empty or map(np.stack, stacks))]
 
     return loop
 
@@ -135,13 +147,8 @@ def _unchanged(body: ir.Graph, count: int) -> list[int]:
     return found
 
 
-def _stacked(arrays: list[Array], value: ir.Value) -> Array:
-    """Join the results of all turns; without a turn, unknown sizes count as zero."""
-    if arrays:
-        return np.stack(arrays)
-    sizes = value.shape or ()
-    shape = (0, *(size if isinstance(size, int) else 0 for size in sizes))
-    return np.empty(shape, value.dtype.numpy() if value.dtype is not None else np.float32)
+def _none(shape: Shape, value: ir.Value) -> Array:
+    return np.empty((0, *shape), value.dtype.numpy() if value.dtype is not None else np.float32)
 
 
 def _scan(node: ir.Node, body: ir.Model, make: Make) -> Run:
@@ -171,10 +178,16 @@ def _scan(node: ir.Node, body: ir.Model, make: Make) -> Run:
             state = results[:carried]
             for stack, result in zip(stacks, results[carried:], strict=True):
                 stack.append(result)
-        written = [
-            np.moveaxis(_stacked(stack[::-1] if back else stack, value), 0, axis)
-            for stack, value, axis, back in zip(stacks, scanned, axes, turned, strict=True)
-        ]
+        if not read[0].shape[0]:
+            zeros = [np.zeros(array.shape[1:], array.dtype) for array in read]
+            shapes = inner.shapes([*state, *zeros, *around])[carried:]
+            wholes = [_none(shape, value) for shape, value in zip(shapes, scanned, strict=True)]
+        else:
+            wholes = [
+                np.stack(stack[::-1] if back else stack)
+                for stack, back in zip(stacks, turned, strict=True)
+            ]
+        written = [np.moveaxis(whole, 0, axis) for whole, axis in zip(wholes, axes, strict=True)]
         return [*state, *written]
 
     return scan

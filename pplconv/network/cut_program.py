@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from .compiling import Compiled
-from .control_flow import function_of_flow
+from .control_flow import Body, function_of_flow
 from .cutting import Cut
 from .host_functions import function_of
 from .host_steps import called
@@ -43,14 +43,11 @@ class Call(NamedTuple):
     function: Callable[..., Sequence[Any]]
 
 
-class Part(Protocol):
-    """The network of what follows a cut, or of a subgraph."""
+class Part(Body, Protocol):
+    """The network behind a cut, or of a subgraph."""
 
     model: ir.Model
     programs: Programs
-
-    def compute(self, arrays: Sequence[Array]) -> list[Array]:
-        """Compute the outputs, in the order of the model."""
 
 
 class CutProgram:

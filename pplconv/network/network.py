@@ -118,15 +118,26 @@ class Network:
         arrays : sequence of ndarray
             The inputs, in the order of the model.
         """
+        program, _, rest = self.find(self._taken(arrays))
+        found = program.compute(rest)
+        return [found[value.name or ""] for value in self.model.graph.outputs]
+
+    def shapes(self, arrays: Sequence[Array]) -> list[Shape]:
+        """Give the shapes that the outputs of a part would have; () where data decide them."""
+        program, _, _ = self.find(self._taken(arrays))
+        known = {}
+        if isinstance(program, Compiled):
+            known = {name: shape for name, shape, _ in program.outputs}
+        return [known.get(value.name or "", ()) for value in self.model.graph.outputs]
+
+    def _taken(self, arrays: Sequence[Array]) -> list[Array]:
         inputs = []
         for value, array in zip(self.model.graph.inputs, arrays, strict=True):
             if value.type is None:
                 # Nothing can be inferred behind a node at a cut.
                 value.dtype = ir.DataType.from_numpy(array.dtype)
             inputs.append(np.require(array, requirements=("A", "C")).reshape(array.shape))
-        program, _, rest = self.find(inputs)
-        found = program.compute(rest)
-        return [found[value.name or ""] for value in self.model.graph.outputs]
+        return inputs
 
     def _made(
         self, shapes: Mapping[str, Shape], constants: Mapping[str, Array]

@@ -71,7 +71,9 @@ def originals() -> dict[str, bytes]:
     models = {name: make().model for name, make in (*SMALL.items(), ("grouped", grouped))}
     models |= {f"opset {opset}": older(opset).model for opset in (7, 10, 12, 16)}
     rng = np.random.default_rng(9)
-    models |= {name: model_of(case, rng) for name, case in (FLOWS | SIZES).items()}
+    # Of one of them, the numbers of the input decide when it ends.
+    cases = (item for item in (FLOWS | SIZES).items() if item[0] != "loop until")
+    models |= {name: model_of(case, rng) for name, case in cases}
     return {name: model.SerializeToString(deterministic=True) for name, model in models.items()}
 
 
