@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import onnx_ir as ir
 
+from ..runtime import ForkableLock
 from .shapes import make_constant
 from .storage import Array, Shape
 from .subgraphs import body_of
@@ -73,14 +74,17 @@ def _branches(node: ir.Node, model: ir.Model, make: Make, own: list[str]) -> tup
     ]
     outer = list(dict.fromkeys(name for _, names in models for name in names))
     made: dict[int, Body] = {}
+    making = ForkableLock()
 
     def choose(condition: Array, *arrays: Array) -> list[Array]:
         if condition.size != 1:
             raise ValueError(f"a condition of shape {condition.shape}")
         branch = int(bool(condition.reshape(())))
         body, names = models[branch]
-        if branch not in made:
-            made[branch] = make(body)
+        with making:
+            # From a copy: a branch that is refused is made anew at the next call.
+            if branch not in made:
+                made[branch] = make(body.clone())
         given = dict(zip(outer, arrays, strict=True))
         return made[branch].compute([given[name] for name in names])
 
@@ -100,7 +104,9 @@ def _turns(node: ir.Node, body: ir.Model, make: Make) -> Run:
         array = constant(node.inputs[2 + index])
         del body.graph.outputs[1 + index]
         if array is not None:
-            make_constant(body.graph, body.graph.inputs[2 + index].name or "", array)
+            value = body.graph.inputs[2 + index]
+            value.dtype = ir.DataType.from_numpy(array.dtype)
+            make_constant(body.graph, value.name or "", array)
     fixed = [index for index in kept if constant(node.inputs[2 + index]) is not None]
     inner = make(body)
 
@@ -127,7 +133,7 @@ def _turns(node: ir.Node, body: ir.Model, make: Make) -> Run:
                 stack.append(result)
         # Without a turn, elements have the shapes that one would give.
         shapes = inner.shapes(inputs(0))[-len(stacks) :] if stacks and not turns else ()
-        empty = [_none(shape, value) for shape, value in zip(shapes, scanned, strict=False)]
+        empty = [_empty(shape, value) for shape, value in zip(shapes, scanned, strict=False)]
         return [*state, *(empty or map(np.stack, stacks))]
 
     return loop
@@ -147,7 +153,7 @@ def _unchanged(body: ir.Graph, count: int) -> list[int]:
     return found
 
 
-def _none(shape: Shape, value: ir.Value) -> Array:
+def _empty(shape: Shape, value: ir.Value) -> Array:
     return np.empty((0, *shape), value.dtype.numpy() if value.dtype is not None else np.float32)
 
 
@@ -181,7 +187,7 @@ def _scan(node: ir.Node, body: ir.Model, make: Make) -> Run:
         if not read[0].shape[0]:
             zeros = [np.zeros(array.shape[1:], array.dtype) for array in read]
             shapes = inner.shapes([*state, *zeros, *around])[carried:]
-            wholes = [_none(shape, value) for shape, value in zip(shapes, scanned, strict=True)]
+            wholes = [_empty(shape, value) for shape, value in zip(shapes, scanned, strict=True)]
         else:
             wholes = [
                 np.stack(stack[::-1] if back else stack)

@@ -77,21 +77,22 @@ class CutProgram:
         self.bodies: list[Part] = []
 
         def made(model: ir.Model) -> Part:
-            self.bodies.append(body(model))
-            return self.bodies[-1]
+            part = body(model)
+            self.bodies.append(part)
+            return part
 
         self.calls = [_call(node, cut.model, made) for node in cut.nodes]
         self.rest = rest(cut.rest) if cut.rest is not None else None
         self._outputs = [value.name or "" for value in cut.model.graph.outputs]
         # Results of NumPy may be views of an input, and a Loop may give its operands back.
         calls = [call for call in self.calls if call.kind != "If"]
-        self._shared = {name for call in calls for name in call.writes}
-        self._shared.update(name for name, _ in inputs)
+        self._copied = {name for call in calls for name in call.writes}
+        self._copied.update(name for name, _ in inputs)
         values = {value for node in cut.nodes for value in reads_of(node)}
         values.update(cut.model.graph.outputs)
         arrays = ((value.name or "", constant(value)) for value in values)
         self._constants = {name: array for name, array in arrays if array is not None}
-        self._shared |= self._constants.keys()
+        self._copied |= self._constants.keys()
 
     @property
     def packed(self) -> frozenset[Any]:
@@ -151,7 +152,7 @@ class CutProgram:
             found = self.rest.compute([values[value.name or ""] for value in graph.inputs])
             values |= zip((value.name or "" for value in graph.outputs), found, strict=True)
         outputs = {
-            name: np.array(values[name], order="C") if name in self._shared else values[name]
+            name: np.array(values[name], order="C") if name in self._copied else values[name]
             for name in self._outputs
         }
         for name, array in (given or {}).items():

@@ -1,8 +1,8 @@
 """Cuts a model where sizes or branches depend on data.
 
-The part in front of the cut is compiled at once. The nodes at the cut run in Python: each of them
-chooses a size or a branch. The part behind the cut is a network of its own, which is compiled for
-the sizes that it receives.
+The part in front of the cut is compiled at once. The nodes at the cut run in Python: they choose a
+size or a branch, or have few elements. The part behind the cut is a network of its own, which is
+compiled for the sizes that it receives.
 """
 
 from __future__ import annotations
@@ -77,14 +77,14 @@ def cut(model: ir.Model) -> Cut | None:
             at.append(node)
         elif unknown_outputs(model, node):
             # Loops compute it once its sizes are constants, behind the cut.
-            (at if _is_small(node) or not early else behind).append(node)
+            (at if _suits_numpy(node) or not early else behind).append(node)
         else:
             early.append(node)
             continue
         late.update(node.outputs)
     if not late:
         return None
-    if at and all(map(_is_small, behind)):
+    if at and all(map(_suits_numpy, behind)):
         at, behind = [node for node in model.graph if node in {*at, *behind}], []
     outputs = model.graph.outputs
     wanted = {value for node in (*at, *behind) for value in reads_of(node)} | set(outputs)
@@ -115,7 +115,7 @@ def sizes_in_loops(graph: ir.Graph) -> frozenset[str]:
         value.name or ""
         for value in graph.inputs
         for node, operand in value.uses()
-        if operand in row_of(node.op_type).shapes and not _is_small(node)
+        if operand in row_of(node.op_type).shapes and not _suits_numpy(node)
     )
 
 
@@ -127,7 +127,7 @@ def _gives_sequence(node: ir.Node) -> bool:
     return any(map(_is_sequence, node.outputs))
 
 
-def _is_small(node: ir.Node) -> bool:
+def _suits_numpy(node: ir.Node) -> bool:
     """Tell whether NumPy is fast enough for a node behind a cut, which is small there.
 
     To compile such nodes for each number of detections takes longer than to run them.

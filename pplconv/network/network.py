@@ -15,7 +15,7 @@ from .builder import Kept, Settings
 from .compiling import Compiled, compile_model
 from .cut_program import CutProgram
 from .cutting import sizes_in_loops
-from .interface import shape_inputs
+from .interface import dtype_of, shape_inputs
 from .preparing import Prepared, simplify, specialize
 from .programs import Program, Programs, check_memory, key_of
 from .refusals import check_operators
@@ -123,9 +123,13 @@ class Network:
         return [found[value.name or ""] for value in self.model.graph.outputs]
 
     def shapes(self, arrays: Sequence[Array]) -> list[Shape]:
-        """Give the shapes that the outputs of a part would have; () where data decide them."""
-        program, _, _ = self.find(self._taken(arrays))
+        """Give the shapes that the outputs of a part would have; () where nobody can tell."""
         known = {}
+        try:
+            program, _, _ = self.find(self._taken(arrays))
+        except ValueError:
+            # Nobody computes a part that refuses these arrays.
+            return [()] * len(self.model.graph.outputs)
         if isinstance(program, Compiled):
             known = {name: shape for name, shape, _ in program.outputs}
         return [known.get(value.name or "", ()) for value in self.model.graph.outputs]
@@ -136,6 +140,8 @@ class Network:
             if value.type is None:
                 # Nothing can be inferred behind a node at a cut.
                 value.dtype = ir.DataType.from_numpy(array.dtype)
+            if array.dtype != dtype_of(value):
+                raise ValueError(f"{value.name!r} is {array.dtype}, expected {dtype_of(value)}")
             inputs.append(np.require(array, requirements=("A", "C")).reshape(array.shape))
         return inputs
 

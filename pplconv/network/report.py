@@ -246,7 +246,7 @@ def plan_of(
     done = len(first.steps)
     calls = tuple(
         StepPlan(
-            call.kind, tuple(call.writes), (), "", "in Python: chooses sizes or a branch", 0, 0,
+            call.kind, tuple(call.writes), (), "", "in Python, at a cut", 0, 0,
             None if seconds is None else float(seconds[done + number]), host=True,
         )
         for number, call in enumerate(program.calls)

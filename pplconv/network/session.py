@@ -71,7 +71,8 @@ class InferenceSession:
         smaller.
     max_memory : int, optional
         Bytes of arena, scratch and outputs that a run may take: inputs of shapes that need more are
-        refused. By default there is no limit.
+        refused. By default there is no limit. Where sizes depend on data, it bounds each compiled
+        part, and no other array.
     sparse : {"auto", False}, optional
         Whether convolutions and products by known matrices may leave out weights that are zero, as
         for `Conv2d`.
@@ -255,6 +256,8 @@ class InferenceSession:
 
     def is_ready_for(self, inputs: Mapping[str, Any]) -> bool:
         """Whether the program for inputs of these shapes is already compiled.
+
+        Of a network with sizes or branches that depend on data: the part in front of them.
 
         Parameters
         ----------

@@ -91,7 +91,7 @@ def deciding_inputs(value: ir.Value | None) -> set[ir.Value] | None:
     Returns
     -------
     set of Value or None
-        None if it depends on results, or on inputs that are not integers or truth values.
+        None if it depends on results, or on inputs that are not one integer or truth value.
     """
     found: set[ir.Value] = set()
     seen: set[ir.Value] = set()
@@ -103,10 +103,13 @@ def deciding_inputs(value: ir.Value | None) -> set[ir.Value] | None:
         seen.add(value)
         maker = value.producer()
         if maker is None:
+            # A program for each value of larger ones, token ids above all, would be one too many.
             counts = value.dtype is not None and (
                 value.dtype.is_integer() or value.dtype == ir.DataType.BOOL
             )
-            if not value.is_graph_input() or not counts:
+            shape = value.shape
+            one = shape is not None and shape.is_static() and set(shape.numpy()) <= {1}
+            if not value.is_graph_input() or not counts or not one:
                 return None
             found.add(value)
             continue
@@ -115,6 +118,18 @@ def deciding_inputs(value: ir.Value | None) -> set[ir.Value] | None:
         if maker.op_type not in ("Shape", "Size"):
             waiting.extend(value for value in maker.inputs if value is not None)
     return found
+
+
+def _apart(graph: ir.Graph) -> None:
+    """Give each result of a subgraph a value of its own: programs write each into its array."""
+    seen: set[ir.Value] = set()
+    for number, value in enumerate(graph.outputs):
+        if value in seen:
+            node = ir.node("Identity", [value], name=f"{value.name}_again_{number}")
+            node.outputs[0].name, node.outputs[0].type = f"{value.name}_again_{number}", value.type
+            graph.append(node)
+            graph.outputs[number] = node.outputs[0]
+        seen.add(value)
 
 
 def body_of(graph: ir.Graph, around: ir.Model) -> tuple[ir.Model, list[str]]:
@@ -143,4 +158,5 @@ def body_of(graph: ir.Graph, around: ir.Model) -> tuple[ir.Model, list[str]]:
         opset_imports=dict(around.opset_imports), name=graph.name,
     )  # fmt: skip
     model = ir.Model(view.clone(), ir_version=around.ir_version)
+    _apart(model.graph)
     return model, [value.name or "" for value in read]

@@ -76,12 +76,18 @@ def _scattered(x: Array, places: tuple[Any, ...], updates: Array, reduction: str
     return y
 
 
+def _check_updates(updates: Array, shape: Shape) -> None:
+    if updates.shape != shape:
+        raise ValueError(f"updates has the shape {updates.shape}, expected {shape}")
+
+
 def scatter_elements(
     attributes: Attributes, operands: Operands, shapes: Sequence[Shape]
 ) -> list[Array]:
     """ScatterElements: an index for each update, counted along one axis; the last one stays."""
     x, index, updates = operands
     assert x is not None and index is not None and updates is not None
+    _check_updates(updates, index.shape)
     places = _along(index, attributes.get("axis", 0) % x.ndim, x.shape)
     return [_scattered(x, places, updates, attributes.get("reduction", "none"))]
 
@@ -90,6 +96,7 @@ def scatter_nd(attributes: Attributes, operands: Operands, shapes: Sequence[Shap
     """ScatterND: an index of several axes for each update; the last one stays."""
     x, index, updates = operands
     assert x is not None and index is not None and updates is not None
+    _check_updates(updates, index.shape[:-1] + x.shape[index.shape[-1] :])
     places = _of_tuples(index, x.shape)
     return [_scattered(x, places, updates, attributes.get("reduction", "none"))]
 

@@ -54,6 +54,8 @@ def roi_align(attributes: Attributes, operands: Operands, shapes: Sequence[Shape
     """
     x, regions, images = operands
     assert x is not None and regions is not None and images is not None
+    if len(images) != len(regions):
+        raise ValueError(f"batch_indices has {len(images)} for {len(regions)} regions")
     outside = (images < 0) | (images >= len(x))
     if outside.any():
         raise ValueError(f"batch_indices has {images[outside][0]}, there are {len(x)} images")

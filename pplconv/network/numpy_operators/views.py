@@ -30,10 +30,12 @@ def reshape(attributes: Attributes, operands: Operands, shapes: Sequence[Shape])
 
 
 def squeeze(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
-    """Squeeze: without the named dimensions, or without all of size 1."""
+    """Squeeze: without the named dimensions, or without all of size 1 if none is named."""
     x, axes = [*operands, None][:2]
     assert x is not None
-    return [np.squeeze(x, None if axes is None else tuple(axes.reshape(-1).tolist()))]
+    return [
+        np.squeeze(x, tuple(axes.reshape(-1).tolist()) if axes is not None and axes.size else None)
+    ]
 
 
 def unsqueeze(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
