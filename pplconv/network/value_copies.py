@@ -19,7 +19,7 @@ def copy_step(source: Value, destination: Value, isa: str, nodes: list[str]) -> 
     Parameters
     ----------
     source, destination : Value
-        Of one type, and not empty.
+        Of one type, and not empty. Strides of the source may be negative.
     isa : str
         Level of the kernel.
     nodes : list of str
@@ -36,7 +36,7 @@ def copy_step(source: Value, destination: Value, isa: str, nodes: list[str]) -> 
         Copy(fields, isa),
         [source],
         [destination],
-        {"arrays": [destination, source]},
+        {"arrays": [destination, _from_lowest(source)]},
         "Copy",
         nodes,
         f"{'x'.join(map(str, dims))}, {math.prod(dims) * element} bytes",
@@ -64,11 +64,18 @@ def convert_step(source: Value, destination: Value, isa: str, nodes: list[str]) 
         Copy(fields, isa),
         [source],
         [destination],
-        {"arrays": [destination, source]},
+        {"arrays": [destination, _from_lowest(source)]},
         "Reformat",
         nodes,
         f"{detail}, {'x'.join(map(str, fields['dims']))}",
     )
+
+
+def _from_lowest(value: Value) -> Value:
+    """The same elements from the lowest one on, as loops of copies take them."""
+    pairs = list(zip(value.shape, value.strides, strict=True))
+    below = sum((n - 1) * -stride for n, stride in pairs if stride < 0)
+    return value.viewed(value.shape, tuple(abs(stride) for _, stride in pairs), -below)
 
 
 def _moves_halves(isa: str) -> bool:

@@ -35,7 +35,8 @@ def copy_fields(
     element : int
         Bytes of an element.
     destination, source : sequence of int
-        Strides in bytes; those of the source are 0 where it is repeated.
+        Strides in bytes; those of the source are 0 where it is repeated, and negative where it is
+        walked down.
     sizes : mapping of int to str, optional
         Types with kernels, by size of element.
 
@@ -52,7 +53,9 @@ def copy_fields(
     if len(dims) > 2:
         # Rows are the contiguous elements of the source.
         inner = len(dims) - 1
-        row = min(range(inner), key=lambda d: (src[d] == 0, src[d] if src[inner] > element else -d))
+        steps = [abs(stride) for stride in src]
+        strided = steps[inner] > element
+        row = min(range(inner), key=lambda d: (steps[d] == 0, steps[d] if strided else -d))
         for numbers in (dims, dst, src):
             numbers.insert(inner - 1, numbers.pop(row))
     return _fields(sizes[element], dims, dst, src, element)

@@ -19,6 +19,8 @@ cdef struct CopyJob:
     int64_t src[COPIED_DIMS]
     int64_t dst[COPIED_DIMS]
     int64_t row_segment, row_segments, lines, around
+    # Bytes from the lowest element of the source to the first.
+    int64_t first
     # Whether elements are converted to a larger or to a smaller type.
     bint widens, narrows
 

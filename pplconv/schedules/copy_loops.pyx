@@ -18,7 +18,7 @@ from pplconv.schedules.base cimport ceil_div, least
 from pplconv.schedules.work cimport Tensors, Work
 
 from pplconv.memory.dtypes import DTYPES
-from pplconv.schedules.work import check_numbers, extent_of
+from pplconv.schedules.work import check_numbers, extent_of, first_of
 
 # Kernels of float32 by the types of source and destination.
 CONVERSIONS = {("f16", "f32"): "convert_in", ("f32", "f16"): "convert_out"}
@@ -56,7 +56,7 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     cdef int64_t lines = least(j.lines, j.around - rest), src, dst
     cdef int64_t rows = least(j.row_segment, j.dims[COPIED_DIMS - 2] - row)
     cdef int d
-    src, dst = row * j.src[COPIED_DIMS - 2], row * j.dst[COPIED_DIMS - 2]
+    src, dst = j.first + row * j.src[COPIED_DIMS - 2], row * j.dst[COPIED_DIMS - 2]
     for d in range(COPIED_DIMS - 3, -1, -1):
         at[d] = rest % j.dims[d]
         src += at[d] * j.src[d]
@@ -89,7 +89,8 @@ cdef class Copy(Work):
         types of destination and source, between which elements are converted; ``dims``, two to six
         counts, of which the last two are rows and columns of a matrix; ``src`` and ``dst``, the
         strides of ``dims`` in bytes; ``row_segment``, the rows of a task, and ``lines``, its
-        matrices.
+        matrices. Strides of ``src`` may be negative; array 1 begins at the lowest byte all the
+        same.
     isa : str
         Which kernel to call.
 
@@ -118,7 +119,10 @@ cdef class Copy(Work):
             j.kernel = find(CONVERSIONS[types], "f32", isa)
             j.widens, j.narrows = element > source, element < source
         self.extents[0] = extent_of(element, fields["dims"], fields["dst"], element, True)
-        self.extents[1] = extent_of(source, fields["dims"], fields["src"], source)
+        # As many bytes as if the loops walked up: the array begins at the lowest one either way.
+        steps = [abs(stride) for stride in fields["src"]]
+        self.extents[1] = extent_of(source, fields["dims"], steps, source)
+        j.first = first_of(fields["dims"], fields["src"])
         for d in range(COPIED_DIMS):
             j.dims[d] = 1
             if d >= missing:

@@ -64,6 +64,17 @@ def extent_of(int64_t last, counts, strides, int64_t element, bint written=False
     return extent
 
 
+def first_of(counts, strides):
+    """Bytes from the lowest element of an array to its first; negative strides lead down from it.
+
+    Parameters
+    ----------
+    counts, strides : sequence of int
+        As `extent_of` has checked them, with magnitudes for strides.
+    """
+    return sum((n - 1) * -s for n, s in zip(counts, strides) if s < 0)
+
+
 cdef void run_one(const void *job, int64_t task, char *scratch) noexcept nogil:
     cdef const Run *r = <const Run *> job
     r.task(r.job, r.tensors, task, scratch)

@@ -27,17 +27,18 @@ CANARY = 0x5A
 
 @dataclass
 class Laid:
-    """An array somewhere in a stretch of bytes."""
+    """An array somewhere in a stretch of bytes; its first element may lie behind others."""
 
     content: np.ndarray
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: np.dtype
+    first: int = 0
 
     def view(self, memory: np.ndarray | None = None) -> np.ndarray:
         """The array, of its own bytes or of others."""
         held = self.content if memory is None else memory
-        return as_strided(held.view(self.dtype), self.shape, self.strides)
+        return as_strided(held[self.first :].view(self.dtype), self.shape, self.strides)
 
 
 def run(work: Any, threads: int, memory: Sequence[np.ndarray]) -> None:
@@ -105,8 +106,12 @@ def lay(
     *,
     inner: int = 1,
     repeat: Sequence[bool] | None = None,
+    down: Sequence[bool] | None = None,
 ) -> Laid:
-    """Draw an array: dimensions in any order, with gaps; the last `inner` ones lie as they are."""
+    """Draw an array: dimensions in any order, with gaps; the last `inner` ones lie as they are.
+
+    Along some dimensions it may repeat elements, or walk down.
+    """
     outer = len(shape) - inner
     order = [*(int(d) for d in rng.permutation(outer)), *range(outer, len(shape))]
     held = [1 if repeat is not None and repeat[d] else n for d, n in enumerate(shape)]
@@ -119,8 +124,13 @@ def lay(
     extent = dtype.itemsize + sum((n - 1) * s for n, s in zip(held, strides, strict=True))
     if repeat is not None:
         strides = [0 if again else s for s, again in zip(strides, repeat, strict=True)]
+    first = 0
+    for d, back in enumerate(down or ()):
+        if back:
+            first += (shape[d] - 1) * strides[d]
+            strides[d] = -strides[d]
     content = drawn(rng, extent // dtype.itemsize, dtype).view(np.uint8)
-    return Laid(content, tuple(shape), tuple(strides), dtype)
+    return Laid(content, tuple(shape), tuple(strides), dtype, first)
 
 
 def counts(rng: np.random.Generator, low: int, high: int, largest: int) -> tuple[int, ...]:
@@ -207,11 +217,11 @@ def lookup(rng: np.random.Generator, name: str) -> Case:
 
 
 def copying(rng: np.random.Generator, name: str) -> Case:
-    """Any strides on both sides; what is repeated has a stride of zero."""
+    """Any strides on both sides; the source may repeat elements, and walk down."""
     shape = (*counts(rng, 0, 4, 4), *(int(n) for n in rng.integers(1, 40, 2)))
-    repeat = [bool(rng.integers(0, 4) == 0) for _ in shape]
+    repeat, down = ([bool(rng.integers(0, 4) == 0) for _ in shape] for _ in range(2))
     dst = lay(rng, shape, DTYPES[name], inner=int(rng.integers(0, 2)))
-    src = lay(rng, shape, DTYPES[name], inner=int(rng.integers(0, 2)), repeat=repeat)
+    src = lay(rng, shape, DTYPES[name], inner=int(rng.integers(0, 2)), repeat=repeat, down=down)
     fields = {
         "dtype": name, "dims": shape, "src": src.strides, "dst": dst.strides,
         "row_segment": int(rng.integers(1, 30)), "lines": int(rng.integers(1, 12)),
@@ -223,9 +233,9 @@ def converting(rng: np.random.Generator, name: str) -> Case:
     """The same without gaps in rows, to float32 from float16, or else back."""
     to, of = ("f32", "f16") if name == "f32" else ("f16", "f32")
     shape = (*counts(rng, 0, 4, 4), *(int(n) for n in rng.integers(1, 40, 2)))
-    repeat = [*(bool(rng.integers(0, 4) == 0) for _ in shape[1:]), False]
+    repeat, down = ([*(bool(rng.integers(0, 4) == 0) for _ in shape[1:]), False] for _ in range(2))
     dst = lay(rng, shape, DTYPES[to])
-    src = lay(rng, shape, DTYPES[of], repeat=repeat)
+    src = lay(rng, shape, DTYPES[of], repeat=repeat, down=down)
     fields = {
         "dtype": to, "source": of, "dims": shape, "src": src.strides, "dst": dst.strides,
         "row_segment": int(rng.integers(1, 30)), "lines": int(rng.integers(1, 12)),

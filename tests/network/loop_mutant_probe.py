@@ -150,7 +150,8 @@ def stray(where: str, isa: str) -> None:
     shape = tuple(case.fields["dims"])
     moved = next(d for d, n in enumerate(shape) if n > 1)
     strides = list(case.fields[name])
-    strides[moved] += 4096 // (shape[moved] - 1) // 4 * 4
+    more = 4096 // (shape[moved] - 1) // 4 * 4
+    strides[moved] += more if strides[moved] >= 0 else -more
     case.run(isa, 1, grown, **{name: strides})
 
 

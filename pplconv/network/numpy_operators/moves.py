@@ -11,8 +11,8 @@ from ..storage import Array, Shape
 from .types import Attributes, Operands
 
 __all__ = [
-    "compress", "gather_elements", "gather_nd", "one_hot", "pad", "scatter_elements", "scatter_nd",
-    "slices", "tile", "trilu",
+    "backward_start", "compress", "gather_elements", "gather_nd", "one_hot", "pad",
+    "scatter_elements", "scatter_nd", "slices", "tile", "trilu",
 ]  # fmt: skip
 
 
@@ -157,12 +157,16 @@ def slices(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) 
     ):  # fmt: skip
         size = x.shape[axis]
         if step < 0:
-            first = min(max(start + size if start < 0 else start, 0), size - 1)
             last = min(max(end + size if end < 0 else end, -1), size - 1)
-            taken[axis] = slice(first, None if last < 0 else last, step)
+            taken[axis] = slice(backward_start(start, size), None if last < 0 else last, step)
         else:
             taken[axis] = slice(start, end, step)
     return [x[tuple(taken)]]
+
+
+def backward_start(start: int, size: int) -> int:
+    """Give the first index of a backward Slice along an axis; -1 if the axis is empty."""
+    return min(max(start + size if start < 0 else start, 0), size - 1)
 
 
 def pad(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:

@@ -11,11 +11,6 @@ from ..nodes import Graph, Node
 from ..storage import Value
 from .movement import pad_begins
 
-# Most copies of one node; a step in Python is as fast as more copies.
-MOST_COPIES = 64
-# Sizes of elements, in bytes, that every instruction set can copy.
-SIZES = (4, 8)
-
 
 class Run(NamedTuple):
     """A run of outputs along one axis, and the elements that it repeats.
@@ -27,7 +22,7 @@ class Run(NamedTuple):
     source : int
         Index, in the output, of the first repeated element.
     step : int
-        0: all repeat that element; 1: each repeats the next element.
+        0: all repeat that element; 1: each repeats the next element; -1: the one before.
     """
 
     at: int
@@ -37,33 +32,22 @@ class Run(NamedTuple):
 
 
 def serves_pad(node: Node, graph: Graph) -> bool:
-    """Whether pads are known, repeat existing elements, and need few copies."""
-    shape, result = graph.shapes[node.inputs[0]], graph.shapes[node.outputs[0]]
-    if (
-        node.attributes.get("mode", "constant") not in ("edge", "reflect", "wrap")
-        or any(name and name not in graph.constants for name in node.inputs[1:])
-        or graph.dtypes[node.outputs[0]].itemsize not in SIZES
-        or math.prod(shape) == 0
-        or math.prod(result) == 0
-    ):
-        return False
-    kept = _all_kept(node, graph)
-    if any(inner < 1 for _, _, inner in kept):
-        return False
-    mode = node.attributes["mode"]
-    if mode == "edge":
-        return True
-    # Reflection copies line by line, wrapping copies whole images of the input.
-    pairs = [(m, inner) for m, (_, _, inner) in zip(result, kept, strict=True)]
-    copies = sum(m - n if mode == "reflect" else -(-m // n) for m, n in pairs)
-    return copies <= MOST_COPIES
+    """Whether pads are known, and repeat existing elements."""
+    return (
+        node.attributes.get("mode", "constant") in ("edge", "reflect", "wrap")
+        and all(not name or name in graph.constants for name in node.inputs[1:])
+        and math.prod(graph.shapes[node.outputs[0]]) > 0
+        and all(inner > 0 for _, _, inner in _all_kept(node, graph))
+    )
 
 
 def lower_pad(node: Node, builder: Builder, graph: Graph) -> None:
     """Copy the input, then fill one axis after the other from the output itself."""
     name, mode = node.outputs[0], node.attributes["mode"]
     x, shape = builder.values[node.inputs[0]], graph.shapes[node.outputs[0]]
-    y = builder.target(name, shape, x.dtype, builder.order(name, len(shape)))
+    # Volumes of images keep their channels last.
+    order = builder.order(name, len(shape)) if len(shape) < 5 else x.order
+    y = builder.target(name, shape, x.dtype, order)
     kept = _all_kept(node, graph)
     inner = [count for _, _, count in kept]
     first, begins = [skip for skip, _, _ in kept], [at for _, at, _ in kept]
@@ -96,27 +80,29 @@ def _kept(n: int, m: int, begin: int) -> tuple[int, int, int]:
 
 
 def _runs(mode: str, size: int, begin: int, inner: int) -> Iterator[Run]:
-    """Give the runs outside the `inner` elements from `begin` on, and their sources."""
-    end = begin + inner
-    if mode == "edge":
+    """Give the runs outside the `inner` elements from `begin` on, and their sources.
+
+    A run repeats elements of the runs before it, too: as many periods as there are so far. So the
+    number of runs grows with the logarithm of the amounts.
+    """
+    low, high = begin, begin + inner
+    if mode == "edge" or (mode == "reflect" and inner == 1):
         yield from (
-            run for run in (Run(0, begin, begin, 0), Run(end, size - end, end - 1, 0)) if run.length
+            run for run in (Run(0, low, low, 0), Run(high, size - high, high - 1, 0)) if run.length
         )
-    elif mode == "wrap":
-        at = 0
-        while at < size:
-            past = (at - begin) % inner
-            if at == begin:
-                at = end
-                continue
-            count = min(inner - past, (begin if at < begin else size) - at)
-            yield Run(at, count, begin + past, 1)
-            at += count
-    else:
-        period = max(2 * (inner - 1), 1)
-        for at in (*range(begin), *range(end, size)):
-            past = (at - begin) % period
-            yield Run(at, 1, begin + min(past, period - past), 0)
+        return
+    period = inner if mode == "wrap" else 2 * (inner - 1)
+    while low > 0:
+        whole = (high - low) // period * period
+        # Before there is a whole period, the reflection of all but the element at the edge.
+        count = min(low, whole or inner - 1)
+        yield Run(low - count, count, *((low - count + whole, 1) if whole else (low + count, -1)))
+        low -= count
+    while high < size:
+        whole = (high - low) // period * period
+        count = min(size - high, whole or inner - 1)
+        yield Run(high, count, *((high - whole, 1) if whole else (high - 2, -1)))
+        high += count
 
 
 def _part(

@@ -11,6 +11,7 @@ import numpy as np
 from ..builder import Builder
 from ..collapse import broadcast_strides
 from ..nodes import Graph, Node
+from ..numpy_operators.moves import backward_start
 from ..storage import Shape, Value, constant_value, strides_of
 
 
@@ -122,7 +123,7 @@ def lower_expand(node: Node, builder: Builder, graph: Graph) -> None:
 
 
 def slices(node: Node, graph: Graph) -> list[tuple[int, int]] | None:
-    """First index and step of each dimension of a Slice; None if it is not known or backwards."""
+    """First index and step of each dimension of a Slice; None if they are not known."""
     names = [*node.inputs, "", ""][:5]
     if any(name and name not in graph.constants for name in names[1:]):
         return None
@@ -133,20 +134,20 @@ def slices(node: Node, graph: Graph) -> list[tuple[int, int]] | None:
     steps = integers(names[4], graph) or [1] * len(starts)
     found = [(0, 1)] * len(shape)
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        if step < 1:
+        if step == 0:
             return None
         first, _, by = slice(start, end, step).indices(shape[axis])
-        found[axis] = first, by
+        found[axis] = backward_start(start, shape[axis]) if by < 0 else first, by
     return found
 
 
 def serves_slice(node: Node, graph: Graph) -> bool:
-    """Whether a Slice is a view: known, and forwards."""
+    """Whether the numbers of a Slice are known."""
     return slices(node, graph) is not None
 
 
 def lower_slice(node: Node, builder: Builder, graph: Graph) -> None:
-    """Slice with steps that are not negative: a view."""
+    """Slice: a view; a copy if it goes backwards, since only copies walk down."""
     name = node.outputs[0]
     value = builder.values[node.inputs[0]]
     taken = slices(node, graph)
@@ -157,8 +158,15 @@ def lower_slice(node: Node, builder: Builder, graph: Graph) -> None:
         for (first, _), stride, n in zip(taken, value.strides, shape, strict=True)
         if n
     )
-    strides = tuple(by * stride for (_, by), stride in zip(taken, value.strides, strict=True))
-    builder.deliver(name, value.viewed(shape, strides, offset))
+    # A single element is the same in either direction.
+    steps = [by if n > 1 else 1 for (_, by), n in zip(taken, shape, strict=True)]
+    strides = tuple(by * stride for by, stride in zip(steps, value.strides, strict=True))
+    view = value.viewed(shape, strides, offset)
+    if min(steps, default=1) < 0:
+        y = builder.target(name, shape, value.dtype, value.order)
+        builder.copy(view, y, [name])
+        view = y
+    builder.deliver(name, view)
 
 
 def lower_split(node: Node, builder: Builder, graph: Graph) -> None:
