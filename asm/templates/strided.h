@@ -1,7 +1,8 @@
-/* Copies of matrices with any strides, of bits: rows by whole vectors, transpositions in registers,
- * two or three lines in turn by shuffles, broadcasts by stores alone, and all else element by
- * element. A template defines `item`, the bits of an element, SIZE, its bytes, and BLOCK, the rows
- * and columns of a block that it transposes; and the functions that are declared here. */
+/* Copies of matrices with any strides, of bits: rows by whole vectors, also backwards;
+ * transpositions in registers, two or three lines in turn by shuffles, broadcasts by stores alone,
+ * and all else element by element. A template defines `item`, the bits of an element, SIZE, its
+ * bytes, and BLOCK, the rows and columns of a block that it transposes; and the functions that are
+ * declared here. */
 #ifndef PPLCONV_STRIDED_H
 #define PPLCONV_STRIDED_H
 
@@ -34,6 +35,17 @@ static void copy_elements(const struct matrix *m) {
             memcpy(&one, src, SIZE);
             memcpy(dst, &one, SIZE);
         }
+    }
+}
+
+typedef item any_item __attribute__((may_alias));
+
+/* Compilers make vectors of this loop. */
+static void reverse_rows(const struct matrix *m) {
+    for (int64_t i = 0; i < m->rows; i++) {
+        const any_item *src = (const any_item *)(m->src + i * m->src_rs);
+        any_item *restrict dst = (any_item *)(m->dst + i * m->dst_rs);
+        for (int64_t j = 0; j < m->columns; j++) dst[j] = src[-j];
     }
 }
 
@@ -92,6 +104,8 @@ static void copy(struct matrix m) {
             copy_bytes(m.dst + i * m.dst_rs, m.src + i * m.src_rs, m.columns * SIZE);
     } else if (m.src_cs == 0) {
         fill_rows(&m);
+    } else if (m.src_cs == -SIZE) {
+        reverse_rows(&m);
     } else if (m.src_rs == SIZE && m.columns == 2 && m.dst_rs == 2 * SIZE) {
         take_turns(&m, 2);
     } else if (m.src_rs == SIZE && m.columns == 3 && m.dst_rs == 3 * SIZE) {

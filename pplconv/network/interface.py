@@ -38,6 +38,30 @@ class NodeArg(NamedTuple):
     type: str
 
 
+class Declared(NamedTuple):
+    """What a network declares of an input.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    dtype : numpy.dtype
+        Type of its elements.
+    shape : tuple or None
+        Its dimensions, of which all that are no int may have any size; None for any rank.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[Any, ...] | None
+
+
+def declared(value: ir.Value) -> Declared:
+    """Read what the network declares of an input."""
+    shape = None if value.shape is None else tuple(value.shape)
+    return Declared(value.name or "", dtype_of(value), shape)
+
+
 def dtype_of(value: ir.Value) -> np.dtype[Any]:
     """Type of the elements of an input."""
     return np.dtype(value.dtype.numpy() if value.dtype is not None else np.float32)
@@ -52,21 +76,20 @@ def told(value: ir.Value) -> NodeArg:
     return NodeArg(value.name or "", shape, _TYPES.get(kind, f"tensor({kind})"))
 
 
-def check_shape(name: str, value: ir.Value, shape: tuple[int, ...]) -> None:
+def check_shape(wanted: Declared, shape: tuple[int, ...]) -> None:
     """Refuse a shape that contradicts the network's declaration."""
-    declared = value.shape
-    if declared is None:
+    name, _, sizes = wanted
+    if sizes is None:
         return
-    fits = len(declared) == len(shape) and all(
-        not isinstance(wanted, int) or wanted == got
-        for wanted, got in zip(declared, shape, strict=True)
+    fits = len(sizes) == len(shape) and all(
+        not isinstance(n, int) or n == got for n, got in zip(sizes, shape, strict=True)
     )
     if not fits:
-        raise ValueError(f"feed: input {name!r} must have shape {list(declared)}, got {shape}")
+        raise ValueError(f"feed: input {name!r} must have shape {list(sizes)}, got {shape}")
 
 
 def shaped(
-    values: Sequence[ir.Value], inputs: Mapping[str, Any], shape_inputs: Collection[str]
+    values: Sequence[Declared], inputs: Mapping[str, Any], shape_inputs: Collection[str]
 ) -> list[Array]:
     """Give arrays of the given shapes; arrays are accepted in place of shapes.
 
@@ -75,20 +98,20 @@ def shaped(
     TypeError, ValueError
         If they contradict the network's declaration.
     """
-    names = [value.name or "" for value in values]
+    names = [value.name for value in values]
     if set(inputs) != set(names):
         raise ValueError(f"inputs: a shape for each of {names}, got {inputs!r}")
     arrays = []
     for value in values:
-        given = inputs[value.name or ""]
+        given = inputs[value.name]
         is_shape = isinstance(given, (tuple, list)) and all(
             isinstance(n, (int, np.integer)) for n in given
         )
         if is_shape and value.name not in shape_inputs:
             # Nobody reads the elements of these arrays, only their shapes.
-            given = np.broadcast_to(np.zeros((), dtype_of(value)), tuple(map(int, given)))
-        array = np.asarray(given, dtype_of(value))
-        check_shape(value.name or "", value, array.shape)
+            given = np.broadcast_to(np.zeros((), value.dtype), tuple(map(int, given)))
+        array = np.asarray(given, value.dtype)
+        check_shape(value, array.shape)
         arrays.append(array)
     return arrays
 

@@ -79,13 +79,15 @@ class Network:
         # Inputs that decide shapes or branches: each of their values has a program of its own.
         self.shape_inputs = (sizes_in_loops if is_part else shape_inputs)(self.model.graph)
         self.programs = Programs(kept, shared.making)
+        # Lists of the model are slow to read in each run.
+        self._inputs = [value.name or "" for value in self.model.graph.inputs]
         self._kept, self._is_part = kept, is_part
 
     def key(
         self, inputs: Sequence[Array]
     ) -> tuple[Any, dict[str, Shape], dict[str, Array], list[Array]]:
         """Give the key of the program for these inputs, as `programs.key_of` does."""
-        return key_of(self.model.graph.inputs, inputs, self.shape_inputs, self.team())
+        return key_of(self._inputs, inputs, self.shape_inputs, self.team())
 
     def team(self) -> int | None:
         """Team of the enclosing ``runtime`` scope, which has programs of its own; else None."""
@@ -159,8 +161,7 @@ class Network:
             )  # fmt: skip
             check_memory(first, self.shared.settings.max_memory)
         if special.cut is not None:
-            names = [value.name or "" for value in self.model.graph.inputs]
-            inputs = [(name, shapes[name]) for name in names if name in shapes]
+            inputs = [(name, shapes[name]) for name in self._inputs if name in shapes]
             program: Program = CutProgram(special.cut, first, inputs, self._rest, self._body)
         else:
             assert first is not None

@@ -7,8 +7,6 @@ from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
-import onnx_ir as ir
-
 from ..runtime import ForkableLock
 from .compiling import Compiled
 from .storage import Array, Shape
@@ -86,15 +84,15 @@ class Programs(OrderedDict[Any, Found]):
 
 
 def key_of(
-    values: Sequence[ir.Value], inputs: Sequence[Array], shape_inputs: Collection[str],
+    names: Sequence[str], inputs: Sequence[Array], shape_inputs: Collection[str],
     team: int | None,
 ) -> tuple[Any, dict[str, Shape], dict[str, Array], list[Array]]:  # fmt: skip
     """Give the key of a program, and the inputs that it reads.
 
     Parameters
     ----------
-    values : sequence of Value
-        Inputs of the graph.
+    names : sequence of str
+        Of the graph's inputs.
     inputs : sequence of ndarray
         Arrays for them.
     shape_inputs : collection of str
@@ -115,8 +113,7 @@ def key_of(
     shapes: dict[str, Shape] = {}
     constants: dict[str, Array] = {}
     rest = []
-    for value, array in zip(values, inputs, strict=True):
-        name = value.name or ""
+    for name, array in zip(names, inputs, strict=True):
         if name in shape_inputs and array.size <= MOST_SHAPE_ELEMENTS:
             constants[name] = array
         else:

@@ -23,9 +23,10 @@ from .._checks import one_of
 from .._literals import Fallback, Precision, Search, Sparse
 from ..arguments import checks
 from ..memory.array_like import array_of
+from ..memory.mapping import plain
 from .builder import Settings
 from .compiling import Compiled, compile_model
-from .interface import NodeArg, check_shape, dtype_of, shaped, told
+from .interface import NodeArg, check_shape, declared, shaped, told
 from .loading import load
 from .network import Network, Shared
 from .preparing import Prepared, prepare
@@ -136,7 +137,11 @@ class InferenceSession:
     def _begin(self, prepared: Prepared, shared: Shared) -> None:
         """Initialise a session of a prepared model, without programs."""
         self._network = Network(prepared, shared, self.programs_kept)
-        self._name = prepared.model.graph.name or "network"
+        graph = prepared.model.graph
+        self._name = graph.name or "network"
+        # Lists of the model are slow to read in each run.
+        self._declared = [declared(value) for value in graph.inputs]
+        self._results = [value.name or "" for value in graph.outputs]
 
     @property
     def shape_inputs(self) -> frozenset[str]:
@@ -182,7 +187,7 @@ class InferenceSession:
             If inputs of these shapes are new, and the model's file was written to.
         """
         inputs = self._inputs(feed)
-        names = [value.name or "" for value in self._network.model.graph.outputs]
+        names = self._results
         wanted = list(output_names) if output_names is not None else names
         for name in wanted:
             if name not in names:
@@ -208,17 +213,15 @@ class InferenceSession:
         """Check the inputs, and give them as contiguous arrays."""
         if not isinstance(feed, Mapping):
             raise TypeError(f"feed must map names to arrays, got {type(feed).__name__}")
-        values = self._network.model.graph.inputs
-        names = [value.name for value in values]
+        names = [value.name for value in self._declared]
         for name in feed:
             if name not in names:
                 raise ValueError(f"feed: the network has no input {name!r}, only {names}")
         found = []
-        for value in values:
-            name = value.name or ""
+        for value in self._declared:
+            name, wanted, _ = value
             if name not in feed:
                 raise ValueError(f"feed: input {name!r} is missing")
-            wanted = dtype_of(value)
             given = feed[name]
             if wanted.kind == "f" or hasattr(given, "dtype"):
                 array = array_of(given, f"feed: input {name!r}", wanted)
@@ -226,12 +229,12 @@ class InferenceSession:
                 array = np.asarray(given, wanted)
             if array.dtype != wanted:
                 raise TypeError(f"feed: input {name!r} must be {wanted}, got {array.dtype}")
-            check_shape(name, value, array.shape)
-            found.append(np.require(array, requirements=("A", "C")).reshape(array.shape))
+            check_shape(value, array.shape)
+            found.append(plain(array))
         return found
 
     def _shaped(self, inputs: Mapping[str, Any]) -> list[Array]:
-        return shaped(self._network.model.graph.inputs, inputs, self.shape_inputs)
+        return shaped(self._declared, inputs, self.shape_inputs)
 
     def plan_for(self, inputs: Mapping[str, Any]) -> NetworkPlan:
         """Show how inputs of certain shapes are computed.

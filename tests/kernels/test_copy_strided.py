@@ -79,6 +79,17 @@ def test_every_length_of_a_line(checker, row, rng):
 
 
 @every_kernel
+def test_every_length_of_a_line_walked_down(checker, row, rng):
+    """Up to nine vectors, with every remainder; lines with and without gaps, walked down or up."""
+    lanes = lanes_of(row)
+    for count in range(1, 9 * lanes + 3):
+        lines = int(rng.integers(1, 4))
+        src, dst = (count + int(gap) for gap in rng.integers(0, 2, 2))
+        flips = (int(rng.choice([-1, 1])), -1, 1, 1)
+        copy(checker, row, rng, (lines, count), (src, 1), (dst, 1), flips)
+
+
+@every_kernel
 @pytest.mark.parametrize("lines", [2, 3, 4])
 def test_lines_in_turn(checker, row, lines, rng):
     """A few lines of src are interleaved into one line."""
