@@ -72,7 +72,10 @@ def first_of(counts, strides):
     counts, strides : sequence of int
         As `extent_of` has checked them, with magnitudes for strides.
     """
-    return sum((n - 1) * -s for n, s in zip(counts, strides) if s < 0)
+    below = 0
+    for n, s in zip(counts, strides):
+        below += (n - 1) * max(-s, 0)
+    return below
 
 
 cdef void run_one(const void *job, int64_t task, char *scratch) noexcept nogil:
