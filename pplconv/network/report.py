@@ -261,13 +261,15 @@ def _plan_of(
     for number, step in enumerate(compiled.steps):
         plan = _plan(step)
         moved = sum(v.size * v.dtype.itemsize for v in (*step.reads, *step.writes))
+        runs = compiled.times * step.turns
+        detail = f"{step.detail}, {step.turns} turns" if step.turns > 1 else step.detail
         steps.append(StepPlan(
-            step.kind, tuple(step.nodes), step.writes[0].shape, _layout(step), step.detail,
-            compiled.times * step.flops, compiled.times * moved,
+            step.kind, tuple(step.nodes), step.writes[0].shape, _layout(step), detail,
+            runs * step.flops, runs * moved,
             None if seconds is None else float(seconds[number]),
             plan.algorithm if plan else "", _weight_bytes(step), step.host, plan,
         ))  # fmt: skip
-    buffers = (BufferPlan(b.offset, b.size, b.first, b.last) for b in lives(compiled.steps))
+    buffers = (BufferPlan(b.offset, b.size, b.first, b.last) for b in lives(compiled.steps, compiled.repeats))
     return NetworkPlan(
         tuple((name, shape) for name, shape, _ in compiled.inputs), tuple(steps), fired,
         compiled.program.arena_bytes, compiled.program.scratch_bytes, tuple(buffers),

@@ -24,7 +24,7 @@
 ``integer_products``  convolutions of integers, as plans
 ``integer_windows``   pools and Resize of integers
 ``dynamic_quantization`` DynamicQuantizeLinear
-``recurrent``         LSTM and GRU
+``recurrent``         LSTM, GRU and RNN
 ``row_steps``         reductions, softmax, layer normalization
 ``unfused``           fused nodes as ONNX's operators, to run them in Python
 ====================  ============================================================================
