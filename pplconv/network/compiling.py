@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,7 +73,7 @@ class Compiled:
     model: ir.Model
     planned: dict[Any, Any]
     times: int
-    repeats: list[Repeat]
+    repeats: list[Repeat] = field(default_factory=list)
 
     def run(self, arrays: Sequence[Array], seconds: Array | None = None) -> None:
         """Run on the caller's arrays: inputs, then outputs, all contiguous.

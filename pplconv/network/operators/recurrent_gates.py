@@ -52,11 +52,11 @@ def directions_of(attributes: Mapping[str, Any]) -> int:
 
 
 def _numbers(names: Sequence[str], attributes: Mapping[str, Any]) -> list[list[float | None]]:
-    """Give the numbers of each activation: of a list, each one that takes a number gets the next."""
+    """Give the numbers of each activation; each takes the next one of a list, if it takes any."""
     lists = [iter(attributes.get(f"activation_{name}") or ()) for name in ("alpha", "beta")]
+    usual = [_NUMBERS[name.lower()] for name in names]
     return [
-        [next(source, number) for source, number in zip(lists, _NUMBERS[name.lower()], strict=False)]
-        for name in names
+        [next(source, number) for source, number in zip(lists, own, strict=False)] for own in usual
     ]
 
 
@@ -82,9 +82,7 @@ def gates_of(op: str, attributes: Mapping[str, Any]) -> list[tuple[Gate, ...]]:
     return [tuple(gates[d * count : (d + 1) * count]) for d in range(directions)]
 
 
-def _gate(
-    name: str, given: Sequence[float | None], bound: float | None, code: Code, x: int
-) -> int:
+def _gate(name: str, given: Sequence[float | None], bound: float | None, code: Code, x: int) -> int:
     numbers = [float(number) for number in given if number is not None]
     if bound is not None:
         x = code.do("CLIP", x, code.scalar(-bound), code.scalar(bound))
