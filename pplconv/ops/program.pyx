@@ -59,8 +59,8 @@ cdef void run_loop(const void *job, const Tensors *t, int64_t task,
                    char *scratch) noexcept nogil:
     # All turns in one task: no step of the repeat has more than one.
     cdef const Loop *loop = <const Loop *> job
-    cdef int64_t turn
-    for turn in range(loop.turns):
+    cdef int64_t _turn
+    for _turn in range(loop.turns):
         run_one(loop.body, 0, scratch)
         advance(loop, 0, scratch)
 
