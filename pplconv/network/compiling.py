@@ -74,6 +74,8 @@ class Compiled:
     planned: dict[Any, Any]
     times: int
     repeats: list[Repeat] = field(default_factory=list)
+    # Programs of several turns, as the body of a Loop or a Scan; None where they cannot be made.
+    repeated: dict[Any, Program | None] = field(default_factory=dict)
 
     def run(self, arrays: Sequence[Array], seconds: Array | None = None) -> None:
         """Run on the caller's arrays: inputs, then outputs, all contiguous.

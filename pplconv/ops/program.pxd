@@ -96,7 +96,7 @@ cdef class Program:
     cdef list works, kept
     cdef Bound *bounds
     cdef Repeat *repeats
-    cdef int threads, most
+    cdef readonly int threads, most
     # `turns` are those of the step that is bound.
     cdef int64_t count, phase_count, repeat_count, move_count, turns, shared, thread
     cdef readonly int64_t arena_bytes, scratch_bytes

@@ -12,6 +12,8 @@ class Program:
     steps: tuple[tuple[Any, dict[str, Any]], ...]
     arena_bytes: int
     scratch_bytes: int
+    threads: int
+    most: int
 
     def __new__(
         cls,
