@@ -225,9 +225,9 @@ def _scan(node: ir.Node, body: ir.Model, make: Make) -> Run:
         length = lengths.pop()
         if 2 <= length <= _MOST_TURNS:
             reads = [0] * carried + [-1 if back else 1 for back in read_back] + [0] * len(around)
-            results = [Result(number) for number in range(carried)]
-            results += [Result(stacked=-1 if back else 1) for back in turned]
-            found = inner.compute_turns([*state, *parts, *around], reads, results, length)
+            goals = [Result(number) for number in range(carried)]
+            goals += [Result(stacked=-1 if back else 1) for back in turned]
+            found = inner.compute_turns([*state, *parts, *around], reads, goals, length)
             if found is not None:
                 stacked = zip(found[carried:], axes, strict=True)
                 return [*found[:carried], *(np.moveaxis(a, 0, axis) for a, axis in stacked)]

@@ -91,7 +91,8 @@ def run_turns(
     ]
     frame = program.frame()
     try:
-        bits = [a.view(np.uint16) if a.dtype.kind == "V" else a for a in (*given, *made)]
+        bits: list[Array | None] = []
+        bits += [a.view(np.uint16) if a.dtype.kind == "V" else a for a in (*given, *made)]
         program.run(frame, bits, 0, len(program.steps))
     finally:
         program.give_back(frame)
