@@ -213,8 +213,8 @@ def lower_recurrent(node: Node, builder: Builder, graph: Graph) -> None:
         first, sign = (times - 1, -1) if back else (0, 1)
 
         def each(value: Value, stride: int, first: int = first, sign: int = sign) -> Value:
-            return replace(value.viewed(value.shape, value.strides, first * stride),
-                           advance=sign * stride)  # fmt: skip
+            there = value.viewed(value.shape, value.strides, first * stride)
+            return replace(there, advance=sign * stride)
 
         step = inputs.strides[0]
         out = None
@@ -245,7 +245,7 @@ def _matrix(weight: Array) -> Array:
 
 def _direction(state: Value, d: int, layout: int) -> Value:
     """Give one direction of a state, (batch, width)."""
-    along, *_ = (1,) if layout else (0,)
+    along = 1 if layout else 0
     kept = [axis for axis in range(3) if axis != along]
     return state.viewed(
         tuple(state.shape[axis] for axis in kept), tuple(state.strides[axis] for axis in kept),
