@@ -9,20 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..schedules.elementwise_loops import Elementwise
-from .storage import Buffer, Step, Value
+from .storage import Buffer, Repeat, Step, Value
 
 LINE = 64
 # Buffers at distances of a power of two would compete for the same cache sets.
 GAP = 64
 
 
-def lives(steps: Sequence[Step]) -> list[Buffer]:
+def lives(steps: Sequence[Step], repeats: Sequence[Repeat] = ()) -> list[Buffer]:
     """Find the buffers of the arena, with the first and the last step of each.
 
     Parameters
     ----------
     steps : sequence of Step
         In the order that they run.
+    repeats : sequence of Repeat
+        Steps that take several turns. Only what each turn writes anew lives shorter than these.
 
     Returns
     -------
@@ -39,19 +41,38 @@ def lives(steps: Sequence[Step]) -> list[Buffer]:
                 found[id(buffer)] = buffer
                 buffer.first = index
             buffer.last = index
+    kept = _kept(steps, repeats)
     places = {buffer: buffer for buffer in found.values()}
     for index, step in enumerate(steps):
         if not isinstance(step.work, Elementwise):
             continue
         taken: set[Buffer] = set()
         for result in step.writes:
-            operand = _replaced(step, result, index)
+            operand = None if result.buffer in kept else _replaced(step, result, index)
+            if operand in kept:
+                continue
             if operand is not None and operand not in taken:
                 taken.add(operand)
                 place = places[operand]
                 place.successors.append(result.buffer)
                 places[result.buffer] = place
     return [buffer for buffer, place in places.items() if buffer is place]
+
+
+def _kept(steps: Sequence[Step], repeats: Sequence[Repeat]) -> set[Buffer]:
+    """Lengthen the lives of buffers that are used outside of a repeat or move in it; list them."""
+    kept: set[Buffer] = set()
+    for begin, end, _ in repeats:
+        for step in steps[begin:end]:
+            for value in (*step.writes, *step.reads):
+                buffer = value.buffer
+                if buffer.in_arena and (
+                    buffer.first < begin or buffer.last >= end or value.advance
+                ):
+                    buffer.first = min(buffer.first, begin)
+                    buffer.last = max(buffer.last, end - 1)
+                    kept.add(buffer)
+    return kept
 
 
 def _replaced(step: Step, result: Value, index: int) -> Buffer | None:

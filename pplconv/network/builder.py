@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +19,17 @@ from ..ops.sparse.sparse_weights import checked_sparse, sparsity_of
 from ..sparsity import Sparsity
 from .nodes import as_type, plain_name
 from .scaling import ScaledTensor
-from .storage import Array, Buffer, Shape, Step, Value, channels_last, constant_value, strides_of
+from .storage import (
+    Array,
+    Buffer,
+    Repeat,
+    Shape,
+    Step,
+    Value,
+    channels_last,
+    constant_value,
+    strides_of,
+)
 from .value_copies import convert_step, copy_step
 from .values import all_finite
 
@@ -149,6 +160,7 @@ class Builder:
     finite: dict[Any, bool] = field(default_factory=dict)
     zeros: dict[Any, Sparsity | None] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
+    repeats: list[Repeat] = field(default_factory=list)
     values: Values = field(default_factory=Values)
     # Names of images that are computed in planes (NCHW).
     planes: frozenset[str] = frozenset()
@@ -198,6 +210,24 @@ class Builder:
         for key in [key for key in self.relaid if key[0] in written]:
             del self.relaid[key]
 
+    @contextmanager
+    def repeat(self, turns: int) -> Iterator[None]:
+        """Repeat the steps that are added meanwhile; values with an `advance` move on.
+
+        What a step reads from an earlier turn has to be written before the first turn as well.
+        """
+        begin = len(self.steps)
+        # What is copied before a repeat may change in its turns.
+        self.relaid.clear()
+        yield
+        self.relaid.clear()
+        body = self.steps[begin:]
+        assert not any(step.host or step.turns > 1 for step in body), "loops run in loops alone"
+        for step in body:
+            step.turns = turns
+        if body:
+            self.repeats.append(Repeat(begin, len(self.steps), turns))
+
     def deliver(self, name: str, value: Value) -> None:
         """Bind a name to a value, and copy the value to its destination if it has one."""
         wanted = self.wanted.get(name)
@@ -223,7 +253,8 @@ class Builder:
         known = value.constant
         if known is not None and order is None:
             return constant_value(known)
-        key = id(value.buffer), value.offset, value.shape, value.strides, order and tuple(order)
+        place = id(value.buffer), value.offset, value.advance
+        key = *place, value.shape, value.strides, order and tuple(order)
         if key not in self.relaid:
             copied = self.new(value.shape, value.dtype, order)
             self.copy(value, copied, [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from .operators.result_placement import plan_concats, plan_views
 from .operators.table import row_of
 from .paying_team import with_team
 from .search_progress import in_parts
-from .storage import Array, Buffer, Shape, Step, Value, place_of, strides_of
+from .storage import Array, Buffer, Repeat, Shape, Step, Value, place_of, strides_of
 from .tensors import release_files
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ class Compiled:
         Plans of its convolutions, as `Builder.planned`.
     times : int
         Runs of `program` for the whole batch, in turn, each on its part.
+    repeats : list of Repeat
+        Steps that take several turns.
     """
 
     program: Program
@@ -71,6 +73,9 @@ class Compiled:
     model: ir.Model
     planned: dict[Any, Any]
     times: int
+    repeats: list[Repeat] = field(default_factory=list)
+    # Programs of several turns, as the body of a Loop or a Scan; None where they cannot be made.
+    repeated: dict[Any, Program | None] = field(default_factory=dict)
 
     def run(self, arrays: Sequence[Array], seconds: Array | None = None) -> None:
         """Run on the caller's arrays: inputs, then outputs, all contiguous.
@@ -290,7 +295,7 @@ def _order(wanted: Shape, shape: Shape, inputs: Sequence[Value]) -> Shape:
 def _finished(builder: Builder, graph: Graph, model: ir.Model, most: int, times: int) -> Compiled:
     """Allocate the arena, and compile; at most `most` threads compute at once in all calls."""
     steps = builder.steps
-    arena_bytes = arena.arrange(arena.lives(steps))
+    arena_bytes = arena.arrange(arena.lives(steps, builder.repeats))
     externals = [*graph.inputs, *graph.outputs]
     native: list[int] = []
     compiled: list[tuple[Any, dict[str, Any]]] = []
@@ -301,7 +306,9 @@ def _finished(builder: Builder, graph: Graph, model: ir.Model, most: int, times:
     sizes = [_external(graph, name, 0).buffer.size for name in externals]
     threads = planner.team_size(builder.settings.threads)
     limit = builder.settings.max_workspace
-    program = Program(compiled, arena_bytes, sizes, threads, most, limit)
+    native.append(len(compiled))
+    repeats = [(native[begin], native[end], turns) for begin, end, turns in builder.repeats]
+    program = Program(compiled, arena_bytes, sizes, threads, most, limit, repeats)
 
     def told(names: list[str]) -> list[tuple[str, Shape, np.dtype[Any]]]:
         shapes = [graph.shapes[name] for name in names]
@@ -312,5 +319,5 @@ def _finished(builder: Builder, graph: Graph, model: ir.Model, most: int, times:
 
     return Compiled(
         program, steps, native, told(graph.inputs), told(graph.outputs), frozenset(builder.used),
-        model, builder.planned, times,
+        model, builder.planned, times, builder.repeats,
     )  # fmt: skip

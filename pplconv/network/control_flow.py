@@ -17,6 +17,7 @@ from ..runtime import ForkableLock
 from .shapes import make_constant
 from .storage import Array, Shape
 from .subgraphs import body_of
+from .turns import Result
 from .values import attribute_int, attribute_ints, constant
 
 __all__ = ["Body", "Make", "function_of_flow"]
@@ -28,9 +29,17 @@ class Body(Protocol):
     def compute(self, arrays: Sequence[Array]) -> list[Array]:
         """Compute the outputs, in the order of the subgraph."""
 
+    def compute_turns(
+        self, arrays: Sequence[Array], reads: Sequence[int], results: Sequence[Result], turns: int
+    ) -> list[Array] | None:
+        """Compute several turns at once; None if that cannot be."""
+
     def shapes(self, arrays: Sequence[Array]) -> list[Shape]:
         """Give the shapes that the outputs would have; () where data decide them."""
 
+
+# More turns are taken one by one: all of them run without a look at signals.
+_MOST_TURNS = 1 << 16
 
 Make = Callable[[ir.Model], Body]
 """Makes the network of a subgraph."""
@@ -108,11 +117,34 @@ def _turns(node: ir.Node, body: ir.Model, make: Make) -> Run:
             value.dtype = ir.DataType.from_numpy(array.dtype)
             make_constant(body.graph, value.name or "", array)
     fixed = [index for index in kept if constant(node.inputs[2 + index]) is not None]
+    ends = not _goes_on(body.graph)
     inner = make(body)
+    left = [index for index in range(count) if index not in kept]
+    taken = [index for index in range(count) if index not in fixed]
+
+    def at_once(
+        most: Array | None, state: list[Any], around: Sequence[Array]
+    ) -> list[Array] | None:
+        turns = 0 if most is None else int(most.reshape(()))
+        if ends or turns < 2 or turns > _MOST_TURNS:
+            return None
+        arrays = [np.arange(turns), np.array(True), *(state[index] for index in taken), *around]
+        places = {index: 2 + place for place, index in enumerate(taken)}
+        results = [Result(), *(Result(places[index]) for index in left)]
+        results += [Result(stacked=1)] * len(scanned)
+        reads = [1] + [0] * (len(arrays) - 1)
+        found = inner.compute_turns(arrays, reads, results, turns)
+        if found is None:
+            return None
+        for index in left:
+            state[index] = found[1 + left.index(index)]
+        return [*state, *found[1 + len(left) :]]
 
     def loop(given: Sequence[Array | None], around: Sequence[Array]) -> list[Array]:
         most, condition, *state = given
         goes_on = condition is None or bool(condition.reshape(()))
+        if goes_on and (found := at_once(most, state, around)) is not None:
+            return found
         stacks: list[list[Array]] = [[] for _ in scanned]
 
         def inputs(turn: int) -> list[Any]:
@@ -139,15 +171,27 @@ def _turns(node: ir.Node, body: ir.Model, make: Make) -> Run:
     return loop
 
 
+def _goes_on(body: ir.Graph) -> bool:
+    """Whether the condition of each turn is that of the turn before it, or always true."""
+    value = _source(body.outputs[0])
+    known = constant(value)
+    return value is body.inputs[1] or (known is not None and bool(known.all()))
+
+
+def _source(value: ir.Value) -> ir.Value:
+    """Give the value that Identity nodes pass on."""
+    while (maker := value.producer()) is not None and maker.op_type == "Identity":
+        source = maker.inputs[0]
+        assert source is not None
+        value = source
+    return value
+
+
 def _unchanged(body: ir.Graph, count: int) -> list[int]:
     """List the numbers of the states that a body passes on as they are."""
     found = []
     for index in range(count):
-        value = body.outputs[1 + index]
-        while (maker := value.producer()) is not None and maker.op_type == "Identity":
-            source = maker.inputs[0]
-            assert source is not None
-            value = source
+        value = _source(body.outputs[1 + index])
         if value is body.inputs[2 + index]:
             found.append(index)
     return found
@@ -171,15 +215,27 @@ def _scan(node: ir.Node, body: ir.Model, make: Make) -> Run:
     def scan(given: Sequence[Array | None], around: Sequence[Array]) -> list[Array]:
         arrays = [array for array in given if array is not None]
         state = arrays[:carried]
-        read = [
-            np.flip(np.moveaxis(array, axis, 0), 0) if back else np.moveaxis(array, axis, 0)
-            for array, axis, back in zip(arrays[carried:], read_axes, read_back, strict=True)
+        parts = [
+            np.moveaxis(array, axis, 0)
+            for array, axis in zip(arrays[carried:], read_axes, strict=True)
         ]
-        lengths = {len(array) for array in read}
+        lengths = {len(array) for array in parts}
         if len(lengths) != 1:
             raise ValueError(f"scanned operands of lengths {sorted(lengths)}")
+        length = lengths.pop()
+        if 2 <= length <= _MOST_TURNS:
+            reads = [0] * carried + [-1 if back else 1 for back in read_back] + [0] * len(around)
+            goals = [Result(number) for number in range(carried)]
+            goals += [Result(stacked=-1 if back else 1) for back in turned]
+            found = inner.compute_turns([*state, *parts, *around], reads, goals, length)
+            if found is not None:
+                stacked = zip(found[carried:], axes, strict=True)
+                return [*found[:carried], *(np.moveaxis(a, 0, axis) for a, axis in stacked)]
+        read = [
+            np.flip(part, 0) if back else part for part, back in zip(parts, read_back, strict=True)
+        ]
         stacks: list[list[Array]] = [[] for _ in scanned]
-        for turn in range(lengths.pop()):
+        for turn in range(length):
             results = inner.compute([*state, *(array[turn] for array in read), *around])
             state = results[:carried]
             for stack, result in zip(stacks, results[carried:], strict=True):

@@ -20,6 +20,7 @@ from .preparing import Prepared, simplify, specialize
 from .programs import Program, Programs, check_memory, key_of
 from .refusals import check_operators
 from .storage import Array, Shape
+from .turns import Result, run_turns
 
 __all__ = ["Network", "Shared"]
 
@@ -123,6 +124,16 @@ class Network:
         program, _, rest = self.find(self._taken(arrays))
         found = program.compute(rest)
         return [found[value.name or ""] for value in self.model.graph.outputs]
+
+    def compute_turns(
+        self, arrays: Sequence[Array], reads: Sequence[int], results: Sequence[Result], turns: int
+    ) -> list[Array] | None:
+        """Compute several turns of a body at once, as `run_turns` does; None if nothing can."""
+        one = [array[0] if read else array for array, read in zip(arrays, reads, strict=True)]
+        program, _, rest = self.find(self._taken(one))
+        if not isinstance(program, Compiled) or len(rest) < len(arrays):
+            return None
+        return run_turns(program, arrays, reads, results, turns)
 
     def shapes(self, arrays: Sequence[Array]) -> list[Shape]:
         """Give the shapes that the outputs of a part would have; () where nobody can tell."""

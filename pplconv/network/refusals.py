@@ -5,22 +5,21 @@ from __future__ import annotations
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import onnx_ir as ir
 
 from .._literals import Fallback
 from .fused_nodes import DOMAIN
-from .nodes import Node
+from .nodes import Node, attributes_of
+from .operators.recurrent_gates import ACTIVATIONS, directions_of, unknown_activations
 from .operators.table import ROWS
 from .rules.contrib import UNSERVED
 from .storage import Array
 from .subgraphs import deciding_inputs, is_flow, subgraphs_of
 from .texts import printable
-from .values import attribute_int, attribute_string
+from .values import constant
 
-# Activations of a recurrent operator's gates, for one direction. ONNX's reference silently ignores
-# other activations, a bound and lengths.
-ACTIVATIONS = {"GRU": ("sigmoid", "tanh"), "LSTM": ("sigmoid", "tanh", "tanh"), "RNN": ("tanh",)}
 FALLBACKS = ("warn", "error", "silent")
 """Words for operators that only ONNX's reference computes."""
 
@@ -100,22 +99,34 @@ def _nodes_of(graph: ir.Graph) -> Iterator[ir.Node]:
 
 
 def _unserved(node: ir.Node) -> str:
-    """Name the options of a recurrent node that neither our loops nor ONNX's reference support."""
+    """Name the options of a recurrent node that nothing here computes."""
     if node.op_type not in ACTIVATIONS:
         return ""
-    both = attribute_string(node, "direction", "forward") == "bidirectional"
-    usual = ACTIVATIONS[node.op_type] * (2 if both else 1)
-    given = node.attributes.get_strings("activations", ()) or usual
+    attributes = dict(attributes_of(node))
+    if unknown_activations(node.op_type, attributes):
+        return f"the activations {', '.join(attributes['activations'])}"
+    weights = [*node.inputs[1:4], *node.inputs[7:8]]
+    if all(value is None or constant(value) is not None for value in weights):
+        return ""
+    # These run in ONNX's reference.
+    ignored = _ignored(node.op_type, attributes)
+    return f"{ignored} and computed weights" if ignored else ""
+
+
+def _ignored(op: str, attributes: Mapping[str, Any]) -> str:
+    """Name what ONNX's reference silently ignores of a recurrent node."""
+    usual = ACTIVATIONS[op] * directions_of(attributes)
+    given = attributes.get("activations") or usual
     # An RNN names two activations by default; a single direction uses the first.
     if tuple(name.lower() for name in given)[: len(usual)] != usual:
         return f"the activations {', '.join(given)}"
-    if "clip" in node.attributes:
+    if "clip" in attributes:
         return "a clip"
-    return "input_forget" if attribute_int(node, "input_forget", 0) else ""
+    return "input_forget" if attributes.get("input_forget", 0) else ""
 
 
 def check_operands(node: Node, operands: Sequence[Array]) -> None:
-    """Refuse arrays that ONNX's reference misinterprets.
+    """Refuse options and arrays that ONNX's reference misinterprets.
 
     Parameters
     ----------
@@ -127,9 +138,15 @@ def check_operands(node: Node, operands: Sequence[Array]) -> None:
     Raises
     ------
     ValueError
-        If a sequence is shorter than the array, because the reference ignores its length.
+        If a recurrent node has an option, or a sequence shorter than the array, that the reference
+        ignores.
     """
-    if node.op not in ACTIVATIONS or len(node.inputs) < 5 or not node.inputs[4]:
+    if node.op not in ACTIVATIONS:
+        return
+    ignored = _ignored(node.op, node.attributes)
+    if ignored and operands[0].size:
+        raise ValueError(f"{ignored}, where loops of this library do not serve the operands")
+    if len(node.inputs) < 5 or not node.inputs[4]:
         return
     lengths = operands[sum(bool(name) for name in node.inputs[:4])]
     times = operands[0].shape[1 if node.attributes.get("layout", 0) else 0]

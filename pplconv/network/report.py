@@ -52,6 +52,8 @@ class StepPlan:
     plan : Plan or None
         Plan of a convolution or product; its `sparsity` and gains describe the treatment of zero
         weights.
+    turns : int
+        How often a run takes the step; operations, bytes and time are those of all turns.
     """
 
     kind: str
@@ -66,6 +68,7 @@ class StepPlan:
     weight_bytes: int = 0
     host: bool = False
     plan: planner.Plan | None = None
+    turns: int = 1
 
     @property
     def leaves_zeros_out(self) -> bool:
@@ -141,7 +144,7 @@ class NetworkPlan:
 
     def _picture(self, most: int, width: int | None) -> str:
         def thought(step: StepPlan) -> float:
-            return sum(step.plan.cost.values()) / NOMINAL_HERTZ if step.plan else 0.0
+            return step.turns * sum(step.plan.cost.values()) / NOMINAL_HERTZ if step.plan else 0.0
 
         measured = any(step.seconds is not None for step in self.steps)
         taken = [s.seconds or 0.0 if measured else thought(s) for s in self.steps]
@@ -261,13 +264,18 @@ def _plan_of(
     for number, step in enumerate(compiled.steps):
         plan = _plan(step)
         moved = sum(v.size * v.dtype.itemsize for v in (*step.reads, *step.writes))
+        runs = compiled.times * step.turns
+        detail = f"{step.detail}, {step.turns} turns" if step.turns > 1 else step.detail
         steps.append(StepPlan(
-            step.kind, tuple(step.nodes), step.writes[0].shape, _layout(step), step.detail,
-            compiled.times * step.flops, compiled.times * moved,
+            step.kind, tuple(step.nodes), step.writes[0].shape, _layout(step), detail,
+            runs * step.flops, runs * moved,
             None if seconds is None else float(seconds[number]),
-            plan.algorithm if plan else "", _weight_bytes(step), step.host, plan,
+            plan.algorithm if plan else "", _weight_bytes(step), step.host, plan, step.turns,
         ))  # fmt: skip
-    buffers = (BufferPlan(b.offset, b.size, b.first, b.last) for b in lives(compiled.steps))
+    buffers = (
+        BufferPlan(b.offset, b.size, b.first, b.last)
+        for b in lives(compiled.steps, compiled.repeats)
+    )
     return NetworkPlan(
         tuple((name, shape) for name, shape, _ in compiled.inputs), tuple(steps), fired,
         compiled.program.arena_bytes, compiled.program.scratch_bytes, tuple(buffers),

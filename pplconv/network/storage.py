@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -74,6 +74,8 @@ class Value:
         Its memory.
     offset : int
         Bytes from the beginning of the buffer.
+    advance : int
+        In a repeat: bytes from its place in one turn to its place in the next.
     """
 
     shape: Shape
@@ -81,6 +83,7 @@ class Value:
     strides: Shape
     buffer: Buffer
     offset: int = 0
+    advance: int = 0
 
     @property
     def size(self) -> int:
@@ -89,8 +92,8 @@ class Value:
 
     @property
     def constant(self) -> Array | None:
-        """Its elements, if it is a constant."""
-        if self.buffer.array is None:
+        """Its elements, if it is a constant that stays in place."""
+        if self.buffer.array is None or self.advance:
             return None
         flat = self.buffer.array.reshape(-1).view(np.uint8)
         return np.lib.stride_tricks.as_strided(
@@ -108,7 +111,7 @@ class Value:
         """Whether another value has the same elements in the same places."""
         return (
             self.buffer is other.buffer
-            and self.offset == other.offset
+            and (self.offset, self.advance) == (other.offset, other.advance)
             and self.shape == other.shape
             and self.lies_as(other.strides)
         )
@@ -125,7 +128,8 @@ class Value:
 
     def viewed(self, shape: Shape, strides: Shape, offset: int = 0) -> Value:
         """Another view of the same memory."""
-        return Value(shape, self.dtype, strides, self.buffer, self.offset + offset)
+        offset += self.offset
+        return Value(shape, self.dtype, strides, self.buffer, offset, self.advance)
 
 
 def strides_of(shape: Sequence[int], element: int, order: Sequence[int] | None = None) -> Shape:
@@ -180,7 +184,9 @@ class Step:
     host : bool
         Whether it runs in Python.
     flops : int
-        Floating-point operations, counted for people.
+        Floating-point operations of a turn, counted for people.
+    turns : int
+        How often a run takes the step.
     """
 
     work: Any
@@ -192,6 +198,23 @@ class Step:
     detail: str = ""
     host: bool = False
     flops: int = 0
+    turns: int = 1
+
+
+class Repeat(NamedTuple):
+    """Steps that a run takes several times, all of them in each turn.
+
+    Parameters
+    ----------
+    begin, end : int
+        The first step, and the one behind the last.
+    turns : int
+        How often they run.
+    """
+
+    begin: int
+    end: int
+    turns: int
 
 
 def place_of(value: Any) -> Any:
@@ -200,6 +223,12 @@ def place_of(value: Any) -> Any:
         return [place_of(item) for item in value]
     if not isinstance(value, Value):
         return value
+    if value.advance:
+        array = value.buffer.array
+        first = place_of(replace(value, advance=0))
+        if array is not None:
+            first = ("constant", array.reshape(-1).view(np.uint8), value.offset)
+        return ("each", first, value.advance)
     buffer = value.buffer
     if buffer.array is not None:
         flat = buffer.array.reshape(-1).view(np.uint8)

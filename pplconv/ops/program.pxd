@@ -4,13 +4,19 @@ from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport pplconv_instruction, pplconv_quantization
 from pplconv.memory.workspace cimport Buffer
-from pplconv.schedules.work cimport MOST_ARRAYS, MOST_PHASES, Follow, Step, Work
+from pplconv.schedules.team_loop cimport Phase
+from pplconv.schedules.work cimport MOST_ARRAYS, MOST_PHASES, Follow, Run, Step, Tensors, Work
 
 
 cdef struct Place:
     # Bytes from where a base begins: an address of its own (0), the arena (1), or an array of the
-    # caller (2 and on).
-    int64_t base, offset
+    # caller (2 and on). In a repeat it moves on by `stride` bytes each turn.
+    int64_t base, offset, stride
+
+
+cdef struct Repeat:
+    # Steps that take several turns.
+    int64_t begin, end, turns
 
 
 cdef struct Bound:
@@ -30,6 +36,49 @@ cdef struct Bound:
     int64_t rounds
 
 
+# Pointers of a run that move on with each turn of a repeat.
+cdef struct Move:
+    char **pointer
+    int64_t stride
+
+
+# A repeat during a run.
+cdef struct Loop:
+    Move *moves
+    int64_t move_count, turns
+    # The turn that runs now, and the first of the steps if all of them have one task.
+    int64_t turn
+    const Run *body
+    Run run
+
+
+# A phase of a repeat. The team counts the tasks of all turns, and a work those of one turn.
+cdef struct Turned:
+    const Run *run
+    const Loop *loop
+    int64_t tasks
+
+
+# Phases that run one after the other, all of them in each round.
+cdef struct Segment:
+    const Phase *phases
+    int count
+    int64_t rounds
+
+
+# The arguments of one run.
+cdef struct Lists:
+    char *scratch
+    Tensors *tensors
+    Run *runs
+    Phase *phases
+    char **arrays
+    Turned *turned
+    Loop *loops
+    Move *moves
+    Segment *segments
+
+
 cdef class Program
 
 
@@ -46,13 +95,25 @@ cdef class Program:
     cdef readonly tuple steps
     cdef list works, kept
     cdef Bound *bounds
-    cdef int threads, most
-    cdef int64_t count, phase_count, shared, thread
+    cdef Repeat *repeats
+    cdef readonly int threads, most
+    # `turns` are those of the step that is bound.
+    cdef int64_t count, phase_count, repeat_count, move_count, turns, shared, thread
     cdef readonly int64_t arena_bytes, scratch_bytes
     cdef list external_bytes
 
+    cdef int take_repeats(self, list repeats) except -1
     cdef int bind(self, Bound *b, Work work, dict places) except -1
     cdef int place(self, Place *found, object place, int64_t size) except -1
+    cdef int place_in(self, Place *found, object place, int64_t size, int64_t low) except -1
     cdef int64_t list_bytes(self) noexcept nogil
-    cdef int64_t fill(self, Frame frame, char *const *bases, int64_t begin,
-                      int64_t end) noexcept nogil
+    cdef void lay_out(self, Frame frame, Lists *l) noexcept nogil
+    cdef void point(self, const Lists *l, int64_t i, char *const *bases,
+                    int64_t turn) noexcept nogil
+    cdef Move *moving(self, const Lists *l, int64_t i, Move *moves) noexcept nogil
+    cdef int64_t fill(self, const Lists *l, char *const *bases, int64_t begin, int64_t end,
+                      int64_t turn) noexcept nogil
+    cdef void run_segments(self, Frame frame, const Segment *segments, int64_t count,
+                           int team) noexcept nogil
+    cdef double timed(self, Frame frame, const Lists *l, char *const *bases, int64_t step,
+                      int64_t turn, int team) noexcept

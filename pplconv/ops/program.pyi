@@ -12,6 +12,8 @@ class Program:
     steps: tuple[tuple[Any, dict[str, Any]], ...]
     arena_bytes: int
     scratch_bytes: int
+    threads: int
+    most: int
 
     def __new__(
         cls,
@@ -21,6 +23,7 @@ class Program:
         threads: int,
         most: int,
         most_scratch: int | None = None,
+        repeats: Sequence[tuple[int, int, int]] = (),
     ) -> Program: ...
     def frame(self) -> Frame: ...
     def give_back(self, frame: Frame) -> None: ...

@@ -4,6 +4,10 @@
 A step is a work and the places of its arrays. Intermediate arrays lie in an arena, at offsets
 chosen beforehand; inputs and outputs are the caller's arrays. The phases of all steps form one list
 for the team, so a step costs a wait for the other threads and nothing else.
+
+A range of steps may be repeated. Its steps take several turns, one turn after the other, and some
+of its arrays move on by a number of bytes with each turn. Each run has its own pointers, so nothing
+has to be restored.
 """
 
 from cpython.buffer cimport PyBuffer_FillInfo
@@ -20,7 +24,7 @@ from pplconv.schedules.team cimport leave_team, take_team
 from pplconv.schedules.team_loop cimport Phase, flushed, run_team
 from pplconv.schedules.work cimport MOST_ARRAYS, MOST_PHASES, Run, Tensors, Work, run_one
 
-from pplconv.schedules.work import COUNT
+from pplconv.schedules.work import COUNT, SIZE
 
 cdef extern from "pplconv_schedules.h" nogil:
     int64_t pplconv_clock()
@@ -38,9 +42,57 @@ cdef inline char *at(const Place *place, char *const *bases) noexcept nogil:
     return bases[place.base] + place.offset
 
 
+cdef void advance(const void *job, int64_t task, char *scratch) noexcept nogil:
+    cdef Loop *loop = <Loop *> job
+    cdef int64_t i
+    for i in range(loop.move_count):
+        loop.moves[i].pointer[0] += loop.moves[i].stride
+    loop.turn += 1
+
+
+cdef void run_turned(const void *job, int64_t task, char *scratch) noexcept nogil:
+    cdef const Turned *turned = <const Turned *> job
+    run_one(turned.run, task - turned.loop.turn * turned.tasks, scratch)
+
+
+cdef void run_loop(const void *job, const Tensors *t, int64_t task,
+                   char *scratch) noexcept nogil:
+    # All turns in one task: no step of the repeat has more than one.
+    cdef const Loop *loop = <const Loop *> job
+    cdef int64_t _turn
+    for _turn in range(loop.turns):
+        run_one(loop.body, 0, scratch)
+        advance(loop, 0, scratch)
+
+
+cdef inline bint is_alone(const Bound *b) noexcept nogil:
+    return b.rounds == 1 and b.phases == 1 and b.steps[0].tasks == 1
+
+
+cdef inline Move *moved(Move *moves, char **pointer, const Place *place) noexcept nogil:
+    if place.base < 0 or place.stride == 0:
+        return moves
+    moves.pointer, moves.stride = pointer, place.stride
+    return moves + 1
+
+
+cdef inline Segment *listed(Segment *segment, const Phase *begin, const Phase *end,
+                            int64_t rounds) noexcept nogil:
+    if begin == end:
+        return segment
+    segment.phases, segment.count, segment.rounds = begin, <int> (end - begin), rounds
+    return segment + 1
+
+
+cdef inline char *in_turn(const Place *place, char *const *bases, int64_t turn) noexcept nogil:
+    cdef char *first = at(place, bases)
+    return first if first == NULL else first + turn * place.stride
+
+
 cdef inline Place known(const void *address) noexcept:
     # The place of what does not move; NULL is none.
     cdef Place place
+    place.stride = 0
     place.base, place.offset = -1 if address == NULL else 0, <int64_t> address
     return place
 
@@ -78,7 +130,9 @@ cdef class Program:
         in ``offsets``, and multipliers that are computed, one for each channel, in ``multiplier``.
         Any other work has ``arrays``, a list of places.
         ``weights`` may be a `PackedWeights`. A place is an ndarray, a constant that is kept;
-        ``("arena", offset, size)``; or ``("external", number, offset, size)``.
+        ``("arena", offset, size)``; or ``("external", number, offset, size)``. In a repeat it may
+        be ``("each", place, stride)``, the place of the first turn and the bytes from one turn to
+        the next, where a constant is ``("constant", ndarray, offset)``.
     arena_bytes : int
         Size of the arena.
     external_bytes : list of int
@@ -88,19 +142,22 @@ cdef class Program:
     most_scratch : int, optional
         Bytes of scratch of the whole team; the team has fewer threads where they would take more.
         One thread always runs, even if its scratch is larger.
+    repeats : sequence of (int, int, int)
+        Ranges of steps that are repeated, in order and apart: begin, end, and number of turns.
 
     Raises
     ------
     ValueError
-        If a step reads or writes beyond an array or the arena.
+        If a step reads or writes beyond an array or the arena in any turn, or ranges of steps are
+        empty or overlap.
     MemoryError
         If memory cannot be had.
     """
 
     def __cinit__(self, steps, int64_t arena_bytes, list external_bytes, int threads, int most,
-                  most_scratch=None):
+                  most_scratch=None, repeats=()):
         cdef Work work
-        cdef int64_t i
+        cdef int64_t i, r
         self.steps = tuple(steps)
         self.works = []
         for step, _ in self.steps:
@@ -117,9 +174,17 @@ cdef class Program:
         self.bounds = <Bound *> calloc(max(self.count, 1), sizeof(Bound))
         if self.bounds == NULL:
             raise MemoryError
-        self.phase_count = 0
+        self.take_repeats(list(repeats))
+        # A repeat has two phases more: one that moves its arrays on, or one for all turns.
+        self.phase_count = 2 * self.repeat_count
+        r = 0
         for i in range(self.count):
             work = <Work?> self.works[i]
+            while r < self.repeat_count and self.repeats[r].end <= i:
+                r += 1
+            self.turns = 1
+            if r < self.repeat_count and self.repeats[r].begin <= i:
+                self.turns = self.repeats[r].turns
             self.bind(&self.bounds[i], work, self.steps[i][1])
             self.phase_count += work.phases * work.rounds
             if work.shared_scratch + work.thread_scratch < 0:
@@ -136,21 +201,65 @@ cdef class Program:
 
     def __dealloc__(self):
         free(self.bounds)
+        free(self.repeats)
+
+    cdef int take_repeats(self, list repeats) except -1:
+        cdef int64_t r, done = 0
+        self.repeat_count = len(repeats)
+        self.repeats = <Repeat *> calloc(max(self.repeat_count, 1), sizeof(Repeat))
+        if self.repeats == NULL:
+            raise MemoryError
+        for r, (begin, end, turns) in enumerate(repeats):
+            if not done <= begin < end <= self.count:
+                raise ValueError("repeats are ranges of steps, in order and apart")
+            if not 1 <= turns < COUNT:
+                raise ValueError("a repeat has at least one turn, and no more than can be counted")
+            self.repeats[r].begin, self.repeats[r].end = begin, end
+            self.repeats[r].turns = turns
+            done = end
+        return 0
 
     cdef int place(self, Place *found, object place, int64_t size) except -1:
-        """Check a place with `size` bytes in use."""
+        """Check a place with `size` bytes in use, in all turns if it moves."""
+        cdef int64_t low, high
+        if not (isinstance(place, tuple) and place[0] == "each"):
+            found.stride = 0
+            return self.place_in(found, place, size, 0)
+        _, place, stride = place
+        if not -SIZE < stride < SIZE:
+            raise MemoryError("a stride is beyond what the loops can address")
+        # Python's integers do not wrap around.
+        reach = stride * (<object> self.turns - 1)
+        if not -SIZE < reach < SIZE:
+            raise MemoryError("an array of all turns is beyond what the loops can address")
+        low, high = min(reach, 0), max(reach, 0)
+        found.stride = stride
+        self.move_count += 1
+        return self.place_in(found, place, size + high, low)
+
+    cdef int place_in(self, Place *found, object place, int64_t size, int64_t low) except -1:
+        """Check a place with `size` bytes in use, and `-low` bytes before them."""
         cdef int64_t room
         if isinstance(place, tuple):
             kind, *numbers = place
-            if kind == "arena":
+            if kind == "constant":
+                array, offset = numbers
+                found.base, found.offset = 0, <int64_t> address_of(array, &room)
+                if not 0 <= offset + low <= offset <= room:
+                    raise ValueError("a step reaches beyond a constant")
+                found.offset += <int64_t> offset
+                room -= offset
+                self.kept.append(array)
+            elif kind == "arena":
                 found.base = 1
                 found.offset, room = numbers
-                if found.offset < 0 or found.offset + max(room, size) > self.arena_bytes:
+                if (found.offset + low < 0
+                        or found.offset + max(room, size) > self.arena_bytes):
                     raise ValueError("a step reaches beyond the arena")
             else:
                 number, found.offset, room = numbers
                 found.base = 2 + <int64_t> number
-                if (not 0 <= number < len(self.external_bytes) or found.offset < 0
+                if (not 0 <= number < len(self.external_bytes) or found.offset + low < 0
                         or found.offset + max(room, size) > self.external_bytes[number]):
                     raise ValueError("a step reaches beyond the caller's array")
         else:
@@ -227,6 +336,8 @@ cdef class Program:
             else:
                 size = len(rescaling.computed[0]) * <int64_t> sizeof(int32_t)
                 self.place(&b.x_zero, places["offsets"], size)
+                if b.x_zero.stride:
+                    raise ValueError("computed offsets stay in place")
                 b.bias = behind(b.x_zero, 1)
                 if rescaling.offsets != NULL:
                     b.offsets = behind(b.bias, rescaling.channels)
@@ -256,58 +367,140 @@ cdef class Program:
         return 0
 
     cdef int64_t list_bytes(self) noexcept nogil:
-        """Bytes of the steps' arguments: tensors with their arrays, runs, phases."""
+        """Bytes of the steps' arguments: tensors with their arrays, runs, phases, repeats."""
         cdef int64_t step = (sizeof(Tensors) + MOST_ARRAYS * sizeof(char *)
                              + MOST_PHASES * sizeof(Run))
-        return self.count * step + self.phase_count * <int64_t> sizeof(Phase)
+        return (self.count * step
+                + self.phase_count * <int64_t> (sizeof(Phase) + sizeof(Turned))
+                + self.repeat_count * <int64_t> (sizeof(Loop) + 2 * sizeof(Segment))
+                + self.move_count * <int64_t> sizeof(Move) + <int64_t> sizeof(Segment))
 
-    cdef int64_t fill(self, Frame frame, char *const *bases, int64_t begin,
-                      int64_t end) noexcept nogil:
-        """Write each step's pointers, and list the phases; gives their number."""
-        cdef Tensors *tensors = <Tensors *> frame.lists
-        cdef Run *runs = <Run *> (tensors + self.count)
+    cdef void lay_out(self, Frame frame, Lists *l) noexcept nogil:
+        """Find the lists in the memory of a run."""
+        l.scratch, l.tensors = frame.scratch, <Tensors *> frame.lists
+        l.runs = <Run *> (l.tensors + self.count)
+        l.phases = <Phase *> (l.runs + self.count * MOST_PHASES)
+        l.arrays = <char **> (l.phases + self.phase_count)
+        l.turned = <Turned *> (l.arrays + self.count * MOST_ARRAYS)
+        l.loops = <Loop *> (l.turned + self.phase_count)
+        l.moves = <Move *> (l.loops + self.repeat_count)
+        l.segments = <Segment *> (l.moves + self.move_count)
+
+    cdef void point(self, const Lists *l, int64_t i, char *const *bases,
+                    int64_t turn) noexcept nogil:
+        """Write the pointers of one step in one turn."""
+        cdef Bound *b = &self.bounds[i]
+        cdef Tensors *t = &l.tensors[i]
+        cdef Run *runs = l.runs + i * MOST_PHASES
+        cdef char **arrays = l.arrays + i * MOST_ARRAYS
+        cdef int64_t k
+        t.x, t.y = in_turn(&b.x, bases, turn), in_turn(&b.y, bases, turn)
+        t.residual = in_turn(&b.residual, bases, turn)
+        t.weights = in_turn(&b.weights, bases, turn)
+        t.filters, t.bias, t.clip = b.filters, at(&b.bias, bases), b.clip
+        t.follow = b.follow
+        t.multiplier = in_turn(&b.multiplier, bases, turn)
+        t.quantization = b.quantization
+        t.offsets, t.x_zero = at(&b.offsets, bases), <const int32_t *> at(&b.x_zero, bases)
+        t.after = in_turn(&b.after, bases, turn)
+        t.shared, t.arrays = l.scratch, arrays
+        for k in range(b.array_count):
+            arrays[k] = in_turn(&b.arrays[k], bases, turn)
+        for k in range(b.phases):
+            runs[k].task, runs[k].job, runs[k].tensors = b.steps[k].task, b.job, t
+            runs[k].after = NULL
+
+    cdef Move *moving(self, const Lists *l, int64_t i, Move *moves) noexcept nogil:
+        """List the pointers of one step that move; gives the end of the list."""
+        cdef Bound *b = &self.bounds[i]
+        cdef Tensors *t = &l.tensors[i]
+        cdef int64_t k
+        moves = moved(moves, <char **> &t.x, &b.x)
+        moves = moved(moves, &t.y, &b.y)
+        moves = moved(moves, <char **> &t.residual, &b.residual)
+        moves = moved(moves, <char **> &t.weights, &b.weights)
+        moves = moved(moves, <char **> &t.multiplier, &b.multiplier)
+        moves = moved(moves, <char **> &t.after, &b.after)
+        for k in range(b.array_count):
+            moves = moved(moves, l.arrays + i * MOST_ARRAYS + k, &b.arrays[k])
+        return moves
+
+    cdef int64_t fill(self, const Lists *l, char *const *bases, int64_t begin, int64_t end,
+                      int64_t turn) noexcept nogil:
+        """Write each step's pointers, and list the phases; gives the number of segments.
+
+        If `turn` is not negative, steps run for this turn of their repeat alone.
+        """
+        cdef Phase *phase = l.phases
+        cdef const Phase *first = phase
+        cdef Turned *turned = l.turned
+        cdef Move *moves = l.moves
+        cdef Segment *segment = l.segments
         cdef Run *alone = NULL
-        cdef Phase *phases = <Phase *> (runs + self.count * MOST_PHASES)
-        cdef char **arrays = <char **> (phases + self.phase_count)
-        cdef Phase *phase = phases
+        cdef Run *runs
+        cdef Repeat *repeat
+        cdef Loop *loop
         cdef Bound *b
-        cdef Tensors *t
-        cdef int64_t i, k, again
-        for i in range(begin, end):
-            b, t = &self.bounds[i], &tensors[i]
-            t.x, t.y = at(&b.x, bases), at(&b.y, bases)
-            t.residual, t.weights = at(&b.residual, bases), at(&b.weights, bases)
-            t.filters, t.bias, t.clip = b.filters, at(&b.bias, bases), b.clip
-            t.follow = b.follow
-            t.multiplier, t.quantization = at(&b.multiplier, bases), b.quantization
-            t.offsets, t.x_zero = at(&b.offsets, bases), <const int32_t *> at(&b.x_zero, bases)
-            t.after = at(&b.after, bases)
-            t.shared = frame.scratch
-            t.arrays = arrays
-            for k in range(b.array_count):
-                arrays[k] = at(&b.arrays[k], bases)
-            arrays += MOST_ARRAYS
-            for k in range(b.phases):
-                runs[k].task, runs[k].job, runs[k].tensors = b.steps[k].task, b.job, t
-                runs[k].after = NULL
-            if b.rounds == 1 and b.phases == 1 and b.steps[0].tasks == 1:
-                if alone != NULL:
-                    # Both steps have one task: the thread that did the last step goes on.
-                    alone.after = runs
+        cdef bint together
+        cdef int64_t i = begin, r = 0, k, again, stop = -1
+        loop = NULL
+        while r < self.repeat_count and self.repeats[r].begin < begin:
+            r += 1
+        while i < end:
+            if turn < 0 and r < self.repeat_count and self.repeats[r].begin == i:
+                repeat, loop = &self.repeats[r], &l.loops[r]
+                loop.turn, loop.turns, loop.moves = 0, repeat.turns, moves
+                together = True
+                for k in range(i, repeat.end):
+                    self.point(l, k, bases, 0)
+                    moves = self.moving(l, k, moves)
+                    together = together and is_alone(&self.bounds[k])
+                loop.move_count = moves - loop.moves
+                r += 1
+                if together:
+                    for k in range(i, repeat.end - 1):
+                        l.runs[k * MOST_PHASES].after = l.runs + (k + 1) * MOST_PHASES
+                    loop.body = l.runs + i * MOST_PHASES
+                    runs = &loop.run
+                    runs.task, runs.job, runs.tensors, runs.after = run_loop, loop, NULL, NULL
+                    loop = NULL
+                    i = repeat.end
+                    if alone != NULL:
+                        alone.after = runs
+                    else:
+                        phase.run, phase.job, phase.tasks, phase.first = run_one, runs, 1, 0
+                        phase += 1
                     alone = runs
-                    runs += MOST_PHASES
                     continue
+                segment = listed(segment, first, phase, 1)
+                first, alone, stop = phase, NULL, repeat.end
+            if loop == NULL:
+                self.point(l, i, bases, turn if turn > 0 else 0)
+            b, runs = &self.bounds[i], l.runs + i * MOST_PHASES
+            if is_alone(b) and alone != NULL:
+                # Both steps have one task: the thread that did the last step goes on.
+                alone.after = runs
                 alone = runs
             else:
-                alone = NULL
-            for again in range(b.rounds):
-                for k in range(b.phases):
-                    phase.run, phase.job = run_one, &runs[k]
-                    phase.tasks = b.steps[k].tasks
-                    phase.first = again * phase.tasks
-                    phase += 1
-            runs += MOST_PHASES
-        return phase - phases
+                alone = runs if is_alone(b) else NULL
+                for again in range(b.rounds):
+                    for k in range(b.phases):
+                        phase.run, phase.job = run_one, &runs[k]
+                        phase.tasks = b.steps[k].tasks
+                        phase.first = again * phase.tasks
+                        if loop != NULL:
+                            turned.run, turned.loop, turned.tasks = &runs[k], loop, phase.tasks
+                            phase.run, phase.job = run_turned, turned
+                            turned += 1
+                        phase += 1
+            i += 1
+            if i == stop:
+                phase.run, phase.job, phase.tasks, phase.first = advance, loop, 1, 0
+                phase += 1
+                segment = listed(segment, first, phase, loop.turns)
+                first, loop, alone, stop = phase, NULL, NULL, -1
+        segment = listed(segment, first, phase, 1)
+        return segment - l.segments
 
     def frame(self):
         """Borrow the memory of one run; `give_back` returns it."""
@@ -340,21 +533,26 @@ cdef class Program:
         begin, end : int
             Which steps.
         seconds : ndarray of float64, optional
-            Receives the time of each step. Steps are then run one by one.
+            The time of each step, in all its turns, is added. Steps are then run one by one.
 
         Raises
         ------
         ValueError
-            If an array is smaller than the program was made for.
+            If an array is smaller than the program was made for, or a part of a repeat would run.
         """
         cdef char *bases[MOST_EXTERNALS]
-        cdef int64_t size, phases, i, before, after
-        cdef Phase *phase
+        cdef int64_t size, segments, i, r, k, turn
+        cdef Repeat *repeat
+        cdef Lists lists
         cdef int team
         if frame.program is not self or frame.buffer is None:
             raise ValueError("the frame is another program's, or the run has ended")
         if not 0 <= begin <= end <= self.count:
             raise ValueError("no such steps")
+        for r in range(self.repeat_count):
+            repeat = &self.repeats[r]
+            if repeat.begin < begin < repeat.end or repeat.begin < end < repeat.end:
+                raise ValueError("a repeat runs as a whole")
         if len(externals) != len(self.external_bytes):
             raise ValueError("a run has all arrays of its program")
         if seconds is not None and len(seconds) < self.count:
@@ -371,21 +569,42 @@ cdef class Program:
         team = take_team(self.threads, self.most)
         try:
             with nogil:
-                phase = <Phase *> (<Run *> (<Tensors *> frame.lists + self.count)
-                                   + self.count * MOST_PHASES)
+                self.lay_out(frame, &lists)
                 if seconds is None:
-                    phases = self.fill(frame, bases, begin, end)
-                    run_team(phase, <int> phases, 1, flushed(), frame.scratch + self.shared,
-                             self.thread, team)
-                else:
-                    for i in range(begin, end):
-                        phases = self.fill(frame, bases, i, i + 1)
-                        before = pplconv_clock()
-                        run_team(phase, <int> phases, 1, flushed(), frame.scratch + self.shared,
-                                 self.thread, team)
-                        after = pplconv_clock()
-                        with gil:
-                            seconds[i] = (after - before) * 1e-9
+                    segments = self.fill(&lists, bases, begin, end, -1)
+                    self.run_segments(frame, lists.segments, segments, team)
+            if seconds is not None:
+                i, r = begin, 0
+                while i < end:
+                    while r < self.repeat_count and self.repeats[r].end <= i:
+                        r += 1
+                    if r == self.repeat_count or self.repeats[r].begin > i:
+                        seconds[i] += self.timed(frame, &lists, bases, i, 0, team)
+                        i += 1
+                        continue
+                    repeat = &self.repeats[r]
+                    for turn in range(repeat.turns):
+                        for k in range(i, repeat.end):
+                            seconds[k] += self.timed(frame, &lists, bases, k, turn, team)
+                    i = repeat.end
         finally:
             leave_team(team)
             del held
+
+    cdef void run_segments(self, Frame frame, const Segment *segments, int64_t count,
+                           int team) noexcept nogil:
+        cdef int64_t i
+        for i in range(count):
+            run_team(segments[i].phases, segments[i].count, segments[i].rounds, flushed(),
+                     frame.scratch + self.shared, self.thread, team)
+
+    cdef double timed(self, Frame frame, const Lists *l, char *const *bases, int64_t step,
+                      int64_t turn, int team) noexcept:
+        """Run one step in one turn; gives the seconds."""
+        cdef int64_t segments, before, after
+        with nogil:
+            segments = self.fill(l, bases, step, step + 1, turn)
+            before = pplconv_clock()
+            self.run_segments(frame, l.segments, segments, team)
+            after = pplconv_clock()
+        return (after - before) * 1e-9

@@ -82,14 +82,36 @@ def of_lengths(op, lengths, known):
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("op", ["LSTM", "GRU"])
 def test_lengths(op, known):
-    """Lengths of whole arrays count as none; others are refused, as nothing here knows them."""
-    model, feed = of_lengths(op, [5, 5], known)
+    """Of whole arrays and of shorter sequences, in both directions."""
+    for lengths in ([5, 5], [5, 3], [1, 4]):
+        model, feed = of_lengths(op, lengths, known)
+        sessions = [InferenceSession(model, threads=threads) for threads in (1, 2)]
+        outputs = alike(sessions, feed)
+        assert not any(map(on_host, sessions))
+        if not is_emulated():
+            agree(outputs, by_onnxruntime(model, feed))
+        for b, n in enumerate(lengths):
+            assert not outputs[0][n:, :, b].any() and outputs[0][:n, :, b].any()
+
+
+def with_computed_weights(model, feed):
+    """The recurrent weights become an input."""
+    (tensor,) = [t for t in model.graph.initializer if t.name == "r"]
+    model.graph.initializer.remove(tensor)
+    feed = feed | {"r": onnx.numpy_helper.to_array(tensor)}
+    model.graph.input.append(helper.make_tensor_value_info("r", 1, feed["r"].shape))
+    return model, feed
+
+
+@pytest.mark.parametrize("op", ["LSTM", "GRU"])
+def test_computed_weights(op):
+    """These run in ONNX's reference, which ignores lengths."""
+    model, feed = with_computed_weights(*of_lengths(op, [5, 5], False))
     session = InferenceSession(model, threads=1)
-    outputs = session.run(None, feed)
-    assert bool(on_host(session)) != known
     plain, other = model_of(op, (5, 2, 3, 4), "bidirectional", bias=True, states=True)
-    agree(outputs, referred(plain, other))
-    model, feed = of_lengths(op, [5, 3], known)
+    agree(session.run(None, feed), referred(plain, other))
+    assert on_host(session)
+    model, feed = with_computed_weights(*of_lengths(op, [5, 3], False))
     with pytest.raises(ValueError, match=rf"{op}.*several lengths, \[5, 3\] of 5"):
         InferenceSession(model).run(None, feed)
 
@@ -101,15 +123,32 @@ def test_lengths(op, known):
         ("GRU", {"clip": 0.0}, "a clip"),
         ("LSTM", {"input_forget": 1}, "input_forget"),
         ("LSTM", {"activations": ["Sigmoid", "Relu", "Tanh"]}, "activations Sigmoid, Relu, Tanh"),
-        ("LSTM", {"activations": ["Sigmoid"]}, "activations Sigmoid"),
         ("GRU", {"activations": ["HardSigmoid", "Tanh"]}, "activations HardSigmoid, Tanh"),
     ],
 )
 @pytest.mark.parametrize("fallback", ["error", "silent"])
 def test_what_the_reference_leaves_out_is_refused(op, attributes, text, fallback):
     """The reference would compute something else, and say nothing."""
-    model, _ = model_of(op, (5, 2, 3, 4), "forward", bias=True, states=False, **attributes)
-    with pytest.raises(ValueError, match=f"{op} with (the )?{text}"):
+    model, feed = model_of(op, (5, 2, 3, 4), "forward", bias=True, states=False, **attributes)
+    model, _ = with_computed_weights(model, feed)
+    with pytest.raises(ValueError, match=f"{op} with (the )?{text} and computed weights"):
+        InferenceSession(model, fallback=fallback)
+
+
+@pytest.mark.parametrize(
+    ("op", "names"),
+    [
+        ("LSTM", ["Sigmoid"]),
+        ("GRU", ["Sigmoid", "Cosine"]),
+        ("GRU", ["Sigmoid", "ScaledTanh"]),
+        ("LSTM", ["Affine", "Tanh", "Tanh"]),
+    ],
+)
+@pytest.mark.parametrize("fallback", ["error", "silent"])
+def test_activations_that_nobody_knows_are_refused(op, names, fallback):
+    """Too few of them, of no standard, or without numbers where ONNX has no default."""
+    model, _ = model_of(op, (5, 2, 3, 4), "forward", bias=True, states=False, activations=names)
+    with pytest.raises(ValueError, match=f"{op} with the activations {', '.join(names)}"):
         InferenceSession(model, fallback=fallback)
 
 

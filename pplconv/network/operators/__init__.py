@@ -24,7 +24,8 @@
 ``integer_products``  convolutions of integers, as plans
 ``integer_windows``   pools and Resize of integers
 ``dynamic_quantization`` DynamicQuantizeLinear
-``recurrent``         LSTM and GRU
+``recurrent``         LSTM, GRU and RNN
+``recurrent_gates``   their activations and clip
 ``row_steps``         reductions, softmax, layer normalization
 ``unfused``           fused nodes as ONNX's operators, to run them in Python
 ====================  ============================================================================

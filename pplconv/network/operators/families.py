@@ -133,7 +133,7 @@ def product(loops: Loops, *, batches: Batches) -> Row:
 
 
 def recurrence() -> Row:
-    """LSTM and GRU, whose products have plans; the batch is not their first dimension."""
+    """LSTM, GRU and RNN, whose products have plans; the batch is not their first dimension."""
     return looped(
         Loops(recurrent.lower_recurrent, recurrent.serves_recurrent), batches=batch_rules.mixed,
         format=Format.SINGLE, layout=Layout.PIXELS, moves=Moves.NOTHING, shapes=(),

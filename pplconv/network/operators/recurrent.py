@@ -1,23 +1,28 @@
-"""LSTM and GRU: input products of all time steps at once, then one time step after the other."""
+"""LSTM, GRU and RNN: input products of all times at once, then a repeat over the times.
+
+A turn is one time: a product with the state, and an element-wise step that writes the new state in
+the place of the old one.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ... import planner
 from ..builder import Builder
 from ..nodes import Graph, Node
-from ..storage import Array, Shape, Value, constant_value
+from ..storage import Array, Value, constant_value
 from .convolution import emit_convolution
-from .elementwise_steps import NATIVE, emit_outputs
+from .elementwise_steps import NATIVE, TRUTH, Stream, emit_outputs, numbers_of
 from .epilogue import Epilogue
 from .expressions import Code
+from .recurrent_gates import Gate, gates_of
 
-GATES = {"LSTM": 4, "GRU": 3}
-# Longer sequences would make programs of too many steps.
-MOST_TIMES = 2048
+_GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 _ONE = {"stride": (1, 1), "padding": ((0, 0), (0, 0)), "dilation": (1, 1), "groups": 1}
 
 
@@ -26,19 +31,15 @@ def _names(node: Node) -> list[str]:
 
 
 def serves_recurrent(node: Node, graph: Graph) -> bool:
-    """Whether a node has constant weights of one of our types, full sequences, no peepholes."""
-    x, w, r, b, lengths, h, c, peepholes = _names(node)
-    shape = graph.shapes[x]
-    if lengths and (lengths not in graph.constants or (graph.constants[lengths] != shape[0]).any()):
-        return False
+    """Whether a node has constant weights, of one of our types, and something to compute."""
+    x, w, r, b, _, h, c, peepholes = _names(node)
     return (
-        all(name in graph.constants for name in (w, r, b) if name)
+        all(name in graph.constants for name in (w, r, b, peepholes) if name)
         and graph.dtypes[x] in NATIVE
-        and all(graph.dtypes[name] == graph.dtypes[x] for name in (w, r, b, h, c) if name)
-        and not peepholes
-        and not node.attributes.get("layout", 0)
-        and 0 < shape[0] <= MOST_TIMES
-        and math.prod(shape) > 0
+        and all(
+            graph.dtypes[name] == graph.dtypes[x] for name in (w, r, b, h, c, peepholes) if name
+        )
+        and math.prod(graph.shapes[x]) > 0
         and graph.shapes[r][2] > 0
     )
 
@@ -58,55 +59,183 @@ def _part(value: Value, begin: int, width: int) -> Value:
     return value.viewed((value.shape[0], width), value.strides, begin * e)
 
 
+def _times_first(value: Value, layout: int) -> Value:
+    """Give an array whose first dimension is the batch, or is not, as one whose is not."""
+    if not layout:
+        return value
+    order = (1, *range(2, len(value.shape) - 1), 0, len(value.shape) - 1)
+    return value.viewed(
+        tuple(value.shape[d] for d in order), tuple(value.strides[d] for d in order)
+    )
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """What the steps of one time read and write.
+
+    Parameters
+    ----------
+    builder : Builder
+        Gets the steps.
+    node : Node
+        The node.
+    recurrent : ndarray
+        Recurrent weights of all directions.
+    d : int
+        Number of the direction.
+    gates : tuple of callable
+        Activations.
+    inputs : Value
+        Products of this time's inputs, for all gates.
+    h, c : Value
+        State, written in place.
+    out : Value or None
+        Receives the new state.
+    mask : Value or None
+        Whether each sequence has this time; without a mask, all have.
+    bias : ndarray
+        The second bias.
+    peepholes : ndarray or None
+        Weights of the cell in each gate.
+    """
+
+    builder: Builder
+    node: Node
+    recurrent: Array
+    d: int
+    gates: tuple[Gate, ...]
+    inputs: Value
+    h: Value
+    c: Value
+    out: Value | None
+    mask: Value | None
+    bias: Array
+    peepholes: Array | None
+
+    @property
+    def width(self) -> int:
+        return int(self.recurrent.shape[2])
+
+    @property
+    def names(self) -> list[str]:
+        return [next(name for name in self.node.outputs if name)]
+
+    def gate(self, source: Value, number: int) -> Value:
+        """Give the columns of one gate."""
+        return _part(source, number * self.width, self.width)
+
+    def multiply(self, state: Value, first: int, y: Value, epilogue: Epilogue) -> None:
+        """Multiply a state by the recurrent weights of some gates, for all columns of `y`."""
+        rows = slice(first * self.width, first * self.width + y.shape[1])
+        key = (self.recurrent, self.d, rows.start, rows.stop)
+        emit_convolution(
+            self.builder, _rows(state, self.width), _matrix(self.recurrent[self.d, rows]),
+            _rows(y, y.shape[1]), epilogue, _ONE, key, self.names,
+        )  # fmt: skip
+
+    def store(
+        self, code: Code, inputs: list[tuple[Value, int]], hidden: int, cell: int | None = None,
+        before: Sequence[int] = (),
+    ) -> None:  # fmt: skip
+        """Add the last step: write the new state, which is the old one beyond a sequence's end.
+
+        `before` are the numbers of the old state and cell, if the program reads them.
+        """
+        states = [(self.h, hidden)] if cell is None else [(self.h, hidden), (self.c, cell)]
+        old = list(before)
+        shown = hidden
+        if self.mask is not None:
+            truth = code.fresh()
+            inputs.append((self.mask, truth))
+            for value, _ in states[len(old) :]:
+                old.append(code.fresh())
+                inputs.append((value, old[-1]))
+            shown = code.do("WHERE", truth, hidden, code.scalar(0.0))
+            states = [
+                (value, code.do("WHERE", truth, new, kept))
+                for (value, new), kept in zip(states, old, strict=True)
+            ]
+        outputs = states if self.out is None else [(self.out, shown), *states]
+        emit_outputs(self.builder, outputs, code, inputs, self.node.op, self.names)
+
+
 def lower_recurrent(node: Node, builder: Builder, graph: Graph) -> None:
-    """LSTM and GRU.
+    """LSTM, GRU and RNN.
 
     ONNX's gates are i, o, f, c of an LSTM and z, r, h of a GRU. One product covers the inputs of
-    all time steps; each time step adds its product with the previous state in the store.
+    all times; each time adds its product with the previous state in the store.
     """
-    data, w_name, r_name, b_name, _, h_name, c_name, _ = _names(node)
+    data, w_name, r_name, b_name, lengths, h_name, c_name, p_name = _names(node)
     weights, recurrent = graph.constants.weights(w_name), graph.constants.weights(r_name)
+    peepholes = graph.constants[p_name] if p_name else None
     directions, width = recurrent.shape[0], recurrent.shape[2]
-    x = builder.contiguous(builder.values[data])
+    layout = int(node.attributes.get("layout", 0))
+    given = _times_first(builder.values[data], layout)
+    x = builder.contiguous(given)
     times, batch, depth = x.shape
     dtype, e = x.dtype, x.dtype.itemsize
-    count = GATES[node.op]
+    columns = _GATES[node.op] * width
     flat = x.viewed((times * batch, depth), (depth * e, e))
     names = [*node.outputs, "", "", ""][:3]
-    shape: Shape = (times, directions, batch, width)
-    y = builder.target(names[0], shape, dtype, None, lambda value: value.is_plain)
-    last = [builder.new((directions, batch, width), dtype) for _ in range(2)]
-    zeros = constant_value(np.zeros((batch, width), dtype))
+    y = None
+    if names[0]:
+        shape = (times, directions, batch, width)
+        if layout:
+            shape = (batch, times, directions, width)
+        y = builder.target(names[0], shape, dtype, None, lambda value: value.is_plain)
+    placed = None if y is None else _times_first(y, layout)
+    last = (batch, directions, width) if layout else (directions, batch, width)
+    states = [
+        builder.target(name, last, dtype, None, lambda value: value.is_plain)
+        for name in names[1 : 3 if node.op == "LSTM" else 2]
+    ]
+    mask = _mask(builder, node, graph, lengths, times, batch)
+    gates = gates_of(node.op, node.attributes)
     for d in range(directions):
-        bias = graph.constants[b_name][d] if b_name else np.zeros(2 * count * width, dtype)
-        own, other = bias[: count * width], bias[count * width :]
-        # The second bias of a GRU's last gate may be inside its product.
-        split = node.op == "GRU"
-        inputs = builder.new((times * batch, count * width), dtype)
+        bias = graph.constants[b_name][d] if b_name else np.zeros(2 * columns, dtype)
+        own, other = bias[:columns], bias[columns:]
         both = own + other
-        if split:
+        if node.op == "GRU":
+            # The second bias of the last gate may be inside its product.
             both = np.concatenate([both[: 2 * width], own[2 * width :]])
+        inputs = builder.new((times * batch, columns), dtype)
         emit_convolution(
-            builder, _rows(flat, depth), _matrix(weights[d]), _rows(inputs, count * width),
-            Epilogue(both), _ONE, (weights, "inputs", d), [node.outputs[0] or names[1]],
+            builder, _rows(flat, depth), _matrix(weights[d]), _rows(inputs, columns),
+            Epilogue(both), _ONE, (weights, "inputs", d), [next(filter(None, node.outputs))],
         )  # fmt: skip
-        states = [
-            _state(builder, graph, name, d, batch, width) or zeros for name in (h_name, c_name)
-        ]
-        backwards = d == 1 or node.attributes.get("direction", "forward") == "reverse"
-        for t in reversed(range(times)) if backwards else range(times):
-            row = inputs.strides[0]
-            gates = inputs.viewed((batch, count * width), inputs.strides, t * batch * row)
-            out = y.viewed((batch, width), y.strides[2:], t * y.strides[0] + d * y.strides[1])
-            if node.op == "LSTM":
-                states = _lstm(builder, gates, states, out, recurrent, d, node)
-            else:
-                states = [_gru(builder, gates, states[0], out, recurrent, d, other, node)]
-        for place, state in zip(last, states, strict=False):
-            part = place.viewed((batch, width), place.strides[1:], d * place.strides[0])
-            builder.copy(state, part, [node.outputs[0]])
-    for name, value in zip(names, (y, *last), strict=True):
-        if name:
+        parts = [_direction(state, d, layout) for state in states]
+        for part, name in zip(parts, (h_name, c_name), strict=False):
+            before = constant_value(np.zeros((batch, width), dtype))
+            if name:
+                before = _direction(builder.values[name], d, layout)
+            builder.copy(before, part, [next(filter(None, node.outputs))])
+        back = d == 1 or node.attributes.get("direction", "forward") == "reverse"
+        first, sign = (times - 1, -1) if back else (0, 1)
+
+        def each(value: Value, stride: int, first: int = first, sign: int = sign) -> Value:
+            there = value.viewed(value.shape, value.strides, first * stride)
+            return replace(there, advance=sign * stride)
+
+        step = inputs.strides[0]
+        out = None
+        if placed is not None:
+            out = placed.viewed((batch, width), placed.strides[2:], d * placed.strides[1])
+            out = each(out, placed.strides[0])
+        cell = _Cell(
+            builder, node, recurrent, d, gates[d],
+            each(inputs.viewed((batch, columns), inputs.strides), batch * step),
+            parts[0], parts[-1], out, None if mask is None else each(mask, batch), other,
+            None if peepholes is None else peepholes[d],
+        )  # fmt: skip
+        settings = builder.settings
+        # A turn has two steps or more, of which the product alone counts.
+        team = planner.paying_team(batch * width * columns, planner.team_size(settings.threads))
+        builder.settings = replace(settings, threads=team)
+        with builder.repeat(times):
+            {"LSTM": _lstm, "GRU": _gru, "RNN": _rnn}[node.op](cell)
+        builder.settings = settings
+    for name, value in zip(names, (y, *states), strict=False):
+        if name and value is not None:
             builder.deliver(name, value)
 
 
@@ -114,92 +243,135 @@ def _matrix(weight: Array) -> Array:
     return np.ascontiguousarray(weight).reshape(*weight.shape, 1, 1)
 
 
-def _state(
-    builder: Builder, graph: Graph, name: str, d: int, batch: int, width: int
+def _direction(state: Value, d: int, layout: int) -> Value:
+    """Give one direction of a state, (batch, width)."""
+    along = 1 if layout else 0
+    kept = [axis for axis in range(3) if axis != along]
+    return state.viewed(
+        tuple(state.shape[axis] for axis in kept), tuple(state.strides[axis] for axis in kept),
+        d * state.strides[along],
+    )  # fmt: skip
+
+
+def _mask(
+    builder: Builder, node: Node, graph: Graph, name: str, times: int, batch: int
 ) -> Value | None:
+    """Tell for each time, (batch, 1), which sequences have it; None if all have all.
+
+    Raises
+    ------
+    ValueError
+        If a known length is negative, or larger than the array.
+    """
     if not name:
         return None
-    value = builder.contiguous(builder.values[name])
-    return value.viewed((batch, width), value.strides[1:], d * value.strides[0])
+    if name in graph.constants:
+        lengths = graph.constants[name]
+        if (lengths < 0).any() or (lengths > times).any():
+            raise ValueError(
+                f"{node.op} {node.outputs[0]!r}: sequence_lens has lengths that the array has "
+                f"not, {lengths.tolist()} of {times}"
+            )
+        if (lengths == times).all():
+            return None
+        mask = constant_value(np.arange(times)[:, None] < lengths)
+    else:
+        mask = builder.new((times, batch), TRUTH)
+        numbers = constant_value(np.arange(times, dtype=np.float32)[:, None])
+        code = Code()
+        time, length = code.fresh(), code.fresh()
+        result = code.do("LESS", time, length)
+        emit_outputs(
+            builder, [(mask, result)], code,
+            [Stream(numbers, time), Stream(builder.values[name], length, numbers_of(1.0, 0))],
+            node.op, [next(filter(None, node.outputs))],
+        )  # fmt: skip
+    return mask.viewed((batch, 1), (1, 1))
 
 
-def _product(
-    builder: Builder, state: Value, recurrent: Array, rows: slice, d: int, y: Value,
-    epilogue: Epilogue, node: Node,
-) -> None:  # fmt: skip
-    """Multiply a state by some of the recurrent weights."""
-    key = (recurrent, d, rows.start, rows.stop)
-    width = recurrent.shape[2]
-    emit_convolution(
-        builder, _rows(state, width), _matrix(recurrent[d, rows]), _rows(y, y.shape[1]), epilogue,
-        _ONE, key, [node.outputs[0]],
-    )  # fmt: skip
-
-
-def _lstm(
-    builder: Builder, gates: Value, states: Sequence[Value], out: Value, recurrent: Array, d: int,
-    node: Node,
-) -> list[Value]:  # fmt: skip
-    """One time step: c' = f * c + i * g, h' = o * tanh(c')."""
-    h, c = states
-    width = recurrent.shape[2]
-    sums = builder.new(gates.shape, gates.dtype)
-    residual = Epilogue(residual=_rows(gates, gates.shape[1]))
-    _product(builder, h, recurrent, slice(0, 4 * width), d, sums, residual, node)
+def _rnn(cell: _Cell) -> None:
+    """One time step: h' = f(x + R h)."""
+    sums = cell.builder.new(cell.inputs.shape, cell.inputs.dtype)
+    residual = Epilogue(residual=_rows(cell.inputs, cell.width))
+    cell.multiply(cell.h, 0, sums, residual)
     code = Code()
-    inputs = [(_part(sums, k * width, width), code.fresh()) for k in range(4)]
+    x = code.fresh()
+    hidden = cell.gates[0](code, x)
+    cell.store(code, [(sums, x)], hidden)
+
+
+def _lstm(cell: _Cell) -> None:
+    """One time step: c' = f * c + i * g, h' = o * tanh(c')."""
+    sums = cell.builder.new(cell.inputs.shape, cell.inputs.dtype)
+    cell.multiply(cell.h, 0, sums, Epilogue(residual=_rows(cell.inputs, sums.shape[1])))
+    code = Code()
+    inputs = [(cell.gate(sums, k), code.fresh()) for k in range(4)]
     i, o, f, g = (number for _, number in inputs)
     before = code.fresh()
-    kept = code.do("MULTIPLY", code.do("SIGMOID", f), before)
-    update = code.do("HYPERBOLIC_TANGENT", g)
-    cell = code.do("MULTIPLY_ADD", code.do("SIGMOID", i), update, kept)
-    hidden = code.do("MULTIPLY", code.do("SIGMOID", o), code.do("HYPERBOLIC_TANGENT", cell))
-    after = builder.new(c.shape, c.dtype)
-    emit_outputs(
-        builder, [(out, hidden), (after, cell)], code, [*inputs, (c, before)], "LSTM",
-        [node.outputs[0]],
-    )  # fmt: skip
-    return [out, after]
-
-
-def _gru(
-    builder: Builder, gates: Value, h: Value, out: Value, recurrent: Array, d: int, bias: Array,
-    node: Node,
-) -> Value:  # fmt: skip
-    """One time step: h' = (1 - z) * n + z * h."""
-    width = recurrent.shape[2]
-    inside = bool(node.attributes.get("linear_before_reset", 0))
-    last = bias[2 * width :]
-    sums = builder.new((gates.shape[0], 2 * width), gates.dtype)
-    residual = Epilogue(residual=_rows(_part(gates, 0, 2 * width), 2 * width))
-    _product(builder, h, recurrent, slice(0, 2 * width), d, sums, residual, node)
-    new = builder.new((gates.shape[0], width), gates.dtype)
-    x = _part(gates, 2 * width, width)
-    if inside:
-        _product(builder, h, recurrent, slice(2 * width, 3 * width), d, new, Epilogue(last), node)
-        kind = "r"
+    inputs.append((cell.c, before))
+    peephole: list[int] = []
+    if cell.peepholes is not None:
+        for weights in cell.peepholes.reshape(3, -1):
+            peephole.append(code.fresh())
+            inputs.append((constant_value(np.ascontiguousarray(weights)), peephole[-1]))
+    gate, update, output = cell.gates
+    if peephole:
+        i = code.do("MULTIPLY_ADD", peephole[0], before, i)
+    i = gate(code, i)
+    if cell.node.attributes.get("input_forget", 0):
+        f = code.do("SUBTRACT", code.scalar(1.0), i)
     else:
-        scaled = builder.new(h.shape, h.dtype)
-        code = Code()
-        r, state = code.fresh(), code.fresh()
-        result = code.do("MULTIPLY", code.do("SIGMOID", r), state)
-        emit_outputs(
-            builder, [(scaled, result)], code, [(_part(sums, width, width), r), (h, state)], "GRU",
-            [node.outputs[0]],
-        )  # fmt: skip
-        epilogue = Epilogue(last, _rows(x, width))
-        _product(builder, scaled, recurrent, slice(2 * width, 3 * width), d, new, epilogue, node)
-        kind = ""
+        if peephole:
+            f = code.do("MULTIPLY_ADD", peephole[2], before, f)
+        f = gate(code, f)
+    kept = code.do("MULTIPLY", f, before)
+    after = code.do("MULTIPLY_ADD", i, update(code, g), kept)
+    if peephole:
+        o = code.do("MULTIPLY_ADD", peephole[1], after, o)
+    hidden = code.do("MULTIPLY", gate(code, o), output(code, after))
+    old: list[int] = []
+    if cell.mask is not None:
+        state = code.fresh()
+        inputs.append((cell.h, state))
+        old = [state, before]
+    cell.store(code, inputs, hidden, after, old)
+
+
+def _gru(cell: _Cell) -> None:
+    """One time step: h' = (1 - z) * n + z * h."""
+    builder, width, batch = cell.builder, cell.width, cell.inputs.shape[0]
+    dtype = cell.inputs.dtype
+    # As far apart as the inputs, so that the product can add them.
+    sums = builder.new(cell.inputs.shape, dtype)
     code = Code()
-    z, n, state = code.fresh(), code.fresh(), code.fresh()
-    inputs = [(_part(sums, 0, width), z), (new, n), (h, state)]
-    if kind:
-        r, own = code.fresh(), code.fresh()
-        inputs += [(_part(sums, width, width), r), (x, own)]
-        n = code.do("MULTIPLY_ADD", code.do("SIGMOID", r), n, own)
-    n = code.do("HYPERBOLIC_TANGENT", n)
-    gate = code.do("SIGMOID", z)
+    z, r, n, x, state = (code.fresh() for _ in range(5))
+    inputs = [(cell.h, state)]
+    gate, update = cell.gates
+    if cell.node.attributes.get("linear_before_reset", 0):
+        bias = np.concatenate([np.zeros(2 * width, dtype), cell.bias[2 * width :]])
+        cell.multiply(cell.h, 0, sums, Epilogue(bias))
+        own = code.fresh(), code.fresh()
+        inputs += [(cell.gate(sums, k), number) for k, number in enumerate((z, r, n))]
+        inputs += [(cell.gate(cell.inputs, k), number) for k, number in enumerate((*own, x))]
+        z, r = (code.do("ADD", a, b) for a, b in zip((z, r), own, strict=True))
+        n = code.do("MULTIPLY_ADD", gate(code, r), n, x)
+    else:
+        both = _part(sums, 0, 2 * width)
+        residual = _rows(_part(cell.inputs, 0, 2 * width), 2 * width)
+        cell.multiply(cell.h, 0, both, Epilogue(residual=residual))
+        scaled = builder.new((batch, width), dtype)
+        inner = Code()
+        reset, old = inner.fresh(), inner.fresh()
+        result = inner.do("MULTIPLY", gate(inner, reset), old)
+        emit_outputs(
+            builder, [(scaled, result)], inner, [(cell.gate(sums, 1), reset), (cell.h, old)],
+            "GRU", cell.names,
+        )  # fmt: skip
+        new = cell.gate(sums, 2)
+        epilogue = Epilogue(cell.bias[2 * width :], _rows(cell.gate(cell.inputs, 2), width))
+        cell.multiply(scaled, 2, new, epilogue)
+        inputs += [(cell.gate(sums, 0), z), (new, n)]
+    n = update(code, n)
     difference = code.do("SUBTRACT", state, n)
-    hidden = code.do("MULTIPLY_ADD", gate, difference, n)
-    emit_outputs(builder, [(out, hidden)], code, inputs, "GRU", [node.outputs[0]])
-    return out
+    hidden = code.do("MULTIPLY_ADD", gate(code, z), difference, n)
+    cell.store(code, inputs, hidden, None, [state])

@@ -268,7 +268,7 @@ ROWS: Mapping[str, Row] = {
     "RMSNormalization": decomposed(
         "RMSNormalization in pieces", decompositions.rms_norm, early=False
     ),
-    "RNN": in_python(shapes=()),
+    "RNN": recurrence(),
     "Range": in_python(fills.arange, shapes=(0, 1, 2)),
     "Reciprocal": program(expressions.reciprocal),
     "ReduceL1": reduced_otherwise("ReduceL1", reductions.REDUCTIONS["ReduceL1"]),

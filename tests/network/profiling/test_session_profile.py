@@ -97,6 +97,21 @@ def test_estimates_stand_beside_times(found):
     assert content.count('class="term ') == sum(seconds > 0 for seconds in terms.values())
 
 
+def test_all_turns_are_estimated(monkeypatch, roofs):
+    monkeypatch.setattr(ceilings, "measure", lambda *a, **k: roofs)
+    weights = {name: np.ones((1, 32, n), np.float32) for name, n in (("w", 3), ("r", 8))}
+    node = helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=8)
+    x = np.ones((50, 1, 3), np.float32)
+    session = InferenceSession(model_of([node], {"x": x}, weights, ["y"]), threads=1)
+    found = session.profile({"x": x}, repeats=1)
+    (product,) = [step for step in found.steps if step.turns == 50 and step.plan is not None]
+    assert product.flops == 50 * 2 * 8 * 32 and "50 turns" in product.detail
+    measured = found._measured()
+    terms = {number: sum(terms.values()) for number, terms, _ in estimated(measured)}
+    expected = 50 * sum(product.plan.cost.values()) / measured.hertz
+    assert terms[found.steps.index(product)] == pytest.approx(expected)
+
+
 def test_no_term_of_the_cost_model_is_counted_twice():
     named = [term for terms in TERMS.values() for term in terms]
     assert len(set(named)) == len(named)

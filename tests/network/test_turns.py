@@ -1,0 +1,202 @@
+"""Turns of Scan and Loop as a repeat, against NumPy and onnxruntime."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from pplconv.network.session import InferenceSession
+from pplconv.ops.program import Program
+from tests.emulation import is_emulated
+from tests.network.running import agree, by_onnxruntime
+
+OPSET = [helper.make_opsetid("", 17)]
+
+
+def value(name, shape, kind=1):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def model_of(node, inputs, outputs, initializers=()):
+    graph = helper.make_graph([node], "g", inputs, outputs, list(initializers))
+    return helper.make_model(graph, opset_imports=OPSET, ir_version=8)
+
+
+def bodies(session):
+    """All programs of turns, None for a body that is run turn by turn."""
+    found = []
+    for program, _ in session._network.programs.values():
+        for body in program.bodies:
+            for turn, _ in body.programs.values():
+                found += getattr(turn, "repeated", {}).values()
+    return found
+
+
+def scan(back, axis):
+    """h' = tanh(h R + x) and all h, of rows of x along an axis, which is that of the result too."""
+    body = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["h", "r"], ["p"]),
+            helper.make_node("Add", ["p", "x"], ["s"]),
+            helper.make_node("Tanh", ["s"], ["next"]),
+            helper.make_node("Mul", ["next", "next"], ["shown"]),
+        ],
+        "b",
+        [value("h", [3, 4]), value("x", [3, 4])],
+        [value("next", [3, 4]), value("shown", [3, 4])],
+    )
+    node = helper.make_node(
+        "Scan", ["h0", "xs"], ["last", "ys"], body=body, num_scan_inputs=1,
+        scan_input_axes=[axis], scan_input_directions=[back[0]],
+        scan_output_axes=[axis], scan_output_directions=[back[1]],
+    )  # fmt: skip
+    rng = np.random.default_rng(3)
+    r = (0.4 * rng.standard_normal((4, 4))).astype(np.float32)
+    outputs = [value("last", [3, 4]), value("ys", None)]
+    inputs = [value("h0", [3, 4]), value("xs", [None] * 3)]
+    return model_of(node, inputs, outputs, [numpy_helper.from_array(r, "r")]), r
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("back", list(itertools.product([0, 1], [0, 1])))
+def test_scan(back, axis, rng):
+    model, r = scan(back, axis)
+    sessions = [InferenceSession(model, threads=threads) for threads in (1, 2)]
+    for turns in (2, 7, 300, 1):
+        xs = rng.standard_normal((turns, 3, 4)).astype(np.float32)
+        h = h0 = rng.standard_normal((3, 4)).astype(np.float32)
+        ys = np.empty_like(xs)
+        for turn in range(turns):
+            h = np.tanh(h @ r + xs[turns - 1 - turn if back[0] else turn])
+            ys[turns - 1 - turn if back[1] else turn] = h * h
+        feed = {"h0": h0, "xs": np.ascontiguousarray(np.moveaxis(xs, 0, axis))}
+        kept = {name: array.copy() for name, array in feed.items()}
+        for session in sessions:
+            agree(session.run(None, feed), [h, np.moveaxis(ys, 0, axis)])
+            for name, array in feed.items():
+                np.testing.assert_array_equal(array, kept[name])
+    if not is_emulated():
+        agree(sessions[0].run(None, feed), by_onnxruntime(model, feed))
+
+
+def loop(ending, *, most=True, counts=True):
+    """Sums of the turns' numbers, or of ones, times a weight; squares of the sums are stacked."""
+    condition = {
+        "never": [helper.make_node("Identity", ["cond"], ["on"])],
+        "constant": [
+            helper.make_node("Constant", [], ["on"], value=numpy_helper.from_array(np.array(True)))
+        ],
+        "early": [helper.make_node("Less", ["next", "bound"], ["on"])],
+    }[ending]
+    body = helper.make_graph(
+        [
+            helper.make_node("Cast", ["i" if counts else "cond"], ["n"], to=1),
+            helper.make_node("MatMul", ["matrix", "factor"], ["column"]),
+            helper.make_node("ReduceSum", ["column"], ["weight"], keepdims=0),
+            helper.make_node("Mul", ["n", "weight"], ["part"]),
+            helper.make_node("Add", ["sum", "part"], ["next"]),
+            helper.make_node("Mul", ["next", "next"], ["square"]),
+            *condition,
+        ],
+        "b",
+        [value("i", [], 7), value("cond", [], 9), value("sum", []), value("matrix", [2, 3])],
+        [value("on", [], 9), value("next", []), value("kept", [2, 3]), value("square", [])],
+    )
+    body.node.append(helper.make_node("Identity", ["matrix"], ["kept"]))
+    inputs = [value("start", []), value("factor", [3, 1]), value("matrix0", [2, 3])]
+    initializers = [numpy_helper.from_array(np.array(30, np.float32), "bound")]
+    if most:
+        inputs.append(value("most", [], 7))
+    else:
+        initializers.append(numpy_helper.from_array(np.array(True), "first"))
+    operands = ["most" if most else "", "" if most else "first", "start", "matrix0"]
+    node = helper.make_node("Loop", operands, ["last", "same", "squares"], body=body)
+    outputs = [value("last", []), value("same", [2, 3]), value("squares", [None])]
+    return model_of(node, inputs, outputs, initializers)
+
+
+@pytest.mark.parametrize("counts", [False, True])
+@pytest.mark.parametrize("ending", ["never", "constant", "early"])
+def test_loop(ending, counts):
+    model = loop(ending, counts=counts)
+    session = InferenceSession(model, threads=1)
+    for turns in (0, 1, 2, 9, 40, 9):
+        feed = {
+            "start": np.array(1, np.float32),
+            "factor": np.array([[1], [0], [0.5]], np.float32),
+            "matrix0": np.array([[1, 0, 0], [0, 1, 0]], np.float32),
+            "most": np.array(turns, np.int64),
+        }
+        total, squares = np.float32(1), []
+        for turn in range(turns):
+            total = np.float32(total + (turn if counts else 1))
+            squares.append(total * total)
+            if ending == "early" and total >= 30:
+                break
+        got = session.run(None, feed)
+        agree(got, [total, feed["matrix0"], np.array(squares, np.float32)])
+        if not is_emulated():
+            agree(got, by_onnxruntime(model, feed))
+    # A Cast of the turn's number, which has 64 bits, runs in NumPy.
+    found = bodies(session)
+    assert [program is not None for program in found] == (
+        [] if ending == "early" else [not counts] * 3
+    )
+
+
+def test_a_loop_that_ends_itself_has_no_repeat():
+    feed = {
+        "start": np.array(1, np.float32),
+        "factor": np.array([[1], [0], [0.5]], np.float32),
+        "matrix0": np.array([[1, 0, 0], [0, 1, 0]], np.float32),
+    }
+    session = InferenceSession(loop("early", most=False), threads=1)
+    last, same, squares = session.run(None, feed)
+    np.testing.assert_array_equal(same, feed["matrix0"])
+    assert last == 37 and len(squares) == 9 and not bodies(session)
+
+
+def test_turns_run_without_python(rng):
+    """A body of loops is a repeat, for each number of turns; few of them are kept."""
+    model, _ = scan((0, 0), 0)
+    session = InferenceSession(model, threads=1)
+    h0 = np.zeros((3, 4), np.float32)
+    for turns in (2, 5):
+        xs = rng.standard_normal((turns, 3, 4)).astype(np.float32)
+        session.run(None, {"h0": h0, "xs": xs})
+    assert [type(program) for program in bodies(session)] == [Program] * 2
+    session = InferenceSession(loop("never", counts=False), threads=1)
+    for turns in range(2, 14):
+        feed = {
+            "start": np.array(1, np.float32),
+            "factor": np.ones((3, 1), np.float32),
+            "matrix0": np.ones((2, 3), np.float32),
+            "most": np.array(turns, np.int64),
+        }
+        assert session.run(None, feed)[0] == 1 + 6 * turns
+    assert [type(program) for program in bodies(session)] == [Program] * 8
+
+
+def test_a_body_in_python_or_with_a_growing_state_is_run_turn_by_turn(rng):
+    grown = helper.make_graph(
+        [
+            helper.make_node("Concat", ["s", "x"], ["next"], axis=0),
+            helper.make_node("Identity", ["cond"], ["on"]),
+        ],
+        "b",
+        [value("i", [], 7), value("cond", [], 9), value("s", [None, 2])],
+        [value("on", [], 9), value("next", [None, 2])],
+    )
+    node = helper.make_node("Loop", ["most", "", "s0"], ["last"], body=grown)
+    inputs = [value("s0", [1, 2]), value("x", [1, 2]), value("most", [], 7)]
+    model = model_of(node, inputs, [value("last", [None, 2])])
+    onnx.checker.check_model(model)
+    session = InferenceSession(model, threads=1)
+    s0, x = rng.random((1, 2), np.float32), rng.random((1, 2), np.float32)
+    got = session.run(None, {"s0": s0, "x": x, "most": np.array(4, np.int64)})
+    agree(got, [np.concatenate([s0, *[x] * 4])])
+    assert bodies(session) and not any(bodies(session))
