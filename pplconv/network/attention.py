@@ -8,6 +8,7 @@ MatMul. The step computes the same numbers as the nodes one by one.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +32,7 @@ from .operators.elementwise_steps import TRUTH
 from .operators.expressions import assign
 from .operators.table import row_of
 from .operators.table_row import View
-from .storage import Shape, Step, Value, constant_value, strides_of
+from .storage import Shape, Step, Value, constant_value
 
 __all__ = ["Attention", "lower_attention", "with_attention"]
 
@@ -109,9 +110,7 @@ def with_attention(items: Sequence[Node | Chain], graph: Graph) -> list[Item]:
     ]
 
 
-def _attention(
-    sums: Node, maker: dict[str, Node | Chain], graph: Graph
-) -> Attention | None:
+def _attention(sums: Node, maker: dict[str, Node | Chain], graph: Graph) -> Attention | None:
     """Find the attention that ends with a product."""
     if sums.op != "MatMul":
         return None
@@ -143,7 +142,10 @@ def _attention(
         or scores[-2] < LEAST_QUERIES
     ):
         return None
-    program, shapes = _program(product.outputs[0], parts, graph)
+    between = _program(product.outputs[0], parts, graph)
+    if between is None:
+        return None
+    program, shapes = between
     if program is not None and (
         program.dtype != dtype
         or program.stored is not None
@@ -192,8 +194,11 @@ def _path(
 
 def _program(
     scores: str, parts: Sequence[Chain | Node], graph: Graph
-) -> tuple[Written | None, dict[str, Shape]]:
-    """Write the chains as one program; reshapes change no number."""
+) -> tuple[Written | None, dict[str, Shape]] | None:
+    """Write the chains as one program, and give the shapes that operands are broadcast to.
+
+    Reshapes change no number. None if an operand is broadcast to two shapes.
+    """
     nodes: list[Node] = []
     shapes: dict[str, Shape] = {}
     known = {scores: scores}
@@ -201,11 +206,13 @@ def _program(
         if isinstance(part, Node):
             known[part.outputs[0]] = known[part.inputs[0]]
             continue
+        whole = graph.shapes[part.result]
+        if any(shapes.get(name, whole) != whole for name in part.inputs()):
+            return None
         for name in part.inputs():
-            constant = graph.constants.get(name)
-            if name not in known and (constant is None or constant.size != 1):
-                if shapes.setdefault(name, graph.shapes[part.result]) != graph.shapes[part.result]:
-                    return None, {}
+            known_number = name in graph.constants and graph.constants[name].size == 1
+            if name not in known and not known_number:
+                shapes[name] = whole
         nodes += [
             replace(node, inputs=[known.get(name, name) for name in node.inputs])
             for node in part.nodes
@@ -237,9 +244,8 @@ def lower_attention(attention: Attention, builder: Builder, graph: Graph) -> boo
     second = replace(second, a=tile, c=Strides(0, 0, y.strides[-2] // e, 1))
     operands, entries, registers, code = _operands(attention, builder, graph, dtype)
     # All arrays by the dimensions of heads, which a reshape may have split or joined.
-    around = [graph.shapes[softmax_in][:-2] for softmax_in in (attention.softmax.inputs[0],)]
-    around += [scores[:-2], *(wide[:-2] for wide in attention.shapes.values())]
-    fine = _refined(around)
+    around = [scores, graph.shapes[attention.softmax.inputs[0]], *attention.shapes.values()]
+    fine = _refined([whole[:-2] for whole in around])
     if fine is None:
         return False
     wholes = [
@@ -380,8 +386,8 @@ def _operands(
         entry: tuple[Any, ...] = (_OWN + len(operands), int(last > 1), place[number])
         entries.append((*entry, "truth") if value.dtype == TRUTH else entry)
         operands.append((value, whole))
-    for (number, _), register in program.code.scalars.items():
-        value = constant_value(as_type(np.array([[number]]), dtype))
+    for (constant, _), register in program.code.scalars.items():
+        value = constant_value(as_type(np.array([[constant]]), dtype))
         entries.append((_OWN + len(operands), 0, place[register]))
         operands.append((value, graph.shapes[attention.product.outputs[0]]))
     return operands, entries, (read, place[program.result]), code
@@ -399,9 +405,9 @@ def _refined(shapes: Sequence[Shape]) -> Shape | None:
             size *= n
             ends.add(size)
     ordered = sorted(ends)
-    if any(b % a for a, b in zip(ordered, ordered[1:], strict=False)):
+    if any(b % a for a, b in itertools.pairwise(ordered)):
         return None
-    return tuple(b // a for a, b in zip(ordered, ordered[1:], strict=False))[::-1]
+    return tuple(b // a for a, b in itertools.pairwise(ordered))[::-1]
 
 
 def _split(strides: Shape, shape: Shape, fine: Shape) -> list[int]:

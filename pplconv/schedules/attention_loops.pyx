@@ -16,7 +16,12 @@ from pplconv._kernels cimport (
     pplconv_stream,
 )
 from pplconv.schedules.base cimport ceil_div, least
-from pplconv.schedules.elementwise_loops cimport MOST_DIMS, MOST_STREAMS, Elementwise, ElementwiseJob
+from pplconv.schedules.elementwise_loops cimport (
+    MOST_DIMS,
+    MOST_STREAMS,
+    Elementwise,
+    ElementwiseJob,
+)
 from pplconv.schedules.gemm_loops cimport GemmSchedule
 from pplconv.schedules.work cimport MOST_ARRAYS, Tensors, Work
 
@@ -189,9 +194,9 @@ cdef class Attention(Work):
             j.row[a] = rows[a]
         if j.row[KEYS] or j.row[VALUES]:
             raise ValueError("keys and values are those of all queries")
-        if j.row[Y] != sums.shape.y.pixel or j.row[QUERIES] != scores.shape.x.pixel:
-            if j.rows > 1:
-                raise ValueError("queries are as far apart as the products say")
+        if j.rows > 1 and (j.row[Y] != sums.shape.y.pixel
+                           or j.row[QUERIES] != scores.shape.x.pixel):
+            raise ValueError("queries are as far apart as the products say")
         for d in range(HEADS_AROUND):
             j.dims[d] = 1
             if d >= missing:
@@ -222,6 +227,6 @@ cdef class Attention(Work):
             if array == Y:
                 if m.streams[s].truth or m.fields[s].strides[MOST_DIMS - 1] != j.score_row:
                     raise ValueError("the program is of a tile")
-            elif (s >= m.input_count or not VALUES < array < j.array_count):
+            elif s >= m.input_count or not VALUES < array < j.array_count:
                 raise ValueError("the program reads operands, and writes the tile")
         return 0

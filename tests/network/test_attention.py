@@ -102,7 +102,9 @@ def test_scales(place, operator, g):
     compared(g, y, attended(*(g.feed[name] for name in names), lambda x: x * factor))
 
 
-MASKS = [(2, 3, 17, 30), (2, 1, 17, 30), (2, 1, 1, 30), (1, 3, 17, 1), (17, 30), (30,), (1, 1, 1, 1)]
+MASKS = [
+    (2, 3, 17, 30), (2, 1, 17, 30), (2, 1, 1, 30), (1, 3, 17, 1), (17, 30), (30,), (1, 1, 1, 1),
+]  # fmt: skip
 
 
 @both_types
