@@ -38,8 +38,8 @@ __all__ = ["Attention", "lower_attention", "with_attention"]
 
 # Types whose products take their operands as they are on every machine.
 _TYPES = (np.dtype(np.float32), np.dtype(np.float64))
-# Fewer queries do not pay for packed keys and values.
-LEAST_QUERIES = 8
+# Packed keys and values pay off from so many queries on, or from one for so many keys.
+_ENOUGH_QUERIES, _KEYS_PER_QUERY = 32, 4
 # Arrays besides the operands of the program; and dimensions of heads that loops walk.
 _OWN, _MOST_DIMS = 4, 4
 # Of a tile of scores, in a part of L2.
@@ -139,7 +139,7 @@ def _attention(sums: Node, maker: dict[str, Node | Chain], graph: Graph) -> Atte
         dtype not in _TYPES
         or any(graph.dtypes[name] != dtype for name in names)
         or any(len(graph.shapes[name]) < 2 or 0 in graph.shapes[name] for name in names)
-        or scores[-2] < LEAST_QUERIES
+        or scores[-2] < min(_ENOUGH_QUERIES, scores[-1] / _KEYS_PER_QUERY)
     ):
         return None
     between = _program(product.outputs[0], parts, graph)

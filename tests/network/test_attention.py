@@ -61,13 +61,14 @@ def compared(g, y, want, fused=True):
 @pytest.mark.parametrize(
     "sizes",
     [
-        (1, 2, 8, 1, 4, 3), (2, 3, 9, 9, 8, 8), (1, 1, 33, 70, 17, 5), (2, 1, 49, 49, 32, 32),
+        (1, 2, 8, 1, 4, 3), (1, 1, 1, 1, 1, 1), (2, 3, 1, 4, 8, 5), (2, 3, 9, 9, 8, 8),
+        (1, 1, 33, 70, 17, 5), (2, 1, 49, 49, 32, 32),
         (1, 3, 197, 197, 64, 64), (1, 2, 100, 850, 32, 33), (1, 1, 300, 129, 1, 1),
-        (3, 2, 8, 1024, 3, 16),
+        (3, 2, 32, 1024, 3, 16),
     ],
 )  # fmt: skip
 def test_sizes(sizes, dtype, g):
-    """With tails everywhere, one key, one number a head, rows of a power of two."""
+    """With tails everywhere, one query, key and number a head, rows of a power of two."""
     q, k, v = heads(g, *sizes)
     # Sums of many products would lose digits that the softmax shows.
     g.feed[q] /= np.sqrt(g.dtype.type(sizes[4]))
