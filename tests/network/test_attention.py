@@ -218,6 +218,19 @@ def test_matrices(g):
     compared(g, y, attended(q, k.T, v))
 
 
+@both_types
+def test_operands_that_lie_otherwise(dtype, g):
+    """Places beside one another, and each third number of an array."""
+    q = g.Transpose(g.input(2, 3, 8, 33), perm=[0, 1, 3, 2])
+    third = [g.constant([n], np.int64) for n in (0, 1 << 40, 3, 3)]
+    k = g.Slice(g.input(2, 3, 40, 24), *third)
+    v = g.Transpose(g.input(2, 3, 7, 40), perm=[0, 1, 3, 2])
+    y = g.MatMul(g.Softmax(products(g, q, k)), v)
+    feed = [*g.feed.values()]
+    q, k, v = feed[0].swapaxes(2, 3), feed[1][..., ::3], feed[2].swapaxes(2, 3)
+    compared(g, y, attended(q, k, v))
+
+
 @pytest.mark.parametrize("other", ["scores", "shares", "axis", "log"])
 def test_what_is_no_attention(other, g):
     """Scores or probabilities that others read are computed as a whole."""
