@@ -254,6 +254,7 @@ setup(
         extension("schedules.copy_loops", small=True),
         extension("schedules.finish", small=True),
         extension("schedules.packing", small=True),
+        extension("schedules.attention_loops", small=True),
         extension("schedules.row_loops", small=True),
         extension("schedules.window_loops", small=True),
         extension("schedules.zero_point_loops", small=True),

@@ -23,6 +23,7 @@ module              content
 `refusals`          all operators that cannot run, in one error
 `nodes`             the nodes of a specialised graph as operators see them
 `fusion`            element-wise nodes joined into one pass
+`attention`         products of queries, keys and values, and the softmax between, as one step
 `operators`         the table of operators, and their lowering
 `collapse`          dimensions merged where all arrays are contiguous over them
 `value_copies`      copies between values of different strides or types

@@ -15,6 +15,7 @@ from .. import planner
 from ..memory.arrays import empty_aligned
 from ..ops.program import Frame, Program
 from . import arena
+from .attention import Attention, lower_attention, with_attention
 from .batches import batched_names, for_images, images_at_once
 from .builder import Builder, Settings
 from .bytewise import table_of, with_tables
@@ -224,11 +225,12 @@ def compile_model(
     )  # fmt: skip
     plan_views(graph, builder)
     plan_concats(graph, builder)
-    for item in items:
-        if isinstance(item, Chain):
-            _lower_chain(item, builder, graph)
-        else:
-            _lower(item, builder, graph)
+    for item in with_attention(items, graph):
+        if not isinstance(item, Attention):
+            _lower_item(item, builder, graph)
+        elif not lower_attention(item, builder, graph):
+            for part in item.items:
+                _lower_item(part, builder, graph)
     for number, name in enumerate(graph.outputs):
         place = _external(graph, name, len(graph.inputs) + number)
         value = builder.values[name]
@@ -243,6 +245,13 @@ def _external(graph: Graph, name: str, number: int) -> Value:
     size = dtype.itemsize * int(np.prod(shape, dtype=object))
     strides = strides_of(shape, dtype.itemsize)
     return Value(shape, dtype, strides, Buffer(size, external=number))
+
+
+def _lower_item(item: Node | Chain, builder: Builder, graph: Graph) -> None:
+    if isinstance(item, Chain):
+        _lower_chain(item, builder, graph)
+    else:
+        _lower(item, builder, graph)
 
 
 def _lower(node: Node, builder: Builder, graph: Graph) -> None:

@@ -5,6 +5,8 @@ from typing import Any
 from ..arguments.activation import Activation as Description
 from ..planner import Plan
 from ..problem import Problem
+from ..schedules.attention_loops import Attention
+from ..schedules.elementwise_loops import Elementwise
 from ..schedules.packing import Pack
 
 class Prepared:
@@ -18,6 +20,9 @@ class Prepared:
     @property
     def packed_bytes(self) -> int: ...
     def pack_work(self) -> Pack: ...
+    def attention_work(
+        self, sums: Prepared, middle: Elementwise | None, fields: dict[str, Any], isa: str
+    ) -> Attention: ...
 
 class Activation:
     def __new__(cls, description: Description, dtype: str) -> Activation: ...

@@ -35,6 +35,7 @@ from pplconv.memory.dtypes import DTYPES, array_dtype
 from pplconv.memory.mapping import discard
 from pplconv.memory.mapping import release as release_pages
 from pplconv.schedules import compile_plan
+from pplconv.schedules.attention_loops import Attention
 from pplconv.schedules.packing import Pack
 
 cdef enum:
@@ -78,6 +79,10 @@ cdef class Prepared:
     def pack_work(self):
         """Packing of the weights as a `Work`, for computed weights."""
         return Pack(self.schedule)
+
+    def attention_work(self, Prepared sums not None, middle, dict fields, str isa):
+        """Attention as a `Work`, whose scores this product computes; see `Attention`."""
+        return Attention(fields, self.schedule, sums.schedule, middle, isa)
 
 
 cdef class Activation:

@@ -11,8 +11,12 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from pplconv._kernels import INSTRUCTIONS, POOLINGS, REDUCTIONS
+from pplconv.geometry import Strides
+from pplconv.matrix_problem import MatrixProblem
 from pplconv.network.operators.window_steps import joined, listed, sights
+from pplconv.ops.prepared import Prepared
 from pplconv.ops.program import Program
+from pplconv.planner import make_cheapest_plan
 from pplconv.schedules.copy_loops import Copy
 from pplconv.schedules.elementwise_loops import Elementwise
 from pplconv.schedules.row_loops import Rows
@@ -400,8 +404,58 @@ def repeating(rng: np.random.Generator, name: str) -> Case:
     return Case(Resample, fields, [dst, src], {0: expected})
 
 
+def attention(rng: np.random.Generator, name: str) -> Case:
+    """Attention of heads that lie anywhere, with a mask that may be broadcast."""
+    dtype = DTYPES[name]
+    e = dtype.itemsize
+    around = counts(rng, 0, 4, 3)
+    tile, keys, width, depth = (int(n) for n in rng.integers(1, [10, 40, 20, 20]))
+    queries = tile * int(rng.integers(1, 6))
+    queries -= int(rng.integers(0, tile)) if queries > tile else 0
+    tiles = -(-queries // tile)
+    shapes = [(queries, depth), (queries, width), (keys, width), (keys, depth)]
+    arrays = [lay(rng, (*around, *shape), dtype) for shape in shapes]
+    repeat = [bool(i) for i in rng.integers(0, 2, len(around) + 1)]
+    arrays.append(lay(rng, (*around, queries, keys), dtype, repeat=[*repeat, False]))
+    q, k, v, mask = (laid.view().astype(np.float64) for laid in arrays[1:])
+    x = q @ k.swapaxes(-1, -2) + mask
+    shares = np.exp(x - x.max(-1, keepdims=True))
+    expected = shares / shares.sum(-1, keepdims=True) @ v
+    n = len(around)
+    rows = [laid.strides[n] for laid in arrays]
+    score_row = keys * e + e * int(rng.integers(0, 3))
+    inner = Strides(0, 0, score_row // e, 1)
+    scores = MatrixProblem(
+        tile, keys, width, dtype=name, permitted=(name,), a=Strides(0, 0, rows[1] // e, 1),
+        b=Strides(0, 0, 1, rows[2] // e), c=inner,
+    )  # fmt: skip
+    sums = MatrixProblem(
+        tile, depth, keys, dtype=name, permitted=(name,), a=inner,
+        b=Strides(0, 0, rows[3] // e, 1), c=Strides(0, 0, rows[0] // e, 1),
+    )  # fmt: skip
+    added = {
+        "dtype": name, "dims": (tile,), "columns": keys, "outputs": [(0, (score_row,), 1, 2)],
+        "inputs": [(0, (score_row,), 1, 0), (4, (rows[4],), 1, 1)],
+        "code": [(INSTRUCTIONS["ADD"], 2, 0, 1, 1)], "row_segment": tile, "column_segment": keys,
+    }  # fmt: skip
+
+    def work(fields: dict[str, Any], isa: str) -> Any:
+        first, second = (
+            Prepared(problem, *make_cheapest_plan([problem], threads=1)[1:], 1)
+            for problem in (scores, sums)
+        )
+        return first.attention_work(second, Elementwise(added, isa), fields, isa)
+
+    fields = {
+        "dtype": name, "dims": around, "strides": [laid.strides[:n] for laid in arrays],
+        "rows": [*rows[:2], 0, 0, rows[4]], "queries": queries, "tile": tile,
+        "chunks": 2 if 4 <= tiles <= tile else 1, "score_row": score_row,
+    }  # fmt: skip
+    return Case(work, fields, arrays, {0: expected}, 64 * float(np.finfo(dtype).eps))
+
+
 KINDS: dict[str, Callable[[np.random.Generator, str], Case]] = {
     "elementwise": elementwise, "copying": copying, "converting": converting, "rows": rows,
     "pool": pool, "resample": resample, "lookup": lookup, "repeating": repeating,
-    "truths": truths,
+    "truths": truths, "attention": attention,
 }  # fmt: skip

@@ -11,7 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pplconv.geometry import Strides
+from pplconv.matrix_problem import MatrixProblem
+from pplconv.ops.prepared import Prepared
 from pplconv.ops.program import Program
+from pplconv.planner import make_cheapest_plan
 from pplconv.schedules.elementwise_loops import Elementwise
 from pplconv.schedules.window_loops import Resample
 from tests import children
@@ -49,7 +53,7 @@ def test_an_array_that_is_too_small_is_refused(kind, rng):
     for _ in range(20):
         case = KINDS[kind](rng, "f32")
         work = case.work(case.fields, allowed_isas()[-1])
-        every = kind in ("elementwise", "lookup", "truths")
+        every = kind in ("elementwise", "lookup", "truths", "attention")
         read = [i for i in range(len(case.arrays)) if i < 2 or every]
         sizes = [laid.content.size for laid in case.arrays]
         room = [-(-size // 64) * 64 for size in sizes]
@@ -131,11 +135,11 @@ def test_strides_are_whole_elements(kind, dtype, rng):
 @every_kind
 def test_segments_that_no_loop_can_count_are_refused(kind, rng):
     case = KINDS[kind](rng, "f32")
-    name = "segment" if kind == "rows" else "row_segment"
+    name = {"rows": "segment", "attention": "tile"}.get(kind, "row_segment")
     with pytest.raises(ValueError):
         case.work(case.fields | {name: 0}, allowed_isas()[-1])
     for segment in (-1, 1 << 31, (1 << 63) - 1):
-        with pytest.raises((ValueError, MemoryError), match="segment"):
+        with pytest.raises((ValueError, MemoryError), match=name):
             case.work(case.fields | {name: segment}, allowed_isas()[-1])
 
 
@@ -194,3 +198,40 @@ def test_bytes_are_no_sums(rng):
     down = np.concatenate([case.fields["rows"]] * 2, 1)
     with pytest.raises(ValueError, match="bytes are copied"):
         Resample(case.fields | {"rows": down, "weights_y": np.ones(down.shape)}, allowed_isas()[-1])
+
+
+def test_parts_of_an_attention_fit_one_another(rng):
+    """Products of other matrices, and a program of another tile."""
+    tile, keys, width, row = 8, 40, 16, 192
+    inner = Strides(0, 0, row // 4, 1)
+    problems = [
+        MatrixProblem(tile, keys, width, c=inner),
+        MatrixProblem(tile, width, keys, a=inner, b=Strides(0, 0, width, 1)),
+    ]
+    scores, sums = (
+        Prepared(problem, *make_cheapest_plan([problem], threads=1)[1:], 1) for problem in problems
+    )
+    isa = allowed_isas()[-1]
+    fields = {
+        "dtype": "f32", "dims": (), "strides": [()] * 4, "rows": [64, 64, 0, 0], "queries": 16,
+        "tile": tile, "chunks": 1, "score_row": row,
+    }  # fmt: skip
+    scores.attention_work(sums, None, fields, isa)
+    with pytest.raises(ValueError, match=r"scores is shorter|products differ"):
+        sums.attention_work(scores, None, fields, isa)
+    with pytest.raises(ValueError, match="of its type"):
+        scores.attention_work(sums, None, fields | {"dtype": "f64", "score_row": 2 * row}, isa)
+    with pytest.raises(ValueError, match="as far apart"):
+        scores.attention_work(sums, None, fields | {"rows": [64, 128, 0, 0]}, isa)
+    with pytest.raises(ValueError, match="those of all queries"):
+        scores.attention_work(sums, None, fields | {"rows": [64, 64, 64, 0]}, isa)
+    for changes, shape in ({}, (tile, keys - 1)), ({}, (tile - 1, keys)), ({"table": 1}, None):
+        dims, columns = shape or (1, 9)
+        program = Elementwise({
+            "dtype": "u8" if changes else "f32", "dims": (dims,), "columns": columns,
+            "outputs": [(0, (row,), 1, 0)], "inputs": [(4, (row,), 1, 0)], "code": [],
+            "row_segment": 1, "column_segment": columns, **changes,
+        }, isa)  # fmt: skip
+        with pytest.raises(ValueError, match="of a tile"):
+            more = {"strides": [()] * 5, "rows": [64, 64, 0, 0, row]}
+            scores.attention_work(sums, program, fields | more, isa)

@@ -1,0 +1,47 @@
+"""Attention compiled: see ``attention_loops.pyx``."""
+
+from libc.stdint cimport int64_t
+
+from pplconv._kernels cimport pplconv_kernel
+from pplconv.schedules.base cimport pack_function
+from pplconv.schedules.elementwise_loops cimport Elementwise, ElementwiseJob
+from pplconv.schedules.gemm_loops cimport GemmSchedule
+from pplconv.schedules.work cimport MOST_ARRAYS, Work, task_function
+
+
+cdef enum:
+    HEADS_AROUND = 4
+
+
+cdef struct ProductJob:
+    # A product whose second matrix is packed at `panels` in a thread's scratch.
+    task_function task
+    pack_function pack
+    const void *job
+    int64_t tasks, panels
+
+
+cdef struct AttentionJob:
+    # `dims` count the heads; `strides` lead from one to the next, in each array.
+    int64_t dims[HEADS_AROUND]
+    int64_t strides[MOST_ARRAYS][HEADS_AROUND]
+    # From a query to the next, in each array.
+    int64_t row[MOST_ARRAYS]
+    int64_t array_count
+    # A task has some of the tiles of one head. A tile is `rows` queries, with `keys` scores each.
+    int64_t queries, keys, rows, tiles, chunks
+    ProductJob scores, sums
+    # In a thread's scratch: the scores of a tile, whose rows are `score_row` bytes apart; and what
+    # the products use.
+    int64_t tile_offset, products_offset, score_row
+    pplconv_kernel softmax
+    # What is computed between product and softmax, one element at a time; NULL for nothing.
+    const ElementwiseJob *middle
+
+
+cdef class Attention(Work):
+    cdef AttentionJob own
+    cdef GemmSchedule scores, sums
+    cdef Elementwise middle
+
+    cdef int check_middle(self, Elementwise middle, int64_t element) except -1

@@ -1,0 +1,232 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Attention: softmax(Q K' ...) V of each head, by tiles of queries whose scores stay in a cache.
+
+A task packs keys and values of its head once. For each of its tiles it multiplies queries by keys
+into scratch, computes the element-wise program and the softmax there, and multiplies by the values.
+Products, program and softmax are those of the separate steps, with the same order of each sum.
+"""
+
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy, memset
+
+from pplconv._kernels cimport (
+    find,
+    pplconv_elementwise_args,
+    pplconv_softmax_args,
+    pplconv_stream,
+)
+from pplconv.schedules.base cimport ceil_div, least
+from pplconv.schedules.elementwise_loops cimport (
+    MOST_DIMS,
+    MOST_STREAMS,
+    Elementwise,
+    ElementwiseJob,
+)
+from pplconv.schedules.gemm_loops cimport GemmSchedule
+from pplconv.schedules.work cimport MOST_ARRAYS, Tensors, Work
+
+from pplconv.memory.dtypes import DTYPES
+from pplconv.schedules.work import check_numbers, extent_of
+
+cdef enum:
+    # Numbers of the arrays; operands of the program follow.
+    Y = 0
+    QUERIES = 1
+    KEYS = 2
+    VALUES = 3
+    LINE = 64
+
+
+cdef inline void multiply(const ProductJob *p, const char *a, char *c, char *scratch,
+                          char *products) noexcept nogil:
+    """Multiply rows by the packed matrix."""
+    cdef Tensors t
+    cdef int64_t task
+    memset(&t, 0, sizeof(Tensors))
+    t.x, t.y, t.weights = a, c, scratch + p.panels
+    for task in range(p.tasks):
+        p.task(p.job, &t, task, products)
+
+
+cdef inline void run_middle(const AttentionJob *j, char *const *heads, int64_t query,
+                            char *tile) noexcept nogil:
+    """Compute the program for a tile, in place."""
+    cdef const ElementwiseJob *m = j.middle
+    cdef pplconv_elementwise_args a
+    cdef pplconv_stream[MOST_STREAMS] streams
+    cdef int64_t count = m.input_count + m.output_count, array
+    cdef int s
+    memcpy(streams, m.streams, count * sizeof(pplconv_stream))
+    for s in range(count):
+        array = m.fields[s].array
+        streams[s].data = tile if array == Y else heads[array] + query * j.row[array]
+    a.inputs, a.input_count = streams, m.input_count
+    a.outputs, a.output_count = streams + m.input_count, m.output_count
+    a.code, a.code_count = <const void *> &m.code[0], m.code_count
+    a.rows, a.columns = j.rows, j.keys
+    m.kernel(&a)
+
+
+cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
+    cdef const AttentionJob *j = <const AttentionJob *> job
+    cdef pplconv_softmax_args s
+    cdef char *heads[MOST_ARRAYS]
+    cdef char *tile = scratch + j.tile_offset
+    cdef char *products = scratch + j.products_offset
+    cdef int64_t chunk = task % j.chunks, rest, query, i
+    cdef int64_t end = j.tiles * (chunk + 1) // j.chunks
+    cdef int a, d
+    for a in range(j.array_count):
+        heads[a] = t.arrays[a]
+        rest = task // j.chunks
+        for d in range(HEADS_AROUND - 1, -1, -1):
+            heads[a] += rest % j.dims[d] * j.strides[a][d]
+            rest = rest // j.dims[d]
+    j.scores.pack(j.scores.job, heads[KEYS], scratch + j.scores.panels, 0, 1)
+    j.sums.pack(j.sums.job, heads[VALUES], scratch + j.sums.panels, 0, 1)
+    s.src = s.dst = tile
+    s.src_rs = s.dst_rs = j.score_row
+    s.rows, s.columns, s.log = j.rows, j.keys, 0
+    for i in range(j.tiles * chunk // j.chunks, end):
+        # The last tile may begin before the end of the one above it, which is the same task's.
+        query = least(i * j.rows, j.queries - j.rows)
+        multiply(&j.scores, heads[QUERIES] + query * j.row[QUERIES], tile, scratch, products)
+        if j.middle != NULL:
+            run_middle(j, heads, query, tile)
+        j.softmax(&s)
+        multiply(&j.sums, tile, heads[Y] + query * j.row[Y], scratch, products)
+
+
+cdef int take_product(ProductJob *p, GemmSchedule schedule, int64_t panels) except -1:
+    """Set up a product of one matrix; give the bytes of its panels."""
+    if (schedule.phases != 1 or schedule.rounds != 1 or schedule.shared_scratch
+            or schedule.reads_filters or schedule.shape.converts_weights or schedule.shape.exact
+            or schedule.shape.groups != 1 or schedule.shape.batch != 1):
+        raise ValueError("attention multiplies matrices of one type, the second one packed")
+    p.task, p.tasks = schedule.steps[0].task, schedule.steps[0].tasks
+    p.pack, p.job, p.panels = schedule.pack, schedule.job, panels
+    return 0
+
+
+cdef class Attention(Work):
+    """Attention compiled: array 0 from queries, keys and values, arrays 1 to 3, and operands.
+
+    Parameters
+    ----------
+    fields : dict
+        ``dtype``; ``dims``, at most four counts of heads, and ``strides``, a tuple of as many
+        numbers for each array, in bytes; ``rows``, bytes from a query to the next, for each array,
+        0 for keys and values; ``queries``; ``tile``, queries at a time; ``chunks``, tasks of a
+        head; ``score_row``, bytes from a tile's row of scores to the next.
+    scores, sums : GemmSchedule
+        The products of a tile: by the keys into rows of scores, and of these by the values.
+    middle : Elementwise or None
+        Program between product and softmax, of one tile: array 0 is the tile, to read and to
+        write, and others have the numbers of operands.
+    isa : str
+        Which kernels to call.
+
+    Raises
+    ------
+    ValueError
+        If it is more than the loops take, or its parts do not fit one another.
+    """
+
+    def __cinit__(self, dict fields, GemmSchedule scores not None, GemmSchedule sums not None,
+                  Elementwise middle, str isa):
+        cdef AttentionJob *j = &self.own
+        cdef int64_t element, tile_bytes, heads = 1, last, products
+        cdef int64_t tops[MOST_ARRAYS]
+        cdef int a, d, missing
+        memset(j, 0, sizeof(AttentionJob))
+        memset(tops, 0, sizeof(tops))
+        check_numbers(fields, frozenset(("score_row",)))
+        dims, strides, rows = fields["dims"], fields["strides"], fields["rows"]
+        missing = HEADS_AROUND - <int> len(dims)
+        j.array_count = len(rows)
+        if missing < 0 or not VALUES < j.array_count <= MOST_ARRAYS or len(strides) != len(rows):
+            raise ValueError("heads lie in more dimensions or arrays than the loops take")
+        self.scores, self.sums, self.middle = scores, sums, middle
+        element = DTYPES[fields["dtype"]].itemsize
+        j.softmax = find("softmax", fields["dtype"], isa)
+        j.queries, j.rows, j.chunks = fields["queries"], fields["tile"], fields["chunks"]
+        j.score_row, j.keys = fields["score_row"], scores.shape.oc
+        if not 1 <= j.rows <= j.queries or j.chunks < 1:
+            raise ValueError("a tile has queries, and no more than there are")
+        j.tiles = ceil_div(j.queries, j.rows)
+        # Both tiles that share queries are one task's.
+        if j.chunks > 1 and (j.tiles // j.chunks < 2 or j.tiles > j.rows):
+            raise ValueError("a task has at least two tiles, unless a head is one task")
+        last = j.queries - j.rows
+        if j.score_row % element or j.score_row < j.keys * element:
+            raise ValueError("a row of scores is shorter than the keys")
+        tile_bytes = ceil_div((j.rows - 1) * j.score_row + j.keys * element, LINE) * LINE
+        if tile_bytes >= <int64_t> 1 << 40:
+            raise MemoryError("a tile is beyond what the loops can address")
+        for schedule in (scores, sums):
+            if ((<GemmSchedule> schedule).shape.size.source != element
+                    or (<GemmSchedule> schedule).shape.size.destination != element
+                    or (<GemmSchedule> schedule).shape.geometry.ow
+                    * (<GemmSchedule> schedule).shape.geometry.oh != j.rows):
+                raise ValueError("products are of the tile's queries and of its type")
+        # The products write and read whole rows of the tile, as the softmax does.
+        if (sums.shape.ic != j.keys or scores.output_bytes() > tile_bytes
+                or sums.input_bytes() > tile_bytes or scores.shape.y.pixel != j.score_row
+                or sums.shape.x.pixel != j.score_row):
+            raise ValueError("products differ in the tile of scores")
+        take_product(&j.scores, scores, 0)
+        j.sums.panels = ceil_div(scores.packed_bytes(), LINE) * LINE
+        take_product(&j.sums, sums, j.sums.panels)
+        j.tile_offset = j.sums.panels + ceil_div(sums.packed_bytes(), LINE) * LINE
+        j.products_offset = j.tile_offset + tile_bytes
+        products = max(scores.thread_scratch, sums.thread_scratch)
+        self.thread_scratch = j.products_offset + products
+        tops[Y], tops[QUERIES] = sums.output_bytes(), scores.input_bytes()
+        tops[KEYS], tops[VALUES] = scores.source_bytes(), sums.source_bytes()
+        if middle is not None:
+            self.check_middle(middle, element)
+            for a in range(VALUES + 1, j.array_count):
+                tops[a] = middle.extents[a]
+            j.middle = &middle.own
+        for a in range(j.array_count):
+            self.extents[a] = extent_of(tops[a], (*dims, last + 1), (*strides[a], rows[a]),
+                                        element if a <= VALUES else 1, a == Y)
+            j.row[a] = rows[a]
+        if j.row[KEYS] or j.row[VALUES]:
+            raise ValueError("keys and values are those of all queries")
+        if j.rows > 1 and (j.row[Y] != sums.shape.y.pixel
+                           or j.row[QUERIES] != scores.shape.x.pixel):
+            raise ValueError("queries are as far apart as the products say")
+        for d in range(HEADS_AROUND):
+            j.dims[d] = 1
+            if d >= missing:
+                j.dims[d] = dims[d - missing]
+                for a in range(j.array_count):
+                    j.strides[a][d] = strides[a][d - missing]
+            heads *= j.dims[d]
+            if heads >= <int64_t> 1 << 31:
+                raise MemoryError("heads are beyond what the loops can address")
+        self.tasks = heads * j.chunks
+        if self.tasks >= <int64_t> 1 << 31:
+            raise MemoryError("heads are beyond what the loops can address")
+        self.threads = 1
+        self.job = j
+        self.one_phase(run_task)
+
+    cdef int check_middle(self, Elementwise middle, int64_t element) except -1:
+        """Refuse a program of anything but one tile."""
+        cdef const AttentionJob *j = &self.own
+        cdef const ElementwiseJob *m = &middle.own
+        cdef int64_t array
+        cdef int s
+        if (m.table >= 0 or middle.thread_scratch or m.element != element or m.rows != j.rows
+                or m.dims[MOST_DIMS - 1] != j.rows or m.columns != j.keys or m.output_count != 1):
+            raise ValueError("the program is of a tile")
+        for s in range(m.input_count + m.output_count):
+            array = m.fields[s].array
+            if array == Y:
+                if m.streams[s].truth or m.fields[s].strides[MOST_DIMS - 1] != j.score_row:
+                    raise ValueError("the program is of a tile")
+            elif s >= m.input_count or not VALUES < array < j.array_count:
+                raise ValueError("the program reads operands, and writes the tile")
+        return 0
