@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,6 +43,8 @@ class Shared:
         Held by whoever makes a program.
     warned : set of str
         Operators of which the caller was warned.
+    whole : callable
+        Gives the network of the whole session, or None; a weak reference to it.
     """
 
     settings: Settings
@@ -50,6 +53,7 @@ class Shared:
     packed: dict[Any, Kept] = field(default_factory=dict)
     making: ForkableLock = field(default_factory=ForkableLock)
     warned: set[str] = field(default_factory=set)
+    whole: Callable[[], Network | None] = lambda: None
 
     def check(self, graph: ir.Graph) -> None:
         """Refuse operators that cannot run, and warn of slow ones, as `check_operators` does."""
@@ -79,7 +83,9 @@ class Network:
         # Inputs that decide shapes or branches: each of their values has a program of its own.
         self.shape_inputs = (sizes_in_loops if is_part else shape_inputs)(self.model.graph)
         self.programs = Programs(kept, shared.making)
-        self._kept, self._is_part = kept, is_part
+        self._kept = kept
+        if not is_part:
+            shared.whole = weakref.ref(self)
 
     def key(
         self, inputs: Sequence[Array]
@@ -106,8 +112,9 @@ class Network:
                         found = self._made(shapes, constants)
                         self.programs.add(key, found)
                     finally:
-                        if not self._is_part:
-                            self.forget()
+                        whole = self.shared.whole()
+                        if whole is not None:
+                            whole.forget()
         return *found, rest
 
     def compute(self, arrays: Sequence[Array]) -> list[Array]:
@@ -161,7 +168,9 @@ class Network:
         if special.cut is not None:
             names = [value.name or "" for value in self.model.graph.inputs]
             inputs = [(name, shapes[name]) for name in names if name in shapes]
-            program: Program = CutProgram(special.cut, first, inputs, self._rest, self._body)
+            program: Program = CutProgram(
+                special.cut, first, inputs, self._rest, self._body, self.shared.settings.max_memory
+            )
         else:
             assert first is not None
             program = first
