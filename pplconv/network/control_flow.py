@@ -108,11 +108,16 @@ def _turns(node: ir.Node, body: ir.Model, make: Make) -> Run:
             value.dtype = ir.DataType.from_numpy(array.dtype)
             make_constant(body.graph, value.name or "", array)
     fixed = [index for index in kept if constant(node.inputs[2 + index]) is not None]
+    endless = node.inputs[0] is None and _goes_on(body.graph)
     inner = make(body)
 
     def loop(given: Sequence[Array | None], around: Sequence[Array]) -> list[Array]:
         most, condition, *state = given
+        _check_number("the number of turns", most, np.int64)
+        _check_number("the condition", condition, np.bool_)
         goes_on = condition is None or bool(condition.reshape(()))
+        if endless and goes_on:
+            raise ValueError("no number of turns, and a condition that is always true")
         stacks: list[list[Array]] = [[] for _ in scanned]
 
         def inputs(turn: int) -> list[Any]:
@@ -139,18 +144,33 @@ def _turns(node: ir.Node, body: ir.Model, make: Make) -> Run:
     return loop
 
 
+def _check_number(what: str, array: Array | None, dtype: Any) -> None:
+    if array is not None and (array.dtype != dtype or array.size != 1):
+        raise ValueError(
+            f"{what} is {array.dtype} of shape {array.shape}, expected one {np.dtype(dtype)}"
+        )
+
+
+def _goes_on(body: ir.Graph) -> bool:
+    """Tell whether a body's condition is always true: it gives it back, or a constant."""
+    value = _source(body.outputs[0])
+    array = constant(value)
+    return value is body.inputs[1] or (array is not None and bool(array.all()))
+
+
 def _unchanged(body: ir.Graph, count: int) -> list[int]:
     """List the numbers of the states that a body passes on as they are."""
-    found = []
-    for index in range(count):
-        value = body.outputs[1 + index]
-        while (maker := value.producer()) is not None and maker.op_type == "Identity":
-            source = maker.inputs[0]
-            assert source is not None
-            value = source
-        if value is body.inputs[2 + index]:
-            found.append(index)
-    return found
+    places = range(count)
+    return [at for at in places if _source(body.outputs[1 + at]) is body.inputs[2 + at]]
+
+
+def _source(value: ir.Value) -> ir.Value:
+    """Give the value that Identity nodes pass on."""
+    while (maker := value.producer()) is not None and maker.op_type == "Identity":
+        source = maker.inputs[0]
+        assert source is not None
+        value = source
+    return value
 
 
 def _empty(shape: Shape, value: ir.Value) -> Array:

@@ -63,8 +63,9 @@ def convert_opset(model: ir.Model) -> ir.Model:
     }
     weights = {name: value.const_value for name, value in model.graph.initializers.items()}
     for node in model.graph.all_nodes():
-        if node.op_type == "GatherND":
-            check_node(node)  # the converter infers shapes, too
+        # The converter infers shapes, too, and ends the process where these contradict themselves.
+        if node.op_type in ("GatherND", "Split"):
+            check_node(node)
     hidden = _hide_bounds(model)
     try:
         proto = _without_large_weights(model)

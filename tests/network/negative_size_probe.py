@@ -1,4 +1,4 @@
-"""Open and run models with sizes below zero, each in a process of its own, which may end.
+"""Open and run models with sizes below zero and the like, each in a process of its own, which may end.
 
 Not a test module: `test_negative_sizes` runs it as a script. Prints a line of JSON: for each case
 the error, or how the process ended.
@@ -37,6 +37,7 @@ CASES: dict[str, tuple[int, str, dict[str, Operand], dict[str, Any]]] = {
     "filled": (10, "ConstantOfShape", {"s": [1, 3, -2, 1]}, {}),
     "crop": (18, "CenterCropPad", {"x": None, "s": [-5]}, {"axes": [2]}),
     "split": (13, "Split", {"x": None, "s": [-1]}, {"axis": 2}),
+    "parts": (18, "Split", {"x": None}, {"axis": 1, "num_outputs": 2}),
     "regions": (
         16, "RoiAlign", {"x": None, "r": np.zeros((1, 4), np.float32), "i": [0]},
         {"output_height": -3},
@@ -48,8 +49,9 @@ CASES: dict[str, tuple[int, str, dict[str, Operand], dict[str, Any]]] = {
 def made(name: str, opset: int, inside: bool) -> bytes:
     """A model of the operator and a Slice behind it, perhaps in a branch."""
     _, op, operands, attributes = CASES[name]
+    results = ["v", "v_1", "v_2"] if "num_outputs" in attributes else ["v"]
     nodes = [
-        helper.make_node(op, list(operands), ["v"], "wrong", **attributes),
+        helper.make_node(op, list(operands), results, "wrong", **attributes),
         helper.make_node("Slice", ["v", "start", "end", "axis"], ["y"]),
     ]
     known = {"start": [0], "end": [3], "axis": [2]}
