@@ -1,4 +1,4 @@
-"""Open and run models with sizes below zero and the like, each in a process of its own, which may end.
+"""Open and run models with sizes below zero and the like, each in a process that may end.
 
 Not a test module: `test_negative_sizes` runs it as a script. Prints a line of JSON: for each case
 the error, or how the process ended.
