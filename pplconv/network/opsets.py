@@ -64,7 +64,7 @@ def convert_opset(model: ir.Model) -> ir.Model:
     weights = {name: value.const_value for name, value in model.graph.initializers.items()}
     for node in model.graph.all_nodes():
         # The converter infers shapes, too, and ends the process where these contradict themselves.
-        if node.op_type in ("GatherND", "Split"):
+        if node.op_type in ("GatherND", "LayerNormalization", "Split"):
             check_node(node)
     hidden = _hide_bounds(model)
     try:
