@@ -21,7 +21,7 @@ EXAMPLES = 2 if is_emulated() else max(settings.default.max_examples // 2, 10)
 
 
 class Chosen:
-    """What `Drawn` asks of a generator of random numbers, chosen by Hypothesis, which shrinks it."""
+    """What `Drawn` asks of a generator of random numbers, chosen by Hypothesis."""
 
     def __init__(self, draw: Callable[[Any], Any]) -> None:
         self.draw = draw
