@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
-from .values import Shapes, attribute_int, attribute_string, axis_of, broadcasts_to
+from .values import Shapes, attribute_int, attribute_string, axis_of, broadcasts_to, rank
 
 __all__ = ["CHANNEL_CHECKS"]
 
@@ -41,7 +41,10 @@ def _of_groups(node: ir.Node, shapes: Shapes) -> str | None:
 
 
 def _of_layer(node: ir.Node, shapes: Shapes) -> str | None:
-    x = shapes[0]
+    x, axes = shapes[0], rank(node.inputs[0])
+    # ONNX's inference reads beside the shape for such an axis, be sizes known or not.
+    if axes is not None and not -axes <= (axis := attribute_int(node, "axis", -1)) < axes:
+        return f"axis is {axis}, the input has {axes} axes"
     axis, problem = axis_of(node, x, -1)
     if problem or x is None:
         return problem

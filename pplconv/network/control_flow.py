@@ -117,7 +117,8 @@ def _turns(node: ir.Node, body: ir.Model, make: Make) -> Run:
             value.dtype = ir.DataType.from_numpy(array.dtype)
             make_constant(body.graph, value.name or "", array)
     fixed = [index for index in kept if constant(node.inputs[2 + index]) is not None]
-    ends = not _goes_on(body.graph)
+    always = _goes_on(body.graph)
+    endless = node.inputs[0] is None and always
     inner = make(body)
     left = [index for index in range(count) if index not in kept]
     taken = [index for index in range(count) if index not in fixed]
@@ -126,7 +127,7 @@ def _turns(node: ir.Node, body: ir.Model, make: Make) -> Run:
         most: Array | None, state: list[Any], around: Sequence[Array]
     ) -> list[Array] | None:
         turns = 0 if most is None else int(most.reshape(()))
-        if ends or turns < 2 or turns > _MOST_TURNS:
+        if not always or turns < 2 or turns > _MOST_TURNS:
             return None
         arrays = [np.arange(turns), np.array(True), *(state[index] for index in taken), *around]
         places = {index: 2 + place for place, index in enumerate(taken)}
@@ -142,7 +143,11 @@ def _turns(node: ir.Node, body: ir.Model, make: Make) -> Run:
 
     def loop(given: Sequence[Array | None], around: Sequence[Array]) -> list[Array]:
         most, condition, *state = given
+        _check_number("the number of turns", most, np.int64)
+        _check_number("the condition", condition, np.bool_)
         goes_on = condition is None or bool(condition.reshape(()))
+        if endless and goes_on:
+            raise ValueError("no number of turns, and a condition that is always true")
         if goes_on and (found := at_once(most, state, around)) is not None:
             return found
         stacks: list[list[Array]] = [[] for _ in scanned]
@@ -171,11 +176,24 @@ def _turns(node: ir.Node, body: ir.Model, make: Make) -> Run:
     return loop
 
 
+def _check_number(what: str, array: Array | None, dtype: Any) -> None:
+    if array is not None and (array.dtype != dtype or array.size != 1):
+        raise ValueError(
+            f"{what} is {array.dtype} of shape {array.shape}, expected one {np.dtype(dtype)}"
+        )
+
+
 def _goes_on(body: ir.Graph) -> bool:
     """Whether the condition of each turn is that of the turn before it, or always true."""
     value = _source(body.outputs[0])
     known = constant(value)
     return value is body.inputs[1] or (known is not None and bool(known.all()))
+
+
+def _unchanged(body: ir.Graph, count: int) -> list[int]:
+    """List the numbers of the states that a body passes on as they are."""
+    places = range(count)
+    return [at for at in places if _source(body.outputs[1 + at]) is body.inputs[2 + at]]
 
 
 def _source(value: ir.Value) -> ir.Value:
@@ -185,16 +203,6 @@ def _source(value: ir.Value) -> ir.Value:
         assert source is not None
         value = source
     return value
-
-
-def _unchanged(body: ir.Graph, count: int) -> list[int]:
-    """List the numbers of the states that a body passes on as they are."""
-    found = []
-    for index in range(count):
-        value = _source(body.outputs[1 + index])
-        if value is body.inputs[2 + index]:
-            found.append(index)
-    return found
 
 
 def _empty(shape: Shape, value: ir.Value) -> Array:

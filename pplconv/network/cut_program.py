@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from .compiling import Compiled
 from .control_flow import Body, function_of_flow
+from .cut_memory import Held, result_bytes
 from .cutting import Cut
 from .host_functions import function_of
 from .host_steps import called
@@ -35,12 +36,15 @@ class Call(NamedTuple):
         Names of its operands, empty where one is omitted, and of its results.
     function : callable
         Takes the operands, and gives the results.
+    node : ir.Node
+        The node.
     """
 
     kind: str
     reads: list[str]
     writes: list[str]
     function: Callable[..., Sequence[Any]]
+    node: ir.Node
 
 
 class Part(Body, Protocol):
@@ -63,6 +67,8 @@ class CutProgram:
         Names and shapes of the arrays that it takes, in their order.
     rest, body : callable
         Make the network behind the cut, and networks of subgraphs.
+    most : int, optional
+        Bytes that arrays at the cut may hold.
     """
 
     def __init__(
@@ -72,8 +78,10 @@ class CutProgram:
         inputs: list[tuple[str, Shape]],
         rest: Callable[[ir.Model], Part],
         body: Callable[[ir.Model], Part],
+        most: int | None = None,
     ) -> None:
         self.first, self.inputs = first, inputs
+        self._most, self._opsets = most, cut.model.opset_imports
         self.bodies: list[Part] = []
 
         def made(model: ir.Model) -> Part:
@@ -131,15 +139,22 @@ class CutProgram:
         Raises
         ------
         TypeError, ValueError
-            If an output cannot be written to the given array, or a node refuses its operands.
+            If an output cannot be written to the given array, a node refuses its operands, or
+            arrays at the cut hold too many bytes.
         """
         names = [name for name, _ in self.inputs]
         values: dict[str, Any] = self._constants | dict(zip(names, arrays, strict=True))
         if self.first is not None:
             values |= self.first.compute(arrays)
+        held = None
+        if self._most is not None:
+            held = Held(dict(self.inputs), self._most, [*values.values()])
         for call in self.calls:
             begin = time.perf_counter()
             operands = [values[name] if name else None for name in call.reads]
+            if held is not None:
+                named = dict(zip(call.reads, operands, strict=True))
+                held.expect(result_bytes(call.node, self._opsets, named))
             results = called(call.function, operands, call.kind, call.writes)
             if seconds is not None:
                 seconds.append(time.perf_counter() - begin)
@@ -147,10 +162,15 @@ class CutProgram:
                 name: result if isinstance(result, list) else np.asarray(result)
                 for name, result in zip(call.writes, results, strict=True)
             }  # fmt: skip
+            if held is not None:
+                held.add(results)
         if self.rest is not None:
             graph = self.rest.model.graph
             found = self.rest.compute([values[value.name or ""] for value in graph.inputs])
             values |= zip((value.name or "" for value in graph.outputs), found, strict=True)
+        if held is not None:
+            copies = (values[name] for name in self._outputs if name in self._copied)
+            held.expect(sum(array.nbytes for array in copies))
         outputs = {
             name: np.array(values[name], order="C") if name in self._copied else values[name]
             for name in self._outputs
@@ -173,9 +193,9 @@ def _call(node: ir.Node, model: ir.Model, body: Callable[[ir.Model], Part]) -> C
     writes = [value.name or "" for value in node.outputs]
     if is_flow(node):
         reads, function = function_of_flow(node, model, body)
-        return Call(node.op_type, reads, writes, function)
+        return Call(node.op_type, reads, writes, function, node)
     plain = node_of(node)
     return Call(
         plain.op, list(dict.fromkeys(filter(None, plain.inputs))),
-        [name for name in writes if name], function_of(plain, ()),
+        [name for name in writes if name], function_of(plain, ()), node,
     )  # fmt: skip

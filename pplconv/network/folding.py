@@ -10,7 +10,7 @@ import onnx_ir as ir
 import onnx_ir.passes.common as passes
 from onnxscript.optimizer._constant_folding import FoldConstantsPass, Replacement
 
-from .node_checks import ContradictionError, check_node
+from .node_checks import ContradictionError, check_node, check_sizes
 from .nodes import attributes_of
 from .operands import end_before_the_first, reduce_once
 from .operators.table import COMPUTED
@@ -111,6 +111,8 @@ class _Fold(FoldConstantsPass):
                 node.outputs[0].shape = None
             else:
                 node.outputs[0].shape = shape or node.outputs[0].shape
+        # ONNX's inference of the next node may end the process for such a size.
+        check_sizes(node)
         return replacement
 
     def _folded(self, node: ir.Node) -> Replacement | None:

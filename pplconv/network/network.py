@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,6 +44,8 @@ class Shared:
         Held by whoever makes a program.
     warned : set of str
         Operators of which the caller was warned.
+    whole : callable
+        Gives the network of the whole session, or None; a weak reference to it.
     """
 
     settings: Settings
@@ -51,6 +54,7 @@ class Shared:
     packed: dict[Any, Kept] = field(default_factory=dict)
     making: ForkableLock = field(default_factory=ForkableLock)
     warned: set[str] = field(default_factory=set)
+    whole: Callable[[], Network | None] = lambda: None
 
     def check(self, graph: ir.Graph) -> None:
         """Refuse operators that cannot run, and warn of slow ones, as `check_operators` does."""
@@ -83,6 +87,8 @@ class Network:
         # Lists of the model are slow to read in each run.
         self._inputs = [value.name or "" for value in self.model.graph.inputs]
         self._kept, self._is_part = kept, is_part
+        if not is_part:
+            shared.whole = weakref.ref(self)
 
     def key(
         self, inputs: Sequence[Array]
@@ -109,8 +115,9 @@ class Network:
                         found = self._made(shapes, constants)
                         self.programs.add(key, found)
                     finally:
-                        if not self._is_part:
-                            self.forget()
+                        whole = self.shared.whole()
+                        if whole is not None:
+                            whole.forget()
         return *found, rest
 
     def compute(self, arrays: Sequence[Array]) -> list[Array]:
@@ -173,7 +180,9 @@ class Network:
             check_memory(first, self.shared.settings.max_memory)
         if special.cut is not None:
             inputs = [(name, shapes[name]) for name in self._inputs if name in shapes]
-            program: Program = CutProgram(special.cut, first, inputs, self._rest, self._body)
+            program: Program = CutProgram(
+                special.cut, first, inputs, self._rest, self._body, self.shared.settings.max_memory
+            )
         else:
             assert first is not None
             program = first

@@ -24,7 +24,7 @@ from .values import (
 )
 from .window_checks import WINDOW_CHECKS
 
-__all__ = ["ContradictionError", "check_node", "contradiction"]
+__all__ = ["ContradictionError", "check_node", "check_sizes", "contradiction"]
 
 
 class ContradictionError(ValueError):
@@ -44,7 +44,35 @@ def check_node(node: ir.Node) -> None:
     ContradictionError
         Naming the node, and the attribute or the operand.
     """
-    problem = contradiction(node)
+    _refuse(node, contradiction(node))
+
+
+def check_sizes(node: ir.Node) -> None:
+    """Refuse a node with a result of a negative size, be other sizes known or not.
+
+    Parameters
+    ----------
+    node : ir.Node
+        A node whose results have their shapes.
+
+    Raises
+    ------
+    ContradictionError
+        Naming the node, and the shape.
+    """
+    for value in node.outputs:
+        shape = value.shape
+        if shape is not None and any(isinstance(size, int) and size < 0 for size in shape):
+            _refuse(node, f"the output would have the shape {_sizes(shape)}")
+
+
+def _sizes(shape: ir.Shape) -> str:
+    """Write a shape with a question mark for each size that is not known."""
+    sizes = [str(size) if isinstance(size, int) else "?" for size in shape]
+    return f"({', '.join(sizes)}{',' * (len(sizes) == 1)})"
+
+
+def _refuse(node: ir.Node, problem: str | None) -> None:
     if problem:
         raise ContradictionError(f"model has shapes that contradict at {describe(node)}: {problem}")
 
@@ -110,6 +138,15 @@ def _of_vectors(node: ir.Node, shapes: Shapes) -> str | None:
             continue  # onnxruntime takes a single axis there
         if shape is not None and len(shape) != 1:
             return f"the operand {node.inputs[place].name!r} has the shape {shape}, expected a list"
+    return None
+
+
+def _of_batches(node: ir.Node, shapes: Shapes) -> str | None:
+    # ONNX's inference reads beside its shapes for a negative number.
+    count = attribute_int(node, "batch_dims", 0)
+    known = [len(shape) for shape in shapes[:2] if shape is not None]
+    if count < 0 or count >= min(known, default=count + 1):
+        return f"batch_dims is {count}, the operands have the shapes {shapes[0]} and {shapes[1]}"
     return None
 
 
@@ -261,6 +298,7 @@ _CHECKS: dict[str, Check] = {
     "DepthToSpace": _of_blocks,
     "Flatten": _of_flatten,
     "GatherElements": _of_elements,
+    "GatherND": _of_batches,
     "ScatterElements": _of_elements,
     "LpNormalization": _of_norm,
     "OneHot": _of_one_hot,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import onnx
 import onnx.version_converter
 import onnx_ir as ir
 
+from .node_checks import check_node
 from .resizing import OLD_ROUNDING
 from .texts import printable
 
@@ -46,7 +49,7 @@ def convert_opset(model: ir.Model) -> ir.Model:
     Raises
     ------
     ValueError
-        If ONNX's converter cannot convert it.
+        If ONNX's converter cannot convert it, or would end the process.
     """
     version = model.opset_imports[""]
     if version >= OPSET:
@@ -59,6 +62,11 @@ def convert_opset(model: ir.Model) -> ir.Model:
         if node.op_type == "GroupNormalization" and not node.domain and version < 21
     }
     weights = {name: value.const_value for name, value in model.graph.initializers.items()}
+    for node in model.graph.all_nodes():
+        # The converter infers shapes, too, and ends the process where these contradict themselves.
+        if node.op_type in ("GatherND", "LayerNormalization", "Split"):
+            check_node(node)
+    hidden = _hide_bounds(model)
     try:
         proto = _without_large_weights(model)
         converted = ir.from_proto(onnx.version_converter.convert_version(proto, OPSET))
@@ -78,6 +86,7 @@ def convert_opset(model: ir.Model) -> ir.Model:
             _flatten_hardmax(node)
         elif node.op_type == "Dropout" and not node.domain and version <= _NO_MASKS:
             _empty_mask(node, numbers=version <= _MASKS_OF_NUMBERS)
+    _show_bounds(graph, hidden)
     values = list(graph.inputs)
     # Emptying the list releases its values; deleting a part does not.
     graph.inputs.clear()
@@ -92,6 +101,42 @@ def convert_opset(model: ir.Model) -> ir.Model:
         if weights.get(name) is not None:
             value.const_value = weights[name]
     return converted
+
+
+def _hide_bounds(model: ir.Model) -> dict[str, tuple[str, ir.TensorProtocol]]:
+    """Give each Slice inputs in place of constant bounds; give the constants by these names.
+
+    The converter infers shapes, and ends the process at a Slice of a negative size with bounds
+    that it knows. Such a size is refused later, by name, when we infer shapes.
+    """
+    hidden: dict[str, tuple[str, ir.TensorProtocol]] = {}
+    for node in model.graph.all_nodes():
+        if node.op_type != "Slice" or node.domain:
+            continue
+        for place, value in enumerate(node.inputs):
+            if not place or value is None or value.const_value is None or value.is_graph_input():
+                continue
+            tensor = value.const_value
+            name = f"{value.name}_bound_{len(hidden)}_of_{node.outputs[0].name}"
+            hidden[name] = (value.name or "", tensor)
+            bound = ir.val(name, tensor.dtype, ir.Shape(tensor.shape))
+            model.graph.inputs.append(bound)
+            node.replace_input_with(place, bound)
+    return hidden
+
+
+def _show_bounds(graph: ir.Graph, hidden: Mapping[str, tuple[str, ir.TensorProtocol]]) -> None:
+    """Put back the constants that `_hide_bounds` hid."""
+    for bound in [value for value in graph.inputs if value.name in hidden]:
+        graph.inputs.remove(bound)
+        name, tensor = hidden[bound.name or ""]
+        known = graph.initializers.get(name)
+        if known is not None:
+            bound.replace_all_uses_with(known)
+            continue
+        # It lies in a subgraph.
+        bound.const_value = tensor
+        graph.register_initializer(bound)
 
 
 def _place_pixels(graph: ir.Graph) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from ..runtime import ForkableLock
 from .compiling import Compiled
 from .storage import Array, Shape
 
-__all__ = ["MOST_SHAPE_ELEMENTS", "Program", "Programs", "check_memory", "key_of"]
+__all__ = ["MOST_SHAPE_ELEMENTS", "Program", "Programs", "check_memory", "key_of", "refuse_memory"]
 
 MOST_SHAPE_ELEMENTS = 64
 """Inputs that shapes follow from become constants of a program, unless they have more elements
@@ -137,8 +137,18 @@ def check_memory(compiled: Compiled, most: int | None) -> None:
     size = compiled.program.arena_bytes + compiled.program.scratch_bytes
     size += sum(math.prod(shape) * dtype.itemsize for _, shape, dtype in compiled.outputs)
     if size > most:
-        shapes = {name: list(shape) for name, shape, _ in compiled.inputs}
-        raise ValueError(
-            f"feed: to compute inputs of shapes {shapes} takes {size} bytes, more than "
-            f"max_memory={most}"
-        )
+        refuse_memory({name: shape for name, shape, _ in compiled.inputs}, size, most)
+
+
+def refuse_memory(shapes: Mapping[str, Shape], size: int, most: int) -> NoReturn:
+    """Say that inputs of some shapes take too much memory.
+
+    Raises
+    ------
+    ValueError
+        Always.
+    """
+    shown = {name: list(shape) for name, shape in shapes.items()}
+    raise ValueError(
+        f"feed: to compute inputs of shapes {shown} takes {size} bytes, more than max_memory={most}"
+    )

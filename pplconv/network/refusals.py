@@ -13,7 +13,8 @@ from .._literals import Fallback
 from .fused_nodes import DOMAIN
 from .nodes import Node, attributes_of
 from .operators.recurrent_gates import ACTIVATIONS, directions_of, unknown_activations
-from .operators.table import ROWS
+from .operators.table import row_of
+from .operators.table_row import Python
 from .rules.contrib import UNSERVED
 from .storage import Array
 from .subgraphs import deciding_inputs, is_flow, subgraphs_of
@@ -32,7 +33,7 @@ def check_operators(graph: ir.Graph, fallback: Fallback, warned: set[str]) -> No
     graph : ir.Graph
         A prepared graph.
     fallback : {"warn", "error", "silent"}
-        Whether ONNX's reference may run operators without a row.
+        Whether ONNX's reference may run operators that pplconv does not know.
     warned : set of str
         Operators of which the caller was warned; receives others.
 
@@ -56,7 +57,7 @@ def check_operators(graph: ir.Graph, fallback: Fallback, warned: set[str]) -> No
         if unserved:
             found[f"{node.op_type} with {unserved}"].append(node.name or "?")
             continue
-        if node.domain == "" and node.op_type in ROWS:
+        if node.domain == "" and not _in_reference(node.op_type):
             continue
         if node.domain == "":
             if fallback != "error":
@@ -79,6 +80,13 @@ def check_operators(graph: ir.Graph, fallback: Fallback, warned: set[str]) -> No
             RuntimeWarning,
             stacklevel=4,
         )
+
+
+def _in_reference(op: str) -> bool:
+    """Tell whether ONNX's reference computes all nodes of an operator."""
+    row = row_of(op)
+    loops = row.loops is not None or row.expression is not None or row.decomposition is not None
+    return row.python is Python.REFERENCE and not loops
 
 
 def _listed(nodes: Mapping[str, Sequence[str]]) -> str:

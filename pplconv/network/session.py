@@ -73,7 +73,7 @@ class InferenceSession:
     max_memory : int, optional
         Bytes of arena, scratch and outputs that a run may take: inputs of shapes that need more are
         refused. By default there is no limit. Where sizes depend on data, it bounds each compiled
-        part, and no other array.
+        part by itself, and all arrays that NumPy makes between them.
     sparse : {"auto", False}, optional
         Whether convolutions and products by known matrices may leave out weights that are zero, as
         for `Conv2d`.

@@ -328,6 +328,8 @@ cdef class Program:
             if places.get("multiplier") is not None:
                 self.place(&b.multiplier, places["multiplier"],
                            rescaling.channels * <int64_t> sizeof(float))
+            elif rescaling.lacks_multiplier:
+                raise ValueError("outputs that are no sums have a multiplier, known or computed")
             if (rescaling.computed is None) != (places.get("offsets") is None):
                 raise ValueError("offsets are computed where a zero point is, and nowhere else")
             if rescaling.computed is None:

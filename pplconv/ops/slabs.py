@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .transposed.phases import Axis, phases
+from .transposed.phases import Axis, phases, phases_with_taps
 
 __all__ = ["Slab", "chunks", "convolved_slabs", "depth_first", "kernel", "transposed_slabs"]
 
@@ -131,8 +131,22 @@ def transposed_slabs(
     padding : int
         Outputs that are cut off at the beginning.
     """
+    axis = Axis(outputs, depths, taps, stride, dilation, padding)
+    seeing = phases_with_taps(axis)
+    firsts = [phase.first for phase in seeing]
+    blocks = -(-outputs // stride)
     found: list[Slab] = []
-    for phase in phases(Axis(outputs, depths, taps, stride, dilation, padding)):
+    # Outputs that see no input lie in rows between the others; there may be far fewer rows than
+    # phases, of which there are as many as the stride is long.
+    if blocks * (len(firsts) + 1) < min(stride, outputs) - len(firsts):
+        for block in range(0, outputs, stride):
+            last = min(block + stride, outputs)
+            edges = [block - 1, *(block + first for first in firsts if block + first < last), last]
+            rows = (range(a + 1, b) for a, b in itertools.pairwise(edges) if b - a > 1)
+            found += [Slab(row, (), 0, 1, 1) for row in rows]
+    else:
+        seeing = phases(axis)
+    for phase in seeing:
         own = range(phase.first, outputs, stride)
         whole = Slab(own, tuple(reversed(phase.taps)), phase.start, 1, phase.dilation)
         found += _inside(whole, depths)

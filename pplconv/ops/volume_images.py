@@ -21,7 +21,7 @@ from ..arguments import checks
 from ..arguments.checks import Pair, Sizes
 from ..memory.arrays import check_out, empty_aligned
 from ..planner import Plan
-from ..problem import LARGEST_PRODUCT
+from ..problem import LARGEST_PLANE, LARGEST_PRODUCT
 from .extension import padded_index
 from .folds import PLAIN, Fold, fold_of, folded, folded_shape
 from .plan_of_parts import PlanOfParts
@@ -293,6 +293,8 @@ def convolution(
                 f"(input {n}, padding {around})"
             )
         out.append((padded - reach) // s + 1)
+    geometry = (size, tuple(out), tuple(kernel), stride, dilation, sides)
+    problem, made = _checked_problem(shape, oc, ic, groups, layout, geometry)
     index = None
     depths, before = size[0], sides[0][0]
     if padding_mode != "zeros" and any(sides[0]):
@@ -301,8 +303,8 @@ def convolution(
     slabs = convolved_slabs(depths, out[0], kernel[0], stride[0], dilation[0], before)
     if not fold[0]:  # depths are rows of one image, whose padding is that of images
         slabs, index = convolved_slabs(1, 1, 1, 1, 1, 0), None
-    geometry = (size, tuple(out), tuple(kernel), stride, dilation, sides)
-    return _volumes(shape, oc, ic, groups, layout, dtype, slabs, geometry, fold, index)
+    singly = _is_singly(groups, ic, dtype)
+    return Volumes(problem, shape, made, groups, layout, dtype, slabs, singly, fold, index)
 
 
 def transposed_convolution(
@@ -339,9 +341,11 @@ def transposed_convolution(
         size, tuple(kernel), stride=stride, dilation=dilation, padding=padding,
         output_padding=output_padding, output_size=output_size,
     )  # fmt: skip
-    slabs = transposed_slabs(size[0], out[0], kernel[0], stride[0], dilation[0], sides[0][0])
     geometry = (size, out, tuple(kernel), stride, dilation, sides)
-    return _volumes(shape, oc * groups, ic // groups, groups, layout, dtype, slabs, geometry)
+    problem, made = _checked_problem(shape, oc * groups, ic // groups, groups, layout, geometry)
+    slabs = transposed_slabs(size[0], out[0], kernel[0], stride[0], dilation[0], sides[0][0])
+    singly = _is_singly(groups, ic // groups, dtype)
+    return Volumes(problem, shape, made, groups, layout, dtype, slabs, singly)
 
 
 def _checked_input(
@@ -368,21 +372,23 @@ def _checked_input(
     return shape, size
 
 
-def _volumes(
+def _checked_problem(
     shape: Shape,
     oc: int,
     ic_group: int,
     groups: int,
     layout: str,
-    dtype: np.dtype[Any],
-    slabs: tuple[Slab, ...],
     geometry: tuple[Any, ...],
-    fold: Fold = PLAIN,
-    index: npt.NDArray[np.int64] | None = None,
-) -> Volumes:
-    """Describe the convolution of checked arguments."""
+) -> tuple[str, Shape]:
+    """Refuse sizes that are too large, before lists as long as they are made.
+
+    Returns
+    -------
+    problem : str
+        As oneDNN's benchdnn writes it.
+    output_shape : tuple of int
+    """
     size, out, kernel, stride, dilation, sides = geometry
-    # As oneDNN's benchdnn writes it.
     words = [f"mb{shape[0]}g{groups}ic{ic_group * groups}oc{oc}"]
     for axis, name in enumerate("dhw"):
         words.append(
@@ -393,8 +399,16 @@ def _volumes(
     made = (shape[0], oc, *out) if layout == "NCDHW" else (shape[0], *out, oc)
     if math.prod(made) * 8 >= LARGEST_PRODUCT:
         raise ValueError(f"out is too large: its size overflows 64 bits ({problem})")
-    singly = groups > 1 and ic_group == 1 and dtype.name in ("float32", "float64")
-    return Volumes(problem, shape, made, groups, layout, dtype, slabs, singly, fold, index)
+    # An axis may be as long as a plane of images.
+    for length, more, around in zip(size, out, sides, strict=True):
+        if max(length + sum(around), more) >= LARGEST_PLANE:
+            raise ValueError(f"padding, stride or dilation is too large for {problem}")
+    return problem, made
+
+
+def _is_singly(groups: int, ic_group: int, dtype: np.dtype[Any]) -> bool:
+    """Tell whether the taps of an output are added one after the other."""
+    return groups > 1 and ic_group == 1 and dtype.name in ("float32", "float64")
 
 
 def check_layout(layout: object) -> str:

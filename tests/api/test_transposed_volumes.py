@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import pplconv
+from pplconv.ops import slabs
 from tests.api.buffers import guarded, untouched
 from tests.api.volume_reference import assert_sums, transposed
 from tests.reference import activate
@@ -103,7 +104,35 @@ def test_nonfinite_numbers_reach_their_places_alone(value, rng):
     assert np.isfinite(y[0, 0, 0]).all()
 
 
+@pytest.mark.parametrize("padding", [(0, 0), (3, 1), (998, 2000)])
+@pytest.mark.parametrize(("stride", "dilation"), [(1000, 1), (1009, 700), (5, 12)])
+def test_outputs_between_far_places(stride, dilation, padding, rng):
+    """Most outputs see no input; they are the bias and the residual."""
+    x, w = numbers(rng, 2, 4, 3, 2, 3), numbers(rng, 4, 3, 2, 2, 1)
+    if sum(padding) > 2 * stride:
+        return
+    geometry = {
+        "stride": (stride, 1, 1), "dilation": (dilation, 1, 1), "output_padding": (2, 0, 0),
+        "groups": 2, "padding": (padding, (0, 0), (0, 0)),
+    }  # fmt: skip
+    depths = 2 * stride + dilation + 3 - sum(padding)
+    b, r = numbers(rng, 6), numbers(rng, 2, 6, depths, 3, 3)
+    y = pplconv.conv_transpose3d(x, w, b, residual=r, tolerance=0, **geometry)
+    assert_sums(transposed, y, x, w, b, r, terms=4, **geometry)
+
+
+def test_far_places_take_no_list_as_long_as_the_stride():
+    """It took a second for each 10**5."""
+    assert len(slabs.transposed_slabs(3, (2 << 29) + 2, 2, 1 << 29, 1, 0)) < 20
+
+
 ERRORS = [
+    ({"stride": (1 << 40, 1, 1)}, "padding, stride or dilation is too large"),
+    ({"dilation": (1 << 40, 1, 1)}, "padding, stride or dilation is too large"),
+    (
+        {"stride": ((1 << 40) + 1, 1, 1), "output_padding": (1 << 40, 0, 0)},
+        "padding, stride or dilation is too large",
+    ),
     ({"input": np.ones((1, 1, 9), F32)}, r"input must have shape \(N, C, D, H, W\)"),
     ({"input": np.ones((1, 3, 4, 4, 4), F32)}, "input must have 2 channels"),
     ({"input": np.ones((1, 2, 4, 0, 4), F32)}, "input must not be empty"),

@@ -58,6 +58,10 @@ CASES = {
     "same with a stride": (
         {"padding": "same", "stride": (2, 1, 1)}, r'padding="same" needs stride 1, got stride',
     ),
+    "huge padding of copies": (
+        {"padding": ((1 << 40,) * 2, (0, 0), (0, 0)), "padding_mode": "replicate"},
+        "padding, stride or dilation is too large",
+    ),
     "huge padding": ({"padding": 1 << 40}, "out is too large"),
     "bias of another length": ({"bias": ones(4)}, r"bias must have shape \(5,\)"),
     "bias of another type": ({"bias": ones(5, dtype="d")}, "bias must be float32"),

@@ -57,7 +57,8 @@ def feed_of(session: InferenceSession, seed: int) -> dict[str, np.ndarray] | Non
         for dim in value.shape:
             size = sizes.setdefault(dim, int(rng.integers(0, 9)))
             shape.append(dim if isinstance(dim, int) else size)
-        if min(shape, default=1) < 0 or math.prod(shape) > MOST_ELEMENTS:
+        # A Scan takes as many turns as an empty array has rows.
+        if min(shape, default=1) < 0 or math.prod(max(n, 1) for n in shape) > MOST_ELEMENTS:
             return None
         # A session takes arrays of its own types, whatever they are called, and refuses others.
         kind = {"tensor(float)": "float32", "tensor(double)": "float64"}.get(value.type)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import onnx
+import onnx.parser
 import pytest
 
 from pplconv.network.session import InferenceSession
@@ -163,6 +163,54 @@ def test_subgraphs_fit_their_node(name, change, message, rng):
     del model.graph.output[1:]
     with pytest.raises(ValueError, match=message):
         InferenceSession(model)
+
+
+_LOOP = """<ir_version: 10, opset_import: ["" : 21]>
+g (float[n] x, {types}) => (float[] y) {{
+    y = Loop ({operands}, x) <body = turn (int64 i, bool c, float[] state)
+        => (bool on, float[] next) {{
+            {condition}
+            next = Concat<axis=0> (state, x)
+        }}>
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("types", "operands", "condition", "fed", "message"),
+    [
+        ("int64 z", '"", ""', "on = Identity (c)", np.int64(0), "a condition that is always true"),
+        (
+            "bool z", '"", z', "b = Identity (c)\n on = Identity (b)", np.True_,
+            "a condition that is always true",
+        ),
+        (
+            "int64 z", '"", ""', "on = Constant<value = bool {1}> ()", np.int64(0),
+            "a condition that is always true",
+        ),
+        ("uint16 z", 'z, ""', "on = Identity (c)", np.uint16(3), "turns is uint16 of shape"),
+        ("int64 z", '"", z', "on = Not (c)", np.int64(3), "the condition is int64 of shape"),
+    ],
+)  # fmt: skip
+def test_loops_without_an_end_are_refused(types, operands, condition, fed, message):
+    text = _LOOP.format(types=types, operands=operands, condition=condition)
+    session = InferenceSession(onnx.parser.parse_model(text), threads=1)
+    with pytest.raises(ValueError, match=rf"cannot run Loop of 'y': .*{message}"):
+        session.run(None, {"x": np.ones(2, np.float32), "z": np.asarray(fed)})
+
+
+@pytest.mark.parametrize(
+    ("operands", "condition", "fed", "turns"),
+    [
+        ('"", z', "on = Identity (c)", np.False_, 0),
+        ('"", z', "on = Not (c)", np.True_, 1),
+        ('"", ""', "on = Constant<value = bool {0}> ()", np.True_, 1),
+    ],
+)
+def test_loops_that_end_by_their_condition(operands, condition, fed, turns):
+    text = _LOOP.format(types="bool z", operands=operands, condition=condition)
+    session = InferenceSession(onnx.parser.parse_model(text), threads=1)
+    (y,) = session.run(None, {"x": np.ones(2, np.float32), "z": np.asarray(fed)})
+    np.testing.assert_array_equal(y, np.ones(2 + 2 * turns, np.float32))
 
 
 def test_errors_name_the_node(rng):

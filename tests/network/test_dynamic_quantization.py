@@ -36,6 +36,7 @@ def in_loops(g: Quantized, *outputs: str) -> list[np.ndarray]:
 
 # DynamicQuantizeLinear
 
+TINY = float(np.finfo(np.float32).tiny)
 NUMBERS = {
     "both signs": lambda rng, shape: rng.standard_normal(shape),
     "above zero": lambda rng, shape: rng.random(shape) * 1e4 + 3e4,
@@ -45,6 +46,10 @@ NUMBERS = {
     "zeros": lambda rng, shape: np.zeros(shape),
     "one number": lambda rng, shape: np.full(shape, -2.0),
     "small": lambda rng, shape: rng.standard_normal(shape) * 1e-30,
+    # A scale that is just normal, and a difference that is no number of float32.
+    "least scale": lambda rng, shape: rng.choice([0, 1, 2], shape) * 255 * TINY,
+    "infinite scale": lambda rng, shape: rng.choice([-3e38, 0, 1, 3e38], shape),
+    "largest": lambda rng, shape: rng.choice([0, 3.4028234e38], shape),
 }
 
 
@@ -62,6 +67,20 @@ def test_integers_scale_and_zero_point(numbers, shape):
         output.type.tensor_type.elem_type = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     sessions = [InferenceSession(model, threads=threads) for threads in (1, 2)]
     same(alike(sessions, g.feed), by_onnxruntime(model, g.feed))
+
+
+@pytest.mark.parametrize("largest", [190 * TINY, TINY, 1e-40, 1e-45])
+def test_ranges_without_a_normal_scale(largest):
+    """Loops flush denormals: the integers are zero points of the scale 1, as those of zeros."""
+    g = Quantized()
+    x = g.input(3, 7)
+    g.feed[x] = np.linspace(-largest / 3, largest, 21, dtype=np.float32).reshape(3, 7)
+    model = g.model(*g.DynamicQuantizeLinear(x, outputs=3))
+    for output, dtype in zip(model.graph.output, (U8, np.float32, U8), strict=True):
+        output.type.tensor_type.elem_type = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    y, scale, zero = InferenceSession(model, threads=1).run(None, g.feed)
+    assert scale == 1 and zero == 0
+    np.testing.assert_array_equal(y, np.zeros((3, 7), U8))
 
 
 # Sums with a zero point that is an input

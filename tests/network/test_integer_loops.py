@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -119,12 +120,14 @@ def test_numbers_that_are_too_small_are_refused():
         Program([(work, {"arrays": places})], 0, sizes, 1, 1)
 
 
-def convolution() -> tuple[Prepared, np.ndarray]:
+def convolution(out: str = "") -> tuple[Prepared, np.ndarray]:
     weight = np.arange(-36, 36, dtype=np.int8).reshape(2, 4, 3, 3)
     problem = checks.make_problem(
         (1, 6, 5, 4), weight.shape, "u8", stride=1, padding=1, dilation=1, groups=1,
         layout="NHWC", permitted=default_permission("u8"),
     )  # fmt: skip
+    if out:
+        problem = replace(problem, destination=out)
     plan, fields = planner.make_plan(problem, threads=1)
     return Prepared(problem, plan, fields, 1), weight
 
@@ -143,6 +146,20 @@ def test_sums_that_are_not_rescaled_are_refused():
     )
     with pytest.raises(ValueError, match="numbers of other weights"):
         Program([(prepared, {**places, "rescaling": other})], 0, [120, 240], 1, 1)
+
+
+@pytest.mark.parametrize("out", ["f32", "u8", "s8"])
+def test_outputs_without_a_multiplier_are_refused(out):
+    """Sums are outputs without one, numbers and bytes are not."""
+    prepared, weight = convolution(out)
+    packed = PackedWeights(prepared, weight.astype(DTYPES[prepared.plan.numerics.weights]))
+    size = 60 * (4 if out == "f32" else 1)
+    places = {"x": ("external", 0, 0, 120), "y": ("external", 1, 0, size), "weights": packed}
+    places["rescaling"] = Rescaling(prepared, weight, np.zeros(2, np.int32), 3)
+    with pytest.raises(ValueError, match="have a multiplier, known or computed"):
+        Program([(prepared, places)], 0, [120, size, 8], 1, 1)
+    computed = {**places, "multiplier": ("external", 2, 0, 8)}
+    Program([(prepared, computed)], 0, [120, size, 8], 1, 1)
 
 
 @pytest.mark.parametrize(("offsets", "multipliers"), [(1, 2), (2, 3), (2, 1)])
@@ -179,7 +196,8 @@ def test_computed_numbers_that_are_missing_or_too_few_are_refused():
     prepared, weight = convolution()
     packed = PackedWeights(prepared, weight.astype(DTYPES[prepared.plan.numerics.weights]))
     known, computed = (
-        Rescaling(prepared, weight, np.zeros(2, np.int32), zero) for zero in (3, None)
+        Rescaling(prepared, weight, np.zeros(2, np.int32), zero, np.ones(2, np.float32))
+        for zero in (3, None)
     )
     places = {"x": ("external", 0, 0, 120), "y": ("external", 1, 0, 240), "weights": packed}
 

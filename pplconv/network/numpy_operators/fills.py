@@ -11,7 +11,7 @@ from onnx.helper import tensor_dtype_to_np_dtype
 from ..storage import Array, Shape
 from .types import Attributes, Operands
 
-__all__ = ["arange", "constant_of_shape", "eye_like"]
+__all__ = ["arange", "constant", "constant_of_shape", "eye_like"]
 
 
 def arange(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
@@ -24,6 +24,24 @@ def arange(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) 
     first, last, step = (float(x) for x in (start, limit, delta))
     steps = np.arange(max(0, math.ceil((last - first) / step)))
     return [(first + steps * step).astype(start.dtype)]
+
+
+def constant(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """Constant: the array, number or list that its attribute is."""
+    (name, value), *more = attributes.items()
+    dtype = _CONSTANTS.get(name)
+    if more or dtype is None:
+        raise ValueError(f"the attributes are {sorted(attributes)}, expected one of {_NAMES}")
+    return [np.asarray(value, dtype if name != "value" else None)]
+
+
+# By the attribute of a Constant: the type of its elements.
+_CONSTANTS = {
+    "value": np.generic, "value_float": np.float32, "value_floats": np.float32,
+    "value_int": np.int64, "value_ints": np.int64, "value_string": np.object_,
+    "value_strings": np.object_,
+}  # fmt: skip
+_NAMES = ", ".join(_CONSTANTS)
 
 
 def constant_of_shape(

@@ -9,7 +9,10 @@ import numpy as np
 from ..storage import Array, Shape
 from .types import Attributes, Operands
 
-__all__ = ["concat", "expand", "gather", "identity", "reshape", "squeeze", "transpose", "unsqueeze"]
+__all__ = [
+    "concat", "dropout", "expand", "gather", "identity", "reshape", "shape", "size", "squeeze",
+    "transpose", "unsqueeze",
+]  # fmt: skip
 
 
 def identity(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
@@ -17,6 +20,31 @@ def identity(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]
     (x,) = operands
     assert x is not None
     return [x]
+
+
+def dropout(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """Dropout in inference: the operand itself, and a mask that is true everywhere."""
+    x, ratio, training = [*operands, None, None][:3]
+    assert x is not None
+    if training is not None and training.all() and (ratio is None or ratio.any()):
+        raise ValueError("Dropout in training mode is not supported")
+    return [x, np.ones(x.shape, np.bool_)]
+
+
+def shape(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """Shape: all sizes, or those from one axis to another."""
+    (x,) = operands
+    assert x is not None
+    # Axes out of range are the first or the last, as in a slice.
+    start, end = attributes.get("start", 0), attributes.get("end", x.ndim)
+    return [np.array(x.shape[slice(start, end)], np.int64)]
+
+
+def size(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """Size: the number of elements."""
+    (x,) = operands
+    assert x is not None
+    return [np.array(x.size, np.int64)]
 
 
 def reshape(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:

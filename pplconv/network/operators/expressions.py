@@ -169,6 +169,11 @@ def reciprocal(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int
     return code.do("DIVIDE", code.scalar(1.0), x[0])
 
 
+def softsign(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+    """Softsign: x / (1 + abs(x))."""
+    return code.do("DIVIDE", x[0], code.do("ADD", code.do("ABSOLUTE", x[0]), code.scalar(1.0)))
+
+
 def shrink(code: Code, x: Sequence[int], attributes: dict[str, Any], known: Any) -> int:
     """Shrink: zero between two bounds, shifted towards them outside."""
     bound, bias = attributes.get("lambd", 0.5), attributes.get("bias", 0.0)

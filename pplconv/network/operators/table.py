@@ -136,7 +136,7 @@ ROWS: Mapping[str, Row] = {
         format=Format.FOLLOWS, layout=Layout.FREE, moves=Moves.ALL, shapes=(),
         python=views.concat,
     ),
-    "Constant": in_python(shapes=()),
+    "Constant": in_python(fills.constant, shapes=()),
     "ConstantOfShape": in_python(fills.constant_of_shape, shapes=(0,)),
     "Conv": convolved(_CONV, layout=Layout.PRICED, flops=costs.convolution),
     "ConvInteger": integers(
@@ -157,7 +157,7 @@ ROWS: Mapping[str, Row] = {
         integer_steps.lower_dequantize, integer_steps.serves_dequantize, batches=batch_rules.scales
     ),
     "Div": program(expressions.plain("DIVIDE"), python=elements.divide),
-    "Dropout": in_python(shapes=()),
+    "Dropout": in_python(views.dropout, shapes=()),
     "DynamicQuantizeLinear": integers(
         dynamic_quantization.lower_dynamic, dynamic_quantization.serves_dynamic,
         batches=batch_rules.mixed, layout=Layout.KEPT,
@@ -297,18 +297,18 @@ ROWS: Mapping[str, Row] = {
     "ScatterElements": in_python(moves.scatter_elements, shapes=()),
     "ScatterND": in_python(moves.scatter_nd, shapes=()),
     "Selu": program(expressions.selu),
-    "Shape": in_python(shapes=()),
+    "Shape": in_python(views.shape, shapes=()),
     "Shrink": program(expressions.shrink, python=elements.shrink),
     "Sign": program(truths.sign, python=elements.computed(np.sign)),
     "Sin": program(expressions.plain("SINE")),
     "Sinh": program(expressions.plain("HYPERBOLIC_SINE")),
-    "Size": in_python(shapes=()),
+    "Size": in_python(views.size, shapes=()),
     "Slice": strided(
         Loops(movement.lower_slice, movement.serves_slice), batches=batch_rules.slicing,
         layout=Layout.KEPT, moves=Moves.FIRST, shapes=(1, 2, 3, 4), python=moves.slices,
     ),
     "Softmax": along_rows(row_steps.lower_softmax, row_steps.serves_rows, batch_rules.along(-1)),
-    "Softsign": in_python(shapes=()),
+    "Softsign": program(expressions.softsign),
     "SpaceToDepth": blocks(
         "SpaceToDepth", movement.lower_space_to_depth, decompositions.space_to_depth
     ),

@@ -15,5 +15,7 @@ cdef class Rescaling:
     cdef pplconv_quantization quantization
     cdef int32_t x_zero
     cdef int64_t channels
+    # Whether outputs are no sums, and a step of the program has to compute their multipliers.
+    cdef bint lacks_multiplier
 
     cdef int check(self, Schedule schedule) except -1

@@ -63,6 +63,7 @@ cdef class Rescaling:
         memset(&self.quantization, 0, sizeof(pplconv_quantization))
         numerics, fields = prepared.plan.numerics, prepared.fields
         shift = SHIFTS.get((numerics.source, numerics.operand), 0)
+        self.lacks_multiplier = multiplier is None and numerics.destination != "s32"
         if multiplier is None:
             multiplier = np.ones(len(weight))
         multipliers = np.require(multiplier, np.float32, ("A", "C"))

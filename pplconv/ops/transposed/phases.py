@@ -31,6 +31,7 @@ __all__ = [
     "output_length",
     "phase_kernel",
     "phases",
+    "phases_with_taps",
     "spans",
     "turned",
 ]
@@ -143,6 +144,16 @@ def phases(axis: Axis) -> list[Phase]:
         _phase(axis, first, (count - first) // axis.stride)
         for first in range(min(axis.stride, axis.outputs))
     ]
+
+
+def phases_with_taps(axis: Axis) -> list[Phase]:
+    """Give those of `phases` that have taps, in a time that does not depend on the stride."""
+    firsts = {(tap * axis.dilation - axis.padding) % axis.stride for tap in range(axis.kernel)}
+    count = axis.outputs + axis.stride - 1
+    return [
+        _phase(axis, first, (count - first) // axis.stride)
+        for first in sorted(firsts) if first < axis.outputs
+    ]  # fmt: skip
 
 
 def block_phases(axis: Axis) -> list[Phase]:
