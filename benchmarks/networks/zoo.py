@@ -25,7 +25,7 @@ from benchmarks import options
 from benchmarks.names import pick
 from benchmarks.networks import engines, exported
 from benchmarks.networks.cases import TOLERANCE
-from benchmarks.networks.engines import Array, Engine, Feed, Unoptimised
+from benchmarks.networks.engines import Array, Engine, Feed, OnnxRuntime, Unoptimised
 from benchmarks.networks.exported import Architecture
 from benchmarks.networks.models import page
 from benchmarks.networks.run import cache_folder, described, usable, want
@@ -109,8 +109,8 @@ class Visit:
         ``"ok"``, ``"refused"``, ``"wrong"``, ``"failed"``, or ``"not exported"``.
     detail : str
         Why it is not ``"ok"``.
-    error : float
-        Largest one of an output, as a part of the output's largest value.
+    errors : dict
+        Largest error of an output, as a part of the output's largest value, by engine.
     milliseconds : dict
         CPU time of a run, by engine.
     made_seconds : dict
@@ -122,7 +122,7 @@ class Visit:
     name: str
     status: str = "ok"
     detail: str = ""
-    error: float = 0.0
+    errors: dict[str, float] = field(default_factory=dict)
     milliseconds: dict[str, float] = field(default_factory=dict)
     made_seconds: dict[str, float] = field(default_factory=dict)
     in_python: dict[str, int] = field(default_factory=dict)
@@ -263,13 +263,16 @@ def visit(
                 found.status = "refused" if refused else "failed"
                 found.detail = str(error).splitlines()[0]
             continue
-        if kind.ours:
-            found.error = largest_error(outputs, expected)
-            found.in_python = _in_python(engine, feed)
-            if not found.error <= animal.tolerance:
-                found.status, found.detail = "wrong", f"an error of {found.error:.1e}"
-                continue
+        found.errors[engine.name] = largest_error(outputs, expected)
         calls[engine.name] = lambda engine=engine: engine.run(feed)
+        if kind.ours:
+            found.in_python = _in_python(engine, feed)
+    ours = next((kind.name for kind in present if kind.ours), "")
+    # The rounding of such a model alone changes its outputs, whoever computes them.
+    noise = 2 * found.errors.get(OnnxRuntime.name, 0.0)
+    if not found.errors.get(ours, 0.0) <= max(animal.tolerance, noise if noise < 1 else 0.0):
+        found.status, found.detail = "wrong", f"an error of {found.errors[ours]:.1e}"
+        del calls[ours]
     timed = interleave(calls, settings, _CPU)
     found.milliseconds = {engine: 1e3 * timing.best for engine, timing in timed.items()}
     return found
@@ -311,7 +314,7 @@ def table_of(visits: Sequence[Visit], names: Sequence[str], ours: str) -> Table:
             one.name,
             *(f"{one.milliseconds[n]:.3g}" if n in one.milliseconds else NONE for n in names),
             NONE if ratio is None else f"{ratio:.2f}",
-            f"{one.error:.0e}" if one.status == "ok" else one.status,
+            f"{one.errors[ours]:.0e}" if one.status == "ok" else one.status,
             NONE if made is None else f"{made:.1f}", python or NONE,
         ])  # fmt: skip
     ratios = [ratio for one in visits if (ratio := one.ratio(ours)) is not None]
@@ -329,7 +332,7 @@ def _method(settings: Settings) -> str:
         f"{settings.rounds} rounds, the best one counts; a round is the median of runs that last "
         f"{settings.min_seconds * 1e3:g} ms or more together; outputs within {TOLERANCE:g} (some "
         f"more: see zoo.toml) of the largest value of those of {Unoptimised.distribution} "
-        f"({Unoptimised.note})"
+        f"({Unoptimised.note}), or within twice the difference that its own optimisations make"
     )
 
 

@@ -145,7 +145,7 @@ def test_a_run(keep, capsys):
     options = ["--rounds", "1", "--min-ms", "1", "--engines", "pplconv,onnxruntime"]
     assert zoo.main([*options, "--models", "plain,cut", "--json", str(path)]) == 0
     plain, cut = json.loads(path.read_text(encoding="utf-8"))["models"]
-    assert plain["status"] == cut["status"] == "ok" and plain["error"] < 1e-6
+    assert plain["status"] == cut["status"] == "ok" and plain["errors"]["pplconv"] < 1e-6
     assert not plain["in_python"] and cut["in_python"]["NonZero"] == 1
     assert plain["milliseconds"].keys() == {"pplconv", "onnxruntime"}
     assert "geometric mean" in capsys.readouterr().out
@@ -159,8 +159,15 @@ def test_wrong_answers_are_not_timed(keep, monkeypatch):
         def run(self, feed):
             return [1.01 * y for y in super().run(feed)]
 
+    class Noisy(engines.OnnxRuntime):
+        def run(self, feed):
+            return [1.006 * y for y in super().run(feed)]
+
     timed = []
     monkeypatch.setattr(zoo, "interleave", lambda calls, *_: timed.extend(calls) or {})
     animal = zoo.everything()["plain"]
     found = zoo.visit("plain", animal, keep / "plain.onnx", [Wrong], Settings(1))
     assert found.status == "wrong" and not timed
+    # A model whose rounding alone changes its outputs: onnxruntime differs from itself as much.
+    found = zoo.visit("plain", animal, keep / "plain.onnx", [Wrong, Noisy], Settings(1))
+    assert found.status == "ok" and timed == ["pplconv", "onnxruntime"]
