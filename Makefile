@@ -5,6 +5,7 @@ VENV ?= .venv
 ARGS ?=
 TESTS ?= tests
 BENCH_EXTRAS ?= bench
+ZOO_EXTRAS ?= test,zoo
 # Without onnxruntime, if there is none for this Python: DEMO_EXTRAS=demo.
 DEMO_EXTRAS ?= demo,compare
 # Where benchmarks write their records; the page is made from them.
@@ -87,8 +88,9 @@ bench: $(STAMPS)/extra-$(BENCH_EXTRAS) ## measure; BENCH_EXTRAS=bench,peers inst
 bench-accuracy: $(STAMPS)/extra-$(BENCH_EXTRAS) ## measure error and speed of each algorithm on 3x3 layers
 	$(BIN)/python -m benchmarks.accuracy --json $(REPORT)/accuracy.json $(ARGS)
 
-# ARGS=--models=basic_pitch,silero_vad takes some of them; the others are 600 MB of packages.
-zoo: $(STAMPS)/extra-test ## download models that packages ship, run them, and compare with onnxruntime
+# All of them are 0.6 GB of packages that ship models, and PyTorch with 5 GB of files that are exported.
+# ZOO_EXTRAS=test ARGS=--models=basic_pitch,silero_vad takes some that are shipped, without PyTorch.
+zoo: $(STAMPS)/extra-$(ZOO_EXTRAS) ## download or export models of packages, and run them beside other engines
 	$(BIN)/python -m benchmarks.networks.zoo $(ARGS)
 
 bench-report: $(STAMPS)/extra-report ## make a page and charts of the last two, in REPORT=benchmarks/report
