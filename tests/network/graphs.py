@@ -41,7 +41,9 @@ class Graph:
             wanted,
             tuple(f"{name}_{i}" for i in range(len(shape))) if free else shape,
         )
-        self.feed[name] = self.rng.standard_normal(shape).astype(wanted)
+        drawn = self.rng.standard_normal(shape)
+        # CPUs differ in casts of negative numbers to unsigned integers.
+        self.feed[name] = (np.abs(drawn) if wanted.kind == "u" else drawn).astype(wanted)
         return name
 
     def constant(self, value: Any, dtype: Any = None) -> str:
