@@ -31,7 +31,8 @@ cdef extern from "pplconv_schedules.h" nogil:
 
 cdef enum:
     LINE = 64
-    MOST_EXTERNALS = 256
+    # Their addresses stand on the stack of a run: 32 KiB.
+    MOST_EXTERNALS = 4096
 
 
 cdef inline char *at(const Place *place, char *const *bases) noexcept nogil:

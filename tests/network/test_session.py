@@ -236,6 +236,18 @@ def test_few_programs_are_kept(g):
     np.testing.assert_array_equal(again, first)
 
 
+def test_many_inputs_and_outputs(g):
+    """A part behind a cut takes an array for each class of a detector: hundreds of them."""
+    inputs = [g.input(1, 3) for _ in range(300)]
+    outputs = [g.Sigmoid(x) for x in inputs[:50]]
+    session = session_of(g, *outputs, g.Concat(*inputs, axis=0))
+    *values, joined = session.run(None, g.feed)
+    given = [g.feed[x] for x in inputs]
+    same([joined], [np.concatenate(given)])
+    wide = [1 / (1 + np.exp(-x.astype(np.float64))) for x in given[:50]]
+    agree(values, [y.astype(np.float32) for y in wide], 1e-6)
+
+
 def test_nothing_to_compute(g):
     x = g.input(0, 4, 6, 6, free=True)
     y = g.conv(x, 5, (4, 3, 3))
