@@ -270,7 +270,8 @@ def visit(
     ours = next((kind.name for kind in present if kind.ours), "")
     # The rounding of such a model alone changes its outputs, whoever computes them.
     noise = 2 * found.errors.get(OnnxRuntime.name, 0.0)
-    if not found.errors.get(ours, 0.0) <= max(animal.tolerance, noise if noise < 1 else 0.0):
+    most = max(animal.tolerance, noise if math.isfinite(noise) else 0.0)
+    if not found.errors.get(ours, 0.0) <= most:
         found.status, found.detail = "wrong", f"an error of {found.errors[ours]:.1e}"
         del calls[ours]
     timed = interleave(calls, settings, _CPU)
