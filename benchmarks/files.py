@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import lzma
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +23,15 @@ def write_whole(path: Path, text: str) -> None:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a file of TOML."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def read_whole(

@@ -20,6 +20,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.files import read_toml
 from benchmarks.names import pick
 from benchmarks.tool import new_parser
 from examples.models.progress import Progress as Steps
@@ -99,12 +100,8 @@ def listed(path: Path = LIST) -> dict[str, Architecture]:
     ValueError
         If two architectures have one name, or an exporter is not known.
     """
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
     found: dict[str, Architecture] = {}
-    for family in tomllib.loads(path.read_text(encoding="utf-8"))["family"]:
+    for family in read_toml(path)["family"]:
         for model, shape, exporter, opset, open_batch in family["models"]:
             name = f"{family['name']}.{model}"
             if name in found or exporter not in EXPORTERS:
@@ -249,12 +246,12 @@ def _tensors(module: torch.nn.Module, name: str) -> torch.nn.Module:
 def _torchvision(name: str) -> torch.nn.Module:
     import torchvision
 
-    more = {} if "swin3d" in name or "vit" in name else {"weights_backbone": None}
+    make = torchvision.models.get_model
     try:
-        module: torch.nn.Module = torchvision.models.get_model(name, weights=None, **more)
+        module: torch.nn.Module = make(name, weights=None, weights_backbone=None)
     except TypeError:
         # Classifiers have no backbone.
-        module = torchvision.models.get_model(name, weights=None)
+        module = make(name, weights=None)
     return module
 
 

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import options
+from benchmarks.files import read_toml
 from benchmarks.names import pick
 from benchmarks.networks import engines, exported
 from benchmarks.networks.cases import TOLERANCE
@@ -174,12 +175,8 @@ def listed(path: Path = LIST) -> dict[str, Animal]:
     ValueError
         If two models have one name.
     """
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
     found: dict[str, Animal] = {}
-    for entry in tomllib.loads(path.read_text(encoding="utf-8"))["model"]:
+    for entry in read_toml(path)["model"]:
         name = entry["name"]
         if name in found:
             raise ValueError(f"{path.name} has two models of the name {name!r}")

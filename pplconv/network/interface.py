@@ -48,7 +48,7 @@ class Declared(NamedTuple):
     dtype : numpy.dtype
         Type of its elements.
     shape : tuple or None
-        Its dimensions, of which all that are no int may have any size; None for any rank.
+        Its dimensions: an int is a fixed size, all else is open; None for any rank.
     """
 
     name: str

@@ -86,7 +86,7 @@ class Network:
         self.programs = Programs(kept, shared.making)
         # Lists of the model are slow to read in each run.
         self._inputs = [value.name or "" for value in self.model.graph.inputs]
-        self._kept, self._is_part = kept, is_part
+        self._kept = kept
         if not is_part:
             shared.whole = weakref.ref(self)
 

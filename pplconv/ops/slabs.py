@@ -137,7 +137,7 @@ def transposed_slabs(
     blocks = -(-outputs // stride)
     found: list[Slab] = []
     # Outputs that see no input lie in rows between the others; there may be far fewer rows than
-    # phases, of which there are as many as the stride is long.
+    # phases, whose number is the stride.
     if blocks * (len(firsts) + 1) < min(stride, outputs) - len(firsts):
         for block in range(0, outputs, stride):
             last = min(block + stride, outputs)

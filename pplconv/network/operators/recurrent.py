@@ -228,7 +228,7 @@ def lower_recurrent(node: Node, builder: Builder, graph: Graph) -> None:
             None if peepholes is None else peepholes[d],
         )  # fmt: skip
         settings = builder.settings
-        # A turn has two steps or more, of which the product alone counts.
+        # The product takes nearly all the time of a turn.
         team = planner.paying_team(batch * width * columns, planner.team_size(settings.threads))
         builder.settings = replace(settings, threads=team)
         with builder.repeat(times):
