@@ -29,8 +29,9 @@ DEPTHWISE_PIXELS = Contract(
 
 DEPTHWISE_CHANNELS = Contract(
     "depthwise_channels",
-    "depthwise convolution of channels-last pixels, vectors along channels: one chain of "
-    "multiply-adds per output over (kh, kw) in ascending order, taps on padding left out",
+    "convolution of channels-last pixels in groups of one channel (depthwise) or of few, vectors "
+    "along channels: one chain of multiply-adds per output over (c, kh, kw) in ascending order, "
+    "taps on padding left out",
     (
         Field("src", CONST_POINTER, "pixel (0, 0) of the image, first input channel"),
         Field("src_rs", INT, "from one input row to the next"),
@@ -38,13 +39,26 @@ DEPTHWISE_CHANNELS = Contract(
         Field("dst", POINTER, "output pixel (0, 0), first output channel"),
         Field("dst_rs", INT, "from one output row to the next"),
         Field("dst_ps", INT, "from one output pixel to the next"),
-        Field("weights", CONST_POINTER, "packed by pack_depthwise, at the first channel"),
-        Field("weights_ts", INT, "weights: from one tap to the next"),
+        Field(
+            "weights",
+            CONST_POINTER,
+            "packed by pack_depthwise, at the first channel; with depth > 1 for each vector of "
+            "channels by itself, one after the other: tap t of input channel c is row "
+            "c * kh * kw + t, a vector",
+        ),
+        Field("weights_ts", INT, "weights: from one row to the next"),
         Field("first_row", INT, "first output row to compute"),
         Field("rows", INT, "output rows to compute"),
         Field("channels", INT, "output channels, neighbours in memory"),
         Field("multiplier", INT, "output channel o reads input channel (phase + o) / multiplier"),
         Field("phase", INT, "0 <= phase < multiplier"),
+        Field(
+            "depth",
+            INT,
+            "channels of a group. 1, or with multiplier 1 a power of two or a multiple of 16: "
+            "output channel o reads the input channels of its group, from o - o % depth on, and "
+            "channels are whole groups",
+        ),
         Field("bias", CONST_POINTER, "one element per output channel, by BIAS_COLUMN"),
         Field("residual", CONST_POINTER, "like dst, by flag"),
         Field("residual_rs", INT, "residual: from one row to the next"),

@@ -1,5 +1,7 @@
-/* Depthwise convolution of channels-last pixels, vectors along channels. */
+/* Convolution of channels-last pixels in groups of one channel or of few, vectors along channels.
+ */
 #include "depthwise_channels_any.h"
+#include "depthwise_channels_groups.h"
 #include "depthwise_channels_square.h"
 
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
@@ -20,11 +22,22 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         .residual_rs = a->residual_rs,
         .residual_ps = a->residual_ps,
         .weights_ts = a->weights_ts,
+        .depth = a->depth,
+        .taps = g->kh * g->kw,
     };
     const int64_t end = a->first_row + a->rows;
     const int square_taps = g->kh == g->kw && g->stride_h == g->stride_w && g->dilation_h == 1 &&
                             g->dilation_w == 1 && a->multiplier == 1;
-    if (square_taps && g->kh == 3 && g->stride_h == 1) {
+    const enum reading reading = reading_of(a->depth);
+    if (reading != OWN && square_taps && g->kh == 3 && g->stride_h <= 2) {
+        if (reading == PICKED) {
+            (g->stride_h == 1 ? picked_1 : picked_2)(&s, a->first_row, end, a->channels);
+        } else {
+            (g->stride_h == 1 ? shared_1 : shared_2)(&s, a->first_row, end, a->channels);
+        }
+    } else if (reading != OWN) {
+        any(&s, a->first_row, end, a->channels, 1, 0);
+    } else if (square_taps && g->kh == 3 && g->stride_h == 1) {
         square_3_1(&s, a->first_row, end, a->channels);
     } else if (square_taps && g->kh == 3 && g->stride_h == 2) {
         square_3_2(&s, a->first_row, end, a->channels);

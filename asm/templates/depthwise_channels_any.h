@@ -1,6 +1,6 @@
-/* Depthwise convolution of channels-last pixels with any kernel, stride, dilation and channel
- * multiplier: four output columns at a time where all their taps lie inside the image, one where
- * some do not. */
+/* Channels-last pixels with any kernel, stride, dilation, channel multiplier and depth of groups:
+ * four output columns at a time where all their taps lie inside the image, one where some do not.
+ */
 #ifndef PPLCONV_DEPTHWISE_CHANNELS_ANY_H
 #define PPLCONV_DEPTHWISE_CHANNELS_ANY_H
 
@@ -8,7 +8,7 @@
 
 enum { ANY_COLUMNS = 4 };
 
-/* Which input channels a vector of output channels reads. */
+/* Which input channels a vector of output channels reads: lane i reads first + lane[i]. */
 struct source {
     int64_t first, count;
     vector_bits lane;
@@ -28,6 +28,16 @@ static struct source source_of(int64_t channel, int64_t n, int64_t multiplier) {
     return f;
 }
 
+/* The same for the first input channel of groups. */
+static struct source source_in_groups(int64_t channel, int64_t n, int64_t depth) {
+    if (reading_of(depth) == SHARED) {
+        const struct source one = {channel - channel % depth, 1, {0}};
+        return one;
+    }
+    const struct source f = {channel, n, first_of_groups(depth)};
+    return f;
+}
+
 /* `columns` outputs from (row, column) on; all of them have the taps of `kh` and `kw`. */
 INLINE void any_block(const struct call *s, int64_t row, int64_t column, struct range kh,
                       struct range kw, int64_t channels, int64_t multiplier, int64_t phase,
@@ -40,20 +50,30 @@ INLINE void any_block(const struct call *s, int64_t row, int64_t column, struct 
         const int64_t n = least(channels - channel, LANES);
         struct source f = {channel, n, {0}};
         if (multiplier > 1) f = source_of(phase + channel, n, multiplier);
+        if (s->depth > 1) f = source_in_groups(channel, n, s->depth);
+        const int picks = multiplier > 1 || s->depth > 1;
+        /* Of groups, each vector of channels has its weights by itself. */
+        const element *weights = s->weights + channel * (s->depth > 1 ? s->depth * s->taps : 1);
         vector sum[ANY_COLUMNS] = {0};
-        for (int64_t i = kh.begin; i < kh.end; i++) {
-            for (int64_t j = kw.begin; j < kw.end; j++) {
-                const int64_t y = ih + i * s->g.dilation_h, x = iw + j * s->g.dilation_w;
-                const element *p =
-                    AT_CONST(element, s->src + f.first, y * s->src_rs + x * s->src_ps);
-                const int64_t tap = (i * s->g.kw + j) * s->weights_ts;
-                const vector w = load_lanes(AT_CONST(element, s->weights + channel, tap), n);
-                UNROLL for (int c = 0; c < columns; c++) {
-                    vector v = load_lanes(AT_CONST(element, p, c * step), f.count);
-                    if (multiplier > 1) v = pick_lanes(v, f.lane);
-                    sum[c] = multiply_add(v, w, sum[c]);
+        for (int64_t d = 0; d < s->depth; d++) {
+            for (int64_t i = kh.begin; i < kh.end; i++) {
+                for (int64_t j = kw.begin; j < kw.end; j++) {
+                    const int64_t y = ih + i * s->g.dilation_h, x = iw + j * s->g.dilation_w;
+                    const element *p =
+                        AT_CONST(element, s->src + f.first, y * s->src_rs + x * s->src_ps);
+                    const int64_t tap = (i * s->g.kw + j) * s->weights_ts;
+                    const vector w = load_lanes(AT_CONST(element, weights, tap), n);
+                    UNROLL for (int c = 0; c < columns; c++) {
+                        vector v = load_lanes(AT_CONST(element, p, c * step), f.count);
+                        if (picks) v = pick_lanes(v, f.lane);
+                        sum[c] = multiply_add(v, w, sum[c]);
+                    }
                 }
             }
+            /* The next input channel: the next lane, or the next element. */
+            if (f.count > 1) f.lane += 1;
+            else f.first++;
+            weights = AT_CONST(element, weights, s->taps * s->weights_ts);
         }
         if (s->bias) e.bias = load_lanes(s->bias + channel, n);
         const element *more = AT_CONST(element, s->residual + channel,

@@ -7,22 +7,7 @@
 
 #include "depthwise_channels.h"
 
-enum { ROWS = 2, COLUMNS = 4, LARGEST_SIZE = 7 };
-
-/* One bit for each of `count` neighbours from `start` on: set if it lies inside 0 .. size - 1. */
-static inline uint32_t inside_bits(int64_t start, int count, int64_t size) {
-    uint32_t bits = 0;
-    for (int i = 0; i < count; i++) bits |= (uint32_t)(start + i >= 0 && start + i < size) << i;
-    return bits;
-}
-
-/* A block of outputs: its position, and how many of its rows and columns exist. */
-struct block {
-    int64_t row, column;
-    int rows, columns;              /* that exist */
-    int most;                       /* columns to take at once */
-    uint32_t row_bits, column_bits; /* of its inputs */
-};
+enum { LARGEST_SIZE = 7 };
 
 /* Channels begin .. end - 1 of a block. Of its input columns the first `left` and the last
  * `right` are padding, known to the compiler; with `checked` it asks the bits as well. Whole
@@ -33,14 +18,14 @@ INLINE void square_block(const struct call *s, const struct block *b, int64_t be
     const int lines = (ROWS - 1) * stride + size, inputs = (columns - 1) * stride + size;
     const int64_t rs = s->src_rs, ps = s->src_ps, ps3 = kept(3 * ps), ts = s->weights_ts;
     const int64_t near[5] = {0, ps, 2 * ps, ps3, 4 * ps};
-    const int64_t dst_rs = s->dst_rs, dst_ps = s->dst_ps, dst_ps3 = kept(3 * dst_ps);
+    const int64_t dst_ps = s->dst_ps, dst_ps3 = kept(3 * dst_ps);
     const int64_t out[COLUMNS] = {0, dst_ps, 2 * dst_ps, dst_ps3};
     const uint32_t row_bits = b->row_bits, column_bits = b->column_bits;
     const int64_t offset = (b->row * stride - s->g.pad_top) * rs + //
                            (b->column * stride - s->g.pad_left) * ps;
     const element *src = AT_CONST(element, s->src + begin, offset);
     const element *weights = s->weights + begin, *bias = s->bias;
-    element *dst = AT(element, s->dst + begin, b->row * dst_rs + b->column * dst_ps);
+    element *dst = AT(element, s->dst + begin, b->row * s->dst_rs + b->column * dst_ps);
     const element *residual = AT_CONST(element, s->residual + begin,
                                        b->row * s->residual_rs + b->column * s->residual_ps);
     struct epilogue e = s->epilogue;
@@ -80,29 +65,7 @@ INLINE void square_block(const struct call *s, const struct block *b, int64_t be
             line = AT_CONST(element, line, rs);
         }
         if (bias) e.bias = load_channels(bias, n, tail);
-        UNROLL for (int r = 0; r < ROWS; r++) {
-            UNROLL for (int c = 0; c < columns; c++)
-                sum[r][c] += e.bias;
-        }
-        if (e.residual) {
-            UNROLL for (int r = 0; r < ROWS; r++) {
-                UNROLL for (int c = 0; c < columns; c++) {
-                    if (r >= b->rows || (checked && c >= b->columns)) break;
-                    const int64_t to = r * s->residual_rs + c * s->residual_ps;
-                    sum[r][c] += load_channels(AT_CONST(element, residual, to), n, tail);
-                }
-            }
-        }
-        UNROLL for (int r = 0; r < ROWS; r++)
-            clip_all(&e, sum[r], columns);
-        UNROLL for (int r = 0; r < ROWS; r++) {
-            if (r >= b->rows) break;
-            element *to = AT(element, dst, r * dst_rs);
-            UNROLL for (int c = 0; c < columns; c++) {
-                if (checked && c >= b->columns) break;
-                store_channels(AT(element, to, out[c]), sum[r][c], n, tail);
-            }
-        }
+        finish_block(s, b, &e, sum, dst, residual, out, n, columns, checked, tail);
         begin += LANES;
         src += LANES;
         dst += LANES;
@@ -147,9 +110,7 @@ INLINE void square(const struct call *call, int64_t first, int64_t end, int64_t 
     const int64_t whole = channels / LANES * LANES;
     struct block b;
     for (b.row = first; b.row < end; b.row += ROWS) {
-        b.rows = (int)least(end - b.row, ROWS);
-        b.row_bits = inside_bits(b.row * stride - s.g.pad_top, stride + size, s.g.ih);
-        if (b.rows == 1) b.row_bits &= (1u << size) - 1;
+        begin_rows(&s, &b, end, size, stride);
         for (b.column = 0; b.column < s.g.ow;) {
             b.most = COLUMNS;
             if (whole) b.most = square_step(&s, &b, 0, whole, size, stride, 0);

@@ -1,4 +1,7 @@
-"""Depthwise convolution: groups of one input channel, with any channel multiplier.
+"""Depthwise convolution: groups of one input channel with any channel multiplier, or of few.
+
+Groups of several input channels have as many outputs: a vector holds the channels of one group or
+of several, and its kernel adds up depthwise convolutions, one for each input channel of a group.
 
 Loads, stores and memory bound it rather than FMAs, so nothing is blocked: rows and channels are cut
 for the team, and the kernels load each input once for the outputs that it reaches.
@@ -48,6 +51,11 @@ OTHER_BLOCK = (4, 3)
 LINE_CYCLES = 15.0
 WIDE_BYTES = 3584
 CUT_PIXELS = 1.2  # times the FMAs' time, if a pixel's channels are cut for the team
+# In groups of several channels, by stride of a 3x3 kernel: a tap, whose inputs are shuffled or
+# broadcast, in cycles of its FMA, and cycles of a vector of outputs besides: its inputs are copied.
+GROUP_CYCLES = {1: (1.1, 16.0), 2: (1.5, 48.0)}
+GROUP_GENERIC_CYCLES = 4.0, 16.0
+MOST_DEPTH = 64  # channels of a group, beyond which a group fills the tiles of products
 SPREAD_CYCLES = 6.0  # if each input channel has several output channels, in the lanes of a vector
 PLANE_CYCLES = 60.0  # a channel plane: its weights, its rows' ends
 # Sizes of a chunk that is converted at a time: vectors of channels, and the size of their pixels as
@@ -55,6 +63,7 @@ PLANE_CYCLES = 60.0  # a channel plane: its weights, its rows' ends
 CHUNK_VECTORS = 4
 CHUNK_L1 = 4
 CHUNK_PLANES = 16
+LONGEST_VECTOR = 16  # elements
 
 
 @dataclass(frozen=True)
@@ -66,7 +75,12 @@ class Depthwise(DepthwiseCandidate):
     @property
     def bits(self) -> str:
         """The order of the one sum."""
-        return f"sum over kh, kw{self.numerics.order}"
+        return f"sum over {'c, ' if self.depth > 1 else ''}kh, kw{self.numerics.order}"
+
+    @property
+    def depth(self) -> int:
+        """Input channels of a group."""
+        return self.problem.ic // self.problem.groups
 
     @property
     def error_bound(self) -> float:
@@ -87,6 +101,8 @@ class Depthwise(DepthwiseCandidate):
     def width(self) -> int:
         """Elements from one tap's packed weights to the next."""
         oc = self.problem.oc
+        if self.depth > 1:
+            return self.isa_lanes
         return oc if self.by_pixels else round_up(oc, self.isa_lanes)
 
     @property
@@ -98,7 +114,8 @@ class Depthwise(DepthwiseCandidate):
     def packed_weight_bytes(self) -> int:
         """Size of the packed weights."""
         p = self.problem
-        return p.kh * p.kw * self.width * self.numerics.weight_bytes
+        width = self.width if self.depth == 1 else round_up(p.oc, self.width)
+        return p.k * width * self.numerics.weight_bytes
 
     @lazy
     def chunk(self) -> tuple[int, int]:
@@ -109,7 +126,9 @@ class Depthwise(DepthwiseCandidate):
         """
         p, element = self.problem, self.numerics.operand_bytes
         planes = self.by_pixels
-        channels = p.oc // p.groups if planes else CHUNK_VECTORS * self.isa_lanes
+        channels = (
+            p.oc // p.groups if planes else round_up(CHUNK_VECTORS * self.isa_lanes, self.depth)
+        )
         channels = min(channels, max(self.channel_segment, 1))
         room = self.l1_bytes * (1 if planes else CHUNK_L1)
         row = (p.iw * p.stride[0] + p.ow) * channels * element
@@ -159,6 +178,14 @@ class Depthwise(DepthwiseCandidate):
         return EVERY_SECOND_CYCLES if self.by_pixels and p.stride[1] == 2 else SQUARE_CYCLES
 
     @property
+    def group_cycles(self) -> float:
+        """Cycles of an image in groups of several channels, one FMA a cycle."""
+        p = self.problem
+        usual = p.kh == p.kw == 3 and p.dilation == (1, 1) and p.stride in ((1, 1), (2, 2))
+        tap, vector = GROUP_CYCLES[p.stride[0]] if usual else GROUP_GENERIC_CYCLES
+        return self.vectors * (p.k * tap + vector)
+
+    @property
     def in_blocks(self) -> bool:
         """Whether register blocks compute it: planes at stride 1, except narrow 3x3 and 5x5."""
         p = self.problem
@@ -206,6 +233,8 @@ class Depthwise(DepthwiseCandidate):
         """
         p = self.problem
         fma = p.batch * self.vectors * p.k / core.fma_per_cycle * self.tap_cycles
+        if self.depth > 1:
+            fma = p.batch * self.group_cycles / core.fma_per_cycle
         if self.in_blocks:
             fma = p.batch * self.block_cycles(core)
         if not self.by_pixels and self.channel_segment < p.oc:
@@ -236,7 +265,7 @@ def is_planes(problem: ConvProblem) -> bool:
 def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
     """Say why `problem` cannot be served; None if it can."""
     if problem.ic != problem.groups:
-        return "it needs groups that see one channel each"
+        return _groups_refused(problem, numerics)
     if numerics.product in depthwise_bytes.PRODUCTS:
         if problem.layout == "NCHWc":
             return "bytes lie in NCHW or NHWC"
@@ -251,26 +280,46 @@ def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
     return None
 
 
+def _groups_refused(problem: ConvProblem, numerics: Numerics) -> str | None:
+    """Say why groups of several input channels cannot be served; None if they can."""
+    depth, rest = divmod(problem.ic, problem.groups)
+    fits = depth & (depth - 1) == 0 or depth % LONGEST_VECTOR == 0
+    if rest or problem.ic != problem.oc or not fits or not 1 < depth <= MOST_DEPTH:
+        return (
+            "it needs groups that see one channel each, or as many as they compute, a power of "
+            f"two or a multiple of {LONGEST_VECTOR} up to {MOST_DEPTH}"
+        )
+    if problem.layout != "NHWC":
+        return "groups of several channels lie in NHWC"
+    if numerics.exact:
+        return "groups of several channels are not bytes"
+    if numerics.narrow:
+        return wide_only(numerics)
+    if numerics.chain is not None and problem.k > numerics.chain:
+        return f"in half precision it adds up at most {numerics.chain} products"
+    return None
+
+
 def candidates(problem: ConvProblem, around: PlanContext) -> Iterator[Candidate]:
     """Yield the segments worth an estimate."""
     if around.numerics.product in depthwise_bytes.PRODUCTS:
         yield from depthwise_bytes.candidates(problem, around)
         return
     p, threads = problem, around.threads
-    multiplier, l1 = p.oc // p.groups, around.machine.l1d_bytes
+    together, l1 = p.oc // p.groups, around.machine.l1d_bytes
     pieces = 1 if p.batch and p.batch % threads == 0 else threads
     if is_planes(p):
         # Planes are cut by channel first: a plane's rows share their input.
-        channels = balanced(p.oc, p.oc, multiplier, pieces)
+        channels = balanced(p.oc, p.oc, together, pieces)
         tasks = max(p.batch, 1) * ceil_div(p.oc, channels)
         rows = balanced(p.oh, p.oh, 1, ceil_div(threads, tasks)) if p.oh else 1
         yield Depthwise(p, around.numerics, around.lanes, channels, max(rows, 1), l1)
         return
     # Rows of all channels stream; short images are cut by channel.
-    whole = max(round_up(p.oc, multiplier), 1)
+    whole = max(round_up(p.oc, together), 1)
     rows = max(balanced(p.oh, p.oh, 1, pieces), 1)
     yield Depthwise(p, around.numerics, around.lanes, whole, rows, l1)
     if pieces > 1:
-        lines = around.lanes * multiplier
+        lines = around.lanes * together if p.ic == p.groups else max(around.lanes, together)
         channels = balanced(p.oc, p.oc, lines, pieces)
         yield Depthwise(p, around.numerics, around.lanes, channels, max(p.oh, 1), l1)

@@ -46,7 +46,8 @@ cdef struct DepthwiseJob:
     DepthwiseFields plan
     UnitFields unit_plan
     UnitOffsets unit_at
-    # Output channels; `multiplier` of them share an input channel.
+    # Output channels; `multiplier` of them share an input channel, or a group's input channels are
+    # as many as its outputs.
     int64_t channels, multiplier
     int64_t channel_segments, row_segments, vector_bytes
     # Computes a piece in the scratch; NULL where kernels write the caller's array.
@@ -63,6 +64,7 @@ cdef class CutSchedule(Schedule):
 
 cdef class DepthwiseSchedule(CutSchedule):
     cdef int check(self) except -1
+    cdef int check_groups(self) except -1
     cdef int check_converted(self) except -1
 
 

@@ -1,11 +1,11 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Depthwise convolution: each output channel sees one input channel.
+"""Convolution in groups of one input channel (depthwise), or of few and as many outputs.
 
-Nothing is summed over channels, so nothing is packed but the weights: planes are computed in
-vectors of pixels (NCHW), and pixels in vectors of channels (NHWC, NCHWc). A task is a segment
-of rows of a segment of channels of one image. Arrays that are converted, and exact sums of bytes,
-go through the scratch piece by piece: the piece's sums stay in L1 until they are stored. Kernels
-read bytes where the caller has them.
+Little or nothing is summed over channels, so nothing is packed but the weights: planes are
+computed in vectors of pixels (NCHW, depthwise alone), and pixels in vectors of channels (NHWC,
+NCHWc). A task is a segment of rows of a segment of channels of one image. Arrays that are
+converted, and exact sums of bytes, go through the scratch piece by piece: the piece's sums stay in
+L1 until they are stored. Kernels read bytes where the caller has them.
 """
 
 from libc.stdint cimport int64_t
@@ -148,6 +148,13 @@ cdef void run_planes_bytes(const DepthwiseJob *j, const Tensors *t, const Part *
                      + p.row * j.shape.y.row, j.shape.y.block, a.channels, pixels, p.channel, True)
 
 
+cdef inline const char *weights_at(const DepthwiseJob *j, const Tensors *t,
+                                   int64_t channel) noexcept nogil:
+    """Packed weights from a channel on: those of groups lie one vector after the other."""
+    cdef int64_t rows = j.shape.ic * j.shape.taps if j.shape.ic > 1 else 1
+    return t.weights + channel * rows * j.shape.size.weight
+
+
 cdef void run_pixels(const DepthwiseJob *j, const Tensors *t, const Part *p) noexcept nogil:
     """NHWC and NCHWc: vectors over channels, block by block."""
     cdef pplconv_depthwise_channels_args a
@@ -160,6 +167,7 @@ cdef void run_pixels(const DepthwiseJob *j, const Tensors *t, const Part *p) noe
     a.first_row = p.row
     a.rows = p.row_end - p.row
     a.multiplier = j.multiplier
+    a.depth = j.shape.ic
     a.residual_rs = a.dst_rs
     a.residual_ps = a.dst_ps
     a.clip = t.clip
@@ -175,7 +183,7 @@ cdef void run_pixels(const DepthwiseJob *j, const Tensors *t, const Part *p) noe
         offset = image + channel_offset(&j.shape.y, j.shape.size.destination, channel)
         a.dst = t.y + offset
         a.residual = t.residual + offset
-        a.weights = t.weights + channel * e
+        a.weights = weights_at(j, t, channel)
         a.bias = t.bias + channel * j.shape.size.bias
         j.by_channels(&a)
         if follows(t):
@@ -210,12 +218,13 @@ cdef void run_pixels_converted(const DepthwiseJob *j, const Tensors *t, const Pa
     a.dst_ps = a.channels * j.shape.size.sum
     a.dst_rs = j.shape.geometry.ow * a.dst_ps
     a.dst = scratch + j.at.out_offset - p.row * a.dst_rs
-    a.weights = t.weights + p.channel * j.shape.size.weight
+    a.weights = weights_at(j, t, p.channel)
     a.weights_ts = j.plan.width * j.shape.size.weight
     a.first_row = p.row
     a.rows = p.row_end - p.row
     a.multiplier = j.multiplier
     a.phase = p.channel % j.multiplier
+    a.depth = j.shape.ic
     a.bias = t.bias + p.channel * j.shape.size.bias
     a.residual = NULL
     a.residual_rs = a.residual_ps = 0
@@ -312,13 +321,17 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
     # The kernels of several channels share a cache line, so one piece packs them all.
     if index:
         return
-    p.src = weights
-    p.dst = packed
-    p.taps = j.shape.taps
+    p.taps = j.shape.ic * j.shape.taps
     p.oc_begin = 0
-    p.oc_end = j.channels
     p.width = j.plan.width
-    j.pack_weights(&p)
+    # All channels together, or with groups a vector at a time.
+    cdef int64_t channel = 0, together = j.channels if j.shape.ic == 1 else p.width
+    while channel < j.channels:
+        p.src = weights + channel * p.taps * j.shape.size.weight
+        p.dst = packed + channel * p.taps * j.shape.size.weight
+        p.oc_end = least(j.channels - channel, together)
+        j.pack_weights(&p)
+        channel += together
 
 
 cdef void pack_units(const void *job, const char *weights, char *packed, int64_t index,
@@ -344,7 +357,7 @@ cdef UnitOffsets no_unit_offsets
 
 # Bytes of a vector of each kernel by its symbol.
 cdef dict _vectors = {row["symbol"]: row["vector_bytes"] for row in kernels()
-                      if row["op"] == "depthwise_bytes_channels"}
+                      if row["op"] in ("depthwise_channels", "depthwise_bytes_channels")}
 
 
 cdef class CutSchedule(Schedule):
@@ -357,13 +370,12 @@ cdef class CutSchedule(Schedule):
         cdef DepthwiseJob *j = &self.own
         memset(j, 0, sizeof(DepthwiseJob))
         j.shape = self.shape
-        j.multiplier = j.shape.oc
         j.channels = j.shape.groups * j.shape.oc
+        # Groups of several input channels have as many outputs: each begins where its inputs do.
+        j.multiplier = j.shape.oc if j.shape.ic == 1 else 1
         # Each member by its name, from the numbers that `check_numbers` has seen.
         j.cut = fields
         j.at = fields
-        if j.shape.ic != 1:
-            raise ValueError("depthwise groups have one input channel")
         if min(j.cut.channel_segment, j.cut.row_segment) < 1:
             raise ValueError("segments are at least 1")
         j.channel_segments = ceil_div(j.channels, j.cut.channel_segment)
@@ -393,6 +405,7 @@ cdef class DepthwiseSchedule(CutSchedule):
         j.by_pixels = find("depthwise_pixels", dtype, isa)
         j.by_channels = find("depthwise_channels", dtype, isa)
         j.pack_weights = find("pack_depthwise", dtype, isa)
+        j.vector_bytes = _vectors[serving("depthwise_channels", dtype, isa)]
         j.plan = fields
         if j.shape.converts_in:
             j.run_piece = run_planes_converted if j.shape.y.width == 1 else run_pixels_converted
@@ -403,23 +416,41 @@ cdef class DepthwiseSchedule(CutSchedule):
     cdef int check(self) except -1:
         """Refuse a plan that the loops could not carry out inside its memory."""
         cdef DepthwiseJob *j = &self.own
-        if j.cut.channel_segment % j.multiplier and j.cut.channel_segment < j.channels:
+        cdef int64_t vectors
+        if j.cut.channel_segment % j.shape.oc and j.cut.channel_segment < j.channels:
             raise ValueError("channel_segment must be whole groups")
-        if j.plan.width < j.channels:
+        if j.shape.ic != 1:
+            self.check_groups()
+        elif j.plan.width < j.channels:
             raise ValueError("packed kernels are narrower than the channels")
-        self.check_weights(j.plan.width * j.shape.taps * j.shape.size.weight)
+        vectors = 1 if j.shape.ic == 1 else ceil_div(j.channels, j.plan.width)
+        self.check_weights(vectors * j.plan.width * j.shape.ic * j.shape.taps * j.shape.size.weight)
         if j.shape.converts_in:
             self.check_converted()
+        return 0
+
+    cdef int check_groups(self) except -1:
+        """Refuse groups of several channels that the kernel could not compute in its vectors."""
+        cdef DepthwiseJob *j = &self.own
+        if j.shape.ic < 1 or j.shape.ic != j.shape.oc:
+            raise ValueError("groups of several input channels have as many outputs")
+        if j.shape.ic & (j.shape.ic - 1) and j.shape.ic % 16:
+            raise ValueError("groups have a power of two of channels, or a multiple of 16")
+        if j.shape.x.width != j.channels or j.shape.y.width != j.channels:
+            raise ValueError("the channels of all groups must be neighbours")
+        if j.plan.width * j.shape.size.operand != j.vector_bytes:
+            raise ValueError("weights of groups are packed in vectors")
+        if j.cut.channel_segment % j.plan.width and j.cut.channel_segment < j.channels:
+            raise ValueError("channel_segment must be whole vectors")
         return 0
 
     cdef int check_converted(self) except -1:
         """Refuse scratch in which converted arrays overlap or do not fit."""
         cdef DepthwiseJob *j = &self.own
-        cdef int64_t channels = j.cut.channel_chunk, e = j.shape.size.operand, rows
+        cdef int64_t channels = j.cut.channel_chunk, e = j.shape.size.operand, rows, together
         g = &j.shape.geometry
-        self.check_chunks(1)
-        if j.cut.channel_chunk % j.multiplier and j.shape.y.width == 1:
-            raise ValueError("channel_chunk must be whole groups")
+        together = 1 if j.shape.ic == 1 else most(j.plan.width, j.shape.ic)
+        self.check_chunks(j.shape.oc if j.shape.y.width == 1 else together)
         rows = (j.cut.row_chunk - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1
         if j.plan.slab_rows < least(rows, g.ih):
             raise ValueError("the slab has fewer rows than what goes into it")
@@ -456,6 +487,8 @@ cdef class DepthwiseBytesSchedule(CutSchedule):
         cdef UnitFields *f = &j.unit_plan
         cdef int64_t unit, needed, lines
         g = &j.shape.geometry
+        if j.shape.ic != 1:
+            raise ValueError("depthwise groups of bytes have one input channel")
         if j.shape.converts_in or not j.shape.exact or j.shape.size.filter != 2:
             raise ValueError("bytes are read as they are, with weights of 16 bits")
         unit = 1 if f.pixels else j.vector_bytes

@@ -144,7 +144,7 @@ def near_power(r: Random, least: int, most: int) -> int:
 
 def grouped_channels(
     r: Random,
-    kinds: Sequence[str] = ("one", "one", "one", "some", "depthwise"),
+    kinds: Sequence[str] = ("one", "one", "one", "some", "few", "depthwise"),
     block: int = 1,
     most: int = 20,
 ) -> tuple[int, int, int]:
@@ -155,7 +155,8 @@ def grouped_channels(
     r : Random
         Where they are drawn from.
     kinds : sequence of str
-        Of these: one group, some, or one for each input channel.
+        Of these: one group, some, some with a power of two of channels, or one for each input
+        channel.
     block : int
         The channels of each of some groups are whole blocks of so many.
     most : int
@@ -167,6 +168,9 @@ def grouped_channels(
     if kind == "depthwise":
         groups = width(r)
         return groups, groups, groups * r.randint(1, 3)
+    if kind == "few" and block == 1:
+        channels = r.randint(1, 6) * (depth := r.choice((2, 4, 8, 16, 32)))
+        return channels // depth, channels, channels
     groups, blocks = r.randint(2, 6), max(most // block, 1)
     own = (groups * block * r.randint(1, blocks) for _ in ("input", "output"))
     return groups, *own

@@ -49,6 +49,14 @@ PROBLEMS = {
         (2, 3, 33, 39, (11, 19), (3, 3), 1, 1, 1),
     ],
 }
+# In NHWC, for the loops of depthwise convolution: groups of 4, 8, 16 and 32 channels.
+FEW_CHANNELS = [
+    (2, 9, 36, 36, (31, 29), (3, 3), 1, 1, 1),
+    (1, 5, 40, 40, (51, 48), (3, 3), 2, ((1, 0), (2, 1)), 1),
+    (1, 4, 64, 64, (41, 39), (3, 3), (2, 1), 1, 1),
+    (1, 3, 96, 96, (17, 19), (5, 5), 1, 2, 2),
+    (1, 3, 48, 48, (52, 51), (3, 3), 2, 1, 1),
+]
 
 
 @pytest.mark.sampled(53)
@@ -58,8 +66,21 @@ PROBLEMS = {
 @pytest.mark.parametrize("algorithm", PROBLEMS)
 def test_within_the_stated_error(algorithm, layout, epilogue, dtype):
     """For one thread and for a team, which gives the same bits, into a poisoned output."""
+    check_algorithm(algorithm, layout, epilogue, dtype, PROBLEMS[algorithm])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("epilogue", EPILOGUES)
+def test_groups_of_few_channels(epilogue, dtype):
+    check_algorithm("depthwise", "NHWC", epilogue, dtype, FEW_CHANNELS)
+
+
+def check_algorithm(
+    algorithm: str, layout: str, epilogue: str, dtype: str, shapes: list[tuple]
+) -> None:
+    """Assert the stated error, and equal bits of one thread and of three."""
     block = LAYOUTS[layout]
-    for shape in PROBLEMS[algorithm]:
+    for shape in shapes:
         problem = Problem(
             dtype, "NCHW" if block else layout, *shape, **EPILOGUES[epilogue], seed=len(epilogue)
         )
@@ -137,9 +158,11 @@ def test_each_algorithm_is_chosen_for_some_problem(algorithm):
         ("winograd", "blocks of 8", (8, 4, 3, 3), {"groups": 2, "layout": "NCHWc"}),
         ("direct", "blocks of 8", (8, 4, 3, 3), {"groups": 2, "layout": "NCHWc"}),
         ("pointwise", "blocks of 8", (8, 4, 1, 1), {"groups": 2, "layout": "NCHWc"}),
-        ("depthwise", "one channel each", (8, 4, 3, 3), {"groups": 2}),
-        ("depthwise", "one channel each", (8, 8, 3, 3), {}),
-        ("depthwise", "one channel each", (8, 8, 1, 1), {"layout": "NHWC"}),
+        ("depthwise", "NHWC", (8, 4, 3, 3), {"groups": 2}),
+        ("depthwise", "NHWC", (8, 8, 3, 3), {}),
+        ("depthwise", "NHWC", (8, 4, 3, 3), {"groups": 2, "layout": "NCHWc"}),
+        ("depthwise", "one channel each", (6, 8, 1, 1), {"layout": "NHWC"}),
+        ("depthwise", "one channel each", (4, 4, 3, 3), {"groups": 2, "layout": "NHWC"}),
         ("pointwise", "1x1", (8, 8, 3, 3), {}),
         ("pointwise", "stride 1", (8, 8, 1, 1), {"stride": 2}),
         ("pointwise", "no padding", (8, 8, 1, 1), {"padding": 1}),

@@ -40,6 +40,9 @@ SHAPES = {
     "groups of a 1x1": (2, 3, 66, 39, (5, 7), (1, 1), 1, 0, 1),
     "depthwise": (2, 37, 37, 37, (12, 13), (3, 3), 1, 1, 1),
     "depthwise with a multiplier": (1, 11, 11, 33, (11, 9), (5, 5), 2, 2, 1),
+    "groups that share a vector": (2, 5, 20, 20, (9, 11), (3, 3), 2, 1, 1),
+    "groups of a vector or two": (1, 3, 48, 48, (8, 9), (3, 3), 1, 1, 1),
+    "groups, dilated": (1, 9, 72, 72, (11, 9), (3, 2), (1, 2), (2, 0), (2, 1)),
     "one channel": (1, 1, 1, 1, (10, 9), (3, 3), 1, 1, 1),
 }
 # Images of few channels whose rows fill vectors.

@@ -45,6 +45,7 @@ def test_an_algorithm_that_serves_all(layout, algorithm, data):
 KINDS = {
     "pointwise": {"pointwise": True, "algorithms": ("auto", "pointwise", "im2col")},
     "depthwise and channel multipliers": {"kinds": ("depthwise",)},
+    "groups of few channels": {"kinds": ("few",)},
 }
 
 

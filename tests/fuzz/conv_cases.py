@@ -252,7 +252,8 @@ def draw_convolution(seed: int, r: Random) -> ConvCase:
     whole = block if 1 < block <= 8 and r.random() < 0.8 else 1
     channels = grouped_channels(r, block=whole, most=8)
     kernel = draw_kernel(r)
-    algorithm = _algorithm(r, kernel, channels[0] == channels[1], block)
+    in_groups = channels[0] == channels[1] or (channels[1] == channels[2] and not block)
+    algorithm = _algorithm(r, kernel, in_groups, block)
     problem = draw_problem(
         r,
         dtypes=("float32", "float32", "float64", "float16"),

@@ -68,6 +68,12 @@ def of_geometry(p: Problem, weight: str) -> Reason | None:
     return None
 
 
+def few_channels(each_in: int, each_out: int) -> bool:
+    """Whether loops of depthwise convolution take groups of so many channels in NHWC."""
+    power = each_in & (each_in - 1) == 0
+    return each_in == each_out <= 64 and (power or each_in % 16 == 0)
+
+
 def predicted(case: ConvCase) -> Reason | None:
     """As `Case.predicted`."""
     p = case.problem
@@ -87,7 +93,7 @@ def predicted(case: ConvCase) -> Reason | None:
     pointwise = p.kernel == stride == (1, 1) and pads == ((0, 0), (0, 0))
     serves = {
         "auto": True,
-        "depthwise": icg == 1,
+        "depthwise": icg == 1 or (p.layout == "NHWC" and not case.block and few_channels(icg, ocg)),
         "pointwise": pointwise and not ragged,
         "winograd": dense and square and not ragged,
         "direct": not ragged,

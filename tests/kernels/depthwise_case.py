@@ -30,6 +30,7 @@ class Part:
     channels: int = 3
     multiplier: int = 1
     phase: int = 0
+    depth: int = 1
     first: int = 0
     rows: int = 0
     place: str = ""
@@ -57,12 +58,16 @@ class Part:
         width = max(last[1] + (g.kw - 1) * g.dilation_w + 1, g.pad_left + g.iw)
         padded = np.full((src.shape[0], height, width), filler, dtype)
         padded[:, g.pad_top + top : g.pad_top + bottom, g.pad_left : g.pad_left + g.iw] = src
-        padded = padded[(self.phase + np.arange(self.channels)) // self.multiplier]
+        first = (self.phase + np.arange(self.channels)) // self.multiplier
+        first = first // self.depth * self.depth
         out = np.zeros((self.channels, g.oh, g.ow), dtype)
-        for tap in range(g.taps):
+        for row in range(self.depth * g.taps):
+            channel, tap = divmod(row, g.taps)
             y, x = tap // g.kw * g.dilation_h, tap % g.kw * g.dilation_w
-            seen = padded[:, y : y + last[0] + 1 : g.stride_h, x : x + last[1] + 1 : g.stride_w]
-            out += weights[:, tap][:, np.newaxis, np.newaxis] * seen
+            seen = padded[
+                first + channel, y : y + last[0] + 1 : g.stride_h, x : x + last[1] + 1 : g.stride_w
+            ]
+            out += weights[:, row][:, np.newaxis, np.newaxis] * seen
         return out
 
 
@@ -145,6 +150,7 @@ class PartCall(PackingCall):
             "channels": case.channels,
             "multiplier": case.multiplier,
             "phase": case.phase,
+            "depth": case.depth,
         }
         # All arrays are viewed as (channel, row, column); their strides differ.
         top, bottom = case.lines
@@ -174,10 +180,7 @@ class DepthwiseCall(PartCall):
         dst_strides = self._strides("dst", (case.channels, g.oh, g.ow))
         self.place_output("dst", shape, dst_strides)
         self.values["dst"] -= case.first * dst_strides[1]
-        ts = size if self.pixels else case.channels * size + gap(rng, size)
-        cs = g.taps * size if self.pixels else size
-        self.values["weights_ts"] = ts
-        self.weights = self._input("weights", (case.channels, g.taps), (cs, ts))
+        self.weights = self._weights(row["vector_bytes"] // size)
         self.values |= {"residual_cs": 0, "residual_rs": 0, "residual_ps": 0}
         self.bias = self.residual = self.clip = None
         if flags & BIAS[row["op"]]:
@@ -189,6 +192,19 @@ class DepthwiseCall(PartCall):
         if flags & CLIP:
             self.clip = self._input("clip", (2,), (size,))
             self.clip[...] = CLIPS[int(rng.integers(len(CLIPS)))]
+
+    def _weights(self, lanes: int) -> np.ndarray:
+        """Place packed weights: of groups of several channels, a vector of channels at a time."""
+        case, size, taps = self.case, self.dtype.itemsize, self.case.g.taps
+        if case.depth == 1:
+            ts = size if self.pixels else case.channels * size + gap(self.rng, size)
+            self.values["weights_ts"] = ts
+            cs = taps * size if self.pixels else size
+            return self._input("weights", (case.channels, taps), (cs, ts))
+        rows, vectors = case.depth * taps, -(-case.channels // lanes)
+        self.values["weights_ts"] = ts = lanes * size
+        packed = self._input("weights", (vectors, lanes, rows), (rows * ts, size, ts))
+        return packed.reshape(-1, rows)[: case.channels]
 
     def _input(self, name: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
         array = self.place_input(name, shape, strides)

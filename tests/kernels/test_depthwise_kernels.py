@@ -224,6 +224,27 @@ def test_every_multiplier(checker, row, rng):
             judge(checker, row, rng, case_of(row, g, channels, multiplier=multiplier, phase=phase))
 
 
+@pytest.mark.sampled(60)
+@pytest.mark.parametrize("row", every_row("depthwise_channels"), ids=symbol)
+@pytest.mark.parametrize("depth", [2, 4, 8, 16, 32, 48])
+@pytest.mark.parametrize("place", PLACES)
+def test_groups_of_few_channels(checker, row, depth, place, rng):
+    """Groups that share a vector, fill one or several; each loop, width, part and kind."""
+    for size, stride in (*SIZES, (3, 2), (3, 1), (1, 1)):
+        for _ in few(range(6), 2):
+            groups = int(rng.integers(1, max(72 // depth, 1) + 1))
+            shape = tuple(int(x) for x in rng.integers(1, 16, 2))
+            g = square(shape, size, stride) or draw_geometry(rng)
+            first, count = draw_rows(rng, g.oh)
+            part = {"depth": depth, "first": first, "rows": count, "place": place}
+            slab = bool(rng.integers(2))
+            judge(checker, row, rng, drawn(rng, row, g, depth * groups, slab=slab, **part))
+            exact = case_of(row, g, depth * groups, kind="integers", **part)
+            judge(checker, row, rng, exact)
+        g = draw_geometry(rng)
+        judge(checker, row, rng, drawn(rng, row, g, depth, depth=depth, place=place))
+
+
 @every_float
 def test_every_combination_of_flags(checker, row, rng):
     """Pointers whose flag is not set are invalid; other flags change nothing."""

@@ -1,4 +1,4 @@
-/* The depthwise contracts word by word, one element at a time: a chain over (kh, kw) that starts
+/* The depthwise contracts word by word, one element at a time: a chain over (c, kh, kw) that starts
  * from zero and leaves out the taps on padding, then bias, residual, clip. `fused` picks one
  * rounding per step or two. `out` is (channels, rows, ow) without gaps. */
 #include <math.h>
@@ -11,7 +11,7 @@
 struct view {
     const void *src, *weights, *bias, *residual, *clip;
     int64_t src_cs, src_rs, src_ps, weights_cs, weights_ts, residual_cs, residual_rs, residual_ps;
-    int64_t first_row, rows, channels, multiplier, phase, flags;
+    int64_t first_row, rows, channels, multiplier, phase, depth, flags;
     const struct pplconv_geometry *g;
 };
 
@@ -25,14 +25,20 @@ struct view {
     static element output_##type(const struct view *v, int64_t o, int64_t oy, int64_t ox,          \
                                  int64_t fused) {                                                  \
         const struct pplconv_geometry *g = v->g;                                                   \
-        const int64_t size = sizeof(element), i = (v->phase + o) / v->multiplier;                  \
+        const int64_t size = sizeof(element), taps = g->kh * g->kw;                                \
+        const int64_t first = (v->phase + o) / v->multiplier / v->depth * v->depth;                \
+        /* Of groups, each vector of channels has its weights by itself. */                        \
+        const int64_t together = v->depth > 1 ? v->weights_ts / size : v->channels;                \
+        const int64_t vector = o / together * together * v->depth * taps * size;                   \
+        const int64_t lane = v->depth > 1 ? o % together * size : o * v->weights_cs;               \
         element x = 0;                                                                             \
-        for (int64_t tap = 0; tap < g->kh * g->kw; tap++) {                                        \
+        for (int64_t row = 0; row < v->depth * taps; row++) {                                      \
+            const int64_t i = first + row / taps, tap = row % taps;                                \
             const int64_t y = oy * g->stride_h - g->pad_top + tap / g->kw * g->dilation_h;         \
             const int64_t z = ox * g->stride_w - g->pad_left + tap % g->kw * g->dilation_w;        \
             if (y < 0 || y >= g->ih || z < 0 || z >= g->iw) continue;                              \
             const element a = at_##type(v->src, i * v->src_cs + y * v->src_rs + z * v->src_ps);    \
-            const element b = at_##type(v->weights, o * v->weights_cs + tap * v->weights_ts);      \
+            const element b = at_##type(v->weights, vector + lane + row * v->weights_ts);          \
             if (fused) x = fma(a, b, x);                                                           \
             else x = x + a * b;                                                                    \
         }                                                                                          \
@@ -80,6 +86,7 @@ struct view {
             a->channels,                                                                           \
             a->multiplier,                                                                         \
             0,                                                                                     \
+            1,                                                                                     \
             a->flags,                                                                              \
             g,                                                                                     \
         };                                                                                         \
@@ -98,7 +105,7 @@ struct view {
             a->weights_ts,  size,          a->residual_rs,                                         \
             a->residual_ps, a->first_row,  a->rows,                                                \
             a->channels,    a->multiplier, a->phase,                                               \
-            a->flags,       a->geometry,                                                           \
+            a->depth,       a->flags,      a->geometry,                                            \
         };                                                                                         \
         const uint32_t mode = begin_flushing(fused);                                               \
         all_##type(&v, fused, out);                                                                \
