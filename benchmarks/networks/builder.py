@@ -86,10 +86,14 @@ class Builder:
             group=group,
         )
 
-    def conv_3d(self, x: str, shape: Sequence[int], strides: Sequence[int]) -> str:
+    def conv_3d(
+        self, x: str, shape: Sequence[int], strides: Sequence[int], bias: bool = False
+    ) -> str:
         """Convolve a volume by random weights; padding keeps the size but for the strides."""
         pads = [size // 2 for size in shape[2:]] * 2
         inputs = [x, self.drawn("weight", shape, "weight", 2.0)]
+        if bias:
+            inputs.append(self.drawn("bias", shape[:1], "shift"))
         return self.node("Conv", inputs, strides=list(strides), pads=pads)
 
     def upsample(self, x: str, inner: int, outer: int, kernel: int, rate: int) -> str:

@@ -174,6 +174,7 @@ NETWORKS: Mapping[str, Network] = {
     "r3d_18": Network(
         Generated("r3d_18.onnx", video.r3d_18), {"x": (1, 3, video.FRAMES, video.SIDE, video.SIDE)}
     ),
+    "unet_3d": Network(Generated("unet_3d.onnx", video.unet_3d), {"x": (1, *video.VOLUME)}),
     "ddddocr": Network(OCR, {"input1": (1, 1, 64, 160)}),
     "ddddocr_det": Network(BOXES, {"images": (1, 3, 416, 416)}, 0.0, 255.0, False, tuned=False),
     "squeezenet": Network(

@@ -24,6 +24,7 @@ PARAMETERS = {
     # By the formula of its layers; the paper says 13.92 million.
     "hifi_gan": (13_926_017, 74),
     "r3d_18": (33_371_472, 20),
+    "unet_3d": (19_069_955, 15),
     # Without positions, as exporters write more of them: 169 a head and block are learned.
     "swin_t": (28_288_354 - 169 * (2 * 3 + 2 * 6 + 6 * 12 + 2 * 24), 1),
 }
