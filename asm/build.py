@@ -131,7 +131,7 @@ def _template_text(kernel: Kernel) -> str:
     }
     if kernel.mr:
         names |= {"MR": kernel.mr, "NR": kernel.nr}
-    if kernel.op in CONSTANTS:
+    if kernel.op in CONSTANTS and not _is_narrow(kernel):
         names |= CONSTANTS[kernel.op]("f32" if kernel.dtype == "f16" else kernel.dtype)
     if kernel.op in HALF_IN_FLOAT and kernel.dtype == "f16":
         names |= {"PPLCONV_F16": 0, "PPLCONV_STORAGE_F16": 1}

@@ -18,7 +18,7 @@ from asm.isas import Isa as Isa
 from asm.isas import below as below
 
 # The size of every element.
-ELEMENT_BYTES = {**DTYPES, "f16": 2, "bf16": 2, "u8": 1, "s8": 1, "s16": 2, "s32": 4}
+ELEMENT_BYTES = {**DTYPES, "f16": 2, "bf16": 2, "u8": 1, "s8": 1, "s16": 2, "s32": 4, "s64": 8}
 
 
 @dataclass(frozen=True)
@@ -246,6 +246,8 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "quantize": dict.fromkeys(("u8", "s8"), EVERY_LEVEL),
     "dequantize": dict.fromkeys(("u8", "s8", "s32"), EVERY_LEVEL),
     "lookup": {"u8": EVERY_LEVEL},
+    # Vectors of four lanes without intrinsics: the portable kernel has those of NEON.
+    "elementwise": dict.fromkeys(("s32", "s64"), ("portable", "avx2")),
     "resample": {"u8": EVERY_LEVEL},
     "requantize": dict.fromkeys(("u8", "s8", "s32", "f32"), EVERY_LEVEL),
     **dict.fromkeys(

@@ -53,6 +53,7 @@ from . import (
 from .expressions import Write
 from .families import (
     along_rows,
+    arithmetic,
     blocks,
     convolved,
     decomposed,
@@ -72,7 +73,7 @@ from .families import (
 )
 from .table_row import Format, Layout, Loops, Moves, Python, Row, always, either
 
-__all__ = ["COMPUTED", "EXPRESSIONS", "ROWS", "row_of"]
+__all__ = ["COMPUTED", "EXPRESSIONS", "OF_INTEGERS", "ROWS", "row_of"]
 
 _CONV = Loops(convolution.lower_conv, convolution.serves_conv)
 _CONV_TRANSPOSE = Loops(
@@ -99,11 +100,11 @@ _MATRICES = either(
 _ADDED = (3, 6)
 
 ROWS: Mapping[str, Row] = {
-    "Abs": program(expressions.plain("ABSOLUTE"), python=elements.computed(np.abs)),
+    "Abs": arithmetic(expressions.plain("ABSOLUTE"), python=elements.computed(np.abs)),
     "Acos": program(expressions.plain("ARC_COSINE")),
     "Acosh": program(expressions.plain("AREA_COSINE")),
-    "Add": program(expressions.plain("ADD"), python=elements.computed(np.add)),
-    "And": program(expressions.plain("AND")),
+    "Add": arithmetic(expressions.plain("ADD"), python=elements.computed(np.add)),
+    "And": arithmetic(expressions.plain("AND")),
     "ArgMax": in_python(searches.arg_max, shapes=()),
     "ArgMin": in_python(searches.arg_min, shapes=()),
     "Asin": program(expressions.plain("ARC_SINE")),
@@ -124,11 +125,11 @@ ROWS: Mapping[str, Row] = {
     "BitwiseNot": in_python(elements.computed(np.invert), shapes=()),
     "BitwiseOr": in_python(elements.computed(np.bitwise_or), shapes=()),
     "BitwiseXor": in_python(elements.computed(np.bitwise_xor), shapes=()),
-    "Cast": program(truths.cast, python=elements.cast),
+    "Cast": arithmetic(truths.cast, python=elements.cast),
     "CastLike": decomposed("CastLike as Cast", decompositions.cast_like, early=False),
     "Ceil": program(expressions.plain("CEIL")),
     "Celu": program(expressions.celu),
-    "Clip": program(expressions.clip),
+    "Clip": arithmetic(expressions.clip),
     "Col2Im": in_python(transposed_sums.image_of_columns, shapes=(1, 2)),
     "Compress": in_python(moves.compress, shapes=()),
     "Concat": looped(
@@ -156,7 +157,7 @@ ROWS: Mapping[str, Row] = {
     "DequantizeLinear": integers(
         integer_steps.lower_dequantize, integer_steps.serves_dequantize, batches=batch_rules.scales
     ),
-    "Div": program(expressions.plain("DIVIDE"), python=elements.divide),
+    "Div": arithmetic(expressions.plain("DIVIDE"), python=elements.divide),
     "Dropout": in_python(views.dropout, shapes=()),
     "DynamicQuantizeLinear": integers(
         dynamic_quantization.lower_dynamic, dynamic_quantization.serves_dynamic,
@@ -167,7 +168,7 @@ ROWS: Mapping[str, Row] = {
         python=contractions.einsum,
     ),
     "Elu": program(expressions.elu),
-    "Equal": program(expressions.plain("EQUAL"), python=elements.computed(np.equal)),
+    "Equal": arithmetic(expressions.plain("EQUAL"), python=elements.computed(np.equal)),
     "Erf": program(expressions.plain("ERROR_FUNCTION")),
     "Exp": program(expressions.plain("EXPONENTIAL")),
     "Expand": strided(
@@ -194,8 +195,8 @@ ROWS: Mapping[str, Row] = {
         python=pools.global_lp_pool,
     ),
     "GlobalMaxPool": reduction("MAX", shapes=(), python=pools.global_max_pool),
-    "Greater": program(truths.swapped("LESS"), python=elements.computed(np.greater)),
-    "GreaterOrEqual": program(
+    "Greater": arithmetic(truths.swapped("LESS"), python=elements.computed(np.greater)),
+    "GreaterOrEqual": arithmetic(
         truths.swapped("LESS_OR_EQUAL"), python=elements.computed(np.greater_equal)
     ),
     "GridSample": in_python(sampling.grid_sample, shapes=()),
@@ -219,8 +220,8 @@ ROWS: Mapping[str, Row] = {
         row_steps.lower_layer_norm, row_steps.serves_layer_norm, batch_rules.layer_norm
     ),
     "LeakyRelu": program(expressions.leaky_relu),
-    "Less": program(expressions.plain("LESS"), python=elements.computed(np.less)),
-    "LessOrEqual": program(
+    "Less": arithmetic(expressions.plain("LESS"), python=elements.computed(np.less)),
+    "LessOrEqual": arithmetic(
         expressions.plain("LESS_OR_EQUAL"), python=elements.computed(np.less_equal)
     ),
     "Log": program(expressions.plain("LOGARITHM")),
@@ -234,7 +235,9 @@ ROWS: Mapping[str, Row] = {
         Loops(_MATRICES.lower, product_steps.serves_product), batches=batch_rules.product
     ),
     "MatMulInteger": integers(integer_steps.lower_matmul_integer, batches=batch_rules.mixed),
-    "Max": in_pairs("Max", expressions.chain("MAXIMUM"), python=elements.joined(np.maximum)),
+    "Max": in_pairs(
+        "Max", expressions.chain("MAXIMUM"), of_integers=True, python=elements.joined(np.maximum)
+    ),
     "MaxPool": images(
         either(_POOL, _INTEGER_POOL), format=Format.FOLLOWS, moves=Moves.FIRST,
         python=pools.max_pool,
@@ -243,15 +246,17 @@ ROWS: Mapping[str, Row] = {
     "MeanVarianceNormalization": decomposed(
         "MeanVarianceNormalization in pieces", decompositions.mean_variance, early=True
     ),
-    "Min": in_pairs("Min", expressions.chain("MINIMUM"), python=elements.joined(np.minimum)),
-    "Mod": program(expressions.modulo, python=elements.modulo),
-    "Mul": program(expressions.plain("MULTIPLY"), python=elements.computed(np.multiply)),
-    "Neg": program(expressions.plain("NEGATE"), python=elements.computed(np.negative)),
+    "Min": in_pairs(
+        "Min", expressions.chain("MINIMUM"), of_integers=True, python=elements.joined(np.minimum)
+    ),
+    "Mod": arithmetic(expressions.modulo, python=elements.modulo),
+    "Mul": arithmetic(expressions.plain("MULTIPLY"), python=elements.computed(np.multiply)),
+    "Neg": arithmetic(expressions.plain("NEGATE"), python=elements.computed(np.negative)),
     "NonMaxSuppression": in_python(regions.non_max_suppression, shapes=()),
     "NonZero": in_python(searches.non_zero, shapes=()),
-    "Not": program(expressions.plain("NOT")),
+    "Not": arithmetic(expressions.plain("NOT")),
     "OneHot": in_python(moves.one_hot, shapes=(1,)),
-    "Or": program(expressions.plain("OR")),
+    "Or": arithmetic(expressions.plain("OR")),
     "PRelu": program(expressions.plain("SLOPE")),
     "Pad": looped(
         _PADS, batches=batch_rules.padding, format=Format.FOLLOWS, layout=Layout.PIXELS,
@@ -283,7 +288,7 @@ ROWS: Mapping[str, Row] = {
     "ReduceSumSquare": reduction(
         "SQUARES", python=reductions.REDUCTIONS["ReduceSumSquare"]
     ),
-    "Relu": program(expressions.relu),
+    "Relu": arithmetic(expressions.relu),
     "Reshape": reshaped(1, python=views.reshape),
     "Resize": images(
         _RESIZES, format=Format.FOLLOWS, moves=Moves.FIRST, moves_if=moving.repeats_pixels,
@@ -299,7 +304,7 @@ ROWS: Mapping[str, Row] = {
     "Selu": program(expressions.selu),
     "Shape": in_python(views.shape, shapes=()),
     "Shrink": program(expressions.shrink, python=elements.shrink),
-    "Sign": program(truths.sign, python=elements.computed(np.sign)),
+    "Sign": arithmetic(truths.sign, python=elements.computed(np.sign)),
     "Sin": program(expressions.plain("SINE")),
     "Sinh": program(expressions.plain("HYPERBOLIC_SINE")),
     "Size": in_python(views.size, shapes=()),
@@ -318,8 +323,10 @@ ROWS: Mapping[str, Row] = {
     ),
     "Sqrt": program(expressions.plain("SQUARE_ROOT")),
     "Squeeze": reshaped(1, layout=Layout.KEPT, python=views.squeeze),
-    "Sub": program(expressions.plain("SUBTRACT"), python=elements.computed(np.subtract)),
-    "Sum": in_pairs("Sum", expressions.chain("ADD"), python=elements.joined(np.add)),
+    "Sub": arithmetic(expressions.plain("SUBTRACT"), python=elements.computed(np.subtract)),
+    "Sum": in_pairs(
+        "Sum", expressions.chain("ADD"), of_integers=True, python=elements.joined(np.add)
+    ),
     "Swish": program(expressions.swish),
     "Tan": program(expressions.tangent),
     "Tanh": program(expressions.plain("HYPERBOLIC_TANGENT")),
@@ -332,8 +339,8 @@ ROWS: Mapping[str, Row] = {
     "Trilu": in_python(moves.trilu, shapes=()),
     "Unique": in_python(searches.unique, shapes=()),
     "Unsqueeze": reshaped(1, layout=Layout.KEPT, python=views.unsqueeze),
-    "Where": program(expressions.plain("WHERE"), python=elements.computed(np.where)),
-    "Xor": program(truths.exclusive_or),
+    "Where": arithmetic(expressions.plain("WHERE"), python=elements.computed(np.where)),
+    "Xor": arithmetic(truths.exclusive_or),
     **{
         kind.onnx: program(expressions.plain(kind.instruction))
         for name, kind in ACTIVATIONS.items()
@@ -373,6 +380,9 @@ EXPRESSIONS: Mapping[str, Write] = {
     op: row.expression for op, row in ROWS.items() if row.expression is not None
 }
 """Element-wise operators, with the functions that write their instructions."""
+
+OF_INTEGERS = frozenset(op for op, row in ROWS.items() if row.of_integers)
+"""Element-wise operators whose instructions compute integers as well."""
 
 COMPUTED: Mapping[str, Compute] = {
     op: row.python for op, row in ROWS.items() if not isinstance(row.python, Python)
