@@ -101,7 +101,7 @@ POOLINGS = {
     "SUM": 2,  # their sum, times scale[0]
 }
 
-# Reductions that `reduce_rows` and `reduce_columns` compute.
+# Reductions that `reduce_rows` and `reduce_columns` compute; MAX and MIN alone of integers.
 REDUCTIONS = {
     "SUM": 1,
     "MAX": 2,  # NaN if one of them is NaN; -inf if there are none

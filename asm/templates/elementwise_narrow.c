@@ -1,15 +1,12 @@
 /* Programs of integers for every element. Registers are unsigned where they could overflow, since C
  * leaves that open for signed integers. */
-#if PPLCONV_TYPE_S64
-#define PPLCONV_INTEGER_BITS 64
-typedef unsigned long long unsigned_element;
-#else
-#define PPLCONV_INTEGER_BITS 32
-typedef unsigned int unsigned_element;
-#endif
-
 #include "template.h"
 
+#if PPLCONV_INTEGER_BITS == 64
+typedef uint64_t unsigned_element;
+#else
+typedef uint32_t unsigned_element;
+#endif
 typedef element storage;
 typedef unsigned_element whole_vector __attribute__((vector_size(PPLCONV_VECTOR_BYTES), may_alias));
 

@@ -253,6 +253,7 @@ def chains(graph: Graph) -> list[Node | Chain]:
             and len(joined) == 1
             and name not in graph.outputs
             and graph.shapes[name] == graph.shapes[chain.result]
+            and graph.dtypes[name] in (TRUTH, *COMPUTED)
             and len(chain.nodes) < MOST_NODES
             and _computed([node, *chain.nodes], graph) is not None
             and written(Chain([node, *chain.nodes]), graph).fits

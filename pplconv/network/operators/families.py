@@ -32,8 +32,8 @@ from .table_row import (
 )
 
 __all__ = [
-    "along_rows", "arithmetic", "blocks", "convolved", "decomposed", "images", "in_pairs", "in_python",
-    "integers", "looped", "ours", "product", "program", "recurrence", "reduced_otherwise",
+    "along_rows", "arithmetic", "blocks", "convolved", "decomposed", "images", "in_pairs",
+    "in_python", "indexed", "integers", "looped", "ours", "product", "program", "recurrence", "reduced_otherwise",
     "reduction", "reshaped", "strided",
 ]  # fmt: skip
 
@@ -167,6 +167,16 @@ def reduction(
         batches=batch_rules.reduction,
         format=Format.FOLLOWS if kind in ("MAX", "MIN") else Format.SINGLE, layout=Layout.ANY,
         moves=Moves.NOTHING, shapes=shapes, **said,
+    )  # fmt: skip
+
+
+def indexed(
+    lower: Lower, serves: Serves, python: Compute, *, shapes: tuple[int, ...] = ()
+) -> Row:
+    """An operator that reads or gives indices: operands may lie in any way."""
+    return looped(
+        Loops(lower, serves), batches=batch_rules.mixed, format=Format.SINGLE,
+        layout=Layout.PYTHON, moves=Moves.NOTHING, shapes=shapes, python=python,
     )  # fmt: skip
 
 

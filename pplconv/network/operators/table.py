@@ -38,6 +38,7 @@ from . import (
     dynamic_quantization,
     einsums,
     expressions,
+    indexed_steps,
     integer_steps,
     integer_windows,
     linear_steps,
@@ -60,6 +61,7 @@ from .families import (
     images,
     in_pairs,
     in_python,
+    indexed,
     integers,
     looped,
     ours,
@@ -104,9 +106,9 @@ ROWS: Mapping[str, Row] = {
     "Acos": program(expressions.plain("ARC_COSINE")),
     "Acosh": program(expressions.plain("AREA_COSINE")),
     "Add": arithmetic(expressions.plain("ADD"), python=elements.computed(np.add)),
-    "And": arithmetic(expressions.plain("AND")),
-    "ArgMax": in_python(searches.arg_max, shapes=()),
-    "ArgMin": in_python(searches.arg_min, shapes=()),
+    "And": arithmetic(expressions.plain("AND"), python=elements.computed(np.logical_and)),
+    "ArgMax": indexed(indexed_steps.lower_arg, indexed_steps.serves_arg, searches.arg_max),
+    "ArgMin": indexed(indexed_steps.lower_arg, indexed_steps.serves_arg, searches.arg_min),
     "Asin": program(expressions.plain("ARC_SINE")),
     "Asinh": program(expressions.plain("AREA_SINE")),
     "Atan": program(expressions.plain("ARC_TANGENT")),
@@ -180,11 +182,20 @@ ROWS: Mapping[str, Row] = {
     "Floor": program(expressions.plain("FLOOR")),
     "GRU": recurrence(),
     "Gather": strided(
-        Loops(movement.lower_gather, movement.serves_gather), batches=batch_rules.along(0),
+        either(
+            Loops(movement.lower_gather, movement.serves_gather),
+            Loops(indexed_steps.lower_gather, indexed_steps.serves_gather),
+        ),
+        batches=batch_rules.along(0),
         layout=Layout.ANY, moves=Moves.FIRST, shapes=(), python=views.gather,
     ),
-    "GatherElements": in_python(moves.gather_elements, shapes=()),
-    "GatherND": in_python(moves.gather_nd, shapes=()),
+    "GatherElements": indexed(
+        indexed_steps.lower_gather_elements, indexed_steps.serves_gather_elements,
+        moves.gather_elements,
+    ),
+    "GatherND": indexed(
+        indexed_steps.lower_gather_nd, indexed_steps.serves_gather_nd, moves.gather_nd
+    ),
     "Gelu": program(expressions.gelu),
     "Gemm": product(
         Loops(linear_steps.lower_gemm, linear_steps.serves_gemm), batches=batch_rules.gemm
@@ -254,9 +265,11 @@ ROWS: Mapping[str, Row] = {
     "Neg": arithmetic(expressions.plain("NEGATE"), python=elements.computed(np.negative)),
     "NonMaxSuppression": in_python(regions.non_max_suppression, shapes=()),
     "NonZero": in_python(searches.non_zero, shapes=()),
-    "Not": arithmetic(expressions.plain("NOT")),
-    "OneHot": in_python(moves.one_hot, shapes=(1,)),
-    "Or": arithmetic(expressions.plain("OR")),
+    "Not": arithmetic(expressions.plain("NOT"), python=elements.computed(np.logical_not)),
+    "OneHot": indexed(
+        indexed_steps.lower_one_hot, indexed_steps.serves_one_hot, moves.one_hot, shapes=(1,)
+    ),
+    "Or": arithmetic(expressions.plain("OR"), python=elements.computed(np.logical_or)),
     "PRelu": program(expressions.plain("SLOPE")),
     "Pad": looped(
         _PADS, batches=batch_rules.padding, format=Format.FOLLOWS, layout=Layout.PIXELS,
@@ -299,8 +312,13 @@ ROWS: Mapping[str, Row] = {
         "RotaryEmbedding in pieces", attentions.rotary_embedding, early=False
     ),
     "Round": program(expressions.plain("ROUND")),
-    "ScatterElements": in_python(moves.scatter_elements, shapes=()),
-    "ScatterND": in_python(moves.scatter_nd, shapes=()),
+    "ScatterElements": indexed(
+        indexed_steps.lower_scatter_elements, indexed_steps.serves_scatter_elements,
+        moves.scatter_elements,
+    ),
+    "ScatterND": indexed(
+        indexed_steps.lower_scatter_nd, indexed_steps.serves_scatter_nd, moves.scatter_nd
+    ),
     "Selu": program(expressions.selu),
     "Shape": in_python(views.shape, shapes=()),
     "Shrink": program(expressions.shrink, python=elements.shrink),
@@ -330,7 +348,7 @@ ROWS: Mapping[str, Row] = {
     "Swish": program(expressions.swish),
     "Tan": program(expressions.tangent),
     "Tanh": program(expressions.plain("HYPERBOLIC_TANGENT")),
-    "Tile": in_python(moves.tile, shapes=(1,)),
+    "Tile": indexed(indexed_steps.lower_tile, indexed_steps.serves_tile, moves.tile, shapes=(1,)),
     "TopK": in_python(searches.top_k, shapes=(1,)),
     "Transpose": strided(
         Loops(movement.lower_transpose, always), batches=batch_rules.transposition,
@@ -340,7 +358,7 @@ ROWS: Mapping[str, Row] = {
     "Unique": in_python(searches.unique, shapes=()),
     "Unsqueeze": reshaped(1, layout=Layout.KEPT, python=views.unsqueeze),
     "Where": arithmetic(expressions.plain("WHERE"), python=elements.computed(np.where)),
-    "Xor": arithmetic(truths.exclusive_or),
+    "Xor": arithmetic(truths.exclusive_or, python=elements.computed(np.logical_xor)),
     **{
         kind.onnx: program(expressions.plain(kind.instruction))
         for name, kind in ACTIVATIONS.items()

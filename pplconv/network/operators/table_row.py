@@ -77,7 +77,7 @@ class Layout(Enum):
     PLANES = "planes: elements are in the order of ONNX"
     ANY = "results lie as the input does, or as their readers want"
     PIXELS = "pixels: channels beside one another"
-    PYTHON = "inputs may lie in any way, results are planes"
+    PYTHON = "inputs may lie in any way, results are planes, as those of steps in Python"
 
 
 class View(Enum):
