@@ -1,5 +1,6 @@
 /* Programs of integers for every element. Registers are unsigned where they could overflow, since C
  * leaves that open for signed integers. */
+#include "clean.h"
 #include "template.h"
 
 #if PPLCONV_INTEGER_BITS == 64
@@ -88,4 +89,7 @@ static void run_instruction(chunk *registers, const struct pplconv_instruction *
     }
 }
 
-PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) { run_program(argument, run_instruction); }
+PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
+    run_program(argument, run_instruction);
+    clean_registers();
+}

@@ -1,4 +1,5 @@
 /* Extremes of integers over the elements of each row of a matrix. */
+#include "clean.h"
 #include "template.h"
 
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
@@ -14,4 +15,5 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         }
         *AT(element, a->dst, i * a->dst_rs) = found;
     }
+    clean_registers();
 }

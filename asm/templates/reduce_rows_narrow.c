@@ -1,4 +1,5 @@
 /* Extremes of integers over the rows of a matrix. */
+#include "clean.h"
 #include "template.h"
 
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
@@ -19,4 +20,5 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
             for (int64_t j = 0; j < a->columns; j++) dst[j] = row[j] < dst[j] ? row[j] : dst[j];
         }
     }
+    clean_registers();
 }
