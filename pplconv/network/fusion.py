@@ -193,7 +193,7 @@ def _computed(nodes: Sequence[Node], graph: Graph) -> np.dtype[Any] | None:
     for node in nodes:
         if node.op in CONVERSIONS:
             found.add(SINGLE)
-        elif node.op == "Cast" and _converts(node, graph):
+        elif node.op == "Cast":
             found |= _cast_types(node, nodes, made, graph)
         else:
             names = [*filter(None, node.inputs), node.outputs[0]]
@@ -218,9 +218,10 @@ def _cast_types(
         return {result}
     if source in COMPUTED and stored:
         return {source}
-    if source == TRUTH or (stored and loaded):
-        return {result} - {*STORED} if stored else {result}
-    return {source} - {*STORED} if result == TRUTH and loaded else {source, result} - {TRUTH}
+    # Bytes are the same numbers in every type.
+    kept = {source} - COMPUTED.keys() if loaded else set()
+    kept |= {result} - COMPUTED.keys() if stored else set()
+    return {source, result} - kept - {TRUTH}
 
 
 def chains(graph: Graph) -> list[Node | Chain]:
