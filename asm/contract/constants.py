@@ -77,14 +77,14 @@ CURVES = ("SIGMOID", "SILU", "HARDSWISH", "SLOPE")
 # Instructions of programs of integers. Sums, differences and products wrap around; quotients are
 # rounded toward zero, and those by zero are 0.
 OF_INTEGERS = (
-    *("COPY", "ADD", "SUBTRACT", "MULTIPLY", "DIVIDE", "MULTIPLY_ADD", "MINIMUM", "MAXIMUM", "CLIP"),
-    *("NEGATE", "ABSOLUTE", "LESS", "LESS_OR_EQUAL", "EQUAL", "NOT", "AND", "OR", "WHERE"),
-    "REMAINDER",
+    *("COPY", "ADD", "SUBTRACT", "MULTIPLY", "DIVIDE", "REMAINDER", "MULTIPLY_ADD", "MINIMUM"),
+    *("MAXIMUM", "CLIP", "NEGATE", "ABSOLUTE", "LESS", "LESS_OR_EQUAL", "EQUAL", "NOT", "AND"),
+    *("OR", "WHERE"),
 )
 
 # Types of a stream's elements that `elementwise` converts from and to the type of its registers.
-# Numbers become integers by truncation toward zero, larger integers smaller ones by wrapping around;
-# what no integer of the type is, is open.
+# Numbers become integers by truncation toward zero, and larger integers smaller ones by wrapping
+# around. Results are open for numbers beyond the type, and for NaN.
 STORED = {
     "TRUTH": 1,  # a byte: 0 or 1 on its way in and out, 1 for all that is not 0
     "U8": 2,

@@ -119,9 +119,9 @@ COPY_INDEXED = Contract(
     "copy_indexed",
     "items of `size` bytes to or from places that indices name: for 0 <= i < count, the item at "
     "src + i * src_step + f becomes that at dst + i * dst_step + t, where f and t are the sums of "
-    "index d times src_strides[d] and dst_strides[d] bytes for 0 <= d < depth. An index below zero counts from the "
-    "end. If one is none of its dimension, the item is left out, and `refused` becomes 1 and the "
-    "index, clamped to 32 bits. Items are copied in order",
+    "index d times src_strides[d] and dst_strides[d] bytes for 0 <= d < depth. An index below zero "
+    "counts from the end. If one is none of its dimension, the item is left out, and `refused` "
+    "becomes 1 and the index, clamped to 32 bits. Items are copied in order",
     (
         Field("src", CONST_POINTER, "the first item"),
         Field("src_step", INT, "src: bytes from one item to the next"),

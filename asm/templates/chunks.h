@@ -1,7 +1,7 @@
-/* Element-wise programs, interpreted a chunk of columns at a time. Each instruction works on several
- * vectors in a row, so that its dispatch costs little beside its work, and intermediate results
- * never leave L1. A template defines load_storage and its kin before it includes this, and calls
- * run_program with a function that runs one instruction. */
+/* Element-wise programs, interpreted a chunk of columns at a time. Each instruction works on
+ * several vectors in a row, so that its dispatch costs little beside its work, and intermediate
+ * results never leave L1. A template defines load_storage and its kin before it includes this, and
+ * calls run_program with a function that runs one instruction. */
 #ifndef PPLCONV_CHUNKS_H
 #define PPLCONV_CHUNKS_H
 
@@ -146,8 +146,8 @@ static void store_stream(const chunk *registers, const struct pplconv_stream *s,
     }
 }
 
-static inline __attribute__((always_inline)) void run_program(
-    const struct pplconv_elementwise_args *a, run_function run) {
+static inline __attribute__((always_inline)) void
+run_program(const struct pplconv_elementwise_args *a, run_function run) {
     const struct pplconv_stream *inputs = a->inputs, *outputs = a->outputs;
     const struct pplconv_instruction *code = a->code;
     chunk registers[PPLCONV_MOST_REGISTERS];

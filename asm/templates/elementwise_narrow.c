@@ -37,9 +37,7 @@ static inline vector multiplied(vector a, vector b) {
 static inline vector smaller(vector a, vector b) {
     return select_lanes((vector_bits)(a < b), a, b);
 }
-static inline vector larger(vector a, vector b) {
-    return select_lanes((vector_bits)(a > b), a, b);
-}
+static inline vector larger(vector a, vector b) { return select_lanes((vector_bits)(a > b), a, b); }
 
 /* Rounded toward zero; no quotient by zero ends the process, and none that overflows. */
 static inline element quotient(element a, element b) {

@@ -37,9 +37,9 @@ class Chain:
     Parameters
     ----------
     nodes : list of Node
-        In an order in which they can run; the last one gives the result. They compute numbers of one
-        type; beside them, there are truths. A Cast of what the chain reads, or of its result, is
-        done as the program loads or stores.
+        In an order in which they can run; the last one gives the result. They compute numbers of
+        one type; beside them, there are truths. A Cast of what the chain reads, or of its result,
+        is done as the program loads or stores.
     """
 
     nodes: list[Node]

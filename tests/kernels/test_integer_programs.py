@@ -98,8 +98,8 @@ def convertible(rng: np.random.Generator, shape: tuple[int, int], *types: Any) -
     most = 65504.0 if np.dtype(np.float16) in floats else 2.0**62
     low = max([-most, *(float(info.min) / 2 for info in whole)])
     high = min([most, *(float(info.max) / 2 for info in whole)])
-    drawn = rng.uniform(low, high, shape)
-    return np.where(rng.random(shape) < 0.5, drawn, np.clip(rng.standard_normal(shape) * 9, low, high))
+    small = np.clip(rng.standard_normal(shape) * 9, low, high)
+    return np.where(rng.random(shape) < 0.5, rng.uniform(low, high, shape), small)
 
 
 @every_kernel

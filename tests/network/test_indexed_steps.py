@@ -20,7 +20,7 @@ index_types = pytest.mark.parametrize("of_index", [np.int64, np.int32])
 
 def elements(rng: np.random.Generator, sizes: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """Elements of any type."""
-    return rng.integers(0, 2 if dtype == bool else 200, sizes).astype(dtype)
+    return rng.integers(0, 2 if dtype.kind == "b" else 200, sizes).astype(dtype)
 
 
 def agree(op: str, case: Case, *, threads: int = 1) -> None:

@@ -32,7 +32,7 @@ SINGLE = np.dtype(np.float32)
 # Truths become 0 or 1 as loops read them, and bytes again as loops write them.
 TRUTH = np.dtype(np.bool_)
 # Types that element-wise programs compute in, with the names of their kernels.
-COMPUTED = {
+COMPUTED: dict[np.dtype[Any], str] = {
     **{dtype: NAMES[dtype] for dtype in NATIVE},
     np.dtype(np.int64): "s64",
     np.dtype(np.int32): "s32",

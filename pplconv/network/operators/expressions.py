@@ -10,7 +10,6 @@ import numpy as np
 
 from ..._kernels import INSTRUCTIONS
 
-
 _SINGLE = np.dtype(np.float32)
 
 

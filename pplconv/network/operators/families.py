@@ -33,8 +33,8 @@ from .table_row import (
 
 __all__ = [
     "along_rows", "arithmetic", "blocks", "convolved", "decomposed", "images", "in_pairs",
-    "in_python", "indexed", "integers", "looped", "ours", "product", "program", "recurrence", "reduced_otherwise",
-    "reduction", "reshaped", "strided",
+    "in_python", "indexed", "integers", "looped", "ours", "product", "program", "recurrence",
+    "reduced_otherwise", "reduction", "reshaped", "strided",
 ]  # fmt: skip
 
 
@@ -50,7 +50,8 @@ def in_python(
     return _row(
         said, python=python, shapes=shapes, loops=None, expression=None, of_integers=False,
         decomposition=None, batches=batch_rules.mixed, format=Format.SINGLE, arrays=None,
-        layout=Layout.PYTHON, view=View.NO, moves=Moves.NOTHING, moves_if=always, flops=costs.moved, planned=False,
+        layout=Layout.PYTHON, view=View.NO, moves=Moves.NOTHING, moves_if=always,
+        flops=costs.moved, planned=False,
     )  # fmt: skip
 
 
@@ -170,9 +171,7 @@ def reduction(
     )  # fmt: skip
 
 
-def indexed(
-    lower: Lower, serves: Serves, python: Compute, *, shapes: tuple[int, ...] = ()
-) -> Row:
+def indexed(lower: Lower, serves: Serves, python: Compute, *, shapes: tuple[int, ...] = ()) -> Row:
     """An operator that reads or gives indices: operands may lie in any way."""
     return looped(
         Loops(lower, serves), batches=batch_rules.mixed, format=Format.SINGLE,

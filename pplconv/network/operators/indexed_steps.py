@@ -120,7 +120,8 @@ def serves_gather(node: Node, graph: Graph) -> bool:
 def lower_gather(node: Node, builder: Builder, graph: Graph) -> None:
     """Gather: an item is what follows the axis, as far as it is contiguous."""
     name = node.outputs[0]
-    value, index = builder.values[node.inputs[0]], builder.contiguous(builder.values[node.inputs[1]])
+    value = builder.values[node.inputs[0]]
+    index = builder.contiguous(builder.values[node.inputs[1]])
     axis, e = _axis(node, len(value.shape)), value.dtype.itemsize
     inner = len(value.shape)
     size = e
