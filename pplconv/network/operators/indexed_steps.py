@@ -68,6 +68,13 @@ def _are_indices(node: Node, graph: Graph) -> bool:
     return graph.dtypes[node.inputs[1]] in _INDICES and all(map(math.prod, shapes))
 
 
+def _result(name: str, builder: Builder, graph: Graph) -> Value:
+    """Give the place of a result, without gaps."""
+    return builder.target(
+        name, graph.shapes[name], graph.dtypes[name], fits=lambda value: value.is_plain
+    )
+
+
 def _emit(
     builder: Builder,
     dst: _Side,
@@ -129,7 +136,7 @@ def lower_gather(node: Node, builder: Builder, graph: Graph) -> None:
         inner -= 1
         size *= value.shape[inner]
     around = [d for d in range(inner) if d != axis]
-    y = builder.new(graph.shapes[name], value.dtype)
+    y = _result(name, builder, graph)
     # Of the result, the dimensions of the indices take the place of the axis.
     later = len(index.shape) - 1
     placed = [y.strides[d if d < axis else d + later] for d in around]
@@ -169,7 +176,7 @@ def lower_gather_elements(node: Node, builder: Builder, graph: Graph) -> None:
     """GatherElements: an item is an element."""
     name = node.outputs[0]
     value, index = (builder.values[read] for read in node.inputs)
-    y = builder.new(index.shape, value.dtype)
+    y = _result(name, builder, graph)
     axis = _axis(node, len(value.shape))
     rows, step, _ = _by_element(index.strides, None)
     _emit(
@@ -199,7 +206,7 @@ def lower_scatter_elements(node: Node, builder: Builder, graph: Graph) -> None:
     """ScatterElements: a copy, and an element for each index."""
     name = node.outputs[0]
     value, index, updates = (builder.values[read] for read in node.inputs)
-    y = builder.new(value.shape, value.dtype)
+    y = _result(name, builder, graph)
     builder.copy(value, y, [name])
     axis = _axis(node, len(value.shape))
     rows, step, _ = _by_element(index.strides, None)
@@ -231,7 +238,7 @@ def lower_gather_nd(node: Node, builder: Builder, graph: Graph) -> None:
     """GatherND: an item is what follows the indices' dimensions."""
     name, depth = node.outputs[0], _depth(node, graph)
     value, index = (builder.contiguous(builder.values[read]) for read in node.inputs)
-    y = builder.new(graph.shapes[name], value.dtype)
+    y = _result(name, builder, graph)
     size = math.prod(value.shape[depth:]) * value.dtype.itemsize
     _emit(
         builder,
@@ -260,7 +267,7 @@ def lower_scatter_nd(node: Node, builder: Builder, graph: Graph) -> None:
     name, depth = node.outputs[0], _depth(node, graph)
     value = builder.values[node.inputs[0]]
     index, updates = (builder.contiguous(builder.values[read]) for read in node.inputs[1:])
-    y = builder.new(value.shape, value.dtype)
+    y = _result(name, builder, graph)
     builder.copy(value, y, [name])
     size = math.prod(value.shape[depth:]) * value.dtype.itemsize
     _emit(
@@ -351,7 +358,7 @@ def lower_arg(node: Node, builder: Builder, graph: Graph) -> None:
     value = builder.contiguous(value, (*kept, axis))
     columns, e = value.shape[axis], value.dtype.itemsize
     rows = value.size // columns
-    y = builder.new(graph.shapes[name], np.dtype(np.int64))
+    y = _result(name, builder, graph)
     fields = {
         "op": "arg_columns", "dtype": _SEARCHED[value.dtype], "dims": [], "src": [], "dst": [],
         "rows": rows, "columns": columns, "src_rs": columns * e, "dst_rs": y.dtype.itemsize,
