@@ -252,6 +252,7 @@ setup(
         extension("schedules.work"),
         extension("schedules.elementwise_loops", small=True),
         extension("schedules.copy_loops", small=True),
+        extension("schedules.index_loops", small=True),
         extension("schedules.finish", small=True),
         extension("schedules.packing", small=True),
         extension("schedules.attention_loops", small=True),

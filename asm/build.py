@@ -27,6 +27,7 @@ from asm.registry import (
     BYTE_CONVERSIONS,
     C_OPERATIONS,
     CONVERSION_OPERATIONS,
+    ELEMENT_BYTES,
     HALF_IN_FLOAT,
     ISAS,
     NARROW_OPERATIONS,
@@ -69,7 +70,9 @@ PLAIN_SOURCES = ("pixel_runs", "cpuid", "auxval")
 # Products whose GEMM kernels have a generator of their own.
 GENERATORS = dict.fromkeys((("gemm", dtype) for dtype in ("u8t", "s8t", "bf16t")), "gemm_tiles")
 # Operations with one template for all types, narrow types included.
-OF_ALL_TYPES = ("pack_sparse",)
+OF_ALL_TYPES = ("arg_columns", "pack_sparse")
+# Operations whose kernels of narrow types compute in these, without conversions.
+OF_INTEGERS = ("arg_columns", "elementwise", "reduce_columns", "reduce_rows")
 # Operations that are as fast, and smaller by a quarter, when they are compiled for size: their
 # vectors and blocks are written out.
 FOR_SIZE = ("depthwise_bytes_channels",)
@@ -131,10 +134,12 @@ def _template_text(kernel: Kernel) -> str:
     }
     if kernel.mr:
         names |= {"MR": kernel.mr, "NR": kernel.nr}
-    if kernel.op in CONSTANTS:
+    if kernel.op in CONSTANTS and not _is_narrow(kernel):
         names |= CONSTANTS[kernel.op]("f32" if kernel.dtype == "f16" else kernel.dtype)
     if kernel.op in HALF_IN_FLOAT and kernel.dtype == "f16":
         names |= {"PPLCONV_F16": 0, "PPLCONV_STORAGE_F16": 1}
+    if kernel.op in OF_INTEGERS and _is_narrow(kernel):
+        names["PPLCONV_INTEGER_BITS"] = 8 * ELEMENT_BYTES[kernel.dtype]
     if _is_narrow(kernel):
         names[f"PPLCONV_TYPE_{kernel.dtype.upper()}"] = 1
         names |= {"PPLCONV_STORAGE_BF16": 1} if kernel.dtype == "bf16f32" else {}

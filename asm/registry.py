@@ -18,7 +18,7 @@ from asm.isas import Isa as Isa
 from asm.isas import below as below
 
 # The size of every element.
-ELEMENT_BYTES = {**DTYPES, "f16": 2, "bf16": 2, "u8": 1, "s8": 1, "s16": 2, "s32": 4}
+ELEMENT_BYTES = {**DTYPES, "f16": 2, "bf16": 2, "u8": 1, "s8": 1, "s16": 2, "s32": 4, "s64": 8}
 
 
 @dataclass(frozen=True)
@@ -206,6 +206,7 @@ C_OPERATIONS = {
     "depthwise_channels": (*EVERY_LEVEL, "fp16", *ARM32),
     "pack_depthwise": (*EVERY_LEVEL, "fp16", *ARM32),
     **dict.fromkeys(NETWORK_OPERATIONS, (*EVERY_LEVEL, "fp16", *ARM32)),
+    "arg_columns": ("portable",),
     # Repairs outputs that Winograd's transforms spoil; half precision has no such transforms.
     "direct_sums": EVERY_LEVEL,
     "fma_peak": ("portable",),
@@ -246,6 +247,13 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "quantize": dict.fromkeys(("u8", "s8"), EVERY_LEVEL),
     "dequantize": dict.fromkeys(("u8", "s8", "s32"), EVERY_LEVEL),
     "lookup": {"u8": EVERY_LEVEL},
+    # Vectors of four lanes without intrinsics: the portable kernel has those of NEON.
+    "elementwise": dict.fromkeys(("s32", "s64"), ("portable", "avx2")),
+    "reduce_rows": dict.fromkeys(("s32", "s64"), ("portable", "avx2")),
+    "reduce_columns": dict.fromkeys(("s32", "s64"), ("portable", "avx2")),
+    "arg_columns": dict.fromkeys(("s32", "s64"), ("portable",)),
+    # By the type of the indices.
+    "copy_indexed": dict.fromkeys(("s32", "s64"), ("portable",)),
     "resample": {"u8": EVERY_LEVEL},
     "requantize": dict.fromkeys(("u8", "s8", "s32", "f32"), EVERY_LEVEL),
     **dict.fromkeys(

@@ -19,8 +19,10 @@ class _Row(TypedDict):
 HALF_CHAIN: int
 INSTRUCTIONS: dict[str, int]
 CURVES: frozenset[str]
+OF_INTEGERS: frozenset[str]
 MOST_REGISTERS: int
 PIXELS: dict[str, int]
+STORED: dict[str, int]
 POOLINGS: dict[str, int]
 REDUCTIONS: dict[str, int]
 

@@ -37,11 +37,14 @@ cdef dict _numbers(bytes kind):
     return found
 
 
-# Numbers in the kernels' contract: instructions of element-wise programs, their registers, and the
-# instructions that `curve` computes; kinds of pooling and of reduction; types of an image's pixels.
+# Numbers in the kernels' contract: instructions of element-wise programs, their registers, the
+# instructions that `curve` computes, those of programs of integers, and the types that streams
+# convert; kinds of pooling and of reduction; types of an image's pixels.
 INSTRUCTIONS = _numbers(b"DO")
 MOST_REGISTERS = PPLCONV_MOST_REGISTERS
 CURVES = frozenset(_numbers(b"CURVE"))
+OF_INTEGERS = frozenset(_numbers(b"WHOLE"))
+STORED = {name.lower(): number for name, number in _numbers(b"STORED").items()}
 POOLINGS = _numbers(b"POOL")
 REDUCTIONS = _numbers(b"REDUCE")
 PIXELS = {name.lower(): number for name, number in _numbers(b"PIXELS").items()}

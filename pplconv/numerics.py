@@ -59,6 +59,7 @@ TYPES = {
         ElementType("s8", "int8", 1, 0.0),
         ElementType("s16", "int16", 2, 0.0),
         ElementType("s32", "int32", 4, 0.0),
+        ElementType("s64", "int64", 8, 0.0),
     )
 }
 

@@ -74,6 +74,26 @@ INSTRUCTIONS = {
 MOST_REGISTERS = 32
 # Instructions that `curve` computes.
 CURVES = ("SIGMOID", "SILU", "HARDSWISH", "SLOPE")
+# Instructions of programs of integers. Sums, differences and products wrap around; quotients are
+# rounded toward zero, and those by zero are 0.
+OF_INTEGERS = (
+    *("COPY", "ADD", "SUBTRACT", "MULTIPLY", "DIVIDE", "REMAINDER", "MULTIPLY_ADD", "MINIMUM"),
+    *("MAXIMUM", "CLIP", "NEGATE", "ABSOLUTE", "LESS", "LESS_OR_EQUAL", "EQUAL", "NOT", "AND"),
+    *("OR", "WHERE"),
+)
+
+# Types of a stream's elements that `elementwise` converts from and to the type of its registers.
+# Numbers become integers by truncation toward zero, and larger integers smaller ones by wrapping
+# around. Results are open for numbers beyond the type, and for NaN.
+STORED = {
+    "TRUTH": 1,  # a byte: 0 or 1 on its way in and out, 1 for all that is not 0
+    "U8": 2,
+    "S8": 3,
+    "S32": 4,
+    "S64": 5,
+    "F32": 6,
+    "F64": 7,
+}
 
 # Ways in which `pool` combines the taps of an output; see the contract.
 POOLINGS = {
@@ -81,7 +101,7 @@ POOLINGS = {
     "SUM": 2,  # their sum, times scale[0]
 }
 
-# Reductions that `reduce_rows` and `reduce_columns` compute.
+# Reductions that `reduce_rows` and `reduce_columns` compute; MAX and MIN alone of integers.
 REDUCTIONS = {
     "SUM": 1,
     "MAX": 2,  # NaN if one of them is NaN; -inf if there are none
@@ -106,6 +126,8 @@ EXACT_LIMBS = 97
 NUMBERS = {
     "DO": INSTRUCTIONS,
     "CURVE": {name: INSTRUCTIONS[name] for name in CURVES},
+    "WHOLE": {name: INSTRUCTIONS[name] for name in OF_INTEGERS},
+    "STORED": STORED,
     "POOL": POOLINGS,
     "REDUCE": REDUCTIONS,
     "PIXELS": PIXELS,

@@ -8,7 +8,7 @@ ELEMENTWISE = Contract(
     "elementwise",
     "a program for every element (i, j), 0 <= i < rows, 0 <= j < columns: registers are loaded "
     "from the inputs, instructions compute others from them, outputs are stored. An output may be "
-    "an input with the same strides; otherwise it does not overlap any input",
+    "an input with the same strides and type; otherwise it does not overlap any input.",
     (
         Field("inputs", CONST_POINTER, "struct pplconv_stream [input_count]"),
         Field("input_count", INT, "inputs, >= 0"),
@@ -27,7 +27,7 @@ CURVE = Contract(
     "curve",
     "an elementwise program of one instruction, one of PPLCONV_CURVE_*, on the first input, in "
     "place. The second input is SLOPE's b: one element, or contiguous elements for each row or for "
-    "each column. No stream is of truths",
+    "each column. All streams have the registers' type",
     ELEMENTWISE.fields,
 )
 

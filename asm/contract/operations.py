@@ -22,6 +22,7 @@ from asm.contract.elementwise import (
 )
 from asm.contract.gemm import FMA_PEAK, GEMM, RELEASE_TILES
 from asm.contract.packing import (
+    COPY_INDEXED,
     COPY_STRIDED,
     PACK_CHANNELS,
     PACK_PIXELS,
@@ -31,7 +32,7 @@ from asm.contract.packing import (
     STORE_TRANSPOSED,
 )
 from asm.contract.quantized import DEQUANTIZE, LOOKUP, QUANTIZE, REQUANTIZE
-from asm.contract.reductions import LAYER_NORM, REDUCE_COLUMNS, REDUCE_ROWS, SOFTMAX
+from asm.contract.reductions import ARG_COLUMNS, LAYER_NORM, REDUCE_COLUMNS, REDUCE_ROWS, SOFTMAX
 from asm.contract.sparse import PACK_SPARSE, SPARSE_CHANNELS, SPARSE_PIXELS
 from asm.contract.windows import POOL, RESAMPLE
 from asm.contract.winograd import (
@@ -74,9 +75,11 @@ _ALL = (
     RESAMPLE,
     REDUCE_ROWS,
     REDUCE_COLUMNS,
+    ARG_COLUMNS,
     SOFTMAX,
     LAYER_NORM,
     COPY_STRIDED,
+    COPY_INDEXED,
     REQUANTIZE,
     QUANTIZE,
     DEQUANTIZE,

@@ -89,13 +89,13 @@ STREAM = Record(
     "pplconv_stream",
     "/* Rows of elements that `elementwise` loads into register `reg` or stores from it, `rs`\n"
     " * bytes from one row to the next. A row has an element for each column, or, if `step` is\n"
-    " * 0, one for all columns. If `truth` is not 0, elements are bytes, which become 0 or 1 on\n"
-    " * their way in and out: 1 for all that is not 0. */",
+    " * 0, one for all columns. If `stored` is not 0, elements have another type than registers,\n"
+    " * PPLCONV_STORED_*, and are converted on their way in and out. */",
     (
         ("void *", ("data",)),
         ("int64_t", ("rs",)),
         ("int32_t", ("step",)),
-        ("uint16_t", ("reg", "truth")),
+        ("uint16_t", ("reg", "stored")),
     ),
     size=24,
 )

@@ -1,19 +1,10 @@
-/* Programs for every element, interpreted a chunk of columns at a time. Each instruction works on
- * several vectors in a row, so that its dispatch costs little beside its work, and intermediate
- * results never leave L1. */
+/* Programs of floating-point numbers for every element. */
 #include <math.h>
 
 #include "curves.h"
 #include "straight.h"
 
-enum {
-    VECTORS = PPLCONV_VECTOR_BYTES == 64 ? 4 : 8, /* in a chunk */
-    CHUNK = VECTORS * LANES,
-};
-
-typedef struct {
-    vector v[VECTORS];
-} chunk;
+#include "chunks.h"
 
 typedef element (*function)(element);
 
@@ -49,16 +40,6 @@ static void by_pairs(chunk *to, const chunk *a, const chunk *b, element (*f)(ele
         by_lanes(to, a, OF_LIBRARY(function));                                                     \
         break;
 
-#define CASE(name, expression)                                                                     \
-    case PPLCONV_DO_##name:                                                                        \
-        for (int64_t i = 0; i < VECTORS; i++) {                                                    \
-            const vector x = a->v[i], y = b->v[i], z = c->v[i];                                    \
-            (void)y;                                                                               \
-            (void)z;                                                                               \
-            to->v[i] = (expression);                                                               \
-        }                                                                                          \
-        break;
-
 static void run_instruction(chunk *registers, const struct pplconv_instruction *s) {
     const vector zero = {0};
     chunk *to = registers + s->to;
@@ -76,83 +57,9 @@ static void run_instruction(chunk *registers, const struct pplconv_instruction *
     }
 }
 
-/* The one element of a row in all lanes. */
-static void fill(chunk *registers, const struct pplconv_stream *s, int64_t row) {
-    const void *from = AT_CONST(void, s->data, row * s->rs);
-    vector v = {0};
-    if (!s->truth) v = in_all_lanes(from);
-    else v += (element)(*(const uint8_t *)from != 0);
-    for (int64_t i = 0; i < VECTORS; i++) registers[s->reg].v[i] = v;
-}
-
-static void load(chunk *to, const storage *from, int64_t n) {
-    if (n >= CHUNK) {
-        for (int64_t i = 0; i < VECTORS; i++) to->v[i] = load_storage(from + i * LANES);
-        return;
-    }
-    for (int64_t i = 0; i < VECTORS; i++, n -= LANES) {
-        if (n >= LANES) to->v[i] = load_storage(from + i * LANES);
-        else to->v[i] = n > 0 ? load_storage_lanes(from + i * LANES, n) : (vector){0};
-    }
-}
-
-static void store(storage *to, const chunk *from, int64_t n) {
-    if (n >= CHUNK) {
-        for (int64_t i = 0; i < VECTORS; i++) store_storage(to + i * LANES, from->v[i]);
-        return;
-    }
-    for (int64_t i = 0; n > 0; i++, n -= LANES) {
-        if (n >= LANES) store_storage(to + i * LANES, from->v[i]);
-        else store_storage_lanes(to + i * LANES, from->v[i], n);
-    }
-}
-
-/* The chunk of n elements at `column` of a row, or what there is of it. */
-static void load_stream(chunk *registers, const struct pplconv_stream *s, int64_t row,
-                        int64_t column, int64_t n) {
-    chunk *to = registers + s->reg;
-    if (!s->truth) {
-        load(to, AT_CONST(storage, s->data, row * s->rs) + column, n);
-        return;
-    }
-    const uint8_t *from = AT_CONST(uint8_t, s->data, row * s->rs) + column;
-    for (int64_t i = 0; i < CHUNK; i += LANES) to->v[i / LANES] = load_truths(from + i, n - i);
-}
-
-static void store_stream(const chunk *registers, const struct pplconv_stream *s, int64_t row,
-                         int64_t column, int64_t n) {
-    const chunk *from = registers + s->reg;
-    if (!s->truth) {
-        store(AT(storage, s->data, row * s->rs) + column, from, n);
-        return;
-    }
-    uint8_t *to = AT(uint8_t, s->data, row * s->rs) + column;
-    for (int64_t i = 0; i < CHUNK && i < n; i += LANES)
-        store_truths(to + i, from->v[i / LANES], n - i);
-}
-
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_elementwise_args *a = argument;
-    const struct pplconv_stream *inputs = a->inputs, *outputs = a->outputs;
-    const struct pplconv_instruction *code = a->code;
-    chunk registers[PPLCONV_MOST_REGISTERS];
-    const int64_t rows = a->columns > 0 ? a->rows : 0;
-    if (rows > 0 && run_straight(a)) return;
-    for (int64_t i = 0; i < rows; i++) {
-        for (int64_t k = 0; k < a->input_count; k++) {
-            const struct pplconv_stream *s = inputs + k;
-            /* An input that is the same for all rows is filled in once. */
-            if (!s->step && (i == 0 || s->rs)) fill(registers, s, i);
-        }
-        for (int64_t j = 0; j < a->columns; j += CHUNK) {
-            const int64_t n = a->columns - j;
-            for (int64_t k = 0; k < a->input_count; k++) {
-                if (inputs[k].step) load_stream(registers, inputs + k, i, j, n);
-            }
-            for (int64_t k = 0; k < a->code_count; k++) run_instruction(registers, code + k);
-            for (int64_t k = 0; k < a->output_count; k++)
-                store_stream(registers, outputs + k, i, j, n);
-        }
-    }
+    if (a->rows > 0 && a->columns > 0 && run_straight(a)) return;
+    run_program(a, run_instruction);
     clean_registers();
 }

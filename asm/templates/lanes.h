@@ -4,6 +4,7 @@
 #ifndef PPLCONV_LANES_H
 #define PPLCONV_LANES_H
 
+#include "clean.h"
 #include "template.h"
 
 /* Whether multiply_add rounds once. */
@@ -224,14 +225,6 @@ static inline void store_lanes(element *p, vector v, int64_t n) {
 }
 
 #endif
-
-/* For the end of kernels that may have used no vector of their own: only where they did, the
- * compiler cleans the upper halves of registers, which callers may have left dirty. */
-static inline void clean_registers(void) {
-#if PPLCONV_VECTOR_BYTES >= 32
-    _mm256_zeroupper();
-#endif
-}
 
 #if !PPLCONV_NEON
 /* Lane i of the result is lane index[i] of v. */

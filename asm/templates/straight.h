@@ -129,12 +129,12 @@ static int run_straight(const struct pplconv_elementwise_args *a) {
     const struct pplconv_instruction *code = a->code;
     struct straight s; /* member by member: to clear it would take as long as some vectors */
     if (a->code_count != 1 || a->output_count != 1 || output->reg != code->to) return 0;
-    if (!is_straight(code->op) || output->truth) return 0;
+    if (!is_straight(code->op) || output->stored) return 0;
     for (int k = 0; k < 3; k++) {
         const int64_t wanted = k == 0 ? code->a : k == 1 ? code->b : code->c;
         int64_t i = 0;
         while (i < a->input_count && inputs[i].reg != wanted) i++;
-        if (i == a->input_count || inputs[i].truth) return 0;
+        if (i == a->input_count || inputs[i].stored) return 0;
         s.from[k] = inputs[i].data;
         s.from_rs[k] = inputs[i].rs;
         s.step[k] = inputs[i].step;

@@ -15,6 +15,12 @@ typedef int64_t element_bits;
 #elif PPLCONV_F16
 typedef _Float16 element;
 typedef int16_t element_bits;
+#elif PPLCONV_INTEGER_BITS == 64
+typedef int64_t element;
+typedef int64_t element_bits;
+#elif PPLCONV_INTEGER_BITS == 32
+typedef int32_t element;
+typedef int32_t element_bits;
 #else
 typedef float element;
 typedef int32_t element_bits;

@@ -2,7 +2,7 @@
 #ifndef PPLCONV_TRUTHS_H
 #define PPLCONV_TRUTHS_H
 
-#include "lanes.h"
+#include "template.h"
 
 typedef uint8_t truth_vector __attribute__((vector_size(LANES)));
 

@@ -28,7 +28,7 @@ from .builder import Builder
 from .collapse import broadcast_strides
 from .fusion import Chain, Written, written
 from .nodes import Graph, Node, as_type
-from .operators.elementwise_steps import TRUTH
+from .operators.elementwise_steps import stored_as
 from .operators.expressions import assign
 from .operators.table import row_of
 from .operators.table_row import View
@@ -383,8 +383,8 @@ def _operands(
         last = value.shape[-1] if value.shape else 1
         if last > 1 and value.strides[-1] != value.dtype.itemsize:
             value = builder.contiguous(value)
-        entry: tuple[Any, ...] = (_OWN + len(operands), int(last > 1), place[number])
-        entries.append((*entry, "truth") if value.dtype == TRUTH else entry)
+        entry = (_OWN + len(operands), int(last > 1), place[number])
+        entries.append((*entry, *stored_as(value.dtype, dtype)))
         operands.append((value, whole))
     for (constant, _), register in program.code.scalars.items():
         value = constant_value(as_type(np.array([[constant]]), dtype))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ import onnx_ir as ir
 
 from .. import planner
 from ..memory.arrays import empty_aligned
-from ..ops.program import Frame, Program
+from ..ops.program import Frame, Program, Refused
 from . import arena
 from .attention import Attention, lower_attention, with_attention
 from .batches import batched_names, for_images, images_at_once
@@ -22,7 +23,7 @@ from .bytewise import table_of, with_tables
 from .formats import half_level, with_formats
 from .fusion import Chain, chains, written
 from .host_functions import function_of
-from .host_steps import host_step, run_host
+from .host_steps import host_step, refusal, run_host
 from .interface import checked_out
 from .layouts import in_planes
 from .nodes import Graph, Node, graph_of
@@ -94,6 +95,10 @@ class Compiled:
         try:
             for turn in range(self.times):
                 self._run(frame, [self._part(array, turn) for array in arrays], seconds)
+        except Refused as error:
+            native = (step for step in self.steps if not step.host)
+            step = next(itertools.islice(native, error.step, None))
+            raise refusal(step.kind, step.nodes, IndexError(str(error))) from error
         finally:
             self.program.give_back(frame)
 

@@ -91,6 +91,10 @@ class CutProgram:
 
         self.calls = [_call(node, cut.model, made) for node in cut.nodes]
         self.rest = rest(cut.rest) if cut.rest is not None else None
+        # What the part behind the cut reads and gives: lists of the model are slow to read.
+        behind = self.rest.model.graph if self.rest is not None else None
+        self._read = [value.name or "" for value in behind.inputs] if behind else []
+        self._found = [value.name or "" for value in behind.outputs] if behind else []
         self._outputs = [value.name or "" for value in cut.model.graph.outputs]
         # Results of NumPy may be views of an input, and a Loop may give its operands back.
         calls = [call for call in self.calls if call.kind != "If"]
@@ -165,9 +169,8 @@ class CutProgram:
             if held is not None:
                 held.add(results)
         if self.rest is not None:
-            graph = self.rest.model.graph
-            found = self.rest.compute([values[value.name or ""] for value in graph.inputs])
-            values |= zip((value.name or "" for value in graph.outputs), found, strict=True)
+            found = self.rest.compute([values[name] for name in self._read])
+            values |= zip(self._found, found, strict=True)
         if held is not None:
             copies = (values[name] for name in self._outputs if name in self._copied)
             held.expect(sum(array.nbytes for array in copies))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,18 @@ import numpy as np
 
 from .._kernels import MOST_REGISTERS
 from ..schedules.elementwise_loops import MOST_CODE, MOST_STREAMS
-from .nodes import Graph, Node
-from .operators.elementwise_steps import INTEGERS, NATIVE, SINGLE, TRUTH, numbers_of
+from .nodes import Graph, Node, as_type
+from .operators.elementwise_steps import (
+    COMPUTED,
+    INTEGERS,
+    NATIVE,
+    SINGLE,
+    STORED,
+    TRUTH,
+    numbers_of,
+)
 from .operators.expressions import Code, assign
-from .operators.table import EXPRESSIONS
+from .operators.table import EXPRESSIONS, OF_INTEGERS
 from .storage import Value
 
 MOST_NODES = 16
@@ -29,8 +37,9 @@ class Chain:
     Parameters
     ----------
     nodes : list of Node
-        In an order in which they can run; the last one gives the result. Their floating-point
-        numbers have one type; beside them, there are truths.
+        In an order in which they can run; the last one gives the result. They compute numbers of
+        one type; beside them, there are truths. A Cast of what the chain reads, or of its result,
+        is done as the program loads or stores.
     """
 
     nodes: list[Node]
@@ -98,7 +107,8 @@ class Written:
 
 def written(chain: Chain, graph: Graph) -> Written:
     """Write a chain as instructions."""
-    code = Code()
+    dtype = _computed(chain.nodes, graph) or SINGLE
+    code = Code(dtype)
     numbers: dict[str, int] = {}
     inputs: list[tuple[str, int, Value | None]] = []
     made = {node.outputs[0] for node in chain.nodes}
@@ -108,14 +118,16 @@ def written(chain: Chain, graph: Graph) -> Written:
     ]  # fmt: skip
     for name in dict.fromkeys(read):
         known = graph.constants.get(name)
-        if known is not None and known.size == 1:
-            numbers[name] = code.scalar(float(known.reshape(-1)[0]))
+        if known is not None and known.size == 1 and known.dtype in (dtype, TRUTH):
+            numbers[name] = code.scalar(as_type(known, dtype).reshape(-1)[0].item())
         else:
             numbers[name] = code.fresh()
             inputs.append((name, numbers[name], None))
     result, stored = -1, None
     for node in chain.nodes:
-        if _reads_integers(node, graph):
+        if node.op == "Cast" and _converts(node, graph):
+            result = numbers[node.inputs[0]]
+        elif _reads_integers(node, graph):
             result = code.fresh()
             inputs.append((node.inputs[0], result, _numbers(node, graph)))
         elif node.op == "QuantizeLinear":
@@ -125,14 +137,11 @@ def written(chain: Chain, graph: Graph) -> Written:
             known_inputs = [graph.constants.get(name) for name in node.inputs]
             result = EXPRESSIONS[node.op](code, operands, node.attributes, known_inputs)
         numbers[node.outputs[0]] = result
-    dtype = next(iter(_number_types(chain.nodes, graph)), SINGLE)
     return Written(code, inputs, result, dtype, stored)
 
 
 def _numbers(node: Node, graph: Graph) -> Value:
-    """Scale and zero point of a conversion."""
-    if node.op == "Cast":
-        return numbers_of(1.0, 0)
+    """Scale and zero point of quantized integers."""
     zero = node.inputs[2] if len(node.inputs) > 2 else ""
     return numbers_of(
         float(graph.constants[node.inputs[1]].reshape(())),
@@ -141,14 +150,17 @@ def _numbers(node: Node, graph: Graph) -> Value:
 
 
 def _reads_integers(node: Node, graph: Graph) -> bool:
-    if node.op == "Cast":
-        return graph.dtypes[node.inputs[0]] in INTEGERS
     return node.op == "DequantizeLinear"
+
+
+def _converts(node: Node, graph: Graph) -> bool:
+    """Whether a Cast is one of numbers."""
+    return TRUTH not in (graph.dtypes[node.inputs[0]], graph.dtypes[node.outputs[0]])
 
 
 def _is_conversion(node: Node, graph: Graph) -> bool:
     """Whether loops convert the integers of a node: by one constant scale for all elements."""
-    if node.op != "QuantizeLinear" and not _reads_integers(node, graph):
+    if node.op not in CONVERSIONS:
         return False
     quantizes = node.op == "QuantizeLinear"
     names = node.inputs[0], node.outputs[0]
@@ -167,22 +179,49 @@ def _is_conversion(node: Node, graph: Graph) -> bool:
 
 def is_elementwise(node: Node, graph: Graph) -> bool:
     """Whether our kernels compute a node element by element."""
-    if _is_conversion(node, graph):
-        return True
+    if node.op in CONVERSIONS:
+        return _is_conversion(node, graph)
     if node.op not in EXPRESSIONS:
         return False
-    numbers = _number_types([node], graph)
-    return len(numbers) <= 1 and numbers <= {*NATIVE} and written(Chain([node]), graph).fits
+    return _computed([node], graph) is not None and written(Chain([node]), graph).fits
 
 
-def _number_types(nodes: Iterable[Node], graph: Graph) -> set[np.dtype[Any]]:
-    """Types of the numbers that element-wise nodes compute with; none if they compute truths."""
+def _computed(nodes: Sequence[Node], graph: Graph) -> np.dtype[Any] | None:
+    """Give the type that a program of element-wise nodes computes in; None if there is none."""
     found: set[np.dtype[Any]] = set()
+    made = {node.outputs[0] for node in nodes}
     for node in nodes:
-        names = [*filter(None, node.inputs), node.outputs[0]]
-        converts = node.op in CONVERSIONS or _is_conversion(node, graph)
-        found |= {SINGLE} if converts else {graph.dtypes[name] for name in names}
-    return found - {TRUTH}
+        if node.op in CONVERSIONS:
+            found.add(SINGLE)
+        elif node.op == "Cast":
+            found |= _cast_types(node, nodes, made, graph)
+        else:
+            names = [*filter(None, node.inputs), node.outputs[0]]
+            types = {graph.dtypes[name] for name in names} - {TRUTH}
+            if not (types <= {*NATIVE} or node.op in OF_INTEGERS):
+                return None
+            found |= types
+    if len(found) > 1 or not found <= COMPUTED.keys():
+        return None
+    return next(iter(found), SINGLE)
+
+
+def _cast_types(
+    node: Node, nodes: Sequence[Node], made: set[str], graph: Graph
+) -> set[np.dtype[Any]]:
+    """Give the types that a Cast's numbers have in a program's registers."""
+    source, result = graph.dtypes[node.inputs[0]], graph.dtypes[node.outputs[0]]
+    # Types that the program converts on their way to registers, and from them.
+    loaded = source in STORED and node.inputs[0] not in made
+    stored = result in STORED and node is nodes[-1]
+    if result in COMPUTED and loaded:
+        return {result}
+    if source in COMPUTED and stored:
+        return {source}
+    # Bytes are the same numbers in every type.
+    kept = {source} - COMPUTED.keys() if loaded else set()
+    kept |= {result} - COMPUTED.keys() if stored else set()
+    return {source, result} - kept - {TRUTH}
 
 
 def chains(graph: Graph) -> list[Node | Chain]:
@@ -215,9 +254,9 @@ def chains(graph: Graph) -> list[Node | Chain]:
             and len(joined) == 1
             and name not in graph.outputs
             and graph.shapes[name] == graph.shapes[chain.result]
-            and graph.dtypes[name] in (TRUTH, *NATIVE)
-            and len(_number_types([node, *chain.nodes], graph)) <= 1
+            and graph.dtypes[name] in (TRUTH, *COMPUTED)
             and len(chain.nodes) < MOST_NODES
+            and _computed([node, *chain.nodes], graph) is not None
             and written(Chain([node, *chain.nodes]), graph).fits
         ):
             chain.nodes.insert(0, node)

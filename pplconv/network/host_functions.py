@@ -56,10 +56,12 @@ def function_of(node: Node, shapes: Sequence[Shape]) -> Callable[..., Sequence[A
 
 def _in_numpy(compute: Compute, node: Node, shapes: Sequence[Shape]) -> Callable[..., Any]:
     names = list(dict.fromkeys(name for name in node.inputs if name))
+    places = [names.index(name) if name else None for name in node.inputs]
+    attributes = node.attributes
 
     def call(*arrays: Array) -> Sequence[Any]:
-        given = dict(zip(names, arrays, strict=True))
-        results = compute(node.attributes, [given.get(name) for name in node.inputs], shapes)
+        operands = [None if place is None else arrays[place] for place in places]
+        results = compute(attributes, operands, shapes)
         # Outputs that nobody wants have no name, or are missing.
         return [result for name, result in zip(node.outputs, results, strict=False) if name]
 

@@ -90,7 +90,12 @@ def called(
         except MemoryError:
             raise
         except Exception as error:
-            raise ValueError(
-                f"the network cannot run {printable(kind)} of {', '.join(map(repr, nodes))}: "
-                f"{type(error).__name__}: {printable(error)}"
-            ) from error
+            raise refusal(kind, nodes, error) from error
+
+
+def refusal(kind: str, nodes: Sequence[str], error: Exception) -> ValueError:
+    """Make the error that says which node refuses its operands, and why."""
+    return ValueError(
+        f"the network cannot run {printable(kind)} of {', '.join(map(repr, nodes))}: "
+        f"{type(error).__name__}: {printable(error)}"
+    )

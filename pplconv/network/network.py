@@ -86,6 +86,9 @@ class Network:
         self.programs = Programs(kept, shared.making)
         # Lists of the model are slow to read in each run.
         self._inputs = [value.name or "" for value in self.model.graph.inputs]
+        self._outputs = [value.name or "" for value in self.model.graph.outputs]
+        # Of the inputs of a part, once it has received arrays.
+        self._types: list[np.dtype[Any]] | None = None
         self._kept = kept
         if not is_part:
             shared.whole = weakref.ref(self)
@@ -130,7 +133,7 @@ class Network:
         """
         program, _, rest = self.find(self._taken(arrays))
         found = program.compute(rest)
-        return [found[value.name or ""] for value in self.model.graph.outputs]
+        return [found[name] for name in self._outputs]
 
     def compute_turns(
         self, arrays: Sequence[Array], reads: Sequence[int], results: Sequence[Result], turns: int
@@ -155,14 +158,20 @@ class Network:
         return [known.get(value.name or "", ()) for value in self.model.graph.outputs]
 
     def _taken(self, arrays: Sequence[Array]) -> list[Array]:
+        if self._types is None:
+            for value, array in zip(self.model.graph.inputs, arrays, strict=True):
+                if value.type is None:
+                    # Nothing can be inferred behind a node at a cut.
+                    value.dtype = ir.DataType.from_numpy(array.dtype)
+            self._types = [dtype_of(value) for value in self.model.graph.inputs]
         inputs = []
-        for value, array in zip(self.model.graph.inputs, arrays, strict=True):
-            if value.type is None:
-                # Nothing can be inferred behind a node at a cut.
-                value.dtype = ir.DataType.from_numpy(array.dtype)
-            if array.dtype != dtype_of(value):
-                raise ValueError(f"{value.name!r} is {array.dtype}, expected {dtype_of(value)}")
-            inputs.append(np.require(array, requirements=("A", "C")).reshape(array.shape))
+        for name, dtype, array in zip(self._inputs, self._types, arrays, strict=True):
+            if array.dtype != dtype:
+                raise ValueError(f"{name!r} is {array.dtype}, expected {dtype}")
+            flags = array.flags
+            if not (flags.c_contiguous and flags.aligned):
+                array = np.require(array, requirements=("A", "C")).reshape(array.shape)
+            inputs.append(array)
         return inputs
 
     def _made(

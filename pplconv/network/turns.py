@@ -15,9 +15,10 @@ import numpy as np
 
 from .. import planner
 from ..memory.arrays import empty_aligned
-from ..ops.program import Program
+from ..ops.program import Program, Refused
 from .compiling import Compiled
 from .formats import half_level
+from .host_steps import refusal
 from .storage import Array, Buffer, Shape, Value, place_of, strides_of
 from .value_copies import copy_step
 
@@ -94,6 +95,9 @@ def run_turns(
         bits: list[Array | None] = []
         bits += [a.view(np.uint16) if a.dtype.kind == "V" else a for a in (*given, *made)]
         program.run(frame, bits, 0, len(program.steps))
+    except Refused as error:
+        step = body.steps[error.step]
+        raise refusal(step.kind, step.nodes, IndexError(str(error))) from error
     finally:
         program.give_back(frame)
     return [

@@ -93,12 +93,12 @@ cdef class Frame:
 
 cdef class Program:
     cdef readonly tuple steps
-    cdef list works, kept
+    cdef list works, kept, refusing
     cdef Bound *bounds
     cdef Repeat *repeats
     cdef readonly int threads, most
-    # `turns` are those of the step that is bound.
-    cdef int64_t count, phase_count, repeat_count, move_count, turns, shared, thread
+    # `bound` is the step that is bound, and `turns` are its turns.
+    cdef int64_t count, phase_count, repeat_count, move_count, bound, turns, shared, thread
     cdef readonly int64_t arena_bytes, scratch_bytes
     cdef list external_bytes
 
@@ -106,6 +106,7 @@ cdef class Program:
     cdef int bind(self, Bound *b, Work work, dict places) except -1
     cdef int place(self, Place *found, object place, int64_t size) except -1
     cdef int place_in(self, Place *found, object place, int64_t size, int64_t low) except -1
+    cdef int64_t refusal_bytes(self) noexcept nogil
     cdef int64_t list_bytes(self) noexcept nogil
     cdef void lay_out(self, Frame frame, Lists *l) noexcept nogil
     cdef void point(self, const Lists *l, int64_t i, char *const *bases,

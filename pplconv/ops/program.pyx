@@ -13,12 +13,13 @@ has to be restored.
 from cpython.buffer cimport PyBuffer_FillInfo
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memset
 
 from pplconv.ops.prepared cimport Activation, PackedWeights, Prepared
 from pplconv.ops.quantized.rescaling cimport Rescaling
 from pplconv.memory.arrays cimport address_of
 from pplconv.memory.workspace cimport borrow, give_back
-from pplconv.schedules.base cimport Schedule
+from pplconv.schedules.base cimport Schedule, ceil_div
 from pplconv.schedules.finish cimport Finish
 from pplconv.schedules.team cimport leave_team, take_team
 from pplconv.schedules.team_loop cimport Phase, flushed, run_team
@@ -31,6 +32,8 @@ cdef extern from "pplconv_schedules.h" nogil:
 
 cdef enum:
     LINE = 64
+    # Bytes in which a step says that it refuses an index, and which.
+    REFUSAL = 8
     # Their addresses stand on the stack of a run: 32 KiB.
     MOST_EXTERNALS = 4096
 
@@ -104,6 +107,22 @@ cdef inline Place behind(Place place, int64_t elements) noexcept:
     return place
 
 
+class Refused(IndexError):
+    """A step refuses an index.
+
+    Parameters
+    ----------
+    step : int
+        Its number.
+    index : int
+        The index, clamped to 32 bits.
+    """
+
+    def __init__(self, step, index):
+        super().__init__(f"index {index} is out of range")
+        self.step = step
+
+
 cdef class Frame:
     """The memory of one run: the team's scratch, the arena, and the steps' arguments.
 
@@ -131,7 +150,8 @@ cdef class Program:
         in ``offsets``, and multipliers that are computed, one for each channel, in ``multiplier``.
         Any other work has ``arrays``, a list of places.
         ``weights`` may be a `PackedWeights`. A place is an ndarray, a constant that is kept;
-        ``("arena", offset, size)``; or ``("external", number, offset, size)``. In a repeat it may
+        ``("arena", offset, size)``; ``("external", number, offset, size)``; or ``("refusals",)``,
+        two int32 in which the step says that it refuses an index, and which. In a repeat it may
         be ``("each", place, stride)``, the place of the first turn and the bytes from one turn to
         the next, where a constant is ``("constant", ndarray, offset)``.
     arena_bytes : int
@@ -164,7 +184,7 @@ cdef class Program:
         for step, _ in self.steps:
             self.works.append((<Prepared> step).schedule if isinstance(step, Prepared) else step)
         self.count = len(self.works)
-        self.kept = []
+        self.kept, self.refusing = [], []
         self.external_bytes = external_bytes
         self.arena_bytes = arena_bytes
         self.threads, self.most = threads, most
@@ -183,7 +203,7 @@ cdef class Program:
             work = <Work?> self.works[i]
             while r < self.repeat_count and self.repeats[r].end <= i:
                 r += 1
-            self.turns = 1
+            self.turns, self.bound = 1, i
             if r < self.repeat_count and self.repeats[r].begin <= i:
                 self.turns = self.repeats[r].turns
             self.bind(&self.bounds[i], work, self.steps[i][1])
@@ -251,6 +271,11 @@ cdef class Program:
                 found.offset += <int64_t> offset
                 room -= offset
                 self.kept.append(array)
+            elif kind == "refusals":
+                # Behind the arena, a pair for each step.
+                found.base, room = 1, REFUSAL
+                found.offset = self.arena_bytes + self.bound * REFUSAL
+                self.refusing.append(self.bound)
             elif kind == "arena":
                 found.base = 1
                 found.offset, room = numbers
@@ -368,6 +393,9 @@ cdef class Program:
             b.follow.scale, b.follow.offset = finish.scale, finish.offset
             self.kept.append(finish)
         return 0
+
+    cdef int64_t refusal_bytes(self) noexcept nogil:
+        return ceil_div(self.count * REFUSAL, LINE) * LINE
 
     cdef int64_t list_bytes(self) noexcept nogil:
         """Bytes of the steps' arguments: tensors with their arrays, runs, phases, repeats."""
@@ -509,10 +537,13 @@ cdef class Program:
         """Borrow the memory of one run; `give_back` returns it."""
         cdef Frame frame = Frame.__new__(Frame)
         frame.program = self
-        frame.buffer = borrow(self.scratch_bytes + self.arena_bytes + self.list_bytes())
+        frame.buffer = borrow(self.scratch_bytes + self.arena_bytes + self.refusal_bytes()
+                              + self.list_bytes())
         frame.scratch = frame.buffer.data
         frame.arena = frame.scratch + self.scratch_bytes
-        frame.lists = frame.arena + self.arena_bytes
+        frame.lists = frame.arena + self.arena_bytes + self.refusal_bytes()
+        if self.refusing:
+            memset(frame.arena + self.arena_bytes, 0, self.refusal_bytes())
         frame.arena_bytes = self.arena_bytes
         return frame
 
@@ -542,11 +573,14 @@ cdef class Program:
         ------
         ValueError
             If an array is smaller than the program was made for, or a part of a repeat would run.
+        Refused
+            If a step refuses an index.
         """
         cdef char *bases[MOST_EXTERNALS]
         cdef int64_t size, segments, i, r, k, turn
         cdef Repeat *repeat
         cdef Lists lists
+        cdef const int32_t *refusal
         cdef int team
         if frame.program is not self or frame.buffer is None:
             raise ValueError("the frame is another program's, or the run has ended")
@@ -593,6 +627,10 @@ cdef class Program:
         finally:
             leave_team(team)
             del held
+        for step in self.refusing:
+            refusal = <const int32_t *> (frame.arena + self.arena_bytes) + 2 * <int64_t> step
+            if refusal[0]:
+                raise Refused(step, refusal[1])
 
     cdef void run_segments(self, Frame frame, const Segment *segments, int64_t count,
                            int team) noexcept nogil:

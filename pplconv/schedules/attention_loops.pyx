@@ -225,7 +225,7 @@ cdef class Attention(Work):
         for s in range(m.input_count + m.output_count):
             array = m.fields[s].array
             if array == Y:
-                if m.streams[s].truth or m.fields[s].strides[MOST_DIMS - 1] != j.score_row:
+                if m.streams[s].stored or m.fields[s].strides[MOST_DIMS - 1] != j.score_row:
                     raise ValueError("the program is of a tile")
             elif s >= m.input_count or not VALUES < array < j.array_count:
                 raise ValueError("the program reads operands, and writes the tile")

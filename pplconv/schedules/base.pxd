@@ -91,7 +91,7 @@ cdef inline pplconv_stream of_channels(const Shape *s, const char *numbers, int6
     stream.data = <char *> numbers + channel * s.size.bias
     stream.rs = s.size.bias if channels_in_rows else 0
     stream.step = not channels_in_rows
-    stream.reg, stream.truth = 0, 0
+    stream.reg, stream.stored = 0, 0
     return stream
 
 
@@ -107,11 +107,11 @@ cdef inline void complete(const Shape *s, const Tensors *t, void *data, int64_t 
         return
     e.code, e.code_count = f.code, f.count
     e.rows, e.columns = rows, columns
-    last.data, last.rs, last.step, last.reg, last.truth = data, row_stride, True, ELEMENT, 0
+    last.data, last.rs, last.step, last.reg, last.stored = data, row_stride, True, ELEMENT, 0
     e.inputs, e.outputs, e.output_count = streams, last, 1
     last += 1
     if f.slope != NULL:  # `curve` takes it as its second input
-        last.data, last.rs, last.step, last.truth = <void *> f.slope, 0, False, 0
+        last.data, last.rs, last.step, last.stored = <void *> f.slope, 0, False, 0
         if f.slope_of_channel:
             last[0] = of_channels(s, f.slope, channel, channels_in_rows)
         last.reg = SLOPE

@@ -3,8 +3,9 @@
 
 The caller has merged dimensions that all arrays traverse with one stride. The innermost dimension
 is the columns: an array has them as neighbours in memory, or has one element if it is broadcast
-along them. Arrays of integers are converted tile by tile, as they are read or written; arrays of
-truths (NumPy's bool) become 0 or 1 in the kernel. A table of the 256 values of a function of a byte
+along them. Quantized integers are converted tile by tile, as they are read or written; arrays of
+other types than the program's, truths (NumPy's bool) among them, are converted in the kernel. A
+table of the 256 values of a function of a byte
 may take the place of a program.
 """
 
@@ -23,11 +24,13 @@ from pplconv._kernels cimport (
 from pplconv.schedules.base cimport ceil_div, least
 from pplconv.schedules.work cimport Tensors, Work
 
-from pplconv._kernels import INSTRUCTIONS
+from pplconv._kernels import INSTRUCTIONS, OF_INTEGERS, STORED
 from pplconv.memory.dtypes import DTYPES
 from pplconv.schedules.work import check_numbers, extent_of
 
 _OPERATIONS = frozenset(INSTRUCTIONS.values())
+# The instructions of programs that compute integers.
+_OF_INTEGERS = frozenset(INSTRUCTIONS[name] for name in OF_INTEGERS)
 # `__cinit__` compares lengths of Python sequences with these.
 globals().update(MOST_DIMS=MOST_DIMS, MOST_STREAMS=MOST_STREAMS, MOST_CODE=MOST_CODE,
                  TILE_ELEMENTS=TILE_ELEMENTS)
@@ -139,8 +142,9 @@ cdef class Elementwise(Work):
         ``dtype``; ``dims``, at most `MOST_DIMS` counts, and ``columns``; ``inputs`` and
         ``outputs``, each a tuple of the array's number, its strides in bytes, one for each of
         ``dims``, whether it has an element for each column (else one for all), and its register;
-        ``code``, tuples of five numbers; ``row_segment`` and ``column_segment``. Streams of truths
-        say ``"truth"`` behind that. Streams of integers name their type as well, and the number of
+        ``code``, tuples of five numbers; ``row_segment`` and ``column_segment``. Streams whose
+        elements the kernel converts name their type behind that, a key of `_kernels.STORED`:
+        ``"truth"``, for example. Streams of quantized integers name their type, and the number of
         the array that holds a float32 scale and, after it, an int32 zero point; ``dtype`` is
         ``"f32"`` then, and ``column_segment`` at most `TILE_ELEMENTS`. With a ``table``, the number
         of an array of 256 bytes, each byte of the only input, of ``dtype`` ``"u8"``, is looked up
@@ -162,6 +166,7 @@ cdef class Elementwise(Work):
         check_numbers(fields, frozenset())
         dims, streams = fields["dims"], [*fields["inputs"], *fields["outputs"]]
         written = set()
+        operations = _OF_INTEGERS if DTYPES[fields["dtype"]].kind == "i" else _OPERATIONS
         if (len(dims) > MOST_DIMS or len(streams) > MOST_STREAMS
                 or len(fields["code"]) > MOST_CODE or not fields["outputs"]):
             raise ValueError("an element-wise program is larger than the loops take")
@@ -188,12 +193,14 @@ cdef class Elementwise(Work):
             j.fields[i].element = j.element
             if not (isinstance(array, int) and isinstance(strides, tuple) and isinstance(reg, int)):
                 raise ValueError("a stream has an array, strides, a step and a register")
-            if stored == ["truth"]:
-                j.fields[i].element = j.streams[i].truth = 1
+            if len(stored) == 1 and stored[0] in STORED:
+                j.streams[i].stored = STORED[stored[0]]
+                j.fields[i].element = (1 if stored[0] == "truth"
+                                       else DTYPES[stored[0]].itemsize)
             elif stored:
                 if [type(part) for part in stored] != [str, int]:
-                    raise ValueError("a stream of integers has a type and the number of an array, "
-                                     "a stream of truths the word 'truth'")
+                    raise ValueError("a stream of quantized integers has a type and the number of "
+                                     "an array, any other stream a type or none")
                 self.convert(i, stored[0], stored[1], fields["dtype"], isa)
                 tiles += 1
             element = j.fields[i].element
@@ -214,7 +221,7 @@ cdef class Elementwise(Work):
             self.extents[array] = max(self.extents[array], extent)
         for i, line in enumerate(fields["code"]):
             op, to, a, b, c = line
-            if op not in _OPERATIONS or not 0 <= to < PPLCONV_MOST_REGISTERS:
+            if op not in operations or not 0 <= to < PPLCONV_MOST_REGISTERS:
                 raise ValueError(f"no such instruction: {line}")
             if not {a, b, c} <= written:
                 raise ValueError(f"an instruction reads what nothing wrote: {line}")
@@ -240,7 +247,7 @@ cdef class Elementwise(Work):
         """Refuse a table unless its only input is one array of bytes that is not broadcast."""
         if (tiles or fields["code"] or self.own.input_count != 1 or self.own.output_count != 1
                 or self.own.table >= MOST_STREAMS or not self.own.streams[0].step
-                or self.own.streams[0].truth or self.own.streams[1].truth):
+                or self.own.streams[0].stored or self.own.streams[1].stored):
             raise ValueError("a table is looked up for bytes of one array")
         self.extents[self.own.table] = max(self.extents[self.own.table], <int64_t> TABLE_BYTES)
         return 0

@@ -17,7 +17,7 @@ cdef struct RowsJob:
     int64_t src[ROWS_AROUND]
     int64_t dst[ROWS_AROUND]
     int64_t rows, columns, src_rs, dst_rs, segment, segments, element, kind
-    bint scale, offset
+    bint scale, offset, last
 
 
 cdef class Rows(Work):

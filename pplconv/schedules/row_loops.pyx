@@ -6,6 +6,7 @@ from libc.string cimport memset
 
 from pplconv._kernels cimport (
     find,
+    pplconv_arg_columns_args,
     pplconv_layer_norm_args,
     pplconv_reduce_columns_args,
     pplconv_reduce_rows_args,
@@ -53,6 +54,19 @@ cdef void reduce_columns(const void *job, const Tensors *t, int64_t task,
     j.kernel(&a)
 
 
+cdef void arg_columns(const void *job, const Tensors *t, int64_t task,
+                      char *scratch) noexcept nogil:
+    cdef const RowsJob *j = <const RowsJob *> job
+    cdef pplconv_arg_columns_args a
+    cdef int64_t row = task % j.segments * j.segment, matrix = task // j.segments
+    a.src = t.arrays[1] + find_matrix(j, matrix, j.src) + row * j.src_rs
+    a.dst = t.arrays[0] + find_matrix(j, matrix, j.dst) + row * j.dst_rs
+    a.src_rs, a.dst_rs, a.columns = j.src_rs, j.dst_rs, j.columns
+    a.kind, a.last = j.kind, j.last
+    a.rows = least(j.segment, j.rows - row)
+    j.kernel(&a)
+
+
 cdef void softmax(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
     cdef const RowsJob *j = <const RowsJob *> job
     cdef pplconv_softmax_args a
@@ -87,7 +101,8 @@ cdef class Rows(Work):
         ``op``, the kernel's operation; ``dtype``; ``dims``, at most four counts of matrices, with
         the strides ``src`` and ``dst`` in bytes; ``rows``, ``columns``; ``src_rs``, ``dst_rs`` from
         row to row (elements of a row are neighbours); ``kind``, of the reduction, or 1 for the
-        logarithm of softmax; ``segment``, rows of a task, columns for ``"reduce_rows"``; ``scale``
+        logarithm of softmax; ``last``, whether ``"arg_columns"``, whose results are int64, takes
+        the last of several; ``segment``, rows of a task, columns for ``"reduce_rows"``; ``scale``
         and ``offset``, whether there are any. Array 4 has the eight bytes of an epsilon.
     isa : str
         Which kernel to call.
@@ -117,7 +132,10 @@ cdef class Rows(Work):
         j.scale, j.offset = fields["scale"], fields["offset"]
         if min(j.rows, j.columns, j.segment) < 1:
             raise ValueError("a matrix has elements, and a segment at least 1")
-        if op.startswith("reduce") and j.kind not in REDUCTIONS.values():
+        kinds = set(REDUCTIONS.values())
+        if op == "arg_columns" or DTYPES[fields["dtype"]].kind == "i":
+            kinds = {REDUCTIONS["MAX"], REDUCTIONS["MIN"]}
+        if op.startswith(("reduce", "arg")) and j.kind not in kinds:
             raise ValueError(f"no reduction {j.kind}")
         dims, src, dst = tuple(fields["dims"]), tuple(fields["src"]), tuple(fields["dst"])
         self.extents[1] = extent_of(j.columns * j.element, (*dims, j.rows), (*src, j.src_rs),
@@ -129,6 +147,11 @@ cdef class Rows(Work):
             task = reduce_columns
             self.extents[0] = extent_of(j.element, (*dims, j.rows), (*dst, j.dst_rs), j.element,
                                         True)
+        elif op == "arg_columns":
+            task = arg_columns
+            j.last = fields["last"]
+            self.extents[0] = extent_of(sizeof(int64_t), (*dims, j.rows), (*dst, j.dst_rs),
+                                        sizeof(int64_t), True)
         elif op in ("softmax", "layer_norm"):
             task = softmax if op == "softmax" else layer_norm
             self.extents[0] = extent_of(j.columns * j.element, (*dims, j.rows), (*dst, j.dst_rs),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from asm.contract import INSTRUCTIONS
+from asm.contract.constants import INSTRUCTIONS, STORED
 from tests.kernels.guarded_memory import PLACES, Buffer, extent_of
 from tests.kernels.packing_case import PackingCall
 
@@ -36,15 +36,15 @@ class Call(PackingCall):
         buffer = self._buffer(name, extent, writable=writable)
         return buffer, buffer.array(shape, dtype, strides), strides[0]
 
-    def read(self, x: np.ndarray, reg: int) -> None:
-        """Add an input; a dimension of size 1 is repeated. Bytes are truths."""
-        truths = x.dtype == np.uint8
-        dtype = x.dtype if truths else None
+    def read(self, x: np.ndarray, reg: int, stored: str = "") -> None:
+        """Add an input; a dimension of size 1 is repeated. Bytes are truths if nothing is said."""
+        stored = stored or ("TRUTH" if x.dtype == np.uint8 else "")
+        dtype = x.dtype if stored else None
         buffer, array, rs = self._place(f"input {len(self.inputs)}", x.shape, False, dtype)
         array[...] = x
         rs = rs if x.shape[0] > 1 or self.shape[0] == 1 else 0
         step = int(x.shape[1] > 1 or self.shape[1] == 1)
-        self.inputs.append((buffer.address, rs, step, reg, int(truths)))
+        self.inputs.append((buffer.address, rs, step, reg, STORED.get(stored, 0)))
 
     def read_slopes(self, slopes: np.ndarray, reg: int, along: str) -> None:
         """Add an input with one number for all, for each row or for each column."""
@@ -65,10 +65,13 @@ class Call(PackingCall):
 
     def write_truths(self, reg: int) -> None:
         """Add an output of truths."""
-        dtype = np.dtype(np.uint8)
+        self.write_as(reg, "TRUTH", np.dtype(np.uint8))
+
+    def write_as(self, reg: int, stored: str, dtype: np.dtype) -> None:
+        """Add an output of another type than the registers'."""
         buffer, array, rs = self._place(f"output {len(self.outputs)}", self.shape, True, dtype)
         array[...] = 0x5A
-        self.outputs.append((buffer.address, rs, 1, reg, 1))
+        self.outputs.append((buffer.address, rs, 1, reg, STORED.get(stored, 0)))
         self.written.append((buffer, array))
 
     def change(self, x: np.ndarray, reg: int, result: int) -> None:

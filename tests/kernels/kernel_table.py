@@ -18,7 +18,9 @@ __all__ = [
     "computed",
     "computed_lanes_of",
     "every_row",
+    "float_rows",
     "in_pairs",
+    "integer_rows",
     "lanes_of",
     "rows",
     "symbol",
@@ -32,6 +34,7 @@ DTYPES = {
     "s8": np.dtype(np.int8),
     "s16": np.dtype(np.int16),
     "s32": np.dtype(np.int32),
+    "s64": np.dtype(np.int64),
     "bf16": np.dtype(np.uint16),  # the bits: NumPy has no bfloat16
 }
 # The same bits as integers, for comparisons that tell -0.0 from 0.0 and keep NaNs.
@@ -45,6 +48,18 @@ def every_row(op: str) -> list[dict]:
     Tests of rows that this run cannot call are deselected and counted when tests are collected.
     """
     return [row for row in _kernels.rows() if row["op"] == op]
+
+
+@cache
+def float_rows(op: str) -> list[dict]:
+    """Rows of `every_row` that compute floating-point numbers."""
+    return [row for row in every_row(op) if DTYPES[row["dtype"]].kind == "f"]
+
+
+@cache
+def integer_rows(op: str) -> list[dict]:
+    """Rows of `every_row` that compute integers."""
+    return [row for row in every_row(op) if DTYPES[row["dtype"]].kind == "i"]
 
 
 @cache

@@ -10,10 +10,10 @@ import pytest
 
 from asm.contract.constants import INSTRUCTIONS, MOST_REGISTERS
 from tests.kernels.elementwise_call import Call
-from tests.kernels.kernel_table import DTYPES, every_row, rows, symbol
+from tests.kernels.kernel_table import DTYPES, float_rows, rows, symbol
 from tests.kernels.kernel_values import draw
 
-every_kernel = pytest.mark.parametrize("row", every_row("elementwise"), ids=symbol)
+every_kernel = pytest.mark.parametrize("row", float_rows("elementwise"), ids=symbol)
 every_instruction = pytest.mark.parametrize("op", INSTRUCTIONS)
 # Largest errors, in units of eps times the exact value or the smallest normal number. Other
 # instructions give NumPy's values exactly.
@@ -399,7 +399,7 @@ def test_one_instruction_on_truths(checker, row, rng):
         np.testing.assert_array_equal(got, (numbers + numbers != 0).astype(np.uint8))
 
 
-@pytest.mark.parametrize("dtype", sorted({row["dtype"] for row in every_row("elementwise")}))
+@pytest.mark.parametrize("dtype", sorted({row["dtype"] for row in float_rows("elementwise")}))
 @pytest.mark.parametrize(
     "op", ["EXPONENTIAL", "HYPERBOLIC_TANGENT", "SIGMOID", "SILU", "HARDSWISH", "SINE", "COSINE"]
 )

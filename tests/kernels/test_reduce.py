@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from asm.contract import FLAGS, REDUCTIONS
-from tests.kernels.kernel_table import DTYPES, computed, computed_lanes_of, every_row, symbol
+from tests.kernels.kernel_table import DTYPES, computed, computed_lanes_of, float_rows, symbol
 from tests.kernels.kernel_values import draw
 from tests.kernels.packing_case import PackingCall
 
 every_kind = pytest.mark.parametrize("kind", REDUCTIONS)
-ROWS, COLUMNS = every_row("reduce_rows"), every_row("reduce_columns")
+ROWS, COLUMNS = float_rows("reduce_rows"), float_rows("reduce_columns")
 rows_kernels = pytest.mark.parametrize("row", ROWS, ids=symbol)
 columns_kernels = pytest.mark.parametrize("row", COLUMNS, ids=symbol)
 every_kernel = pytest.mark.parametrize("row", ROWS + COLUMNS, ids=symbol)

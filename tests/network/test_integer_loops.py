@@ -93,7 +93,7 @@ def fields_of(**changes: Any) -> dict[str, Any]:
         ({"dtype": "f64", "inputs": [(1, (64,), 1, 0)]}, "integers are converted"),
         ({"outputs": [(0, (8,), 1, 0, "u8", 99)]}, "integers are converted"),
         ({"outputs": [(0, (8,), 1, 0, "u8", -1)]}, "integers are converted"),
-        ({"outputs": [(0, (8,), 1, 0, "truths")]}, "the word 'truth'"),
+        ({"outputs": [(0, (8,), 1, 0, "truths")]}, "any other stream a type or none"),
         ({"outputs": [(0, (8,), 1, "truth")]}, "a stream has an array"),
         ({"dtype": "u8", "table": 2, "inputs": [(1, (8,), 1, 0)],
           "outputs": [(0, (8,), 1, 0, "truth")]}, "a table is looked up"),

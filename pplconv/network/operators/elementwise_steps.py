@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._kernels import MOST_REGISTERS
-from ...memory.dtypes import NAMES
+from ...memory.dtypes import DTYPES, NAMES
 from ...ops.strided_copies import TASK_BYTES
 from ...schedules.elementwise_loops import MOST_DIMS, TILE_ELEMENTS, Elementwise
 from ..builder import Builder
@@ -31,7 +31,18 @@ Line = tuple[int, int, int, int, int]
 SINGLE = np.dtype(np.float32)
 # Truths become 0 or 1 as loops read them, and bytes again as loops write them.
 TRUTH = np.dtype(np.bool_)
-# Integer types that loops convert as they read; all but the last also as they write.
+# Types that element-wise programs compute in, with the names of their kernels.
+COMPUTED: dict[np.dtype[Any], str] = {
+    **{dtype: NAMES[dtype] for dtype in NATIVE},
+    np.dtype(np.int64): "s64",
+    np.dtype(np.int32): "s32",
+}
+# Types that programs read and write besides their own, with their names in `Elementwise`.
+STORED: dict[np.dtype[Any], str] = {
+    TRUTH: "truth",
+    **{np.dtype(DTYPES[name]): name for name in ("u8", "s8", "s32", "s64", "f32", "f64")},
+}
+# Quantized types that loops convert as they read; all but the last also as they write.
 INTEGERS: dict[np.dtype[Any], str] = {
     np.dtype(np.uint8): "u8",
     np.dtype(np.int8): "s8",
@@ -89,8 +100,8 @@ def emit_program(
     builder : Builder
         Gets the step.
     outputs, inputs : iterable of Stream, or of (Value, int)
-        Each with its register. Inputs are broadcast to the shape of the outputs. Integers are
-        converted from and to float32.
+        Each with its register. Inputs are broadcast to the shape of the outputs. Elements of other
+        types than the program's are converted, quantized integers from and to float32.
     code : sequence of tuple of int
         Instructions: operation, result, three operands.
     kind : str
@@ -100,7 +111,8 @@ def emit_program(
     table : ndarray of 256 bytes, optional
         Without a program: the result for each byte of the only input.
     dtype : dtype, optional
-        Type that the program computes in; by default, that of its floating-point arrays.
+        Type that the program computes in, one of `COMPUTED`; by default, that of its floating-point
+        arrays.
     """
     wanted, read = ([Stream(*stream) for stream in streams] for streams in (outputs, inputs))
     shape, count = wanted[0].value.shape, len(wanted)
@@ -124,7 +136,7 @@ def emit_program(
         # Too many different strides: copies have equal strides.
         order = wanted[0].value.order
         own = [s._replace(value=_alike(builder, s.value, order, False)) for s in wanted]
-        read = [s._replace(value=_as_numbers(builder, s.value, order, dtype)) for s in read]
+        read = [s._replace(value=_as_computed(builder, s, order, dtype)) for s in read]
         read = [s._replace(value=_alike(builder, s.value, order, True)) for s in read]
         walk, streams = walked()
         if len(walk.dims) > MOST_DIMS:
@@ -145,11 +157,11 @@ def emit_program(
         if stream.numbers is not None:
             entry += INTEGERS[value.dtype], len(arrays)
             arrays.append(stream.numbers)
-        elif value.dtype == TRUTH:
-            entry += ("truth",)
+        elif table is None:
+            entry += stored_as(value.dtype, dtype)
         entries.append(entry)
     fields = {
-        "dtype": "u8" if table is not None else NAMES[dtype],
+        "dtype": "u8" if table is not None else COMPUTED[dtype],
         "dims": walk.dims,
         "columns": walk.columns,
         "outputs": entries[:count],
@@ -228,17 +240,28 @@ def _alike(builder: Builder, value: Value, order: tuple[int, ...], filled: bool)
     return builder.new(value.shape, value.dtype, order)
 
 
-def _as_numbers(
-    builder: Builder, value: Value, order: tuple[int, ...], dtype: np.dtype[Any]
+def stored_as(stored: np.dtype[Any], computed: np.dtype[Any]) -> tuple[str, ...]:
+    """Give what a stream says of its type, behind its register."""
+    return () if stored == computed else (STORED[stored],)
+
+
+def _as_computed(
+    builder: Builder, stream: Stream, order: tuple[int, ...], dtype: np.dtype[Any]
 ) -> Value:
-    """Write truths in another order out as numbers: copies of bytes would run in Python."""
-    if value.dtype != TRUTH or value.constant is not None or len(value.shape) != len(order):
+    """Write numbers of another type in another order out: copies of bytes would run in Python."""
+    value = stream.value
+    if (
+        stream.numbers is not None
+        or value.dtype == dtype
+        or value.constant is not None
+        or len(value.shape) != len(order)
+    ):
         return value
     here, there = (strides_of(value.shape, 1, by) for by in (value.order, order))
     if value.lies_as(there) or not value.lies_as(here):
         return value
     wide = builder.new(value.shape, dtype, value.order)
-    emit_program(builder, [(wide, 0)], [(value, 0)], [], "Cast", [])
+    emit_program(builder, [(wide, 0)], [(value, 0)], [], "Cast", [], dtype=dtype)
     return wide
 
 

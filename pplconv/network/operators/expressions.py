@@ -10,14 +10,30 @@ import numpy as np
 
 from ..._kernels import INSTRUCTIONS
 
+_SINGLE = np.dtype(np.float32)
+
 
 class Code:
     """Instructions of a program under construction; each result has a number of its own.
 
     Registers are assigned at the end, once the lifetime of each result is known.
+
+    Parameters
+    ----------
+    dtype : dtype
+        Type that the program computes in.
+
+    Attributes
+    ----------
+    lowest, highest : int or float
+        No number is below the one or above the other.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, dtype: np.dtype[Any] = _SINGLE) -> None:
+        self.dtype = dtype
+        self.lowest, self.highest = -math.inf, math.inf
+        if dtype.kind == "i":
+            self.lowest, self.highest = np.iinfo(dtype).min, np.iinfo(dtype).max
         self.lines: list[tuple[str, int, tuple[int, ...]]] = []
         # Zeros of different signs are different constants.
         self.scalars: dict[tuple[float, float], int] = {}
@@ -29,8 +45,8 @@ class Code:
         return self.count - 1
 
     def scalar(self, number: float) -> int:
-        """Give the number of a constant."""
-        key = float(number), math.copysign(1.0, number)
+        """Give the number of a constant; integers stay exact."""
+        key = number, math.copysign(1.0, number)
         if key not in self.scalars:
             self.scalars[key] = self.fresh()
         return self.scalars[key]
@@ -71,15 +87,15 @@ def mean(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
 
 
 def clip(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
-    """Clip, whose bounds are operands; omitted bounds are infinite."""
-    low = x[1] if len(x) > 1 and x[1] >= 0 else code.scalar(-math.inf)
-    high = x[2] if len(x) > 2 and x[2] >= 0 else code.scalar(math.inf)
+    """Clip, whose bounds are operands; omitted bounds are those of the type."""
+    low = x[1] if len(x) > 1 and x[1] >= 0 else code.scalar(code.lowest)
+    high = x[2] if len(x) > 2 and x[2] >= 0 else code.scalar(code.highest)
     return code.do("CLIP", x[0], low, high)
 
 
 def relu(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
     """Relu."""
-    return code.do("CLIP", x[0], code.scalar(0.0), code.scalar(math.inf))
+    return code.do("CLIP", x[0], code.scalar(0.0), code.scalar(code.highest))
 
 
 def leaky_relu(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:

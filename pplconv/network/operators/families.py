@@ -32,9 +32,9 @@ from .table_row import (
 )
 
 __all__ = [
-    "along_rows", "blocks", "convolved", "decomposed", "images", "in_pairs", "in_python",
-    "integers", "looped", "ours", "product", "program", "recurrence", "reduced_otherwise",
-    "reduction", "reshaped", "strided",
+    "along_rows", "arithmetic", "blocks", "convolved", "decomposed", "images", "in_pairs",
+    "in_python", "indexed", "integers", "looped", "ours", "product", "program", "recurrence",
+    "reduced_otherwise", "reduction", "reshaped", "strided",
 ]  # fmt: skip
 
 
@@ -48,9 +48,10 @@ def in_python(
 ) -> Row:
     """An operator without loops: images may have any layout, and nothing is only moved."""
     return _row(
-        said, python=python, shapes=shapes, loops=None, expression=None, decomposition=None,
-        batches=batch_rules.mixed, format=Format.SINGLE, arrays=None, layout=Layout.PYTHON,
-        view=View.NO, moves=Moves.NOTHING, moves_if=always, flops=costs.moved, planned=False,
+        said, python=python, shapes=shapes, loops=None, expression=None, of_integers=False,
+        decomposition=None, batches=batch_rules.mixed, format=Format.SINGLE, arrays=None,
+        layout=Layout.PYTHON, view=View.NO, moves=Moves.NOTHING, moves_if=always,
+        flops=costs.moved, planned=False,
     )  # fmt: skip
 
 
@@ -65,6 +66,11 @@ def program(write: Write, **said: Any) -> Row:
     return in_python(
         shapes=(), expression=write, batches=batch_rules.broadcast, format=Format.FOLLOWS, **said
     )
+
+
+def arithmetic(write: Write, **said: Any) -> Row:
+    """An element-wise operator whose instructions compute integers as well."""
+    return program(write, of_integers=True, **said)
 
 
 def in_pairs(op: str, write: Write, **said: Any) -> Row:
@@ -86,8 +92,9 @@ def looped(
     """An operator of loops, else of ONNX's reference: without defaults."""
     return _row(
         said, loops=loops, batches=batches, format=format, layout=layout, moves=moves,
-        shapes=shapes, expression=None, python=Python.REFERENCE, decomposition=None, arrays=None,
-        view=View.NO, moves_if=always, flops=costs.moved, planned=False,
+        shapes=shapes, expression=None, of_integers=False, python=Python.REFERENCE,
+        decomposition=None, arrays=None, view=View.NO, moves_if=always, flops=costs.moved,
+        planned=False,
     )  # fmt: skip
 
 
@@ -161,6 +168,14 @@ def reduction(
         batches=batch_rules.reduction,
         format=Format.FOLLOWS if kind in ("MAX", "MIN") else Format.SINGLE, layout=Layout.ANY,
         moves=Moves.NOTHING, shapes=shapes, **said,
+    )  # fmt: skip
+
+
+def indexed(lower: Lower, serves: Serves, python: Compute, *, shapes: tuple[int, ...] = ()) -> Row:
+    """An operator that reads or gives indices: operands may lie in any way."""
+    return looped(
+        Loops(lower, serves), batches=batch_rules.mixed, format=Format.SINGLE,
+        layout=Layout.PYTHON, moves=Moves.NOTHING, shapes=shapes, python=python,
     )  # fmt: skip
 
 

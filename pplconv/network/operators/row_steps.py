@@ -15,7 +15,7 @@ from ...schedules.row_loops import Rows
 from ..builder import Builder
 from ..nodes import Graph, Node
 from ..storage import Step, Value, constant_value, strides_of
-from .elementwise_steps import NATIVE, emit_code
+from .elementwise_steps import COMPUTED, NATIVE, emit_code
 from .expressions import Code
 from .movement import integers
 from .table_row import Lower
@@ -23,6 +23,8 @@ from .table_row import Lower
 MOST_AROUND = 4
 # Kept dimensions, their strides; number of reduced elements, and their distance.
 Walk = tuple[list[int], list[int], int, int]
+# Reductions of integers: sums would have to saturate.
+_OF_INTEGERS = ("ReduceMax", "ReduceMin")
 # Columns of a task that adds up rows: whole cache lines.
 LEAST_COLUMNS = 16
 
@@ -47,7 +49,7 @@ def serves_reduction(node: Node, graph: Graph) -> bool:
     """Whether a reduction has known axes, and is not empty."""
     return (
         bool(axes_of(node, graph))
-        and graph.dtypes[node.outputs[0]] in NATIVE
+        and graph.dtypes[node.outputs[0]] in (COMPUTED if node.op in _OF_INTEGERS else NATIVE)
         and math.prod(graph.shapes[node.inputs[0]]) > 0
     )
 
@@ -132,7 +134,7 @@ def emit_reduction(
     out = list(strides_of(dims, e))
     threads = builder.settings.threads or 0
     fields: dict[str, Any] = {
-        "dtype": NAMES[value.dtype], "kind": REDUCTIONS[kind],
+        "dtype": COMPUTED[value.dtype], "kind": REDUCTIONS[kind],
         "scale": False, "offset": False, "src_rs": 0, "dst_rs": 0,
     }  # fmt: skip
     if source[-1] == e and (step != e or count == 1):

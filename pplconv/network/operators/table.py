@@ -38,6 +38,7 @@ from . import (
     dynamic_quantization,
     einsums,
     expressions,
+    indexed_steps,
     integer_steps,
     integer_windows,
     linear_steps,
@@ -53,12 +54,14 @@ from . import (
 from .expressions import Write
 from .families import (
     along_rows,
+    arithmetic,
     blocks,
     convolved,
     decomposed,
     images,
     in_pairs,
     in_python,
+    indexed,
     integers,
     looped,
     ours,
@@ -72,7 +75,7 @@ from .families import (
 )
 from .table_row import Format, Layout, Loops, Moves, Python, Row, always, either
 
-__all__ = ["COMPUTED", "EXPRESSIONS", "ROWS", "row_of"]
+__all__ = ["COMPUTED", "EXPRESSIONS", "OF_INTEGERS", "ROWS", "row_of"]
 
 _CONV = Loops(convolution.lower_conv, convolution.serves_conv)
 _CONV_TRANSPOSE = Loops(
@@ -99,13 +102,13 @@ _MATRICES = either(
 _ADDED = (3, 6)
 
 ROWS: Mapping[str, Row] = {
-    "Abs": program(expressions.plain("ABSOLUTE"), python=elements.computed(np.abs)),
+    "Abs": arithmetic(expressions.plain("ABSOLUTE"), python=elements.computed(np.abs)),
     "Acos": program(expressions.plain("ARC_COSINE")),
     "Acosh": program(expressions.plain("AREA_COSINE")),
-    "Add": program(expressions.plain("ADD"), python=elements.computed(np.add)),
-    "And": program(expressions.plain("AND")),
-    "ArgMax": in_python(searches.arg_max, shapes=()),
-    "ArgMin": in_python(searches.arg_min, shapes=()),
+    "Add": arithmetic(expressions.plain("ADD"), python=elements.computed(np.add)),
+    "And": arithmetic(expressions.plain("AND"), python=elements.computed(np.logical_and)),
+    "ArgMax": indexed(indexed_steps.lower_arg, indexed_steps.serves_arg, searches.arg_max),
+    "ArgMin": indexed(indexed_steps.lower_arg, indexed_steps.serves_arg, searches.arg_min),
     "Asin": program(expressions.plain("ARC_SINE")),
     "Asinh": program(expressions.plain("AREA_SINE")),
     "Atan": program(expressions.plain("ARC_TANGENT")),
@@ -124,11 +127,11 @@ ROWS: Mapping[str, Row] = {
     "BitwiseNot": in_python(elements.computed(np.invert), shapes=()),
     "BitwiseOr": in_python(elements.computed(np.bitwise_or), shapes=()),
     "BitwiseXor": in_python(elements.computed(np.bitwise_xor), shapes=()),
-    "Cast": program(truths.cast, python=elements.cast),
+    "Cast": arithmetic(truths.cast, python=elements.cast),
     "CastLike": decomposed("CastLike as Cast", decompositions.cast_like, early=False),
     "Ceil": program(expressions.plain("CEIL")),
     "Celu": program(expressions.celu),
-    "Clip": program(expressions.clip),
+    "Clip": arithmetic(expressions.clip),
     "Col2Im": in_python(transposed_sums.image_of_columns, shapes=(1, 2)),
     "Compress": in_python(moves.compress, shapes=()),
     "Concat": looped(
@@ -156,7 +159,7 @@ ROWS: Mapping[str, Row] = {
     "DequantizeLinear": integers(
         integer_steps.lower_dequantize, integer_steps.serves_dequantize, batches=batch_rules.scales
     ),
-    "Div": program(expressions.plain("DIVIDE"), python=elements.divide),
+    "Div": arithmetic(expressions.plain("DIVIDE"), python=elements.divide),
     "Dropout": in_python(views.dropout, shapes=()),
     "DynamicQuantizeLinear": integers(
         dynamic_quantization.lower_dynamic, dynamic_quantization.serves_dynamic,
@@ -167,7 +170,7 @@ ROWS: Mapping[str, Row] = {
         python=contractions.einsum,
     ),
     "Elu": program(expressions.elu),
-    "Equal": program(expressions.plain("EQUAL"), python=elements.computed(np.equal)),
+    "Equal": arithmetic(expressions.plain("EQUAL"), python=elements.computed(np.equal)),
     "Erf": program(expressions.plain("ERROR_FUNCTION")),
     "Exp": program(expressions.plain("EXPONENTIAL")),
     "Expand": strided(
@@ -179,11 +182,20 @@ ROWS: Mapping[str, Row] = {
     "Floor": program(expressions.plain("FLOOR")),
     "GRU": recurrence(),
     "Gather": strided(
-        Loops(movement.lower_gather, movement.serves_gather), batches=batch_rules.along(0),
+        either(
+            Loops(movement.lower_gather, movement.serves_gather),
+            Loops(indexed_steps.lower_gather, indexed_steps.serves_gather),
+        ),
+        batches=batch_rules.along(0),
         layout=Layout.ANY, moves=Moves.FIRST, shapes=(), python=views.gather,
     ),
-    "GatherElements": in_python(moves.gather_elements, shapes=()),
-    "GatherND": in_python(moves.gather_nd, shapes=()),
+    "GatherElements": indexed(
+        indexed_steps.lower_gather_elements, indexed_steps.serves_gather_elements,
+        moves.gather_elements,
+    ),
+    "GatherND": indexed(
+        indexed_steps.lower_gather_nd, indexed_steps.serves_gather_nd, moves.gather_nd
+    ),
     "Gelu": program(expressions.gelu),
     "Gemm": product(
         Loops(linear_steps.lower_gemm, linear_steps.serves_gemm), batches=batch_rules.gemm
@@ -194,8 +206,8 @@ ROWS: Mapping[str, Row] = {
         python=pools.global_lp_pool,
     ),
     "GlobalMaxPool": reduction("MAX", shapes=(), python=pools.global_max_pool),
-    "Greater": program(truths.swapped("LESS"), python=elements.computed(np.greater)),
-    "GreaterOrEqual": program(
+    "Greater": arithmetic(truths.swapped("LESS"), python=elements.computed(np.greater)),
+    "GreaterOrEqual": arithmetic(
         truths.swapped("LESS_OR_EQUAL"), python=elements.computed(np.greater_equal)
     ),
     "GridSample": in_python(sampling.grid_sample, shapes=()),
@@ -219,8 +231,8 @@ ROWS: Mapping[str, Row] = {
         row_steps.lower_layer_norm, row_steps.serves_layer_norm, batch_rules.layer_norm
     ),
     "LeakyRelu": program(expressions.leaky_relu),
-    "Less": program(expressions.plain("LESS"), python=elements.computed(np.less)),
-    "LessOrEqual": program(
+    "Less": arithmetic(expressions.plain("LESS"), python=elements.computed(np.less)),
+    "LessOrEqual": arithmetic(
         expressions.plain("LESS_OR_EQUAL"), python=elements.computed(np.less_equal)
     ),
     "Log": program(expressions.plain("LOGARITHM")),
@@ -234,7 +246,9 @@ ROWS: Mapping[str, Row] = {
         Loops(_MATRICES.lower, product_steps.serves_product), batches=batch_rules.product
     ),
     "MatMulInteger": integers(integer_steps.lower_matmul_integer, batches=batch_rules.mixed),
-    "Max": in_pairs("Max", expressions.chain("MAXIMUM"), python=elements.joined(np.maximum)),
+    "Max": in_pairs(
+        "Max", expressions.chain("MAXIMUM"), of_integers=True, python=elements.joined(np.maximum)
+    ),
     "MaxPool": images(
         either(_POOL, _INTEGER_POOL), format=Format.FOLLOWS, moves=Moves.FIRST,
         python=pools.max_pool,
@@ -243,15 +257,19 @@ ROWS: Mapping[str, Row] = {
     "MeanVarianceNormalization": decomposed(
         "MeanVarianceNormalization in pieces", decompositions.mean_variance, early=True
     ),
-    "Min": in_pairs("Min", expressions.chain("MINIMUM"), python=elements.joined(np.minimum)),
-    "Mod": program(expressions.modulo, python=elements.modulo),
-    "Mul": program(expressions.plain("MULTIPLY"), python=elements.computed(np.multiply)),
-    "Neg": program(expressions.plain("NEGATE"), python=elements.computed(np.negative)),
+    "Min": in_pairs(
+        "Min", expressions.chain("MINIMUM"), of_integers=True, python=elements.joined(np.minimum)
+    ),
+    "Mod": arithmetic(expressions.modulo, python=elements.modulo),
+    "Mul": arithmetic(expressions.plain("MULTIPLY"), python=elements.computed(np.multiply)),
+    "Neg": arithmetic(expressions.plain("NEGATE"), python=elements.computed(np.negative)),
     "NonMaxSuppression": in_python(regions.non_max_suppression, shapes=()),
     "NonZero": in_python(searches.non_zero, shapes=()),
-    "Not": program(expressions.plain("NOT")),
-    "OneHot": in_python(moves.one_hot, shapes=(1,)),
-    "Or": program(expressions.plain("OR")),
+    "Not": arithmetic(expressions.plain("NOT"), python=elements.computed(np.logical_not)),
+    "OneHot": indexed(
+        indexed_steps.lower_one_hot, indexed_steps.serves_one_hot, moves.one_hot, shapes=(1,)
+    ),
+    "Or": arithmetic(expressions.plain("OR"), python=elements.computed(np.logical_or)),
     "PRelu": program(expressions.plain("SLOPE")),
     "Pad": looped(
         _PADS, batches=batch_rules.padding, format=Format.FOLLOWS, layout=Layout.PIXELS,
@@ -283,7 +301,7 @@ ROWS: Mapping[str, Row] = {
     "ReduceSumSquare": reduction(
         "SQUARES", python=reductions.REDUCTIONS["ReduceSumSquare"]
     ),
-    "Relu": program(expressions.relu),
+    "Relu": arithmetic(expressions.relu),
     "Reshape": reshaped(1, python=views.reshape),
     "Resize": images(
         _RESIZES, format=Format.FOLLOWS, moves=Moves.FIRST, moves_if=moving.repeats_pixels,
@@ -294,12 +312,17 @@ ROWS: Mapping[str, Row] = {
         "RotaryEmbedding in pieces", attentions.rotary_embedding, early=False
     ),
     "Round": program(expressions.plain("ROUND")),
-    "ScatterElements": in_python(moves.scatter_elements, shapes=()),
-    "ScatterND": in_python(moves.scatter_nd, shapes=()),
+    "ScatterElements": indexed(
+        indexed_steps.lower_scatter_elements, indexed_steps.serves_scatter_elements,
+        moves.scatter_elements,
+    ),
+    "ScatterND": indexed(
+        indexed_steps.lower_scatter_nd, indexed_steps.serves_scatter_nd, moves.scatter_nd
+    ),
     "Selu": program(expressions.selu),
     "Shape": in_python(views.shape, shapes=()),
     "Shrink": program(expressions.shrink, python=elements.shrink),
-    "Sign": program(truths.sign, python=elements.computed(np.sign)),
+    "Sign": arithmetic(truths.sign, python=elements.computed(np.sign)),
     "Sin": program(expressions.plain("SINE")),
     "Sinh": program(expressions.plain("HYPERBOLIC_SINE")),
     "Size": in_python(views.size, shapes=()),
@@ -318,12 +341,14 @@ ROWS: Mapping[str, Row] = {
     ),
     "Sqrt": program(expressions.plain("SQUARE_ROOT")),
     "Squeeze": reshaped(1, layout=Layout.KEPT, python=views.squeeze),
-    "Sub": program(expressions.plain("SUBTRACT"), python=elements.computed(np.subtract)),
-    "Sum": in_pairs("Sum", expressions.chain("ADD"), python=elements.joined(np.add)),
+    "Sub": arithmetic(expressions.plain("SUBTRACT"), python=elements.computed(np.subtract)),
+    "Sum": in_pairs(
+        "Sum", expressions.chain("ADD"), of_integers=True, python=elements.joined(np.add)
+    ),
     "Swish": program(expressions.swish),
     "Tan": program(expressions.tangent),
     "Tanh": program(expressions.plain("HYPERBOLIC_TANGENT")),
-    "Tile": in_python(moves.tile, shapes=(1,)),
+    "Tile": indexed(indexed_steps.lower_tile, indexed_steps.serves_tile, moves.tile, shapes=(1,)),
     "TopK": in_python(searches.top_k, shapes=(1,)),
     "Transpose": strided(
         Loops(movement.lower_transpose, always), batches=batch_rules.transposition,
@@ -332,8 +357,8 @@ ROWS: Mapping[str, Row] = {
     "Trilu": in_python(moves.trilu, shapes=()),
     "Unique": in_python(searches.unique, shapes=()),
     "Unsqueeze": reshaped(1, layout=Layout.KEPT, python=views.unsqueeze),
-    "Where": program(expressions.plain("WHERE"), python=elements.computed(np.where)),
-    "Xor": program(truths.exclusive_or),
+    "Where": arithmetic(expressions.plain("WHERE"), python=elements.computed(np.where)),
+    "Xor": arithmetic(truths.exclusive_or, python=elements.computed(np.logical_xor)),
     **{
         kind.onnx: program(expressions.plain(kind.instruction))
         for name, kind in ACTIVATIONS.items()
@@ -373,6 +398,9 @@ EXPRESSIONS: Mapping[str, Write] = {
     op: row.expression for op, row in ROWS.items() if row.expression is not None
 }
 """Element-wise operators, with the functions that write their instructions."""
+
+OF_INTEGERS = frozenset(op for op, row in ROWS.items() if row.of_integers)
+"""Element-wise operators whose instructions compute integers as well."""
 
 COMPUTED: Mapping[str, Compute] = {
     op: row.python for op, row in ROWS.items() if not isinstance(row.python, Python)

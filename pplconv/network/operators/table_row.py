@@ -77,7 +77,7 @@ class Layout(Enum):
     PLANES = "planes: elements are in the order of ONNX"
     ANY = "results lie as the input does, or as their readers want"
     PIXELS = "pixels: channels beside one another"
-    PYTHON = "inputs may lie in any way, results are planes"
+    PYTHON = "inputs may lie in any way, results are planes, as those of steps in Python"
 
 
 class View(Enum):
@@ -131,6 +131,8 @@ class Row:
         Its lowering; None if it is an expression, or only Python computes it.
     expression : callable or None
         Writes it as instructions of the element-wise engine, if it is element-wise.
+    of_integers : bool
+        Whether these instructions compute integers as well.
     python : Compute or Python
         Fallback for nodes that no loop serves: a function of `numpy_operators`, where ONNX's
         reference errs, is slow or missing, or a member of `Python`.
@@ -162,6 +164,7 @@ class Row:
 
     loops: Loops | None
     expression: Write | None
+    of_integers: bool
     python: Compute | Python
     decomposition: Decomposition | None
     batches: Batches

@@ -46,7 +46,10 @@ def sign(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
 
 
 def cast(code: Code, x: Sequence[int], attributes: dict[str, Any], known: Any) -> int:
-    """Cast between truths and floating point: all but zero is true, NaN included."""
+    """Cast from truths, and to them: all but zero is true, NaN included.
+
+    Other casts are conversions as programs load and store: they have no instruction.
+    """
     if attributes["to"] == ir.DataType.BOOL:
         return code.do("NOT", code.do("NOT", x[0]))
     return code.do("COPY", x[0])
