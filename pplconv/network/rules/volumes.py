@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from .. import resizing
 from ..operators.table import EXPRESSIONS
 from ..values import (
     FLOATS,
@@ -21,6 +22,7 @@ from ..values import (
     attribute_ints,
     attribute_string,
     constant,
+    is_constant,
     only_first_used,
     static_shape,
 )
@@ -31,6 +33,7 @@ __all__ = ["RULES"]
 # From (N, C, D, H, W) to (N, D, C, H, W), and back.
 _DEPTH_FIRST = [0, 2, 1, 3, 4]
 _NAME = "volumes as images"
+BYTES = (ir.DataType.INT8, ir.DataType.UINT8)
 
 Shape = tuple[int, ...]
 
@@ -52,46 +55,53 @@ class _Writer:
     def constant(self, array: Any) -> ir.Value:
         """Add a constant."""
         name = f"{self.y.name}_volume"
-        made: ir.Value = self.op.initializer(ir.tensor(np.ascontiguousarray(array)), name=name)
+        made: ir.Value = self.op.initializer(ir.tensor(np.asarray(array, order="C")), name=name)
         return made
 
     def ints(self, *numbers: int) -> ir.Value:
         """Add a list of integers."""
         return self.constant(np.array(numbers, np.int64))
 
-    def shaped(self, value: ir.Value, shape: Sequence[int]) -> ir.Value:
-        """Note the shape of a new value."""
-        value.type, value.shape = self.y.type, ir.Shape(shape)
+    def shaped(
+        self, value: ir.Value, shape: Sequence[int], like: ir.Value | None = None
+    ) -> ir.Value:
+        """Note the shape of a new value, and its type: that of the result, or of another value."""
+        value.type, value.shape = (like or self.y).type, ir.Shape(shape)
         return value
 
     def reshape(self, value: ir.Value, *shape: int) -> ir.Value:
         """Give a value another shape."""
-        return self.shaped(self.op.Reshape(value, self.ints(*shape), allowzero=1), shape)
+        return self.shaped(self.op.Reshape(value, self.ints(*shape), allowzero=1), shape, value)
 
-    def depth_first(self, x: ir.Value, shape: Shape) -> ir.Value:
+    def transpose(self, value: ir.Value, *order: int) -> ir.Value:
+        """Give a value with its dimensions in another order."""
+        shape = _shape(value)
+        turned = self.op.Transpose(value, perm=list(order))
+        return self.shaped(turned, [shape[d] for d in order], value)
+
+    def depth_first(self, x: ir.Value) -> ir.Value:
         """Give a volume as (N, D, C, H, W)."""
         if _images_of(x) is not None:
             found = x.producer()
             assert found is not None and found.inputs[0] is not None
             return found.inputs[0]
-        n, c, d, h, w = shape
-        return self.shaped(self.op.Transpose(x, perm=_DEPTH_FIRST), (n, d, c, h, w))
+        return self.transpose(x, *_DEPTH_FIRST)
 
     def images(self, volume: ir.Value) -> ir.Value:
         """Give (N, D, C, H, W) as N x D images."""
         n, d, *image = _shape(volume)
         return self.reshape(volume, n * d, *image)
 
-    def padded(self, volume: ir.Value, before: int, after: int, fill: float = 0.0) -> ir.Value:
-        """Add depths to (N, D, C, H, W)."""
+    def padded(
+        self, volume: ir.Value, before: int, after: int, fill: ir.Value | None = None
+    ) -> ir.Value:
+        """Add depths of zeros, or of a number, to (N, D, C, H, W)."""
         if not before and not after:
             return volume
         n, d, *image = _shape(volume)
-        assert self.y.dtype is not None
         pads = self.ints(0, before, 0, 0, 0, 0, after, 0, 0, 0)
-        value = self.constant(np.array(fill).astype(self.y.dtype.numpy()))
-        added = self.op.Pad(volume, pads, value)
-        return self.shaped(added, (n, before + d + after, *image))
+        operands = [volume, pads] if fill is None else [volume, pads, fill]
+        return self.shaped(self.op.Pad(*operands), (n, before + d + after, *image), volume)
 
     def depths(self, volume: ir.Value, first: int, count: int, step: int = 1) -> ir.Value:
         """Give some depths of (N, D, C, H, W)."""
@@ -100,7 +110,19 @@ class _Writer:
             return volume
         last = first + (count - 1) * step + 1
         numbers = (self.ints(number) for number in (first, last, 1, step))
-        return self.shaped(self.op.Slice(volume, *numbers), (n, count, *image))
+        return self.shaped(self.op.Slice(volume, *numbers), (n, count, *image), volume)
+
+    def column(self, images: ir.Value, n: int) -> ir.Value:
+        """Give images of n volumes as (n, H W C, D, 1): as pixels, each depth has one."""
+        count, c, h, w = _shape(images)
+        pixels = self.reshape(self.transpose(images, 0, 2, 3, 1), n, count // n, h * w * c, 1)
+        return self.transpose(pixels, 0, 2, 1, 3)
+
+    def from_column(self, column: ir.Value, c: int, h: int, w: int) -> ir.Value:
+        """Give what `column` gave as images of c channels again."""
+        n, _, d, _ = _shape(column)
+        pixels = self.reshape(self.transpose(column, 0, 2, 1, 3), n * d, h, w, c)
+        return self.transpose(pixels, 0, 3, 1, 2)
 
     def volume(self, images: ir.Value) -> ir.Value:
         """Give images as the volume that is replaced: the last node of a replacement."""
@@ -142,25 +164,29 @@ class _OfVolume(OperatorRule):
         node, before, after = y.producer(), static_shape(x), static_shape(y)
         if before is None or after is None or not len(before) == len(after) == 5:
             return False
-        if 0 in (*before, *after) or y.dtype not in FLOATS or x.dtype != y.dtype:
+        if 0 in (*before, *after) or not self.takes(x, y):
             return False
         if attribute_string(node, "auto_pad", "NOTSET") != "NOTSET":
             return False
         return only_first_used(node)
 
+    def takes(self, x: ir.Value, y: ir.Value) -> bool:
+        """Whether the operator is rewritten for the types of its input and its result."""
+        return y.dtype in FLOATS and x.dtype == y.dtype
+
     def rewrite(self, op: Any, x: ir.Value, y: ir.Value) -> Any:
         """See `Rule`."""
         write = _Writer(op, y)
-        images = self.images(write, write.depth_first(x, _shape(x)), y.producer())
+        images = self.images(write, x, y.producer())
         return None if images is None else write.volume(images)
 
-    def images(self, write: _Writer, volume: ir.Value, node: ir.Node) -> ir.Value | None:
-        """Write the images of the result, from (N, D, C, H, W); None if there are none."""
+    def images(self, write: _Writer, x: ir.Value, node: ir.Node) -> ir.Value | None:
+        """Write the images of the result; None if there are none."""
         raise NotImplementedError
 
 
 class _Window:
-    """The window of a node: its depth, and the attributes of its two other axes."""
+    """The window of a node: its depth, and the attributes of images and of columns."""
 
     def __init__(self, node: ir.Node, kernel: Sequence[int]) -> None:
         strides = attribute_ints(node, "strides", ()) or (1, 1, 1)
@@ -172,11 +198,41 @@ class _Window:
             "kernel_shape": list(kernel[1:]), "strides": list(strides[1:]),
             "dilations": list(dilations[1:]), "pads": [*pads[1:3], *pads[4:]],
         }  # fmt: skip
+        # Of a column whose rows are the depths.
+        self.deep: dict[str, Any] = {
+            "kernel_shape": [self.size, 1], "strides": [self.stride, 1],
+            "dilations": [self.dilation, 1], "pads": [self.before, 0, self.after, 0],
+        }  # fmt: skip
 
-    def missing(self, depths: int, outputs: int) -> int:
-        """Depths that the last window lacks, if sizes are rounded up."""
-        end = (outputs - 1) * self.stride + (self.size - 1) * self.dilation + 1
-        return max(end - depths - self.before - self.after, 0)
+    @property
+    def is_single(self) -> bool:
+        """Whether each depth of the result sees the same depth of the input alone."""
+        return (self.size, self.stride, self.before, self.after) == (1, 1, 0, 0)
+
+
+def _kernel(write: _Writer, weight: ir.Value, t: int) -> ir.Value:
+    """Give the weights (., ., H, W) of one depth of (., ., D, H, W), known ones as known ones."""
+    shape = _shape(weight)
+    flat = (*shape[:2], *shape[3:])
+    array = constant(weight)
+    if array is not None:
+        return write.constant(array[:, :, t])
+    node = weight.producer()
+    integers = constant(node.inputs[0]) if _dequantizes(node) else None
+    if node is None or integers is None or attribute_int(node, "axis", 1) % 5 > 1:
+        part = write.op.Gather(weight, write.constant(np.array(t, np.int64)), axis=2)
+        return write.shaped(part, flat, weight)
+    part = write.constant(integers[:, :, t])
+    return write.shaped(
+        write.op.DequantizeLinear(part, *node.inputs[1:], **node.attributes), flat, weight
+    )
+
+
+def _dequantizes(node: ir.Node | None) -> bool:
+    """Whether a node is a DequantizeLinear, of one scale or of one for each index of an axis."""
+    if node is None or node.domain or node.op_type != "DequantizeLinear":
+        return False
+    return not attribute_int(node, "block_size", 0)
 
 
 class Convolved(_OfVolume):
@@ -185,19 +241,20 @@ class Convolved(_OfVolume):
     def __init__(self) -> None:
         super().__init__("Conv")
 
-    def images(self, write: _Writer, volume: ir.Value, node: ir.Node) -> ir.Value | None:
+    def images(self, write: _Writer, x: ir.Value, node: ir.Node) -> ir.Value | None:
         """See `_OfVolume`."""
-        weight = constant(node.inputs[1])
-        if weight is None or weight.ndim != 5 or weight.dtype.kind != "f":
+        weight = node.inputs[1]
+        kernel = static_shape(weight)
+        if weight is None or kernel is None or len(kernel) != 5 or 0 in kernel:
             return None
-        window = _Window(node, weight.shape[2:])
+        window = _Window(node, kernel[2:])
         outputs = _shape(write.y)
-        volume = write.padded(volume, window.before, window.after)
+        volume = write.padded(write.depth_first(x), window.before, window.after)
         shape = (outputs[0] * outputs[2], outputs[1], *outputs[3:])
         total: ir.Value | None = None
         for t in range(window.size):
             seen = write.depths(volume, t * window.dilation, outputs[2], window.stride)
-            operands = [write.images(seen), write.constant(weight[:, :, t])]
+            operands = [write.images(seen), _kernel(write, weight, t)]
             operands += node.inputs[2:] if total is None else ()
             group = attribute_int(node, "group", 1)
             part = write.shaped(write.op.Conv(*operands, group=group, **window.flat), shape)
@@ -211,26 +268,29 @@ class Transposed(_OfVolume):
     def __init__(self) -> None:
         super().__init__("ConvTranspose")
 
-    def images(self, write: _Writer, volume: ir.Value, node: ir.Node) -> ir.Value | None:
+    def images(self, write: _Writer, x: ir.Value, node: ir.Node) -> ir.Value | None:
         """See `_OfVolume`."""
-        weight = constant(node.inputs[1])
-        if weight is None or weight.ndim != 5 or weight.dtype.kind != "f":
+        weight = node.inputs[1]
+        kernel = static_shape(weight)
+        if weight is None or kernel is None or len(kernel) != 5 or 0 in kernel:
             return None
         if attribute_ints(node, "output_shape", ()):
             return None
-        window = _Window(node, weight.shape[2:])
+        volume = write.depth_first(x)
+        window = _Window(node, kernel[2:])
         n, channels, depths, *size = _shape(write.y)
         count = -(-depths // window.stride)
         more = attribute_ints(node, "output_padding", ())
         window.flat["group"] = attribute_int(node, "group", 1)
         if more:
             window.flat["output_padding"] = list(more[1:])
-        phases: list[ir.Value] = []
-        for phase in range(window.stride):
-            total = self._phase(write, volume, node, weight, window, phase, count)
-            if total is None:
-                return None
-            phases.append(write.reshape(total, n, count, 1, channels, *size))
+        phases = [
+            write.reshape(
+                self._phase(write, volume, node, weight, window, phase, count),
+                n, count, 1, channels, *size,
+            )
+            for phase in range(window.stride)
+        ]  # fmt: skip
         joined = phases[0]
         if len(phases) > 1:
             shape = (n, count, window.stride, channels, *size)
@@ -240,9 +300,9 @@ class Transposed(_OfVolume):
 
     @staticmethod
     def _phase(
-        write: _Writer, volume: ir.Value, node: ir.Node, weight: Any, window: _Window, phase: int,
-        count: int,
-    ) -> ir.Value | None:  # fmt: skip
+        write: _Writer, volume: ir.Value, node: ir.Node, weight: ir.Value, window: _Window,
+        phase: int, count: int,
+    ) -> ir.Value:  # fmt: skip
         """Sum `count` depths of the result, `window.stride` apart, from `phase` on."""
         n, channels, _, *size = _shape(write.y)
         shape = (n * count, channels, *size)
@@ -255,58 +315,93 @@ class Transposed(_OfVolume):
                 continue
             seen = write.depths(volume, first, end - first)
             seen = write.padded(seen, first - shift, shift + count - end)
-            operands = [write.images(seen), write.constant(weight[:, :, t])]
+            operands = [write.images(seen), _kernel(write, weight, t)]
             operands += node.inputs[2:] if total is None else ()
             part = write.shaped(write.op.ConvTranspose(*operands, **window.flat), shape)
             total = part if total is None else write.shaped(write.op.Add(part, total), shape)
+        if total is None:
+            # No depth of the kernel reaches these depths.
+            bias = [*node.inputs, None][2]
+            assert write.y.dtype is not None
+            if bias is None:
+                bias = write.constant(np.zeros(1, write.y.dtype.numpy()))
+            row = write.reshape(bias, -1, 1, 1)
+            row.shape = ir.Shape((*_shape(bias), 1, 1))
+            total = write.shaped(write.op.Expand(row, write.ints(*shape)), shape)
         return total
 
 
 class Pooled(_OfVolume):
-    """MaxPool and AveragePool: of images, and then over the depth."""
+    """MaxPool and AveragePool: of images, and then of the depths of each place."""
 
-    def images(self, write: _Writer, volume: ir.Value, node: ir.Node) -> ir.Value | None:
+    def takes(self, x: ir.Value, y: ir.Value) -> bool:
+        """See `_OfVolume`: a MaxPool may be of bytes."""
+        return super().takes(x, y) or (self.operator == "MaxPool" and x.dtype in BYTES)
+
+    def images(self, write: _Writer, x: ir.Value, node: ir.Node) -> ir.Value | None:
         """See `_OfVolume`."""
         window = _Window(node, attribute_ints(node, "kernel_shape", ()))
+        names = ("ceil_mode", "count_include_pad")
+        common = {name: node.attributes[name] for name in names if name in node.attributes}
         n, channels, depths, *size = _shape(write.y)
-        before = _shape(volume)[1]
-        average = self.operator == "AveragePool"
-        flat = {**window.flat, "ceil_mode": attribute_int(node, "ceil_mode", 0)}
-        padded = bool(attribute_int(node, "count_include_pad", 0))
-        if average:
-            flat["count_include_pad"] = int(padded)
-        flatly = getattr(write.op, self.operator)(write.images(volume), **flat)
-        pooled = write.reshape(
-            write.shaped(flatly, (n * before, channels, *size)), n, before, channels, *size
-        )
-        missing = window.missing(before, depths)
-        fill = 0.0 if average else -np.inf
-        pooled = write.padded(pooled, window.before, window.after + missing, fill)
-        shape = (n * depths, channels, *size)
-        total: ir.Value | None = None
-        for t in range(window.size):
-            seen = write.images(write.depths(pooled, t * window.dilation, depths, window.stride))
-            if total is None:
-                total = seen
-            else:
-                join = write.op.Add if average else write.op.Max
-                total = write.shaped(join(seen, total), shape)
-        if not average or total is None:
-            return total
-        factors = self._factors(window, before, depths, padded)
-        assert write.y.dtype is not None
-        factors = np.tile(factors, n).astype(write.y.dtype.numpy())
-        scale = write.constant(factors.reshape(-1, 1, 1, 1))
-        return write.shaped(write.op.Mul(total, scale), shape)
+        images = write.images(write.depth_first(x))
+        pool = getattr(write.op, self.operator)
+        flat = pool(images, **window.flat, **common)
+        images = write.shaped(flat, (_shape(images)[0], channels, *size))
+        if window.is_single:
+            return images
+        column = write.column(images, n)
+        deep = pool(column, **window.deep, **common)
+        deep = write.shaped(deep, (n, _shape(column)[1], depths, 1))
+        return write.from_column(deep, channels, *size)
 
-    @staticmethod
-    def _factors(window: _Window, depths: int, outputs: int, padded: bool) -> Any:
-        """Give one over the depths that each window counts."""
-        start = np.arange(outputs) * window.stride - window.before
-        taps = start[:, np.newaxis] + np.arange(window.size) * window.dilation
-        end = depths + (window.after if padded else 0)
-        counted = (taps < end) & (taps >= (-window.before if padded else 0))
-        return 1 / np.maximum(counted.sum(1), 1)
+
+class Resized(_OfVolume):
+    """Resize: of images, and then of the depths of each place."""
+
+    def __init__(self) -> None:
+        super().__init__("Resize")
+
+    def takes(self, x: ir.Value, y: ir.Value) -> bool:
+        """See `_OfVolume`: pixels of bytes may be repeated."""
+        nearest = attribute_string(y.producer(), "mode", "nearest") == "nearest"
+        return super().takes(x, y) or (nearest and x.dtype in BYTES)
+
+    def images(self, write: _Writer, x: ir.Value, node: ir.Node) -> ir.Value | None:
+        """See `_OfVolume`."""
+        _, _, *numbers = [*node.inputs, None, None, None][:4]
+        attributes = {name: each.value for name, each in node.attributes.items()}
+        policy = resizing.word(attributes, "keep_aspect_ratio_policy")
+        mode = resizing.word(attributes, "coordinate_transformation_mode")
+        if policy != "stretch" or mode == "tf_crop_and_resize":
+            return None
+        if any(value is not None and not is_constant(value) for value in numbers):
+            return None
+        given = [None if value is None else constant(value) for value in numbers]
+        axes = resizing.axes_resized(_shape(x), given[0], given[1], attributes)
+        kept = [axis.inputs == axis.outputs for axis in axes]
+        # An axis that keeps its size is not always copied.
+        if any(axis.scale != 1 for axis, same in zip(axes, kept, strict=True) if same):
+            return None
+        if not all(kept[:2]):
+            return None
+        own = {name: each for name, each in node.attributes.items() if name != "axes"}
+        by_scales = given[0] is not None and given[0].size > 0
+
+        def resize(images: ir.Value, *of: resizing.Axis) -> ir.Value:
+            shape = (*_shape(images)[:2], *(axis.outputs for axis in of))
+            if shape == _shape(images):
+                return images
+            scales = np.array([1, 1, *(axis.scale for axis in of)], np.float32)
+            last = [write.constant(scales)] if by_scales else [None, write.ints(*shape)]
+            return write.shaped(write.op.Resize(images, None, *last, **own), shape)
+
+        images = resize(write.images(write.depth_first(x)), *axes[3:])
+        if kept[2]:
+            return images
+        row = resizing.Axis(1, 1, np.float32(1))
+        column = resize(write.column(images, axes[0].inputs), axes[2], row)
+        return write.from_column(column, *_shape(images)[1:])
 
 
 class Below(_OfVolume):
@@ -401,6 +496,7 @@ RULES: tuple[Rule, ...] = (
     Joined(),
     Convolved(),
     Transposed(),
+    Resized(),
     *(Pooled(operator) for operator in ("AveragePool", "MaxPool")),
     *(Below(operator) for operator in EXPRESSIONS),
 )
