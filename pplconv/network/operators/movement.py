@@ -21,7 +21,7 @@ def integers(name: str, graph: Graph) -> list[int] | None:
 
 
 def lower_reformat(node: Node, builder: Builder, graph: Graph) -> None:
-    """Give a value in another type of floating point, or as it is."""
+    """Reformat, and Cast: give a value in another type of floating point, or as it is."""
     name = node.outputs[0]
     value = builder.values[node.inputs[0]]
     dtype = graph.dtypes[name]
@@ -43,6 +43,12 @@ def lower_reformat(node: Node, builder: Builder, graph: Graph) -> None:
 
 def _order(value: Value) -> list[int]:
     return [d for d in value.order if value.shape[d] > 1]
+
+
+def serves_cast(node: Node, graph: Graph) -> bool:
+    """Whether a Cast is one between bfloat16 and float32, and not empty."""
+    names = {graph.dtypes[name].name for name in (node.inputs[0], node.outputs[0])}
+    return names == {"bfloat16", "float32"} and math.prod(graph.shapes[node.inputs[0]]) > 0
 
 
 def lower_view(node: Node, builder: Builder, graph: Graph) -> None:
