@@ -19,6 +19,8 @@ from ..storage import Array, Step, Value, channels_last, constant_value
 from .convolution import explicit_pads, lies_in_pixels
 from .elementwise_steps import NATIVE
 
+SUMS = "sums"
+"""Attribute of an AveragePool of ours that does not divide; files cannot contain it."""
 # Largest divisor of an average; a table has the reciprocal of each divisor.
 MOST_TAPS = 1 << 16
 Sight = tuple[int, int, int, int, int]
@@ -126,7 +128,8 @@ def lower_pool(node: Node, builder: Builder, graph: Graph) -> None:
     y = builder.target(name, shape, dtype, channels_last(4), lies_in_pixels)
     rows, columns = _pool_sights(node, graph)
     counts = np.arange(rows[:, 2].max() * columns[:, 2].max() + 1, dtype=np.float64)
-    scales = constant_value(1 / np.maximum(counts, 1))
+    divisors = np.ones_like(counts) if node.attributes.get(SUMS, 0) else np.maximum(counts, 1)
+    scales = constant_value(1 / divisors)
     fields: dict[str, Any] = {
         "dtype": NAMES[dtype], "kind": POOLINGS["SUM" if node.op == "AveragePool" else "MAX"],
         "batch": shape[0], "channels": shape[1], "ih": x.shape[2], "iw": x.shape[3],
