@@ -14,9 +14,9 @@ from .movement import pad_begins, slices
 from .row_steps import axes_of
 
 __all__ = [
-    "along", "broadcast", "concatenation", "convolution", "expansion", "gemm", "images", "layer_norm", "mixed",
-    "padding", "product", "reduction", "reshaped", "scales", "slicing", "transposition",
-    "with_residual",
+    "along", "broadcast", "concatenation", "convolution", "expansion", "gemm", "images",
+    "layer_norm", "mixed", "padding", "product", "reduction", "reshaped", "scales", "slicing",
+    "transposition", "with_residual",
 ]  # fmt: skip
 
 Rule = Callable[[Node, Graph, set[str]], bool]

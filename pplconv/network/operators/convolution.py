@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from typing import Any
@@ -128,8 +129,9 @@ def emit_convolution(
             emit_convolution(builder, x, weight, packed, inner, geometry, key, nodes, layout)
             builder.copy(packed, y, nodes)
             return
-    # Computed weights may be infinite.
-    finite = known is not None and builder.all_finite(key, known)
+    # Computed weights may be infinite. A single pixel without padding is never beside zeros.
+    alone = shape[2:] == (1, 1) and not any(itertools.chain(*geometry["padding"]))
+    finite = alone if known is None else builder.all_finite(key, known)
     fields: dict[str, Any] | None = None
     # Some algorithms multiply padding: infinite weights would give NaN there.
     for algorithm in planner.asked_in_turn("auto", finite):
@@ -203,7 +205,7 @@ def pack_computed(builder: Builder, prepared: Prepared, weight: Value, nodes: li
     places = {"arrays": [packed, dense]}
     step = Step(prepared.pack_work(), [dense], [packed], places, "Pack", nodes)
     step.detail = str(prepared.problem)
-    builder.emit(step)
+    builder.emit(step, once=True)
     return packed
 
 

@@ -89,9 +89,9 @@ def epilogue_of(node: Node, builder: Builder, graph: Graph) -> Epilogue:
     def value(name: str) -> Value | None:
         return builder.values[name] if name else None
 
-    computed = names[2] and names[2] not in graph.constants
+    bias = known(names[2]) if names[2] in graph.constants else value(names[2])
     return Epilogue(
-        value(names[2]) if computed else known(names[2]), value(names[3]), node.attributes.get("activation", ""),
+        bias, value(names[3]), node.attributes.get("activation", ""),
         list(node.attributes.get("activation_parameters", [])), known(names[7]), known(names[4]),
         known(names[5]), value(names[6]),
     )  # fmt: skip

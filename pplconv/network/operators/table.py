@@ -125,7 +125,8 @@ ROWS: Mapping[str, Row] = {
     "BitwiseOr": in_python(elements.computed(np.bitwise_or), shapes=()),
     "BitwiseXor": in_python(elements.computed(np.bitwise_xor), shapes=()),
     "Cast": program(
-        truths.cast, loops=Loops(movement.lower_reformat, movement.serves_cast), python=elements.cast
+        truths.cast, python=elements.cast,
+        loops=Loops(movement.lower_reformat, movement.serves_cast),
     ),
     "CastLike": decomposed("CastLike as Cast", decompositions.cast_like, early=False),
     "Ceil": program(expressions.plain("CEIL")),

@@ -243,8 +243,6 @@ def axes(node: Node, graph: Graph) -> tuple[Axis, Axis]:
 
 def serves_conv_transpose(node: Node, graph: Graph) -> bool:
     """Whether `lower_conv_transpose` can compute a node."""
-    if (
-        len(graph.shapes[node.inputs[0]]) != 4 or graph.dtypes[node.inputs[0]] not in NATIVE
-    ):
+    if len(graph.shapes[node.inputs[0]]) != 4 or graph.dtypes[node.inputs[0]] not in NATIVE:
         return False
     return all(math.prod(graph.shapes[name]) > 0 for name in (*node.inputs[:2], node.outputs[0]))
