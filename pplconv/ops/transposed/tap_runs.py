@@ -23,7 +23,15 @@ import numpy.typing as npt
 
 from .phases import Axis, Span, merged
 
-__all__ = ["TapRun", "covers", "first_taps", "has_many_phases", "run_kernel", "run_parts", "tap_runs"]
+__all__ = [
+    "TapRun",
+    "covers",
+    "first_taps",
+    "has_many_phases",
+    "run_kernel",
+    "run_parts",
+    "tap_runs",
+]
 
 Array = npt.NDArray[Any]
 # More convolutions than this are not computed one by one.
