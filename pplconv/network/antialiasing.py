@@ -14,7 +14,7 @@ import numpy as np
 from .resizing import MOST_TAPS, Axis, Taps, coordinates, word
 from .storage import Array
 
-__all__ = ["filtered", "wide_taps"]
+__all__ = ["every_tap_counts", "filtered", "is_smooth", "wide_taps"]
 
 _SINGLE = np.float32
 _HALF = np.float32(0.5)
@@ -24,6 +24,11 @@ _REACH = {"linear": 1, "cubic": 2}
 _FEW = 64
 # Fractional bits of the weights of eight-bit integers.
 _BITS = 22
+
+
+def is_smooth(attributes: Mapping[str, Any]) -> bool:
+    """Whether a Resize filters: repeated pixels are not filtered."""
+    return word(attributes, "mode") != "nearest" and bool(attributes.get("antialias", 0))
 
 
 def wide_taps(axis: Axis, attributes: Mapping[str, Any], region: tuple[Any, Any]) -> Taps:
@@ -76,6 +81,22 @@ def wide_taps(axis: Axis, attributes: Mapping[str, Any], region: tuple[Any, Any]
     weights = weights * (_SINGLE(1) / np.where(total == 0, _SINGLE(1), total))
     outside = (x < 0) | (x > last) if where == "tf_crop_and_resize" else np.zeros(len(x), bool)
     return Taps(at, weights.astype(np.float64), outside)
+
+
+def every_tap_counts(found: Taps) -> Taps:
+    """Give taps without weights of zero, which would make NaN of an infinite input.
+
+    Each such tap takes half of the largest weight of its output, and reads the same input.
+    """
+    at, weights = found.at.copy(), found.weights.copy()
+    rows = np.arange(len(at))
+    for tap in range(at.shape[1]):
+        empty = rows[weights[:, tap] == 0]
+        largest = np.abs(weights[empty]).argmax(1)
+        weights[empty, largest] /= 2
+        weights[empty, tap] = weights[empty, largest]
+        at[empty, tap] = at[empty, largest]
+    return Taps(at, weights, found.outside)
 
 
 def _cubic(d: Array, a: np.float32) -> Array:

@@ -162,6 +162,8 @@ class Builder:
     steps: list[Step] = field(default_factory=list)
     repeats: list[Repeat] = field(default_factory=list)
     values: Values = field(default_factory=Values)
+    # The first step of the repeat that is being written.
+    body_begin: int | None = None
     # Names of images that are computed in planes (NCHW).
     planes: frozenset[str] = frozenset()
     # Copies in other layouts, by the value they copy.
@@ -201,10 +203,14 @@ class Builder:
             return wanted
         return self.new(shape, dtype, order)
 
-    def emit(self, step: Step) -> None:
-        """Add a step."""
+    def emit(self, step: Step, *, once: bool = False) -> None:
+        """Add a step; `once` puts it before the repeat that is being written."""
         step.nodes = [plain_name(name) for name in step.nodes]
-        self.steps.append(step)
+        if once and self.body_begin is not None:
+            self.steps.insert(self.body_begin, step)
+            self.body_begin += 1
+        else:
+            self.steps.append(step)
         # Copies of an array are stale once it is written again.
         written = {id(value.buffer) for value in step.writes}
         for key in [key for key in self.relaid if key[0] in written]:
@@ -216,11 +222,12 @@ class Builder:
 
         What a step reads from an earlier turn has to be written before the first turn as well.
         """
-        begin = len(self.steps)
+        self.body_begin = len(self.steps)
         # What is copied before a repeat may change in its turns.
         self.relaid.clear()
         yield
         self.relaid.clear()
+        begin, self.body_begin = self.body_begin, None
         body = self.steps[begin:]
         assert not any(step.host or step.turns > 1 for step in body), "loops run in loops alone"
         for step in body:

@@ -186,6 +186,8 @@ def specialize(
     apply_rules(model, VOLUME_RULES, volumes)
     if volumes:
         fired |= volumes
+        # Volumes that were made of images, and that nobody reads: further readers of the images.
+        passes.RemoveUnusedNodesPass()(model)
         apply_rules(model, SIMPLIFYING_RULES, fired)
     if any(value.shape is None for node in model.graph for value in node.outputs):
         # A rule has put several nodes in the place of one.

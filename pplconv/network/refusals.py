@@ -19,7 +19,6 @@ from .rules.contrib import UNSERVED
 from .storage import Array
 from .subgraphs import deciding_inputs, is_flow, subgraphs_of
 from .texts import printable
-from .values import constant
 
 FALLBACKS = ("warn", "error", "silent")
 """Words for operators that only ONNX's reference computes."""
@@ -113,12 +112,7 @@ def _unserved(node: ir.Node) -> str:
     attributes = dict(attributes_of(node))
     if unknown_activations(node.op_type, attributes):
         return f"the activations {', '.join(attributes['activations'])}"
-    weights = [*node.inputs[1:4], *node.inputs[7:8]]
-    if all(value is None or constant(value) is not None for value in weights):
-        return ""
-    # These run in ONNX's reference.
-    ignored = _ignored(node.op_type, attributes)
-    return f"{ignored} and computed weights" if ignored else ""
+    return ""
 
 
 def _ignored(op: str, attributes: Mapping[str, Any]) -> str:

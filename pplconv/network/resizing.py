@@ -27,6 +27,7 @@ __all__ = [
     "coordinates",
     "infer_resize",
     "taps",
+    "unchanged",
     "word",
 ]
 
@@ -327,8 +328,7 @@ def taps(axis: Axis, attributes: Mapping[str, Any], region: tuple[Any, Any] = (0
     if axis.outputs * _TAPS[mode] > MOST_TAPS:
         raise ValueError(f"Resize of an axis of {axis.outputs} pixels is not supported")
     if axis.scale == 1 and axis.outputs == axis.inputs and not crops:
-        at = np.arange(axis.outputs)[:, None]
-        return Taps(at, np.ones(at.shape), np.zeros(axis.outputs, bool))
+        return unchanged(axis.outputs)
     x = coordinates(axis, where, region)
     last = axis.inputs - 1
     outside = (x < 0) | (x > last) if crops else np.zeros(axis.outputs, bool)
@@ -350,6 +350,12 @@ def taps(axis: Axis, attributes: Mapping[str, Any], region: tuple[Any, Any] = (0
         weights = np.where((at < 0) | (at > last), 0.0, weights)
         weights = weights / weights.sum(1, keepdims=True)
     return Taps(np.clip(at, 0, last).astype(np.int64), weights, outside)
+
+
+def unchanged(size: int) -> Taps:
+    """Give the taps of a dimension that is copied."""
+    at = np.arange(size)[:, None]
+    return Taps(at, np.ones(at.shape), np.zeros(size, bool))
 
 
 def _cubic(d: Array, a: float) -> Array:

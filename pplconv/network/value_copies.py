@@ -44,7 +44,7 @@ def copy_step(source: Value, destination: Value, isa: str, nodes: list[str]) -> 
 
 
 def convert_step(source: Value, destination: Value, isa: str, nodes: list[str]) -> Step:
-    """Make a step that converts a value from float16 to float32, or back.
+    """Make a step that converts a value from float16 or bfloat16 to float32, or back.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def convert_step(source: Value, destination: Value, isa: str, nodes: list[str]) 
     nodes : list of str
         What it stands for.
     """
-    types = NAMES[destination.dtype], NAMES[source.dtype]
+    types = _name(destination), _name(source)
     fields = convert_fields(destination.shape, types, destination.strides, source.strides)
     detail = f"{source.dtype} to {destination.dtype}"
     if fields is None:
@@ -69,6 +69,10 @@ def convert_step(source: Value, destination: Value, isa: str, nodes: list[str]) 
         nodes,
         f"{detail}, {'x'.join(map(str, fields['dims']))}",
     )
+
+
+def _name(value: Value) -> str:
+    return "bf16" if value.dtype.name == "bfloat16" else NAMES[value.dtype]
 
 
 def _from_lowest(value: Value) -> Value:

@@ -142,8 +142,8 @@ cdef class Program:
     ----------
     steps : sequence of (Work or Prepared, dict)
         The dict says where the arrays are. A schedule of a convolution has ``x``, ``y``,
-        ``residual`` or None, ``weights``, and the objects ``bias`` (ndarray or None) and
-        ``activation`` (`pplconv.ops.prepared.Activation` or None). Operations after the activation
+        ``residual`` or None, ``weights``, ``bias`` or None, and the object ``activation``
+        (`pplconv.ops.prepared.Activation` or None). Operations after the activation
         are in ``finish`` (`pplconv.schedules.finish.Finish`), with ``after``, an array that is
         added, or None. Sums of integers have ``rescaling``
         (`ops.quantized.rescaling.Rescaling`) in the place of a bias; what it says is computed is
@@ -339,10 +339,8 @@ cdef class Program:
         if schedule.reads_filters and b.filters == NULL:
             raise ValueError("the plan's loops read the weights before packing as well")
         if places.get("bias") is not None:
-            b.bias = known(address_of(places["bias"], &size))
-            if size < schedule.shape.groups * schedule.shape.oc * schedule.shape.size.bias:
-                raise ValueError("the bias has fewer elements than there are output channels")
-            self.kept.append(places["bias"])
+            self.place(&b.bias, places["bias"],
+                       schedule.shape.groups * schedule.shape.oc * schedule.shape.size.bias)
         rescales = places.get("rescaling") is not None
         if rescales != schedule.shape.exact:
             raise ValueError("sums of integers, and no others, are rescaled")
@@ -428,7 +426,7 @@ cdef class Program:
         t.x, t.y = in_turn(&b.x, bases, turn), in_turn(&b.y, bases, turn)
         t.residual = in_turn(&b.residual, bases, turn)
         t.weights = in_turn(&b.weights, bases, turn)
-        t.filters, t.bias, t.clip = b.filters, at(&b.bias, bases), b.clip
+        t.filters, t.bias, t.clip = b.filters, in_turn(&b.bias, bases, turn), b.clip
         t.follow = b.follow
         t.multiplier = in_turn(&b.multiplier, bases, turn)
         t.quantization = b.quantization
@@ -450,6 +448,7 @@ cdef class Program:
         moves = moved(moves, &t.y, &b.y)
         moves = moved(moves, <char **> &t.residual, &b.residual)
         moves = moved(moves, <char **> &t.weights, &b.weights)
+        moves = moved(moves, <char **> &t.bias, &b.bias)
         moves = moved(moves, <char **> &t.multiplier, &b.multiplier)
         moves = moved(moves, <char **> &t.after, &b.after)
         for k in range(b.array_count):

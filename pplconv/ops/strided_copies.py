@@ -71,7 +71,8 @@ def convert_fields(
     shape : sequence of int
         Shape of the conversion; no dimension is 0.
     types : (str, str)
-        Of the destination and of the source: ``"f16"`` and ``"f32"`` in either order.
+        Of the destination and of the source: ``"f32"``, and ``"f16"`` or ``"bf16"``, in either
+        order.
     destination, source : sequence of int
         Strides in bytes, as for `copy_fields`.
 

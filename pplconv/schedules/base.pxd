@@ -293,5 +293,6 @@ cdef class Schedule(Work):
     cdef int check_weights(self, int64_t size) except -1
     cdef int check_packed(self, const char *packed) except -1
     cdef int64_t packed_bytes(self) noexcept nogil
+    cdef int64_t source_bytes(self) noexcept nogil
     cdef int64_t input_bytes(self) noexcept nogil
     cdef int64_t output_bytes(self) noexcept nogil

@@ -244,6 +244,11 @@ cdef class Schedule(Work):
     cdef int64_t packed_bytes(self) noexcept nogil:
         return self.weight_bytes
 
+    cdef int64_t source_bytes(self) noexcept nogil:
+        """Bytes of the weights before packing, in the type that the kernels read."""
+        cdef const Shape *s = &self.shape
+        return s.groups * s.oc * s.ic * s.taps * s.size.weight
+
     cdef int64_t input_bytes(self) noexcept nogil:
         cdef const Shape *s = &self.shape
         return array_bytes(&s.x, s.size.source, s.batch, s.groups * s.ic, s.geometry.ih,

@@ -20,8 +20,11 @@ from pplconv.schedules.work cimport Tensors, Work
 from pplconv.memory.dtypes import DTYPES
 from pplconv.schedules.work import check_numbers, extent_of, first_of
 
-# Kernels of float32 by the types of source and destination.
-CONVERSIONS = {("f16", "f32"): "convert_in", ("f32", "f16"): "convert_out"}
+# Kernels by the types of source and destination: operation and type.
+CONVERSIONS = {
+    ("f16", "f32"): ("convert_in", "f32"), ("f32", "f16"): ("convert_out", "f32"),
+    ("bf16", "f32"): ("convert_in", "bf16f32"), ("f32", "bf16"): ("convert_out", "bf16f32"),
+}
 
 
 cdef inline void copy_block(const CopyJob *j, const char *src, char *dst,
@@ -116,7 +119,8 @@ cdef class Copy(Work):
         else:
             if types not in CONVERSIONS:
                 raise ValueError(f"no kernel makes {types[1]} of {types[0]}")
-            j.kernel = find(CONVERSIONS[types], "f32", isa)
+            operation, pair = CONVERSIONS[types]
+            j.kernel = find(operation, pair, isa)
             j.widens, j.narrows = element > source, element < source
         self.extents[0] = extent_of(element, fields["dims"], fields["dst"], element, True)
         # As many bytes as if the loops walked up: the array begins at the lowest one either way.

@@ -11,6 +11,5 @@ cdef class GemmSchedule(Schedule):
 
     cdef int64_t input_bytes(self) noexcept nogil
     cdef int64_t output_bytes(self) noexcept nogil
-    cdef int64_t source_bytes(self) noexcept nogil
     cdef int64_t matrix_bytes(self, const Memory *m, int64_t element, int64_t channels,
                               int64_t height, int64_t width, int64_t group) noexcept nogil

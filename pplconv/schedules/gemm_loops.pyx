@@ -590,6 +590,8 @@ cdef class GemmSchedule(Schedule):
     cdef int64_t source_bytes(self) noexcept nogil:
         """Bytes of the weights before packing, from the first element to the end of the last."""
         cdef const GemmJob *j = &self.own
+        if j.nest.shape.converts_weights:  # what was converted is dense
+            return Schedule.source_bytes(self)
         if min(j.nest.shape.groups, j.nest.shape.oc, j.nest.k) < 1:
             return 0
         return ((j.nest.shape.groups - 1) * j.weights_group

@@ -2,8 +2,7 @@
 
 from libc.stdint cimport int64_t
 
-from pplconv.schedules.base cimport pack_function
-from pplconv.schedules.gemm_loops cimport GemmSchedule
+from pplconv.schedules.base cimport Schedule, pack_function
 from pplconv.schedules.work cimport Work
 
 
@@ -15,4 +14,4 @@ cdef struct PackJob:
 
 cdef class Pack(Work):
     cdef PackJob own
-    cdef GemmSchedule schedule
+    cdef Schedule schedule

@@ -1,7 +1,7 @@
 """Types of packing as a `Work`."""
 
-from .gemm_loops import GemmSchedule
+from .base import Schedule
 from .work import Work
 
 class Pack(Work):
-    def __new__(cls, schedule: GemmSchedule) -> Pack: ...
+    def __new__(cls, schedule: Schedule) -> Pack: ...

@@ -1,9 +1,9 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Packing as a `Work`: for a matrix that a program computes before it multiplies by it."""
+"""Packing as a `Work`: for weights that a program computes before it multiplies by them."""
 
 from libc.stdint cimport int64_t
 
-from pplconv.schedules.gemm_loops cimport GemmSchedule
+from pplconv.schedules.base cimport Schedule
 from pplconv.schedules.work cimport Tensors, Work
 
 cdef enum:
@@ -22,19 +22,20 @@ cdef class Pack(Work):
 
     Parameters
     ----------
-    schedule : GemmSchedule
-        The product that reads the packed matrix.
+    schedule : Schedule
+        The convolution or product that reads the packed weights. Where it converts weights, array 1
+        is the converted ones.
 
     Raises
     ------
     ValueError
-        If the matrix would have to be converted first.
+        If the loops read the weights before packing as well, or their zeros have to be counted.
     """
 
-    def __cinit__(self, GemmSchedule schedule not None):
+    def __cinit__(self, Schedule schedule not None):
         cdef PackJob *j = &self.own
-        if schedule.shape.converts_weights:
-            raise ValueError("a matrix is packed in its own type")
+        if schedule.pack == NULL or schedule.count != NULL or schedule.reads_filters:
+            raise ValueError("computed weights are packed at once, and read packed alone")
         self.schedule = schedule
         j.pack, j.job = schedule.pack, schedule.job
         j.pieces = min(max(schedule.packed_bytes() // PIECE_BYTES, 1), MOST_PIECES)

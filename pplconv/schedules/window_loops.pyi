@@ -4,6 +4,9 @@ from typing import Any
 
 from .work import Work
 
+MOST_ROWS: int
+"""Most input rows of an output of a resampling."""
+
 class Pool(Work):
     def __new__(cls, fields: dict[str, Any], isa: str) -> Pool: ...
 

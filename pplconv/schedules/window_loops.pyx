@@ -23,9 +23,13 @@ from pplconv.schedules.work import check_numbers, extent_of
 
 cdef enum:
     # Most input rows of an output of a resampling.
-    MOST_TAPS = 64
+    MOST_TAPS = 512
     # Of a scale, which kernels take with all their bits.
     SCALE_BYTES = 8
+
+
+# For those who make the fields of a resampling.
+MOST_ROWS = MOST_TAPS
 
 
 cdef void run_pool(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:

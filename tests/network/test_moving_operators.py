@@ -321,9 +321,10 @@ def test_blocks_of_pixels(mode):
 def test_every_operator_has_a_test():
     """A name that is added to the tables belongs into these modules."""
     elsewhere = {
-        "AveragePool", "Conv", "ConvTranspose", "GRU", "Gemm", "GlobalAveragePool", "GlobalMaxPool",
-        "LSTM", "LayerNormalization", "LogSoftmax", "MatMul", "MaxPool", "RNN", "ReduceL2",
-        "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "ReduceSumSquare", "Resize", "Softmax",
+        "AveragePool", "Cast", "Conv", "ConvTranspose", "GRU", "Gemm", "GlobalAveragePool",
+        "GlobalMaxPool", "LSTM", "LayerNormalization", "LogSoftmax", "MatMul", "MaxPool", "RNN",
+        "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "ReduceSumSquare",
+        "Resize", "Softmax",
     }  # fmt: skip
     here = {
         "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "Pad", "Reshape",

@@ -103,36 +103,17 @@ def with_computed_weights(model, feed):
     return model, feed
 
 
+@pytest.mark.parametrize("lengths", [[5, 5], [5, 3]])
 @pytest.mark.parametrize("op", ["LSTM", "GRU"])
-def test_computed_weights(op):
-    """These run in ONNX's reference, which ignores lengths."""
-    model, feed = with_computed_weights(*of_lengths(op, [5, 5], False))
+def test_computed_weights(op, lengths):
+    """They are packed once a run, before the first time."""
+    model, feed = with_computed_weights(*of_lengths(op, lengths, False))
     session = InferenceSession(model, threads=1)
-    plain, other = model_of(op, (5, 2, 3, 4), "bidirectional", bias=True, states=True)
-    agree(session.run(None, feed), referred(plain, other))
-    assert on_host(session)
-    model, feed = with_computed_weights(*of_lengths(op, [5, 3], False))
-    with pytest.raises(ValueError, match=rf"{op}.*several lengths, \[5, 3\] of 5"):
-        InferenceSession(model).run(None, feed)
-
-
-@pytest.mark.parametrize(
-    ("op", "attributes", "text"),
-    [
-        ("LSTM", {"clip": 0.5}, "a clip"),
-        ("GRU", {"clip": 0.0}, "a clip"),
-        ("LSTM", {"input_forget": 1}, "input_forget"),
-        ("LSTM", {"activations": ["Sigmoid", "Relu", "Tanh"]}, "activations Sigmoid, Relu, Tanh"),
-        ("GRU", {"activations": ["HardSigmoid", "Tanh"]}, "activations HardSigmoid, Tanh"),
-    ],
-)
-@pytest.mark.parametrize("fallback", ["error", "silent"])
-def test_what_the_reference_leaves_out_is_refused(op, attributes, text, fallback):
-    """The reference would compute something else, and say nothing."""
-    model, feed = model_of(op, (5, 2, 3, 4), "forward", bias=True, states=False, **attributes)
-    model, _ = with_computed_weights(model, feed)
-    with pytest.raises(ValueError, match=f"{op} with (the )?{text} and computed weights"):
-        InferenceSession(model, fallback=fallback)
+    plain, other = of_lengths(op, lengths, False)
+    agree(session.run(None, feed), InferenceSession(plain, threads=1).run(None, other))
+    assert not on_host(session)
+    packs = [step for step in session.plan_for(feed).steps if step.kind == "Pack"]
+    assert packs and all(step.turns == 1 for step in packs)
 
 
 @pytest.mark.parametrize(

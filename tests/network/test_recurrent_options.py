@@ -60,6 +60,8 @@ def drawn(op, rng, *, dtype=np.float32, layout=0, activations=tuple(FUNCTIONS)):
     if op == "LSTM":
         operands += [state(), numbers(directions, 3 * width) if rng.random() < 0.5 else None]
     fed = {0, 5, 6} | ({4} if rng.random() < 0.5 else set())
+    # Weights, biases and peepholes, all or some of them.
+    fed |= {place for place in (1, 2, 3, 7) if rng.random() < 0.3}
     named = {f"i{k}": a for k, a in enumerate(operands) if a is not None}
     inputs = [f"i{k}" if a is not None else "" for k, a in enumerate(operands)]
     outputs = ["y", "h", "c"][: 3 if op == "LSTM" else 2]
@@ -82,7 +84,7 @@ def singles(arrays):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("op", GATES)
 def test_all_attributes(op, dtype, layout, rng):
-    """Against float64, for known and for computed lengths; the same bits for each team."""
+    """Against float64, weights and lengths known or computed; the same bits for each team."""
     for _ in range(12):
         model, feed, operands, attributes = drawn(
             op, rng, dtype=dtype, layout=layout, activations=STEADY

@@ -14,9 +14,9 @@ from .movement import pad_begins, slices
 from .row_steps import axes_of
 
 __all__ = [
-    "along", "broadcast", "concatenation", "expansion", "gemm", "images", "layer_norm", "mixed",
-    "padding", "product", "reduction", "reshaped", "scales", "slicing", "transposition",
-    "with_residual",
+    "along", "broadcast", "concatenation", "convolution", "expansion", "gemm", "images",
+    "layer_norm", "mixed", "padding", "product", "reduction", "reshaped", "scales", "slicing",
+    "transposition", "with_residual",
 ]  # fmt: skip
 
 Rule = Callable[[Node, Graph, set[str]], bool]
@@ -55,6 +55,17 @@ def images(*added: int) -> Rule:
             for i, name in enumerate(node.inputs)
             if name and (i in added or name not in graph.constants)
         )
+
+    return rule
+
+
+def convolution(*added: int) -> Rule:
+    """Images of the first input by known weights: computed ones may vary with the batch."""
+    inner = images(*added)
+
+    def rule(node: Node, graph: Graph, batched: set[str]) -> bool:
+        weights = filter(None, node.inputs[1:3])
+        return all(name in graph.constants for name in weights) and inner(node, graph, batched)
 
     return rule
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from typing import Any
@@ -32,7 +33,9 @@ def problem_of(
     dtype: np.dtype[Any],
     geometry: dict[str, Any],
     layout: str,
-    sparsity: Sparsity | None,
+    sparsity: Sparsity | None = None,
+    *,
+    computed: bool = False,
 ) -> ConvProblem:
     """Describe a convolution to the planner.
 
@@ -50,12 +53,15 @@ def problem_of(
         ``"NHWC"`` or ``"NCHW"``.
     sparsity : Sparsity or None
         As of `ConvProblem`.
+    computed : bool
+        Whether the weights are computed; then their type is not narrowed.
     """
     n, ic, h, w = x
     name = NAMES[dtype]
+    precision = None if computed else _precision(builder, name)
     return checks.make_problem(
         (n, h, w, ic) if layout == "NHWC" else (n, ic, h, w), weight, name, **geometry,
-        layout=layout, permitted=checks.check_precision(_precision(builder, name), name),
+        layout=layout, permitted=checks.check_precision(precision, name),
         sparsity=sparsity,
     )  # fmt: skip
 
@@ -63,7 +69,7 @@ def problem_of(
 def emit_convolution(
     builder: Builder,
     x: Value,
-    weight: Array | ScaledTensor,
+    weight: Array | ScaledTensor | Value,
     y: Value,
     epilogue: Epilogue,
     geometry: dict[str, Any],
@@ -79,15 +85,16 @@ def emit_convolution(
         Gets the steps.
     x, y : Value
         Input and output, of four dimensions; both are NHWC, or both NCHW.
-    weight : ndarray or ScaledTensor
-        (oc, ic / groups, kh, kw), of any strides; scaled weights are computed for packing.
+    weight : ndarray, ScaledTensor or Value
+        (oc, ic / groups, kh, kw), of any strides; scaled weights are computed for packing, and a
+        value's are packed in each run.
     epilogue : Epilogue
         Operations after the sums.
     geometry : dict
         ``stride``, ``padding`` as ((top, bottom), (left, right)), ``dilation``, ``groups``.
     key : (ndarray or ScaledTensor, ...)
-        Identity of the weights: the object behind their constant, and the part of it. Equal keys
-        mean equal weights.
+        Identity of known weights: the object behind their constant, and the part of it. Equal
+        keys mean equal weights.
     nodes : list of str
         Names of its nodes.
     layout : str
@@ -103,8 +110,13 @@ def emit_convolution(
     activation = described if described is not None else Activation("none")
     # Non-finite factors turn zeros into NaN.
     counted = math.isfinite(alpha)
-    sparsity = builder.sparsity(key, weight, geometry["groups"]) if counted else None
-    problem = problem_of(builder, x.shape, shape, x.dtype, geometry, layout, sparsity)
+    known = None if isinstance(weight, Value) else weight
+    sparsity = None
+    if counted and known is not None:
+        sparsity = builder.sparsity(key, known, geometry["groups"])
+    problem = problem_of(
+        builder, x.shape, shape, x.dtype, geometry, layout, sparsity, computed=known is None
+    )
     if (problem.batch, problem.oc, problem.oh, problem.ow) != y.shape:
         # Otherwise outputs would stay unwritten, or writes would go out of bounds.
         raise ValueError(f"the convolution {problem} of {nodes} does not give {y.shape}")
@@ -117,7 +129,9 @@ def emit_convolution(
             emit_convolution(builder, x, weight, packed, inner, geometry, key, nodes, layout)
             builder.copy(packed, y, nodes)
             return
-    finite = builder.all_finite(key, weight)
+    # Computed weights may be infinite. A single pixel without padding is never beside zeros.
+    alone = shape[2:] == (1, 1) and not any(itertools.chain(*geometry["padding"]))
+    finite = alone if known is None else builder.all_finite(key, known)
     fields: dict[str, Any] | None = None
     # Some algorithms multiply padding: infinite weights would give NaN there.
     for algorithm in planner.asked_in_turn("auto", finite):
@@ -138,12 +152,18 @@ def emit_convolution(
         builder.copy(whole, y, nodes)
         return
     prepared = Prepared(problem, plan, fields, planner.share(builder.settings.threads))
-    weights = builder.packed_once(
-        (*key, problem.groups, alpha), f"{plan.packing} of {plan.numerics.weights}", prepared,
-        scaled(weight, alpha, x.dtype),
-    )  # fmt: skip
+    weights: Any
+    if isinstance(weight, Value):
+        weights = pack_computed(builder, prepared, weight, nodes)
+    else:
+        weights = builder.packed_once(
+            (*key, problem.groups, alpha), f"{plan.packing} of {plan.numerics.weights}", prepared,
+            scaled(weight, alpha, x.dtype),
+        )  # fmt: skip
     bias = epilogue.bias
-    if bias is not None:
+    if isinstance(bias, Value):
+        bias = converted(builder, builder.contiguous(bias), DTYPES[plan.numerics.bias], nodes)
+    elif bias is not None:
         with np.errstate(all="ignore"):
             bias = np.require(bias, DTYPES[plan.numerics.bias], ("A", "C"))
     # The loops have already added the residual.
@@ -152,8 +172,9 @@ def emit_convolution(
     if described is not None and not plan.numerics.converts_out:
         finish, after, rest = finish_of(rest, y)
     flops = 2 * problem.k * problem.output_pixels * problem.oc * n
+    reads = [read for read in (x, residual, after, weights, bias) if isinstance(read, Value)]
     builder.emit(Step(
-        prepared, [read for read in (x, residual, after) if read is not None], [y],
+        prepared, reads, [y],
         {
             "x": x, "y": y, "residual": residual, "weights": weights,
             "bias": bias, "activation": PlannedActivation(activation, plan.numerics.bias),
@@ -162,6 +183,39 @@ def emit_convolution(
         "Conv", nodes, f"{plan.algorithm} {plan.kernel}, {problem}", flops=flops,
     ))  # fmt: skip
     emit_rest(builder, y, rest, described is None, nodes)
+
+
+def pack_computed(builder: Builder, prepared: Prepared, weight: Value, nodes: list[str]) -> Value:
+    """Add a step that packs computed weights; in a repeat, before it.
+
+    Parameters
+    ----------
+    builder : Builder
+        Gets the step.
+    prepared : Prepared
+        A plan whose loops read packed weights alone.
+    weight : Value
+        (oc, ic / groups, kh, kw), of any strides.
+    nodes : list of str
+        Names of its nodes.
+    """
+    dtype = DTYPES[prepared.plan.numerics.weights]
+    dense = converted(builder, builder.contiguous(weight), dtype, nodes)
+    packed = builder.new((prepared.packed_bytes,), np.dtype(np.uint8))
+    places = {"arrays": [packed, dense]}
+    step = Step(prepared.pack_work(), [dense], [packed], places, "Pack", nodes)
+    step.detail = str(prepared.problem)
+    builder.emit(step, once=True)
+    return packed
+
+
+def converted(builder: Builder, value: Value, dtype: np.dtype[Any], nodes: list[str]) -> Value:
+    """Give a value in another type of floating point."""
+    if value.dtype == dtype:
+        return value
+    other = builder.new(value.shape, dtype)
+    builder.convert(value, other, nodes)
+    return other
 
 
 def scaled(
@@ -187,7 +241,7 @@ def explicit_pads(node: Node, spatial: int = 2) -> Shape:
 
 def lower_conv(node: Node, builder: Builder, graph: Graph) -> None:
     """Conv, plain or fused."""
-    weight = graph.constants.origin(node.inputs[1])
+    weight = weight_of(node, builder, graph)
     value, name = builder.values[node.inputs[0]], node.outputs[0]
     shape, dtype = graph.shapes[name], graph.dtypes[name]
     if name in builder.planes:
@@ -200,6 +254,12 @@ def lower_conv(node: Node, builder: Builder, graph: Graph) -> None:
     geometry = geometry_of(node)
     emit_convolution(builder, x, weight, y, epilogue, geometry, (weight,), [name], layout)
     builder.deliver(name, y)
+
+
+def weight_of(node: Node, builder: Builder, graph: Graph) -> Array | ScaledTensor | Value:
+    """Give the weights of a node: a value if they are computed."""
+    name = node.inputs[1]
+    return graph.constants.origin(name) if name in graph.constants else builder.values[name]
 
 
 def geometry_of(node: Node) -> dict[str, Any]:
@@ -217,10 +277,14 @@ def prices(node: Node, builder: Builder, graph: Graph) -> tuple[float, float]:
     """Estimate the cycles of a convolution on one thread, in NHWC and in NCHW."""
     x, shape = (graph.shapes[name] for name in node.inputs[:2])
     dtype, geometry = graph.dtypes[node.inputs[0]], geometry_of(node)
-    weight = graph.constants.origin(node.inputs[1])
-    sparsity = builder.sparsity((weight,), weight, geometry["groups"])
+    computed, sparsity = node.inputs[1] not in graph.constants, None
+    if not computed:
+        weight = graph.constants.origin(node.inputs[1])
+        sparsity = builder.sparsity((weight,), weight, geometry["groups"])
     pixels, planes = (
-        builder.least_cycles(problem_of(builder, x, shape, dtype, geometry, layout, sparsity))
+        builder.least_cycles(
+            problem_of(builder, x, shape, dtype, geometry, layout, sparsity, computed=computed)
+        )
         for layout in ("NHWC", "NCHW")
     )
     return pixels, planes
@@ -237,10 +301,7 @@ def lies_in_pixels(value: Value) -> bool:
 def serves_conv(node: Node, graph: Graph) -> bool:
     """Whether `lower_conv` can compute a node."""
     return (
-        node.inputs[1] in graph.constants
-        and len(graph.shapes[node.inputs[0]]) == 4
-        and math.prod(graph.shapes[node.outputs[0]]) > 0
-        and math.prod(graph.shapes[node.inputs[0]]) > 0
-        and (len(node.inputs) < 3 or not node.inputs[2] or node.inputs[2] in graph.constants)
+        len(graph.shapes[node.inputs[0]]) == 4
+        and all(math.prod(graph.shapes[name]) > 0 for name in (*node.inputs[:2], node.outputs[0]))
         and graph.dtypes[node.inputs[0]] in NATIVE
     )

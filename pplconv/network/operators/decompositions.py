@@ -20,13 +20,15 @@ from ..values import (
     attribute_ints,
     attribute_string,
     constant,
+    is_constant,
     rank,
     static_shape,
 )
 
 __all__ = [
     "Numbers", "batch_norm", "cast_like", "depth_to_space", "global_lp_pool", "group_norm",
-    "in_pairs", "instance_norm", "local_response_norm", "lp_pool", "mean_variance",
+    "in_pairs", "instance_norm", "local_response_norm", "lp_normalization", "lp_pool",
+    "mean_variance",
     "reduction_of_programs", "rms_norm", "space_to_depth",
 ]  # fmt: skip
 
@@ -69,6 +71,14 @@ class Numbers:
     def like(self, number: float, value: Any) -> Any:
         """One number of the type of a value, which need not be known yet."""
         return self._op.CastLike(self._made(np.array(number, np.float32)), value)
+
+    def of_channels(self, value: Any, axes: int) -> Any:
+        """Numbers of channels, which broadcast with arrays of so many axes."""
+        shape = (-1, *(1,) * (axes - 2))
+        known = constant(value)
+        if known is not None:
+            return self.array(known.reshape(shape))
+        return self._op.Reshape(value, self.integers(*shape))
 
     def array(self, array: Any) -> Any:
         """Numbers of the computed type."""
@@ -171,36 +181,53 @@ def rms_norm(op: Any, node: ir.Node) -> Any:
 def instance_norm(op: Any, node: ir.Node) -> Any:
     """InstanceNormalization: LayerNormalization of each channel's pixels, a scale, an offset."""
     x, scale, offset = node.inputs
-    axes, a, b = rank(x), constant(scale), constant(offset)
+    axes = rank(x)
     if axes is None or axes < 3 or x.dtype not in FLOATS:
         return None
-    if not scale.dtype == offset.dtype == x.dtype:
-        return None
-    if a is None or b is None or not a.ndim == b.ndim == 1:
+    if not scale.dtype == offset.dtype == x.dtype or not rank(scale) == rank(offset) == 1:
         return None
     numbers = Numbers(op, node, x.dtype)
     small = node.attributes.get_float("epsilon", 1e-5)
     normal = op.LayerNormalization(x, numbers.number(1), axis=2, epsilon=small, stash_type=1)
-    shape = -1, *(1,) * (axes - 2)
-    product = op.Mul(normal, numbers.array(a.reshape(shape)))
-    return op.Add(product, numbers.array(b.reshape(shape)))
+    product = op.Mul(normal, numbers.of_channels(scale, axes))
+    return op.Add(product, numbers.of_channels(offset, axes))
 
 
 def batch_norm(op: Any, node: ir.Node) -> Any:
-    """BatchNormalization in inference: a product and a sum."""
+    """BatchNormalization in inference: a product and a sum, where its numbers are known."""
     (x, *_) = node.inputs
     axes, affine = rank(x), batch_normalization(node)
-    if axes is None or axes < 2 or affine is None or x.dtype not in FLOATS:
+    if axes is None or axes < 2 or x.dtype not in FLOATS:
         return None
+    numbers = Numbers(op, node, x.dtype)
+    if affine is None:
+        return _computed_batch_norm(op, node, numbers, axes)
     shape = (affine.scale.size, *(1,) * (axes - 2))
     with np.errstate(all="ignore"):
         scale, offset = (part.astype(x.dtype.numpy()).reshape(shape) for part in affine)
     if not finite(scale, offset):
         return None
-    numbers = Numbers(op, node, x.dtype)
     product = op.Mul(x, numbers.array(scale))
     product.type, product.shape = x.type, x.shape
     return op.Add(product, numbers.array(offset))
+
+
+def _computed_batch_norm(op: Any, node: ir.Node, numbers: Numbers, axes: int) -> Any:
+    """BatchNormalization by computed numbers: one element-wise pass."""
+    x, *parts = node.inputs
+    if attribute_int(node, "training_mode", 0) or any(rank(part) != 1 for part in parts):
+        return None
+    if any(part.dtype not in FLOATS for part in parts) or all(map(is_constant, parts)):
+        return None
+
+    def of(part: ir.Value) -> Any:
+        same = part if part.dtype == x.dtype else op.Cast(part, to=int(x.dtype))
+        return numbers.of_channels(same, axes)
+
+    scale, offset, mean, variance = map(of, parts)
+    small = numbers.number(node.attributes.get_float("epsilon", 1e-5))
+    factor = op.Div(scale, op.Sqrt(op.Add(variance, small)))
+    return op.Add(op.Mul(op.Sub(x, mean), factor), offset)
 
 
 def in_pairs(op: Any, node: ir.Node) -> Any:
@@ -276,16 +303,57 @@ def lp_pool(op: Any, node: ir.Node) -> Any:
     (x,) = node.inputs
     kernel, inner = attribute_ints(node, "kernel_shape", ()), _computed(x)
     p = attribute_int(node, "p", 2)
-    # The divisors of windows that are cut off differ, and Pow of float16 would overflow.
-    if p < 1 or inner not in FLOATS or not kernel or attribute_int(node, "ceil_mode", 0):
+    if p < 1 or inner not in FLOATS or not kernel:
+        return None
+    windows = {name: value for name, value in node.attributes.items() if name != "p"}
+    if attribute_int(node, "ceil_mode", 0):
+        pads = _whole_windows(node, kernel)
+        if pads is None:
+            return None
+        windows = {name: value for name, value in windows.items() if name != "ceil_mode"}
+        windows["pads"] = ir.AttrInt64s("pads", pads)
+    # Pow of float16 would overflow.
+    numbers = Numbers(op, node, inner)
+    if inner != x.dtype:
+        x = op.Cast(x, to=inner)
+    means = op.AveragePool(_power(op, numbers, x, p), count_include_pad=1, **windows)
+    sums = op.Mul(means, numbers.number(math.prod(kernel)))
+    return _as_before(op, _root(op, numbers, sums, p), node)
+
+
+def _whole_windows(node: ir.Node, kernel: tuple[int, ...]) -> list[int] | None:
+    """Give pads that no window of a pool reaches beyond; None while shapes are unknown."""
+    x, y = static_shape(node.inputs[0]), static_shape(node.outputs[0])
+    if x is None or y is None or attribute_string(node, "auto_pad", "NOTSET") != "NOTSET":
+        return None
+    axes = len(kernel)
+    strides = attribute_ints(node, "strides", ()) or (1,) * axes
+    dilations = attribute_ints(node, "dilations", ()) or (1,) * axes
+    pads = list(attribute_ints(node, "pads", ()) or (0,) * 2 * axes)
+    for d in range(axes):
+        end = (y[2 + d] - 1) * strides[d] + (kernel[d] - 1) * dilations[d] + 1
+        pads[axes + d] = max(pads[axes + d], end - x[2 + d] - pads[d])
+    return pads
+
+
+def lp_normalization(op: Any, node: ir.Node) -> Any:
+    """LpNormalization: by a sum of absolute values, or by the root of one of squares."""
+    (x,) = node.inputs
+    inner, p = _computed(x), attribute_int(node, "p", 2)
+    if inner not in FLOATS or p not in (1, 2):
         return None
     numbers = Numbers(op, node, inner)
     if inner != x.dtype:
         x = op.Cast(x, to=inner)
-    windows = {name: value for name, value in node.attributes.items() if name != "p"}
-    means = op.AveragePool(_power(op, numbers, x, p), count_include_pad=1, **windows)
-    sums = op.Mul(means, numbers.number(math.prod(kernel)))
-    return _as_before(op, _root(op, numbers, sums, p), node)
+    axis = numbers.integers(attribute_int(node, "axis", -1))
+    if p == 1:
+        length = op.ReduceSum(op.Abs(x), axis, keepdims=1)
+    else:
+        length = op.ReduceL2(x, axis, keepdims=1)
+    # Zeros stay zeros.
+    zero = numbers.number(0)
+    nothing = op.Equal(length, zero)
+    return _as_before(op, op.Where(nothing, zero, op.Div(x, length)), node)
 
 
 def global_lp_pool(op: Any, node: ir.Node) -> Any:

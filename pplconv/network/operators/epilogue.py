@@ -29,8 +29,8 @@ class Epilogue:
 
     Parameters
     ----------
-    bias : ndarray or None
-        One for each output channel.
+    bias : ndarray, Value or None
+        One for each output channel; computed ones are a value.
     residual : Value or None
         Added before the activation.
     activation : str
@@ -45,7 +45,7 @@ class Epilogue:
         Added at the end.
     """
 
-    bias: Array | None = None
+    bias: Array | Value | None = None
     residual: Value | None = None
     activation: str = ""
     parameters: Sequence[float] = ()
@@ -60,6 +60,8 @@ class Epilogue:
             return self, 1.0
         alpha, beta = self.parameters
         bias = np.zeros(oc, np.float32) if self.bias is None else self.bias
+        if isinstance(bias, Value):
+            return self, 1.0
         line = np.asarray(bias * bias.dtype.type(alpha) + bias.dtype.type(beta))
         return replace(self, bias=line, activation="clip", parameters=(0.0, 1.0)), alpha
 
@@ -87,8 +89,9 @@ def epilogue_of(node: Node, builder: Builder, graph: Graph) -> Epilogue:
     def value(name: str) -> Value | None:
         return builder.values[name] if name else None
 
+    bias = known(names[2]) if names[2] in graph.constants else value(names[2])
     return Epilogue(
-        known(names[2]), value(names[3]), node.attributes.get("activation", ""),
+        bias, value(names[3]), node.attributes.get("activation", ""),
         list(node.attributes.get("activation_parameters", [])), known(names[7]), known(names[4]),
         known(names[5]), value(names[6]),
     )  # fmt: skip

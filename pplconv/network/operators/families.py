@@ -126,7 +126,7 @@ def images(loops: Loops, *, format: Format, moves: Moves, **said: Any) -> Row:
 def convolved(loops: Loops, *added: int, layout: Layout, flops: Flops, **said: Any) -> Row:
     """A convolution with a plan; `added` are further inputs that are images."""
     return looped(
-        loops, batches=batch_rules.images(*added), format=Format.LEADS, layout=layout,
+        loops, batches=batch_rules.convolution(*added), format=Format.LEADS, layout=layout,
         moves=Moves.NOTHING, shapes=(), flops=flops, planned=True, **said,
     )  # fmt: skip
 

@@ -17,7 +17,7 @@ from ..builder import Builder
 from ..host_steps import host_step
 from ..integer_nodes import MULTIPLIER, RESIDUAL, ZERO
 from ..nodes import Graph, Node
-from ..storage import Array, Value, channels_last, strides_of
+from ..storage import Array, Value, channels_last, constant_value, strides_of
 from .convolution import explicit_pads, geometry_of, lies_in_pixels
 from .elementwise_steps import Stream, emit_outputs, numbers_of
 from .expressions import Code
@@ -108,6 +108,14 @@ def lower_quantize(node: Node, builder: Builder, graph: Graph) -> None:
     """QuantizeLinear: float32 to integers."""
     scale, zero = _scales(node, graph)
     dtype = graph.dtypes[node.outputs[0]]
+    if dtype in integers.RANGES and (zero == zero.reshape(-1)[0]).all():
+        code = Code()
+        x, divisor = code.fresh(), code.fresh()
+        result, pair = code.do("DIVIDE", x, divisor), numbers_of(1.0, int(zero.reshape(-1)[0]))
+        inputs = [Stream(builder.values[node.inputs[0]], x)]
+        inputs.append(Stream(constant_value(scale), divisor))
+        _emit_program(node, builder, graph, code, inputs, result, pair, "Quantize")
+        return
     _emit_reading(
         node.inputs[:1], node, builder, graph, lambda x: integers.quantize(x, scale, zero, dtype),
         "Quantize", f"float32 to {dtype}",
@@ -118,10 +126,33 @@ def lower_dequantize(node: Node, builder: Builder, graph: Graph) -> None:
     """DequantizeLinear: integers to float32."""
     scale, zero = _scales(node, graph)
     dtype = graph.dtypes[node.inputs[0]]
+    if dtype in integers.RANGES:
+        code = Code()
+        x, center, factor = (code.fresh() for _ in range(3))
+        result = code.do("MULTIPLY", code.do("SUBTRACT", x, center), factor)
+        inputs = [Stream(builder.values[node.inputs[0]], x, numbers_of(1.0, 0))]
+        inputs += [
+            Stream(constant_value(array.astype(SINGLE)), number)
+            for array, number in ((zero, center), (scale, factor))
+        ]
+        _emit_program(node, builder, graph, code, inputs, result, None, "Dequantize")
+        return
     _emit_reading(
         node.inputs[:1], node, builder, graph, lambda x: integers.dequantize(x, scale, zero),
         "Dequantize", f"{dtype} to float32",
     )  # fmt: skip
+
+
+def _emit_program(
+    node: Node, builder: Builder, graph: Graph, code: Code, inputs: list[Stream], result: int,
+    pair: Value | None, kind: str,
+) -> None:  # fmt: skip
+    """Convert by a scale for each index of an axis, in one pass."""
+    name = node.outputs[0]
+    shape = graph.shapes[name]
+    y = builder.target(name, shape, graph.dtypes[name], builder.order(name, len(shape)))
+    emit_outputs(builder, [Stream(y, result, pair)], code, inputs, kind, [name])
+    builder.deliver(name, y)
 
 
 # Products --------------------------------------------------------------------------------------

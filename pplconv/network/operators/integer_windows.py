@@ -83,6 +83,13 @@ def lower_resize(node: Node, builder: Builder, graph: Graph) -> None:
     window_steps.lower_resize(node, builder, graph)
 
 
+def _is_seen(node: Node, graph: Graph) -> bool:
+    """Whether loops of pools compute the windows, which see pixels alone."""
+    return window_steps.serves_pool(
+        replace(node, op="AveragePool"), _of_numbers(node, graph)
+    ) and not any(explicit_pads(node))
+
+
 def _of_numbers(node: Node, graph: Graph) -> Graph:
     """The graph as if a node read and wrote float32."""
     names = node.inputs[0], node.outputs[0]
@@ -99,6 +106,12 @@ def lower_average(node: Node, builder: Builder, graph: Graph) -> None:
         summed = replace(node, op="ReduceSum", attributes={"axes": [2, 3], "keepdims": 1})
         _among_numbers(
             summed, builder, graph, row_steps.reduction("SUM"), zero, float(factor), own["y_zero"]
+        )
+        return
+    if count * 255 < _EXACT and _is_seen(node, graph):
+        summed = replace(node, op="AveragePool", attributes={**own, window_steps.SUMS: 1})
+        _among_numbers(
+            summed, builder, graph, window_steps.lower_pool, zero, float(factor), own["y_zero"]
         )
         return
     dtype = graph.dtypes[node.outputs[0]]

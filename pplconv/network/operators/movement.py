@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ def integers(name: str, graph: Graph) -> list[int] | None:
 
 
 def lower_reformat(node: Node, builder: Builder, graph: Graph) -> None:
-    """Give a value in another type of floating point, or as it is."""
+    """Reformat, and Cast: give a value in another type of floating point, or as it is."""
     name = node.outputs[0]
     value = builder.values[node.inputs[0]]
     dtype = graph.dtypes[name]
@@ -43,6 +42,12 @@ def lower_reformat(node: Node, builder: Builder, graph: Graph) -> None:
 
 def _order(value: Value) -> list[int]:
     return [d for d in value.order if value.shape[d] > 1]
+
+
+def serves_cast(node: Node, graph: Graph) -> bool:
+    """Whether a Cast is one between bfloat16 and float32, and not empty."""
+    names = {graph.dtypes[name].name for name in (node.inputs[0], node.outputs[0])}
+    return names == {"bfloat16", "float32"} and math.prod(graph.shapes[node.inputs[0]]) > 0
 
 
 def lower_view(node: Node, builder: Builder, graph: Graph) -> None:
@@ -256,18 +261,21 @@ def lower_concat(node: Node, builder: Builder, graph: Graph) -> None:
 
 
 def lower_pad(node: Node, builder: Builder, graph: Graph) -> None:
-    """Pad with a constant: it fills the output, the input covers its part."""
+    """Pad with one number: it fills the output, the input covers its part."""
     name = node.outputs[0]
     value = builder.values[node.inputs[0]]
     shape, dtype = graph.shapes[name], graph.dtypes[name]
     begins = pad_begins(node, graph)
-    fill: Any = 0
-    if len(node.inputs) > 2 and node.inputs[2]:
-        fill = graph.constants[node.inputs[2]].reshape(-1)[0]
+    given = node.inputs[2] if len(node.inputs) > 2 else ""
+    if given and given not in graph.constants:
+        fill = builder.values[given].viewed((), ())
+    else:
+        number = graph.constants[given].reshape(-1)[0] if given else 0
+        fill = constant_value(np.array(number, dtype))
     # Volumes of images keep their channels last.
     order = builder.order(name, len(shape)) if len(shape) < 5 else value.order
     y = builder.target(name, shape, dtype, order)
-    builder.copy(constant_value(np.array(fill, dtype)), y, [name])
+    builder.copy(fill, y, [name])
     # Negative pads remove elements.
     skip = [max(-b, 0) for b in begins]
     at = [max(b, 0) for b in begins]
@@ -297,7 +305,10 @@ def pad_begins(node: Node, graph: Graph) -> list[int]:
 
 
 def serves_pad(node: Node, graph: Graph) -> bool:
-    """Whether a Pad has constant pads and a constant value."""
-    known = all(not name or name in graph.constants for name in node.inputs[1:])
+    """Whether a Pad has constant pads, and one number for them, known or computed."""
+    amounts, fill, axes = [*node.inputs[1:], "", ""][:3]
+    known = all(not name or name in graph.constants for name in (amounts, axes))
     mode = node.attributes.get("mode", "constant")
-    return known and mode == "constant" and math.prod(graph.shapes[node.outputs[0]]) > 0
+    if not known or mode != "constant" or math.prod(graph.shapes[node.outputs[0]]) == 0:
+        return False
+    return not fill or math.prod(graph.shapes[fill]) == 1

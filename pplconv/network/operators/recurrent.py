@@ -15,7 +15,7 @@ import numpy as np
 from ... import planner
 from ..builder import Builder
 from ..nodes import Graph, Node
-from ..storage import Array, Value, constant_value
+from ..storage import Array, Value, constant_value, strides_of
 from .convolution import emit_convolution
 from .elementwise_steps import NATIVE, TRUTH, Stream, emit_outputs, numbers_of
 from .epilogue import Epilogue
@@ -31,11 +31,10 @@ def _names(node: Node) -> list[str]:
 
 
 def serves_recurrent(node: Node, graph: Graph) -> bool:
-    """Whether a node has constant weights, of one of our types, and something to compute."""
+    """Whether a node has operands of one of our types, and something to compute."""
     x, w, r, b, _, h, c, peepholes = _names(node)
     return (
-        all(name in graph.constants for name in (w, r, b, peepholes) if name)
-        and graph.dtypes[x] in NATIVE
+        graph.dtypes[x] in NATIVE
         and all(
             graph.dtypes[name] == graph.dtypes[x] for name in (w, r, b, h, c, peepholes) if name
         )
@@ -79,7 +78,7 @@ class _Cell:
         Gets the steps.
     node : Node
         The node.
-    recurrent : ndarray
+    recurrent : ndarray or Value
         Recurrent weights of all directions.
     d : int
         Number of the direction.
@@ -93,15 +92,16 @@ class _Cell:
         Receives the new state.
     mask : Value or None
         Whether each sequence has this time; without a mask, all have.
-    bias : ndarray
-        The second bias.
-    peepholes : ndarray or None
-        Weights of the cell in each gate.
+    bias : ndarray, Value or None
+        What a product of a GRU adds: the second bias of its last gate, zeros before it if all gates
+        are one product.
+    peepholes : list of Value
+        Weights of the cell in each gate; none if there are no peepholes.
     """
 
     builder: Builder
     node: Node
-    recurrent: Array
+    recurrent: Array | Value
     d: int
     gates: tuple[Gate, ...]
     inputs: Value
@@ -109,8 +109,8 @@ class _Cell:
     c: Value
     out: Value | None
     mask: Value | None
-    bias: Array
-    peepholes: Array | None
+    bias: Array | Value | None
+    peepholes: list[Value]
 
     @property
     def width(self) -> int:
@@ -129,7 +129,7 @@ class _Cell:
         rows = slice(first * self.width, first * self.width + y.shape[1])
         key = (self.recurrent, self.d, rows.start, rows.stop)
         emit_convolution(
-            self.builder, _rows(state, self.width), _matrix(self.recurrent[self.d, rows]),
+            self.builder, _rows(state, self.width), _matrix(self.recurrent, self.d, rows),
             _rows(y, y.shape[1]), epilogue, _ONE, key, self.names,
         )  # fmt: skip
 
@@ -166,8 +166,7 @@ def lower_recurrent(node: Node, builder: Builder, graph: Graph) -> None:
     all times; each time adds its product with the previous state in the store.
     """
     data, w_name, r_name, b_name, lengths, h_name, c_name, p_name = _names(node)
-    weights, recurrent = graph.constants.weights(w_name), graph.constants.weights(r_name)
-    peepholes = graph.constants[p_name] if p_name else None
+    weights, recurrent = (_weights(name, builder, graph) for name in (w_name, r_name))
     directions, width = recurrent.shape[0], recurrent.shape[2]
     layout = int(node.attributes.get("layout", 0))
     given = _times_first(builder.values[data], layout)
@@ -192,15 +191,11 @@ def lower_recurrent(node: Node, builder: Builder, graph: Graph) -> None:
     mask = _mask(builder, node, graph, lengths, times, batch)
     gates = gates_of(node.op, node.attributes)
     for d in range(directions):
-        bias = graph.constants[b_name][d] if b_name else np.zeros(2 * columns, dtype)
-        own, other = bias[:columns], bias[columns:]
-        both = own + other
-        if node.op == "GRU":
-            # The second bias of the last gate may be inside its product.
-            both = np.concatenate([both[: 2 * width], own[2 * width :]])
+        both, other = _biases(node, builder, graph, b_name, d, columns)
         inputs = builder.new((times * batch, columns), dtype)
+        whole = slice(0, columns)
         emit_convolution(
-            builder, _rows(flat, depth), _matrix(weights[d]), _rows(inputs, columns),
+            builder, _rows(flat, depth), _matrix(weights, d, whole), _rows(inputs, columns),
             Epilogue(both), _ONE, (weights, "inputs", d), [next(filter(None, node.outputs))],
         )  # fmt: skip
         parts = [_direction(state, d, layout) for state in states]
@@ -225,7 +220,7 @@ def lower_recurrent(node: Node, builder: Builder, graph: Graph) -> None:
             builder, node, recurrent, d, gates[d],
             each(inputs.viewed((batch, columns), inputs.strides), batch * step),
             parts[0], parts[-1], out, None if mask is None else each(mask, batch), other,
-            None if peepholes is None else peepholes[d],
+            _peepholes(builder.values[p_name], d, width) if p_name else [],
         )  # fmt: skip
         settings = builder.settings
         # The product takes nearly all the time of a turn.
@@ -239,8 +234,67 @@ def lower_recurrent(node: Node, builder: Builder, graph: Graph) -> None:
             builder.deliver(name, value)
 
 
-def _matrix(weight: Array) -> Array:
-    return np.ascontiguousarray(weight).reshape(*weight.shape, 1, 1)
+def _weights(name: str, builder: Builder, graph: Graph) -> Array | Value:
+    """Give the weights of all directions; computed ones without gaps."""
+    if name in graph.constants:
+        return graph.constants.weights(name)
+    value = builder.contiguous(builder.values[name])
+    return value.viewed(value.shape, strides_of(value.shape, value.dtype.itemsize))
+
+
+def _matrix(weights: Array | Value, d: int, rows: slice) -> Array | Value:
+    """Give some rows of one direction's weights, as those of a convolution."""
+    shape = (rows.stop - rows.start, weights.shape[2], 1, 1)
+    if isinstance(weights, Value):
+        along, row, e = weights.strides
+        return weights.viewed(shape, (row, e, e, e), d * along + rows.start * row)
+    return np.ascontiguousarray(weights[d, rows]).reshape(shape)
+
+
+def _biases(
+    node: Node, builder: Builder, graph: Graph, name: str, d: int, columns: int
+) -> tuple[Array | Value | None, Array | Value | None]:
+    """Give the bias of the inputs' products, and that of `_Cell`, in one direction."""
+    if not name:
+        return None, None
+    # The second bias of a GRU's last gate may be inside its product.
+    apart = columns // 3 if node.op == "GRU" else 0
+    both = columns - apart
+    alone = both if node.attributes.get("linear_before_reset", 0) else 0
+    if name in graph.constants:
+        bias = graph.constants[name][d]
+        own, other = bias[:columns], bias[columns:]
+        sums = np.concatenate([own[:both] + other[:both], own[both:]])
+        return sums, np.concatenate([np.zeros(alone, bias.dtype), other[both:]])
+    value = builder.contiguous(builder.values[name])
+    e, begin, names = value.dtype.itemsize, 2 * d * columns, [next(filter(None, node.outputs))]
+
+    def part(of: Value, first: int, count: int) -> Value:
+        return of.viewed((count,), (e,), first * e)
+
+    inputs = builder.new((columns,), value.dtype)
+    code = Code()
+    numbers = code.fresh(), code.fresh()
+    pairs = [part(value, begin + first, both) for first in (0, columns)]
+    result = code.do("ADD", *numbers)
+    emit_outputs(
+        builder, [(part(inputs, 0, both), result)], code,
+        list(zip(pairs, numbers, strict=True)), node.op, names,
+    )  # fmt: skip
+    if not apart:
+        return inputs, None
+    builder.copy(part(value, begin + both, apart), part(inputs, both, apart), names)
+    turn = builder.new((alone + apart,), value.dtype)
+    if alone:
+        builder.copy(constant_value(np.zeros(1, value.dtype)), part(turn, 0, alone), names)
+    builder.copy(part(value, begin + columns + both, apart), part(turn, alone, apart), names)
+    return inputs, turn
+
+
+def _peepholes(value: Value, d: int, width: int) -> list[Value]:
+    """Give the weights of the cell in each gate of one direction."""
+    along, e = value.strides
+    return [value.viewed((width,), (e,), d * along + gate * width * e) for gate in range(3)]
 
 
 def _direction(state: Value, d: int, layout: int) -> Value:
@@ -310,10 +364,9 @@ def _lstm(cell: _Cell) -> None:
     before = code.fresh()
     inputs.append((cell.c, before))
     peephole: list[int] = []
-    if cell.peepholes is not None:
-        for weights in cell.peepholes.reshape(3, -1):
-            peephole.append(code.fresh())
-            inputs.append((constant_value(np.ascontiguousarray(weights)), peephole[-1]))
+    for weights in cell.peepholes:
+        peephole.append(code.fresh())
+        inputs.append((weights, peephole[-1]))
     gate, update, output = cell.gates
     if peephole:
         i = code.do("MULTIPLY_ADD", peephole[0], before, i)
@@ -348,8 +401,7 @@ def _gru(cell: _Cell) -> None:
     inputs = [(cell.h, state)]
     gate, update = cell.gates
     if cell.node.attributes.get("linear_before_reset", 0):
-        bias = np.concatenate([np.zeros(2 * width, dtype), cell.bias[2 * width :]])
-        cell.multiply(cell.h, 0, sums, Epilogue(bias))
+        cell.multiply(cell.h, 0, sums, Epilogue(cell.bias))
         own = code.fresh(), code.fresh()
         inputs += [(cell.gate(sums, k), number) for k, number in enumerate((z, r, n))]
         inputs += [(cell.gate(cell.inputs, k), number) for k, number in enumerate((*own, x))]
@@ -368,7 +420,7 @@ def _gru(cell: _Cell) -> None:
             "GRU", cell.names,
         )  # fmt: skip
         new = cell.gate(sums, 2)
-        epilogue = Epilogue(cell.bias[2 * width :], _rows(cell.gate(cell.inputs, 2), width))
+        epilogue = Epilogue(cell.bias, _rows(cell.gate(cell.inputs, 2), width))
         cell.multiply(scaled, 2, new, epilogue)
         inputs += [(cell.gate(sums, 0), z), (new, n)]
     n = update(code, n)

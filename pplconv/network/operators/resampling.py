@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..antialiasing import filtered, wide_taps
+from ..antialiasing import filtered, is_smooth, wide_taps
 from ..builder import Builder
 from ..host_steps import host_step
 from ..nodes import Graph, Node
@@ -65,7 +65,7 @@ def _resize(x: Array, axes: Sequence[Axis], attributes: Mapping[str, Any], roi: 
     regions = _regions(attributes, len(axes), roi)
     crops = attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
     mode = word(attributes, "mode")
-    smooth = mode != "nearest" and bool(attributes.get("antialias", 0))
+    smooth = is_smooth(attributes)
     changed = {
         d: (wide_taps if smooth else taps)(axis, attributes, regions[d])
         for d, axis in enumerate(axes)

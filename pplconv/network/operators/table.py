@@ -127,7 +127,10 @@ ROWS: Mapping[str, Row] = {
     "BitwiseNot": in_python(elements.computed(np.invert), shapes=()),
     "BitwiseOr": in_python(elements.computed(np.bitwise_or), shapes=()),
     "BitwiseXor": in_python(elements.computed(np.bitwise_xor), shapes=()),
-    "Cast": arithmetic(truths.cast, python=elements.cast),
+    "Cast": arithmetic(
+        truths.cast, python=elements.cast,
+        loops=Loops(movement.lower_reformat, movement.serves_cast),
+    ),
     "CastLike": decomposed("CastLike as Cast", decompositions.cast_like, early=False),
     "Ceil": program(expressions.plain("CEIL")),
     "Celu": program(expressions.celu),
@@ -237,7 +240,10 @@ ROWS: Mapping[str, Row] = {
     ),
     "Log": program(expressions.plain("LOGARITHM")),
     "LogSoftmax": along_rows(row_steps.lower_softmax, row_steps.serves_rows, batch_rules.along(-1)),
-    "LpNormalization": in_python(normalizations.by_length, shapes=()),
+    "LpNormalization": decomposed(
+        "LpNormalization as a norm and a quotient", decompositions.lp_normalization, early=False,
+        python=normalizations.by_length,
+    ),
     "LpPool": decomposed(
         "LpPool as AveragePool of powers", decompositions.lp_pool, early=False,
         python=pools.lp_pool,

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from ...ops.transposed.phases import Axis, joined_kernel, phase_kernel, phases
-from ...ops.transposed.tap_runs import covers, has_many_phases, run_kernel, tap_runs
+from ...ops.transposed.phases import Axis, joined_parts, merged, phase_parts, phases
+from ...ops.transposed.tap_runs import TapRun, covers, has_many_phases, run_parts, tap_runs
 from ..builder import Builder
 from ..nodes import Graph, Node
-from ..storage import Array, Value, channels_last, constant_value
-from .convolution import emit_convolution, explicit_pads, lies_in_pixels
+from ..scaling import ScaledTensor
+from ..storage import Array, Value, channels_last, constant_value, strides_of
+from .convolution import emit_convolution, explicit_pads, lies_in_pixels, weight_of
 from .elementwise_steps import NATIVE
 from .epilogue import Epilogue, emit_rest, epilogue_of
 
@@ -28,8 +31,9 @@ PLAIN: dict[str, Any] = {
 
 def lower_conv_transpose(node: Node, builder: Builder, graph: Graph) -> None:
     """ConvTranspose: a convolution for each phase (`ops.transposed.phases`), or one for all."""
-    origin = graph.constants.origin(node.inputs[1])
-    weight = graph.constants.weights(node.inputs[1])  # (ic, oc / groups, kh, kw)
+    origin = weight_of(node, builder, graph)
+    # (ic, oc / groups, kh, kw)
+    weight = origin.numpy() if isinstance(origin, ScaledTensor) else origin
     groups = int(node.attributes.get("group", 1))
     stride = tuple(node.attributes.get("strides") or (1, 1))
     pads = explicit_pads(node)
@@ -71,7 +75,7 @@ def lower_conv_transpose(node: Node, builder: Builder, graph: Graph) -> None:
                 # No tap: the epilogue of zeros.
                 _nothing(builder, part, before, origin, name)
                 continue
-            kernel = phase_kernel(weight, groups, rows.taps, columns.taps)
+            kernel = _kernel(builder, weight, partial(_phase, groups, rows.taps, columns.taps))
             seen = (rows.seen, columns.seen)
             source = Value(
                 (x.shape[0], ic, *(s.stop - s.start for s in seen)), dtype, x.strides, x.buffer,
@@ -92,14 +96,66 @@ def _nothing(builder: Builder, y: Value, epilogue: Epilogue, origin: Any, name: 
     """Outputs that no tap reaches: the epilogue of zeros."""
     n, oc, h, w = y.shape
     zeros = constant_value(np.zeros((n, 1, h, w), y.dtype))
-    kernel, key = np.zeros((oc, 1, 1, 1), y.dtype), (origin, "nothing", oc)
-    emit_convolution(builder, zeros, kernel, y, epilogue, PLAIN, key, [name])
+    kernel: Any = np.zeros((oc, 1, 1, 1), y.dtype)
+    if isinstance(origin, Value):
+        # Nothing known would keep them packed.
+        kernel = constant_value(kernel)
+    emit_convolution(builder, zeros, kernel, y, epilogue, PLAIN, (origin, "nothing", oc), [name])
+
+
+def _phase(groups: int, down: range, across: range, weight: Array) -> Array:
+    return phase_parts(weight, groups, down, across)
+
+
+def _kernel(
+    builder: Builder, weight: Array | Value, parts: Callable[[Array], Array]
+) -> Array | Value:
+    """Give a part of the weights, of which `parts` makes a view, as (oc, ic / groups, kh, kw)."""
+    if not isinstance(weight, Value):
+        return merged(parts(weight))
+    weight = builder.contiguous(weight)
+    # No element of it is read.
+    model = np.empty(weight.shape, weight.dtype)
+    view = parts(model)
+    offset = view.__array_interface__["data"][0] - model.__array_interface__["data"][0]
+    part = builder.contiguous(weight.viewed(view.shape, view.strides, offset))
+    shape = (math.prod(view.shape[:-3]), *view.shape[-3:])
+    return part.viewed(shape, strides_of(shape, part.dtype.itemsize))
+
+
+def _repeated(
+    builder: Builder, array: Array | Value | None, groups: int, times: int
+) -> Array | Value | None:
+    """Repeat the numbers of each group of channels so many times, one group after the other."""
+    if array is None:
+        return None
+    if not isinstance(array, Value):
+        by_group = array.reshape(groups, 1, -1)
+        return np.repeat(by_group, times, axis=1).reshape(-1)
+    own, e = array.size // groups, array.dtype.itemsize
+    array = builder.contiguous(array)
+    whole = builder.contiguous(array.viewed((groups, times, own), (own * e, 0, e)))
+    return whole.viewed((groups * times * own,), (e,))
+
+
+def _runs(groups: int, down: TapRun, across: TapRun, weight: Array) -> Array:
+    return run_parts(weight, groups, down, across)
+
+
+def _each_repeated(builder: Builder, epilogue: Epilogue, groups: int, times: int) -> Epilogue:
+    """Repeat what an epilogue has for each channel."""
+    slope = epilogue.slope
+    return replace(
+        epilogue,
+        bias=_repeated(builder, epilogue.bias, groups, times),
+        slope=None if slope is None else np.repeat(slope.reshape(groups, 1, -1), times, 1).ravel(),
+    )
 
 
 def _by_taps(
     builder: Builder,
     x: Value,
-    weight: Array,
+    weight: Array | Value,
     y: Value,
     epilogue: Epilogue,
     dimensions: tuple[Axis, Axis],
@@ -113,14 +169,9 @@ def _by_taps(
         _nothing(builder, y, epilogue, origin, name)
     n, own, e = x.shape[0], weight.shape[1], y.dtype.itemsize
     for down, across in product(downs, acrosses):
-        kernel = run_kernel(weight, groups, down, across)
+        kernel = _kernel(builder, weight, partial(_runs, groups, down, across))
         times = down.count * across.count
-
-        def repeated(array: Array | None, times: int = times) -> Array | None:
-            by_group = None if array is None else array.reshape(groups, 1, -1)
-            return None if by_group is None else np.repeat(by_group, times, axis=1).reshape(-1)
-
-        after = replace(epilogue, bias=repeated(epilogue.bias), slope=repeated(epilogue.slope))
+        after = _each_repeated(builder, epilogue, groups, times)
         shape = (n, kernel.shape[0], down.computed, across.computed)
         joined = builder.new(shape, y.dtype, channels_last(4))
         geometry = {
@@ -155,7 +206,7 @@ def _at_once(
     builder: Builder,
     node: Node,
     x: Value,
-    weight: Array,
+    weight: Array | Value,
     y: Value,
     epilogue: Epilogue,
     key: tuple[Any, ...],
@@ -164,18 +215,11 @@ def _at_once(
     n, _, h, w = x.shape
     oc, kh, kw = weight.shape[1:]
     times = kh * kw
-    matrix = joined_kernel(weight, 1, (kh, kw))
+    matrix = _kernel(builder, weight, lambda array: joined_parts(array, 1, (kh, kw)))
     joined = builder.new((n, times * oc, h, w), y.dtype, channels_last(4))
-
-    def repeated(array: Array | None) -> Array | None:
-        return None if array is None else np.tile(array.reshape(-1), times)
-
     nodes = [node.outputs[0]]
-    emit_convolution(
-        builder, x, matrix, joined,
-        replace(epilogue, bias=repeated(epilogue.bias), slope=repeated(epilogue.slope)),
-        PLAIN, key, nodes,
-    )  # fmt: skip
+    after = _each_repeated(builder, epilogue, 1, times)
+    emit_convolution(builder, x, matrix, joined, after, PLAIN, key, nodes)
     e = y.dtype.itemsize
     shape = (n, h, kh, w, kw, oc)
     sn, sc, sh, sw = joined.strides
@@ -187,7 +231,7 @@ def _at_once(
 def axes(node: Node, graph: Graph) -> tuple[Axis, Axis]:
     """Height and width of a node whose shapes are known."""
     inputs, outputs = graph.shapes[node.inputs[0]], graph.shapes[node.outputs[0]]
-    kernel, pads = graph.constants[node.inputs[1]].shape[2:], explicit_pads(node)
+    kernel, pads = graph.shapes[node.inputs[1]][2:], explicit_pads(node)
     stride = node.attributes.get("strides") or (1, 1)
     dilation = node.attributes.get("dilations") or (1, 1)
     down, across = (
@@ -199,11 +243,6 @@ def axes(node: Node, graph: Graph) -> tuple[Axis, Axis]:
 
 def serves_conv_transpose(node: Node, graph: Graph) -> bool:
     """Whether `lower_conv_transpose` can compute a node."""
-    if (
-        node.inputs[1] not in graph.constants
-        or len(graph.shapes[node.inputs[0]]) != 4
-        or graph.dtypes[node.inputs[0]] not in NATIVE
-    ):
+    if len(graph.shapes[node.inputs[0]]) != 4 or graph.dtypes[node.inputs[0]] not in NATIVE:
         return False
-    shapes = graph.shapes[node.inputs[0]], graph.shapes[node.outputs[0]]
-    return all(math.prod(shape) > 0 for shape in shapes)
+    return all(math.prod(graph.shapes[name]) > 0 for name in (*node.inputs[:2], node.outputs[0]))

@@ -11,14 +11,17 @@ from ..._kernels import POOLINGS
 from ...memory.dtypes import NAMES
 from ...ops.placing import pixel_bytes
 from ...ops.strided_copies import TASK_BYTES
-from ...schedules.window_loops import Pool, Resample
+from ...schedules.window_loops import MOST_ROWS, Pool, Resample
+from ..antialiasing import every_tap_counts, is_smooth, wide_taps
 from ..builder import Builder
 from ..nodes import Graph, Node
-from ..resizing import Axis, Taps, axes_resized, taps
+from ..resizing import Axis, Taps, axes_resized, taps, unchanged
 from ..storage import Array, Step, Value, channels_last, constant_value
 from .convolution import explicit_pads, lies_in_pixels
 from .elementwise_steps import NATIVE
 
+SUMS = "sums"
+"""Attribute of an AveragePool of ours that does not divide; files cannot contain it."""
 # Largest divisor of an average; a table has the reciprocal of each divisor.
 MOST_TAPS = 1 << 16
 Sight = tuple[int, int, int, int, int]
@@ -126,7 +129,8 @@ def lower_pool(node: Node, builder: Builder, graph: Graph) -> None:
     y = builder.target(name, shape, dtype, channels_last(4), lies_in_pixels)
     rows, columns = _pool_sights(node, graph)
     counts = np.arange(rows[:, 2].max() * columns[:, 2].max() + 1, dtype=np.float64)
-    scales = constant_value(1 / np.maximum(counts, 1))
+    divisors = np.ones_like(counts) if node.attributes.get(SUMS, 0) else np.maximum(counts, 1)
+    scales = constant_value(1 / divisors)
     fields: dict[str, Any] = {
         "dtype": NAMES[dtype], "kind": POOLINGS["SUM" if node.op == "AveragePool" else "MAX"],
         "batch": shape[0], "channels": shape[1], "ih": x.shape[2], "iw": x.shape[3],
@@ -159,14 +163,21 @@ def resize_taps(node: Node, graph: Graph) -> list[Taps] | None:
     if (
         len(x) != 4
         or math.prod(y) == 0
-        or attributes.get("antialias", 0)
         or attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
     ):
         return None
     axes = axes_of_resize(node, graph)
     if axes is None or any(axis.scale != 1 for axis in axes[:2]):
         return None
-    return [taps(axis, attributes) for axis in axes[2:]]
+    if not is_smooth(attributes):
+        return [taps(axis, attributes) for axis in axes[2:]]
+    # An antialiased axis that keeps its size is copied for any scale, as in onnxruntime.
+    found = [
+        unchanged(axis.outputs) if axis.inputs == axis.outputs
+        else every_tap_counts(wide_taps(axis, attributes, (0, 1)))
+        for axis in axes[2:]
+    ]  # fmt: skip
+    return found if found[0].at.shape[1] <= MOST_ROWS else None
 
 
 def serves_resize(node: Node, graph: Graph) -> bool:
@@ -183,6 +194,19 @@ def lower_resize(node: Node, builder: Builder, graph: Graph) -> None:
     name = node.outputs[0]
     shape, dtype = graph.shapes[name], graph.dtypes[name]
     y = builder.target(name, shape, dtype, channels_last(4), lies_in_pixels)
+    if is_smooth(node.attributes) and down.at.shape[1] > 1 and across.at.shape[1] > 1:
+        # Rows first: a filter of two dimensions would have the product of their taps.
+        rows = builder.new((*shape[:2], x.shape[2], shape[3]), dtype, channels_last(4))
+        _resample(builder, x, rows, unchanged(x.shape[2]), across, name)
+        _resample(builder, rows, y, down, unchanged(shape[3]), name)
+    else:
+        _resample(builder, x, y, down, across, name)
+    builder.deliver(name, y)
+
+
+def _resample(builder: Builder, x: Value, y: Value, down: Taps, across: Taps, name: str) -> None:
+    """Add a step that resamples height and width."""
+    shape, dtype = y.shape, y.dtype
     _, row, pixel = images(x)
     fields = {
         "dtype": "u8" if dtype.itemsize == 1 else NAMES[dtype], "batch": shape[0],
@@ -196,4 +220,3 @@ def lower_resize(node: Node, builder: Builder, graph: Graph) -> None:
         f"{x.shape[2:]} to {shape[2:]} of {shape[1]} channels, "
         f"{down.at.shape[1]}x{across.at.shape[1]} taps",
     ))  # fmt: skip
-    builder.deliver(name, y)

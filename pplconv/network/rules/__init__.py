@@ -19,12 +19,14 @@ module                    effect of its rules
 `pads`                    Pad into the next convolution or pool
 `qoperators`              QLinearConv and the like in pieces; ConvInteger as ``pplconv``'s
 `integer_fusing`          dequantized products to QuantizeLinear as one product of integers
+`integer_volumes`         products of quantized volumes as those of images of more channels
 `quantized_moves`         DequantizeLinear after moves of elements; pairs without effect
 `quantized_sums`          sums and averages of quantized values as those of integers
 `sequences`               operators with one spatial axis as those of images of one row
 `reshapes`                consecutive reshapes and transposes, and those around Softmax
 `swish`                   ``x * sigmoid(x)`` to Swish
 `volumes`                 operators with three spatial axes as those of images
+                          (`volume_pieces`: how their nodes are written)
 ========================  ======================================================================
 
 `driver` applies the rules; `contrib` takes onnxruntime's operators apart; `fused_activations` maps
@@ -43,6 +45,7 @@ from . import (
     gates,
     gelu,
     integer_fusing,
+    integer_volumes,
     layer_normalization,
     linear_fusing,
     no_ops,
@@ -94,7 +97,7 @@ SIMPLIFYING_RULES = Rules(
 )
 """Rules between ONNX's own operators; applied before shapes are known, and again after."""
 
-VOLUME_RULES = Rules(volumes.RULES)
+VOLUME_RULES = Rules((*integer_volumes.RULES, *volumes.RULES))
 """Rules that make sums of images of volumes, after factors have gone into the weights."""
 
 QUANTIZING_RULES = Rules(

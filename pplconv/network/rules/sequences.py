@@ -151,7 +151,9 @@ class Resized(_OneOperator):
         policy = attribute_string(node, "keep_aspect_ratio_policy", "stretch")
         usual = mode != "tf_crop_and_resize" and policy == "stretch"
         # onnxruntime rounds bytes of images otherwise than those of sequences.
-        return usual and rank(x) == 3 and x.dtype in FLOATS and super().check(context, x, y)
+        moved = attribute_string(node, "mode", "nearest") == "nearest"
+        fits = rank(x) == 3 and (moved or x.dtype in FLOATS)
+        return usual and fits and super().check(context, x, y)
 
     def operands(self, op: Any, node: ir.Node) -> list[ir.Value | None] | None:
         """The image; scales and sizes have a 1 inserted for the row."""

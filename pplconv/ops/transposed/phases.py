@@ -28,12 +28,16 @@ __all__ = [
     "block_phases",
     "joined",
     "joined_kernel",
+    "joined_parts",
+    "merged",
     "output_length",
     "phase_kernel",
+    "phase_parts",
     "phases",
     "phases_with_taps",
     "spans",
     "turned",
+    "turned_parts",
 ]
 
 Array = npt.NDArray[Any]
@@ -264,6 +268,11 @@ def spans(axis: Axis, place: int | None = None) -> list[Span]:
     return found
 
 
+def merged(parts: Array) -> Array:
+    """Give weights (..., ic / groups, kh, kw) of any parts of the output channels as (oc, ...)."""
+    return parts.reshape(-1, *parts.shape[-3:])
+
+
 def turned(weight: Array, groups: int) -> Array:
     """Give the weights of a transposed convolution as those of an ordinary one of stride 1.
 
@@ -279,15 +288,25 @@ def turned(weight: Array, groups: int) -> Array:
     ndarray
         Shape (oc, ic / groups, kh, kw), taps turned round.
     """
+    return merged(turned_parts(weight, groups))
+
+
+def turned_parts(weight: Array, groups: int) -> Array:
+    """Give a view (groups, oc / groups, ic / groups, kh, kw) of the weights, as `turned`."""
     ic, oc, kh, kw = weight.shape
     grouped = weight.reshape(groups, ic // groups, oc, kh, kw).transpose(0, 2, 1, 3, 4)
-    return grouped.reshape(groups * oc, ic // groups, kh, kw)[:, :, ::-1, ::-1]
+    return grouped[..., ::-1, ::-1]
 
 
 def phase_kernel(weight: Array, groups: int, down: range, across: range) -> Array:
     """Give the weights of one phase, as `turned`, from its taps in each dimension."""
+    return merged(phase_parts(weight, groups, down, across))
+
+
+def phase_parts(weight: Array, groups: int, down: range, across: range) -> Array:
+    """Give a view of the weights of one phase, as `turned_parts`."""
     rows, columns = (slice(taps.start, taps.stop, taps.step) for taps in (down, across))
-    return turned(weight[:, :, rows, columns], groups)
+    return turned_parts(weight[:, :, rows, columns], groups)
 
 
 def joined_kernel(weight: Array, groups: int, strides: Sequence[int]) -> Array:
@@ -308,9 +327,13 @@ def joined_kernel(weight: Array, groups: int, strides: Sequence[int]) -> Array:
         Shape (groups * sh * sw * oc / groups, ic / groups, kh / sh, kw / sw): channels by group,
         place in the stride from top to bottom and from left to right, and channel of the group.
     """
+    return merged(joined_parts(weight, groups, strides))
+
+
+def joined_parts(weight: Array, groups: int, strides: Sequence[int]) -> Array:
+    """Give a view of the weights of joined phases, whose output channels are four dimensions."""
     (sh, sw), (kh, kw) = strides, weight.shape[2:]
     ic, oc = weight.shape[0] // groups, weight.shape[1]
     # The remainder of a tap is its place in the stride.
     cut = weight.reshape(groups, ic, oc, kh // sh, sh, kw // sw, sw)
-    cut = cut.transpose(0, 4, 6, 2, 1, 3, 5)[..., ::-1, ::-1]
-    return cut.reshape(groups * sh * sw * oc, ic, kh // sh, kw // sw)
+    return cut.transpose(0, 4, 6, 2, 1, 3, 5)[..., ::-1, ::-1]

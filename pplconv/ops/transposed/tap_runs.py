@@ -21,9 +21,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .phases import Axis, Span
+from .phases import Axis, Span, merged
 
-__all__ = ["TapRun", "covers", "first_taps", "has_many_phases", "run_kernel", "tap_runs"]
+__all__ = [
+    "TapRun",
+    "covers",
+    "first_taps",
+    "has_many_phases",
+    "run_kernel",
+    "run_parts",
+    "tap_runs",
+]
 
 Array = npt.NDArray[Any]
 # More convolutions than this are not computed one by one.
@@ -156,8 +164,22 @@ def run_kernel(weight: Array, groups: int, down: TapRun, across: TapRun) -> Arra
         Output channels by group, first tap from top to bottom and from left to right, and channel
         of the group; then (ic / groups, down.depth, across.depth).
     """
+    return merged(run_parts(weight, groups, down, across))
+
+
+def run_parts(weight: Array, groups: int, down: TapRun, across: TapRun) -> Array:
+    """Give a view of the weights of two runs, whose output channels are four dimensions."""
     ic, own = weight.shape[:2]
-    cut = weight[:, :, down.taps][..., across.taps]
-    cut = cut.reshape(groups, ic // groups, own, *down.taps.shape, *across.taps.shape)
-    cut = cut.transpose(0, 4, 6, 2, 1, 3, 5)[..., ::-1, ::-1]
-    return cut.reshape(-1, ic // groups, down.depth, across.depth)
+    group, out, row, column = weight.strides
+    # Taps by place in their phase, and by first tap: both lie a fixed distance apart.
+    firsts = weight[:, :, down.first :, across.first :]
+    cut = np.lib.stride_tricks.as_strided(
+        firsts,
+        (groups, ic // groups, own, *down.taps.shape, *across.taps.shape),
+        (
+            ic // groups * group, group, out, first_taps(down.axis)[1] * row, row,
+            first_taps(across.axis)[1] * column, column,
+        ),
+        writeable=False,
+    )  # fmt: skip
+    return cut.transpose(0, 4, 6, 2, 1, 3, 5)[..., ::-1, ::-1]
