@@ -56,6 +56,5 @@ def found_activation(node: ir.Node) -> tuple[str, tuple[float, ...]] | None:
 
 def _value(attribute: ir.Attr) -> float | str:
     """Give the value of an attribute that is a number or a text."""
-    if attribute.type == ir.AttributeType.STRING:
-        return attribute.as_string()
-    return attribute.as_float()
+    text = attribute.type == ir.AttributeType.STRING
+    return str(attribute.as_string()) if text else float(attribute.as_float())
