@@ -16,7 +16,9 @@ from typing import Literal, TypeAlias, get_args
 from ._kernels import CURVES as OF_CURVE
 from ._kernels import INSTRUCTIONS
 
-Word: TypeAlias = Literal["relu", "relu6", "hardswish", "sigmoid", "silu", "softplus", "mish"]
+Word: TypeAlias = Literal[
+    "relu", "relu6", "hardswish", "sigmoid", "silu", "softplus", "mish", "gelu"
+]
 """Activations without parameters, as callers name them."""
 
 COST_CLASSES = ("none", "slope", "exp")
@@ -43,15 +45,17 @@ class Kind:
         Its value as a function of x.
     onnx : str
         The operator that computes it, without other inputs than x.
-    onnx_attributes : mapping of str to float
+    onnx_attributes : mapping of str to float or str
         Values that attributes of this operator must have; all of them are optional in ONNX.
     torch : str
         The class in ``torch.nn``.
-    torch_attributes : mapping of str to float
+    torch_attributes : mapping of str to float or str
         Arguments with which this class must be constructed.
     error : float
         Bound of the error that a pass adds, in eps of the exact value, or of the smallest normal
         number where that is larger.
+    error_of_argument : bool
+        Whether the bound is in eps of x instead.
     """
 
     cost: str
@@ -59,10 +63,11 @@ class Kind:
     parameters: tuple[str, ...] = ()
     formula: str = ""
     onnx: str = ""
-    onnx_attributes: Mapping[str, float] = field(default_factory=dict)
+    onnx_attributes: Mapping[str, float | str] = field(default_factory=dict)
     torch: str = ""
-    torch_attributes: Mapping[str, float] = field(default_factory=dict)
+    torch_attributes: Mapping[str, float | str] = field(default_factory=dict)
     error: float = 2.0
+    error_of_argument: bool = False
 
     @property
     def code(self) -> int:
@@ -94,6 +99,10 @@ KINDS: Mapping[str, Kind] = {
         torch="Softplus", torch_attributes={"beta": 1.0, "threshold": 20.0},
     ),
     "mish": Kind("exp", "MISH", (), "x * tanh(softplus(x))", "Mish", torch="Mish", error=2.5),
+    "gelu": Kind(
+        "exp", "GELU", (), "x * (1 + erf(x / sqrt(2))) / 2", "Gelu", {"approximate": "none"},
+        torch="GELU", torch_attributes={"approximate": "none"}, error=1.5, error_of_argument=True,
+    ),
 }  # fmt: skip
 """All kinds, by the name that an argument has for them."""
 
@@ -146,7 +155,7 @@ def documentation(indent: str) -> str:
         f"{', '.join(many)} or {last}. {', '.join(f'``{_form(name)}``' for name in CURVES)} add an "
         f"error of at most {usual:g} eps"
         + "".join(
-            f", ``{_form(name)}`` {KINDS[name].error:g}"
+            f", ``{_form(name)}`` {KINDS[name].error:g}{' of x' * KINDS[name].error_of_argument}"
             for name in CURVES
             if KINDS[name].error != usual
         )

@@ -31,6 +31,7 @@ sum.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -94,10 +95,16 @@ def stored_bound(bound: np.ndarray, expected: np.ndarray, dtype: np.dtype) -> np
     return bound + np.maximum(HALF_ULP * (np.abs(expected) + bound), LEAST_HALF_ULP)
 
 
+_erfc = np.vectorize(math.erfc, otypes=[np.float64])
 # In eps of the exact value, or of the smallest normal number where that is larger.
 ACTIVATION_ERROR = 2.0
-# The largest slope, rounded up: that of silu is at 2.4, of hardswish at 3, of mish at 1.5.
-STRETCH = {"sigmoid": 0.25, "silu": 1.1, "hardswish": 1.5, "softplus": 1.0, "mish": 1.1}
+# The largest slope, rounded up: that of silu is at 2.4, of hardswish at 3, of mish at 1.5, of gelu
+# at the square root of 2.
+STRETCH = {
+    "sigmoid": 0.25, "silu": 1.1, "hardswish": 1.5, "softplus": 1.0, "mish": 1.1, "gelu": 1.13,
+}  # fmt: skip
+# Arguments up to which the error of gelu is one of the argument, and not of its value.
+GELU_END = 5.5
 
 
 def slopes_of(activation: Any, dtype: np.dtype, layout: str) -> np.ndarray | None:
@@ -112,6 +119,8 @@ def curve(name: str, y: np.ndarray, finite: np.ndarray) -> np.ndarray:
     """Apply an activation without parameters; `finite` is y without minus infinity."""
     if name == "hardswish":
         return finite * (np.clip(finite + 3, 0, 6) / 6)
+    if name == "gelu":
+        return np.maximum(finite, -100) * _erfc(-finite / math.sqrt(2)) / 2
     e = np.exp(-np.abs(finite))
     if name == "softplus":
         return np.maximum(y, 0) + np.log1p(e)
@@ -303,7 +312,8 @@ def activated_bound(bound, expected, activation, dtype, layout="NCHW") -> np.nda
         return bound
     info = np.finfo(computed_in(dtype))
     allowed = ACTIVATION_ERROR * float(info.eps) + 8 * _UNIT_ROUNDOFF_64
-    return bound + allowed * np.maximum(np.abs(expected), float(info.tiny))
+    least = GELU_END if activation == "gelu" else float(info.tiny)
+    return bound + allowed * np.maximum(np.abs(expected), least)
 
 
 def assert_convolution(

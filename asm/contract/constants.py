@@ -70,6 +70,7 @@ INSTRUCTIONS = {
     "AREA_COSINE": 41,
     "AREA_TANGENT": 42,
     "REMAINDER": 43,  # of a / b rounded toward zero; it has the sign of a
+    "GELU": 44,  # a * (1 + erf(a / sqrt(2))) / 2, an activation
 }
 MOST_REGISTERS = 32
 # Instructions that `curve` computes.

@@ -63,6 +63,26 @@ static inline vector error_function(vector x) {
 #endif
 }
 
+/* asm/error_function.py says how it is computed. */
+static inline vector gelu(vector x) {
+#if PPLCONV_F64
+    for (int64_t j = 0; j < LANES; j++) {
+        const double y = x[j] < -64 ? -64 : x[j]; /* so that -inf meets no zero; NaN stays */
+        x[j] = y * erfc(y * -0.7071067811865476) * 0.5;
+    }
+    return x;
+#else
+    static const element terms[] = GELU_COEFFICIENTS;
+    const vector zero = {0};
+    const vector end = zero + GELU_END * GELU_END, square = x * x;
+    const vector s = multiply_add(square, zero + 2 / (GELU_END * GELU_END), zero - (element)1);
+    vector p = zero + terms[GELU_TERMS - 1];
+    for (int i = GELU_TERMS - 2; i >= 0; i--) p = multiply_add(p, s, zero + terms[i]);
+    const vector near = x * multiply_add(p, x, zero + (element)0.5); /* NaN stays */
+    return if_less(end, square, at_least(x, zero), near);
+#endif
+}
+
 /* log(1 + u) for 0 <= u <= 1. Above sqrt(2) - 1 it is log(2) + log((1 + u) / 2). With
  * s = f / (2 + f), log(1 + f) = 2 atanh(s) = f - f * f / 2 + s * (f * f / 2 + r), where r is the
  * rest of the series: what is rounded most is added to f last. */
@@ -138,7 +158,8 @@ static inline vector square_root(vector x) {
     X(HARDSWISH, hardswish(x))                                                                     \
     X(SLOPE, piecewise(x, y))                                                                      \
     X(SOFTPLUS, softplus(x))                                                                       \
-    X(MISH, mish(x))
+    X(MISH, mish(x))                                                                               \
+    X(GELU, gelu(x))
 
 #define OTHER_OPERATIONS(X)                                                                        \
     X(COPY, x)                                                                                     \

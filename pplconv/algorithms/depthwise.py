@@ -43,6 +43,7 @@ floor = direct_sum_floor
 SQUARE_CYCLES = 1.5  # a tap of 3x3 or 5x5; with vectors of channels also of 7x7 at stride 1
 EVERY_SECOND_CYCLES = 2.5  # the same at stride 2, where vectors of pixels need shuffles
 GENERIC_CYCLES = 4.0  # a tap of any other kernel
+APART_CYCLES = 10.0  # the same of vectors of pixels at strides, which are gathered
 # Register blocks, rows by vectors, for vectors of 64 bytes and for others; the cycles of an image
 # line in a block besides its products; and bytes of a row from which on blocks compute 3x3 and 5x5
 # too.
@@ -174,7 +175,8 @@ class Depthwise(DepthwiseCandidate):
         if not self.by_pixels and p.oc > p.groups:
             return SPREAD_CYCLES
         if not square and (self.by_pixels or not seven):
-            return GENERIC_CYCLES
+            apart = self.by_pixels and p.stride[1] > 1
+            return APART_CYCLES if apart else GENERIC_CYCLES
         return EVERY_SECOND_CYCLES if self.by_pixels and p.stride[1] == 2 else SQUARE_CYCLES
 
     @property

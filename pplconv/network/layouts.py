@@ -35,12 +35,17 @@ _PLANES, _PIXELS = 0, 1
 
 @dataclass
 class _Network:
-    """The flow network of the cut: the node of each value, and its readers."""
+    """The flow network of the cut: the node of each value, and its readers.
+
+    Of values with three dimensions, `turned` has those that lie as rows of pixels: matrices behind
+    a Transpose of their last two dimensions. An image that is a Reshape of one lies in pixels.
+    """
 
     count: int = 2
     edges: list[tuple[int, int, float]] = field(default_factory=list)
     maker: dict[str, int] = field(default_factory=dict)
     readers: dict[str, set[int]] = field(default_factory=dict)
+    turned: set[str] = field(default_factory=set)
 
     def node(self) -> int:
         self.count += 1
@@ -113,6 +118,8 @@ def _add(
     if isinstance(item, Chain):
         chosen[item.result] = network.maker[item.result] = own = network.node()
         whole = graph.shapes[item.result]
+        if any(name in network.turned for name in item.inputs() if graph.shapes[name] == whole):
+            network.turned.add(item.result)
         # Broadcast operands are small, or independent of layout.
         network.read([name for name in item.inputs() if graph.shapes[name] == whole], own)
         return
@@ -121,6 +128,10 @@ def _add(
     layout = row.layout if row.is_served(item, graph) else Layout.PYTHON
     if row.view is View.RESHAPED and keeps_images(item, graph):
         layout = Layout.KEPT
+    if row.view is View.STRIDED and _turns_rows(item) and item.inputs[0] not in network.turned:
+        network.turned.update(item.outputs)
+    if row.view is View.RESHAPED and _moves_rows(item, graph, network):
+        layout = Layout.PIXELS
     images = [name for name in item.inputs if name and name not in graph.constants]
     outputs = [name for name in item.outputs if name]
     if layout in (Layout.PRICED, Layout.FREE):
@@ -140,3 +151,20 @@ def _add(
         network.maker.update(dict.fromkeys(outputs, side))
     elif layout is Layout.PYTHON:
         network.maker.update(dict.fromkeys(outputs, _PLANES))
+
+
+def _moves_rows(node: Node, graph: Graph, network: _Network) -> bool:
+    """Whether a reshape reads or writes images whose pixels are the rows of a matrix."""
+    before, after = node.inputs[0], node.outputs[0]
+    shapes = graph.shapes[before], graph.shapes[after]
+    if sorted(map(len, shapes)) != [3, 4] or shapes[0][:2] != shapes[1][:2]:
+        return False
+    if len(shapes[0]) == 3:
+        return before in network.turned
+    readers = graph.users.get(after, ())
+    return bool(readers) and after not in graph.outputs and all(map(_turns_rows, readers))
+
+
+def _turns_rows(node: Node) -> bool:
+    """Whether a node exchanges the last two of three dimensions."""
+    return node.op == "Transpose" and list(node.attributes.get("perm", ())) == [0, 2, 1]

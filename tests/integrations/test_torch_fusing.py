@@ -22,6 +22,7 @@ MAKE = {
     nn.SiLU: nn.SiLU,
     nn.Softplus: nn.Softplus,
     nn.Mish: nn.Mish,
+    nn.GELU: nn.GELU,
 }
 
 

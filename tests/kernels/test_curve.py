@@ -17,7 +17,7 @@ from tests.kernels.test_elementwise import compare
 OPERATIONS = ("curve", "elementwise")
 # Slopes of SLOPE: one for all elements, one for each row, one for each column.
 SLOPED = {"slope": "", "slopes of rows": "rows", "slopes of columns": "columns"}
-SMOOTH = ("HARDSWISH", "SIGMOID", "SILU", "SOFTPLUS", "MISH")
+SMOOTH = ("HARDSWISH", "SIGMOID", "SILU", "SOFTPLUS", "MISH", "GELU")
 KINDS = (*SLOPED, *SMOOTH)
 
 
@@ -129,6 +129,7 @@ def test_special_values(checker, row, rng):
         ("SILU", None): (np.inf, 0),
         ("SOFTPLUS", None): (np.inf, 0),
         ("MISH", None): (np.inf, 0),
+        ("GELU", None): (np.inf, 0),
     }
     for (kind, slope), (above, below) in limits.items():
         if not has(row["op"], kind):

@@ -29,6 +29,7 @@ ALLOWED = {
     "HARDSWISH": 2.0,
     "SOFTPLUS": 2.0,
     "MISH": 2.5,
+    "GELU": 1.5,
     "SINE": 2.0,
     "COSINE": 2.0,
     "ARC_SINE": 1.0,
@@ -43,10 +44,11 @@ ALLOWED = {
 UNARY = {
     "COPY", "NEGATE", "ABSOLUTE", "SQUARE_ROOT", "FLOOR", "CEIL", "ROUND", "EXPONENTIAL",
     "LOGARITHM", "HYPERBOLIC_TANGENT", "ERROR_FUNCTION", "SIGMOID", "SILU", "HARDSWISH", "NOT",
-    "SOFTPLUS", "MISH", "SINE", "COSINE", "ARC_SINE", "ARC_COSINE", "ARC_TANGENT",
+    "SOFTPLUS", "MISH", "GELU", "SINE", "COSINE", "ARC_SINE", "ARC_COSINE", "ARC_TANGENT",
     "HYPERBOLIC_SINE", "HYPERBOLIC_COSINE", "AREA_SINE", "AREA_COSINE", "AREA_TANGENT",
 }  # fmt: skip
 TERNARY = {"MULTIPLY_ADD", "CLIP", "WHERE"}
+_erfc = np.vectorize(math.erfc, otypes=[np.float64])
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
@@ -79,6 +81,12 @@ def mish(x: np.ndarray) -> np.ndarray:
     return np.where(np.isneginf(x), x.dtype.type(-1e5), x) * np.tanh(softplus(x))
 
 
+def gelu(x: np.ndarray) -> np.ndarray:
+    """Gelu with its limits at both infinities."""
+    finite = np.where(np.isneginf(x), -100, x).astype(np.float64)
+    return finite * _erfc(-finite / math.sqrt(2)) / 2
+
+
 EXACT: dict[str, Callable[..., np.ndarray]] = {
     "COPY": lambda a: a,
     "ADD": np.add,
@@ -105,6 +113,7 @@ EXACT: dict[str, Callable[..., np.ndarray]] = {
     "HARDSWISH": hardswish,
     "SOFTPLUS": softplus,
     "MISH": mish,
+    "GELU": gelu,
     "SLOPE": lambda a, b: np.where(a < 0, np.where(b == 0, 0, b * a), a),
     "LESS": np.less,
     "LESS_OR_EQUAL": np.less_equal,
@@ -147,6 +156,8 @@ def compare(row: dict, op: str, got: np.ndarray, operands: Sequence[np.ndarray])
         size = np.abs(expected)
         if op == "MULTIPLY_ADD":
             size = np.broadcast_to(np.abs(many[0] * many[1]) + np.abs(many[2]), got.shape)
+        if op == "GELU":
+            size = np.broadcast_to(np.abs(many[0]), got.shape)
     np.testing.assert_array_equal(np.isnan(got), np.isnan(rounded), f"{row['symbol']} {op}")
     # The product of MULTIPLY_ADD may overflow although the result does not.
     info = np.finfo(dtype)
@@ -250,8 +261,8 @@ def test_error_over_the_whole_range(checker, row, op, rng):
     dtype = DTYPES[row["dtype"]]
     shape = (16, 256)
     depth = 120 if dtype == np.float32 else 770
-    if op == "ERROR_FUNCTION":
-        # Its reference is slow: math.erf for each number.
+    if op in ("ERROR_FUNCTION", "GELU"):
+        # Their reference is slow: a call of `math` for each number.
         shape = (4, 256)
     worst = 0.0
     for low, high in ((-0.4, 0.4), (-1, 1), (-9, 9), (-20, 0), (-depth, depth), (0, 0)):
@@ -264,8 +275,8 @@ def test_error_over_the_whole_range(checker, row, op, rng):
             operands[0] = np.abs(operands[0])
         got = computed(checker, row, rng, op, operands)
         worst = max(worst, compare(row, op, got, operands))
-    # The error function's reference is float64, too short to show errors of float64 kernels.
-    known = op != "ERROR_FUNCTION" or dtype == np.float32
+    # These references are float64, too short to show errors of float64 kernels.
+    known = op not in ("ERROR_FUNCTION", "GELU") or dtype == np.float32
     assert worst > 0.3 or not known, "an error that no rounding explains"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from asm import remez, sines
-from asm.error_function import BEND, END, erf, error_function
+from asm.error_function import BEND, END, GELU_END, erf, error_function, gelu
 from asm.exponential import exponential
 from tests.kernels.kernel_table import DTYPES
 
@@ -125,6 +125,24 @@ def test_the_error_function_is_one_at_the_end():
     """From `END` on, erf rounds to 1."""
     assert np.float32(math.erf(END)) == 1
     assert np.float32(math.erf(np.nextafter(np.float32(END), np.float32(0)))) == 1
+
+
+def test_gelu_is_as_good_as_it_says():
+    """The factor of x, between the points of the fit, with rounded coefficients."""
+    found = gelu()
+    with localcontext() as context:
+        context.prec = 50
+        terms, end = [Decimal(c) for c in found.terms], Decimal(GELU_END)
+        worst = Decimal(0)
+        for i in range(1, 502):
+            x = end * i / 502
+            factor = x * remez.polynomial(terms, 2 * (x / end) ** 2 - 1)
+            worst = max(worst, abs(factor - erf(x / Decimal(2).sqrt()) / 2))
+        beyond = (1 - erf(end / Decimal(2).sqrt())) / 2
+    # Coefficients are rounded: at the ends that is more than the error of the fit.
+    assert found.error / 2 < worst < UNIT
+    assert found.error < UNIT / 5
+    assert beyond < UNIT / 2
 
 
 def test_sines_are_as_good_as_they_say():

@@ -26,6 +26,7 @@ CALLS = {
     "swish": lambda g, y: g.Swish(y),
     "softplus": lambda g, y: g.Softplus(y),
     "mish": lambda g, y: g.Mish(y),
+    "gelu": lambda g, y: g.Gelu(y),
 }
 PARAMETERS = {
     "clip": (-0.5, 1.5),
@@ -74,7 +75,7 @@ def test_activations(kind, call, g):
     "call",
     [
         lambda g, y: g.Tanh(y),
-        lambda g, y: g.Gelu(y),
+        lambda g, y: g.Gelu(y, approximate="tanh"),
         lambda g, y: g.PRelu(y, g.random(5, 6, 6)),
         lambda g, y: g.PRelu(y, g.random(6)),
         lambda g, y: g.PRelu(y, g.input(5, 1, 1)),
@@ -253,3 +254,39 @@ def test_free_sizes_of_inputs(g):
     g.inputs[x] = (g.inputs[x][0], ("n", 4, "h", "w"))
     y = g.Relu(g.Add(same(g, x), x))
     assert operators(rewritten(g, y)) == {"pplconv::Conv": 1}
+
+
+def moved(g: Graph, y: str) -> str:
+    """Images as rows of pixels."""
+    return g.Transpose(g.Reshape(y, g.constant([1, 5, 36], np.int64)), perm=[0, 2, 1])
+
+
+@pytest.mark.parametrize("call", ["gelu", "relu", "clip low", "silu"])
+def test_activations_pass_what_moves(call, g):
+    result = rewritten(g, CALLS[call](g, moved(g, conv(g))))
+    (node,) = fused(result)
+    assert activation_of(node)[0] == call.split()[0]
+    assert operators(result) == {"pplconv::Conv": 1, "Reshape": 1, "Transpose": 1}
+
+
+def test_activations_of_rows_pass_what_moves(g):
+    y = g.MatMul(g.input(1, 36, 6), g.random(6, 4))
+    image = g.Reshape(g.Transpose(y, perm=[0, 2, 1]), g.constant([1, 4, 6, 6], np.int64))
+    result = rewritten(g, g.Gelu(image))
+    (node,) = fused(result)
+    assert activation_of(node)[0] == "gelu"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda g, y: (g.Gelu(moved(g, y)), y),  # what is moved has another reader
+        lambda g, y: (g.PRelu(moved(g, y), g.random(5)),),  # its slopes are those of rows
+        lambda g, y: (g.Gelu(moved(g, g.Relu(y))),),  # the convolution has one already
+        lambda g, y: (g.Gelu(moved(g, g.Tanh(y))),),
+    ],
+)
+def test_activations_that_stay_behind_what_moves(call, g):
+    result = rewritten(g, *call(g, conv(g)))
+    assert activation_of(fused(result)[0])[0] in ("", "relu")
+    assert {"Gelu", "PRelu"} & set(operators(result))

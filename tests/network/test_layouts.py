@@ -116,6 +116,41 @@ def test_a_reshape_reads_what_lies_as_in_the_file():
         assert [kind for kind, _ in steps].count("Copy") == copies
 
 
+def rows_and_images(g: Graph, last: str) -> str:
+    """A convolution of channels between products of rows of pixels, as transformers have it."""
+    c, h, w = 24, 14, 14
+    rows = g.MatMul(g.input(1, h * w, 16), g.random(16, c))
+    lines = g.Transpose(rows, perm=[0, 2, 1])
+    image = g.Reshape(lines, g.constant([1, c, h, w], np.int64))
+    y = g.Conv(image, g.random(c, 1, 3, 3), pads=[1, 1, 1, 1], group=c)
+    y = g.Transpose(g.Reshape(y, g.constant([1, c, h * w], np.int64)), perm=[0, 2, 1])
+    return g.MatMul(getattr(g, last)(y), g.random(c, 16))
+
+
+@pytest.mark.parametrize("last", ["Relu", "Erf"])
+def test_rows_of_pixels_are_images_in_pixels(last):
+    """A Transpose and a Reshape between them copy nothing, unless planes are worth two copies."""
+    g = Graph(opset=17)
+    model = g.model(rows_and_images(g, last))
+    change = compiling.planner.turning_cycles((1, 24, 14, 14), 4)
+    for worth, layout, copies in ((1.5, "NHWC", 0), (2.5, "NCHW", 2)):
+        _, steps = planned(model, g.feed, lambda *_, gain=worth: (gain * change, 0.0))
+        assert [layout for kind, layout in steps if kind == "Conv"][1] == layout
+        assert [kind for kind, _ in steps].count("Copy") == copies
+
+
+def test_rows_of_channels_are_images_in_planes():
+    """Without a Transpose, a Reshape has the order of the file."""
+    g = Graph(opset=17)
+    rows = g.MatMul(g.random(1, 24, 16), g.input(1, 16, 196))
+    image = g.Reshape(rows, g.constant([1, 24, 14, 14], np.int64))
+    y = g.Conv(image, g.random(24, 1, 3, 3), pads=[1, 1, 1, 1], group=24)
+    model = g.model(g.Reshape(y, g.constant([1, 24, 196], np.int64)))
+    change = compiling.planner.turning_cycles((1, 24, 14, 14), 4)
+    _, steps = planned(model, g.feed, lambda *_: (0.0, 1.5 * change))
+    assert ("Conv", "NCHW") in steps and "Copy" not in {kind for kind, _ in steps}
+
+
 def test_the_layout_is_the_same_for_any_team():
     model, feed = chain(24, 3)
     found = {tuple(layouts(InferenceSession(model, threads=n), feed)) for n in (1, 2, 3)}

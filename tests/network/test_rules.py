@@ -226,15 +226,29 @@ def test_layer_normalization(square, first, axis, g):
     assert operators(rewritten(g, z)) == {"LayerNormalization": 1}
 
 
-@pytest.mark.parametrize(
-    "change", [{"axes": 1}, {"two": 3.0}, {"scale": (5, 8)}, {"scale": (1,)}, {"offset": (5, 1)}]
-)
+def test_layer_normalization_without_scale(g):
+    """Exporters leave out factors of one, and so do the rules before this one."""
+    y = layer_normalization(g, g.input(2, 5, 8))
+    assert operators(rewritten(g, g.Mul(y, g.constant(np.ones(8))))) == {"LayerNormalization": 1}
+
+
+@pytest.mark.parametrize("change", [{"axes": 1}, {"two": 3.0}, {"keepdims": 0}])
 def test_what_is_no_layer_normalization(change, g):
-    scale, offset = change.pop("scale", (8,)), change.pop("offset", (8,))
-    y = layer_normalization(g, g.input(2, 5, 8), **change)
+    x = g.input(8, 8, 8)
+    y = layer_normalization(g, x, **change)
+    assert not operators(rewritten(g, g.Add(g.Mul(y, g.random(8)), g.random(8))))[
+        "LayerNormalization"
+    ]
+
+
+@pytest.mark.parametrize("scale", [(8,), (5, 8), (1,), (2, 5, 8)])
+@pytest.mark.parametrize("offset", [(8,), (5, 1), (5, 8)])
+def test_other_factors_and_terms_stay_behind_layer_normalization(scale, offset, g):
+    y = layer_normalization(g, g.input(2, 5, 8))
     result = operators(rewritten(g, g.Add(g.Mul(y, g.random(*scale)), g.random(*offset))))
-    assert result["LayerNormalization"] == (offset != (8,))
-    assert result["Add"] >= 1
+    assert result["LayerNormalization"] == 1
+    assert result["Mul"] == (scale != (8,))
+    assert result["Add"] == ((8,) != offset or scale != (8,))
 
 
 # InstanceNormalization

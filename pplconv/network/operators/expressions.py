@@ -121,15 +121,13 @@ def swish(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
 
 def gelu(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
     """Gelu, by the error function or by the hyperbolic tangent."""
+    if attributes.get("approximate", "none") != "tanh":
+        return code.do("GELU", x[0])
     half = code.do("MULTIPLY", x[0], code.scalar(0.5))
-    if attributes.get("approximate", "none") == "tanh":
-        cube = code.do("MULTIPLY", code.do("MULTIPLY", x[0], x[0]), x[0])
-        inner = code.do("MULTIPLY_ADD", cube, code.scalar(0.044715), x[0])
-        inner = code.do("MULTIPLY", inner, code.scalar(math.sqrt(2 / math.pi)))
-        curve = code.do("HYPERBOLIC_TANGENT", inner)
-    else:
-        curve = code.do("ERROR_FUNCTION", code.do("MULTIPLY", x[0], code.scalar(math.sqrt(0.5))))
-    return code.do("MULTIPLY_ADD", half, curve, half)
+    cube = code.do("MULTIPLY", code.do("MULTIPLY", x[0], x[0]), x[0])
+    inner = code.do("MULTIPLY_ADD", cube, code.scalar(0.044715), x[0])
+    inner = code.do("MULTIPLY", inner, code.scalar(math.sqrt(2 / math.pi)))
+    return code.do("MULTIPLY_ADD", half, code.do("HYPERBOLIC_TANGENT", inner), half)
 
 
 def _below_zero(code: Code, x: int, scale: float, factor: float) -> int:

@@ -17,6 +17,7 @@ module                    effect of its rules
 `no_ops`                  operators that change nothing
 `layer_normalization`     LayerNormalization from its pieces
 `pads`                    Pad into the next convolution or pool
+`passing`                 activations before what moves elements, beside their convolution
 `qoperators`              QLinearConv and the like in pieces; ConvInteger as ``pplconv``'s
 `integer_fusing`          dequantized products to QuantizeLinear as one product of integers
 `integer_volumes`         products of quantized volumes as those of images of more channels
@@ -50,6 +51,7 @@ from . import (
     linear_fusing,
     no_ops,
     pads,
+    passing,
     qoperators,
     quantized_moves,
     quantized_sums,
@@ -110,5 +112,5 @@ QUANTIZING_RULES = Rules(
 )
 """Rules that make nodes of integers, for which shapes have to be known."""
 
-FUSING_RULES = Rules((*linear_fusing.RULES, *fusing.RULES))
+FUSING_RULES = Rules((*linear_fusing.RULES, *fusing.RULES, *passing.RULES))
 """Rules that make nodes of the domain ``pplconv``, for which shapes have to be known."""

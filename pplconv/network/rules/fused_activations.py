@@ -36,7 +36,10 @@ def found_activation(node: ir.Node) -> tuple[str, tuple[float, ...]] | None:
         return "relu", ()
     if name in _CURVES:
         wanted = KINDS[_CURVES[name]].onnx_attributes
-        plain = all(node.attributes.get_float(key, value) == value for key, value in wanted.items())
+        plain = all(
+            key not in node.attributes or _value(node.attributes[key]) == value
+            for key, value in wanted.items()
+        )
         return (_CURVES[name], ()) if plain else None
     if name == "LeakyRelu":
         return "leaky_relu", (float(node.attributes.get_float("alpha", 0.01)),)
@@ -49,3 +52,9 @@ def found_activation(node: ir.Node) -> tuple[str, tuple[float, ...]] | None:
     if name == "PRelu":
         return None if constant(node.inputs[1]) is None else ("prelu", ())
     return None
+
+
+def _value(attribute: ir.Attr) -> float | str:
+    """Give the value of an attribute that is a number or a text."""
+    text = attribute.type == ir.AttributeType.STRING
+    return str(attribute.as_string()) if text else float(attribute.as_float())

@@ -14,28 +14,26 @@ __all__ = ["RULES"]
 
 
 class FromPieces(Rule):
-    """``(x - mean) / sqrt(mean((x - mean)^2) + epsilon) * scale``."""
+    """``(x - mean) / sqrt(mean((x - mean)^2) + epsilon)``."""
 
-    def __init__(self, square: str, *, first: bool, flipped: bool) -> None:
-        super().__init__("LayerNormalization from pieces", "Mul", above="Div")
-        self.square, self.first, self.flipped = square, first, flipped
+    def __init__(self, square: str, *, flipped: bool) -> None:
+        super().__init__("LayerNormalization from pieces", "Div", above="Sqrt")
+        self.square, self.flipped = square, flipped
 
-    def pattern(self, op: Any, x: Any, two: Any, epsilon: Any, scale: Any) -> Any:
+    def pattern(self, op: Any, x: Any, two: Any, epsilon: Any) -> Any:
         """See `Rule`."""
         mean = op.ReduceMean(x, _allow_other_inputs=True, _outputs=["mean"])
         centred = op.Sub(x, mean)
         squared = op.Pow(centred, two) if self.square == "Pow" else op.Mul(centred, centred)
         variance = op.ReduceMean(squared, _allow_other_inputs=True, _outputs=["variance"])
         total = op.Add(epsilon, variance) if self.flipped else op.Add(variance, epsilon)
-        quotient = op.Div(centred, op.Sqrt(total))
-        return op.Mul(scale, quotient) if self.first else op.Mul(quotient, scale)
+        return op.Div(centred, op.Sqrt(total))
 
     def check(
         self,
         context: Any,
         x: ir.Value,
         epsilon: ir.Value,
-        scale: ir.Value,
         mean: ir.Value,
         variance: ir.Value,
         two: ir.Value | None = None,
@@ -48,22 +46,47 @@ class FromPieces(Rule):
             return False
         if not all(_over_last_axis(value.producer(), axes) for value in (mean, variance)):
             return False
-        small, weights = scalar(epsilon, axes), constant(scale)
+        small = scalar(epsilon, axes)
+        known = x.shape is not None and isinstance(x.shape[-1], int)
+        return small is not None and small >= 0 and known
+
+    def rewrite(self, op: Any, x: ir.Value, epsilon: ir.Value, **_: ir.Value) -> Any:
+        """See `Rule`."""
+        assert x.shape is not None and x.dtype is not None
+        small = scalar(epsilon, rank(x) or 0)
+        ones = np.ones(int(x.shape[-1]), x.dtype.numpy())
+        scale = op.initializer(ir.tensor(ones), name=f"{x.name}_ones")
+        return op.LayerNormalization(x, scale, axis=-1, epsilon=small, stash_type=1)
+
+
+class WithScale(Rule):
+    """A LayerNormalization whose scales are ones, without an offset, and a product after it."""
+
+    def __init__(self, *, first: bool) -> None:
+        super().__init__("Mul into LayerNormalization", "Mul", above="LayerNormalization")
+        self.first = first
+
+    def pattern(self, op: Any, x: Any, ones: Any, scale: Any) -> Any:
+        """See `Rule`."""
+        y = op.LayerNormalization(x, ones, _outputs=["y"])
+        return op.Mul(scale, y) if self.first else op.Mul(y, scale)
+
+    def check(
+        self, context: Any, x: ir.Value, ones: ir.Value, scale: ir.Value, y: ir.Value
+    ) -> bool:
+        """See `Rule`."""
+        known, array = constant(ones), constant(scale)
         return (
-            small is not None
-            and small >= 0
-            and weights is not None
-            and x.shape is not None
-            and weights.shape == (x.shape[-1],)
+            known is not None
+            and array is not None
+            and bool((known == 1).all())
+            and array.shape == known.shape
             and scale.dtype == x.dtype
         )
 
-    def rewrite(
-        self, op: Any, x: ir.Value, epsilon: ir.Value, scale: ir.Value, **_: ir.Value
-    ) -> Any:
+    def rewrite(self, op: Any, x: ir.Value, scale: ir.Value, y: ir.Value, **_: ir.Value) -> Any:
         """See `Rule`."""
-        small = scalar(epsilon, rank(x) or 0)
-        return op.LayerNormalization(x, scale, axis=-1, epsilon=small, stash_type=1)
+        return op.LayerNormalization(x, scale, **y.producer().attributes)
 
 
 class WithOffset(Rule):
@@ -107,11 +130,12 @@ def _over_last_axis(node: ir.Node, axes: int) -> bool:
 
 RULES: tuple[Rule, ...] = (
     *(
-        FromPieces(square, first=first, flipped=flipped)
+        FromPieces(square, flipped=flipped)
         for square in ("Pow", "Mul")
-        for first in (False, True)
         for flipped in (False, True)
     ),
+    WithScale(first=False),
+    WithScale(first=True),
     WithOffset(first=False),
     WithOffset(first=True),
 )
