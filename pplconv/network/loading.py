@@ -17,6 +17,7 @@ from .checking import check_model, is_foreign
 from .external_data import check_external_data
 from .large_weights import Lifted, lift_data, put_back
 from .quantized_values import MICROSOFT
+from .sparse_tensors import expand_sparse
 from .subgraphs import check_flow
 from .tensor_checking import iterate_tensors
 from .tensors import map_tensors, own_tensors
@@ -51,8 +52,8 @@ def load(source: Any) -> ir.Model:
         If the file, or one with weights, cannot be read.
     """
     lifted, folder = _read(source)
-    proto = lifted.proto
     try:
+        proto = expand_sparse(lifted.proto)
         _check_types(proto)
         check_model(proto)
         for tensor in iterate_tensors(proto):
@@ -129,17 +130,27 @@ def _read(source: Any) -> tuple[Lifted, Path | None]:
 
 
 def _check_types(proto: onnx.ModelProto) -> None:
-    """Refuse inputs and outputs that are not tensors: their types may be nested without end."""
+    """Refuse inputs and outputs of other types: these may be nested without end."""
     for values in (proto.graph.input, proto.graph.output):
         for value in values:
-            if value.type.WhichOneof("value") not in (None, "tensor_type"):
+            kind = _element(value.type)
+            if kind.WhichOneof("value") not in (None, "tensor_type"):
                 raise ValueError(
-                    f"model has the input or output {value.name!r}, which is no tensor: not "
-                    "supported"
+                    f"model has the input or output {value.name!r}, which is neither a tensor, nor "
+                    "a sequence of tensors, nor an optional of one: not supported"
                 )
+            if value.type.WhichOneof("value") is not None and not kind.tensor_type.elem_type:
+                raise ValueError(f"model has no type for its input or output {value.name!r}")
     for value in proto.graph.input:
-        if not value.type.tensor_type.elem_type:
+        if value.type.WhichOneof("value") is None:
             raise ValueError(f"model has no type for its input {value.name!r}")
+
+
+def _element(kind: onnx.TypeProto) -> onnx.TypeProto:
+    """Give the type of the tensors of an optional, a sequence, or an optional sequence."""
+    if kind.WhichOneof("value") == "optional_type":
+        kind = kind.optional_type.elem_type
+    return kind.sequence_type.elem_type if kind.WhichOneof("value") == "sequence_type" else kind
 
 
 def _reason(error: BaseException) -> str:

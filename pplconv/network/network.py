@@ -19,6 +19,7 @@ from .cutting import sizes_in_loops
 from .interface import dtype_of, shape_inputs
 from .preparing import Prepared, simplify, specialize
 from .programs import Program, Programs, check_memory, key_of
+from .python_values import is_container, type_of
 from .refusals import check_operators
 from .storage import Array, Shape
 from .turns import Result, run_turns
@@ -91,8 +92,8 @@ class Network:
             shared.whole = weakref.ref(self)
 
     def key(
-        self, inputs: Sequence[Array]
-    ) -> tuple[Any, dict[str, Shape], dict[str, Array], list[Array]]:
+        self, inputs: Sequence[Any]
+    ) -> tuple[Any, dict[str, Shape], dict[str, Array], list[Any]]:
         """Give the key of the program for these inputs, as `programs.key_of` does."""
         return key_of(self._inputs, inputs, self.shape_inputs, self.team())
 
@@ -100,7 +101,7 @@ class Network:
         """Team of the enclosing ``runtime`` scope, which has programs of its own; else None."""
         return scoped_team() if self.shared.settings.threads is None else None
 
-    def find(self, inputs: Sequence[Array]) -> tuple[Program, dict[str, list[str]], list[Array]]:
+    def find(self, inputs: Sequence[Any]) -> tuple[Program, dict[str, list[str]], list[Any]]:
         """Find or make the program for these inputs; give the fired rules, too.
 
         Inputs that are shapes are constants of a program; the others are returned.
@@ -120,12 +121,12 @@ class Network:
                             whole.forget()
         return *found, rest
 
-    def compute(self, arrays: Sequence[Array]) -> list[Array]:
+    def compute(self, arrays: Sequence[Any]) -> list[Any]:
         """Compute the outputs of a part, in their order.
 
         Parameters
         ----------
-        arrays : sequence of ndarray
+        arrays : sequence of Item
             The inputs, in the order of the model.
         """
         program, _, rest = self.find(self._taken(arrays))
@@ -133,16 +134,16 @@ class Network:
         return [found[value.name or ""] for value in self.model.graph.outputs]
 
     def compute_turns(
-        self, arrays: Sequence[Array], reads: Sequence[int], results: Sequence[Result], turns: int
+        self, arrays: Sequence[Any], reads: Sequence[int], results: Sequence[Result], turns: int
     ) -> list[Array] | None:
         """Compute several turns of a body at once, as `run_turns` does; None if nothing can."""
-        one = [array[0] if read else array for array, read in zip(arrays, reads, strict=True)]
+        one = [array[0, ...] if read else array for array, read in zip(arrays, reads, strict=True)]
         program, _, rest = self.find(self._taken(one))
         if not isinstance(program, Compiled) or len(rest) < len(arrays):
             return None
         return run_turns(program, arrays, reads, results, turns)
 
-    def shapes(self, arrays: Sequence[Array]) -> list[Shape]:
+    def shapes(self, arrays: Sequence[Any]) -> list[Shape]:
         """Give the shapes that the outputs of a part would have; () where nobody can tell."""
         known = {}
         try:
@@ -154,12 +155,17 @@ class Network:
             known = {name: shape for name, shape, _ in program.outputs}
         return [known.get(value.name or "", ()) for value in self.model.graph.outputs]
 
-    def _taken(self, arrays: Sequence[Array]) -> list[Array]:
-        inputs = []
+    def _taken(self, arrays: Sequence[Any]) -> list[Any]:
+        inputs: list[Any] = []
         for value, array in zip(self.model.graph.inputs, arrays, strict=True):
             if value.type is None:
                 # Nothing can be inferred behind a node at a cut.
-                value.dtype = ir.DataType.from_numpy(array.dtype)
+                value.type = type_of(array)
+            if not isinstance(array, np.ndarray) or is_container(value):
+                if not is_container(value):
+                    raise ValueError(f"{value.name!r} is no array")
+                inputs.append(array)
+                continue
             if array.dtype != dtype_of(value):
                 raise ValueError(f"{value.name!r} is {array.dtype}, expected {dtype_of(value)}")
             inputs.append(np.require(array, requirements=("A", "C")).reshape(array.shape))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -64,13 +64,15 @@ class Specialized(NamedTuple):
     cut: Cut | None
 
 
-def prepare(model: ir.Model) -> Prepared:
+def prepare(model: ir.Model, overridden: Collection[str] = ()) -> Prepared:
     """Rewrite a model as far as input shapes do not matter.
 
     Parameters
     ----------
     model : ir.Model
         A model as `loading.load` gives it; left as it is.
+    overridden : collection of str, optional
+        Initializers that become inputs, as which the model lists them, too.
 
     Returns
     -------
@@ -85,6 +87,8 @@ def prepare(model: ir.Model) -> Prepared:
         point is invalid or not constant.
     """
     model = model.clone()
+    for name in overridden:
+        model.graph.initializers.pop(name).const_value = None
     for value in model.graph.outputs:
         value.shape = None
     forget_shapes(model.graph, inputs=True)

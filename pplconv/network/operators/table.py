@@ -24,6 +24,8 @@ from ..numpy_operators import (
     regions,
     sampling,
     searches,
+    sequences,
+    texts,
     transposed_sums,
     views,
 )
@@ -136,6 +138,7 @@ ROWS: Mapping[str, Row] = {
         format=Format.FOLLOWS, layout=Layout.FREE, moves=Moves.ALL, shapes=(),
         python=views.concat,
     ),
+    "ConcatFromSequence": in_python(sequences.concat_from_sequence, shapes=()),
     "Constant": in_python(fills.constant, shapes=()),
     "ConstantOfShape": in_python(fills.constant_of_shape, shapes=(0,)),
     "Conv": convolved(_CONV, layout=Layout.PRICED, flops=costs.convolution),
@@ -251,6 +254,9 @@ ROWS: Mapping[str, Row] = {
     "NonZero": in_python(searches.non_zero, shapes=()),
     "Not": program(expressions.plain("NOT")),
     "OneHot": in_python(moves.one_hot, shapes=(1,)),
+    "Optional": in_python(sequences.optional, shapes=()),
+    "OptionalGetElement": in_python(sequences.optional_get_element, shapes=()),
+    "OptionalHasElement": in_python(sequences.optional_has_element, shapes=()),
     "Or": program(expressions.plain("OR")),
     "PRelu": program(expressions.plain("SLOPE")),
     "Pad": looped(
@@ -297,6 +303,12 @@ ROWS: Mapping[str, Row] = {
     "ScatterElements": in_python(moves.scatter_elements, shapes=()),
     "ScatterND": in_python(moves.scatter_nd, shapes=()),
     "Selu": program(expressions.selu),
+    "SequenceAt": in_python(sequences.sequence_at, shapes=()),
+    "SequenceConstruct": in_python(sequences.sequence_construct, shapes=()),
+    "SequenceEmpty": in_python(sequences.sequence_empty, shapes=()),
+    "SequenceErase": in_python(sequences.sequence_erase, shapes=()),
+    "SequenceInsert": in_python(sequences.sequence_insert, shapes=()),
+    "SequenceLength": in_python(sequences.sequence_length, shapes=()),
     "Shape": in_python(views.shape, shapes=()),
     "Shrink": program(expressions.shrink, python=elements.shrink),
     "Sign": program(truths.sign, python=elements.computed(np.sign)),
@@ -316,6 +328,7 @@ ROWS: Mapping[str, Row] = {
         Loops(movement.lower_split, always), batches=batch_rules.along(0), layout=Layout.KEPT,
         moves=Moves.NOTHING, shapes=(1,),
     ),
+    "SplitToSequence": in_python(sequences.split_to_sequence, shapes=()),
     "Sqrt": program(expressions.plain("SQUARE_ROOT")),
     "Squeeze": reshaped(1, layout=Layout.KEPT, python=views.squeeze),
     "Sub": program(expressions.plain("SUBTRACT"), python=elements.computed(np.subtract)),
@@ -339,6 +352,7 @@ ROWS: Mapping[str, Row] = {
         for name, kind in ACTIVATIONS.items()
         if name in CURVES and not kind.onnx_attributes
     },
+    "ai.onnx.ml.LabelEncoder": in_python(texts.label_encoder, shapes=()),
     "pplconv.Conv": convolved(
         _CONV, *_ADDED, layout=Layout.PRICED, flops=costs.convolution
     ),
@@ -359,7 +373,7 @@ ROWS: Mapping[str, Row] = {
         movement.lower_reformat, always, batches=batch_rules.images(), layout=Layout.KEPT
     ),
 }  # fmt: skip
-"""Rows of ONNX's operators in opset `opsets.OPSET`, and of ours, with their domain."""
+"""Rows of ONNX's operators in opset `opsets.OPSET`; those of other domains, and ours, with them."""
 
 _WITHOUT_ROW = in_python(shapes=())
 
