@@ -154,7 +154,8 @@ def check_shape(wanted: Declared, shape: tuple[int, ...], where: str) -> None:
         not isinstance(n, int) or n == got for n, got in zip(sizes, shape, strict=True)
     )
     if not fits:
-        raise ValueError(f"{where} must have shape {list(sizes)}, got {shape}")
+        known = ", ".join(str(size) if isinstance(size, int) else "?" for size in sizes)
+        raise ValueError(f"{where} must have shape [{known}], got {shape}")
 
 
 def shaped(

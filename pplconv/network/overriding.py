@@ -1,26 +1,32 @@
 """Initializers that callers may override, as onnxruntime does from version 4 of the IR on.
 
 An initializer that is also an input is a constant, unless a run is given another array for it. Then
-it is an input of a network of its own, which is made once for each set of overridden names.
+it is an input of a network of its own, which is made once for each set of overridden names. Where
+an operator needs constants, as scales are, small arrays become constants of a network for their
+values.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import onnx_ir as ir
 
 from ..runtime import ForkableLock
+from .interface import declared, item_of
 from .network import Network, Shared
 from .preparing import prepare
+from .storage import Array
 
 __all__ = ["Overrides", "overridable"]
 
 _FIRST_VERSION = 4
-_MOST_SETS = 4
-"""Sets of overridden names whose networks are kept."""
+_MOST_NETWORKS = 8
+_MOST_ELEMENTS = 4096
+"""Of arrays that become constants where an operator needs one."""
 
 
 def overridable(model: ir.Model) -> list[ir.Value]:
@@ -37,7 +43,7 @@ def overridable(model: ir.Model) -> list[ir.Value]:
 
 
 class Overrides:
-    """Networks of a model in which some initializers are inputs.
+    """Networks of a model in which some initializers are inputs, or other constants.
 
     Parameters
     ----------
@@ -51,34 +57,75 @@ class Overrides:
 
     def __init__(self, model: ir.Model, shared: Shared, kept: int) -> None:
         self.model = model
-        self.names = [value.name or "" for value in overridable(model)]
-        self._shared, self._kept = shared, kept
-        self._networks: OrderedDict[frozenset[str], Network] = OrderedDict()
+        self._declared = {value.name or "": declared(value) for value in overridable(model)}
+        self._shared, self._programs = shared, kept
+        # Networks, or why there is none, the least recently used first.
+        self._known: OrderedDict[Any, Network | ValueError] = OrderedDict()
         self._lock = ForkableLock()
 
-    def network(self, names: Iterable[str]) -> Network:
-        """Find or make the network with inputs for these names.
+    def find(self, given: Mapping[str, Any]) -> tuple[Network, frozenset[str]] | None:
+        """Find or make the network for the names that are given.
+
+        Parameters
+        ----------
+        given : mapping of str to array_like
+            Inputs; those of other names are not looked at.
+
+        Returns
+        -------
+        network : Network
+        constants : frozenset of str
+            Names that it has no input for: its results are those of the given arrays.
+            None in place of both if nothing is overridden.
 
         Raises
         ------
-        ValueError
-            If an operator needs one of them as a constant.
+        TypeError, ValueError
+            If an operator needs constants in place of large arrays, or of shapes, or an array does
+            not fit.
         """
-        key = frozenset(names)
+        names = frozenset(self._declared.keys() & given.keys())
+        if not names:
+            return None
         with self._lock:
-            found = self._networks.get(key)
-            if found is None:
-                found = self._networks[key] = self._made(key)
-            self._networks.move_to_end(key)
-            while len(self._networks) > _MOST_SETS:
-                self._networks.popitem(last=False)
-            return found
+            found = self._kept(names, lambda: self._made(names, {}))
+            if isinstance(found, Network):
+                return found, frozenset()
+            small = {
+                name: item_of(self._declared[name], given)
+                for name in sorted(names)
+                if 0 < getattr(given[name], "size", 0) <= _MOST_ELEMENTS
+            }
+            arrays = {name: array for name, array in small.items() if hasattr(array, "tobytes")}
+            told = tuple((name, array.shape, array.tobytes()) for name, array in arrays.items())
+            network = found
+            if arrays:
+                network = self._kept((names, told), lambda: self._made(names, arrays))
+        if not isinstance(network, Network):
+            raise ValueError(
+                f"feed: cannot override the initializers {sorted(names)}: {found}"
+            ) from found
+        return network, frozenset(arrays)
 
-    def _made(self, names: Collection[str]) -> Network:
+    def _kept(self, key: Any, make: Callable[[], Network | ValueError]) -> Network | ValueError:
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = make()
+        self._known.move_to_end(key)
+        while len(self._known) > _MOST_NETWORKS:
+            self._known.popitem(last=False)
+        return found
+
+    def _made(self, names: frozenset[str], arrays: Mapping[str, Array]) -> Network | ValueError:
+        model = self.model.clone()
+        for name, array in arrays.items():
+            value = model.graph.initializers[name]
+            value.const_value = ir.Tensor(array.copy(), name=name)
+            value.shape = ir.Shape(array.shape)
         shared = replace(self._shared, packed={}, making=ForkableLock())
         try:
-            prepared = prepare(self.model, names)
+            prepared = prepare(model, names - arrays.keys())
             shared.check(prepared.model.graph)
         except ValueError as error:
-            raise ValueError(f"feed: without the initializers {sorted(names)}, {error}") from error
-        return Network(prepared, shared, self._kept)
+            return error
+        return Network(prepared, shared, self._programs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -231,24 +231,27 @@ class InferenceSession:
         """Check the inputs; give them as contiguous arrays, with the network that takes them."""
         if not isinstance(feed, Mapping):
             raise TypeError(f"feed must map names to arrays, got {type(feed).__name__}")
-        network, values = self._network_for(feed)
-        names = {value.name for value in values}
+        network, values, constants = self._network_for(feed)
+        names = {value.name for value in values} | constants
         for name in feed:
             if name not in names:
                 known = [value.name for value in values]
                 raise ValueError(f"feed: the network has no input {name!r}, only {known}")
         return network, [item_of(value, feed) for value in values]
 
-    def _network_for(self, names: Collection[str]) -> tuple[Network, list[Declared]]:
-        """Give the network for inputs of these names, and its inputs."""
-        overridden = [n for n in self._overrides.names if n in names] if self._overrides else []
-        if self._overrides is None or not overridden:
-            return self._network, self._declared
-        network = self._overrides.network(overridden)
-        return network, [declared(value) for value in network.model.graph.inputs]
+    def _network_for(
+        self, given: Mapping[str, Any]
+    ) -> tuple[Network, list[Declared], frozenset[str]]:
+        """Give the network for inputs of these names, its inputs, and the names of the others."""
+        found = self._overrides and self._overrides.find(given)
+        if not found:
+            return self._network, self._declared, frozenset()
+        network, constants = found
+        return network, [declared(value) for value in network.model.graph.inputs], constants
 
     def _shaped(self, inputs: Mapping[str, Any]) -> tuple[Network, list[Item]]:
-        network, values = self._network_for(inputs)
+        network, values, constants = self._network_for(inputs)
+        inputs = {name: given for name, given in inputs.items() if name not in constants}
         return network, shaped(values, inputs, network.shape_inputs)
 
     def plan_for(self, inputs: Mapping[str, Any]) -> NetworkPlan:
