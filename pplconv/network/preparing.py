@@ -25,7 +25,7 @@ from .rules import (
 )
 from .rules.driver import apply_rules
 from .shapes import check_static, forget_shapes, make_constant, set_input_shapes
-from .tensors import check_files, own_tensors, release_files
+from .tensors import check_files, own_tensors, release_files, texts_as_tensors
 
 __all__ = ["Prepared", "Specialized", "prepare", "simplify", "specialize"]
 
@@ -92,6 +92,7 @@ def prepare(model: ir.Model, overridden: Collection[str] = ()) -> Prepared:
     for value in model.graph.outputs:
         value.shape = None
     forget_shapes(model.graph, inputs=True)
+    texts_as_tensors(model)
     lift = passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)
     lift(model)
     own_tensors(model)
