@@ -86,8 +86,7 @@ def _branches(node: ir.Node, model: ir.Model, make: Make, own: list[str]) -> tup
     making = ForkableLock()
 
     def choose(condition: Array, *arrays: Any) -> list[Any]:
-        if condition.size != 1:
-            raise ValueError(f"a condition of shape {condition.shape}")
+        _check_number("the condition", condition, np.bool_)
         branch = int(bool(condition.reshape(())))
         body, names = models[branch]
         with making:
@@ -123,9 +122,7 @@ def _turns(node: ir.Node, body: ir.Model, make: Make) -> Run:
     left = [index for index in range(count) if index not in kept]
     taken = [index for index in range(count) if index not in fixed]
 
-    def at_once(
-        most: Array | None, state: list[Any], around: Sequence[Any]
-    ) -> list[Array] | None:
+    def at_once(most: Array | None, state: list[Any], around: Sequence[Any]) -> list[Array] | None:
         turns = 0 if most is None else int(most.reshape(()))
         if not always or turns < 2 or turns > _MOST_TURNS:
             return None
@@ -177,6 +174,8 @@ def _turns(node: ir.Node, body: ir.Model, make: Make) -> Run:
 
 
 def _check_number(what: str, array: Array | None, dtype: Any) -> None:
+    if not isinstance(array, np.ndarray) and array is not None:
+        raise ValueError(f"{what} is no array")
     if array is not None and (array.dtype != dtype or array.size != 1):
         raise ValueError(
             f"{what} is {array.dtype} of shape {array.shape}, expected one {np.dtype(dtype)}"

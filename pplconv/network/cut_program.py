@@ -168,13 +168,13 @@ class CutProgram:
         if held is not None:
             copies = [values[name] for name in self._outputs if name in self._copied]
             held.expect(sum(array.nbytes for array in arrays_in(copies)))
-        outputs = {
+        outputs: dict[str, Any] = {
             name: copied(values[name]) if name in self._copied else values[name]
             for name in self._outputs
         }
         for name, array in (given or {}).items():
-            found = outputs[name]
-            checked_out(array, name, found.shape, found.dtype, [*arrays_in(arrays)])
+            result = outputs[name]
+            checked_out(array, name, result.shape, result.dtype, [*arrays_in(arrays)])
         for name, array in (given or {}).items():
             array[...] = outputs[name]
             outputs[name] = array

@@ -144,7 +144,8 @@ def _has_few_parts(node: ir.Node) -> bool:
         return False
     if split.ndim:
         return split.ndim == 1 and 0 < split.size <= _MOST_PARTS
-    return 0 < split <= shape[axis] <= split * _MOST_PARTS
+    size = int(split)
+    return 0 < size <= shape[axis] <= size * _MOST_PARTS
 
 
 def _as_onnxruntime(node: ir.Node) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 
 from .nodes import Node
+from .numpy_operators.sequences import TAKERS
 from .numpy_operators.transposed_sums import ConvTranspose
 from .numpy_operators.types import Compute
 from .operators.table import row_of
@@ -59,11 +61,22 @@ def _in_numpy(compute: Compute, node: Node, shapes: Sequence[Shape]) -> Callable
 
     def call(*arrays: Array) -> Sequence[Any]:
         given = dict(zip(names, arrays, strict=True))
+        _check_arrays(node, given)
         results = compute(node.attributes, [given.get(name) for name in node.inputs], shapes)
         # Outputs that nobody wants have no name, or are missing.
         return [result for name, result in zip(node.outputs, results, strict=False) if name]
 
     return call
+
+
+def _check_arrays(node: Node, given: Mapping[str, Any]) -> None:
+    """Refuse sequences and optionals where an operator takes arrays alone."""
+    if node.op in TAKERS:
+        return
+    for name, item in given.items():
+        if not isinstance(item, np.ndarray):
+            kind = "a sequence" if isinstance(item, list) else "an optional without an element"
+            raise ValueError(f"{name!r} is {kind}, expected an array")
 
 
 def _in_reference(node: Node) -> Callable[..., Any]:
@@ -81,6 +94,7 @@ def _in_reference(node: Node) -> Callable[..., Any]:
 
     def call(*arrays: Array) -> list[Any]:
         given = dict(zip(names, arrays, strict=True))
+        _check_arrays(node, given)
         check_operands(node, [given[name] for name in node.inputs if name])
         return evaluator.run(written, given)  # type: ignore[no-any-return]
 

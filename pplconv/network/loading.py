@@ -98,7 +98,7 @@ def _take_opsets(function: ir.Function, model: ir.Model) -> None:
         if own == version:
             continue
         for node in function.all_nodes():
-            if node.domain in (domain, "ai.onnx" if not domain else domain):
+            if node.domain in (domain, domain or "ai.onnx"):
                 first = [_since(node.op_type, domain, each) for each in (own, version)]
                 if first[0] != first[1]:
                     raise ValueError(
@@ -178,7 +178,7 @@ def _check_types(proto: onnx.ModelProto) -> None:
                 raise ValueError(f"model has no type for its input or output {value.name!r}")
             if said not in (None, "tensor_type") and kind.tensor_type.elem_type not in _CONTAINED:
                 raise ValueError(
-                    f"model has a sequence or an optional of a type that ONNX has not in it, at its "
+                    "model has a sequence or an optional of a type that ONNX has not in it, at its "
                     f"input or output {value.name!r}"
                 )
     for value in proto.graph.input:

@@ -9,16 +9,18 @@ values.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from ..runtime import ForkableLock
 from .interface import declared, item_of
 from .network import Network, Shared
 from .preparing import prepare
+from .python_values import is_container
 from .storage import Array
 
 __all__ = ["Overrides", "overridable"]
@@ -39,7 +41,8 @@ def overridable(model: ir.Model) -> list[ir.Value]:
     """
     if model.ir_version < _FIRST_VERSION:
         return []
-    return [value for value in model.graph.inputs if value.name in model.graph.initializers]
+    inputs = (value for value in model.graph.inputs if not is_container(value))
+    return [value for value in inputs if value.name in model.graph.initializers]
 
 
 class Overrides:
@@ -91,21 +94,24 @@ class Overrides:
             found = self._kept(names, lambda: self._made(names, {}))
             if isinstance(found, Network):
                 return found, frozenset()
-            small = {
-                name: item_of(self._declared[name], given)
-                for name in sorted(names)
-                if 0 < getattr(given[name], "size", 0) <= _MOST_ELEMENTS
-            }
-            arrays = {name: array for name, array in small.items() if hasattr(array, "tobytes")}
+            arrays = self._constants(names, given)
             told = tuple((name, array.shape, array.tobytes()) for name, array in arrays.items())
-            network = found
-            if arrays:
-                network = self._kept((names, told), lambda: self._made(names, arrays))
-        if not isinstance(network, Network):
-            raise ValueError(
-                f"feed: cannot override the initializers {sorted(names)}: {found}"
-            ) from found
-        return network, frozenset(arrays)
+            again = self._kept((names, told), lambda: self._made(names, arrays)) if arrays else None
+        if isinstance(again, Network):
+            return again, frozenset(arrays)
+        raise ValueError(
+            f"feed: cannot override the initializers {sorted(names)}: {found}"
+        ) from found
+
+    def _constants(self, names: Iterable[str], given: Mapping[str, Any]) -> dict[str, Array]:
+        """Give the small arrays of numbers among those that are given, checked."""
+        arrays = {}
+        for name in sorted(names):
+            if 0 < getattr(given[name], "size", 0) <= _MOST_ELEMENTS:
+                array = item_of(self._declared[name], given)
+                if isinstance(array, np.ndarray) and not array.dtype.hasobject:
+                    arrays[name] = array
+        return arrays
 
     def _kept(self, key: Any, make: Callable[[], Network | ValueError]) -> Network | ValueError:
         found = self._known.get(key)

@@ -7,6 +7,8 @@ from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NoReturn, Protocol
 
+import numpy as np
+
 from ..runtime import ForkableLock
 from .compiling import Compiled
 from .storage import Array, Shape
@@ -114,7 +116,8 @@ def key_of(
     constants: dict[str, Array] = {}
     rest = []
     for name, array in zip(names, inputs, strict=True):
-        if name in shape_inputs and array.size <= MOST_SHAPE_ELEMENTS:
+        decides = name in shape_inputs and isinstance(array, np.ndarray)
+        if decides and array.size <= MOST_SHAPE_ELEMENTS:
             constants[name] = array
         else:
             shapes[name] = getattr(array, "shape", ())

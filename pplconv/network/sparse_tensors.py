@@ -108,7 +108,7 @@ def _reserved(sparse: onnx.SparseTensorProto, where: str, left: int) -> int:
         raise ValueError(f"model has indices of {where} that are not int64")
     dtype = ir.DataType(values.data_type)
     width = 64 if dtype == ir.DataType.STRING else dtype.bitwidth
-    size = math.prod(dims) * width // 8
+    size: int = math.prod(dims) * width // 8
     if size > left:
         raise ValueError(
             f"model has {where} of the shape {dims}, {size} bytes as a dense tensor: all of them "

@@ -13,7 +13,9 @@ import onnx_ir as ir
 from ..memory.mapping import map_file, release, unchanged
 from .scaling import ScaledTensor
 
-__all__ = ["arrays_of", "check_files", "map_tensors", "own_tensors", "release_files", "texts_as_tensors"]
+__all__ = [
+    "arrays_of", "check_files", "map_tensors", "own_tensors", "release_files", "texts_as_tensors"
+]  # fmt: skip
 
 Array = npt.NDArray[Any]
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 import onnx.parser
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 _HEAD = '<ir_version: {ir}, opset_import: ["" : {opset}, "own" : 1, "two" : 1, "ai.onnx.ml" : 2]>'
 X = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
@@ -63,7 +63,9 @@ _OUTER = _LEAKY + _function(
     "outer <slope> (a, b) => (c)",
     "t = own.leaky <alpha: float = @slope> (a) c = Add(t, b)", "two",
 )  # fmt: skip
-_CHOICE = _function("choice <alpha> (a) => (r)", """
+_CHOICE = _function(
+    "choice <alpha> (a) => (r)",
+    """
     s = ReduceSum <keepdims = 0> (a)
     zero = Constant <value = float {0}> ()
     above = Greater(s, zero)
@@ -71,8 +73,11 @@ _CHOICE = _function("choice <alpha> (a) => (r)", """
         then_branch = yes () => (t) { t = LeakyRelu <alpha: float = @alpha> (a) },
         else_branch = no () => (e) { e = Neg(a) }
     >
-    """)
-_TURNS = _function("turns <alpha> (a, n) => (r)", """
+    """,
+)
+_TURNS = _function(
+    "turns <alpha> (a, n) => (r)",
+    """
     r = Loop (n, , a) <
         body = turn (int64 i, bool c, float[] state) => (bool on, float[] next) {
             on = Identity(c)
@@ -80,7 +85,8 @@ _TURNS = _function("turns <alpha> (a, n) => (r)", """
             next = Add(part, a)
         }
     >
-    """)
+    """,
+)
 _SHIFT = _function("shift <t> (a) => (r)", "v = Constant <value: tensor = @t> () r = Add(a, v)")
 
 FUNCTIONS = {
@@ -198,7 +204,8 @@ SEQUENCES = {
         "g (seq(float[]) s) => (seq(float[]) t) { t = Identity(s) }", ({"s": [X, X[0]]}, {"s": []})
     ),
     "insert and erase": ValueCase(
-        """g (seq(float[]) s, float[N,C,H] x, int64 i, int64 j) => (seq(float[]) u, seq(float[]) t) {
+        """g (seq(float[]) s, float[N,C,H] x, int64 i, int64 j) =>
+            (seq(float[]) u, seq(float[]) t) {
             t = SequenceInsert(s, x, i) u = SequenceErase(t, j)
         }""", ({"s": [X[0], X[1]], "x": X, **_number(i=1, j=0)},
                {"s": [X[0], X[1]], "x": X, **_number(i=-1, j=-3)},
@@ -347,7 +354,9 @@ TEXTS = {
         }""", ({"i": np.array([0, 2]), "s": WORDS[0]},),
     ),
     "unique": ValueCase(
-        "g (string[M] s) => (string[] t, int64[] i, int64[] j, int64[] n) { t, i, j, n = Unique(s) }",
+        """g (string[M] s) => (string[] t, int64[] i, int64[] j, int64[] n) {
+            t, i, j, n = Unique(s)
+        }""",
         ({"s": np.array(["b", "a", "b", "c"], object)},),
     ),
     "sizes": ValueCase(
@@ -382,8 +391,8 @@ TEXTS = {
         }""", ({"s": WORDS, **_number(n=2)}, {"s": WORDS, **_number(n=0)}),
     ),
     "numbers written": ValueCase(
-        """g (float[M] x, int64[M] i, bool[M] b, double[M] d) => (string[] t, string[] u, string[] v,
-            string[] w) {
+        """g (float[M] x, int64[M] i, bool[M] b, double[M] d) =>
+            (string[] t, string[] u, string[] v, string[] w) {
             t = Cast <to = 8> (x) u = Cast <to = 8> (i) v = Cast <to = 8> (b) w = Cast <to = 8> (d)
         }""", ({
             "x": np.array([1.5, 2, -0.25, np.nan, np.inf, -np.inf, 1e20, 1e-7, 1 / 3, -0.0], "f"),
@@ -392,7 +401,8 @@ TEXTS = {
         },),
     ),
     "numbers read": ValueCase(
-        """g (string[M] s, string[M] i) => (float[] y, double[] z, int64[] n, int8[] k, uint8[] p, bool[] b) {
+        """g (string[M] s, string[M] i) =>
+            (float[] y, double[] z, int64[] n, int8[] k, uint8[] p, bool[] b) {
             y = Cast <to = 1> (s) z = Cast <to = 11> (s) n = Cast <to = 7> (i)
             k = Cast <to = 3> (i) p = Cast <to = 2> (i) b = Cast <to = 9> (i)
         }""", ({"s": np.array(["1.5", "-2e3", "nan", "inf", "-INF", " 7"], object),
@@ -512,7 +522,9 @@ OVERRIDES = {
         }""", ({"x": X}, {"x": X, "s": np.array(0.25, "f")}, {"x": X, "z": np.array(3, "u1")}),
     ),
     "texts": ValueCase(
-        """g (int64[M] i, string[3] l = {"cat", "dog", "ä"}) => (string[] t) { t = Gather(l, i) }""",
+        """g (int64[M] i, string[3] l = {"cat", "dog", "ä"}) => (string[] t) {
+            t = Gather(l, i)
+        }""",
         ({"i": np.array([0, 2])}, {"i": np.array([0, 2]), "l": np.array(["u", "v", "w"], object)}),
     ),
     "all there is": ValueCase(

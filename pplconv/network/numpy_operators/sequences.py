@@ -11,10 +11,16 @@ from ..storage import Array, Shape
 from .types import Attributes, Operands
 
 __all__ = [
-    "concat_from_sequence", "optional", "optional_get_element", "optional_has_element",
+    "TAKERS", "concat_from_sequence", "optional", "optional_get_element", "optional_has_element",
     "sequence_at", "sequence_construct", "sequence_empty", "sequence_erase", "sequence_insert",
     "sequence_length", "split_to_sequence",
 ]  # fmt: skip
+
+TAKERS = frozenset((
+    "ConcatFromSequence", "Identity", "Optional", "OptionalGetElement", "OptionalHasElement",
+    "SequenceAt", "SequenceErase", "SequenceInsert", "SequenceLength",
+))  # fmt: skip
+"""Operators that take sequences or optionals; all others take arrays."""
 
 
 def optional(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Any]:

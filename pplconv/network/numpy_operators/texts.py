@@ -52,11 +52,14 @@ def from_texts(x: Array, dtype: np.dtype[Any]) -> Array:
             kind = "number" if real else "integer"
             raise ValueError(f"{text[:60]!r} is no {kind}") from None
     if real:
-        return found.astype(dtype)
+        numbers: Array = found.astype(dtype)
+        return numbers
     if dtype == np.bool_:
-        return found != 0
+        truths: Array = found != 0
+        return truths
     bits = np.array([number & 0xFFFFFFFFFFFFFFFF for number in found.flat], np.uint64)
-    return bits.astype(dtype).reshape(x.shape)
+    found = bits.astype(dtype).reshape(x.shape)
+    return found
 
 
 # For each type of keys and values: the attributes' suffix, and the default value.
@@ -76,7 +79,10 @@ def label_encoder(
     if len(keys) != len(values):
         raise ValueError(f"{len(keys)} keys and {len(values)} values")
     if kind == "tensor":
-        default, dtype = attributes["default_tensor"].reshape(-1)[0], attributes["values_tensor"].dtype
+        default, dtype = (
+            attributes["default_tensor"].reshape(-1)[0],
+            attributes["values_tensor"].dtype,
+        )
     else:
         name, usual = _KINDS[kind]
         default, dtype = attributes.get(name, usual), np.dtype(_TYPES[kind])
