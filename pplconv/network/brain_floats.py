@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 import onnx_ir.passes.common as passes
 
+from .python_values import is_container
 from .subgraphs import subgraphs_of
 
 __all__ = ["compute_in_float32"]
@@ -43,7 +44,10 @@ def compute_in_float32(model: ir.Model) -> None:
     for node in model.graph.all_nodes():
         state = (value for graph in subgraphs_of(node) for value in graph.inputs)
         for value in (*node.outputs, *state):
-            if value.dtype == _NARROW:
+            if is_container(value):
+                # Inference finds its type again.
+                value.type = None
+            elif value.dtype == _NARROW:
                 value.type = ir.TensorType(_WIDE)
         for name, attribute in list(node.attributes.items()):
             if name in _TYPES and attribute.value == _NARROW:

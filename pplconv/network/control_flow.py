@@ -1,4 +1,4 @@
-"""If, Loop and Scan as functions of arrays, which run the networks of their subgraphs.
+"""If, Loop, Scan and SequenceMap as functions of arrays, which run networks of their subgraphs.
 
 Subgraphs read values of the graph around them. As networks of their own they have these values as
 further inputs, behind those that they declare.
@@ -26,15 +26,15 @@ __all__ = ["Body", "Make", "function_of_flow"]
 class Body(Protocol):
     """The network of a subgraph."""
 
-    def compute(self, arrays: Sequence[Array]) -> list[Array]:
+    def compute(self, arrays: Sequence[Any]) -> list[Any]:
         """Compute the outputs, in the order of the subgraph."""
 
     def compute_turns(
-        self, arrays: Sequence[Array], reads: Sequence[int], results: Sequence[Result], turns: int
+        self, arrays: Sequence[Any], reads: Sequence[int], results: Sequence[Result], turns: int
     ) -> list[Array] | None:
         """Compute several turns at once; None if that cannot be."""
 
-    def shapes(self, arrays: Sequence[Array]) -> list[Shape]:
+    def shapes(self, arrays: Sequence[Any]) -> list[Shape]:
         """Give the shapes that the outputs would have; () where data decide them."""
 
 
@@ -46,7 +46,7 @@ Make = Callable[[ir.Model], Body]
 
 
 def function_of_flow(node: ir.Node, model: ir.Model, make: Make) -> tuple[list[str], Any]:
-    """Give the names of the values that an If, a Loop or a Scan reads, and its function.
+    """Give the names of the values that a node with subgraphs reads, and its function.
 
     Parameters
     ----------
@@ -62,17 +62,17 @@ def function_of_flow(node: ir.Node, model: ir.Model, make: Make) -> tuple[list[s
     names : list of str
         Empty where an operand is omitted.
     function : callable
-        Takes an array for each of them, or None; gives the outputs.
+        Takes an item for each of them, None for an omitted one, too; gives the outputs.
     """
     own = [value.name or "" if value is not None else "" for value in node.inputs]
     if node.op_type == "If":
         return _branches(node, model, make, own)
     body, outer = body_of(node.attributes["body"].as_graph(), model)
-    run = _turns(node, body, make) if node.op_type == "Loop" else _scan(node, body, make)
+    run = _FUNCTIONS[node.op_type](node, body, make)
     count = len(node.inputs)
 
-    def call(*arrays: Array | None) -> list[Array]:
-        return run(arrays[:count], [array for array in arrays[count:] if array is not None])
+    def call(*arrays: Any) -> list[Any]:
+        return run(arrays[:count], arrays[count:])
 
     return [*own, *outer], call
 
@@ -85,9 +85,8 @@ def _branches(node: ir.Node, model: ir.Model, make: Make, own: list[str]) -> tup
     made: dict[int, Body] = {}
     making = ForkableLock()
 
-    def choose(condition: Array, *arrays: Array) -> list[Array]:
-        if condition.size != 1:
-            raise ValueError(f"a condition of shape {condition.shape}")
+    def choose(condition: Array, *arrays: Any) -> list[Any]:
+        _check_number("the condition", condition, np.bool_)
         branch = int(bool(condition.reshape(())))
         body, names = models[branch]
         with making:
@@ -100,7 +99,7 @@ def _branches(node: ir.Node, model: ir.Model, make: Make, own: list[str]) -> tup
     return [*own, *outer], choose
 
 
-Run = Callable[[Sequence["Array | None"], Sequence[Array]], list[Array]]
+Run = Callable[[Sequence[Any], Sequence[Any]], list[Any]]
 
 
 def _turns(node: ir.Node, body: ir.Model, make: Make) -> Run:
@@ -123,9 +122,7 @@ def _turns(node: ir.Node, body: ir.Model, make: Make) -> Run:
     left = [index for index in range(count) if index not in kept]
     taken = [index for index in range(count) if index not in fixed]
 
-    def at_once(
-        most: Array | None, state: list[Any], around: Sequence[Array]
-    ) -> list[Array] | None:
+    def at_once(most: Array | None, state: list[Any], around: Sequence[Any]) -> list[Array] | None:
         turns = 0 if most is None else int(most.reshape(()))
         if not always or turns < 2 or turns > _MOST_TURNS:
             return None
@@ -141,7 +138,7 @@ def _turns(node: ir.Node, body: ir.Model, make: Make) -> Run:
             state[index] = found[1 + left.index(index)]
         return [*state, *found[1 + len(left) :]]
 
-    def loop(given: Sequence[Array | None], around: Sequence[Array]) -> list[Array]:
+    def loop(given: Sequence[Any], around: Sequence[Any]) -> list[Any]:
         most, condition, *state = given
         _check_number("the number of turns", most, np.int64)
         _check_number("the condition", condition, np.bool_)
@@ -177,6 +174,8 @@ def _turns(node: ir.Node, body: ir.Model, make: Make) -> Run:
 
 
 def _check_number(what: str, array: Array | None, dtype: Any) -> None:
+    if not isinstance(array, np.ndarray) and array is not None:
+        raise ValueError(f"{what} is no array")
     if array is not None and (array.dtype != dtype or array.size != 1):
         raise ValueError(
             f"{what} is {array.dtype} of shape {array.shape}, expected one {np.dtype(dtype)}"
@@ -220,7 +219,7 @@ def _scan(node: ir.Node, body: ir.Model, make: Make) -> Run:
     turned = attribute_ints(node, "scan_output_directions", (0,) * len(scanned))
     inner = make(body)
 
-    def scan(given: Sequence[Array | None], around: Sequence[Array]) -> list[Array]:
+    def scan(given: Sequence[Any], around: Sequence[Any]) -> list[Any]:
         arrays = [array for array in given if array is not None]
         state = arrays[:carried]
         parts = [
@@ -244,7 +243,7 @@ def _scan(node: ir.Node, body: ir.Model, make: Make) -> Run:
         ]
         stacks: list[list[Array]] = [[] for _ in scanned]
         for turn in range(length):
-            results = inner.compute([*state, *(array[turn] for array in read), *around])
+            results = inner.compute([*state, *(array[turn, ...] for array in read), *around])
             state = results[:carried]
             for stack, result in zip(stacks, results[carried:], strict=True):
                 stack.append(result)
@@ -261,3 +260,28 @@ def _scan(node: ir.Node, body: ir.Model, make: Make) -> Run:
         return [*state, *written]
 
     return scan
+
+
+def _map(node: ir.Node, body: ir.Model, make: Make) -> Run:
+    """Give the function of a SequenceMap: operands that are arrays are the same in all turns."""
+    inner = make(body)
+    count = len(node.outputs)
+
+    def mapped(given: Sequence[Any], around: Sequence[Any]) -> list[Any]:
+        if not isinstance(given[0], list):
+            raise ValueError("input_sequence is no sequence")
+        lengths = {len(item) for item in given if isinstance(item, list)}
+        if len(lengths) > 1:
+            raise ValueError(f"sequences of several lengths, {sorted(lengths)}")
+        sequences: list[list[Array]] = [[] for _ in range(count)]
+        for turn in range(len(given[0])):
+            taken = [item[turn] if isinstance(item, list) else item for item in given]
+            results = inner.compute([*taken, *around])
+            for sequence, result in zip(sequences, results, strict=True):
+                sequence.append(result)
+        return sequences
+
+    return mapped
+
+
+_FUNCTIONS = {"Loop": _turns, "Scan": _scan, "SequenceMap": _map}

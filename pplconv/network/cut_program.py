@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 import onnx_ir as ir
 
 from .compiling import Compiled
@@ -18,6 +17,7 @@ from .host_steps import called
 from .interface import checked_out
 from .nodes import node_of
 from .programs import Program, Programs
+from .python_values import arrays_in, as_item, copied
 from .storage import Array, Shape
 from .subgraphs import is_flow, reads_of
 from .values import constant
@@ -64,7 +64,7 @@ class CutProgram:
     first : Compiled or None
         The program of the first part.
     inputs : list of (str, tuple)
-        Names and shapes of the arrays that it takes, in their order.
+        Names and shapes of what it takes, in their order; () of sequences and optionals.
     rest, body : callable
         Make the network behind the cut, and networks of subgraphs.
     most : int, optional
@@ -125,15 +125,15 @@ class CutProgram:
 
     def compute(
         self,
-        arrays: Sequence[Array],
+        arrays: Sequence[Any],
         given: Mapping[str, Array] | None = None,
         seconds: list[float] | None = None,
-    ) -> dict[str, Array]:
+    ) -> dict[str, Any]:
         """Compute the outputs by name: arrays of their own, contiguous.
 
         Parameters
         ----------
-        arrays : sequence of ndarray
+        arrays : sequence of Item
             As `inputs` says, contiguous.
         given : mapping of str to ndarray, optional
             Where to copy outputs; nothing is written if one of them does not fit.
@@ -149,7 +149,7 @@ class CutProgram:
         names = [name for name, _ in self.inputs]
         values: dict[str, Any] = self._constants | dict(zip(names, arrays, strict=True))
         if self.first is not None:
-            values |= self.first.compute(arrays)
+            values |= self.first.compute([values[name] for name, _, _ in self.first.inputs])
         held = None
         if self._most is not None:
             held = Held(dict(self.inputs), self._most, [*values.values()])
@@ -162,32 +162,33 @@ class CutProgram:
             results = called(call.function, operands, call.kind, call.writes)
             if seconds is not None:
                 seconds.append(time.perf_counter() - begin)
-            values |= {
-                name: result if isinstance(result, list) else np.asarray(result)
-                for name, result in zip(call.writes, results, strict=True)
-            }  # fmt: skip
+            values |= zip(call.writes, map(as_item, results), strict=True)
             if held is not None:
                 held.add(results)
         if self.rest is not None:
             found = self.rest.compute([values[name] for name in self._read])
             values |= zip(self._found, found, strict=True)
         if held is not None:
-            copies = (values[name] for name in self._outputs if name in self._copied)
-            held.expect(sum(array.nbytes for array in copies))
-        outputs = {
-            name: np.array(values[name], order="C") if name in self._copied else values[name]
+            copies = [values[name] for name in self._outputs if name in self._copied]
+            held.expect(sum(array.nbytes for array in arrays_in(copies)))
+        outputs: dict[str, Any] = {
+            name: copied(values[name]) if name in self._copied else values[name]
             for name in self._outputs
         }
         for name, array in (given or {}).items():
-            checked_out(array, name, outputs[name].shape, outputs[name].dtype, arrays)
+            result = outputs[name]
+            checked_out(array, name, result.shape, result.dtype, [*arrays_in(arrays)])
         for name, array in (given or {}).items():
             array[...] = outputs[name]
             outputs[name] = array
         return outputs
 
-    def time(self, arrays: Sequence[Array]) -> list[float]:
+    def time(self, arrays: Sequence[Any]) -> list[float]:
         """Time each step of the first part by itself, and each node at the cut, in seconds."""
-        seconds = self.first.time(arrays) if self.first is not None else []
+        seconds = []
+        if self.first is not None:
+            named = dict(zip((name for name, _ in self.inputs), arrays, strict=True))
+            seconds = self.first.time([named[name] for name, _, _ in self.first.inputs])
         self.compute(arrays, None, seconds)
         return seconds
 

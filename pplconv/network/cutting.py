@@ -1,8 +1,8 @@
 """Cuts a model where sizes or branches depend on data.
 
 The part in front of the cut is compiled at once. The nodes at the cut run in Python: they choose a
-size or a branch, or have few elements. The part behind the cut is a network of its own, which is
-compiled for the sizes that it receives.
+size or a branch, have few elements, or read or give sequences, optionals or texts. The part behind
+the cut is a network of its own, which is compiled for the sizes that it receives.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import onnx_ir as ir
 
 from .operators.table import row_of
 from .operators.table_row import Layout
+from .python_values import is_in_python, passes_in_python
 from .shapes import unknown_outputs
 from .subgraphs import is_flow, reads_of
-from .values import describe, is_constant
+from .values import is_constant
 
 __all__ = ["Cut", "cut", "sizes_in_loops"]
 
@@ -29,7 +30,7 @@ class Cut:
     ----------
     first : ir.Model or None
         Everything that does not depend on the nodes at the cut; None if that is nothing. It has all
-        inputs of the model.
+        inputs of the model that are numbers.
     model : ir.Model
         The whole model, which has these nodes.
     nodes : sequence of ir.Node
@@ -55,7 +56,7 @@ def cut(model: ir.Model) -> Cut | None:
     Returns
     -------
     Cut or None
-        None if no node does.
+        None if no node does, and all inputs and outputs are arrays of numbers.
 
     Raises
     ------
@@ -69,11 +70,11 @@ def cut(model: ir.Model) -> Cut | None:
     for node in model.graph:
         reads = [value for value in reads_of(node) if value in late]
         if reads:
-            # Sequences of arrays pass from one node in Python to the next.
-            follows = any(map(_is_sequence, reads)) and not is_flow(node)
+            # Sequences and texts pass from one node in Python to the next.
+            follows = passes_in_python(node) and not is_flow(node)
             known = {value for each in at for value in each.outputs}
             (at if follows and known.issuperset(reads) else behind).append(node)
-        elif is_flow(node) or _gives_sequence(node):
+        elif is_flow(node) or passes_in_python(node):
             at.append(node)
         elif unknown_outputs(model, node):
             # Loops compute it once its sizes are constants, behind the cut.
@@ -82,22 +83,19 @@ def cut(model: ir.Model) -> Cut | None:
             early.append(node)
             continue
         late.update(node.outputs)
-    if not late:
+    inputs, outputs = list(model.graph.inputs), model.graph.outputs
+    if not late and not any(map(is_in_python, (*inputs, *outputs))):
         return None
     if at and all(map(_suits_numpy, behind)):
         at, behind = [node for node in model.graph if node in {*at, *behind}], []
-    outputs = model.graph.outputs
     wanted = {value for node in (*at, *behind) for value in reads_of(node)} | set(outputs)
-    first = _part(model, list(model.graph.inputs), early, wanted) if early else None
+    inputs = [value for value in inputs if not is_in_python(value)]
+    first = _part(model, inputs, early, wanted) if early else None
     if not behind:
         return Cut(first, model, at, None)
     own = {value for node in behind for value in node.outputs}
     read = dict.fromkeys(value for node in behind for value in reads_of(node))
     inputs = [value for value in read if value not in own and not is_constant(value)]
-    for value in inputs:
-        if _is_sequence(value):
-            reader = next(node for node in behind if value in reads_of(node))
-            raise ValueError(f"model has a sequence of arrays at {describe(reader)}: not supported")
     rest = _part(model, inputs, behind, set(outputs))
     for value, new in zip(inputs, rest.graph.inputs, strict=True):
         if value in late:
@@ -117,14 +115,6 @@ def sizes_in_loops(graph: ir.Graph) -> frozenset[str]:
         for node, operand in value.uses()
         if operand in row_of(node.op_type).shapes and not _suits_numpy(node)
     )
-
-
-def _is_sequence(value: ir.Value) -> bool:
-    return isinstance(value.type, (ir.SequenceType, ir.OptionalType))
-
-
-def _gives_sequence(node: ir.Node) -> bool:
-    return any(map(_is_sequence, node.outputs))
 
 
 def _suits_numpy(node: ir.Node) -> bool:

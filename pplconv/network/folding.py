@@ -15,9 +15,10 @@ from .nodes import attributes_of
 from .operands import end_before_the_first, reduce_once
 from .operators.table import COMPUTED
 from .padding import POOLS, infer_pool, resolve_node, settle_pool
+from .python_values import passes_in_python
 from .resizing import infer_resize
 from .texts import printable
-from .values import constant, describe, is_constant, static_shape
+from .values import attribute_int, constant, describe, is_constant, static_shape
 
 __all__ = ["FOLD_BYTES", "fold"]
 
@@ -42,6 +43,8 @@ _SLOW = frozenset(
 )  # fmt: skip
 _PRODUCTS = frozenset(("MatMul", "Gemm"))
 _PRODUCT_OPERATIONS = 1 << 30
+# A SplitToSequence of more parts stays: a small file could ask for any number of results.
+_MOST_PARTS = 64
 # Operators whose output size depends on data: at most the size of their inputs, for each axis.
 _DATA_DEPENDENT = frozenset(("Compress", "NonMaxSuppression", "NonZero", "Unique"))
 
@@ -100,7 +103,11 @@ class _Fold(FoldConstantsPass):
         check_node(node)
         if not node.domain:
             _as_onnxruntime(node)
-        replacement = super().process_node(node, is_function) or self._folded(node)
+        replacement = None
+        if _has_few_parts(node):
+            replacement = super().process_node(node, is_function) or self._folded(node)
+        else:
+            self._do_inference(node)
         if node.op_type in POOLS and not node.domain and replacement is None:
             infer_pool(node)
         if node.op_type == "Resize" and not node.domain and replacement is None:
@@ -127,6 +134,20 @@ class _Fold(FoldConstantsPass):
         return Replacement([value], [])
 
 
+def _has_few_parts(node: ir.Node) -> bool:
+    """Tell whether a node may become a Split: it is none of many sizes, or of unknown ones."""
+    if node.domain or node.op_type != "SplitToSequence" or len(node.inputs) < 2:
+        return True
+    x, split = node.inputs[0], constant(node.inputs[1])
+    shape, axis = static_shape(x), attribute_int(node, "axis", 0)
+    if split is None or shape is None or not -len(shape) <= axis < len(shape):
+        return False
+    if split.ndim:
+        return split.ndim == 1 and 0 < split.size <= _MOST_PARTS
+    size = int(split)
+    return 0 < size <= shape[axis] <= size * _MOST_PARTS
+
+
 def _as_onnxruntime(node: ir.Node) -> None:
     """Rewrite a node to onnxruntime's meaning, where ONNX's inference differs."""
     if node.op_type == "ConvTranspose":
@@ -151,7 +172,7 @@ class _Budget:
 
     def should_fold(self, node: ir.Node) -> bool | None:
         """Say whether to fold a node, all of whose inputs are constant."""
-        if node.domain or node.op_type in _SLOW or _is_ours(node):
+        if node.domain or node.op_type in _SLOW or _is_ours(node) or passes_in_python(node):
             return False
         return self.allows(node)
 
@@ -209,6 +230,7 @@ def _results(node: ir.Node, budget: _Budget) -> list[np.ndarray] | None:
     compute = COMPUTED.get(node.op_type) if _is_ours(node) else None
     shapes = [static_shape(value) for value in node.outputs]
     known = all(value is None or is_constant(value) for value in node.inputs)
+    known = known and not passes_in_python(node)
     sized = None not in shapes or node.op_type in _DATA_DEPENDENT
     if compute is None or not sized or not known:
         return None

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 
 from .nodes import Node
+from .numpy_operators.sequences import TAKERS
 from .numpy_operators.transposed_sums import ConvTranspose
 from .numpy_operators.types import Compute
 from .operators.table import row_of
@@ -57,15 +59,25 @@ def function_of(node: Node, shapes: Sequence[Shape]) -> Callable[..., Sequence[A
 def _in_numpy(compute: Compute, node: Node, shapes: Sequence[Shape]) -> Callable[..., Any]:
     names = list(dict.fromkeys(name for name in node.inputs if name))
     places = [names.index(name) if name else None for name in node.inputs]
-    attributes = node.attributes
+    attributes, takes_arrays = node.attributes, node.op not in TAKERS
 
     def call(*arrays: Array) -> Sequence[Any]:
         operands = [None if place is None else arrays[place] for place in places]
+        if takes_arrays:
+            _check_arrays(names, arrays)
         results = compute(attributes, operands, shapes)
         # Outputs that nobody wants have no name, or are missing.
         return [result for name, result in zip(node.outputs, results, strict=False) if name]
 
     return call
+
+
+def _check_arrays(names: Sequence[str], given: Sequence[Any]) -> None:
+    """Refuse sequences and optionals where an operator takes arrays alone."""
+    for name, item in zip(names, given, strict=True):
+        if not isinstance(item, np.ndarray):
+            kind = "a sequence" if isinstance(item, list) else "an optional without an element"
+            raise ValueError(f"{name!r} is {kind}, expected an array")
 
 
 def _in_reference(node: Node) -> Callable[..., Any]:
@@ -83,6 +95,7 @@ def _in_reference(node: Node) -> Callable[..., Any]:
 
     def call(*arrays: Array) -> list[Any]:
         given = dict(zip(names, arrays, strict=True))
+        _check_arrays(names, arrays)
         check_operands(node, [given[name] for name in node.inputs if name])
         return evaluator.run(written, given)  # type: ignore[no-any-return]
 

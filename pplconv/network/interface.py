@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx_ir as ir
 
+from ..memory.array_like import array_of
+from ..memory.mapping import plain
 from .operators.table import row_of
+from .python_values import Item
 from .storage import Array
 from .subgraphs import deciding_inputs
 
@@ -17,6 +20,7 @@ _TYPES = {
     "float64": "tensor(double)", "int8": "tensor(int8)", "int16": "tensor(int16)",
     "int32": "tensor(int32)", "int64": "tensor(int64)", "uint8": "tensor(uint8)",
     "uint16": "tensor(uint16)", "uint32": "tensor(uint32)", "uint64": "tensor(uint64)",
+    "object": "tensor(string)",
 }  # fmt: skip
 
 
@@ -30,7 +34,7 @@ class NodeArg(NamedTuple):
     shape : list of int, str or None
         Its dimensions; a text or None where any size is accepted.
     type : str
-        As ONNX Runtime writes it: ``"tensor(float)"``.
+        As ONNX Runtime writes it: ``"tensor(float)"``, ``"seq(tensor(float))"``.
     """
 
     name: str
@@ -49,17 +53,31 @@ class Declared(NamedTuple):
         Type of its elements.
     shape : tuple or None
         Its dimensions: an int is a fixed size, all else is open; None for any rank.
+    optional, sequence : bool
+        Whether it may be None, and whether it is a list of such arrays.
     """
 
     name: str
     dtype: np.dtype[Any]
     shape: tuple[Any, ...] | None
+    optional: bool
+    sequence: bool
 
 
 def declared(value: ir.Value) -> Declared:
     """Read what the network declares of an input."""
     shape = None if value.shape is None else tuple(value.shape)
-    return Declared(value.name or "", dtype_of(value), shape)
+    optional, sequence = _nesting(value)
+    return Declared(value.name or "", dtype_of(value), shape, optional, sequence)
+
+
+def _nesting(value: ir.Value) -> tuple[bool, bool]:
+    """Tell whether a value is optional, and whether it is a sequence."""
+    kind = value.type
+    optional = isinstance(kind, ir.OptionalType)
+    if isinstance(kind, ir.OptionalType):
+        kind = kind.elem_type
+    return optional, isinstance(kind, ir.SequenceType)
 
 
 def dtype_of(value: ir.Value) -> np.dtype[Any]:
@@ -73,25 +91,79 @@ def told(value: ir.Value) -> NodeArg:
     for dimension in value.shape or ():
         shape.append(dimension if isinstance(dimension, int) else getattr(dimension, "value", None))
     kind = value.dtype.numpy().name if value.dtype is not None else "float32"
-    return NodeArg(value.name or "", shape, _TYPES.get(kind, f"tensor({kind})"))
+    text = _TYPES.get(kind, f"tensor({kind})")
+    optional, sequence = _nesting(value)
+    text = f"seq({text})" if sequence else text
+    return NodeArg(value.name or "", shape, f"optional({text})" if optional else text)
 
 
-def check_shape(wanted: Declared, shape: tuple[int, ...]) -> None:
+def item_of(value: Declared, feed: Mapping[str, Any]) -> Item:
+    """Take an input of a feed.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is missing, or contradicts the network's declaration.
+    """
+    name = value.name
+    where = f"feed: input {name!r}"
+    if name not in feed and not value.optional:
+        raise ValueError(f"{where} is missing")
+    given = feed.get(name)
+    if value.optional and given is None:
+        return None
+    if not value.sequence:
+        return _array(value, given, where)
+    if not isinstance(given, (list, tuple)):
+        raise TypeError(f"{where} must be a list of arrays, got {type(given).__name__}")
+    return [_array(value, each, f"{where}[{place}]") for place, each in enumerate(given)]
+
+
+def _array(value: Declared, given: Any, where: str) -> Array:
+    wanted = value.dtype
+    if wanted.hasobject:
+        array = _texts(given, where)
+    elif wanted.kind == "f" or hasattr(given, "dtype"):
+        array = array_of(given, where, wanted)
+    else:
+        array = np.asarray(given, wanted)
+    if array.dtype != wanted:
+        raise TypeError(f"{where} must be {wanted}, got {array.dtype}")
+    check_shape(value, array.shape, where)
+    return array if wanted.hasobject else plain(array)
+
+
+def _texts(given: Any, where: str) -> Array:
+    """Give an array of ``str`` objects."""
+    array = np.asarray(given)
+    if array.dtype.kind == "S":
+        array = np.char.decode(array, "utf-8")
+    texts: Array = array.astype(object)
+    for text in texts.flat:
+        if not isinstance(text, str):
+            raise TypeError(f"{where} must be text, has a {type(text).__name__}")
+    return texts
+
+
+def check_shape(wanted: Declared, shape: tuple[int, ...], where: str) -> None:
     """Refuse a shape that contradicts the network's declaration."""
-    name, _, sizes = wanted
+    sizes = wanted.shape
     if sizes is None:
         return
     fits = len(sizes) == len(shape) and all(
         not isinstance(n, int) or n == got for n, got in zip(sizes, shape, strict=True)
     )
     if not fits:
-        raise ValueError(f"feed: input {name!r} must have shape {list(sizes)}, got {shape}")
+        known = ", ".join(str(size) if isinstance(size, int) else "?" for size in sizes)
+        raise ValueError(f"{where} must have shape [{known}], got {shape}")
 
 
 def shaped(
     values: Sequence[Declared], inputs: Mapping[str, Any], shape_inputs: Collection[str]
-) -> list[Array]:
+) -> list[Item]:
     """Give arrays of the given shapes; arrays are accepted in place of shapes.
+
+    Sequences and optionals decide nothing: anything is accepted for them.
 
     Raises
     ------
@@ -101,9 +173,12 @@ def shaped(
     names = [value.name for value in values]
     if set(inputs) != set(names):
         raise ValueError(f"inputs: a shape for each of {names}, got {inputs!r}")
-    arrays = []
+    arrays: list[Item] = []
     for value in values:
         given = inputs[value.name]
+        if value.optional or value.sequence:
+            arrays.append(None)
+            continue
         is_shape = isinstance(given, (tuple, list)) and all(
             isinstance(n, (int, np.integer)) for n in given
         )
@@ -111,7 +186,7 @@ def shaped(
             # Nobody reads the elements of these arrays, only their shapes.
             given = np.broadcast_to(np.zeros((), value.dtype), tuple(map(int, given)))
         array = np.asarray(given, value.dtype)
-        check_shape(value, array.shape)
+        check_shape(value, array.shape, f"feed: input {value.name!r}")
         arrays.append(array)
     return arrays
 

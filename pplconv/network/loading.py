@@ -17,6 +17,7 @@ from .checking import check_model, is_foreign
 from .external_data import check_external_data
 from .large_weights import Lifted, lift_data, put_back
 from .quantized_values import MICROSOFT
+from .sparse_tensors import expand_sparse
 from .subgraphs import check_flow
 from .tensor_checking import iterate_tensors
 from .tensors import map_tensors, own_tensors
@@ -51,8 +52,8 @@ def load(source: Any) -> ir.Model:
         If the file, or one with weights, cannot be read.
     """
     lifted, folder = _read(source)
-    proto = lifted.proto
     try:
+        proto = expand_sparse(lifted.proto)
         _check_types(proto)
         check_model(proto)
         for tensor in iterate_tensors(proto):
@@ -65,6 +66,8 @@ def load(source: Any) -> ir.Model:
         for owner in (model.graph, *model.functions.values()):
             if "ai.onnx" in owner.opset_imports:
                 owner.opset_imports[""] = owner.opset_imports.pop("ai.onnx")
+        for function in model.functions.values():
+            _take_opsets(function, model)
         if folder is not None:
             map_tensors(model, folder)
         if model.functions:
@@ -80,6 +83,38 @@ def load(source: Any) -> ir.Model:
     for node in model.graph.all_nodes():
         check_flow(node)
     return model
+
+
+def _take_opsets(function: ir.Function, model: ir.Model) -> None:
+    """Let a local function import the model's opsets, if its operators are the same in them.
+
+    Raises
+    ------
+    ValueError
+        If one of them was defined anew between the two opsets.
+    """
+    for domain, version in model.opset_imports.items():
+        own = function.opset_imports.get(domain, version)
+        if own == version:
+            continue
+        for node in function.all_nodes():
+            if node.domain in (domain, domain or "ai.onnx"):
+                first = [_since(node.op_type, domain, each) for each in (own, version)]
+                if first[0] != first[1]:
+                    raise ValueError(
+                        f"the local function {function.name!r} is of opset {own} of "
+                        f"{domain or 'ai.onnx'!r}, the model of {version}, and {node.op_type} is "
+                        "not the same in both"
+                    )
+        function.opset_imports[domain] = version
+
+
+def _since(operator: str, domain: str, version: int) -> int:
+    """Give the opset that defined an operator as it is in another; 0 if there is none."""
+    try:
+        return int(onnx.defs.get_schema(operator, version, domain).since_version)
+    except onnx.defs.SchemaError:
+        return 0
 
 
 def _name_foreign(model: ir.Model) -> None:
@@ -129,17 +164,37 @@ def _read(source: Any) -> tuple[Lifted, Path | None]:
 
 
 def _check_types(proto: onnx.ModelProto) -> None:
-    """Refuse inputs and outputs that are not tensors: their types may be nested without end."""
+    """Refuse inputs and outputs of other types: these may be nested without end."""
     for values in (proto.graph.input, proto.graph.output):
         for value in values:
-            if value.type.WhichOneof("value") not in (None, "tensor_type"):
+            kind = _element(value.type)
+            if kind.WhichOneof("value") not in (None, "tensor_type"):
                 raise ValueError(
-                    f"model has the input or output {value.name!r}, which is no tensor: not "
-                    "supported"
+                    f"model has the input or output {value.name!r}, which is neither a tensor, nor "
+                    "a sequence of tensors, nor an optional of one: not supported"
+                )
+            said = value.type.WhichOneof("value")
+            if said is not None and not kind.tensor_type.elem_type:
+                raise ValueError(f"model has no type for its input or output {value.name!r}")
+            if said not in (None, "tensor_type") and kind.tensor_type.elem_type not in _CONTAINED:
+                raise ValueError(
+                    "model has a sequence or an optional of a type that ONNX has not in it, at its "
+                    f"input or output {value.name!r}"
                 )
     for value in proto.graph.input:
-        if not value.type.tensor_type.elem_type:
+        if value.type.WhichOneof("value") is None:
             raise ValueError(f"model has no type for its input {value.name!r}")
+
+
+# Types of elements: those of ONNX's first versions, without bfloat16 and smaller types.
+_CONTAINED = frozenset(range(onnx.TensorProto.FLOAT, onnx.TensorProto.BFLOAT16))
+
+
+def _element(kind: onnx.TypeProto) -> onnx.TypeProto:
+    """Give the type of the tensors of an optional, a sequence, or an optional sequence."""
+    if kind.WhichOneof("value") == "optional_type":
+        kind = kind.optional_type.elem_type
+    return kind.sequence_type.elem_type if kind.WhichOneof("value") == "sequence_type" else kind
 
 
 def _reason(error: BaseException) -> str:

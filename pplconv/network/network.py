@@ -19,6 +19,7 @@ from .cutting import sizes_in_loops
 from .interface import dtype_of, shape_inputs
 from .preparing import Prepared, simplify, specialize
 from .programs import Program, Programs, check_memory, key_of
+from .python_values import is_container, type_of
 from .refusals import check_operators
 from .storage import Array, Shape
 from .turns import Result, run_turns
@@ -87,15 +88,15 @@ class Network:
         # Lists of the model are slow to read in each run.
         self._inputs = [value.name or "" for value in self.model.graph.inputs]
         self._outputs = [value.name or "" for value in self.model.graph.outputs]
-        # Of the inputs of a part, once it has received arrays.
-        self._types: list[np.dtype[Any]] | None = None
+        # Of the inputs of a part, once it has received some; None: a sequence or an optional.
+        self._types: list[np.dtype[Any] | None] | None = None
         self._kept = kept
         if not is_part:
             shared.whole = weakref.ref(self)
 
     def key(
-        self, inputs: Sequence[Array]
-    ) -> tuple[Any, dict[str, Shape], dict[str, Array], list[Array]]:
+        self, inputs: Sequence[Any]
+    ) -> tuple[Any, dict[str, Shape], dict[str, Array], list[Any]]:
         """Give the key of the program for these inputs, as `programs.key_of` does."""
         return key_of(self._inputs, inputs, self.shape_inputs, self.team())
 
@@ -103,7 +104,7 @@ class Network:
         """Team of the enclosing ``runtime`` scope, which has programs of its own; else None."""
         return scoped_team() if self.shared.settings.threads is None else None
 
-    def find(self, inputs: Sequence[Array]) -> tuple[Program, dict[str, list[str]], list[Array]]:
+    def find(self, inputs: Sequence[Any]) -> tuple[Program, dict[str, list[str]], list[Any]]:
         """Find or make the program for these inputs; give the fired rules, too.
 
         Inputs that are shapes are constants of a program; the others are returned.
@@ -123,12 +124,12 @@ class Network:
                             whole.forget()
         return *found, rest
 
-    def compute(self, arrays: Sequence[Array]) -> list[Array]:
+    def compute(self, arrays: Sequence[Any]) -> list[Any]:
         """Compute the outputs of a part, in their order.
 
         Parameters
         ----------
-        arrays : sequence of ndarray
+        arrays : sequence of Item
             The inputs, in the order of the model.
         """
         program, _, rest = self.find(self._taken(arrays))
@@ -136,16 +137,16 @@ class Network:
         return [found[name] for name in self._outputs]
 
     def compute_turns(
-        self, arrays: Sequence[Array], reads: Sequence[int], results: Sequence[Result], turns: int
+        self, arrays: Sequence[Any], reads: Sequence[int], results: Sequence[Result], turns: int
     ) -> list[Array] | None:
         """Compute several turns of a body at once, as `run_turns` does; None if nothing can."""
-        one = [array[0] if read else array for array, read in zip(arrays, reads, strict=True)]
+        one = [array[0, ...] if read else array for array, read in zip(arrays, reads, strict=True)]
         program, _, rest = self.find(self._taken(one))
         if not isinstance(program, Compiled) or len(rest) < len(arrays):
             return None
         return run_turns(program, arrays, reads, results, turns)
 
-    def shapes(self, arrays: Sequence[Array]) -> list[Shape]:
+    def shapes(self, arrays: Sequence[Any]) -> list[Shape]:
         """Give the shapes that the outputs of a part would have; () where nobody can tell."""
         known = {}
         try:
@@ -157,22 +158,26 @@ class Network:
             known = {name: shape for name, shape, _ in program.outputs}
         return [known.get(value.name or "", ()) for value in self.model.graph.outputs]
 
-    def _taken(self, arrays: Sequence[Array]) -> list[Array]:
+    def _taken(self, arrays: Sequence[Any]) -> list[Any]:
         if self._types is None:
             for value, array in zip(self.model.graph.inputs, arrays, strict=True):
                 if value.type is None:
                     # Nothing can be inferred behind a node at a cut.
-                    value.dtype = ir.DataType.from_numpy(array.dtype)
-            self._types = [dtype_of(value) for value in self.model.graph.inputs]
-        inputs = []
+                    value.type = type_of(array)
+            inputs = self.model.graph.inputs
+            self._types = [None if is_container(value) else dtype_of(value) for value in inputs]
+        taken: list[Any] = []
         for name, dtype, array in zip(self._inputs, self._types, arrays, strict=True):
-            if array.dtype != dtype:
-                raise ValueError(f"{name!r} is {array.dtype}, expected {dtype}")
-            flags = array.flags
-            if not (flags.c_contiguous and flags.aligned):
-                array = np.require(array, requirements=("A", "C")).reshape(array.shape)
-            inputs.append(array)
-        return inputs
+            if dtype is not None:
+                if not isinstance(array, np.ndarray):
+                    raise ValueError(f"{name!r} is no array")
+                if array.dtype != dtype:
+                    raise ValueError(f"{name!r} is {array.dtype}, expected {dtype}")
+                flags = array.flags
+                if not (flags.c_contiguous and flags.aligned):
+                    array = np.require(array, requirements=("A", "C")).reshape(array.shape)
+            taken.append(array)
+        return taken
 
     def _made(
         self, shapes: Mapping[str, Shape], constants: Mapping[str, Array]

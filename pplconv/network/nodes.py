@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from .scaling import ScaledTensor
 from .storage import Array, Shape
-from .values import is_constant
+from .values import elements_of, is_constant
 
 
 @dataclass(eq=False)
@@ -141,7 +141,7 @@ def attributes_of(node: ir.Node) -> Iterator[tuple[str, Any]]:
     for name, attribute in node.attributes.items():
         value = attribute.value
         if attribute.type == ir.AttributeType.TENSOR:
-            value = value.numpy()
+            value = elements_of(value)
         elif isinstance(value, (tuple, list)):
             value = list(value)
         yield name, value
@@ -186,7 +186,7 @@ def graph_of(model: ir.Model) -> Graph:
             dtypes[name] = np.dtype(value.dtype.numpy())
         if dtypes[name].hasobject:
             # Elements of these types are pointers, and memory is uninitialised at first.
-            raise ValueError(f"{name!r} is text, which a network cannot compute")
+            raise ValueError(f"{name!r} is text, which no program of loops holds")
         return name
 
     inputs = [learn(value) for value in graph.inputs]

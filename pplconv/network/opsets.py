@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import onnx
@@ -28,6 +28,8 @@ _NO_COORDINATES = 10
 _FLAT_HARDMAX = 12
 # The newest opset whose Dropout masks are zero in inference, and the newest with numeric masks.
 _NO_MASKS, _MASKS_OF_NUMBERS = 11, 9
+# In front of domains that the converter must not know.
+_ASIDE = "pplconv.aside."
 # The converter knows no IR version before 3; fields of the newest version do no harm.
 _IR_VERSION = 10
 
@@ -67,6 +69,7 @@ def convert_opset(model: ir.Model) -> ir.Model:
         if node.op_type in ("GatherND", "LayerNormalization", "Split"):
             check_node(node)
     hidden = _hide_bounds(model)
+    _rename_domains(model, lambda domain: _ASIDE + domain if domain.startswith("ai.") else domain)
     try:
         proto = _without_large_weights(model)
         converted = ir.from_proto(onnx.version_converter.convert_version(proto, OPSET))
@@ -79,6 +82,7 @@ def convert_opset(model: ir.Model) -> ir.Model:
     graph = converted.graph
     if converted.opset_imports.get("") != OPSET:
         raise ValueError(f"model could not be converted from opset {version} to {OPSET}")
+    _rename_domains(converted, lambda domain: domain.removeprefix(_ASIDE))
     if version <= _NO_COORDINATES:
         _place_pixels(graph)
     for node in list(graph.all_nodes()) if version <= _FLAT_HARDMAX else ():
@@ -101,6 +105,18 @@ def convert_opset(model: ir.Model) -> ir.Model:
         if weights.get(name) is not None:
             value.const_value = weights[name]
     return converted
+
+
+def _rename_domains(model: ir.Model, rename: Callable[[str], str]) -> None:
+    """Rename the domains of a model's nodes.
+
+    The converter infers types for other domains of ONNX, too, and ends the process at a
+    LabelEncoder whose operand has no known type. It leaves domains that it does not know alone.
+    """
+    for domain in list(model.opset_imports):
+        model.opset_imports[rename(domain)] = model.opset_imports.pop(domain)
+    for node in model.graph.all_nodes():
+        node.domain = rename(node.domain)
 
 
 def _hide_bounds(model: ir.Model) -> dict[str, tuple[str, ir.TensorProtocol]]:

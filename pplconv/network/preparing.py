@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ from .rules import (
 )
 from .rules.driver import apply_rules
 from .shapes import check_static, forget_shapes, make_constant, set_input_shapes
-from .tensors import check_files, own_tensors, release_files
+from .tensors import check_files, own_tensors, release_files, texts_as_tensors
 
 __all__ = ["Prepared", "Specialized", "prepare", "simplify", "specialize"]
 
@@ -64,13 +64,15 @@ class Specialized(NamedTuple):
     cut: Cut | None
 
 
-def prepare(model: ir.Model) -> Prepared:
+def prepare(model: ir.Model, overridden: Collection[str] = ()) -> Prepared:
     """Rewrite a model as far as input shapes do not matter.
 
     Parameters
     ----------
     model : ir.Model
         A model as `loading.load` gives it; left as it is.
+    overridden : collection of str, optional
+        Initializers that become inputs, as which the model lists them, too.
 
     Returns
     -------
@@ -85,9 +87,12 @@ def prepare(model: ir.Model) -> Prepared:
         point is invalid or not constant.
     """
     model = model.clone()
+    for name in overridden:
+        model.graph.initializers.pop(name).const_value = None
     for value in model.graph.outputs:
         value.shape = None
     forget_shapes(model.graph, inputs=True)
+    texts_as_tensors(model)
     lift = passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)
     lift(model)
     own_tensors(model)

@@ -8,8 +8,6 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
-import numpy.typing as npt
-
 from .. import _version, planner
 from ..machine import ceilings as roofs
 from ..machine import current as current_machine
@@ -109,7 +107,7 @@ def _values(plan: NetworkPlan) -> dict[str, Any]:
 def profiled(
     program: Program,
     fired: dict[str, list[str]],
-    inputs: list[npt.NDArray[Any]],
+    inputs: list[Any],
     model: str,
     repeats: int,
     threads: int,
@@ -122,8 +120,8 @@ def profiled(
         The network.
     fired : dict
         Rules that rewrote its graph.
-    inputs : list of ndarray
-        The arrays that it takes.
+    inputs : list of Item
+        The arrays, or other values, that it takes.
     model : str
         Its name.
     repeats : int

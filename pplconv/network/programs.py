@@ -7,6 +7,8 @@ from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NoReturn, Protocol
 
+import numpy as np
+
 from ..runtime import ForkableLock
 from .compiling import Compiled
 from .storage import Array, Shape
@@ -30,11 +32,11 @@ class Program(Protocol):
         """Its plans, as `Builder.planned`."""
 
     def compute(
-        self, arrays: Sequence[Array], given: Mapping[str, Array] | None = None
-    ) -> dict[str, Array]:
+        self, arrays: Sequence[Any], given: Mapping[str, Array] | None = None
+    ) -> dict[str, Any]:
         """Compute the outputs by name, into the given arrays or new ones."""
 
-    def time(self, arrays: Sequence[Array]) -> list[float]:
+    def time(self, arrays: Sequence[Any]) -> list[float]:
         """Time each step, in seconds."""
 
 
@@ -84,17 +86,17 @@ class Programs(OrderedDict[Any, Found]):
 
 
 def key_of(
-    names: Sequence[str], inputs: Sequence[Array], shape_inputs: Collection[str],
+    names: Sequence[str], inputs: Sequence[Any], shape_inputs: Collection[str],
     team: int | None,
-) -> tuple[Any, dict[str, Shape], dict[str, Array], list[Array]]:  # fmt: skip
+) -> tuple[Any, dict[str, Shape], dict[str, Array], list[Any]]:  # fmt: skip
     """Give the key of a program, and the inputs that it reads.
 
     Parameters
     ----------
     names : sequence of str
         Of the graph's inputs.
-    inputs : sequence of ndarray
-        Arrays for them.
+    inputs : sequence of Item
+        Arrays for them; sequences and optionals decide nothing.
     shape_inputs : collection of str
         Inputs that decide shapes: constants of a program.
     team : int or None
@@ -104,22 +106,23 @@ def key_of(
     -------
     key : hashable
     shapes : dict
-        Of the inputs that a program reads, by name.
+        Of the inputs that a program reads, by name; () of sequences and optionals.
     constants : dict
         The others.
-    rest : list of ndarray
+    rest : list of Item
         Inputs that it reads.
     """
     shapes: dict[str, Shape] = {}
     constants: dict[str, Array] = {}
     rest = []
     for name, array in zip(names, inputs, strict=True):
-        if name in shape_inputs and array.size <= MOST_SHAPE_ELEMENTS:
+        decides = name in shape_inputs and isinstance(array, np.ndarray)
+        if decides and array.size <= MOST_SHAPE_ELEMENTS:
             constants[name] = array
         else:
-            shapes[name] = array.shape
+            shapes[name] = getattr(array, "shape", ())
             rest.append(array)
-    shown = tuple(array.shape for array in inputs)
+    shown = tuple(getattr(array, "shape", None) for array in inputs)
     told = tuple(array.tobytes() for array in constants.values())
     return (shown, told, team), shapes, constants, rest
 

@@ -13,7 +13,7 @@ from .._literals import Fallback
 from .fused_nodes import DOMAIN
 from .nodes import Node, attributes_of
 from .operators.recurrent_gates import ACTIVATIONS, directions_of, unknown_activations
-from .operators.table import row_of
+from .operators.table import ROWS, row_of
 from .operators.table_row import Python
 from .rules.contrib import UNSERVED
 from .storage import Array
@@ -50,7 +50,8 @@ def check_operators(graph: ir.Graph, fallback: Fallback, warned: set[str]) -> No
     found: dict[str, list[str]] = defaultdict(list)
     helped = False
     for node in _nodes_of(graph):
-        if node.domain == DOMAIN or is_flow(node):
+        kind = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+        if node.domain == DOMAIN or is_flow(node) or (node.domain and kind in ROWS):
             continue
         unserved = _unserved(node) if node.domain == "" else ""
         if unserved:
@@ -63,7 +64,6 @@ def check_operators(graph: ir.Graph, fallback: Fallback, warned: set[str]) -> No
                 slow[node.op_type].append(node.name or "?")
                 continue
             helped = True
-        kind = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
         if UNSERVED in node.metadata_props:
             kind += f" with {node.metadata_props[UNSERVED]}"
         found[kind].append(node.name or node.outputs[0].name or "?")
@@ -100,7 +100,8 @@ def _nodes_of(graph: ir.Graph) -> Iterator[ir.Node]:
     for node in graph:
         yield node
         # The program for known shapes has only one of these branches.
-        if node.op_type != "If" or deciding_inputs(node.inputs[0]) is None:
+        chosen = is_flow(node) and node.op_type == "If"
+        if not chosen or deciding_inputs(node.inputs[0]) is None:
             for inner in subgraphs_of(node):
                 yield from _nodes_of(inner)
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 try:
-    import onnx_ir  # noqa: F401
+    import onnx_ir as ir
     import onnxscript  # noqa: F401
 except ImportError as error:  # pragma: no cover - tests have both
     raise ImportError(
@@ -22,16 +22,16 @@ from .. import planner
 from .._checks import one_of
 from .._literals import Fallback, Precision, Search, Sparse
 from ..arguments import checks
-from ..memory.array_like import array_of
-from ..memory.mapping import plain
 from .builder import Settings
 from .compiling import Compiled, compile_model
-from .interface import NodeArg, check_shape, declared, shaped, told
+from .interface import Declared, NodeArg, declared, item_of, shaped, told
 from .loading import load
 from .network import Network, Shared
+from .overriding import Overrides, overridable
 from .preparing import Prepared, prepare
 from .profile import NetworkProfile, profiled
 from .programs import MOST_SHAPE_ELEMENTS
+from .python_values import Item, is_container
 from .refusals import FALLBACKS
 from .report import NetworkPlan, plan_of
 from .session_pickles import (
@@ -127,21 +127,27 @@ class InferenceSession:
         settings = Settings.checked(
             threads, tolerance, precision, search, max_workspace, sparse, max_memory
         )
-        prepared = prepare(load(model))
+        loaded = load(model)
+        prepared = prepare(loaded)
         shared = Shared(settings, fallback, progress)
         shared.check(prepared.model.graph)
-        self._begin(prepared, shared)
+        self._begin(prepared, shared, loaded if overridable(loaded) else None)
         if isinstance(model, (str, os.PathLike)):
             self._name = os.path.basename(os.fsdecode(model))
 
-    def _begin(self, prepared: Prepared, shared: Shared) -> None:
-        """Initialise a session of a prepared model, without programs."""
+    def _begin(self, prepared: Prepared, shared: Shared, loaded: ir.Model | None) -> None:
+        """Initialise a session of a prepared model, without programs.
+
+        Of a model with initializers that may be overridden, it needs the loaded model, too.
+        """
         self._network = Network(prepared, shared, self.programs_kept)
+        self._overrides = loaded and Overrides(loaded, shared, self.programs_kept)
         graph = prepared.model.graph
         self._name = graph.name or "network"
         # Lists of the model are slow to read in each run.
         self._declared = [declared(value) for value in graph.inputs]
         self._results = [value.name or "" for value in graph.outputs]
+        self._containers = {value.name for value in graph.outputs if is_container(value)}
 
     @property
     def shape_inputs(self) -> frozenset[str]:
@@ -156,13 +162,19 @@ class InferenceSession:
         """List the outputs, in the order of the model."""
         return [told(value) for value in self._network.model.graph.outputs]
 
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """List the initializers that are inputs, too: a feed may have arrays for them."""
+        if self._overrides is None:
+            return []
+        return [told(value) for value in overridable(self._overrides.model)]
+
     def run(
         self,
         output_names: Sequence[str] | None,
-        feed: Mapping[str, npt.ArrayLike],
+        feed: Mapping[str, Any],
         *,
         out: Sequence[Array | None] | None = None,
-    ) -> list[Array]:
+    ) -> list[Any]:
         """Compute the outputs.
 
         Parameters
@@ -170,7 +182,9 @@ class InferenceSession:
         output_names : sequence of str or None
             Which outputs, in which order; None: all.
         feed : mapping of str to array_like
-            The inputs by name.
+            The inputs by name, and other arrays for initializers that may be overridden. A sequence
+            is a list of arrays, an optional without an element None, or left out, text an array of
+            ``str``.
         out : sequence of ndarray or None, optional
             Arrays for the outputs, in the order of the result: C-contiguous, and without overlap
             with the inputs. None makes a new array.
@@ -178,6 +192,7 @@ class InferenceSession:
         Returns
         -------
         list of ndarray
+            Or, as above, of lists of them and None.
 
         Raises
         ------
@@ -186,7 +201,7 @@ class InferenceSession:
         RuntimeError
             If inputs of these shapes are new, and the model's file was written to.
         """
-        inputs = self._inputs(feed)
+        network, inputs = self._inputs(feed)
         names = self._results
         wanted = list(output_names) if output_names is not None else names
         for name in wanted:
@@ -197,44 +212,47 @@ class InferenceSession:
         given = dict(zip(wanted, out, strict=True)) if out is not None else {}
         if out is not None and len(given) != len(wanted):
             raise ValueError(f"output_names: each output goes into one array, got {wanted}")
+        for name in self._containers & given.keys():
+            if given[name] is not None:
+                raise ValueError(f"out: {name!r} is no array, but a sequence or an optional")
         kept = [array for array in given.values() if isinstance(array, np.ndarray)]
         if any(np.may_share_memory(a, b) for i, a in enumerate(kept) for b in kept[:i]):
             raise ValueError("out: two arrays share memory")
-        program, _, inputs = self._network.find(inputs)
+        program, _, inputs = network.find(inputs)
         into = {name: array for name, array in given.items() if array is not None}
         outputs = program.compute(inputs, into)
         return [outputs[name] for name in wanted]
 
-    def __call__(self, feed: Mapping[str, npt.ArrayLike]) -> list[Array]:
+    def __call__(self, feed: Mapping[str, Any]) -> list[Any]:
         """Compute all outputs, ``run(None, feed)``: an `InstancePool` calls its model so."""
         return self.run(None, feed)
 
-    def _inputs(self, feed: Mapping[str, npt.ArrayLike]) -> list[Array]:
-        """Check the inputs, and give them as contiguous arrays."""
+    def _inputs(self, feed: Mapping[str, Any]) -> tuple[Network, list[Item]]:
+        """Check the inputs; give them as contiguous arrays, with the network that takes them."""
         if not isinstance(feed, Mapping):
             raise TypeError(f"feed must map names to arrays, got {type(feed).__name__}")
-        names = [value.name for value in self._declared]
+        network, values, constants = self._network_for(feed)
+        names = {value.name for value in values} | constants
         for name in feed:
             if name not in names:
-                raise ValueError(f"feed: the network has no input {name!r}, only {names}")
-        found = []
-        for value in self._declared:
-            name, wanted, _ = value
-            if name not in feed:
-                raise ValueError(f"feed: input {name!r} is missing")
-            given = feed[name]
-            if wanted.kind == "f" or hasattr(given, "dtype"):
-                array = array_of(given, f"feed: input {name!r}", wanted)
-            else:
-                array = np.asarray(given, wanted)
-            if array.dtype != wanted:
-                raise TypeError(f"feed: input {name!r} must be {wanted}, got {array.dtype}")
-            check_shape(value, array.shape)
-            found.append(plain(array))
-        return found
+                known = [value.name for value in values]
+                raise ValueError(f"feed: the network has no input {name!r}, only {known}")
+        return network, [item_of(value, feed) for value in values]
 
-    def _shaped(self, inputs: Mapping[str, Any]) -> list[Array]:
-        return shaped(self._declared, inputs, self.shape_inputs)
+    def _network_for(
+        self, given: Mapping[str, Any]
+    ) -> tuple[Network, list[Declared], frozenset[str]]:
+        """Give the network for inputs of these names, its inputs, and the names of the others."""
+        found = self._overrides and self._overrides.find(given)
+        if not found:
+            return self._network, self._declared, frozenset()
+        network, constants = found
+        return network, [declared(value) for value in network.model.graph.inputs], constants
+
+    def _shaped(self, inputs: Mapping[str, Any]) -> tuple[Network, list[Item]]:
+        network, values, constants = self._network_for(inputs)
+        inputs = {name: given for name, given in inputs.items() if name not in constants}
+        return network, shaped(values, inputs, network.shape_inputs)
 
     def plan_for(self, inputs: Mapping[str, Any]) -> NetworkPlan:
         """Show how inputs of certain shapes are computed.
@@ -254,7 +272,8 @@ class InferenceSession:
         TypeError, ValueError
             If inputs of these shapes could not be computed.
         """
-        program, fired, _ = self._network.find(self._shaped(inputs))
+        network, items = self._shaped(inputs)
+        program, fired, _ = network.find(items)
         return plan_of(program, fired)
 
     def is_ready_for(self, inputs: Mapping[str, Any]) -> bool:
@@ -272,7 +291,8 @@ class InferenceSession:
         TypeError, ValueError
             If the network does not take inputs of these shapes.
         """
-        return self._network.key(self._shaped(inputs))[0] in self._network.programs
+        network, items = self._shaped(inputs)
+        return network.key(items)[0] in network.programs
 
     def profile(self, feed: Mapping[str, npt.ArrayLike], *, repeats: int = 5) -> NetworkProfile:
         """Time each step by itself, and whole runs.
@@ -296,14 +316,14 @@ class InferenceSession:
             If an argument does not fit the network.
         """
         repeats = checks.integer("repeats", repeats, 1)
-        inputs = self._inputs(feed)
-        program, fired, inputs = self._network.find(inputs)
+        network, inputs = self._inputs(feed)
+        program, fired, inputs = network.find(inputs)
         team = planner.team_size(self._network.shared.settings.threads)
         return profiled(program, fired, inputs, self._name, repeats, team)
 
     def __repr__(self) -> str:
-        inputs = ", ".join(f"{i.name}: {i.type[7:-1]}{i.shape}" for i in self.get_inputs())
-        outputs = ", ".join(f"{o.name}: {o.type[7:-1]}{o.shape}" for o in self.get_outputs())
+        inputs = ", ".join(map(_short, self.get_inputs()))
+        outputs = ", ".join(map(_short, self.get_outputs()))
         nodes = sum(1 for _ in self._network.model.graph)
         return (
             f"<InferenceSession of {nodes} nodes, {inputs} -> {outputs}, "
@@ -312,13 +332,14 @@ class InferenceSession:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A pickle has the prepared model; programs are compiled again.
-        return self._reduced([], {}, [])
+        return self._reduced([], {}, [], None)
 
     def _reduced(self, *kept: Any) -> tuple[Any, ...]:
         network, shared = self._network, self._network.shared
         model = taken_apart(network.model)
+        loaded = self._overrides and taken_apart(self._overrides.model)
         return _rebuild, (
-            type(self), shared.settings, shared.fallback, model, network.fired, *kept
+            type(self), shared.settings, shared.fallback, model, network.fired, *kept, loaded
         )  # fmt: skip
 
     def __reduce_prepared__(self, threads: int) -> tuple[Any, ...]:
@@ -360,6 +381,10 @@ class InferenceSession:
         return self._reduced(programs, planned, packs, settings)
 
 
+def _short(value: NodeArg) -> str:
+    return f"{value.name}: {value.type.removeprefix('tensor(').removesuffix(')')}{value.shape}"
+
+
 def _rebuild(
     kind: type[InferenceSession],
     settings: Settings,
@@ -370,11 +395,12 @@ def _rebuild(
     planned: dict[Any, Any],
     packs: list[Packs],
     made_with: Settings | None = None,
+    loaded: Sent | None = None,
 ) -> InferenceSession:
     """Rebuild a session on read-only arrays; its plans are found by the settings that made them."""
     session = kind.__new__(kind)
     shared = Shared(settings, fallback, packed=kept_of(packs))
-    session._begin(Prepared(put_together(model), fired), shared)
+    session._begin(Prepared(put_together(model), fired), shared, loaded and put_together(loaded))
     network, planned = session._network, plans_that_run_here(planned)
     for key, sent, rules in programs:
         compiled = compile_model(put_together(sent), made_with or settings, shared.packed, planned)

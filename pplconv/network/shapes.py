@@ -10,6 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from .node_checks import check_node
+from .python_values import is_container
 from .resizing import infer_resize
 from .subgraphs import subgraphs_of
 from .texts import printable
@@ -63,7 +64,8 @@ def set_input_shapes(graph: ir.Graph, shapes: Mapping[str, tuple[int, ...]]) -> 
     graph : ir.Graph
         Changed in place.
     shapes : mapping
-        A shape for each input; those of inputs with a fixed shape may be left out.
+        A shape for each input; those of inputs with a fixed shape may be left out. Those of
+        sequences and optionals are not looked at.
 
     Raises
     ------
@@ -76,6 +78,8 @@ def set_input_shapes(graph: ir.Graph, shapes: Mapping[str, tuple[int, ...]]) -> 
         raise ValueError(f"shapes names {unknown[0]!r}, but the model's inputs are {names}")
     for value in graph.inputs:
         name = str(value.name)
+        if is_container(value):
+            continue
         if name not in shapes:
             if static_shape(value) is None:
                 raise ValueError(f"shapes has none for the input {name!r}")

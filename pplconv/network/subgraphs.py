@@ -1,4 +1,4 @@
-"""Subgraphs of If, Loop and Scan, and the values that they read from the graph around them."""
+"""Subgraphs of If, Loop, Scan and SequenceMap, and the values that they read from outside."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .values import attribute_int, describe, is_constant
 __all__ = ["body_of", "check_flow", "deciding_inputs", "is_flow", "reads_of", "subgraphs_of"]
 
 # Operators with subgraphs.
-_CONTROL_FLOW = frozenset(("If", "Loop", "Scan"))
+_CONTROL_FLOW = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 
 
 def is_flow(node: ir.Node) -> bool:
-    """Tell whether a node is an If, a Loop or a Scan."""
+    """Tell whether a node is an If, a Loop, a Scan or a SequenceMap."""
     return not node.domain and node.op_type in _CONTROL_FLOW
 
 
@@ -29,7 +29,7 @@ def subgraphs_of(node: ir.Node) -> list[ir.Graph]:
 
 
 def check_flow(node: ir.Node) -> None:
-    """Refuse an If, a Loop or a Scan whose subgraphs do not fit its operands and results.
+    """Refuse a node whose subgraphs do not fit its operands and results.
 
     Raises
     ------
@@ -51,6 +51,8 @@ def check_flow(node: ir.Node) -> None:
         elif node.op_type == "Loop":
             # The number of turns and the condition; the condition of the next turn.
             fits = 2 <= given == takes and given - 2 <= results == gives - 1
+        elif node.op_type == "SequenceMap":
+            fits = 1 <= given == takes and results == gives
         else:
             scanned = attribute_int(node, "num_scan_inputs", 0)
             fits = 1 <= scanned <= given == takes and given - scanned <= results == gives

@@ -67,8 +67,6 @@ def describe_node(node: onnx.NodeProto) -> str:
 
 
 def _graph_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    if graph.sparse_initializer:
-        raise ValueError("model has sparse initializers, which are not supported")
     yield from graph.initializer
     yield from _node_tensors(graph.node)
 

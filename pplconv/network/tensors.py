@@ -13,7 +13,9 @@ import onnx_ir as ir
 from ..memory.mapping import map_file, release, unchanged
 from .scaling import ScaledTensor
 
-__all__ = ["arrays_of", "check_files", "map_tensors", "own_tensors", "release_files"]
+__all__ = [
+    "arrays_of", "check_files", "map_tensors", "own_tensors", "release_files", "texts_as_tensors"
+]  # fmt: skip
 
 Array = npt.NDArray[Any]
 
@@ -34,6 +36,27 @@ def own_tensors(model: ir.Model) -> None:
         if isinstance(tensor, ir.TensorProtoTensor) and tensor.dtype != ir.DataType.STRING:
             array = np.ascontiguousarray(tensor.numpy()).reshape(tuple(tensor.shape))
             value.const_value = ir.Tensor(array, dtype=tensor.dtype, name=tensor.name)
+
+
+def texts_as_tensors(model: ir.Model) -> None:
+    """Give Constants of texts a tensor, which passes of others read as they do those of numbers.
+
+    Parameters
+    ----------
+    model : ir.Model
+        Changed in place.
+    """
+    for node in model.graph.all_nodes():
+        if node.op_type != "Constant" or node.domain:
+            continue
+        for name in ("value_string", "value_strings"):
+            attribute = node.attributes.pop(name, None)
+            if attribute is not None:
+                texts = [attribute.value] if name == "value_string" else list(attribute.value)
+                shape = ir.Shape(() if name == "value_string" else (len(texts),))
+                content = [text.encode() for text in texts]
+                tensor = ir.StringTensor(content, shape=shape, name=node.outputs[0].name)
+                node.attributes["value"] = ir.AttrTensor("value", tensor)
 
 
 def map_tensors(model: ir.Model, folder: Path) -> None:

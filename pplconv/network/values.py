@@ -26,6 +26,7 @@ __all__ = [
     "close",
     "constant",
     "describe",
+    "elements_of",
     "is_constant",
     "only_first_used",
     "per_channel",
@@ -88,8 +89,29 @@ def constant(value: ir.Value | None) -> Array | None:
     """
     if value is None or value.const_value is None or value.is_graph_input():
         return None
-    array: Array = value.const_value.numpy()
-    return array
+    return elements_of(value.const_value)
+
+
+def elements_of(tensor: ir.TensorProtocol) -> Array:
+    """Give the array of a tensor; texts are ``str`` objects, as in arrays of callers.
+
+    Parameters
+    ----------
+    tensor : ir.TensorProtocol
+        Any tensor.
+
+    Raises
+    ------
+    ValueError
+        If a text is not UTF-8.
+    """
+    array: Array = tensor.numpy()
+    if tensor.dtype != ir.DataType.STRING:
+        return array
+    texts = np.empty(array.shape, object)
+    for place, text in np.ndenumerate(array):
+        texts[place] = text.decode() if isinstance(text, bytes) else str(text)
+    return texts
 
 
 def rank(value: ir.Value | None) -> int | None:

@@ -47,12 +47,13 @@ def folder_of(root: Path) -> Path:
     return folder
 
 
-def feed_of(session: InferenceSession, seed: int) -> dict[str, np.ndarray] | None:
-    """Inputs of a session, unless they are large."""
+def feed_of(session: InferenceSession, seed: int) -> dict[str, Any] | None:
+    """Inputs of a session, unless they are large; now and then initializers are overridden."""
     rng = np.random.default_rng(seed)
     sizes: dict[Any, int] = {}
-    feed = {}
-    for value in session.get_inputs():
+    feed: dict[str, Any] = {}
+    more = session.get_overridable_initializers() if seed % 5 == 0 else []
+    for value in (*session.get_inputs(), *more):
         shape = []
         for dim in value.shape:
             size = sizes.setdefault(dim, int(rng.integers(0, 9)))
@@ -60,14 +61,30 @@ def feed_of(session: InferenceSession, seed: int) -> dict[str, np.ndarray] | Non
         # A Scan takes as many turns as an empty array has rows.
         if min(shape, default=1) < 0 or math.prod(max(n, 1) for n in shape) > MOST_ELEMENTS:
             return None
-        # A session takes arrays of its own types, whatever they are called, and refuses others.
-        kind = {"tensor(float)": "float32", "tensor(double)": "float64"}.get(value.type)
-        kind = kind or value.type.removeprefix("tensor(").removesuffix(")")
-        try:
-            feed[value.name] = rng.integers(-2, 3, shape).astype(np.dtype(kind))
-        except TypeError:
-            feed[value.name] = rng.integers(-2, 3, shape)
+        kind = value.type
+        if kind.startswith("optional(") and rng.integers(2):
+            feed[value.name] = None
+            continue
+        kind = kind.removeprefix("optional(")
+        if kind.startswith("seq("):
+            count = int(rng.integers(0, 4))
+            feed[value.name] = [array_of(kind.removeprefix("seq("), shape, rng)] * count
+        else:
+            feed[value.name] = array_of(kind, shape, rng)
     return feed
+
+
+def array_of(kind: str, shape: list[int], rng: np.random.Generator) -> np.ndarray:
+    """An array of a type as sessions name it: they refuse others."""
+    kind = kind.removeprefix("tensor(").rstrip(")")
+    kind = {"float": "float32", "double": "float64"}.get(kind, kind)
+    numbers = rng.integers(-2, 3, shape)
+    if kind == "string":
+        return numbers.astype(str).astype(object)
+    try:
+        return numbers.astype(np.dtype(kind))
+    except TypeError:
+        return numbers
 
 
 def attempt(content: bytes, seed: int, folder: Path) -> str:

@@ -19,6 +19,7 @@ from onnx import TensorProto
 
 from tests.network.flow_cases import FLOWS, SIZES, model_of
 from tests.network.small_models import SMALL, grouped, older
+from tests.network.value_cases import ALL
 
 NUMBERS = (
     0, 1, -1, 2, 3, 7, 8, 64, 255, 4097, (1 << 31) - 1, 1 << 31, 1 << 32, (1 << 40) + 1,
@@ -74,6 +75,7 @@ def originals() -> dict[str, bytes]:
     # Of one of them, the numbers of the input decide when it ends.
     cases = (item for item in (FLOWS | SIZES).items() if item[0] != "loop until")
     models |= {name: model_of(case, rng) for name, case in cases}
+    models |= {name: case.model for name, case in ALL.items()}
     return {name: model.SerializeToString(deterministic=True) for name, model in models.items()}
 
 
@@ -277,6 +279,57 @@ def change_type(rng: random.Random, model: onnx.ModelProto) -> str:
     return f"type {kind}"
 
 
+def change_nesting(rng: random.Random, model: onnx.ModelProto) -> str:
+    """Make a sequence or an optional of the type of an input, an output, or one of a subgraph."""
+    found = [each for site in sites(model) if isinstance(each := site.get(), onnx.TypeProto)]
+    if not found:
+        return "nothing"
+    kind, before = rng.choice(found), onnx.TypeProto()
+    before.CopyFrom(kind)
+    how = rng.choice(("sequence_type", "optional_type", "sequence_type", "sparse_tensor_type"))
+    if how == "sparse_tensor_type":
+        kind.sparse_tensor_type.elem_type = before.tensor_type.elem_type
+    elif before.WhichOneof("value") != "tensor_type" and rng.randrange(2):
+        kind.tensor_type.elem_type = rng.choice((1, 7, 8, 9))
+    else:
+        getattr(kind, how).elem_type.CopyFrom(before)
+    return f"a type is {kind.WhichOneof('value')}"
+
+
+def change_sparse(rng: random.Random, model: onnx.ModelProto) -> str:
+    """Change a sparse initializer, or make one of a dense one."""
+    if not model.graph.sparse_initializer:
+        if not model.graph.initializer:
+            return "nothing"
+        tensor = rng.choice(model.graph.initializer)
+        kept = model.graph.sparse_initializer.add(dims=tensor.dims)
+        kept.values.CopyFrom(tensor)
+        count = math.prod(tensor.dims)
+        kept.values.ClearField("dims")
+        kept.values.dims.append(count)
+        if not 0 <= count <= 1 << 16:
+            return "nothing"
+        kept.indices.CopyFrom(TensorProto(
+            name="i", dims=[count], data_type=TensorProto.INT64, int64_data=range(count)
+        ))  # fmt: skip
+        model.graph.initializer.remove(tensor)
+        return f"{tensor.name} is sparse"
+    sparse = rng.choice(model.graph.sparse_initializer)
+    number, kind = number_of(rng), rng.randrange(4)
+    if kind == 0 and sparse.dims:
+        sparse.dims[rng.randrange(len(sparse.dims))] = number
+    elif kind == 1:
+        sparse.indices.dims[:] = rng.choice(([number], [len(sparse.dims), number], []))
+    elif kind == 2:
+        sparse.values.data_type = rng.choice((*TensorProto.DataType.values(), 99))
+    else:
+        content = bytearray(sparse.indices.raw_data or bytes(8))
+        place = rng.randrange(max(len(content) // 8, 1)) * 8
+        content[place : place + 8] = (number % (1 << 64)).to_bytes(8, "little")
+        sparse.indices.raw_data = bytes(content)
+    return f"a sparse tensor with {number}"
+
+
 def change_constant(rng: random.Random, model: onnx.ModelProto) -> str:
     """Give another number to an axis, a size, a weight or the like."""
     tensors = [tensor for tensor in model.graph.initializer if tensor.raw_data]
@@ -400,7 +453,7 @@ FIELDS: tuple[Callable[[random.Random, onnx.ModelProto], str], ...] = (
     change_field, change_field, change_message, change_size, change_size, change_type,
     change_constant, change_constant, change_weight, change_weight, change_edge, change_operator,
     change_attribute, change_attribute, change_attribute, contradict, contradict, change_opset,
-    change_storage,
+    change_storage, change_nesting, change_sparse,
 )  # fmt: skip
 OPERATORS = (
     "Relu", "Add", "MatMul", "Conv", "ConvTranspose", "Gemm", "Concat", "Split", "Slice", "Pad",
@@ -408,7 +461,9 @@ OPERATORS = (
     "GlobalAveragePool", "ReduceMean", "LayerNormalization", "BatchNormalization", "Gather",
     "Expand", "Squeeze", "Unsqueeze", "Flatten", "Where", "Cast", "TopK", "NonMaxSuppression",
     "If", "Loop", "Scan", "Constant", "ConstantOfShape", "Range", "Shape", "Clip", "Dropout",
-    "Identity", "Tile", "OneHot", "Einsum", "NoSuchOperator", "",
+    "Identity", "Tile", "OneHot", "Einsum", "NoSuchOperator", "", "SequenceConstruct",
+    "SequenceAt", "SequenceInsert", "SequenceErase", "SequenceLength", "SplitToSequence",
+    "ConcatFromSequence", "SequenceMap", "Optional", "OptionalGetElement", "StringConcat",
 )  # fmt: skip
 ATTRIBUTES = (
     "axis", "axes", "pads", "strides", "dilations", "kernel_shape", "group", "perm", "to", "mode",

@@ -72,9 +72,9 @@ def test_every_row_of_the_reference_is_named():
 
     named = set()
     for op in ROWS:
-        schema = not op.startswith("pplconv.") and onnx.defs.get_schema(op, 24)
-        if not schema or op in ("If", "Loop", "Scan"):
+        if "." in op or op in ("If", "Loop", "Scan", "SequenceMap"):
             continue
+        schema = onnx.defs.get_schema(op, 24)
         node = ir.node(op, [ir.val(f"x{i}") for i in range(schema.min_input)])
         graph = ir.Graph(list(node.inputs), list(node.outputs), nodes=[node])
         with warnings.catch_warnings(record=True) as caught:

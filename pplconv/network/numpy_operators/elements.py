@@ -11,6 +11,7 @@ import onnx
 import onnx_ir as ir
 
 from ..storage import Array, Shape
+from .texts import from_texts, to_texts
 from .types import Attributes, Compute, Operands
 
 __all__ = ["bit_shift", "cast", "computed", "divide", "hardmax", "joined", "modulo", "shrink"]
@@ -75,6 +76,10 @@ def cast(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) ->
     (x,) = operands
     assert x is not None
     to, saturates = ir.DataType(attributes["to"]), bool(attributes.get("saturate", 1))
+    if to == ir.DataType.STRING:
+        return [to_texts(x)]
+    if x.dtype.hasobject:
+        return [from_texts(x, np.dtype(to.numpy()))]
     if to == ir.DataType.FLOAT8E8M0:
         mode = attributes.get("round_mode", "up")
         return [onnx.numpy_helper.to_float8e8m0(x.astype(np.float32), saturates, mode)]

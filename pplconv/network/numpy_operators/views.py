@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,11 +16,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-def identity(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
-    """Identity: the operand itself."""
-    (x,) = operands
-    assert x is not None
-    return [x]
+def identity(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Any]:
+    """Identity: the operand itself, be it an array, a sequence or an optional."""
+    return [operands[0]]
 
 
 def dropout(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
