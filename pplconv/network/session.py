@@ -24,6 +24,7 @@ from .._literals import Fallback, Precision, Search, Sparse
 from ..arguments import checks
 from ..memory.array_like import array_of
 from ..memory.mapping import plain
+from ..runtime import paused_collector
 from .builder import Settings
 from .compiling import Compiled, compile_model
 from .interface import NodeArg, check_shape, declared, shaped, told
@@ -127,10 +128,11 @@ class InferenceSession:
         settings = Settings.checked(
             threads, tolerance, precision, search, max_workspace, sparse, max_memory
         )
-        prepared = prepare(load(model))
-        shared = Shared(settings, fallback, progress)
-        shared.check(prepared.model.graph)
-        self._begin(prepared, shared)
+        with paused_collector:
+            prepared = prepare(load(model))
+            shared = Shared(settings, fallback, progress)
+            shared.check(prepared.model.graph)
+            self._begin(prepared, shared)
         if isinstance(model, (str, os.PathLike)):
             self._name = os.path.basename(os.fsdecode(model))
 
