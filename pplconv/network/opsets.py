@@ -10,6 +10,7 @@ import onnx.version_converter
 import onnx_ir as ir
 
 from .node_checks import check_node
+from .opset_changes import convert_in_place
 from .resizing import OLD_ROUNDING
 from .texts import printable
 
@@ -43,8 +44,8 @@ def convert_opset(model: ir.Model) -> ir.Model:
     Returns
     -------
     ir.Model
-        A model of `OPSET`, or `model` itself if it is of that opset or a newer one.  Large weights
-        are shared.
+        A model of `OPSET`, or `model` itself if it is of that opset or a newer one, or if its
+        operators hardly changed.  Large weights are shared.
 
     Raises
     ------
@@ -52,7 +53,7 @@ def convert_opset(model: ir.Model) -> ir.Model:
         If ONNX's converter cannot convert it, or would end the process.
     """
     version = model.opset_imports[""]
-    if version >= OPSET:
+    if version >= OPSET or convert_in_place(model, OPSET):
         return model
     inputs = len(model.graph.inputs)
     # The converter would take such a node for one of the newest opset.

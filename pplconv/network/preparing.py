@@ -91,10 +91,12 @@ def prepare(model: ir.Model) -> Prepared:
     lift = passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)
     lift(model)
     own_tensors(model)
-    model = convert_opset(model)
-    _make_initializers_constant(model.graph)
-    lift(model)
-    own_tensors(model)
+    converted = convert_opset(model)
+    _make_initializers_constant(converted.graph)
+    if converted is not model:
+        model = converted
+        lift(model)
+        own_tensors(model)
     compute_in_float32(model)
     passes.AddDefaultAttributesPass()(model)
     forget_shapes(model.graph, inputs=False)
