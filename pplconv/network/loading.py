@@ -17,7 +17,7 @@ from .checking import check_model, is_foreign
 from .external_data import check_external_data
 from .large_weights import Lifted, lift_data, put_back
 from .quantized_values import MICROSOFT
-from .subgraphs import check_flow
+from .subgraphs import all_nodes, check_flow
 from .tensor_checking import iterate_tensors
 from .tensors import map_tensors, own_tensors
 from .texts import printable
@@ -77,7 +77,7 @@ def load(source: Any) -> ir.Model:
         raise
     except Exception as error:
         raise ValueError(f"model cannot be read: {_reason(error)}") from error
-    for node in model.graph.all_nodes():
+    for node in all_nodes(model.graph):
         check_flow(node)
     return model
 
@@ -88,7 +88,7 @@ def _name_foreign(model: ir.Model) -> None:
     A model need not import that domain, as in onnxruntime.
     """
     version = model.opset_imports[""]
-    for node in model.graph.all_nodes():
+    for node in all_nodes(model.graph):
         if is_foreign(node.op_type, node.domain, version):
             node.domain = MICROSOFT
         if node.domain == MICROSOFT:

@@ -25,7 +25,7 @@ from .rules import (
 )
 from .rules.driver import apply_rules
 from .shapes import check_static, forget_shapes, make_constant, set_input_shapes
-from .tensors import check_files, own_tensors, release_files
+from .tensors import check_files, lift_constants, own_tensors, release_files
 
 __all__ = ["Prepared", "Specialized", "prepare", "simplify", "specialize"]
 
@@ -88,14 +88,13 @@ def prepare(model: ir.Model) -> Prepared:
     for value in model.graph.outputs:
         value.shape = None
     forget_shapes(model.graph, inputs=True)
-    lift = passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)
-    lift(model)
+    lift_constants(model.graph)
     own_tensors(model)
     converted = convert_opset(model)
     _make_initializers_constant(converted.graph)
     if converted is not model:
         model = converted
-        lift(model)
+        lift_constants(model.graph)
         own_tensors(model)
     compute_in_float32(model)
     passes.AddDefaultAttributesPass()(model)
