@@ -32,7 +32,7 @@ from .core_model import (
 )
 from .depthwise_candidate import DepthwiseCandidate
 from .error_bounds import direct_error_bound
-from .lazy import lazy
+from .._lazy import lazy
 
 NAME = DepthwiseCandidate.algorithm
 floor = direct_sum_floor

@@ -24,7 +24,7 @@ from .candidate import (
 from .context import PlanContext
 from .core_model import TASK_CYCLES, CoreModel, conversion_cycles
 from .depthwise_candidate import DepthwiseCandidate
-from .lazy import lazy
+from .._lazy import lazy
 
 # Kinds of products that its kernels compute: bytes in place, by weights of up to nine bits.
 PRODUCTS = ("u8d", "s8d")

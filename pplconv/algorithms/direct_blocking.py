@@ -23,7 +23,7 @@ from .candidate import (
     thread_scratch,
 )
 from .error_bounds import direct_error_bound
-from .lazy import lazy
+from .._lazy import lazy
 from .panels import Panels
 
 STAGE_CHANNELS = 16

@@ -25,7 +25,7 @@ from .candidate import (
     round_up,
     thread_scratch,
 )
-from .lazy import lazy
+from .._lazy import lazy
 from .matrix_blocking import RUN_BYTES, SLAB_BYTES, MatrixBlocking
 from .panels import PREFETCH_STEPS, Panels
 

@@ -36,7 +36,7 @@ from .core_model import (
     taken_cycles,
 )
 from .error_bounds import direct_error_bound
-from .lazy import lazy
+from .._lazy import lazy
 from .panels import Panels
 from .tiled import row_tiles
 

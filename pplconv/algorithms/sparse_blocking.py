@@ -20,7 +20,7 @@ from .candidate import (
     round_up,
     thread_scratch,
 )
-from .lazy import lazy
+from .._lazy import lazy
 from .matrix_blocking import RUN_BYTES, SLAB_BYTES, MatrixBlocking
 
 PANEL_BYTES = 16  # of an entry of the table: where the terms and the values of a panel begin

@@ -24,7 +24,7 @@ from .candidate import (
 )
 from .core_model import L1_WAY_BYTES
 from .error_bounds import winograd_error_bound
-from .lazy import lazy
+from .._lazy import lazy
 from .panels import Panels
 
 SLAB_VECTORS = 4  # of sums in a pixel of the slab: as many as a vector of bytes has elements
