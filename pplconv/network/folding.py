@@ -193,9 +193,9 @@ def _on_sizes(node: ir.Node) -> Array | None:
     operands: list[Array | None] = []
     for value in node.inputs if compute is not None else ():
         array = constant(value)
-        if value is not None:
-            if array is None or array.size > _MOST_SIZES or array.dtype.kind not in "ib":
-                return None
+        small = array is not None and array.size <= _MOST_SIZES and array.dtype.kind in "ib"
+        if value is not None and not small:
+            return None
         operands.append(array)
     if compute is None or not operands:
         return None

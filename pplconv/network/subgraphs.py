@@ -8,7 +8,9 @@ import onnx_ir as ir
 
 from .values import attribute_int, describe, is_constant
 
-__all__ = ["all_nodes", "body_of", "check_flow", "deciding_inputs", "is_flow", "reads_of", "subgraphs_of"]
+__all__ = [
+    "all_nodes", "body_of", "check_flow", "deciding_inputs", "is_flow", "reads_of", "subgraphs_of",
+]  # fmt: skip
 
 # Operators with subgraphs.
 _CONTROL_FLOW = frozenset(("If", "Loop", "Scan"))

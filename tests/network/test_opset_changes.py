@@ -77,7 +77,9 @@ def test_attributes_that_became_operands(operator, opset):
 def test_parts(opset):
     _agrees(helper.make_node("Split", ["x"], ["y", "z"], axis=1), ["y", "z"], opset)
     if opset < 13:
-        _agrees(helper.make_node("Split", ["x"], ["y", "z"], axis=1, split=[1, 3]), ["y", "z"], opset)
+        _agrees(
+            helper.make_node("Split", ["x"], ["y", "z"], axis=1, split=[1, 3]), ["y", "z"], opset
+        )
 
 
 def _agrees(node, outputs, opset):
