@@ -6,6 +6,7 @@ convolution; every other module reaches a kernel through it.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.string cimport strcmp
 
 cdef extern from "pplconv_kernels.h" nogil:
     int64_t pplconv_pixel_runs(const pplconv_geometry *geometry, int64_t first, int64_t pixels,
@@ -101,11 +102,18 @@ cdef const pplconv_kernel_row *_find(bytes op, bytes dtype, bytes isa,
                                      int mr=0, int nr=0, int kr=0) except? NULL:
     cdef int32_t i
     cdef const pplconv_kernel_row *row
+    # Not `bytes` of each row: the table has thousands, and a network looks up hundreds of kernels.
+    cdef const char *wanted_op = op
+    cdef const char *wanted_dtype = dtype
+    cdef const char *wanted_isa = isa
     for i in range(pplconv_kernel_count):
         row = &pplconv_kernel_table[i]
-        if row.op == op and row.dtype == dtype and row.isa == isa:
-            if row.mr == mr and row.nr == nr and row.kr == kr and row.tuning == b"":
-                return row
+        if row.mr != mr or row.nr != nr or row.kr != kr or row.tuning[0]:
+            continue
+        if strcmp(row.op, wanted_op) or strcmp(row.dtype, wanted_dtype):
+            continue
+        if strcmp(row.isa, wanted_isa) == 0:
+            return row
     return NULL
 
 
@@ -180,7 +188,9 @@ cdef int find_gemm_family(str dtype, str isa, int kr, GemmFamily *family) except
     """Fill `family` with every GEMM tile of one dtype, ISA and KR."""
     cdef int32_t i, v, m
     cdef const pplconv_kernel_row *row
-    cdef bytes wanted_dtype = dtype.encode(), wanted_isa = isa.encode()
+    cdef bytes dtype_bytes = dtype.encode(), isa_bytes = isa.encode()
+    cdef const char *wanted_dtype = dtype_bytes
+    cdef const char *wanted_isa = isa_bytes
     for v in range(MAX_VECTORS):
         for m in range(MAX_MR):
             family.tile[v][m] = NULL
@@ -188,9 +198,9 @@ cdef int find_gemm_family(str dtype, str isa, int kr, GemmFamily *family) except
     family.kr = kr
     for i in range(pplconv_kernel_count):
         row = &pplconv_kernel_table[i]
-        if row.op != b"gemm" or row.dtype != wanted_dtype or row.isa != wanted_isa:
+        if row.kr != kr or strcmp(row.op, b"gemm"):
             continue
-        if row.kr != kr:
+        if strcmp(row.dtype, wanted_dtype) or strcmp(row.isa, wanted_isa):
             continue
         # Variants come after the kernels that they replace.
         if row.tuning != b"" and row.tuning != _tuning:

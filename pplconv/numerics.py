@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ._kernels import HALF_CHAIN
+from ._lazy import lazy
 
 __all__ = [
     "BRAIN_KINDS",
@@ -159,27 +160,27 @@ class Numerics:
     chain: int | None = None
     conversion: float = 0.0
 
-    @property
+    @lazy
     def converts_in(self) -> bool:
         """Whether kernels read another type than the input array has."""
         return self.source != self.operand
 
-    @property
+    @lazy
     def converts_out(self) -> bool:
         """Whether sums are finished in scratch, on their way to an array of another type."""
         return self.exact or self.accumulator != self.destination
 
-    @property
+    @lazy
     def converts_weights(self) -> bool:
         """Whether weights come in the type of the input, and have to be converted."""
         return self.converts_in and not self.exact
 
-    @property
+    @lazy
     def converts(self) -> bool:
         """Whether kernels read or write another type than the arrays have."""
         return self.converts_in or self.converts_out
 
-    @property
+    @lazy
     def exact(self) -> bool:
         """Whether sums are of integers."""
         return self.accumulator == "s32"
@@ -189,7 +190,7 @@ class Numerics:
         """Fields that tell kinds of product with the same bits apart."""
         return {"product": self.product} if self.exact else {}
 
-    @property
+    @lazy
     def narrow(self) -> bool:
         """Whether operands are narrower than the sums: kernels then take pixels only in rows."""
         return self.operand != self.accumulator
@@ -215,12 +216,12 @@ class Numerics:
         products = f", {said}" if said else ""
         return products if self.chain is None else f"{products}, in chains of {self.chain}"
 
-    @property
+    @lazy
     def step(self) -> int:
         """Neighbouring k that are added up in one step: sums are cut only between steps."""
         return PRODUCTS[self.product].step or self.kr
 
-    @property
+    @lazy
     def in_tiles(self) -> bool:
         """Whether integers are multiplied in tile registers, many groups of k in one step."""
         return self.exact and self.step > self.kr
@@ -230,17 +231,17 @@ class Numerics:
         """Unit roundoff of the sums."""
         return TYPES[self.accumulator].roundoff
 
-    @property
+    @lazy
     def source_bytes(self) -> int:
         """Size of an element of the input array."""
         return TYPES[self.source].bytes
 
-    @property
+    @lazy
     def operand_bytes(self) -> int:
         """Size of an element of the input as kernels read it."""
         return TYPES[self.operand].bytes
 
-    @property
+    @lazy
     def weight_bytes(self) -> int:
         """Size of an element of the packed weights."""
         return TYPES[self.weights].bytes
@@ -250,12 +251,12 @@ class Numerics:
         """Size of an element of the weights before packing."""
         return self.source_bytes if self.converts_weights else self.weight_bytes
 
-    @property
+    @lazy
     def sum_bytes(self) -> int:
         """Size of a sum."""
         return TYPES[self.accumulator].bytes
 
-    @property
+    @lazy
     def destination_bytes(self) -> int:
         """Size of an element of the output array."""
         return TYPES[self.destination].bytes

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ._lazy import lazy
 from .geometry import Geometry, Memory, Strides
 from .matrix_problem import MatrixProblem
 from .numerics import TYPES, Numerics, default_permission, numerics_of
@@ -200,7 +201,7 @@ class ConvProblem:
             and self.padding == ((0, 0), (0, 0))
         )
 
-    @property
+    @lazy
     def geometry(self) -> Geometry:
         """Sizes of image and windows."""
         (top, _), (left, _) = self.padding
@@ -219,7 +220,7 @@ class ConvProblem:
         """Pixels of one image."""
         return self.oh * self.ow
 
-    @property
+    @lazy
     def matrix(self) -> MatrixProblem:
         """The convolution as a matrix problem: rows of A are the pixels' windows.
 

@@ -15,7 +15,6 @@
 ``nest.py``              one candidate of the GEMM nest (pointwise, im2col, gemm)
 ``*_blocking.py``        tile, blocks and segments of one candidate, with their memory
 ``*_cost.py``            cost estimate of one candidate
-``lazy.py``              `lazy`: an attribute computed when it is first asked for
 ``candidate.py``         `Candidate`: the interface of all candidates for planner and loops
 ``core_model.py``        `CoreModel`: the core as cost estimates see it
 ``error_bounds.py``      how far each method may be from float64

@@ -52,7 +52,7 @@ def ceil_div(a: int, b: int) -> int:
 
 def round_up(a: int, multiple: int) -> int:
     """The least multiple of `multiple` that is at least `a`."""
-    return ceil_div(a, multiple) * multiple
+    return -(-a // multiple) * multiple
 
 
 def finish_panels(channels: int, nr: int) -> int:

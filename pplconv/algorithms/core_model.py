@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
+from ..machine import Machine
 from ..machine.x86_identity import l3_share, x86_core
 from ..numerics import Numerics
 from ..problem import Problem
@@ -100,24 +102,32 @@ class CoreModel:
     @classmethod
     def of(cls, around: PlanContext) -> CoreModel:
         """Model a core of the context's machine, for its instruction set and numerics."""
-        machine, isa = around.machine, around.isa
-        rates = USUAL_RATES
-        if found := x86_core(machine):
-            rates = {name: getattr(found.core, name) or usual for name, usual in rates.items()}
-        loads, fma = machine.loads_per_cycle, machine.fma_rate(isa, around.numerics.product)
-        if isa == "portable":
-            fma /= around.numerics.kr  # C multiplies singly what instructions take together
-        broadcasts = around.lanes if isa in BY_ELEMENT else 1
-        if isa in TILED:
-            broadcasts = TILE_GROUPS
-        return cls(
-            float(fma), machine.l1d_bytes, machine.l2_share,
-            around.team_start * CYCLES_PER_MICROSECOND, float(machine.fma_latency), loads,
-            broadcasts,
-            min(rates["l2_read"], loads * BY_ELEMENT.get(isa, math.inf)),
-            rates["l3_read"], rates["memory"], rates["l2_write"], l3_share(machine), rates["taken"],
-            around.numerics.kr,
-        )  # fmt: skip
+        return _core_of(
+            around.machine, around.isa, around.numerics, around.lanes, around.team_start
+        )
+
+
+@lru_cache(maxsize=64)
+def _core_of(
+    machine: Machine, isa: str, numerics: Numerics, lanes: int, team_start: float
+) -> CoreModel:
+    rates = USUAL_RATES
+    if found := x86_core(machine):
+        rates = {name: getattr(found.core, name) or usual for name, usual in rates.items()}
+    loads, fma = machine.loads_per_cycle, machine.fma_rate(isa, numerics.product)
+    if isa == "portable":
+        fma /= numerics.kr  # C multiplies singly what instructions take together
+    broadcasts = lanes if isa in BY_ELEMENT else 1
+    if isa in TILED:
+        broadcasts = TILE_GROUPS
+    return CoreModel(
+        float(fma), machine.l1d_bytes, machine.l2_share,
+        team_start * CYCLES_PER_MICROSECOND, float(machine.fma_latency), loads,
+        broadcasts,
+        min(rates["l2_read"], loads * BY_ELEMENT.get(isa, math.inf)),
+        rates["l3_read"], rates["memory"], rates["l2_write"], l3_share(machine), rates["taken"],
+        numerics.kr,
+    )  # fmt: skip
 
 
 def step_cycles(core: CoreModel, mr: int, vectors: int) -> float:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from .._lazy import lazy
 from ..numerics import Numerics
 from ..problem import ConvProblem
 from . import depthwise_bytes
@@ -35,7 +36,6 @@ from .core_model import (
 )
 from .depthwise_candidate import DepthwiseCandidate
 from .error_bounds import direct_error_bound
-from .lazy import lazy
 
 NAME = DepthwiseCandidate.algorithm
 floor = direct_sum_floor

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from .._lazy import lazy
 from ..problem import ConvProblem
 from .candidate import (
     EXACT,
@@ -24,7 +25,6 @@ from .candidate import (
 from .context import PlanContext
 from .core_model import TASK_CYCLES, CoreModel, conversion_cycles
 from .depthwise_candidate import DepthwiseCandidate
-from .lazy import lazy
 
 # Kinds of products that its kernels compute: bytes in place, by weights of up to nine bits.
 PRODUCTS = ("u8d", "s8d")

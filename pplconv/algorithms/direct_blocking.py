@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from .._lazy import lazy
 from ..numerics import Numerics
 from ..problem import ConvProblem
 from .candidate import (
@@ -23,7 +24,6 @@ from .candidate import (
     thread_scratch,
 )
 from .error_bounds import direct_error_bound
-from .lazy import lazy
 from .panels import Panels
 
 STAGE_CHANNELS = 16

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._lazy import lazy
 from ..geometry import Geometry
 from ..matrix_problem import MatrixProblem
 from .candidate import EXACT, Candidate, is_padded
 from .error_bounds import direct_error_bound
-from .lazy import lazy
 
 RUN_BYTES = 16  # struct pplconv_run
 SLAB_BYTES = 16384  # converted planes on their way into packed pixels: they stay in L1

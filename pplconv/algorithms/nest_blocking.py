@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from .._lazy import lazy
 from ..geometry import Geometry
 from ..numerics import Numerics
 from ..problem import Problem
@@ -25,7 +26,6 @@ from .candidate import (
     round_up,
     thread_scratch,
 )
-from .lazy import lazy
 from .matrix_blocking import RUN_BYTES, SLAB_BYTES, MatrixBlocking
 from .panels import PREFETCH_STEPS, Panels
 

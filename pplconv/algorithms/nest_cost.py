@@ -97,12 +97,15 @@ def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, flo
         for c, n in parts(segment, nest.nr if by_pixels else nest.panels.width):
             vectors = ceil_div(c, nest.lanes)
             tile_columns[vectors] = tile_columns.get(vectors, 0.0) + n * count * cut
+    blocks = [
+        (nest.panels.depth(block) // numerics.kr, count)
+        for block, count in parts(p.k, nest.k_block)
+    ]
     for m, m_count in tile_rows.items():
         for v, v_count in tile_columns.items():
             calls = m_count * v_count
             step = step_cycles(core, m, v)
-            for block, count in parts(p.k, nest.k_block):
-                groups = nest.panels.depth(block) // numerics.kr
+            for groups, count in blocks:
                 fma += calls * count * segment_cycles(core, groups, step)
             passes = 2 * (k_blocks - 1)  # all but the last store C, the next load it
             moves = STORE_CYCLES + passes * PASS_CYCLES

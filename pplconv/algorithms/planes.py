@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from .._lazy import lazy
 from ..numerics import Numerics
 from ..problem import ConvProblem
 from .candidate import (
@@ -36,7 +37,6 @@ from .core_model import (
     taken_cycles,
 )
 from .error_bounds import direct_error_bound
-from .lazy import lazy
 from .panels import Panels
 from .tiled import row_tiles
 

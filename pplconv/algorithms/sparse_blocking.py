@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from .._lazy import lazy
 from ..numerics import Numerics
 from ..problem import Problem
 from ..sparsity import Sparsity
@@ -20,7 +21,6 @@ from .candidate import (
     round_up,
     thread_scratch,
 )
-from .lazy import lazy
 from .matrix_blocking import RUN_BYTES, SLAB_BYTES, MatrixBlocking
 
 PANEL_BYTES = 16  # of an entry of the table: where the terms and the values of a panel begin

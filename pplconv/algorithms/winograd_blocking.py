@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from .._lazy import lazy
 from ..numerics import Numerics
 from ..problem import ConvProblem
 from .candidate import (
@@ -24,7 +25,6 @@ from .candidate import (
 )
 from .core_model import L1_WAY_BYTES
 from .error_bounds import winograd_error_bound
-from .lazy import lazy
 from .panels import Panels
 
 SLAB_VECTORS = 4  # of sums in a pixel of the slab: as many as a vector of bytes has elements

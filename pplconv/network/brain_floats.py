@@ -12,7 +12,7 @@ import onnx_ir as ir
 import onnx_ir.passes.common as passes
 
 from .python_values import is_container
-from .subgraphs import subgraphs_of
+from .subgraphs import all_nodes, subgraphs_of
 
 __all__ = ["compute_in_float32"]
 
@@ -35,13 +35,13 @@ def compute_in_float32(model: ir.Model) -> None:
     results = [value for value in model.graph.outputs if value.dtype == _NARROW]
     casts = [
         node
-        for node in model.graph.all_nodes()
+        for node in all_nodes(model.graph)
         if node.op_type in ("Cast", "CastLike") and node.outputs[0].dtype == _NARROW
     ]
     for graph in model.graphs():
         for value in graph.initializers.values():
             _widen_constant(value)
-    for node in model.graph.all_nodes():
+    for node in all_nodes(model.graph):
         state = (value for graph in subgraphs_of(node) for value in graph.inputs)
         for value in (*node.outputs, *state):
             if is_container(value):
@@ -71,7 +71,7 @@ def _has_bfloat16(model: ir.Model) -> bool:
     return any(value.dtype == _NARROW for value in values) or any(
         (name in _TYPES and attribute.value == _NARROW)
         or (attribute.type == ir.AttributeType.TENSOR and attribute.value.dtype == _NARROW)
-        for node in model.graph.all_nodes()
+        for node in all_nodes(model.graph)
         for name, attribute in node.attributes.items()
     )
 

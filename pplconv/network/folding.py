@@ -10,6 +10,7 @@ import onnx_ir as ir
 import onnx_ir.passes.common as passes
 from onnxscript.optimizer._constant_folding import FoldConstantsPass, Replacement
 
+from .inference import infer_outputs
 from .node_checks import ContradictionError, check_node, check_sizes
 from .nodes import attributes_of
 from .operands import end_before_the_first, reduce_once
@@ -17,6 +18,7 @@ from .operators.table import COMPUTED
 from .padding import POOLS, infer_pool, resolve_node, settle_pool
 from .python_values import passes_in_python
 from .resizing import infer_resize
+from .storage import Array
 from .texts import printable
 from .values import attribute_int, constant, describe, is_constant, static_shape
 
@@ -47,6 +49,16 @@ _PRODUCT_OPERATIONS = 1 << 30
 _MOST_PARTS = 64
 # Operators whose output size depends on data: at most the size of their inputs, for each axis.
 _DATA_DEPENDENT = frozenset(("Compress", "NonMaxSuppression", "NonZero", "Unique"))
+# Operators that compute sizes from sizes, and most elements of each operand. Their results are not
+# large either.
+_ON_SIZES = {
+    name: COMPUTED[name]
+    for name in (
+        "Add", "Cast", "Concat", "Div", "Equal", "Gather", "Identity", "Mul", "Reshape", "Slice",
+        "Squeeze", "Sub", "Transpose", "Unsqueeze", "Where",
+    )
+}  # fmt: skip
+_MOST_SIZES = 64
 
 
 def fold(model: ir.Model) -> None:
@@ -94,6 +106,31 @@ class _Fold(FoldConstantsPass):
         )  # fmt: skip
         self._budget = budget
 
+    def _do_inference(self, node: ir.Node) -> None:
+        """See `FoldConstantsPass`, which asks ONNX about each node."""
+        if node.domain or not infer_outputs(node):
+            super()._do_inference(node)
+
+    def _prepare_folded_tensor(
+        self, node: ir.Node, output_name: str, output_array: Any
+    ) -> ir.Tensor | None:
+        """See `FoldConstantsPass`, whose checks take longer than small arrays take to compute."""
+        if type(output_array) is np.ndarray and output_array.dtype.kind in "fiub":
+            return ir.Tensor(output_array, name=output_name)
+        return super()._prepare_folded_tensor(node, output_name, output_array)
+
+    def replace_node(self, node: ir.Node, replacement: Replacement, root: Any) -> None:
+        """See `FoldConstantsPass`, which also records the names of all replaced operands."""
+        operands = [value for value in node.inputs if value is not None]
+        ir.convenience.replace_nodes_and_values(
+            root, node, [node], replacement.new_nodes, node.outputs, replacement.new_outputs
+        )
+        for value in operands:
+            unused = not value.uses() and not value.is_graph_output()
+            if unused and value.is_initializer() and value.graph is not None:
+                value.graph.initializers.pop(str(value.name))
+        self._modified = True
+
     def process_node(self, node: ir.Node, is_function: bool) -> Any:
         """See `FoldConstantsPass`."""
         for value in node.inputs:
@@ -103,6 +140,9 @@ class _Fold(FoldConstantsPass):
         check_node(node)
         if not node.domain:
             _as_onnxruntime(node)
+        small = self._of_sizes(node)
+        if small is not None:
+            return small
         replacement = None
         if _has_few_parts(node):
             replacement = super().process_node(node, is_function) or self._folded(node)
@@ -121,6 +161,17 @@ class _Fold(FoldConstantsPass):
         # ONNX's inference of the next node may end the process for such a size.
         check_sizes(node)
         return replacement
+
+    def _of_sizes(self, node: ir.Node) -> Replacement | None:
+        """Fold a node that computes sizes or indices, without inference: models have thousands."""
+        if node.domain or len(node.outputs) != 1 or node.outputs[0].is_graph_output():
+            return None
+        result = _known_shape(node) if node.op_type == "Shape" else _on_sizes(node)
+        value = None if result is None else self.new_initializer(node, result)
+        if value is None or node.graph is None:
+            return None
+        node.graph.register_initializer(value)
+        return Replacement([value], [])
 
     def _folded(self, node: ir.Node) -> Replacement | None:
         """Fold a node of one output that NumPy computes."""
@@ -146,6 +197,35 @@ def _has_few_parts(node: ir.Node) -> bool:
         return split.ndim == 1 and 0 < split.size <= _MOST_PARTS
     size = int(split)
     return 0 < size <= shape[axis] <= size * _MOST_PARTS
+
+
+def _known_shape(node: ir.Node) -> Array | None:
+    """Give the result of a Shape node, if the shape is known."""
+    shape = static_shape(node.inputs[0])
+    if shape is None:
+        return None
+    start, end = attribute_int(node, "start", 0), attribute_int(node, "end", len(shape))
+    return np.array(shape[start:end], np.int64)
+
+
+def _on_sizes(node: ir.Node) -> Array | None:
+    """Give the result of a node whose operands are a few known integers."""
+    compute = _ON_SIZES.get(node.op_type)
+    operands: list[Array | None] = []
+    for value in node.inputs if compute is not None else ():
+        array = constant(value)
+        small = array is not None and array.size <= _MOST_SIZES and array.dtype.kind in "ib"
+        if value is not None and not small:
+            return None
+        operands.append(array)
+    if compute is None or not operands:
+        return None
+    try:
+        (result,) = compute(dict(attributes_of(node)), operands, [()])
+    except Exception:
+        # Inference says why.
+        return None
+    return np.array(result, order="C")
 
 
 def _as_onnxruntime(node: ir.Node) -> None:

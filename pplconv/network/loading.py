@@ -18,7 +18,7 @@ from .external_data import check_external_data
 from .large_weights import Lifted, lift_data, put_back
 from .quantized_values import MICROSOFT
 from .sparse_tensors import expand_sparse
-from .subgraphs import check_flow
+from .subgraphs import all_nodes, check_flow
 from .tensor_checking import iterate_tensors
 from .tensors import map_tensors, own_tensors
 from .texts import printable
@@ -80,7 +80,7 @@ def load(source: Any) -> ir.Model:
         raise
     except Exception as error:
         raise ValueError(f"model cannot be read: {_reason(error)}") from error
-    for node in model.graph.all_nodes():
+    for node in all_nodes(model.graph):
         check_flow(node)
     return model
 
@@ -123,7 +123,7 @@ def _name_foreign(model: ir.Model) -> None:
     A model need not import that domain, as in onnxruntime.
     """
     version = model.opset_imports[""]
-    for node in model.graph.all_nodes():
+    for node in all_nodes(model.graph):
         if is_foreign(node.op_type, node.domain, version):
             node.domain = MICROSOFT
         if node.domain == MICROSOFT:

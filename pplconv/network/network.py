@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from .._literals import Fallback
-from ..runtime import ForkableLock, scoped_team
+from ..runtime import ForkableLock, paused_collector, scoped_team
 from .builder import Kept, Settings
 from .compiling import Compiled, compile_model
 from .cut_program import CutProgram
@@ -116,7 +116,7 @@ class Network:
                 found = self.programs.find(key)
                 if found is None:
                     try:
-                        found = self._made(shapes, constants)
+                        found = self._made_at_once(shapes, constants)
                         self.programs.add(key, found)
                     finally:
                         whole = self.shared.whole()
@@ -178,6 +178,15 @@ class Network:
                     array = np.require(array, requirements=("A", "C")).reshape(array.shape)
             taken.append(array)
         return taken
+
+    def _made_at_once(
+        self, shapes: Mapping[str, Shape], constants: Mapping[str, Array]
+    ) -> tuple[Program, dict[str, list[str]]]:
+        if self.shared.settings.search != "estimate":
+            # Other threads need the collector during a search of minutes.
+            return self._made(shapes, constants)
+        with paused_collector:
+            return self._made(shapes, constants)
 
     def _made(
         self, shapes: Mapping[str, Shape], constants: Mapping[str, Array]

@@ -10,7 +10,9 @@ import onnx.version_converter
 import onnx_ir as ir
 
 from .node_checks import check_node
+from .opset_changes import convert_in_place
 from .resizing import OLD_ROUNDING
+from .subgraphs import all_nodes
 from .texts import printable
 
 __all__ = ["OPSET", "PER_GROUP", "convert_opset"]
@@ -45,8 +47,8 @@ def convert_opset(model: ir.Model) -> ir.Model:
     Returns
     -------
     ir.Model
-        A model of `OPSET`, or `model` itself if it is of that opset or a newer one.  Large weights
-        are shared.
+        A model of `OPSET`, or `model` itself if it is of that opset or a newer one, or if its
+        operators hardly changed.  Large weights are shared.
 
     Raises
     ------
@@ -54,17 +56,17 @@ def convert_opset(model: ir.Model) -> ir.Model:
         If ONNX's converter cannot convert it, or would end the process.
     """
     version = model.opset_imports[""]
-    if version >= OPSET:
+    if version >= OPSET or convert_in_place(model, OPSET):
         return model
     inputs = len(model.graph.inputs)
     # The converter would take such a node for one of the newest opset.
     grouped = {
         node.outputs[0].name
-        for node in model.graph.all_nodes()
+        for node in all_nodes(model.graph)
         if node.op_type == "GroupNormalization" and not node.domain and version < 21
     }
     weights = {name: value.const_value for name, value in model.graph.initializers.items()}
-    for node in model.graph.all_nodes():
+    for node in all_nodes(model.graph):
         # The converter infers shapes, too, and ends the process where these contradict themselves.
         if node.op_type in ("GatherND", "LayerNormalization", "Split"):
             check_node(node)
@@ -85,7 +87,7 @@ def convert_opset(model: ir.Model) -> ir.Model:
     _rename_domains(converted, lambda domain: domain.removeprefix(_ASIDE))
     if version <= _NO_COORDINATES:
         _place_pixels(graph)
-    for node in list(graph.all_nodes()) if version <= _FLAT_HARDMAX else ():
+    for node in list(all_nodes(graph)) if version <= _FLAT_HARDMAX else ():
         if node.op_type == "Hardmax" and not node.domain:
             _flatten_hardmax(node)
         elif node.op_type == "Dropout" and not node.domain and version <= _NO_MASKS:
@@ -98,7 +100,7 @@ def convert_opset(model: ir.Model) -> ir.Model:
     for value in values[inputs:]:
         value.const_value = weights[value.name]
         graph.register_initializer(value)
-    for node in graph.all_nodes() if grouped else ():
+    for node in all_nodes(graph) if grouped else ():
         if node.outputs[0].name in grouped:
             node.attributes[PER_GROUP] = ir.AttrInt64(PER_GROUP, 1)
     for name, value in graph.initializers.items():
@@ -126,7 +128,7 @@ def _hide_bounds(model: ir.Model) -> dict[str, tuple[str, ir.TensorProtocol]]:
     that it knows. Such a size is refused later, by name, when we infer shapes.
     """
     hidden: dict[str, tuple[str, ir.TensorProtocol]] = {}
-    for node in model.graph.all_nodes():
+    for node in all_nodes(model.graph):
         if node.op_type != "Slice" or node.domain:
             continue
         for place, value in enumerate(node.inputs):
@@ -157,7 +159,7 @@ def _show_bounds(graph: ir.Graph, hidden: Mapping[str, tuple[str, ir.TensorProto
 
 def _place_pixels(graph: ir.Graph) -> None:
     """Write the old coordinate mode, which the converter would replace by the new default."""
-    for node in graph.all_nodes():
+    for node in all_nodes(graph):
         if node.op_type == "Resize" and not node.domain:
             node.attributes["coordinate_transformation_mode"] = ir.AttrString(
                 "coordinate_transformation_mode", "asymmetric"

@@ -25,7 +25,13 @@ from .rules import (
 )
 from .rules.driver import apply_rules
 from .shapes import check_static, forget_shapes, make_constant, set_input_shapes
-from .tensors import check_files, own_tensors, release_files, texts_as_tensors
+from .tensors import (
+    check_files,
+    lift_constants,
+    own_tensors,
+    release_files,
+    texts_as_tensors,
+)
 
 __all__ = ["Prepared", "Specialized", "prepare", "simplify", "specialize"]
 
@@ -93,13 +99,14 @@ def prepare(model: ir.Model, overridden: Collection[str] = ()) -> Prepared:
         value.shape = None
     forget_shapes(model.graph, inputs=True)
     texts_as_tensors(model)
-    lift = passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)
-    lift(model)
+    lift_constants(model.graph)
     own_tensors(model)
-    model = convert_opset(model)
-    _make_initializers_constant(model.graph)
-    lift(model)
-    own_tensors(model)
+    converted = convert_opset(model)
+    _make_initializers_constant(converted.graph)
+    if converted is not model:
+        model = converted
+        lift_constants(model.graph)
+        own_tensors(model)
     compute_in_float32(model)
     passes.AddDefaultAttributesPass()(model)
     forget_shapes(model.graph, inputs=False)

@@ -22,6 +22,7 @@ from .. import planner
 from .._checks import one_of
 from .._literals import Fallback, Precision, Search, Sparse
 from ..arguments import checks
+from ..runtime import paused_collector
 from .builder import Settings
 from .compiling import Compiled, compile_model
 from .interface import Declared, NodeArg, declared, item_of, shaped, told
@@ -127,11 +128,12 @@ class InferenceSession:
         settings = Settings.checked(
             threads, tolerance, precision, search, max_workspace, sparse, max_memory
         )
-        loaded = load(model)
-        prepared = prepare(loaded)
-        shared = Shared(settings, fallback, progress)
-        shared.check(prepared.model.graph)
-        self._begin(prepared, shared, loaded if overridable(loaded) else None)
+        with paused_collector:
+            loaded = load(model)
+            prepared = prepare(loaded)
+            shared = Shared(settings, fallback, progress)
+            shared.check(prepared.model.graph)
+            self._begin(prepared, shared, loaded if overridable(loaded) else None)
         if isinstance(model, (str, os.PathLike)):
             self._name = os.path.basename(os.fsdecode(model))
 

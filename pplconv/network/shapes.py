@@ -12,7 +12,7 @@ import onnx_ir as ir
 from .node_checks import check_node
 from .python_values import is_container
 from .resizing import infer_resize
-from .subgraphs import subgraphs_of
+from .subgraphs import all_nodes, subgraphs_of
 from .texts import printable
 from .values import describe, static_shape
 
@@ -31,7 +31,7 @@ def forget_shapes(graph: ir.Graph, *, inputs: bool) -> None:
     inputs : bool
         Whether to name each unknown size of inputs, too, so that no two count as equal.
     """
-    for node in graph.all_nodes():
+    for node in all_nodes(graph):
         for value in node.outputs:
             if value.const_value is None:
                 value.shape = None

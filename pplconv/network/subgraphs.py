@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import onnx_ir as ir
 
 from .values import attribute_int, describe, is_constant
 
-__all__ = ["body_of", "check_flow", "deciding_inputs", "is_flow", "reads_of", "subgraphs_of"]
+__all__ = [
+    "all_nodes", "body_of", "check_flow", "deciding_inputs", "is_flow", "reads_of", "subgraphs_of",
+]  # fmt: skip
 
 # Operators with subgraphs.
 _CONTROL_FLOW = frozenset(("If", "Loop", "Scan", "SequenceMap"))
@@ -17,10 +21,19 @@ def is_flow(node: ir.Node) -> bool:
     return not node.domain and node.op_type in _CONTROL_FLOW
 
 
+def all_nodes(graph: ir.Graph | ir.Function) -> Iterator[ir.Node]:
+    """Give the nodes of a graph and, behind each node, those of its subgraphs."""
+    for node in graph:
+        yield node
+        for inner in subgraphs_of(node):
+            yield from all_nodes(inner)
+
+
 def subgraphs_of(node: ir.Node) -> list[ir.Graph]:
     """List the subgraphs of a node."""
     graphs: list[ir.Graph] = []
-    for attribute in node.attributes.values():
+    # The dict itself: views of a wrapper are slow.
+    for attribute in node.attributes.data.values():
         if attribute.type == ir.AttributeType.GRAPH:
             graphs.append(attribute.as_graph())
         elif attribute.type == ir.AttributeType.GRAPHS:

@@ -12,9 +12,11 @@ import onnx_ir as ir
 
 from ..memory.mapping import map_file, release, unchanged
 from .scaling import ScaledTensor
+from .subgraphs import all_nodes, subgraphs_of
 
 __all__ = [
-    "arrays_of", "check_files", "map_tensors", "own_tensors", "release_files", "texts_as_tensors"
+    "arrays_of", "check_files", "lift_constants", "map_tensors", "own_tensors", "release_files",
+    "texts_as_tensors",
 ]  # fmt: skip
 
 Array = npt.NDArray[Any]
@@ -46,7 +48,7 @@ def texts_as_tensors(model: ir.Model) -> None:
     model : ir.Model
         Changed in place.
     """
-    for node in model.graph.all_nodes():
+    for node in all_nodes(model.graph):
         if node.op_type != "Constant" or node.domain:
             continue
         for name in ("value_string", "value_strings"):
@@ -57,6 +59,48 @@ def texts_as_tensors(model: ir.Model) -> None:
                 content = [text.encode() for text in texts]
                 tensor = ir.StringTensor(content, shape=shape, name=node.outputs[0].name)
                 node.attributes["value"] = ir.AttrTensor("value", tensor)
+
+
+def lift_constants(graph: ir.Graph) -> None:
+    """Turn Constant nodes into initializers, also in subgraphs.
+
+    Parameters
+    ----------
+    graph : ir.Graph
+        Changed in place. Nodes that are outputs stay, and those that are no constants of one
+        attribute.
+    """
+    for node in all_nodes(graph):
+        if node.op_type != "Constant" or node.domain or len(node.attributes) != 1:
+            continue
+        (attribute,) = node.attributes.data.values()
+        output, within = node.outputs[0], node.graph
+        if output.is_graph_output() or within is None:
+            continue
+        tensor = _tensor_of(attribute, str(output.name))
+        value = ir.Value(
+            name=output.name, shape=ir.Shape(tensor.shape), type=ir.TensorType(tensor.dtype),
+            const_value=tensor,
+        )  # fmt: skip
+        within.register_initializer(value)
+        output.replace_all_uses_with(value)
+        within.remove(node, safe=True)
+
+
+_NUMBERS = {
+    "value_int": np.int64, "value_ints": np.int64,
+    "value_float": np.float32, "value_floats": np.float32,
+}  # fmt: skip
+
+
+def _tensor_of(attribute: ir.Attr, name: str) -> ir.TensorProtocol:
+    """Give the attribute of a Constant as a tensor."""
+    if attribute.name == "value":
+        tensor: ir.TensorProtocol = attribute.value
+        return tensor
+    if attribute.name in _NUMBERS:
+        return ir.Tensor(np.array(attribute.value, _NUMBERS[attribute.name]), name=name)
+    raise ValueError(f"model has a Constant {name!r} with {attribute.name}: not supported")
 
 
 def map_tensors(model: ir.Model, folder: Path) -> None:
@@ -89,7 +133,7 @@ def map_tensors(model: ir.Model, folder: Path) -> None:
     for value in _initializers(model):
         value.const_value = mapped(value.const_value)
     for owner in (model.graph, *model.functions.values()):
-        for node in owner.all_nodes():
+        for node in all_nodes(owner):
             _map_attributes(node.attributes, mapped)
     for function in model.functions.values():
         _map_attributes(function.attributes, mapped)
@@ -155,7 +199,9 @@ def check_files(model: ir.Model) -> None:
 
 
 def _initializers(model: ir.Model) -> Iterator[ir.Value]:
+    # The dicts themselves: views of their wrappers are slow.
     for owner in (model.graph, *model.functions.values()):
-        for graph in owner.subgraphs():
-            yield from graph.initializers.values()
-    yield from model.graph.initializers.values()
+        for node in all_nodes(owner):
+            for graph in subgraphs_of(node):
+                yield from graph.initializers.data.values()
+    yield from model.graph.initializers.data.values()

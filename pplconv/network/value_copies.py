@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 from .._kernels import serving
@@ -82,6 +83,7 @@ def _from_lowest(value: Value) -> Value:
     return value.viewed(value.shape, tuple(abs(stride) for _, stride in pairs), -below)
 
 
+@functools.cache
 def _moves_halves(isa: str) -> bool:
     """Whether a level has copies of half precision, which 32-bit Arm has in vectors alone."""
     try:

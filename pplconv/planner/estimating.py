@@ -188,9 +188,29 @@ def rank(
     candidates: Iterable[Candidate], core: CoreModel, threads: int, cold: bool = False
 ) -> list[Ranked]:
     """Estimate every candidate for a team, best first; if `cold`, with the time to load weights."""
+    return _ranked(((each, each.cost(core, threads)) for each in candidates), core, threads, cold)
+
+
+# A network asks for the costs of a problem when it chooses layouts, with weights in no cache, and
+# again when it plans. A problem has up to about ten candidates.
+@lru_cache(maxsize=512)
+def _costed(
+    name: str, problem: Problem, numerics: Numerics, tolerance: float, threads: int,
+    settings: config.Settings, target: Target,
+) -> list[tuple[Candidate, dict[str, float]]]:  # fmt: skip
+    """Give the candidates of an algorithm with their costs for a team; nobody may change them."""
+    around = _context(numerics, threads, settings, target)
+    assert around is not None
+    around = replace(around, tolerance=tolerance, team_start=settings.team_start_us)
+    core = CoreModel.of(around)
+    return [(c, c.cost(core, threads)) for c in _MODULES[name].candidates(problem, around)]
+
+
+def _ranked(
+    costed: Iterable[tuple[Candidate, dict[str, float]]], core: CoreModel, threads: int, cold: bool
+) -> list[Ranked]:
     rate, ranked = COLD_RATE * core.memory_rate * threads, []
-    for candidate in candidates:
-        cost = candidate.cost(core, threads)
+    for candidate, cost in costed:
         if cold:
             cost = cost | {"cold": candidate.packed_weight_bytes / rate}
         ranked.append(Ranked(sum(cost.values()), candidate, cost))
@@ -304,6 +324,8 @@ class Request:
         contexts = self.contexts()
         if threads is not None:
             contexts = [replace(around, threads=threads) for around in contexts]
+        settings = self.target.settings if self.target else config.current()
+        target = self.target or here()
         found: list[Ranked] = []
         too_large: list[Candidate] = []
         reasons: dict[str, None] = {}
@@ -319,12 +341,15 @@ class Request:
                 busy = module.floor(self.problem, around.lanes, core) / around.threads
                 if found and busy * FLOOR_MARGIN >= slack * best:
                     continue
-                candidates = list(module.candidates(self.problem, around))
-                small = [c for c in candidates if self._fits(c)]
-                found += (own := rank(small, core, around.threads, self.cold))
+                costed = _costed(
+                    name, self.problem, around.numerics, self.tolerance, around.threads, settings,
+                    target,
+                )  # fmt: skip
+                small = [each for each in costed if self._fits(each[0])]
+                found += (own := _ranked(small, core, around.threads, self.cold))
                 best = min([best, *(r.total for r in own[:1])])
-                too_large += candidates if not small else []
-                reason = None if candidates else self._too_imprecise(name, around)
+                too_large += [each for each, _ in costed] if not small else []
+                reason = None if costed else self._too_imprecise(name, around)
             if reason is not None:
                 reasons[f'algorithm="{name}" cannot serve {self.problem}{reason}'] = None
         if not found and too_large:

@@ -4,6 +4,7 @@
 ``threads.py``       `default_threads`: the team of a call that names none, and why
 ``scope.py``         `team`, `tolerance`: other defaults for a block of code
 ``locks.py``         `ForkableLock`: open in a child forked while another thread held it
+``collecting.py``    `paused_collector`: no garbage collection while a network is made
 ``places.py``        `choose_places`: which cores and whose memory a pin can have
 ``pinning.py``       `pin`: threads bound to cores and put back, only on request
 ``leaders.py``       threads that start teams under pins
@@ -18,6 +19,7 @@ bound to that CPU; the thread itself leaves it while it starts a process.
 
 from __future__ import annotations
 
+from .collecting import paused_collector
 from .locks import ForkableLock
 from .openmp import openmp_runtimes
 from .pinning import BoundThread, Pin, pin, pinned_cores, pinned_team
@@ -43,6 +45,7 @@ __all__ = [
     "explain_default_threads",
     "explain_default_tolerance",
     "openmp_runtimes",
+    "paused_collector",
     "pin",
     "pinned_cores",
     "pinned_team",

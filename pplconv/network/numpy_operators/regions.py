@@ -154,16 +154,30 @@ def _corners(boxes: Array, centred: int) -> Array:
 
 def _kept(corners: Array, order: Array, overlap: np.float32, count: int) -> list[int]:
     """Take boxes in their order, and drop those that overlap a taken one."""
-    areas = (corners[:, 1] - corners[:, 0]).prod(-1)
+    sides = corners[:, 1] - corners[:, 0]
+    areas = (sides[:, 0] * sides[:, 1])[order]
+    # Each coordinate of all boxes lies together, best box first.
+    bottom, left, top, right = np.ascontiguousarray(corners.reshape(-1, 4)[order].T)
+    dropped = np.zeros(order.size, np.bool_)
     taken: list[int] = []
-    while order.size and len(taken) < count:
-        box, order = int(order[0]), order[1:]
+    for place, box in enumerate(order.tolist()):
+        if len(taken) >= count:
+            break
+        if dropped[place]:
+            continue
         taken.append(box)
-        low = np.maximum(corners[box, 0], corners[order, 0])
-        high = np.minimum(corners[box, 1], corners[order, 1])
-        common = np.maximum(high - low, 0).prod(-1)
-        union = areas[box] + areas[order] - common
         # Boxes without an area overlap nothing.
-        meets = (areas[box] > 0) & (areas[order] > 0) & (common > 0) & (union > 0)
-        order = order[~(meets & (common / np.where(union > 0, union, 1) > overlap))]
+        if not areas[place] > 0:
+            continue
+        later = slice(place + 1, None)
+        height = np.minimum(top[place], top[later]) - np.maximum(bottom[place], bottom[later])
+        width = np.minimum(right[place], right[later]) - np.maximum(left[place], left[later])
+        # Few boxes meet a given one.
+        near = np.flatnonzero((height > 0) & (width > 0))
+        common = height[near] * width[near]
+        near += place + 1
+        union = areas[place] + areas[near] - common
+        meets = (areas[near] > 0) & (common > 0) & (union > 0)
+        near, common, union = near[meets], common[meets], union[meets]
+        dropped[near[common / union > overlap]] = True
     return taken
