@@ -10,8 +10,8 @@ pointers of four bytes, too, so that an offset is eight times an index.
 
 ``fields``       the parts of a contract
 ``constants``    flags, instructions, reductions, the longest chain in half precision
-``gemm``, ``packing``, ``winograd``, ``depthwise``, ``elementwise``, ``windows``, ``reductions``,
-``quantized``, ``sparse``
+``gemm``, ``packing``, ``indices``, ``winograd``, ``depthwise``, ``elementwise``, ``windows``,
+``reductions``, ``quantized``, ``sparse``
                  the argument structs
 ``operations``   all of them, by operation
 ``records``      structs that arguments point to, and rows of the library's tables

@@ -21,8 +21,8 @@ from asm.contract.elementwise import (
     ZERO_LANES,
 )
 from asm.contract.gemm import FMA_PEAK, GEMM, RELEASE_TILES
+from asm.contract.indices import ARG_COLUMNS, COPY_INDEXED
 from asm.contract.packing import (
-    COPY_INDEXED,
     COPY_STRIDED,
     PACK_CHANNELS,
     PACK_PIXELS,
@@ -32,7 +32,7 @@ from asm.contract.packing import (
     STORE_TRANSPOSED,
 )
 from asm.contract.quantized import DEQUANTIZE, LOOKUP, QUANTIZE, REQUANTIZE
-from asm.contract.reductions import ARG_COLUMNS, LAYER_NORM, REDUCE_COLUMNS, REDUCE_ROWS, SOFTMAX
+from asm.contract.reductions import LAYER_NORM, REDUCE_COLUMNS, REDUCE_ROWS, SOFTMAX
 from asm.contract.sparse import PACK_SPARSE, SPARSE_CHANNELS, SPARSE_PIXELS
 from asm.contract.windows import POOL, RESAMPLE
 from asm.contract.winograd import (

@@ -115,30 +115,6 @@ PACK_WEIGHTS = Contract(
     ),
 )
 
-COPY_INDEXED = Contract(
-    "copy_indexed",
-    "items of `size` bytes to or from places that indices name: for 0 <= i < count, the item at "
-    "src + i * src_step + f becomes that at dst + i * dst_step + t, where f and t are the sums of "
-    "index d times src_strides[d] and dst_strides[d] bytes for 0 <= d < depth. An index below zero "
-    "counts from the end. If one is none of its dimension, the item is left out, and `refused` "
-    "becomes 1 and the index, clamped to 32 bits. Items are copied in order",
-    (
-        Field("src", CONST_POINTER, "the first item"),
-        Field("src_step", INT, "src: bytes from one item to the next"),
-        Field("dst", POINTER, "the first item; apart from src"),
-        Field("dst_step", INT, "dst: bytes from one item to the next"),
-        Field("size", INT, "bytes of an item, >= 1"),
-        Field("index", CONST_POINTER, "the first item's indices, of the kernel's type"),
-        Field("index_step", INT, "index: bytes from one item to the next"),
-        Field("count", INT, "items, >= 0"),
-        Field("depth", INT, "indices of an item, contiguous, >= 1"),
-        Field("limits", CONST_POINTER, "int64_t [depth]: sizes of the dimensions"),
-        Field("src_strides", CONST_POINTER, "int64_t [depth]: strides of src in bytes"),
-        Field("dst_strides", CONST_POINTER, "int64_t [depth]: strides of dst in bytes"),
-        Field("refused", POINTER, "int32_t [2]; other threads may write it, too"),
-    ),
-)
-
 STORE_TRANSPOSED = Contract(
     "store_transposed",
     "dst[j, i] = epilogue(src[i, j]) for 0 <= i < rows, 0 <= j < columns",

@@ -36,22 +36,6 @@ REDUCE_COLUMNS = Contract(
     ),
 )
 
-ARG_COLUMNS = Contract(
-    "arg_columns",
-    "dst[i] = the number of the largest or smallest element of row i, NaN before all others, for "
-    "0 <= i < rows; of several, the first or the last",
-    (
-        Field("src", CONST_POINTER, "rows of contiguous elements"),
-        Field("src_rs", INT, "src: from one row to the next"),
-        Field("dst", POINTER, "one int64_t for each row"),
-        Field("dst_rs", INT, "dst: from one number to the next"),
-        Field("rows", INT, "rows, >= 0"),
-        Field("columns", INT, "elements in a row, >= 1"),
-        Field("kind", INT, "PPLCONV_REDUCE_MAX or PPLCONV_REDUCE_MIN"),
-        Field("last", INT, "1: the last of several, else 0"),
-    ),
-)
-
 SOFTMAX = Contract(
     "softmax",
     "dst[i, j] = exp(src[i, j] - m) / s for 0 <= i < rows, 0 <= j < columns, where m is the "

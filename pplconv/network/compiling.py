@@ -14,7 +14,8 @@ import onnx_ir as ir
 
 from .. import planner
 from ..memory.arrays import empty_aligned
-from ..ops.program import Frame, Program, Refused
+from ..ops.program import Frame, Program
+from ..ops.refused import Refused
 from . import arena
 from .attention import Attention, lower_attention, with_attention
 from .batches import batched_names, for_images, images_at_once

@@ -15,7 +15,8 @@ import numpy as np
 
 from .. import planner
 from ..memory.arrays import empty_aligned
-from ..ops.program import Program, Refused
+from ..ops.program import Program
+from ..ops.refused import Refused
 from .compiling import Compiled
 from .formats import half_level
 from .host_steps import refusal

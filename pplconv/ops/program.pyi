@@ -8,11 +8,6 @@ import numpy.typing as npt
 
 class Frame: ...
 
-class Refused(IndexError):
-    step: int
-
-    def __init__(self, step: int, index: int) -> None: ...
-
 class Program:
     steps: tuple[tuple[Any, dict[str, Any]], ...]
     arena_bytes: int

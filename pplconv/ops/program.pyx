@@ -25,6 +25,7 @@ from pplconv.schedules.team cimport leave_team, take_team
 from pplconv.schedules.team_loop cimport Phase, flushed, run_team
 from pplconv.schedules.work cimport MOST_ARRAYS, MOST_PHASES, Run, Tensors, Work, run_one
 
+from pplconv.ops.refused import Refused
 from pplconv.schedules.work import COUNT, SIZE
 
 cdef extern from "pplconv_schedules.h" nogil:
@@ -105,22 +106,6 @@ cdef inline Place behind(Place place, int64_t elements) noexcept:
     # Some elements of four bytes behind another place.
     place.offset += elements * <int64_t> sizeof(int32_t)
     return place
-
-
-class Refused(IndexError):
-    """A step refuses an index.
-
-    Parameters
-    ----------
-    step : int
-        Its number.
-    index : int
-        The index, clamped to 32 bits.
-    """
-
-    def __init__(self, step, index):
-        super().__init__(f"index {index} is out of range")
-        self.step = step
 
 
 cdef class Frame:

@@ -30,7 +30,7 @@ from pplconv.schedules.work import check_numbers, extent_of
 
 _OPERATIONS = frozenset(INSTRUCTIONS.values())
 # The instructions of programs that compute integers.
-_OF_INTEGERS = frozenset(INSTRUCTIONS[name] for name in OF_INTEGERS)
+_OF_INTEGERS = frozenset([INSTRUCTIONS[name] for name in OF_INTEGERS])
 # `__cinit__` compares lengths of Python sequences with these.
 globals().update(MOST_DIMS=MOST_DIMS, MOST_STREAMS=MOST_STREAMS, MOST_CODE=MOST_CODE,
                  TILE_ELEMENTS=TILE_ELEMENTS)

@@ -10,7 +10,7 @@ import pytest
 
 from asm.contract.constants import CURVES
 from tests.kernels.elementwise_call import Call
-from tests.kernels.kernel_table import BITS, DTYPES, every_row, lanes_of, rows, symbol
+from tests.kernels.kernel_table import BITS, DTYPES, float_rows, lanes_of, rows, symbol
 from tests.kernels.kernel_values import draw
 from tests.kernels.test_elementwise import compare
 
@@ -31,7 +31,7 @@ def every_case(kinds):
     cases = [
         pytest.param(row, kind, id=f"{kind}-{symbol(row)}")
         for op in OPERATIONS
-        for row in every_row(op)
+        for row in float_rows(op)
         for kind in kinds
         if has(op, kind)
     ]
@@ -39,7 +39,7 @@ def every_case(kinds):
 
 
 every_kernel = pytest.mark.parametrize(
-    "row", [row for op in OPERATIONS for row in every_row(op)], ids=symbol
+    "row", [row for op in OPERATIONS for row in float_rows(op)], ids=symbol
 )
 
 
@@ -144,7 +144,7 @@ def test_special_values(checker, row, rng):
             np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(x[zeros]))
 
 
-@pytest.mark.parametrize("dtype", sorted({row["dtype"] for row in every_row("curve")}))
+@pytest.mark.parametrize("dtype", sorted({row["dtype"] for row in float_rows("curve")}))
 @pytest.mark.parametrize("kind", KINDS)
 def test_levels_with_fused_products_give_the_same_bits(checker, dtype, kind, rng):
     """The bits depend neither on the vector's width nor on how powers of two are multiplied in."""

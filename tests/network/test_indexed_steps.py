@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 
 from pplconv.network.session import InferenceSession
@@ -212,57 +211,3 @@ def test_indices_out_of_range(op, threads, rng):
             session.run(None, case.feed() | {"x1": bad})
     np.testing.assert_array_equal(session.run(None, case.feed())[0], before[0])
     assert not on_host(session)
-
-
-@needs_onnxruntime
-def test_a_loop_of_indices(rng):
-    """A body of integers, a Gather and a Scatter runs its turns without Python, as one repeat."""
-    node = onnx.helper.make_node
-    body = onnx.helper.make_graph(
-        [
-            node("Mod", ["turn", "size"], ["at"]),
-            node("Unsqueeze", ["at", "zero"], ["index"]),
-            node("Gather", ["table", "index"], ["row"]),
-            node("Add", ["row", "one"], ["more"]),
-            node("Unsqueeze", ["index", "zero"], ["index2"]),
-            node("ScatterND", ["state", "index2", "more"], ["next"]),
-            node("ArgMax", ["row"], ["place"], axis=1),
-            node("Identity", ["go"], ["on"]),
-        ],
-        "body",
-        [
-            onnx.helper.make_tensor_value_info("turn", onnx.TensorProto.INT64, []),
-            onnx.helper.make_tensor_value_info("go", onnx.TensorProto.BOOL, []),
-            onnx.helper.make_tensor_value_info("state", onnx.TensorProto.FLOAT, [3, 6]),
-        ],
-        [
-            onnx.helper.make_tensor_value_info("on", onnx.TensorProto.BOOL, []),
-            onnx.helper.make_tensor_value_info("next", onnx.TensorProto.FLOAT, [3, 6]),
-            onnx.helper.make_tensor_value_info("place", onnx.TensorProto.INT64, [1, 1]),
-        ],
-    )
-    table = rng.standard_normal((3, 6)).astype(np.float32)
-    graph = onnx.helper.make_graph(
-        [node("Loop", ["turns", "", "start"], ["y", "places"], body=body)],
-        "loop",
-        [
-            onnx.helper.make_tensor_value_info("start", onnx.TensorProto.FLOAT, [3, 6]),
-            onnx.helper.make_tensor_value_info("table", onnx.TensorProto.FLOAT, [3, 6]),
-        ],
-        [
-            onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [3, 6]),
-            onnx.helper.make_tensor_value_info("places", onnx.TensorProto.INT64, [5, 1, 1]),
-        ],
-        [
-            onnx.numpy_helper.from_array(np.array(5), "turns"),
-            onnx.numpy_helper.from_array(np.array(3), "size"),
-            onnx.numpy_helper.from_array(np.array([0]), "zero"),
-            onnx.numpy_helper.from_array(np.float32(1), "one"),
-        ],
-    )
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)])
-    model.ir_version = 9
-    feed = {"start": np.zeros((3, 6), np.float32), "table": table}
-    session = InferenceSession(model, threads=1)
-    for got, want in zip(session.run(None, feed), by_onnxruntime(model, feed), strict=True):
-        np.testing.assert_array_equal(got, want)

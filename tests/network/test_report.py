@@ -18,7 +18,7 @@ def plan():
     y = g.Relu(g.conv(x, 16, (8, 3, 3), pads=[1, 1, 1, 1]))
     z = g.conv(y, 16, (1, 5, 5), pads=[2, 2, 2, 2], group=16)
     z = g.Softmax(g.Mul(z, g.Sigmoid(y)), axis=1)
-    z = g.Gather(z, g.constant([2, 0], np.int64), axis=1)
+    z = g.CumSum(z, g.constant(1, np.int64))
     session = InferenceSession(g.model(z), threads=1)
     return session.profile(g.feed)
 
@@ -67,8 +67,8 @@ def test_weights_are_counted_apart(plan):
 
 
 def test_what_runs_in_python_says_so(plan):
-    (gathered,) = steps(plan, "Gather")
-    assert gathered.host and "Python" in gathered.detail
+    (sums,) = steps(plan, "CumSum")
+    assert sums.host and "Python" in sums.detail
     assert not any(step.host for step in steps(plan, "Conv"))
 
 

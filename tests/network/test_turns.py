@@ -141,11 +141,8 @@ def test_loop(ending, counts):
         agree(got, [total, feed["matrix0"], np.array(squares, np.float32)])
         if not is_emulated():
             agree(got, by_onnxruntime(model, feed))
-    # A Cast of the turn's number, which has 64 bits, runs in NumPy.
-    found = bodies(session)
-    assert [program is not None for program in found] == (
-        [] if ending == "early" else [not counts] * 3
-    )
+    # The turn's number, which has 64 bits, is cast in loops.
+    assert [program is not None for program in bodies(session)] == [True] * 3 * (ending != "early")
 
 
 def test_a_loop_that_ends_itself_has_no_repeat():
@@ -200,3 +197,53 @@ def test_a_body_in_python_or_with_a_growing_state_is_run_turn_by_turn(rng):
     got = session.run(None, {"s0": s0, "x": x, "most": np.array(4, np.int64)})
     agree(got, [np.concatenate([s0, *[x] * 4])])
     assert bodies(session) and not any(bodies(session))
+
+
+def loop_of_indices(turns):
+    """Each turn adds one to a row of a table, and tells the place of its largest element."""
+    node = helper.make_node
+    body = helper.make_graph(
+        [
+            node("Mod", ["turn", "count"], ["at"]),
+            node("Gather", ["indices", "at"], ["index"], axis=0),
+            node("GatherND", ["state", "index"], ["row"]),
+            node("Add", ["row", "one"], ["more"]),
+            node("ScatterND", ["state", "index", "more"], ["next"]),
+            node("ArgMax", ["row"], ["place"], axis=1),
+            node("Cast", ["place"], ["number"], to=onnx.TensorProto.INT32),
+            node("Identity", ["go"], ["on"]),
+        ],
+        "b",
+        [value("turn", [], 7), value("go", [], 9), value("state", [3, 6])],
+        [value("on", [], 9), value("next", [3, 6]), value("number", [1, 1], 6)],
+    )
+    loop = node("Loop", ["turns", "", "start"], ["y", "places"], body=body)
+    constants = {"turns": turns, "count": 4, "one": np.float32(1)}
+    return model_of(
+        loop, [value("start", [3, 6]), value("indices", [4, 1, 1], 7)],
+        [value("y", [3, 6]), value("places", None, 6)],
+        [numpy_helper.from_array(np.array(number), name) for name, number in constants.items()],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_loop_of_indices(threads, rng):
+    """Integers, indices and a cast run their turns as one repeat, which refuses wrong indices."""
+    session = InferenceSession(loop_of_indices(9), threads=threads)
+    start = rng.standard_normal((3, 6)).astype(np.float32)
+    indices = rng.integers(-3, 3, (4, 1, 1))
+    y, places = session.run(None, {"start": start, "indices": indices})
+    expected, found = start.copy(), []
+    for turn in range(9):
+        row = expected[indices[turn % 4, 0, 0]]
+        found.append(int(row.argmax()))
+        row += 1
+    np.testing.assert_array_equal(y, expected)
+    assert places.dtype == np.int32 and places.ravel().tolist() == found
+    assert all(program is not None for program in bodies(session)) and bodies(session)
+    wrong = indices.copy()
+    wrong[2] = 3
+    with pytest.raises(ValueError, match=r"cannot run .*: .*index 3 is out of range"):
+        session.run(None, {"start": start, "indices": wrong})
+    again = session.run(None, {"start": start, "indices": indices})
+    np.testing.assert_array_equal(again[0], expected)
