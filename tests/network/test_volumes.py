@@ -139,7 +139,7 @@ def test_pools_and_resizes_copy_nothing():
     x = g.conv(g.input(2, 6, 6, 8, 8), 8, (6, 1, 1, 1))
     y = g.MaxPool(x, kernel_shape=[3, 3, 3], strides=[2, 2, 2], pads=[1] * 6)
     z = g.Resize(y, "", g.constant(np.array([1, 1, 2, 2, 3], np.float32)), mode="linear")
-    session = compare(g, g.conv(z, 4, (8, 1, 1, 1)))
+    session = compare(g, g.conv(z, 32, (8, 1, 1, 1)))
     kinds = step_kinds(session, g.feed)
     first, last = kinds.index("Conv"), kinds.index("Conv", kinds.index("Conv") + 1)
     assert kinds[first + 1 : last] == ["MaxPool", "MaxPool", "Resize", "Resize"]
