@@ -180,7 +180,7 @@ def test_infinite_pixels_under_antialias(rng):
         np.testing.assert_array_equal(np.isfinite(y), np.isfinite(wanted))
 
 
-@pytest.mark.parametrize("size", [(40, 1), (1, 700), (600, 3), (900, 900)])
+@pytest.mark.parametrize("size", [(40, 1), (1, 700), (240, 200), (900, 900)])
 def test_wide_filters(size):
     """Filters of a few hundred rows run in loops; wider ones give the same in Python."""
     x = np.random.default_rng(3).standard_normal((1, 1, *size)).astype(np.float32)

@@ -80,10 +80,10 @@ def test_operands_that_shapes_follow_from_are_named():
 def by_whom(op: str) -> str:
     """Who computes an operator, as `docs/networks.md` has it."""
     row = ROWS[op]
-    if row.loops is not None:
-        return "loops"
     if row.expression is not None:
         return "instructions"
+    if row.loops is not None:
+        return "loops"
     if row.decomposition is not None:
         return "other operators"
     return "ONNX's reference" if row.python is Python.REFERENCE else "NumPy"

@@ -273,10 +273,13 @@ def test_instance_normalization(shape, free, g):
     np.testing.assert_allclose(got, expected, rtol=0, atol=2e-6 * np.abs(expected).max())
 
 
-def test_computed_factors_of_instances_stay(g):
+def test_computed_factors_of_instances(g):
+    """They are reshaped in each run, which copies nothing."""
     x = g.input(1, 3, 4, 4)
     y = g.InstanceNormalization(x, g.input(3), g.random(3))
-    assert operators(rewritten(g, y)) == {"InstanceNormalization": 1}
+    assert operators(rewritten(g, y)) == {
+        "LayerNormalization": 1, "Reshape": 1, "Mul": 1, "Add": 1,
+    }  # fmt: skip
 
 
 # Softmax

@@ -7,6 +7,7 @@ import pytest
 
 from pplconv.network.session import InferenceSession
 from tests.network.graphs import Graph, operators, stages
+from tests.network.mission_bytes import BYTES_CASES
 from tests.network.running import (
     agree,
     compare_models,
@@ -130,3 +131,34 @@ def test_a_network_like_a_unet():
     session = compare(g, g.conv(d, 3, (8, 1, 1, 1)))
     kinds = set(step_kinds(session, g.feed))
     assert kinds <= {"Conv", "Copy", "MaxPool", "Max", "Add", "Fused"}, kinds
+
+
+def test_pools_and_resizes_copy_nothing():
+    """Images with channels last are columns of their depths as well."""
+    g = Graph()
+    x = g.conv(g.input(2, 6, 6, 8, 8), 8, (6, 1, 1, 1))
+    y = g.MaxPool(x, kernel_shape=[3, 3, 3], strides=[2, 2, 2], pads=[1] * 6)
+    z = g.Resize(y, "", g.constant(np.array([1, 1, 2, 2, 3], np.float32)), mode="linear")
+    session = compare(g, g.conv(z, 32, (8, 1, 1, 1)))
+    kinds = step_kinds(session, g.feed)
+    first, last = kinds.index("Conv"), kinds.index("Conv", kinds.index("Conv") + 1)
+    assert kinds[first + 1 : last] == ["MaxPool", "MaxPool", "Resize", "Resize"]
+    assert set(kinds[:first] + kinds[last + 1 :]) <= {"Copy"}
+
+
+def test_quantized_volumes_are_one_sum_of_integers():
+    """Depths are joined by copies of bytes; activation and QuantizeLinear are in the store."""
+    case = BYTES_CASES["pairs pads"](3, np.uint8)
+    session = InferenceSession(case.model, threads=1)
+    kinds = step_kinds(session, case.feed)
+    assert kinds.count("QuantizedConv") == 1 and set(kinds) == {"Copy", "QuantizedConv"}
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_depths_that_no_tap_reaches(n):
+    """A stride beyond the kernel: bias alone, known or computed, and then an activation."""
+    for known in (True, False):
+        g = Graph()
+        x, w = g.input(n, 3, 3, 4, 4), g.random(3, 5, 2, 2, 2)
+        b = g.random(5) if known else g.input(5)
+        compare(g, g.Relu(g.ConvTranspose(x, w, b, strides=[4, 3, 3])))

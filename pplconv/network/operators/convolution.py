@@ -129,13 +129,15 @@ def emit_convolution(
             emit_convolution(builder, x, weight, packed, inner, geometry, key, nodes, layout)
             builder.copy(packed, y, nodes)
             return
-    # Computed weights may be infinite. A single pixel without padding is never beside zeros.
-    alone = shape[2:] == (1, 1) and not any(itertools.chain(*geometry["padding"]))
-    finite = alone if known is None else builder.all_finite(key, known)
+    finite = known is None or builder.all_finite(key, known)
     fields: dict[str, Any] | None = None
+    padded = any(itertools.chain(*geometry["padding"]))
     # Some algorithms multiply padding: infinite weights would give NaN there.
     for algorithm in planner.asked_in_turn("auto", finite):
         plan, dense = builder.plan(problem, algorithm, activation.epilogue)
+        # Computed weights may be infinite, and loops get no others than packed ones.
+        if known is None and (plan.transforms or (padded and dense["multiplies_padding"])):
+            continue
         fields = with_places(dense, x, y) if layout == "NHWC" else dense
         if fields is not None:
             break

@@ -305,13 +305,14 @@ def lp_pool(op: Any, node: ir.Node) -> Any:
     p = attribute_int(node, "p", 2)
     if p < 1 or inner not in FLOATS or not kernel:
         return None
-    windows = {name: value for name, value in node.attributes.items() if name != "p"}
-    if attribute_int(node, "ceil_mode", 0):
-        pads = _whole_windows(node, kernel)
-        if pads is None:
-            return None
-        windows = {name: value for name, value in windows.items() if name != "ceil_mode"}
-        windows["pads"] = ir.AttrInt64s("pads", pads)
+    # The divisors of windows that are cut off would differ.
+    pads = _whole_windows(node, kernel)
+    if pads is None:
+        return None
+    windows = {
+        name: value for name, value in node.attributes.items() if name not in ("p", "ceil_mode")
+    }
+    windows["pads"] = ir.AttrInt64s("pads", pads)
     # Pow of float16 would overflow.
     numbers = Numbers(op, node, inner)
     if inner != x.dtype:

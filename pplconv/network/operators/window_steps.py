@@ -174,10 +174,12 @@ def resize_taps(node: Node, graph: Graph) -> list[Taps] | None:
     # An antialiased axis that keeps its size is copied for any scale, as in onnxruntime.
     found = [
         unchanged(axis.outputs) if axis.inputs == axis.outputs
-        else every_tap_counts(wide_taps(axis, attributes, (0, 1)))
+        else wide_taps(axis, attributes, (0, 1))
         for axis in axes[2:]
     ]  # fmt: skip
-    return found if found[0].at.shape[1] <= MOST_ROWS else None
+    if any(each.at.shape[1] > MOST_ROWS for each in found):
+        return None
+    return [every_tap_counts(each) for each in found]
 
 
 def serves_resize(node: Node, graph: Graph) -> bool:
