@@ -1,6 +1,6 @@
 /* Programs for every element, interpreted a chunk of columns at a time. Each instruction works on
  * several vectors in a row, so that its dispatch costs little beside its work, and intermediate
- * results never leave L1. */
+ * results never leave L1. The last chunk of a row has as many vectors as there are columns for. */
 #include <math.h>
 
 #include "curves.h"
@@ -17,14 +17,15 @@ typedef struct {
 
 typedef element (*function)(element);
 
-static void by_lanes(chunk *to, const chunk *a, function f) {
-    for (int64_t i = 0; i < VECTORS; i++) {
+static void by_lanes(chunk *to, const chunk *a, function f, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
         for (int64_t j = 0; j < LANES; j++) to->v[i][j] = f(a->v[i][j]);
     }
 }
 
-static void by_pairs(chunk *to, const chunk *a, const chunk *b, element (*f)(element, element)) {
-    for (int64_t i = 0; i < VECTORS; i++) {
+static void by_pairs(chunk *to, const chunk *a, const chunk *b, element (*f)(element, element),
+                     int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
         for (int64_t j = 0; j < LANES; j++) to->v[i][j] = f(a->v[i][j], b->v[i][j]);
     }
 }
@@ -46,12 +47,12 @@ static void by_pairs(chunk *to, const chunk *a, const chunk *b, element (*f)(ele
 
 #define LIBRARY_CASE(name, function)                                                               \
     case PPLCONV_DO_##name:                                                                        \
-        by_lanes(to, a, OF_LIBRARY(function));                                                     \
+        by_lanes(to, a, OF_LIBRARY(function), count);                                              \
         break;
 
 #define CASE(name, expression)                                                                     \
     case PPLCONV_DO_##name:                                                                        \
-        for (int64_t i = 0; i < VECTORS; i++) {                                                    \
+        for (int64_t i = 0; i < count; i++) {                                                      \
             const vector x = a->v[i], y = b->v[i], z = c->v[i];                                    \
             (void)y;                                                                               \
             (void)z;                                                                               \
@@ -59,7 +60,8 @@ static void by_pairs(chunk *to, const chunk *a, const chunk *b, element (*f)(ele
         }                                                                                          \
         break;
 
-static void run_instruction(chunk *registers, const struct pplconv_instruction *s) {
+static inline __attribute__((always_inline)) void
+run_instruction(chunk *registers, const struct pplconv_instruction *s, const int64_t count) {
     const vector zero = {0};
     chunk *to = registers + s->to;
     const chunk *a = registers + s->a, *b = registers + s->b, *c = registers + s->c;
@@ -68,12 +70,21 @@ static void run_instruction(chunk *registers, const struct pplconv_instruction *
         OTHER_OPERATIONS(CASE)
         LIBRARY_OPERATIONS(LIBRARY_CASE)
     case PPLCONV_DO_POWER:
-        by_pairs(to, a, b, OF_LIBRARY(pow));
+        by_pairs(to, a, b, OF_LIBRARY(pow), count);
         break;
     case PPLCONV_DO_REMAINDER:
-        by_pairs(to, a, b, OF_LIBRARY(fmod));
+        by_pairs(to, a, b, OF_LIBRARY(fmod), count);
         break;
     }
+}
+
+static void run_whole(chunk *registers, const struct pplconv_instruction *code, int64_t steps) {
+    for (int64_t k = 0; k < steps; k++) run_instruction(registers, code + k, VECTORS);
+}
+
+static void run_part(chunk *registers, const struct pplconv_instruction *code, int64_t steps,
+                     int64_t count) {
+    for (int64_t k = 0; k < steps; k++) run_instruction(registers, code + k, count);
 }
 
 /* The one element of a row in all lanes. */
@@ -90,9 +101,9 @@ static void load(chunk *to, const storage *from, int64_t n) {
         for (int64_t i = 0; i < VECTORS; i++) to->v[i] = load_storage(from + i * LANES);
         return;
     }
-    for (int64_t i = 0; i < VECTORS; i++, n -= LANES) {
-        if (n >= LANES) to->v[i] = load_storage(from + i * LANES);
-        else to->v[i] = n > 0 ? load_storage_lanes(from + i * LANES, n) : (vector){0};
+    for (int64_t i = 0; n > 0; i++, n -= LANES) {
+        to->v[i] =
+            n >= LANES ? load_storage(from + i * LANES) : load_storage_lanes(from + i * LANES, n);
     }
 }
 
@@ -116,7 +127,8 @@ static void load_stream(chunk *registers, const struct pplconv_stream *s, int64_
         return;
     }
     const uint8_t *from = AT_CONST(uint8_t, s->data, row * s->rs) + column;
-    for (int64_t i = 0; i < CHUNK; i += LANES) to->v[i / LANES] = load_truths(from + i, n - i);
+    for (int64_t i = 0; i < CHUNK && i < n; i += LANES)
+        to->v[i / LANES] = load_truths(from + i, n - i);
 }
 
 static void store_stream(const chunk *registers, const struct pplconv_stream *s, int64_t row,
@@ -149,7 +161,8 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
             for (int64_t k = 0; k < a->input_count; k++) {
                 if (inputs[k].step) load_stream(registers, inputs + k, i, j, n);
             }
-            for (int64_t k = 0; k < a->code_count; k++) run_instruction(registers, code + k);
+            if (n >= CHUNK) run_whole(registers, code, a->code_count);
+            else run_part(registers, code, a->code_count, (n + LANES - 1) / LANES);
             for (int64_t k = 0; k < a->output_count; k++)
                 store_stream(registers, outputs + k, i, j, n);
         }
