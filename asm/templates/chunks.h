@@ -1,7 +1,8 @@
 /* Element-wise programs, interpreted a chunk of columns at a time. Each instruction works on
  * several vectors in a row, so that its dispatch costs little beside its work, and intermediate
- * results never leave L1. A template defines load_storage and its kin before it includes this, and
- * calls run_program with a function that runs one instruction. */
+ * results never leave L1. The last chunk of a row has as many vectors as there are columns for. A
+ * template defines load_storage and its kin before it includes this, and calls run_program with
+ * a function that runs one instruction. */
 #ifndef PPLCONV_CHUNKS_H
 #define PPLCONV_CHUNKS_H
 
@@ -16,11 +17,14 @@ typedef struct {
     vector v[VECTORS];
 } chunk;
 
-typedef void (*run_function)(chunk *registers, const struct pplconv_instruction *s);
+/* Runs an instruction on `count` vectors of its registers. */
+typedef void (*run_function)(chunk *registers, const struct pplconv_instruction *s, int64_t count);
+
+#define INSTRUCTION static inline __attribute__((always_inline)) void
 
 #define CASE(name, expression)                                                                     \
     case PPLCONV_DO_##name:                                                                        \
-        for (int64_t i = 0; i < VECTORS; i++) {                                                    \
+        for (int64_t i = 0; i < count; i++) {                                                      \
             const vector x = a->v[i], y = b->v[i], z = c->v[i];                                    \
             (void)y;                                                                               \
             (void)z;                                                                               \
@@ -38,7 +42,7 @@ typedef void (*run_function)(chunk *registers, const struct pplconv_instruction 
     X(F32, float, float)                                                                           \
     X(F64, double, double)
 
-/* The first n elements of a chunk, from another type. */
+/* The first n elements of a chunk, from another type; zeros fill the last vector. */
 static void convert_from(chunk *to, int stored, const void *from, int64_t n) {
     element *elements = (element *)to;
     switch (stored) {
@@ -50,7 +54,7 @@ static void convert_from(chunk *to, int stored, const void *from, int64_t n) {
     }
         STORED_TYPES(FROM)
     }
-    for (int64_t i = n; i < CHUNK; i++) elements[i] = 0;
+    for (int64_t i = n; i % LANES; i++) elements[i] = 0;
 }
 
 /* The same, to another type. */
@@ -100,9 +104,9 @@ static void load(chunk *to, const storage *from, int64_t n) {
         for (int64_t i = 0; i < VECTORS; i++) to->v[i] = load_storage(from + i * LANES);
         return;
     }
-    for (int64_t i = 0; i < VECTORS; i++, n -= LANES) {
-        if (n >= LANES) to->v[i] = load_storage(from + i * LANES);
-        else to->v[i] = n > 0 ? load_storage_lanes(from + i * LANES, n) : (vector){0};
+    for (int64_t i = 0; n > 0; i++, n -= LANES) {
+        to->v[i] =
+            n >= LANES ? load_storage(from + i * LANES) : load_storage_lanes(from + i * LANES, n);
     }
 }
 
@@ -125,7 +129,7 @@ static void load_stream(chunk *registers, const struct pplconv_stream *s, int64_
     if (!s->stored) {
         load(to, (const storage *)from, n);
     } else if (s->stored == PPLCONV_STORED_TRUTH) {
-        for (int64_t i = 0; i < CHUNK; i += LANES)
+        for (int64_t i = 0; i < CHUNK && i < n; i += LANES)
             to->v[i / LANES] = load_truths((const uint8_t *)from + i, n - i);
     } else {
         convert_from(to, s->stored, from, n < CHUNK ? n : CHUNK);
@@ -163,7 +167,12 @@ run_program(const struct pplconv_elementwise_args *a, run_function run) {
             for (int64_t k = 0; k < a->input_count; k++) {
                 if (inputs[k].step) load_stream(registers, inputs + k, i, j, n);
             }
-            for (int64_t k = 0; k < a->code_count; k++) run(registers, code + k);
+            if (n >= CHUNK) {
+                for (int64_t k = 0; k < a->code_count; k++) run(registers, code + k, VECTORS);
+            } else {
+                const int64_t count = (n + LANES - 1) / LANES;
+                for (int64_t k = 0; k < a->code_count; k++) run(registers, code + k, count);
+            }
             for (int64_t k = 0; k < a->output_count; k++)
                 store_stream(registers, outputs + k, i, j, n);
         }

@@ -8,14 +8,15 @@
 
 typedef element (*function)(element);
 
-static void by_lanes(chunk *to, const chunk *a, function f) {
-    for (int64_t i = 0; i < VECTORS; i++) {
+static void by_lanes(chunk *to, const chunk *a, function f, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
         for (int64_t j = 0; j < LANES; j++) to->v[i][j] = f(a->v[i][j]);
     }
 }
 
-static void by_pairs(chunk *to, const chunk *a, const chunk *b, element (*f)(element, element)) {
-    for (int64_t i = 0; i < VECTORS; i++) {
+static void by_pairs(chunk *to, const chunk *a, const chunk *b, element (*f)(element, element),
+                     int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
         for (int64_t j = 0; j < LANES; j++) to->v[i][j] = f(a->v[i][j], b->v[i][j]);
     }
 }
@@ -37,10 +38,11 @@ static void by_pairs(chunk *to, const chunk *a, const chunk *b, element (*f)(ele
 
 #define LIBRARY_CASE(name, function)                                                               \
     case PPLCONV_DO_##name:                                                                        \
-        by_lanes(to, a, OF_LIBRARY(function));                                                     \
+        by_lanes(to, a, OF_LIBRARY(function), count);                                              \
         break;
 
-static void run_instruction(chunk *registers, const struct pplconv_instruction *s) {
+INSTRUCTION run_instruction(chunk *registers, const struct pplconv_instruction *s,
+                            const int64_t count) {
     const vector zero = {0};
     chunk *to = registers + s->to;
     const chunk *a = registers + s->a, *b = registers + s->b, *c = registers + s->c;
@@ -49,10 +51,10 @@ static void run_instruction(chunk *registers, const struct pplconv_instruction *
         OTHER_OPERATIONS(CASE)
         LIBRARY_OPERATIONS(LIBRARY_CASE)
     case PPLCONV_DO_POWER:
-        by_pairs(to, a, b, OF_LIBRARY(pow));
+        by_pairs(to, a, b, OF_LIBRARY(pow), count);
         break;
     case PPLCONV_DO_REMAINDER:
-        by_pairs(to, a, b, OF_LIBRARY(fmod));
+        by_pairs(to, a, b, OF_LIBRARY(fmod), count);
         break;
     }
 }

@@ -46,8 +46,9 @@ static inline element quotient(element a, element b) {
 }
 static inline element remainder_of(element a, element b) { return b == 0 || b == -1 ? 0 : a % b; }
 
-static void by_pairs(chunk *to, const chunk *a, const chunk *b, element (*f)(element, element)) {
-    for (int64_t i = 0; i < VECTORS; i++) {
+static void by_pairs(chunk *to, const chunk *a, const chunk *b, element (*f)(element, element),
+                     int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
         for (int64_t j = 0; j < LANES; j++) to->v[i][j] = f(a->v[i][j], b->v[i][j]);
     }
 }
@@ -72,17 +73,18 @@ static void by_pairs(chunk *to, const chunk *a, const chunk *b, element (*f)(ele
     X(OR, truth((vector_bits)((x != zero) | (y != zero))))                                         \
     X(WHERE, select_lanes((vector_bits)(x != zero), y, z))
 
-static void run_instruction(chunk *registers, const struct pplconv_instruction *s) {
+INSTRUCTION run_instruction(chunk *registers, const struct pplconv_instruction *s,
+                            const int64_t count) {
     const vector zero = {0};
     chunk *to = registers + s->to;
     const chunk *a = registers + s->a, *b = registers + s->b, *c = registers + s->c;
     switch (s->op) {
         INTEGER_OPERATIONS(CASE)
     case PPLCONV_DO_DIVIDE:
-        by_pairs(to, a, b, quotient);
+        by_pairs(to, a, b, quotient, count);
         break;
     case PPLCONV_DO_REMAINDER:
-        by_pairs(to, a, b, remainder_of);
+        by_pairs(to, a, b, remainder_of, count);
         break;
     }
 }

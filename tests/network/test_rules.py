@@ -248,7 +248,7 @@ def test_other_factors_and_terms_stay_behind_layer_normalization(scale, offset, 
     result = operators(rewritten(g, g.Add(g.Mul(y, g.random(*scale)), g.random(*offset))))
     assert result["LayerNormalization"] == 1
     assert result["Mul"] == (scale != (8,))
-    assert result["Add"] == ((8,) != offset or scale != (8,))
+    assert result["Add"] == (offset != (8,) or scale != (8,))
 
 
 # InstanceNormalization
