@@ -18,7 +18,7 @@ from ..memory.arrays import empty_aligned
 from ..ops.program import Program
 from .compiling import Compiled
 from .formats import half_level
-from .storage import Array, Buffer, Shape, Value, place_of, strides_of
+from .storage import Array, Buffer, Shape, Value, as_bits, place_of, strides_of
 from .value_copies import copy_step
 
 __all__ = ["Result", "run_turns"]
@@ -91,8 +91,7 @@ def run_turns(
     ]
     frame = program.frame()
     try:
-        bits: list[Array | None] = []
-        bits += [a.view(np.uint16) if a.dtype.kind == "V" else a for a in (*given, *made)]
+        bits: list[Array | None] = [as_bits(array) for array in (*given, *made)]
         program.run(frame, bits, 0, len(program.steps))
     finally:
         program.give_back(frame)
