@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -193,6 +194,12 @@ def test_texts_of_any_kind_of_array(words):
     alike(t, WORDS)
 
 
+@pytest.mark.parametrize("words", [[["a"], ["b", "c"]], np.array([[b"\xff"]])])
+def test_what_is_no_array_of_texts(words):
+    with pytest.raises(ValueError, match="'s' is no array of texts"):
+        run(TEXTS["passed"].text, {"s": words})
+
+
 def test_what_is_no_text():
     with pytest.raises(TypeError, match="'s' must be text, has a int"):
         run(TEXTS["passed"].text, {"s": np.array([["a", 1]], object)})
@@ -250,6 +257,16 @@ def test_types_that_are_refused(kind, said):
     model.graph.input[0].type.CopyFrom(kind)
     with pytest.raises(ValueError, match=said):
         InferenceSession(model)
+
+
+def test_sequences_of_bfloat16_inside():
+    """ONNX has none, nor has onnxruntime: here they are float32, as all bfloat16 inside."""
+    text = """g (float[N,C,H] x, int64 i) => (float[] y) {
+        b = Cast <to = 16> (x) s = SequenceConstruct(b, b) t = SequenceAt(s, i)
+        y = Cast <to = 1> (t)
+    }"""
+    (y,) = run(text, {"x": X, "i": np.array(1)})
+    alike(y, X.astype(ml_dtypes.bfloat16).astype(np.float32))
 
 
 def test_many_parts_are_no_nodes():
