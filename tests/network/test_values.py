@@ -298,6 +298,14 @@ def test_functions_of_other_operators():
         InferenceSession(model)
 
 
+@pytest.mark.parametrize(("case", "place"), [("chosen by an If", 0), ("map of two", 1)])
+def test_operands_that_cannot_be_omitted(case, place):
+    model = SEQUENCES[case].model
+    model.graph.node[-1].input[place] = ""
+    with pytest.raises(ValueError, match=r"omitted operand at the node .*(If|SequenceMap)"):
+        InferenceSession(model)
+
+
 def test_labels_of_an_unknown_type():
     """ONNX's converter ended the process there."""
     text = """g (float[N,C] x) => (float[] y) {
