@@ -44,11 +44,9 @@ def compute_in_float32(model: ir.Model) -> None:
     for node in all_nodes(model.graph):
         state = (value for graph in subgraphs_of(node) for value in graph.inputs)
         for value in (*node.outputs, *state):
-            if is_container(value):
-                # Inference finds its type again.
-                value.type = None
-            elif value.dtype == _NARROW:
-                value.type = ir.TensorType(_WIDE)
+            if value.dtype == _NARROW:
+                # Inference finds the type of a sequence again.
+                value.type = None if is_container(value) else ir.TensorType(_WIDE)
         for name, attribute in list(node.attributes.items()):
             if name in _TYPES and attribute.value == _NARROW:
                 node.attributes[name] = ir.AttrInt64(name, _WIDE)

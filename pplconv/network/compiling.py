@@ -34,7 +34,7 @@ from .operators.result_placement import plan_concats, plan_views
 from .operators.table import row_of
 from .paying_team import with_team
 from .search_progress import in_parts
-from .storage import Array, Buffer, Repeat, Shape, Step, Value, place_of, strides_of
+from .storage import Array, Buffer, Repeat, Shape, Step, Value, as_bits, place_of, strides_of
 from .tensors import release_files
 
 if TYPE_CHECKING:
@@ -90,8 +90,7 @@ class Compiled:
         seconds : ndarray, optional
             The time of each step is added to it.
         """
-        # Arrays of bfloat16 export no buffer; views of their bits do.
-        arrays = [array.view(np.uint16) if array.dtype.kind == "V" else array for array in arrays]
+        arrays = [as_bits(array) for array in arrays]
         frame = self.program.frame()
         try:
             for turn in range(self.times):

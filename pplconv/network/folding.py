@@ -144,7 +144,7 @@ class _Fold(FoldConstantsPass):
         if small is not None:
             return small
         replacement = None
-        if _has_few_parts(node):
+        if _may_be_rewritten(node):
             replacement = super().process_node(node, is_function) or self._folded(node)
         else:
             self._do_inference(node)
@@ -185,9 +185,17 @@ class _Fold(FoldConstantsPass):
         return Replacement([value], [])
 
 
-def _has_few_parts(node: ir.Node) -> bool:
-    """Tell whether a node may become a Split: it is none of many sizes, or of unknown ones."""
-    if node.domain or node.op_type != "SplitToSequence" or len(node.inputs) < 2:
+def _may_be_rewritten(node: ir.Node) -> bool:
+    """Tell whether onnxscript may rewrite a node.
+
+    It makes a Cast of a CastLike and loses attributes; and a Split of a SplitToSequence, be it of
+    many parts, and fails where their sizes are not known.
+    """
+    if node.domain or node.op_type not in ("CastLike", "SplitToSequence"):
+        return True
+    if node.op_type == "CastLike":
+        return not node.attributes
+    if len(node.inputs) < 2:
         return True
     x, split = node.inputs[0], constant(node.inputs[1])
     shape, axis = static_shape(x), attribute_int(node, "axis", 0)

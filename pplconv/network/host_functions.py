@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 
 from .nodes import Node
-from .numpy_operators.sequences import TAKERS
+from .numpy_operators.sequence_values import TAKERS
 from .numpy_operators.transposed_sums import ConvTranspose
 from .numpy_operators.types import Compute
 from .operators.table import row_of

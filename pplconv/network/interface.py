@@ -135,9 +135,12 @@ def _array(value: Declared, given: Any, where: str) -> Array:
 
 def _texts(given: Any, where: str) -> Array:
     """Give an array of ``str`` objects."""
-    array = np.asarray(given)
-    if array.dtype.kind == "S":
-        array = np.char.decode(array, "utf-8")
+    try:
+        array = np.asarray(given)
+        if array.dtype.kind == "S":
+            array = np.char.decode(array, "utf-8")
+    except ValueError as error:
+        raise ValueError(f"{where} is no array of texts: {error}") from error
     texts: Array = array.astype(object)
     for text in texts.flat:
         if not isinstance(text, str):

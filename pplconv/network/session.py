@@ -148,6 +148,7 @@ class InferenceSession:
         self._name = graph.name or "network"
         # Lists of the model are slow to read in each run.
         self._declared = [declared(value) for value in graph.inputs]
+        self._names = {value.name for value in self._declared}
         self._results = [value.name or "" for value in graph.outputs]
         self._containers = {value.name for value in graph.outputs if is_container(value)}
 
@@ -214,7 +215,7 @@ class InferenceSession:
         given = dict(zip(wanted, out, strict=True)) if out is not None else {}
         if out is not None and len(given) != len(wanted):
             raise ValueError(f"output_names: each output goes into one array, got {wanted}")
-        for name in self._containers & given.keys():
+        for name in self._containers.intersection(given):
             if given[name] is not None:
                 raise ValueError(f"out: {name!r} is no array, but a sequence or an optional")
         kept = [array for array in given.values() if isinstance(array, np.ndarray)]
@@ -234,11 +235,11 @@ class InferenceSession:
         if not isinstance(feed, Mapping):
             raise TypeError(f"feed must map names to arrays, got {type(feed).__name__}")
         network, values, constants = self._network_for(feed)
-        names = {value.name for value in values} | constants
-        for name in feed:
-            if name not in names:
-                known = [value.name for value in values]
-                raise ValueError(f"feed: the network has no input {name!r}, only {known}")
+        if feed.keys() != self._names:
+            known = [value.name for value in values]
+            for name in feed:
+                if name not in known and name not in constants:
+                    raise ValueError(f"feed: the network has no input {name!r}, only {known}")
         return network, [item_of(value, feed) for value in values]
 
     def _network_for(

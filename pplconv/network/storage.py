@@ -16,6 +16,11 @@ Shape = tuple[int, ...]
 Array = npt.NDArray[Any]
 
 
+def as_bits(array: Array) -> Array:
+    """Give an array that exports its buffer: of types that NumPy has not, a view of their bits."""
+    return array if array.dtype.isbuiltin == 1 else array.view(f"u{array.dtype.itemsize}")
+
+
 @dataclass(eq=False)
 class Buffer:
     """A block of memory that holds values.
@@ -95,11 +100,12 @@ class Value:
         """Its elements, if it is a constant that stays in place."""
         if self.buffer.array is None or self.advance:
             return None
-        flat = self.buffer.array.reshape(-1).view(np.uint8)
-        return np.lib.stride_tricks.as_strided(
-            flat[self.offset :].view(self.dtype) if self.size else np.empty(0, self.dtype),
-            self.shape, self.strides, writeable=False,
-        )  # fmt: skip
+        if not self.size:
+            return np.empty(self.shape, self.dtype)
+        flat: Any = self.buffer.array.reshape(-1).view(np.uint8)
+        array: Array = np.ndarray(self.shape, self.dtype, flat, self.offset, self.strides)
+        array.flags.writeable = False
+        return array
 
     def lies_as(self, strides: Shape) -> bool:
         """Whether it has these strides; strides of dimensions of size 1 do not count."""

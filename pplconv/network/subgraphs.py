@@ -53,6 +53,9 @@ def check_flow(node: ir.Node) -> None:
         return
     names = ("then_branch", "else_branch") if node.op_type == "If" else ("body",)
     given, results = len(node.inputs), len(node.outputs)
+    # A Loop may have no number of turns, and no condition.
+    if None in node.inputs[2 if node.op_type == "Loop" else 0 :]:
+        raise ValueError(f"model has an omitted operand at {describe(node)}")
     for name in names:
         attribute = node.attributes.get(name)
         if attribute is None or attribute.type != ir.AttributeType.GRAPH:

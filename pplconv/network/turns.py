@@ -20,7 +20,7 @@ from ..ops.refused import Refused
 from .compiling import Compiled
 from .formats import half_level
 from .host_steps import refusal
-from .storage import Array, Buffer, Shape, Value, place_of, strides_of
+from .storage import Array, Buffer, Shape, Value, as_bits, place_of, strides_of
 from .value_copies import copy_step
 
 __all__ = ["Result", "run_turns"]
@@ -93,8 +93,7 @@ def run_turns(
     ]
     frame = program.frame()
     try:
-        bits: list[Array | None] = []
-        bits += [a.view(np.uint16) if a.dtype.kind == "V" else a for a in (*given, *made)]
+        bits: list[Array | None] = [as_bits(array) for array in (*given, *made)]
         program.run(frame, bits, 0, len(program.steps))
     except Refused as error:
         step = body.steps[error.step]

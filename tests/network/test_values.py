@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -193,6 +194,12 @@ def test_texts_of_any_kind_of_array(words):
     alike(t, WORDS)
 
 
+@pytest.mark.parametrize("words", [[["a"], ["b", "c"]], np.array([[b"\xff"]])])
+def test_what_is_no_array_of_texts(words):
+    with pytest.raises(ValueError, match="'s' is no array of texts"):
+        run(TEXTS["passed"].text, {"s": words})
+
+
 def test_what_is_no_text():
     with pytest.raises(TypeError, match="'s' must be text, has a int"):
         run(TEXTS["passed"].text, {"s": np.array([["a", 1]], object)})
@@ -252,6 +259,16 @@ def test_types_that_are_refused(kind, said):
         InferenceSession(model)
 
 
+def test_sequences_of_bfloat16_inside():
+    """ONNX has none, nor has onnxruntime: here they are float32, as all bfloat16 inside."""
+    text = """g (float[N,C,H] x, int64 i) => (float[] y) {
+        b = Cast <to = 16> (x) s = SequenceConstruct(b, b) t = SequenceAt(s, i)
+        y = Cast <to = 1> (t)
+    }"""
+    (y,) = run(text, {"x": X, "i": np.array(1)})
+    alike(y, X.astype(ml_dtypes.bfloat16).astype(np.float32))
+
+
 def test_many_parts_are_no_nodes():
     """A constant split of a large axis asks for as many parts: they are made when it runs."""
     text = """g (float[100000] x) => (int64 n) <int64 one = {1}> {
@@ -278,6 +295,14 @@ def test_functions_of_other_opsets(opset):
 def test_functions_of_other_operators():
     model = function_of_opset(17, "r = ReduceMean <axes = [1]> (a)")
     with pytest.raises(ValueError, match=r"'f' is of opset 17 .* 18, and ReduceMean is not the sa"):
+        InferenceSession(model)
+
+
+@pytest.mark.parametrize(("case", "place"), [("chosen by an If", 0), ("map of two", 1)])
+def test_operands_that_cannot_be_omitted(case, place):
+    model = SEQUENCES[case].model
+    model.graph.node[-1].input[place] = ""
+    with pytest.raises(ValueError, match=r"omitted operand at the node .*(If|SequenceMap)"):
         InferenceSession(model)
 
 

@@ -12,9 +12,9 @@
 ``regions``          NonMaxSuppression, RoiAlign
 ``sampling``         GridSample
 ``searches``         ArgMax, ArgMin, NonZero, TopK, Unique
-``sequences``        ConcatFromSequence, SplitToSequence, SequenceAt, SequenceInsert and their kin,
+``sequence_values``  ConcatFromSequence, SplitToSequence, SequenceAt, SequenceInsert and their kin,
                      Optional, OptionalGetElement, OptionalHasElement
-``texts``            LabelEncoder, casts from and to texts
+``text_values``      LabelEncoder, casts from and to texts
 ``transposed_sums``  Col2Im, ConvTranspose
 ``views``            Concat, Expand, Gather, Identity, Reshape, Squeeze, Transpose, Unsqueeze
 =================  ==============================================================

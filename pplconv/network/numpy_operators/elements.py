@@ -11,7 +11,7 @@ import onnx
 import onnx_ir as ir
 
 from ..storage import Array, Shape
-from .texts import from_texts, to_texts
+from .text_values import from_texts, to_texts
 from .types import Attributes, Compute, Operands
 
 __all__ = ["bit_shift", "cast", "computed", "divide", "hardmax", "joined", "modulo", "shrink"]

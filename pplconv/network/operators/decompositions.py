@@ -91,7 +91,10 @@ def cast_like(op: Any, node: ir.Node) -> Any:
     x, like = node.inputs
     if like.dtype is None:
         return None
-    return op.Cast(x, to=int(like.dtype), saturate=attribute_int(node, "saturate", 1))
+    return op.Cast(
+        x, to=int(like.dtype), saturate=attribute_int(node, "saturate", 1),
+        round_mode=attribute_string(node, "round_mode", "up"),
+    )  # fmt: skip
 
 
 def _computed(x: ir.Value) -> ir.DataType | None:

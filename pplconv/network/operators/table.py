@@ -24,8 +24,8 @@ from ..numpy_operators import (
     regions,
     sampling,
     searches,
-    sequences,
-    texts,
+    sequence_values,
+    text_values,
     transposed_sums,
     views,
 )
@@ -144,7 +144,7 @@ ROWS: Mapping[str, Row] = {
         format=Format.FOLLOWS, layout=Layout.FREE, moves=Moves.ALL, shapes=(),
         python=views.concat,
     ),
-    "ConcatFromSequence": in_python(sequences.concat_from_sequence, shapes=()),
+    "ConcatFromSequence": in_python(sequence_values.concat_from_sequence, shapes=()),
     "Constant": in_python(fills.constant, shapes=()),
     "ConstantOfShape": in_python(fills.constant_of_shape, shapes=(0,)),
     "Conv": convolved(_CONV, layout=Layout.PRICED, flops=costs.convolution),
@@ -278,9 +278,9 @@ ROWS: Mapping[str, Row] = {
     "OneHot": indexed(
         indexed_steps.lower_one_hot, indexed_steps.serves_one_hot, moves.one_hot, shapes=(1,)
     ),
-    "Optional": in_python(sequences.optional, shapes=()),
-    "OptionalGetElement": in_python(sequences.optional_get_element, shapes=()),
-    "OptionalHasElement": in_python(sequences.optional_has_element, shapes=()),
+    "Optional": in_python(sequence_values.optional, shapes=()),
+    "OptionalGetElement": in_python(sequence_values.optional_get_element, shapes=()),
+    "OptionalHasElement": in_python(sequence_values.optional_has_element, shapes=()),
     "Or": arithmetic(expressions.plain("OR"), python=elements.computed(np.logical_or)),
     "PRelu": program(expressions.plain("SLOPE")),
     "Pad": looped(
@@ -332,12 +332,12 @@ ROWS: Mapping[str, Row] = {
         indexed_steps.lower_scatter_nd, indexed_steps.serves_scatter_nd, moves.scatter_nd
     ),
     "Selu": program(expressions.selu),
-    "SequenceAt": in_python(sequences.sequence_at, shapes=()),
-    "SequenceConstruct": in_python(sequences.sequence_construct, shapes=()),
-    "SequenceEmpty": in_python(sequences.sequence_empty, shapes=()),
-    "SequenceErase": in_python(sequences.sequence_erase, shapes=()),
-    "SequenceInsert": in_python(sequences.sequence_insert, shapes=()),
-    "SequenceLength": in_python(sequences.sequence_length, shapes=()),
+    "SequenceAt": in_python(sequence_values.sequence_at, shapes=()),
+    "SequenceConstruct": in_python(sequence_values.sequence_construct, shapes=()),
+    "SequenceEmpty": in_python(sequence_values.sequence_empty, shapes=()),
+    "SequenceErase": in_python(sequence_values.sequence_erase, shapes=()),
+    "SequenceInsert": in_python(sequence_values.sequence_insert, shapes=()),
+    "SequenceLength": in_python(sequence_values.sequence_length, shapes=()),
     "Shape": in_python(views.shape, shapes=()),
     "Shrink": program(expressions.shrink, python=elements.shrink),
     "Sign": arithmetic(truths.sign, python=elements.computed(np.sign)),
@@ -357,7 +357,7 @@ ROWS: Mapping[str, Row] = {
         Loops(movement.lower_split, always), batches=batch_rules.along(0), layout=Layout.KEPT,
         moves=Moves.NOTHING, shapes=(1,),
     ),
-    "SplitToSequence": in_python(sequences.split_to_sequence, shapes=()),
+    "SplitToSequence": in_python(sequence_values.split_to_sequence, shapes=()),
     "Sqrt": program(expressions.plain("SQUARE_ROOT")),
     "Squeeze": reshaped(1, layout=Layout.KEPT, python=views.squeeze),
     "Sub": arithmetic(expressions.plain("SUBTRACT"), python=elements.computed(np.subtract)),
@@ -383,7 +383,7 @@ ROWS: Mapping[str, Row] = {
         for name, kind in ACTIVATIONS.items()
         if name in CURVES and not kind.onnx_attributes
     },
-    "ai.onnx.ml.LabelEncoder": in_python(texts.label_encoder, shapes=()),
+    "ai.onnx.ml.LabelEncoder": in_python(text_values.label_encoder, shapes=()),
     "pplconv.Conv": convolved(
         _CONV, *_ADDED, layout=Layout.PRICED, flops=costs.convolution
     ),
