@@ -64,13 +64,15 @@ class Specialized(NamedTuple):
     cut: Cut | None
 
 
-def prepare(model: ir.Model) -> Prepared:
+def prepare(model: ir.Model, *, copy: bool = True) -> Prepared:
     """Rewrite a model as far as input shapes do not matter.
 
     Parameters
     ----------
     model : ir.Model
-        A model as `loading.load` gives it; left as it is.
+        A model as `loading.load` gives it.
+    copy : bool
+        Whether `model` stays as it is; else it is changed, and invalid afterwards.
 
     Returns
     -------
@@ -84,7 +86,8 @@ def prepare(model: ir.Model) -> Prepared:
         If the model cannot be converted, a constant result cannot be computed, or a scale or a zero
         point is invalid or not constant.
     """
-    model = model.clone()
+    if copy:
+        model = model.clone()
     for value in model.graph.outputs:
         value.shape = None
     forget_shapes(model.graph, inputs=True)

@@ -129,7 +129,7 @@ class InferenceSession:
             threads, tolerance, precision, search, max_workspace, sparse, max_memory
         )
         with paused_collector:
-            prepared = prepare(load(model))
+            prepared = prepare(load(model), copy=False)
             shared = Shared(settings, fallback, progress)
             shared.check(prepared.model.graph)
             self._begin(prepared, shared)
