@@ -6,7 +6,7 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper
 
-from pplconv.network.inference import infer_outputs
+from pplconv.network.inferring import infer_outputs
 from pplconv.network.opsets import OPSET
 
 _F, _I, _B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
