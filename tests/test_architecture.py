@@ -52,7 +52,7 @@ LAYERS = [
     {"matrix_problem"},
     {"numerics", "sparsity"},
     {"_kernels"},
-    {"_checks", "_contracts", "_literals", "architecture", "drawing", "geometry"},
+    {"_checks", "_contracts", "_lazy", "_literals", "architecture", "drawing", "geometry"},
 ]
 LEVELS = {room: -level for level, rooms in enumerate(LAYERS) for room in rooms}
 # These rooms may import only from the rooms listed here, not from all rooms below them.
@@ -62,6 +62,7 @@ LEAVES = {
     "_checks": set(),
     "_contracts": set(),
     "_kernels": {"_contracts"},  # passes the contracts on to callers of kernels
+    "_lazy": set(),
     "_literals": set(),
     "_trial": {"_binding", "_kernels", "activations", "memory", "runtime", "schedules"},
     "_version": set(),
@@ -84,11 +85,11 @@ LEAVES = {
     },
     "machine": {"_kernels", "architecture"},  # `_kernels` executes CPUID
     "memory": {"_binding", "numerics"},  # the NUMA node of scratch memory; element types
-    "numerics": {"_kernels"},  # the length of its chains of sums
+    "numerics": {"_kernels", "_lazy"},  # the length of its chains of sums
     "matrix_problem": {"geometry", "numerics", "sparsity"},
     "prune": {"_checks", "memory", "sparsity"},
     "quant": {"_checks", "_literals", "memory"},
-    "problem": {"geometry", "matrix_problem", "numerics", "sparsity"},
+    "problem": {"_lazy", "geometry", "matrix_problem", "numerics", "sparsity"},
     "sparsity": {"_checks"},
     "runtime": {"_binding", "_checks", "config", "machine"},
     "wisdom": {"_checks", "_version", "config", "machine"},

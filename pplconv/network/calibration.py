@@ -78,7 +78,7 @@ def quantize_model(
     if isinstance(keep, str):
         raise TypeError(f"keep must be a collection of names, got {keep!r}")
     Observer(method, percentile=percentile)
-    prepared = prepare(load(model)).model
+    prepared = prepare(load(model), copy=False).model
     prepared.ir_version = _IR_VERSION
     _check_names(prepared.graph, keep)
     choice = choose(prepared.graph, keep)

@@ -10,7 +10,7 @@ import onnx_ir as ir
 import onnx_ir.passes.common as passes
 from onnxscript.optimizer._constant_folding import FoldConstantsPass, Replacement
 
-from .inference import infer_outputs
+from .inferring import infer_outputs
 from .node_checks import ContradictionError, check_node, check_sizes
 from .nodes import attributes_of
 from .operands import end_before_the_first, reduce_once

@@ -70,15 +70,17 @@ class Specialized(NamedTuple):
     cut: Cut | None
 
 
-def prepare(model: ir.Model, overridden: Collection[str] = ()) -> Prepared:
+def prepare(model: ir.Model, overridden: Collection[str] = (), *, copy: bool = True) -> Prepared:
     """Rewrite a model as far as input shapes do not matter.
 
     Parameters
     ----------
     model : ir.Model
-        A model as `loading.load` gives it; left as it is.
+        A model as `loading.load` gives it.
     overridden : collection of str, optional
         Initializers that become inputs, as which the model lists them, too.
+    copy : bool
+        Whether `model` stays as it is; else it is changed, and invalid afterwards.
 
     Returns
     -------
@@ -92,7 +94,8 @@ def prepare(model: ir.Model, overridden: Collection[str] = ()) -> Prepared:
         If the model cannot be converted, a constant result cannot be computed, or a scale or a zero
         point is invalid or not constant.
     """
-    model = model.clone()
+    if copy:
+        model = model.clone()
     for name in overridden:
         model.graph.initializers.pop(name).const_value = None
     for value in model.graph.outputs:

@@ -130,10 +130,11 @@ class InferenceSession:
         )
         with paused_collector:
             loaded = load(model)
-            prepared = prepare(loaded)
+            kept = loaded if overridable(loaded) else None
+            prepared = prepare(loaded, copy=kept is not None)
             shared = Shared(settings, fallback, progress)
             shared.check(prepared.model.graph)
-            self._begin(prepared, shared, loaded if overridable(loaded) else None)
+            self._begin(prepared, shared, kept)
         if isinstance(model, (str, os.PathLike)):
             self._name = os.path.basename(os.fsdecode(model))
 

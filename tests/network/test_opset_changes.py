@@ -1,5 +1,7 @@
 """Operators that need no conversion, compared with ONNX's converter."""
 
+import gc
+
 import numpy as np
 import onnx
 import onnx.version_converter
@@ -94,3 +96,10 @@ def _agrees(node, outputs, opset):
     for y, expected in zip(got, wanted, strict=True):
         assert y.shape == expected.shape
         np.testing.assert_allclose(y, expected, 1e-5, 1e-6)
+
+
+def test_a_refused_model_leaves_the_collector_on():
+    assert gc.isenabled()
+    with pytest.raises(ValueError, match="ONNX"):
+        pplconv.InferenceSession(b"no model")
+    assert gc.isenabled()

@@ -91,11 +91,3 @@ def test_a_child_does_not_wait_for_threads_of_its_parent():
     finally:
         leave.set()
         thread.join()
-
-
-def test_making_a_session_leaves_it_on(tmp_path):
-    import pplconv
-
-    with pytest.raises(ValueError, match="ONNX"):
-        pplconv.InferenceSession(b"no model")
-    assert gc.isenabled()

@@ -6,10 +6,11 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper
 
-from pplconv.network.inference import infer_outputs
+from pplconv.network.inferring import infer_outputs
 from pplconv.network.opsets import OPSET
 
 _F, _I, _B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+_H = TensorProto.FLOAT16
 _IMAGES = (("n", 6, 9, 8), (6, 3, 3, 2))
 
 
@@ -70,6 +71,11 @@ _CASES = [
 ]
 _REFUSED = [
     ("Softmax", [(_I, (2, 3))], {}),
+    ("Clip", [(2, 3), (_H, ())], {}),
+    ("Conv", [(1, 3, 9, 9), (_H, (6, 3, 3, 3))], {}),
+    ("LayerNormalization", [(2, 3), (_H, (3,))], {}),
+    ("Pad", [(3,), _ints(1, 1), (_H, ())], {}),
+    ("Gather", [(3,), ()], {}),
     ("Add", [(2, 3), (_I, (3,))], {}),
     ("Add", [(2, 3), (4,)], {}),
     ("Add", [("a", 3), ("b", 3)], {}),

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from .values import attribute_int, attribute_ints, attribute_string, constant
@@ -48,9 +49,9 @@ class _Node:
             self.types.append(None if value is None else value.dtype)
 
     def numbers(self, place: int) -> list[int] | None:
-        """Give a constant list of integers; None if the operand is no such list."""
+        """Give a constant list of int64; None if the operand is no such list."""
         array = constant(self.node.inputs[place]) if place < len(self.node.inputs) else None
-        if array is None or array.ndim != 1 or array.dtype.kind != "i":
+        if array is None or array.ndim != 1 or array.dtype != np.int64:
             return None
         return array.tolist()  # type: ignore[no-any-return]
 
@@ -118,8 +119,10 @@ def _same(at: _Node) -> list[Result] | None:
 
 
 def _same_floats(at: _Node) -> list[Result] | None:
-    """A result like the first operand, whose type ONNX's inference may have to refuse."""
-    return _same(at) if at.types[0] in _FLOATS else None
+    """A result like the first operand, if all operands are floats of one type."""
+    dtype = at.types[0]
+    alike = all(own is dtype for place, own in enumerate(at.types) if at.given(place))
+    return _same(at) if alike and dtype in _FLOATS else None
 
 
 def _normalized(at: _Node) -> list[Result] | None:
@@ -210,7 +213,7 @@ def _windows(at: _Node, kernel: Sequence[int]) -> Sizes | None:
 
 def _convolution(at: _Node) -> list[Result] | None:
     x, w = at.shapes[:2]
-    if x is None or w is None or not _whole(w) or len(w) < 3 or at.types[0] not in _FLOATS:
+    if x is None or w is None or not _whole(w) or len(w) < 3 or not _same_floats(at):
         return None
     kernel = attribute_ints(at.node, "kernel_shape", ()) or w[2:]
     sizes = _windows(at, w[2:]) if tuple(kernel) == w[2:] else None
@@ -357,6 +360,8 @@ def _sliced(at: _Node) -> list[Result] | None:
 def _gathered(at: _Node) -> list[Result] | None:
     x, index = at.shapes[:2]
     axis = attribute_int(at.node, "axis", 0)
+    if at.types[1] not in (ir.DataType.INT32, ir.DataType.INT64):
+        return None
     if not x or index is None or not -len(x) <= axis < len(x):
         return None
     axis %= len(x)
@@ -385,6 +390,8 @@ def _expanded(at: _Node) -> list[Result] | None:
 def _padded(at: _Node) -> list[Result] | None:
     x, pads = at.shapes[0], at.numbers(1)
     if x is None or not _whole(x) or pads is None or at.given(3) or len(pads) != 2 * len(x):
+        return None
+    if at.given(2) and at.types[2] is not at.types[0]:
         return None
     sizes = [size + sum(pads[axis :: len(x)]) for axis, size in enumerate(x)]
     return _one(tuple(sizes), at.types[0]) if min(sizes, default=0) >= 0 else None
