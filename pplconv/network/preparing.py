@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -198,20 +198,30 @@ def specialize(
     quantize_constants(model.graph)
     apply_rules(model, SIMPLIFYING_RULES, fired)
     volumes: dict[str, list[str]] = {}
+    if any(len(value.shape or ()) == 5 for value in _results(model.graph)):
+        _infer_new(model)
     apply_rules(model, VOLUME_RULES, volumes)
     if volumes:
         fired |= volumes
         # Volumes that were made of images, and that nobody reads: further readers of the images.
         passes.RemoveUnusedNodesPass()(model)
         apply_rules(model, SIMPLIFYING_RULES, fired)
-    if any(value.shape is None for node in model.graph for value in node.outputs):
-        # A rule has put several nodes in the place of one.
-        fold(model)
+    _infer_new(model)
     _quantize(model, fired)
     apply_rules(model, FUSING_RULES, fired)
     passes.RemoveUnusedNodesPass()(model)
     release_files(model)
     return Specialized(model, fired, parts)
+
+
+def _results(graph: ir.Graph) -> Iterator[ir.Value]:
+    return (value for node in graph for value in node.outputs)
+
+
+def _infer_new(model: ir.Model) -> None:
+    """Infer shapes where a rule has put several nodes in the place of one."""
+    if any(value.shape is None for value in _results(model.graph)):
+        fold(model)
 
 
 def _quantize(model: ir.Model, fired: dict[str, list[str]]) -> None:
