@@ -277,6 +277,13 @@ def test_activations_of_rows_pass_what_moves(g):
     assert activation_of(node)[0] == "gelu"
 
 
+def test_activations_pass_to_a_number_without_axes(g):
+    y = g.MatMul(g.input(1, 6), g.random(6, 1))
+    result = rewritten(g, g.Sigmoid(g.Squeeze(y)))
+    assert activation_of(fused(result)[0])[0] == "sigmoid"
+    assert result.model.graph.outputs[0].shape == ()
+
+
 @pytest.mark.parametrize(
     "call",
     [

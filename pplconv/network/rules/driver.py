@@ -242,7 +242,8 @@ def _replace(graph: ir.Graph, node: ir.Node, delta: Any, names: set[str | None],
     for old, new in pairs:
         if new in made:
             new.type = old.type or new.type
-            new.shape = old.shape or new.shape
+            # A shape of no axes is false.
+            new.shape = new.shape if old.shape is None else old.shape
     for value in delta.new_initializers:
         value.name = _unused(f"{value.name or rule}", names)
         graph.register_initializer(value)
