@@ -167,10 +167,11 @@ run_program(const struct pplconv_elementwise_args *a, run_function run) {
             for (int64_t k = 0; k < a->input_count; k++) {
                 if (inputs[k].step) load_stream(registers, inputs + k, i, j, n);
             }
-            if (n >= CHUNK) {
+            /* Portable C stays small: it has one copy of the instructions. */
+            if (n >= CHUNK && PPLCONV_VECTOR_BYTES >= 32) {
                 for (int64_t k = 0; k < a->code_count; k++) run(registers, code + k, VECTORS);
             } else {
-                const int64_t count = (n + LANES - 1) / LANES;
+                const int64_t count = ((n < CHUNK ? n : CHUNK) + LANES - 1) / LANES;
                 for (int64_t k = 0; k < a->code_count; k++) run(registers, code + k, count);
             }
             for (int64_t k = 0; k < a->output_count; k++)

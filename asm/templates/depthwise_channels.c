@@ -29,7 +29,9 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const int square_taps = g->kh == g->kw && g->stride_h == g->stride_w && g->dilation_h == 1 &&
                             g->dilation_w == 1 && a->multiplier == 1;
     const enum reading reading = reading_of(a->depth);
-    if (reading != OWN && square_taps && g->kh == 3 && g->stride_h <= 2) {
+    /* Portable C stays small. */
+    const int blocks = PPLCONV_VECTOR_BYTES >= 32 || PPLCONV_NEON;
+    if (blocks && reading != OWN && square_taps && g->kh == 3 && g->stride_h <= 2) {
         if (reading == PICKED) {
             (g->stride_h == 1 ? picked_1 : picked_2)(&s, a->first_row, end, a->channels);
         } else {

@@ -10,14 +10,13 @@
 
 enum { GROUP_SIZE = 3, MOST_LINES = 5, MOST_INPUTS = 9 };
 
-/* Channels begin .. begin + n - 1 of a block, all lanes unless `tail`. Of its input columns the
- * first `left` and the last `right` are padding, known to the compiler; with `checked` it asks the
- * bits as well. */
+/* Channels begin .. begin + n - 1 of a block, all lanes unless `tail`. With `checked`, some of its
+ * columns or of its inputs' columns do not exist: it asks the bits. */
 INLINE void group_block(const struct call *s, const struct block *b, int64_t begin, int64_t n,
-                        const enum reading reading, const int stride, const int columns,
-                        const int left, const int right, const int checked, const int tail) {
+                        const enum reading reading, const int stride, const int checked,
+                        const int tail) {
     const int size = GROUP_SIZE;
-    const int lines = (ROWS - 1) * stride + size, inputs = (columns - 1) * stride + size;
+    const int lines = (ROWS - 1) * stride + size, inputs = (COLUMNS - 1) * stride + size;
     const uint32_t row_bits = b->row_bits, column_bits = b->column_bits;
     const int64_t first = reading == SHARED ? begin - begin % s->depth : begin;
     const int64_t offset = (b->row * stride - s->g.pad_top) * s->src_rs +
@@ -33,7 +32,6 @@ INLINE void group_block(const struct call *s, const struct block *b, int64_t beg
         UNROLL for (int i = 0; i < lines; i++) {
             const uint32_t bits = row_bits >> i & 1 ? column_bits : 0;
             UNROLL for (int j = 0; j < inputs; j++) {
-                if (j < left || j >= inputs - right) continue;
                 const element *p = AT_CONST(element, src, i * s->src_rs + j * s->src_ps);
                 const vector zero = {0};
                 x[i][j] = bits >> j & 1 ? load_channels(p, n, tail) : zero;
@@ -44,7 +42,6 @@ INLINE void group_block(const struct call *s, const struct block *b, int64_t beg
             UNROLL for (int i = 0; i < lines; i++) {
                 if (!(row_bits >> i & 1)) continue;
                 UNROLL for (int j = 0; j < inputs; j++) {
-                    if (j < left || j >= inputs - right) continue;
                     if (checked && !(column_bits >> j & 1)) continue;
                     const vector v =
                         in_register(reading == SHARED ? broadcast(((const element *)&x[i][j])[d])
@@ -52,7 +49,7 @@ INLINE void group_block(const struct call *s, const struct block *b, int64_t beg
                     UNROLL for (int r = 0; r < ROWS; r++) {
                         const int kh = i - r * stride;
                         if (kh < 0 || kh >= size) continue;
-                        UNROLL for (int c = 0; c < columns; c++) {
+                        UNROLL for (int c = 0; c < COLUMNS; c++) {
                             const int kw = j - c * stride;
                             if (kw < 0 || kw >= size) continue;
                             const vector weight = load(w + (kh * size + kw) * LANES);
@@ -72,7 +69,7 @@ INLINE void group_block(const struct call *s, const struct block *b, int64_t beg
     const int64_t to = b->row * s->dst_rs + b->column * s->dst_ps;
     const int64_t more = b->row * s->residual_rs + b->column * s->residual_ps;
     finish_block(s, b, &e, sum, AT(element, s->dst + begin, to),
-                 AT_CONST(element, s->residual + begin, more), out, n, columns, checked, tail);
+                 AT_CONST(element, s->residual + begin, more), out, n, COLUMNS, checked, tail);
 }
 
 /* The block at b->row, b->column; gives how many columns it has. */
@@ -81,26 +78,16 @@ INLINE int group_step(const struct call *s, struct block *b, int64_t begin, int6
     const int size = GROUP_SIZE;
     const int64_t start = b->column * stride - s->g.pad_left;
     const int64_t reach = start + (COLUMNS - 1) * stride + size;
-    b->columns = COLUMNS;
-    b->column_bits = (1u << MOST_INPUTS) - 1;
-    if (!tail && b->column + COLUMNS <= s->g.ow && start >= -1 && reach <= s->g.iw + 1) {
-        if (start < 0 && reach <= s->g.iw) {
-            group_block(s, b, begin, n, reading, stride, COLUMNS, 1, 0, 0, 0);
-            return COLUMNS;
-        }
-        if (start >= 0 && reach > s->g.iw) {
-            group_block(s, b, begin, n, reading, stride, COLUMNS, 0, 1, 0, 0);
-            return COLUMNS;
-        }
-        if (start >= 0) {
-            group_block(s, b, begin, n, reading, stride, COLUMNS, 0, 0, 0, 0);
-            return COLUMNS;
-        }
+    if (!tail && b->column + COLUMNS <= s->g.ow && start >= 0 && reach <= s->g.iw) {
+        b->columns = COLUMNS;
+        b->column_bits = (1u << MOST_INPUTS) - 1;
+        group_block(s, b, begin, n, reading, stride, 0, 0);
+        return COLUMNS;
     }
     b->columns = (int)least(s->g.ow - b->column, COLUMNS);
     b->column_bits = inside_bits(start, (COLUMNS - 1) * stride + size, s->g.iw);
     if (b->columns < COLUMNS) b->column_bits &= (1u << ((b->columns - 1) * stride + size)) - 1;
-    group_block(s, b, begin, n, reading, stride, COLUMNS, 0, 0, 1, tail);
+    group_block(s, b, begin, n, reading, stride, 1, tail);
     return b->columns;
 }
 
@@ -114,7 +101,9 @@ INLINE void groups(const struct call *call, int64_t first, int64_t end, int64_t 
         for (int64_t begin = 0; begin < channels; begin += LANES) {
             const int64_t n = least(channels - begin, LANES);
             for (b.column = 0; b.column < s.g.ow;) {
-                if (n == LANES) b.column += group_step(&s, &b, begin, n, reading, stride, 0);
+                /* A group that fills vectors leaves no tail. */
+                if (reading == SHARED || n == LANES)
+                    b.column += group_step(&s, &b, begin, n, reading, stride, 0);
                 else b.column += group_step(&s, &b, begin, n, reading, stride, 1);
             }
         }

@@ -284,6 +284,8 @@ def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
 
 def _groups_refused(problem: ConvProblem, numerics: Numerics) -> str | None:
     """Say why groups of several input channels cannot be served; None if they can."""
+    if numerics.exact:
+        return "it needs groups that see one channel each"
     depth, rest = divmod(problem.ic, problem.groups)
     fits = depth & (depth - 1) == 0 or depth % LONGEST_VECTOR == 0
     if rest or problem.ic != problem.oc or not fits or not 1 < depth <= MOST_DEPTH:
@@ -293,8 +295,6 @@ def _groups_refused(problem: ConvProblem, numerics: Numerics) -> str | None:
         )
     if problem.layout != "NHWC":
         return "groups of several channels lie in NHWC"
-    if numerics.exact:
-        return "groups of several channels are not bytes"
     if numerics.narrow:
         return wide_only(numerics)
     if numerics.chain is not None and problem.k > numerics.chain:

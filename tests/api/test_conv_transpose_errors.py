@@ -63,7 +63,7 @@ CASES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"groups": 4}, ("groups", "4", "6")),
     ({"groups": 0}, ("groups", "0")),
     ({"groups": True}, ("groups", "True")),
-    ({"activation": "gelu"}, ("activation", "gelu")),
+    ({"activation": "tanhshrink"}, ("activation", "tanhshrink")),
     ({"activation": ("prelu", np.ones(4, F32))}, ("activation", "(8,)")),
     ({"activation": ["relu"]}, ("activation",)),
     ({"layout": "NCWH"}, ("layout", "NCWH")),

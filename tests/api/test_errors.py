@@ -146,7 +146,7 @@ CASES = {
     **{
         f"activation {value!r}": Case({"activation": value}, "activation", (shown,), error)
         for value, shown, error in [
-            ("gelu", "'gelu'", ValueError),
+            ("tanhshrink", "'tanhshrink'", ValueError),
             ("RELU", "'RELU'", ValueError),
             ("clip", "'clip'", ValueError),
             (("clip",), "('clip',)", ANY),

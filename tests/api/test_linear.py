@@ -58,7 +58,7 @@ def test_attributes_and_repr():
         ("weight", (np.ones((0, 3), np.float32),), {}),
         ("weight", (np.ones((2, 3), int),), {}),
         ("bias", (np.ones((2, 3), np.float32), np.ones(3, np.float32)), {}),
-        ("activation", (np.ones((2, 3), np.float32),), {"activation": "gelu"}),
+        ("activation", (np.ones((2, 3), np.float32),), {"activation": "tanhshrink"}),
         ("precision", (np.ones((2, 3)),), {"precision": "fp16"}),
         ("input_shape", (np.ones((2, 3), np.float32),), {"input_shape": (4, 5)}),
         ("search", (np.ones((2, 3), np.float32),), {"search": "guess"}),

@@ -29,7 +29,7 @@ ALLOWED = {
     "HARDSWISH": 2.0,
     "SOFTPLUS": 2.0,
     "MISH": 2.5,
-    "GELU": 1.5,
+    "GELU": 2.0,
     "SINE": 2.0,
     "COSINE": 2.0,
     "ARC_SINE": 1.0,

@@ -42,7 +42,7 @@ from tests.kernels.kernel_table import in_pairs
 from tests.levels import LADDER, MACHINE, executable_isas
 
 GRAMMAR = re.compile(
-    r"pplconv_(?P<op>[a-z]+(?:_[a-z]+)*)_(?P<dtype>(?:f16|f32|f64|bf16|[us]8|s16|s32)+[mpt]?)"
+    r"pplconv_(?P<op>[a-z]+(?:_[a-z]+)*)_(?P<dtype>(?:f16|f32|f64|bf16|[us]8|s16|s32|s64)+[mpt]?)"
     r"(?:_(?P<mr>[1-9]\d*)x(?P<nr>[1-9]\d*))?_(?P<isa>[a-z]+\d*(?:[a-z]+\d*)?)(?:_(?P<tuning>[a-z]+))?"
 )
 MACHINES = (MACHINE, "x86_64", "aarch64", "armv7l", "riscv64")

@@ -94,7 +94,7 @@ pplconv.conv2d(x, x, stride="two")  # error
 pplconv.conv2d(x, x, None, 1, 0, 1, 1, "relu")  # error
 pplconv.conv2d(x, x, search="measure")  # error
 pplconv.conv2d(x, x, max_workspace=0.5)  # error
-pplconv.conv2d(x, x, activation="gelu")  # error
+pplconv.conv2d(x, x, activation="tanhshrink")  # error
 conv = pplconv.Conv2d(x)
 conv(x, x, x, x)  # error
 conv.plan_for(3)  # error

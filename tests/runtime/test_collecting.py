@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from pplconv.runtime import paused_collector
+from tests.patience import PATIENCE
 
 
 @pytest.fixture(autouse=True)
@@ -48,12 +49,12 @@ def test_the_last_thread_that_leaves_turns_it_on():
     def hold():
         with paused_collector:
             entered.set()
-            assert leave.wait(60)
+            assert leave.wait(PATIENCE)
 
     thread = threading.Thread(target=hold)
     thread.start()
     try:
-        assert entered.wait(60)
+        assert entered.wait(PATIENCE)
         with paused_collector:
             pass
         assert not gc.isenabled()
@@ -71,12 +72,12 @@ def test_a_child_does_not_wait_for_threads_of_its_parent():
     def hold():
         with paused_collector:
             entered.set()
-            assert leave.wait(60)
+            assert leave.wait(PATIENCE)
 
     thread = threading.Thread(target=hold)
     thread.start()
     try:
-        assert entered.wait(60)
+        assert entered.wait(PATIENCE)
         child = os.fork()
         if child == 0:
             os._exit(0 if gc.isenabled() else 1)
