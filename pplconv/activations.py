@@ -101,7 +101,7 @@ KINDS: Mapping[str, Kind] = {
     "mish": Kind("exp", "MISH", (), "x * tanh(softplus(x))", "Mish", torch="Mish", error=2.5),
     "gelu": Kind(
         "exp", "GELU", (), "x * (1 + erf(x / sqrt(2))) / 2", "Gelu", {"approximate": "none"},
-        torch="GELU", torch_attributes={"approximate": "none"}, error=2.0, error_of_argument=True,
+        torch="GELU", torch_attributes={"approximate": "none"}, error=1.5, error_of_argument=True,
     ),
 }  # fmt: skip
 """All kinds, by the name that an argument has for them."""

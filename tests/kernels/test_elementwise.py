@@ -29,7 +29,7 @@ ALLOWED = {
     "HARDSWISH": 2.0,
     "SOFTPLUS": 2.0,
     "MISH": 2.5,
-    "GELU": 2.0,
+    "GELU": 1.5,
     "SINE": 2.0,
     "COSINE": 2.0,
     "ARC_SINE": 1.0,
@@ -171,7 +171,9 @@ def compare(row: dict, op: str, got: np.ndarray, operands: Sequence[np.ndarray])
     worst = float(error.max(initial=0))
     at = int(error.argmax()) if error.size else 0
     where = [np.broadcast_to(x, got.shape)[finite][at] for x in operands] if error.size else None
-    assert worst <= ALLOWED[op], f"{row['symbol']} {op}: {worst} eps at {where!r}"
+    # Of float64, the reference of gelu is in float64, too, and has an error of its own.
+    allowed = ALLOWED[op] + (0.5 if op == "GELU" and dtype == np.float64 else 0.0)
+    assert worst <= allowed, f"{row['symbol']} {op}: {worst} eps at {where!r}"
     return worst
 
 
