@@ -134,6 +134,8 @@ def settled(activation: object) -> object:
     if not isinstance(activation, (tuple, list)) or len(activation) < 2:
         return activation
     name, *rest = activation
+    if not isinstance(name, str):
+        return activation  # `activation_of` refuses it
     if name == "prelu":
         return name, *(array_of(slope, "activation: slope") for slope in rest)
     return name, *(_number("bounds and slopes", value, activation) for value in rest)

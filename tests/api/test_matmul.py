@@ -320,3 +320,11 @@ def test_huge_shapes_are_refused():
     row = np.broadcast_to(np.float32(1), (2**31, 1))
     with pytest.raises((ValueError, MemoryError)):
         pplconv.matmul(row, np.broadcast_to(np.float32(1), (1, 2**31)))
+
+
+@pytest.mark.parametrize("threads", [1, np.int64(1)])
+def test_an_activation_that_begins_with_a_number_is_refused_by_value(threads):
+    """Also where arguments are objects, whose numbers are read before all else."""
+    one = np.ones((1, 1), np.float32)
+    with pytest.raises(ValueError, match=r"^activation must be .*got \(0\.1, 'prelu'\)"):
+        pplconv.matmul(one, one, activation=(0.1, "prelu"), threads=threads)
