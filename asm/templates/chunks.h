@@ -32,6 +32,14 @@ typedef void (*run_function)(chunk *registers, const struct pplconv_instruction 
         }                                                                                          \
         break;
 
+/* A function of two elements, lane by lane. */
+static void by_pairs(chunk *to, const chunk *a, const chunk *b, element (*f)(element, element),
+                     int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        for (int64_t j = 0; j < LANES; j++) to->v[i][j] = f(a->v[i][j], b->v[i][j]);
+    }
+}
+
 /* Name, type of elements in memory, and the type that numbers take on their way there: of numbers
  * below zero, C defines unsigned integers only if they were integers before. */
 #define STORED_TYPES(X)                                                                            \

@@ -14,13 +14,6 @@ static void by_lanes(chunk *to, const chunk *a, function f, int64_t count) {
     }
 }
 
-static void by_pairs(chunk *to, const chunk *a, const chunk *b, element (*f)(element, element),
-                     int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
-        for (int64_t j = 0; j < LANES; j++) to->v[i][j] = f(a->v[i][j], b->v[i][j]);
-    }
-}
-
 /* Name, and function of the mathematical library. */
 #define LIBRARY_OPERATIONS(X)                                                                      \
     X(FLOOR, floor)                                                                                \

@@ -46,13 +46,6 @@ static inline element quotient(element a, element b) {
 }
 static inline element remainder_of(element a, element b) { return b == 0 || b == -1 ? 0 : a % b; }
 
-static void by_pairs(chunk *to, const chunk *a, const chunk *b, element (*f)(element, element),
-                     int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
-        for (int64_t j = 0; j < LANES; j++) to->v[i][j] = f(a->v[i][j], b->v[i][j]);
-    }
-}
-
 /* Name, and result for x, y and z. */
 #define INTEGER_OPERATIONS(X)                                                                      \
     X(COPY, x)                                                                                     \

@@ -37,8 +37,8 @@ _PLANES, _PIXELS = 0, 1
 class _Network:
     """The flow network of the cut: the node of each value, and its readers.
 
-    Of values with three dimensions, `turned` has those that lie as rows of pixels: matrices behind
-    a Transpose of their last two dimensions. An image that is a Reshape of one lies in pixels.
+    `turned` names values of three dimensions that lie as rows of pixels: matrices behind a
+    Transpose of their last two dimensions. An image that is a Reshape of one lies in pixels.
     """
 
     count: int = 2

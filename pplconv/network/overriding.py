@@ -104,7 +104,7 @@ class Overrides:
         ) from found
 
     def _constants(self, names: Iterable[str], given: Mapping[str, Any]) -> dict[str, Array]:
-        """Give the small arrays of numbers among those that are given, checked."""
+        """Check the given arrays; give the small ones of numbers."""
         arrays = {}
         for name in sorted(names):
             if 0 < getattr(given[name], "size", 0) <= _MOST_ELEMENTS:

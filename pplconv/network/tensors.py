@@ -67,8 +67,8 @@ def lift_constants(graph: ir.Graph) -> None:
     Parameters
     ----------
     graph : ir.Graph
-        Changed in place. Nodes that are outputs stay, and those that are no constants of one
-        attribute.
+        Changed in place. A node stays if its result is an output of the graph, or if it has
+        not just one attribute.
     """
     for node in all_nodes(graph):
         if node.op_type != "Constant" or node.domain or len(node.attributes) != 1:

@@ -5,8 +5,7 @@ The caller has merged dimensions that all arrays traverse with one stride. The i
 is the columns: an array has them as neighbours in memory, or has one element if it is broadcast
 along them. Quantized integers are converted tile by tile, as they are read or written; arrays of
 other types than the program's, truths (NumPy's bool) among them, are converted in the kernel. A
-table of the 256 values of a function of a byte
-may take the place of a program.
+table of the 256 values of a function of a byte may take the place of a program.
 """
 
 from libc.stdint cimport int64_t

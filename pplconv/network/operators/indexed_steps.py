@@ -45,7 +45,7 @@ class _Side(NamedTuple):
     value : Value
         The array.
     strides : tuple of int
-        Bytes from one row of items to the next along each dimension, of those that count rows.
+        Bytes from one row of items to the next, along each dimension that counts rows.
     step : int
         Bytes from one item of a row to the next.
     indexed : tuple of int

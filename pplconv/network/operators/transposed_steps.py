@@ -110,7 +110,7 @@ def _phase(groups: int, down: range, across: range, weight: Array) -> Array:
 def _kernel(
     builder: Builder, weight: Array | Value, parts: Callable[[Array], Array]
 ) -> Array | Value:
-    """Give a part of the weights, of which `parts` makes a view, as (oc, ic / groups, kh, kw)."""
+    """Give a part of the weights as (oc, ic / groups, kh, kw); `parts` makes its view."""
     if not isinstance(weight, Value):
         return merged(parts(weight))
     weight = builder.contiguous(weight)
