@@ -26,6 +26,7 @@ from pplconv.network.session import InferenceSession
 _LENGTH = "align_corners takes the length of the output, not input length times scale"
 _WIDE = "bfloat16 is computed in float32, and rounded at the outputs"
 _TRAINING = "training"
+_RANDOM = "random"
 _COMPUTED = "a computed scale of a QuantizeLinear that is not DynamicQuantizeLinear's"
 # Cases that are not served as ONNX's reference does it, by module and pattern, and why. The first
 # reason is what the text of Resize says, and what onnxruntime does.
@@ -36,7 +37,7 @@ EXCLUDED: dict[str, dict[str, str]] = {
         "test_affine_grid_2d*_expanded": "a Range of lists of one, where it takes scalars",
     },
     "attention": {"test_attention_*_bf16*": _WIDE},
-    "bernoulli": {"*": "random"},
+    "bernoulli": {"*": _RANDOM},
     "dropout": {"test_training_dropout*": _TRAINING},
     "dynamicquantizelinear": {"*_expanded": _COMPUTED},
     "flexattention": {"*": "a preview; where they are spelled out, they run"},
@@ -180,13 +181,16 @@ def test_nodes(module):
 @pytest.mark.parametrize("module", EXCLUDED)
 def test_what_is_left_out_would_fail(module):
     """The list stays as short as it can be."""
-    for pattern in EXCLUDED[module]:
+    for pattern, reason in EXCLUDED[module].items():
         names = [name for name in cases_of(module) if fnmatch(name, pattern)]
         assert names, pattern
+        # A draw of ten numbers is the expected one in one case of 200; twenty of them never are.
+        draws = 20 if reason == _RANDOM else 1
         for name in names:
             if is_left_out(module, name):
                 with pytest.raises((AssertionError, ValueError)):
-                    compare(cases_of(module)[name])
+                    for _ in range(draws):
+                        compare(cases_of(module)[name])
 
 
 def those_that_run() -> Iterator[tuple[str, set[str]]]:
