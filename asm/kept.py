@@ -3,7 +3,8 @@
 Times of files say little: a clone, a copy or an unpacked archive has new ones. So a record beside
 each file tells the command and the contents of every file that the compiler read. The record goes
 before the file is made and is written when the file is whole, so that what an interrupted build
-leaves behind is never taken for finished.
+leaves behind is never taken for finished. Names in a record are relative to the project's folder:
+what a copied or moved tree holds stays built.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import cache
 from pathlib import Path
+
+ROOT = str(Path(__file__).resolve().parents[1])
 
 
 def write(path: Path, text: str) -> None:
@@ -34,7 +37,11 @@ def _digest(path: Path) -> str:
 
 
 def _digests(paths: Iterable[Path]) -> dict[str, str]:
-    return {str(path): _digest(path) for path in paths}
+    # Beneath the project's folder; a compiler's or Python's headers keep their whole names.
+    return {
+        os.path.relpath(path, ROOT) if path.is_relative_to(ROOT) else str(path): _digest(path)
+        for path in paths
+    }
 
 
 class Kept:
@@ -52,13 +59,15 @@ class Kept:
 
     def __init__(self, target: Path, record: Path, command: Sequence[str]) -> None:
         self.target, self.record = target, record
-        self._command = hashlib.sha256("\0".join(command).encode()).hexdigest()
+        relative = "\0".join(command).replace(ROOT, ".")
+        self._command = hashlib.sha256(relative.encode()).hexdigest()
 
     def is_current(self) -> bool:
         """Tell whether the file is whole, and everything it was made from is unchanged."""
         try:
             found = json.loads(self.record.read_text())
-            made_from = [Path(name) for name in found["files"]]
+            # An absolute name stays so.
+            made_from = [Path(ROOT, name) for name in found["files"]]
             return (
                 self.target.exists()
                 and found["command"] == self._command

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from asm.kept import Kept, dependencies, in_parallel
+from asm.kept import Kept, _digest, dependencies, in_parallel
 from asm.precompiled import INTRINSICS, WORTH, Precompiled
 from tests.levels import MACHINE
 from tests.patience import PATIENCE
@@ -32,6 +32,30 @@ def test_a_made_file_is_current(tmp_path):
     source.unlink()
     target.unlink()
     assert not kept.is_current()
+
+
+def test_a_copied_tree_stays_built(tmp_path, monkeypatch):
+    """Names of the tree itself decide nothing, neither in commands nor of files."""
+    trees = [tmp_path / "one", tmp_path / "other"]
+    outside = tmp_path / "python.h"
+    outside.write_text("header")
+
+    def kept(tree: Path) -> Kept:
+        monkeypatch.setattr("asm.kept.ROOT", str(tree))
+        return Kept(tree / "target", tree / "record", ["compile", "-I", f"{tree}/asm"])
+
+    first, copy = trees
+    first.mkdir()
+    (first / "source").write_text("one")
+    kept(first).make(
+        lambda: (first / "target").write_text("made"), lambda: [first / "source", outside]
+    )
+    shutil.copytree(first, copy)
+    shutil.rmtree(first)
+    assert kept(copy).is_current()
+    (copy / "source").write_text("another")
+    _digest.cache_clear()  # a build reads each file once
+    assert not kept(copy).is_current()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"command": "", "files": 3}'])
