@@ -36,6 +36,9 @@ from .values import all_finite
 if TYPE_CHECKING:
     from ..planner.racing import Progress
 
+# Of arrays that are released one by one.
+_LARGE_BYTES = 1 << 18
+
 
 class Values(dict[str, Value]):
     """Values by name; constants are laid out when they are first asked for.
@@ -345,7 +348,7 @@ class Builder:
         if key not in self.zeros:
             array = weight.source.numpy() if isinstance(weight, ScaledTensor) else weight
             self.zeros[key] = sparsity_of(array, groups, self.settings.sparse)
-            release(array)
+            _release(array)
         return self.zeros[key]
 
     def packed_once(
@@ -375,7 +378,7 @@ class Builder:
             packed = _packed(prepared, weight)
             kept = Kept(constant, packed.weight, packed)
             if isinstance(constant, np.ndarray):
-                release(constant)
+                _release(constant)
         elif not isinstance(kept.packed, PackedWeights):
             before = np.empty(0) if kept.weight is None else kept.weight
             packed = PackedWeights(prepared, before, kept.packed, keep=before)
@@ -384,6 +387,12 @@ class Builder:
         self.used.add(key)
         found: PackedWeights = kept.packed
         return found
+
+
+def _release(array: Array) -> None:
+    """Release the pages of a large array; those of small ones wait for `release_files`."""
+    if array.nbytes >= _LARGE_BYTES:
+        release(array)
 
 
 def _packed(prepared: Prepared, weight: Array | ScaledTensor) -> PackedWeights:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 try:
+    from . import symbols_later  # noqa: F401
     import onnx_ir as ir
     import onnxscript  # noqa: F401
 except ImportError as error:  # pragma: no cover - tests have both
