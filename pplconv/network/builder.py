@@ -16,6 +16,7 @@ from ..memory.dtypes import DTYPES
 from ..memory.mapping import plain, release
 from ..ops.prepared import PackedWeights, Prepared
 from ..ops.sparse.sparse_weights import checked_sparse, sparsity_of
+from ..problem import ConvProblem
 from ..sparsity import Sparsity
 from .nodes import as_type, plain_name
 from .scaling import ScaledTensor
@@ -152,6 +153,8 @@ class Builder:
         By part of a constant: whether all its numbers are finite.
     zeros : dict
         By part of a constant: how sparse it is.
+    problems : dict
+        Problems of convolutions that were described before, by all that describes them.
     """
 
     settings: Settings
@@ -162,6 +165,7 @@ class Builder:
     used: set[Any] = field(default_factory=set)
     finite: dict[Any, bool] = field(default_factory=dict)
     zeros: dict[Any, Sparsity | None] = field(default_factory=dict)
+    problems: dict[Any, ConvProblem] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     repeats: list[Repeat] = field(default_factory=list)
     values: Values = field(default_factory=Values)

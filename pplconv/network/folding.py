@@ -123,9 +123,12 @@ class _Fold(FoldConstantsPass):
     def replace_node(self, node: ir.Node, replacement: Replacement, root: Any) -> None:
         """See `FoldConstantsPass`, which also records the names of all replaced operands."""
         operands = [value for value in node.inputs if value is not None]
-        ir.convenience.replace_nodes_and_values(
-            root, node, [node], replacement.new_nodes, node.outputs, replacement.new_outputs
-        )
+        if replacement.new_nodes or len(node.outputs) > 1:
+            ir.convenience.replace_nodes_and_values(
+                root, node, [node], replacement.new_nodes, node.outputs, replacement.new_outputs
+            )
+        else:
+            _replace_one(node, replacement.new_outputs[0])
         for value in operands:
             unused = not value.uses() and not value.is_graph_output()
             if unused and value.is_initializer() and value.graph is not None:
@@ -212,6 +215,18 @@ class _Fold(FoldConstantsPass):
             return None
         node.graph.register_initializer(value)
         return Replacement([value], [])
+
+
+def _replace_one(node: ir.Node, new: ir.Value) -> None:
+    """Replace a node of one output by a value, as `ir.convenience` replaces several."""
+    (old,) = node.outputs
+    new.type = new.type if old.type is None else old.type
+    new.shape = new.shape if old.shape is None else old.shape
+    new.const_value = new.const_value if old.const_value is None else old.const_value
+    new.name = new.name if old.name is None else old.name
+    old.replace_all_uses_with(new, replace_graph_outputs=True)
+    assert node.graph is not None
+    node.graph.remove(node, safe=True)
 
 
 def _may_be_rewritten(node: ir.Node) -> bool:

@@ -15,6 +15,7 @@ import onnx
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule, RewriteRuleClassBase
 
+from ..._lazy import lazy
 from ...runtime.locks import ForkableLock
 from ..opsets import OPSET
 from ..values import describe, is_constant
@@ -48,6 +49,13 @@ class Rule(RewriteRuleClassBase):
         self.roots = tuple(("", root) if isinstance(root, str) else root for root in roots)
         self.above: Root | None = ("", above) if isinstance(above, str) else above
         self.outputs = 1
+
+    @lazy
+    def compiled(self) -> RewriteRule:
+        """The rule as onnxscript runs it; most networks need few rules."""
+        return RewriteRule(
+            self.pattern, self.rewrite, self.check, name=self.name, remove_nodes=self.remove_nodes
+        )
 
     def may_fire(self, node: ir.Node) -> bool:
         """Tell at once that a rule does not match, before its pattern is compared.
@@ -126,17 +134,10 @@ class Rules:
     """
 
     def __init__(self, rules: Iterable[Rule]) -> None:
-        self._by_root: dict[Root, list[tuple[Rule, RewriteRule]]] = {}
+        self._by_root: dict[Root, list[Rule]] = {}
         for rule in rules:
-            compiled = RewriteRule(
-                rule.pattern,
-                rule.rewrite,
-                rule.check,
-                name=rule.name,
-                remove_nodes=rule.remove_nodes,
-            )
             for root in rule.roots:
-                self._by_root.setdefault(root, []).append((rule, compiled))
+                self._by_root.setdefault(root, []).append(rule)
 
     def of(self, node: ir.Node) -> Iterator[RewriteRule]:
         """Give the rules that may fire at a node.
@@ -160,10 +161,10 @@ class Rules:
         }
         producers.add(None)
         outputs = len(node.outputs)
-        for rule, compiled in rules:
+        for rule in rules:
             # A pattern of more outputs than the node has would match nothing, without a failure.
             if rule.outputs <= outputs and rule.above in producers and rule.may_fire(node):
-                yield compiled
+                yield rule.compiled
 
 
 def constant_at(node: ir.Node, place: int) -> bool:
