@@ -128,7 +128,7 @@ def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, flo
     return cost
 
 
-# Algorithms, layouts, and blocks of other sizes have the same tiles: half of all calls are repeated.
+# Algorithms, layouts and blocks share tiles: more than half of all calls are repeated.
 @lru_cache(maxsize=1024)
 def _tiles(
     core: CoreModel, rows: tuple[int, int, int], columns: tuple[int, int, int], lanes: int,

@@ -144,7 +144,7 @@ def static_shape(value: ir.Value | None) -> tuple[int, ...] | None:
     shape = None if value is None else value.shape
     if shape is None:
         return None
-    sizes = shape.dims
+    sizes: tuple[Any, ...] = shape.dims
     for size in sizes:
         if not isinstance(size, int):
             return None
