@@ -11,7 +11,6 @@ from __future__ import annotations
 import builtins
 import sys
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
 from typing import Any
@@ -30,17 +29,25 @@ class _StandIn(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name in _FUNCTIONS and _NAME not in sys.modules:
             return _later(name)
-        return getattr(import_module(_NAME), name)
+        return _real(name)
+
+
+def _real(name: str) -> Any:
+    import sympy
+
+    return getattr(sympy, name)
 
 
 def _later(name: str) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
-        return getattr(import_module(_NAME), name)(*args, **kwargs)
+        return _real(name)(*args, **kwargs)
 
     return function
 
 
 _stand_in = _StandIn(_NAME)
+# What the ``import`` statement runs; here it imports for others.
+_by_python = builtins.__import__
 
 
 def _import_for_readers(
@@ -52,7 +59,7 @@ def _import_for_readers(
 ) -> Any:
     if name == _NAME and not fromlist and not level and _NAME not in sys.modules:
         return _stand_in
-    return builtins.__import__(name, globals, locals, fromlist, level)
+    return _by_python(name, globals, locals, fromlist, level)
 
 
 class _Loader(SourceFileLoader):
@@ -82,10 +89,10 @@ class _Finder:
 def _import() -> None:
     sys.meta_path.insert(0, _Finder)
     try:
-        import_module("onnx_ir")
+        import onnx_ir  # noqa: F401
     finally:
         sys.meta_path.remove(_Finder)
-    import_module("onnxscript")
+    import onnxscript  # noqa: F401
 
 
 _import()
