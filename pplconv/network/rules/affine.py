@@ -20,7 +20,7 @@ from ..channel_affine import (
     weights_of,
 )
 from ..values import attribute_ints, attribute_string, per_channel, rank
-from .driver import Rule
+from .driver import Rule, constant_at, maker_at
 
 __all__ = ["RULES"]
 
@@ -33,6 +33,11 @@ class AfterConvolution(Rule):
     def __init__(self, operator: str, convolution: str, *, first: bool = False) -> None:
         super().__init__(f"affine into {convolution}", operator, above=convolution)
         self.operator, self.convolution, self.first = operator, convolution, first
+
+    def may_fire(self, node: ir.Node) -> bool:
+        """See `Rule`."""
+        place = 0 if self.first else 1
+        return constant_at(node, place) and maker_at(node, 1 - place, self.convolution) is not None
 
     def pattern(self, op: Any, c: Any) -> Any:
         """See `Rule`."""
@@ -93,6 +98,11 @@ class BeforeConvolution(Rule):
     def __init__(self, operator: str, convolution: str, *, first: bool = False) -> None:
         super().__init__(f"affine before {convolution}", convolution, above=operator)
         self.operator, self.convolution, self.first = operator, convolution, first
+
+    def may_fire(self, node: ir.Node) -> bool:
+        """See `Rule`."""
+        inner = maker_at(node, 0, self.operator)
+        return inner is not None and constant_at(inner, 0 if self.first else 1)
 
     def pattern(self, op: Any, x: Any, c: Any) -> Any:
         """See `Rule`."""
