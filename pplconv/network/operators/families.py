@@ -148,11 +148,11 @@ def recurrence() -> Row:
     )  # fmt: skip
 
 
-def along_rows(lower: Lower, serves: Serves, batches: Batches) -> Row:
+def along_rows(lower: Lower, serves: Serves, batches: Batches, **said: Any) -> Row:
     """Softmax and normalization along rows."""
     return looped(
         Loops(lower, serves), batches=batches, format=Format.FOLLOWS, layout=Layout.PIXELS,
-        moves=Moves.NOTHING, shapes=(),
+        moves=Moves.NOTHING, shapes=(), **said,
     )  # fmt: skip
 
 

@@ -125,7 +125,7 @@ def lower_dequantize(node: Node, builder: Builder, graph: Graph) -> None:
     """DequantizeLinear: integers to float32."""
     scale, zero = _scales(node, graph)
     dtype = graph.dtypes[node.inputs[0]]
-    if dtype in integers.RANGES:
+    if dtype in integers.RANGES or (dtype == SUMS and not zero.any()):
         code = Code()
         x, center, factor = (code.fresh() for _ in range(3))
         result = code.do("MULTIPLY", code.do("SUBTRACT", x, center), factor)

@@ -52,6 +52,7 @@ from . import (
     product_steps,
     resampling,
     row_steps,
+    statistics,
     transposed_steps,
     truths,
     unpooling,
@@ -79,7 +80,7 @@ from .families import (
     reshaped,
     strided,
 )
-from .table_row import Format, Layout, Loops, Moves, Python, Row, always, either
+from .table_row import Decomposition, Format, Layout, Loops, Moves, Python, Row, always, either
 
 __all__ = ["COMPUTED", "EXPRESSIONS", "OF_INTEGERS", "ROWS", "row_of"]
 
@@ -130,7 +131,7 @@ ROWS: Mapping[str, Row] = {
         _POOL, format=Format.FOLLOWS, moves=Moves.NOTHING, python=pools.average_pool
     ),
     "BatchNormalization": decomposed(
-        "BatchNormalization to Mul, Add", decompositions.batch_norm, early=False
+        "BatchNormalization to Mul, Add", statistics.batch_norm, early=False, outputs=3
     ),
     "BitShift": in_python(elements.bit_shift, shapes=()),
     "BitwiseAnd": in_python(elements.computed(np.bitwise_and), shapes=()),
@@ -241,7 +242,10 @@ ROWS: Mapping[str, Row] = {
     ),
     "LSTM": recurrence(),
     "LayerNormalization": along_rows(
-        row_steps.lower_layer_norm, row_steps.serves_layer_norm, batch_rules.layer_norm
+        row_steps.lower_layer_norm, row_steps.serves_layer_norm, batch_rules.layer_norm,
+        decomposition=Decomposition(
+            "LayerNormalization with its means in pieces", False, statistics.layer_norm, 3
+        ),
     ),
     "LeakyRelu": program(expressions.leaky_relu),
     "Less": arithmetic(expressions.plain("LESS"), python=elements.computed(np.less)),
