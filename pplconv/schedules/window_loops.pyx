@@ -230,10 +230,10 @@ cdef class PoolPlaces(Work):
     Parameters
     ----------
     fields : dict
-        ``dtype``; ``batch``, ``channels``; ``inputs``, ``outputs``, ``kernel``, ``stride``,
-        ``dilation``, ``pads`` (before), each of three axes; ``x``, ``y``, ``places``, strides in
+        ``dtype``; ``batch``, ``channels``; ``size``, ``out``, ``kernel``, ``stride``, ``dilation``,
+        ``pads`` (before), each of three axes; ``x``, ``y``, ``places``, strides in
         bytes of image and axes; ``steps``, the distances of places of image, channel and axes;
-        ``segment``, rows of a task. Array 1 is int64. Channels are contiguous.
+        ``row_segment``, rows of a task. Array 1 is int64. Channels are contiguous.
     isa : str
         Which kernel to call.
 
@@ -252,9 +252,9 @@ cdef class PoolPlaces(Work):
         check_numbers(fields, frozenset())
         j.kernel = find("pool_places", fields["dtype"], isa)
         element = DTYPES[fields["dtype"]].itemsize
-        j.channels, batch, j.segment = fields["channels"], fields["batch"], fields["segment"]
-        counts = [(*fields[name],) for name in ("inputs", "outputs", "kernel", "stride",
-                                                "dilation", "pads")]
+        j.channels, batch, j.segment = fields["channels"], fields["batch"], fields["row_segment"]
+        counts = [(*fields[name],) for name in ("size", "out", "kernel", "stride", "dilation",
+                                                "pads")]
         strides = [(*fields[name],) for name in ("x", "y", "places")]
         steps = (*fields["steps"],)
         if (min(j.channels, batch, j.segment) < 1 or any(len(each) != 3 for each in counts)

@@ -100,13 +100,13 @@ def _step(node: Node, builder: Builder, x: Value, y: Value, places: Value) -> St
     image = math.prod(sizes)
     fields = {
         "dtype": NAMES[x.dtype], "batch": batch, "channels": channels,
-        "inputs": _axes(sizes, 1), "outputs": _axes(y.shape[2:], 1),
+        "size": _axes(sizes, 1), "out": _axes(y.shape[2:], 1),
         "kernel": _axes(own["kernel_shape"], 1), "stride": _axes(own.get("strides") or ones, 1),
         "dilation": _axes(own.get("dilations") or ones, 1),
         "pads": _axes(explicit_pads(node, len(sizes))[: len(sizes)], 0),
         "x": _strides(x), "y": _strides(y), "places": _strides(places),
         "steps": (channels * image, image, *_axes(strides_of(sizes, 1, order), 0)),
-        "segment": max(1, TASK_BYTES // (y.shape[-1] * channels * _PLACE.itemsize)),
+        "row_segment": max(1, TASK_BYTES // (y.shape[-1] * channels * _PLACE.itemsize)),
     }  # fmt: skip
     return Step(
         PoolPlaces(fields, builder.isa), [x], [y, places], {"arrays": [y, places, x]}, node.op,
