@@ -257,21 +257,21 @@ cdef class PoolPlaces(Work):
                                                 "pads")]
         strides = [(*fields[name],) for name in ("x", "y", "places")]
         steps = (*fields["steps"],)
-        if (min(j.channels, batch, j.segment) < 1 or any(len(each) != 3 for each in counts)
-                or any(len(each) != 4 for each in strides) or len(steps) != 5
+        if (min(j.channels, batch, j.segment) < 1 or {*map(len, counts)} != {3}
+                or {*map(len, strides)} != {4} or len(steps) != 5
                 or min(map(min, counts[:5])) < 1 or min(counts[5]) < 0
                 or min(map(min, strides)) < 0 or min(steps) < 0):
             raise ValueError("pooling has images of three axes, and strides of at least 1")
         # Then no product wraps around: of a tap within the image, and of its place.
         if max(map(max, counts)) >> 31 or max(map(max, strides)) >> 47 or sum(
-                n * step for n, step in zip((batch, j.channels, *counts[0]), steps)) >> 62:
+                [n * step for n, step in zip((batch, j.channels, *counts[0]), steps)]) >> 62:
             raise MemoryError("pooling is beyond what the loops can address")
         for d in range(3):
             a = &j.axes[d]
-            a.inputs, a.outputs, a.kernel, a.stride, a.dilation, a.pad = (n[d] for n in counts)
-            a.x, a.y, a.places = (s[d + 1] for s in strides)
+            a.inputs, a.outputs, a.kernel, a.stride, a.dilation, a.pad = [n[d] for n in counts]
+            a.x, a.y, a.places = [s[d + 1] for s in strides]
             a.place = steps[d + 2]
-        j.x_image, j.y_image, j.places_image = (s[0] for s in strides)
+        j.x_image, j.y_image, j.places_image = [s[0] for s in strides]
         j.place_image, j.place_channel = steps[:2]
         for d in range(3):
             self.extents[d] = extent_of(

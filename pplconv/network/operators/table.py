@@ -46,13 +46,13 @@ from . import (
     integer_steps,
     integer_windows,
     linear_steps,
+    moments,
     movement,
     moving,
     place_steps,
     product_steps,
     resampling,
     row_steps,
-    statistics,
     transposed_steps,
     truths,
     unpooling,
@@ -131,7 +131,7 @@ ROWS: Mapping[str, Row] = {
         _POOL, format=Format.FOLLOWS, moves=Moves.NOTHING, python=pools.average_pool
     ),
     "BatchNormalization": decomposed(
-        "BatchNormalization to Mul, Add", statistics.batch_norm, early=False, outputs=3
+        "BatchNormalization to Mul, Add", moments.batch_norm, early=False, outputs=3
     ),
     "BitShift": in_python(elements.bit_shift, shapes=()),
     "BitwiseAnd": in_python(elements.computed(np.bitwise_and), shapes=()),
@@ -244,7 +244,7 @@ ROWS: Mapping[str, Row] = {
     "LayerNormalization": along_rows(
         row_steps.lower_layer_norm, row_steps.serves_layer_norm, batch_rules.layer_norm,
         decomposition=Decomposition(
-            "LayerNormalization with its means in pieces", False, statistics.layer_norm, 3
+            "LayerNormalization with its means in pieces", False, moments.layer_norm, 3
         ),
     ),
     "LeakyRelu": program(expressions.leaky_relu),
