@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..channel_affine import (
+    FORMS,
     affine_of,
     after,
     batch_normalization,
@@ -129,23 +130,13 @@ class BeforeConvolution(Rule):
         return plain and node.op_type == "Conv"
 
 
-_FORMS = (
-    ("Mul", False),
-    ("Mul", True),
-    ("Add", False),
-    ("Add", True),
-    ("Sub", False),
-    ("Sub", True),
-    ("Div", False),
-)
-
 RULES: tuple[Rule, ...] = (
     *(BatchNormalizationAfterConvolution(convolution) for convolution in CONVOLUTIONS),
     *(
         kind(operator, convolution, first=first)
         for kind in (AfterConvolution, BeforeConvolution)
         for convolution in CONVOLUTIONS
-        for operator, first in _FORMS
+        for operator, first in FORMS
     ),
 )
 """Rules of this module, in the order in which they are tried."""
