@@ -207,6 +207,8 @@ C_OPERATIONS = {
     "pack_depthwise": (*EVERY_LEVEL, "fp16", *ARM32),
     **dict.fromkeys(NETWORK_OPERATIONS, (*EVERY_LEVEL, "fp16", *ARM32)),
     "arg_columns": ("portable",),
+    # Vectors without intrinsics.
+    "pool_places": ("portable", "avx2"),
     # Repairs outputs that Winograd's transforms spoil; half precision has no such transforms.
     "direct_sums": EVERY_LEVEL,
     "fma_peak": ("portable",),

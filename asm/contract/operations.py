@@ -34,7 +34,7 @@ from asm.contract.packing import (
 from asm.contract.quantized import DEQUANTIZE, LOOKUP, QUANTIZE, REQUANTIZE
 from asm.contract.reductions import LAYER_NORM, REDUCE_COLUMNS, REDUCE_ROWS, SOFTMAX
 from asm.contract.sparse import PACK_SPARSE, SPARSE_CHANNELS, SPARSE_PIXELS
-from asm.contract.windows import POOL, RESAMPLE
+from asm.contract.windows import POOL, POOL_PLACES, RESAMPLE
 from asm.contract.winograd import (
     DIRECT_SUMS,
     WINOGRAD_INPUT,
@@ -72,6 +72,7 @@ _ALL = (
     DEPTHWISE_BYTES_CHANNELS,
     PACK_DEPTHWISE_BYTES,
     POOL,
+    POOL_PLACES,
     RESAMPLE,
     REDUCE_ROWS,
     REDUCE_COLUMNS,

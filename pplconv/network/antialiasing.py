@@ -14,7 +14,7 @@ import numpy as np
 from .resizing import MOST_TAPS, Axis, Taps, coordinates, word
 from .storage import Array
 
-__all__ = ["every_tap_counts", "filtered", "is_smooth", "wide_taps"]
+__all__ = ["FRACTION_BITS", "every_tap_counts", "filtered", "is_smooth", "rounded", "wide_taps"]
 
 _SINGLE = np.float32
 _HALF = np.float32(0.5)
@@ -23,7 +23,7 @@ _REACH = {"linear": 1, "cubic": 2}
 # Outputs are computed one by one if taps exceed outputs by this factor.
 _FEW = 64
 # Fractional bits of the weights of eight-bit integers.
-_BITS = 22
+FRACTION_BITS = 22
 
 
 def is_smooth(attributes: Mapping[str, Any]) -> bool:
@@ -86,16 +86,21 @@ def wide_taps(axis: Axis, attributes: Mapping[str, Any], region: tuple[Any, Any]
 def every_tap_counts(found: Taps) -> Taps:
     """Give taps without weights of zero, which would make NaN of an infinite input.
 
-    Each such tap takes half of the largest weight of its output, and reads the same input.
+    Each such tap takes half of the weight of another one, the largest first, and reads the same
+    input.
     """
-    at, weights = found.at.copy(), found.weights.copy()
-    rows = np.arange(len(at))
-    for tap in range(at.shape[1]):
-        empty = rows[weights[:, tap] == 0]
-        largest = np.abs(weights[empty]).argmax(1)
-        weights[empty, largest] /= 2
-        weights[empty, tap] = weights[empty, largest]
-        at[empty, tap] = at[empty, largest]
+    order = np.argsort(-np.abs(found.weights), axis=1, kind="stable")
+    at, weights = (np.take_along_axis(each, order, 1) for each in (found.at, found.weights))
+    columns = np.arange(at.shape[1])
+    counted = np.maximum((weights != 0).sum(1, keepdims=True), 1)
+    while (counted < at.shape[1]).any():
+        row, empty = np.nonzero((columns >= counted) & (columns < 2 * counted))
+        other = empty - counted[row, 0]
+        weights[row, other] /= 2
+        weights[row, empty], at[row, empty] = weights[row, other], at[row, other]
+        counted = np.minimum(2 * counted, at.shape[1])
+    back = np.argsort(order, axis=1, kind="stable")
+    at, weights = (np.take_along_axis(each, back, 1) for each in (at, weights))
     return Taps(at, weights, found.outside)
 
 
@@ -139,7 +144,9 @@ def filtered(x: Array, axis: int, taps: Taps) -> Array:
     bytewise = x.dtype.kind in "iu" and x.dtype.itemsize == 1
     single = x.dtype in (np.float16, np.float32, np.int32)
     work = np.dtype(np.int64 if bytewise else np.float32 if single else np.float64)
-    weights = (_rounded(taps.weights * (1 << _BITS)) if bytewise else taps.weights).astype(work)
+    weights = (rounded(taps.weights * (1 << FRACTION_BITS)) if bytewise else taps.weights).astype(
+        work
+    )
     sums = np.zeros((*x.shape[:axis], len(taps.at), *x.shape[axis + 1 :]), work)
     before: list[Any] = [slice(None)] * axis
     if len(weights) * _FEW < weights.shape[1]:
@@ -154,15 +161,15 @@ def filtered(x: Array, axis: int, taps: Taps) -> Array:
             part = x.take(taps.at[:, tap], axis).astype(work, copy=False)
             sums += np.where(weight == 0, 0, weight * part)
     if bytewise:
-        sums = (sums + (1 << (_BITS - 1))) >> _BITS
+        sums = (sums + (1 << (FRACTION_BITS - 1))) >> FRACTION_BITS
     elif x.dtype.kind in "iu":
-        sums = _rounded(sums)
+        sums = rounded(sums)
     if x.dtype.kind in "iu":
         bounds = np.iinfo(x.dtype)
         sums = np.clip(sums, bounds.min, bounds.max)
     return sums.astype(x.dtype)
 
 
-def _rounded(x: Array) -> Array:
+def rounded(x: Array) -> Array:
     """Round to integers, halves away from zero."""
     return np.asarray(np.trunc(x + np.copysign(0.5, x)))

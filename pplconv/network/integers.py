@@ -19,9 +19,7 @@ __all__ = [
     "RANGES",
     "Store",
     "average",
-    "convolve",
     "dequantize",
-    "multiply",
     "quantize",
     "windows",
 ]
@@ -121,15 +119,6 @@ class Store:
         return np.asarray(self.table.view(self.dtype)[stored.view(np.uint8)])
 
 
-# Sums are computed in float64, which is exact below 2**53, because NumPy multiplies matrices of
-# integers without BLAS.
-
-
-def multiply(a: Array, b: Array) -> Array:
-    """Multiply matrices of integers exactly; the result is float64."""
-    return np.asarray(np.matmul(a.astype(np.float64), b.astype(np.float64)))
-
-
 def windows(
     x: Array,
     kernel: Sequence[int],
@@ -174,34 +163,6 @@ def windows(
                             strides[1])  # fmt: skip
             taps.append(padded[:, rows, columns])
     return taps
-
-
-def convolve(taps: Sequence[Array], weight: Array, groups: int) -> Array:
-    """Sum products of windows and weights exactly.
-
-    Parameters
-    ----------
-    taps : sequence of ndarray
-        (n, oh, ow, c) each, as `windows` gives them.
-    weight : ndarray of integers
-        (oc, c / groups, kh, kw).
-    groups : int
-        Groups of channels.
-
-    Returns
-    -------
-    ndarray of float64
-        (n, oh, ow, oc).
-    """
-    oc, depth = weight.shape[:2]
-    n, oh, ow, _ = taps[0].shape
-    # (kh * kw, groups, c / groups, oc / groups)
-    matrices = weight.reshape(groups, oc // groups, depth, -1).transpose(3, 0, 2, 1)
-    sums = np.zeros((groups, n * oh * ow, oc // groups))
-    for tap, matrix in zip(taps, matrices.astype(np.float64), strict=True):
-        x = tap.reshape(-1, groups, depth).transpose(1, 0, 2).astype(np.float64)
-        sums += x * matrix if depth == 1 else np.matmul(x, matrix)
-    return sums.transpose(1, 0, 2).reshape(n, oh, ow, oc)
 
 
 def average(taps: Sequence[Array]) -> Array:

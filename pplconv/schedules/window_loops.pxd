@@ -31,6 +31,21 @@ cdef class Pool(Work):
     cdef PoolJob own
 
 
+cdef struct PlacesAxis:
+    # One spatial axis of a pool; strides in bytes, and the distance of places.
+    int64_t inputs, outputs, kernel, stride, dilation, pad, x, y, places, place
+
+
+cdef struct PlacesJob:
+    pplconv_kernel kernel
+    PlacesAxis axes[3]
+    int64_t channels, x_image, y_image, places_image, place_image, place_channel, segment, segments
+
+
+cdef class PoolPlaces(Work):
+    cdef PlacesJob own
+
+
 cdef struct ResampleJob:
     pplconv_kernel kernel
     Images x, y

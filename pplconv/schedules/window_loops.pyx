@@ -10,6 +10,7 @@ from pplconv._kernels cimport (
     PPLCONV_POOL_SUM,
     find,
     pplconv_pool_args,
+    pplconv_pool_places_args,
     pplconv_resample_args,
 )
 from pplconv.memory.arrays cimport address_of
@@ -22,14 +23,8 @@ from pplconv.memory.dtypes import DTYPES
 from pplconv.schedules.work import check_numbers, extent_of
 
 cdef enum:
-    # Most input rows of an output of a resampling.
-    MOST_TAPS = 512
     # Of a scale, which kernels take with all their bits.
     SCALE_BYTES = 8
-
-
-# For those who make the fields of a resampling.
-MOST_ROWS = MOST_TAPS
 
 
 cdef void run_pool(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
@@ -168,11 +163,132 @@ cdef class Pool(Work):
         free(self.own.columns)
 
 
+cdef inline int64_t seen_by(const PlacesAxis *a, int64_t output, int64_t *first) noexcept nogil:
+    """Taps of an output that lie inside the image, one after the other; `first` is their input."""
+    cdef int64_t start = output * a.stride - a.pad
+    cdef int64_t low = ceil_div(-start, a.dilation) if start < 0 else 0
+    cdef int64_t high = (a.inputs - 1 - start) // a.dilation + 1 if start < a.inputs else 0
+    first[0] = start + low * a.dilation
+    return max(least(high, a.kernel) - low, 0)
+
+
+cdef inline int64_t alike(const PlacesAxis *a, int64_t output, int64_t first,
+                          int64_t taps) noexcept nogil:
+    """Outputs from this one on that see whole windows; 1 if its own window is not whole."""
+    cdef int64_t last = a.inputs - 1 - (a.kernel - 1) * a.dilation - first
+    if taps < a.kernel or last < 0:
+        return 1
+    return least(last // a.stride + 1, a.outputs - output)
+
+
+cdef void run_places(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
+    cdef const PlacesJob *j = <const PlacesJob *> job
+    cdef const PlacesAxis *deep = &j.axes[0]
+    cdef const PlacesAxis *down = &j.axes[1]
+    cdef const PlacesAxis *across = &j.axes[2]
+    cdef pplconv_pool_places_args a
+    cdef int64_t line = task % j.segments * j.segment, image = task // j.segments
+    cdef int64_t end = least(line + j.segment, deep.outputs * down.outputs)
+    cdef int64_t depth, row, column, depths, tap, z = 0, y = 0, x = 0, place
+    cdef const char *src
+    a.src_ps, a.src_rs = across.stride * across.x, down.dilation * down.x
+    a.src_cs, a.dst_ps, a.places_ps = across.dilation * across.x, across.y, across.places
+    a.place_ps, a.place_rs = across.stride * across.place, down.dilation * down.place
+    a.place_cs, a.place_channel = across.dilation * across.place, j.place_channel
+    a.channels = j.channels
+    for line in range(line, end):
+        depth, row = line // down.outputs, line % down.outputs
+        depths = seen_by(deep, depth, &z)
+        a.rows = seen_by(down, row, &y)
+        column = 0
+        while column < across.outputs:
+            a.columns = seen_by(across, column, &x)
+            a.pixels = alike(across, column, x, a.columns)
+            a.dst = (t.arrays[0] + image * j.y_image + depth * deep.y + row * down.y
+                     + column * across.y)
+            a.places = (t.arrays[1] + image * j.places_image + depth * deep.places
+                        + row * down.places + column * across.places)
+            a.src, a.place, a.more = NULL, 0, 0
+            if depths == 0 or a.rows == 0 or a.columns == 0:
+                a.rows = 0
+                j.kernel(&a)
+                a.rows = seen_by(down, row, &y)
+            else:
+                src = t.arrays[2] + image * j.x_image + z * deep.x + y * down.x + x * across.x
+                place = (image * j.place_image + z * deep.place + y * down.place
+                         + x * across.place)
+                for tap in range(depths):
+                    a.src = src + tap * deep.dilation * deep.x
+                    a.place, a.more = place + tap * deep.dilation * deep.place, tap > 0
+                    j.kernel(&a)
+            column += a.pixels
+
+
+cdef class PoolPlaces(Work):
+    """MaxPool with the places of maxima compiled: array 2 to arrays 0 and 1.
+
+    Parameters
+    ----------
+    fields : dict
+        ``dtype``; ``batch``, ``channels``; ``size``, ``out``, ``kernel``, ``stride``, ``dilation``,
+        ``pads`` (before), each of three axes; ``x``, ``y``, ``places``, strides in
+        bytes of image and axes; ``steps``, the distances of places of image, channel and axes;
+        ``row_segment``, rows of a task. Array 1 is int64. Channels are contiguous.
+    isa : str
+        Which kernel to call.
+
+    Raises
+    ------
+    ValueError
+        If numbers do not describe images.
+    """
+
+    def __cinit__(self, dict fields, str isa):
+        cdef PlacesJob *j = &self.own
+        cdef PlacesAxis *a
+        cdef int64_t element, batch
+        cdef int d
+        memset(j, 0, sizeof(PlacesJob))
+        check_numbers(fields, frozenset())
+        j.kernel = find("pool_places", fields["dtype"], isa)
+        element = DTYPES[fields["dtype"]].itemsize
+        j.channels, batch, j.segment = fields["channels"], fields["batch"], fields["row_segment"]
+        counts = [(*fields[name],) for name in ("size", "out", "kernel", "stride", "dilation",
+                                                "pads")]
+        strides = [(*fields[name],) for name in ("x", "y", "places")]
+        steps = (*fields["steps"],)
+        if (min(j.channels, batch, j.segment) < 1 or {*map(len, counts)} != {3}
+                or {*map(len, strides)} != {4} or len(steps) != 5
+                or min(map(min, counts[:5])) < 1 or min(counts[5]) < 0
+                or min(map(min, strides)) < 0 or min(steps) < 0):
+            raise ValueError("pooling has images of three axes, and strides of at least 1")
+        # Then no product wraps around: of a tap within the image, and of its place.
+        if max(map(max, counts)) >> 31 or max(map(max, strides)) >> 47 or sum(
+                [n * step for n, step in zip((batch, j.channels, *counts[0]), steps)]) >> 62:
+            raise MemoryError("pooling is beyond what the loops can address")
+        for d in range(3):
+            a = &j.axes[d]
+            a.inputs, a.outputs, a.kernel, a.stride, a.dilation, a.pad = [n[d] for n in counts]
+            a.x, a.y, a.places = [s[d + 1] for s in strides]
+            a.place = steps[d + 2]
+        j.x_image, j.y_image, j.places_image = [s[0] for s in strides]
+        j.place_image, j.place_channel = steps[:2]
+        for d in range(3):
+            self.extents[d] = extent_of(
+                j.channels * (8 if d == 1 else element), (batch, *counts[1 if d < 2 else 0]),
+                strides[(1, 2, 0)[d]], 8 if d == 1 else element, d < 2)
+        j.segments = ceil_div(j.axes[0].outputs * j.axes[1].outputs, j.segment)
+        self.tasks = batch * j.segments
+        self.threads = 1
+        self.job = j
+        self.one_phase(run_places)
+
+
 cdef void run_resample(const void *job, const Tensors *t, int64_t task,
                        char *scratch) noexcept nogil:
     cdef const ResampleJob *j = <const ResampleJob *> job
     cdef pplconv_resample_args a
-    cdef const char *rows[MOST_TAPS]
+    cdef const char **rows = <const char **> scratch
     cdef int64_t row = task % j.row_segments * j.row_segment, image = task // j.row_segments
     cdef int64_t end = least(row + j.row_segment, j.oh), tap
     cdef const char *x = t.arrays[1] + image * j.x.image
@@ -217,8 +333,7 @@ cdef class Resample(Work):
         down, across = [np.array(fields[n], np.int64, order="C") for n in ("rows", "columns")]
         weights = [np.array(fields[n], weight, order="C") for n in ("weights_y", "weights_x")]
         if (down.ndim != 2 or across.ndim != 2 or down.shape != weights[0].shape
-                or across.shape != weights[1].shape or down.size == 0 or across.size == 0
-                or down.shape[1] > MOST_TAPS):
+                or across.shape != weights[1].shape or down.size == 0 or across.size == 0):
             raise ValueError("each output sees some inputs")
         if dtype.itemsize == 1 and down.shape[1] * across.shape[1] != 1:
             raise ValueError("bytes are copied, from one input each")
@@ -247,6 +362,8 @@ cdef class Resample(Work):
                                        dtype.itemsize, False)
         j.row_segments = ceil_div(j.oh, j.row_segment)
         self.tasks = batch * j.row_segments
+        # Each thread lists the rows of an output.
+        self.thread_scratch = ceil_div(j.taps_y * sizeof(char *), 64) * 64
         self.threads = 1
         self.job = j
         self.one_phase(run_resample)

@@ -1,6 +1,6 @@
 """All operators that are drawn: those that a session runs in Python, and others.
 
-The drawers are beside: `drawn_images`, `drawn_numbers`, `drawn_moves`,
+The drawers are beside: `drawn_images`, `drawn_numbers`, `drawn_moves`, `drawn_products`,
 `drawn_attentions`.
 """
 
@@ -12,6 +12,7 @@ from tests.network import drawn_attentions as attentions
 from tests.network import drawn_images as images
 from tests.network import drawn_moves as moves
 from tests.network import drawn_numbers as numbers
+from tests.network import drawn_products as products
 from tests.network.drawing_cases import Case, Rng
 
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
@@ -32,6 +33,7 @@ DRAWERS: dict[str, Callable[[Rng], Case]] = {
     "Concat": moves.concat,
     "ConstantOfShape": moves.constant_of_shape,
     "Conv": images.conv,
+    "ConvInteger": products.conv_integer,
     "ConvTranspose": images.conv_transpose,
     "CumSum": numbers.cumulative,
     "DepthToSpace": images.depth_to_space,
@@ -67,6 +69,7 @@ DRAWERS: dict[str, Callable[[Rng], Case]] = {
     "LpNormalization": images.lp_normalization,
     "LpPool": images.lp_pool,
     "MatMul": moves.matmul,
+    "MatMulInteger": products.matmul_integer,
     "MaxPool": images.max_pool,
     "MaxUnpool": images.unpool,
     "MeanVarianceNormalization": images.mean_variance,
@@ -78,6 +81,7 @@ DRAWERS: dict[str, Callable[[Rng], Case]] = {
     "PRelu": numbers.prelu,
     "Pad": images.pads,
     "Pow": numbers.power,
+    "QLinearMatMul": products.qlinear_matmul,
     "RMSNormalization": images.rms_norm,
     "RNN": lambda rng: moves.recurrent(rng, 1, 2),
     "Range": moves.arange,

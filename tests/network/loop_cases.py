@@ -20,7 +20,7 @@ from pplconv.planner import make_cheapest_plan
 from pplconv.schedules.copy_loops import Copy
 from pplconv.schedules.elementwise_loops import Elementwise
 from pplconv.schedules.row_loops import Rows
-from pplconv.schedules.window_loops import Pool, Resample
+from pplconv.schedules.window_loops import Pool, PoolPlaces, Resample
 
 DTYPES = {
     "f16": np.dtype(np.float16), "f32": np.dtype(np.float32), "f64": np.dtype(np.float64),
@@ -357,6 +357,43 @@ def pool(rng: np.random.Generator, name: str) -> Case:
     return Case(Pool, fields, [dst, src, scales], {0: expected}, 8 * float(np.finfo(dtype).eps))
 
 
+def places(rng: np.random.Generator, name: str) -> Case:
+    """Windows of three axes, partly or wholly outside of the image; the first of equal numbers."""
+    dtype = DTYPES[name]
+    kernel, stride, dilation, pads, size, out = (
+        tuple(int(i) for i in rng.integers(low, high, 3))
+        for low, high in ((1, 4), (1, 4), (1, 3), (0, 4), (1, 6), (1, 5))
+    )
+    batch, channels = int(rng.integers(1, 3)), int(rng.integers(1, 20))
+    src = lay(rng, (batch, *size, channels), dtype)
+    src.view()[...] = rng.integers(-2, 3, src.shape)
+    dst = lay(rng, (batch, *out, channels), dtype)
+    found = lay(rng, (batch, *out, channels), np.dtype(np.int64))
+    steps = tuple(int(i) for i in rng.integers(0, 100, 5))
+    x = src.view()
+    largest = np.full(dst.shape, np.finfo(dtype).min)
+    where = np.full(dst.shape, -1, np.int64)
+    apart = np.add.outer(np.arange(batch) * steps[0], np.arange(channels) * steps[1])
+    for at in itertools.product(*map(range, out)):
+        for tap in itertools.product(*map(range, kernel)):
+            spot = tuple(
+                o * s - p + t * d
+                for o, s, p, t, d in zip(at, stride, pads, tap, dilation, strict=True)
+            )
+            if all(0 <= i < n for i, n in zip(spot, size, strict=True)):
+                here, place = (slice(None), *at), np.dot(spot, steps[2:])
+                better = (where[here] < 0) | (x[(slice(None), *spot)] > largest[here])
+                largest[here] = np.where(better, x[(slice(None), *spot)], largest[here])
+                where[here] = np.where(better, apart + place, where[here])
+    fields = {
+        "dtype": name, "batch": batch, "channels": channels, "size": size, "out": out,
+        "kernel": kernel, "stride": stride, "dilation": dilation, "pads": pads,
+        "x": src.strides[:4], "y": dst.strides[:4], "places": found.strides[:4], "steps": steps,
+        "row_segment": int(rng.integers(1, 5)),
+    }  # fmt: skip
+    return Case(PoolPlaces, fields, [dst, found, src], {0: largest, 1: where})
+
+
 def _taps(
     rng: np.random.Generator, name: str, src: Laid, dst: Laid, taps: Any, weights: Any
 ) -> dict[str, Any]:
@@ -456,6 +493,6 @@ def attention(rng: np.random.Generator, name: str) -> Case:
 
 KINDS: dict[str, Callable[[np.random.Generator, str], Case]] = {
     "elementwise": elementwise, "copying": copying, "converting": converting, "rows": rows,
-    "pool": pool, "resample": resample, "lookup": lookup, "repeating": repeating,
+    "pool": pool, "places": places, "resample": resample, "lookup": lookup, "repeating": repeating,
     "truths": truths, "attention": attention,
 }  # fmt: skip

@@ -141,6 +141,25 @@ def _resize(factors: Sequence[float], sizes: bool = False, **attributes: Any) ->
     return case
 
 
+def _crop(mode: str) -> Any:
+    def case(axes: int) -> Mission:
+        roi = np.array([0, 0, *(0.1, -0.2, 0.3)[:axes], 1, 1, *(1.3, 0.8, 0.9)[:axes]], np.float32)
+        scales = np.array([1, 1, *(1.7, 0.6, 2.2)[:axes]], np.float32)
+        where = {"coordinate_transformation_mode": "tf_crop_and_resize"}
+        return Mission("Resize", [_x(axes), roi, scales], {"mode": mode, **where})
+
+    return case
+
+
+def _kept(policy: str) -> Any:
+    def case(axes: int) -> Mission:
+        sizes = np.array((11, 12, 15)[:axes], _I64)
+        own = {"keep_aspect_ratio_policy": policy, "axes": list(range(2, 2 + axes))}
+        return Mission("Resize", [_x(axes), None, None, sizes], {"mode": "linear", **own})
+
+    return case
+
+
 def _pad(*amounts: int, mode: str = "constant") -> Any:
     def case(axes: int) -> Mission:
         begin, end = amounts[:axes], amounts[3 : 3 + axes]
@@ -247,6 +266,8 @@ CASES: Mapping[str, Callable[[int], Mission]] = {
     "Resize antialias cubic": _resize((0.5, 0.7, 0.4), mode="cubic", antialias=1),
     "Resize sizes": _resize((2, 1.5, 3), sizes=True, mode="linear"),
     "Resize sizes nearest": _resize((2, 1.5, 3), sizes=True, mode="nearest"),
+    "Resize crop": _crop("linear"), "Resize crop nearest": _crop("nearest"),
+    "Resize not larger": _kept("not_larger"), "Resize not smaller": _kept("not_smaller"),
     "Resize last": _resize((1, 1, 2), mode="linear"),
     "Resize first": _resize((2, 1, 1), mode="linear"),
     **{

@@ -61,7 +61,7 @@ def _of(axes: int, value: Any) -> Any:
 def _product(
     nodes: Callable[[dict[str, Any]], list[onnx.NodeProto]], result: Any, units: int,
     window: Mapping[str, Any], axes: int, dtype: Any, *, fed: tuple[str, ...] = ("x",),
-    floats: bool = False,
+    floats: bool = False, zeros: bool = False,
 ) -> BytesCase:  # fmt: skip
     """A convolution by weights with a scale for each channel."""
     rng = _rng()
@@ -78,6 +78,8 @@ def _product(
         "sw": scales, "zw": np.zeros(_OUT, np.int8), "sb": _SCALE * scales, "sy": _STORED,
         "zy": y_zero,
     }  # fmt: skip
+    if zeros:
+        arrays["zw"] = np.array(-9, np.int8)
     made = nodes(attributes)
     read = {name for node in made for name in node.input}
     feed = {name: np.asarray(arrays[name]) for name in fed}
@@ -106,6 +108,11 @@ def _integers(attributes: dict[str, Any]) -> list[onnx.NodeProto]:
     return [helper.make_node("ConvInteger", ["x", "w", "zx"], ["y"], **attributes)]
 
 
+def _integers_of_zeros(attributes: dict[str, Any]) -> list[onnx.NodeProto]:
+    names = ["x", "w", "zx", "zw"]
+    return [helper.make_node("ConvInteger", names, ["y"], **attributes)]
+
+
 def _weights_alone(attributes: dict[str, Any]) -> list[onnx.NodeProto]:
     return [
         helper.make_node("DequantizeLinear", ["w", "sw", "zw"], ["fw"], axis=0),
@@ -116,7 +123,11 @@ def _weights_alone(attributes: dict[str, Any]) -> list[onnx.NodeProto]:
 def _between(op: str, attributes: Mapping[str, Any], axes: int, dtype: Any) -> BytesCase:
     """An operator between pairs of one scale."""
     zero, _ = _zeros(dtype)
-    own = {name: [value] * axes for name, value in attributes.items()}
+    own = {
+        name: value if name == "count_include_pad"
+        else _of(axes, value) if isinstance(value, tuple) else [value] * axes
+        for name, value in attributes.items()
+    }  # fmt: skip
     nodes = [
         helper.make_node("DequantizeLinear", ["x", "sx", "zx"], ["fx"]),
         helper.make_node(op, ["fx"], ["fy"], **own),
@@ -154,21 +165,42 @@ BYTES_CASES: Mapping[str, Callable[[int, Any], BytesCase]] = {
             ("pairs", _pairs, None, 1, {}), ("QLinearConv", _quantized, None, 1, {}),
             ("ConvInteger", _integers, np.int32, 0, {}),
             ("ConvInteger of a computed zero point", _integers, np.int32, 0, {"fed": ("x", "zx")}),
+            ("ConvInteger by computed weights", _integers, np.int32, 0, {"fed": ("x", "w")}),
+            ("ConvInteger by computed weights and zero points", _integers_of_zeros, np.int32, 0,
+             {"fed": ("x", "w", "zx", "zw"), "zeros": True}),
+            ("ConvInteger by computed weights of known zero points", _integers_of_zeros, np.int32,
+             0, {"fed": ("x", "w"), "zeros": True}),
+            ("ConvInteger of computed zero points", _integers_of_zeros, np.int32, 0,
+             {"fed": ("x", "zw"), "zeros": True}),
             ("quantized weights", _weights_alone, np.float32, 0, {"floats": True}),
             ("pairs by computed weights", _pairs, None, 1, {"fed": ("x", "w")}),
             ("QLinearConv by computed weights", _quantized, None, 1, {"fed": ("x", "w")}),
+            ("QLinearConv by computed weights and bias", _quantized, None, 1,
+             {"fed": ("x", "w", "b")}),
         )
         for name, window in _WINDOWS.items()
     },
     "MaxPool in pairs": partial(_between, "MaxPool", {"kernel_shape": 2, "strides": 2}),
     # An odd number of places: no ties.
     "AveragePool in pairs": partial(_between, "AveragePool", {"kernel_shape": 3, "strides": 2}),
+    "AveragePool with padding in pairs": partial(
+        _between, "AveragePool", {"kernel_shape": 3, "count_include_pad": 1, "pads": (1,) * 6}
+    ),
     "GlobalAveragePool in pairs": partial(_between, "GlobalAveragePool", {}),
     "MaxPool": partial(
         _alone, "MaxPool", lambda axes: [],
         lambda axes: {"kernel_shape": [3] * axes, "strides": [2] * axes, "pads": [1] * 2 * axes},
     ),
     "Resize": partial(_alone, "Resize", _twice, lambda axes: {"mode": "nearest"}),
+    "Resize by linear sums": partial(_alone, "Resize", _twice, lambda axes: {"mode": "linear"}),
+    "Resize of a region": partial(
+        _alone, "Resize",
+        lambda axes: [
+            np.array([0, 0, *[0.1] * axes, 1, 1, *[1.2] * axes], np.float32),
+            np.array([1, 1, *[1.5] * axes], np.float32),
+        ],
+        lambda axes: {"coordinate_transformation_mode": "tf_crop_and_resize"},
+    ),
     "Pad": partial(_alone, "Pad", _amounts(1, -1), lambda axes: {}),
     "Pad by reflection": partial(_alone, "Pad", _amounts(1, 2), lambda axes: {"mode": "reflect"}),
 }  # fmt: skip

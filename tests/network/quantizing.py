@@ -147,6 +147,27 @@ def exact(prepared: Prepared, feed: Mapping[str, np.ndarray]) -> list[np.ndarray
     return [values[value.name] for value in graph.outputs]
 
 
+# Sums are computed in float64, which is exact below 2**53.
+
+
+def _multiplied(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Multiply matrices of integers exactly."""
+    return np.asarray(np.matmul(a.astype(np.float64), b.astype(np.float64)))
+
+
+def _convolved(taps: Sequence[np.ndarray], weight: np.ndarray, groups: int) -> np.ndarray:
+    """Sum products of windows, (n, oh, ow, c) for each tap, and weights exactly."""
+    oc, depth = weight.shape[:2]
+    n, oh, ow, _ = taps[0].shape
+    # (kh * kw, groups, c / groups, oc / groups)
+    matrices = weight.reshape(groups, oc // groups, depth, -1).transpose(3, 0, 2, 1)
+    sums = np.zeros((groups, n * oh * ow, oc // groups))
+    for tap, matrix in zip(taps, matrices.astype(np.float64), strict=True):
+        x = tap.reshape(-1, groups, depth).transpose(1, 0, 2).astype(np.float64)
+        sums += x * matrix if depth == 1 else np.matmul(x, matrix)
+    return sums.transpose(1, 0, 2).reshape(n, oh, ow, oc)
+
+
 def _referred(node: Any, inputs: Sequence[np.ndarray | None]) -> list[Any]:
     names = [value.name for value in node.inputs if value is not None]
     results = dict.fromkeys(value.name for value in node.outputs if value.name)
@@ -179,7 +200,7 @@ def _conv(inputs: Any, own: Any, y: Any) -> np.ndarray:
         x, inputs[1].shape[2:], own["strides"], own["dilations"], own["pads"], own["x_zero"],
         y.shape.numpy()[2:],
     )  # fmt: skip
-    sums = integers.convolve(taps, inputs[1], own["group"])
+    sums = _convolved(taps, inputs[1], own["group"])
     residual = inputs[4].transpose(0, 2, 3, 1) if len(inputs) > 4 else None
     return _store(inputs, own, y)(sums, residual).transpose(0, 3, 1, 2)
 
@@ -187,7 +208,7 @@ def _conv(inputs: Any, own: Any, y: Any) -> np.ndarray:
 def _linear(inputs: Any, own: Any, y: Any) -> np.ndarray:
     matrix = inputs[1].T if own["transB"] else inputs[1]
     residual = inputs[4] if len(inputs) > 4 else None
-    return _store(inputs, own, y)(integers.multiply(inputs[0], matrix), residual)
+    return _store(inputs, own, y)(_multiplied(inputs[0], matrix), residual)
 
 
 def _add(inputs: Any, own: Any, y: Any) -> np.ndarray:

@@ -101,7 +101,7 @@ def test_what_follows_a_convolution_of_halves(after):
 @needs_onnxruntime
 def test_a_normalization_whose_mean_is_asked_for(g):
     outputs = g.LayerNormalization(g.input(3, 8), g.random(8), outputs=2)
-    one(g, *outputs, host=True, expected=by_onnxruntime)
+    one(g, *outputs, expected=by_onnxruntime)
 
 
 @needs_onnxruntime

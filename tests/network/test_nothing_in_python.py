@@ -90,6 +90,30 @@ def test_bytes(name, axes, dtype):
         assert apart.max() <= case.units and np.count_nonzero(apart) <= y.size // 50
 
 
+@pytest.mark.parametrize("channels", [2, 40])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_zero_points_of_channels(axes, dtype, channels, rng):
+    """ConvInteger by computed weights: onnxruntime has one zero point, so it is asked for each."""
+    size, kernel = (5, 6, 4)[:axes], (3, 2, 3)[:axes]
+    shapes = {"x": (2, channels, *size), "w": (6, channels // 2, *kernel), "zx": (), "zw": (6,)}
+    arrays = {}
+    for name, shape in shapes.items():
+        kind = dtype if "x" in name else np.int8
+        bounds = np.iinfo(kind)
+        numbers = rng.integers(bounds.min, bounds.max, shape, endpoint=True)
+        arrays[name] = np.asarray(numbers).astype(kind)
+    given = {"group": 2, "pads": [1, 0, 2, 1, 1, 0][: 2 * axes], "strides": [2] * axes}
+    node = helper.make_node("ConvInteger", list(arrays), ["y"], **given)
+    session = InferenceSession(model_of([node], arrays, (), {"y": np.int32}), fallback="error")
+    (y,) = session.run(None, arrays)
+    assert not on_host(session)
+    for channel, zero in enumerate(arrays["zw"]):
+        feed = {**arrays, "zw": np.asarray(zero)}
+        (wanted,) = by_onnxruntime(model_of([node], feed, (), {"y": np.int32}), feed)
+        np.testing.assert_array_equal(y[:, channel], wanted[:, channel])
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("axes", [1, 2, 3])
 def test_all_tails_of_computed_weights(axes, transposed, rng):
@@ -182,14 +206,16 @@ def test_infinite_pixels_under_antialias(rng):
 
 @pytest.mark.parametrize("size", [(40, 1), (1, 700), (240, 200), (900, 900)])
 def test_wide_filters(size):
-    """Filters of a few hundred rows run in loops; wider ones give the same in Python."""
+    """Filters of a few hundred rows add up in single precision; wider ones in double precision."""
     x = np.random.default_rng(3).standard_normal((1, 1, *size)).astype(np.float32)
     shape = np.array([1, 1, *(max(n // 250, 1) for n in size)], np.int64)
     node = helper.make_node("Resize", ["x", "", "", "s"], ["y"], mode="linear", antialias=1)
     model = model_of([node], {"x": x}, {"s": shape})
-    (y,) = InferenceSession(model, threads=1).run(None, {"x": x})
+    session = InferenceSession(model, threads=1)
+    (y,) = session.run(None, {"x": x})
     (wanted,) = by_onnxruntime(model, {"x": x})
     np.testing.assert_allclose(y, wanted, rtol=0, atol=1e-5)
+    assert not on_host(session)
 
 
 def test_bfloat16_is_rounded_to_nearest_even(rng):

@@ -217,7 +217,7 @@ def test_antialias(where, mode, dtype, rng):
             x, *names, mode=mode, antialias=1, coordinate_transformation_mode=where,
             exclude_outside=int(rng.integers(2)), cubic_coeff_a=float(rng.choice([-0.5, -0.75])),
         )  # fmt: skip
-        check(g.model(y), g.feed, host=None, expected=by_onnxruntime)
+        check(g.model(y), g.feed, expected=by_onnxruntime)
 
 
 @needs_onnxruntime
@@ -238,7 +238,7 @@ def test_antialias_leaves_axes_that_keep_their_size(mode, dtype, rng):
         numbers = g.constant(given, np.int64 if how else np.float32)
         names = ["", "", numbers] if how else ["", numbers]
         y = g.Resize(x, *names, mode=mode, antialias=1, **how)
-        check(g.model(y), g.feed, host=None, expected=by_onnxruntime)
+        check(g.model(y), g.feed, expected=by_onnxruntime)
 
 
 def test_antialias_of_signed_bytes():
@@ -268,7 +268,7 @@ def test_antialias_of_long_axes(dtype, rng):
         g.feed[x] = np.abs(rng.standard_normal(g.feed[x].shape) * 40).astype(dtype)
         sizes = g.constant([1, 2, 3, outputs], np.int64)
         y = g.Resize(x, "", "", sizes, mode="linear", antialias=1)
-        check(g.model(y), g.feed, host=None, expected=by_onnxruntime)
+        check(g.model(y), g.feed, expected=by_onnxruntime)
     long = np.full((1, 1, 1, 1 << 21), 3, np.float32)
     g = Graph(opset=19)
     x = g.input(*long.shape)
@@ -288,7 +288,7 @@ def test_a_region_that_is_cut_out(mode, rng):
         x, roi, "", g.constant([1, 2, 7, 9], np.int64), mode=mode, extrapolation_value=7.0,
         coordinate_transformation_mode="tf_crop_and_resize",
     )  # fmt: skip
-    check(g.model(y), g.feed, host=True, expected=by_onnxruntime, allowed=1e-4)
+    check(g.model(y), g.feed, expected=by_onnxruntime, allowed=1e-4)
 
 
 def test_scales_of_other_dimensions():

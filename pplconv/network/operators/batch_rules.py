@@ -15,8 +15,8 @@ from .row_steps import axes_of
 
 __all__ = [
     "along", "broadcast", "concatenation", "convolution", "expansion", "gemm", "images",
-    "layer_norm", "mixed", "padding", "product", "reduction", "reshaped", "scales", "slicing",
-    "transposition", "with_residual",
+    "layer_norm", "mixed", "padding", "pools", "product", "reduction", "reshaped", "resized",
+    "scales", "slicing", "transposition", "with_residual",
 ]  # fmt: skip
 
 Rule = Callable[[Node, Graph, set[str]], bool]
@@ -57,6 +57,18 @@ def images(*added: int) -> Rule:
         )
 
     return rule
+
+
+def pools(node: Node, graph: Graph, batched: set[str]) -> bool:
+    """Pools without places, which count the elements of earlier images."""
+    return len([name for name in node.outputs if name]) == 1 and images()(node, graph, batched)
+
+
+def resized(node: Node, graph: Graph, batched: set[str]) -> bool:
+    """Resize whose region has all images: one that crops them may give as many again."""
+    mode = node.attributes.get("coordinate_transformation_mode")
+    whole = mode != "tf_crop_and_resize" or 0 not in (node.attributes.get("axes") or [0])
+    return whole and images()(node, graph, batched)
 
 
 def convolution(*added: int) -> Rule:

@@ -119,8 +119,8 @@ def strided(
 
 def images(loops: Loops, *, format: Format, moves: Moves, **said: Any) -> Row:
     """An operator on each pixel separately."""
-    said = {"layout": Layout.PIXELS, "shapes": (), **said}
-    return looped(loops, batches=batch_rules.images(), format=format, moves=moves, **said)
+    said = {"layout": Layout.PIXELS, "shapes": (), "batches": batch_rules.images(), **said}
+    return looped(loops, format=format, moves=moves, **said)
 
 
 def convolved(loops: Loops, *added: int, layout: Layout, flops: Flops, **said: Any) -> Row:
@@ -148,11 +148,11 @@ def recurrence() -> Row:
     )  # fmt: skip
 
 
-def along_rows(lower: Lower, serves: Serves, batches: Batches) -> Row:
+def along_rows(lower: Lower, serves: Serves, batches: Batches, **said: Any) -> Row:
     """Softmax and normalization along rows."""
     return looped(
         Loops(lower, serves), batches=batches, format=Format.FOLLOWS, layout=Layout.PIXELS,
-        moves=Moves.NOTHING, shapes=(),
+        moves=Moves.NOTHING, shapes=(), **said,
     )  # fmt: skip
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...api.quantized_function import conv2d_integer
 from .. import integers
 from ..builder import Builder
 from ..host_steps import host_step
@@ -126,7 +125,7 @@ def lower_dequantize(node: Node, builder: Builder, graph: Graph) -> None:
     """DequantizeLinear: integers to float32."""
     scale, zero = _scales(node, graph)
     dtype = graph.dtypes[node.inputs[0]]
-    if dtype in integers.RANGES:
+    if dtype in integers.RANGES or (dtype == SUMS and not zero.any()):
         code = Code()
         x, center, factor = (code.fresh() for _ in range(3))
         result = code.do("MULTIPLY", code.do("SUBTRACT", x, center), factor)
@@ -305,108 +304,3 @@ def lower_add(node: Node, builder: Builder, graph: Graph) -> None:
     stored = Stream(y, total, numbers_of(1.0, own["y_zero"]))
     emit_outputs(builder, [stored], code, inputs, "QuantizedAdd", [name])
     builder.deliver(name, y)
-
-
-# Products with zero points, or matrices, that are computed -------------------------------------
-
-
-# Sums of this many products of bytes less their zero points always fit int32.
-_TERMS = (2**31 - 1) // 255**2
-
-
-def _small(node: Node, graph: Graph, *ports: int) -> bool:
-    return all(graph.dtypes[node.inputs[port]] in STORED[:2] for port in ports)
-
-
-def serves_conv_integer(node: Node, graph: Graph) -> bool:
-    """Whether it is a convolution of images."""
-    return len(graph.shapes[node.inputs[0]]) == 4 and serves_always(node, graph)
-
-
-def lower_conv_integer(node: Node, builder: Builder, graph: Graph) -> None:
-    """ConvInteger whose zero point is computed: sums are int32."""
-    groups = node.attributes.get("group", 1)
-    order = [name for name in node.inputs if name]
-    geometry, threads = geometry_of(node), builder.settings.threads
-
-    def function(*arrays: Array) -> Array:
-        x, w, x_zero, w_zero = _named(node, graph, order, arrays)
-        if x_zero.size == 1 and math.prod(w.shape[1:]) <= _TERMS:
-            zeros = x_zero.reshape(()).astype(x.dtype), w_zero.astype(w.dtype)
-            return _first(
-                conv2d_integer(_last(x), w, *zeros, **geometry, layout="NHWC", threads=threads)
-            )
-        weight = w.astype(np.int64) - w_zero.reshape(-1, 1, 1, 1)
-        moved = x.astype(np.int64) - x_zero
-        return _first(_wrapped(integers.convolve(taps(node, graph, moved, 0), weight, groups)))
-
-    emit(node, builder, graph, function, "ConvInteger", "to int32")
-
-
-def lower_matmul_integer(node: Node, builder: Builder, graph: Graph) -> None:
-    """MatMulInteger with computed operands or zero points: sums are int32."""
-    order = [name for name in node.inputs if name]
-
-    def function(*arrays: Array) -> Array:
-        a, b, a_zero, b_zero = _named(node, graph, order, arrays)
-        rows = a.astype(np.int64) - (a_zero[:, None] if a_zero.ndim == 1 else a_zero)
-        return _wrapped(integers.multiply(rows, b.astype(np.int64) - b_zero))
-
-    emit(node, builder, graph, function, "MatMulInteger", "to int32")
-
-
-def serves_qlinear_matmul(node: Node, graph: Graph) -> bool:
-    """Whether scales and zero points are constant, float32, and one for all elements."""
-    known = graph.constants
-    scales = (1, 4, 6)
-    return serves_always(node, graph) and all(
-        node.inputs[port] in known
-        and node.inputs[port + 1] in known
-        and known[node.inputs[port]].size == 1
-        and graph.dtypes[node.inputs[port]] == SINGLE
-        for port in scales
-    )
-
-
-def lower_qlinear_matmul(node: Node, builder: Builder, graph: Graph) -> None:
-    """QLinearMatMul of two computed matrices."""
-    a_scale, b_scale, y_scale = (
-        graph.constants[node.inputs[port]].astype(np.float64).reshape(()) for port in (1, 4, 6)
-    )
-    a_zero, b_zero, y_zero = (
-        int(graph.constants[node.inputs[port]].reshape(())) for port in (2, 5, 7)
-    )
-    multiplier = np.float32(a_scale * b_scale / y_scale)
-    store = integers.Store(graph.dtypes[node.outputs[0]], np.int32(0), multiplier, y_zero)
-    names = [name for name in node.inputs if name]
-
-    def function(*arrays: Array) -> Array:
-        a, b = (_whole(name, graph, names, arrays) for name in (node.inputs[0], node.inputs[3]))
-        rows, columns = a.astype(np.int64) - a_zero, b.astype(np.int64) - b_zero
-        return store(integers.multiply(rows, columns))
-
-    emit(node, builder, graph, function, "QLinearMatMul", f"to {store.dtype}")
-
-
-def _whole(name: str, graph: Graph, names: list[str], arrays: tuple[Array, ...]) -> Array:
-    """An input of a step: a constant, or the next of the step's arrays."""
-    if name in graph.constants:
-        return graph.constants[name]
-    computed = [other for other in names if other not in graph.constants]
-    return arrays[computed.index(name)]
-
-
-def _named(
-    node: Node, graph: Graph, names: list[str], arrays: tuple[Array, ...]
-) -> tuple[Array, Array, Array, Array]:
-    """Both operands and their zero points; omitted zero points are 0."""
-    given = [*node.inputs, "", ""][:4]
-    a, b, a_zero, b_zero = (
-        _whole(name, graph, names, arrays) if name else np.zeros((), np.int64) for name in given
-    )
-    return a, b, a_zero.astype(np.int64), b_zero.astype(np.int64)
-
-
-def _wrapped(sums: Array) -> Array:
-    """Sums as int32, modulo 2**32."""
-    return sums.astype(np.int64).astype(np.int32)

@@ -84,10 +84,8 @@ def lower_resize(node: Node, builder: Builder, graph: Graph) -> None:
 
 
 def _is_seen(node: Node, graph: Graph) -> bool:
-    """Whether loops of pools compute the windows, which see pixels alone."""
-    return window_steps.serves_pool(
-        replace(node, op="AveragePool"), _of_numbers(node, graph)
-    ) and not any(explicit_pads(node))
+    """Whether loops of pools compute the windows: padding adds nothing to numbers less zero."""
+    return window_steps.serves_pool(replace(node, op="AveragePool"), _of_numbers(node, graph))
 
 
 def _of_numbers(node: Node, graph: Graph) -> Graph:

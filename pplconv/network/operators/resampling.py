@@ -42,6 +42,61 @@ def lower_resize(node: Node, builder: Builder, graph: Graph) -> None:
     builder.deliver(name, y)
 
 
+def region_of(node: Node, graph: Graph) -> Array | None:
+    """Give the region of a node, empty where it has none; None if it is computed."""
+    name = [*node.inputs, ""][1]
+    if not name or not _crops(node.attributes):
+        return np.zeros(0)
+    return graph.constants.get(name)
+
+
+def _crops(attributes: Mapping[str, Any]) -> bool:
+    return word(attributes, "coordinate_transformation_mode") == "tf_crop_and_resize"
+
+
+def changed_axes(
+    axes: Sequence[Axis], attributes: Mapping[str, Any], roi: Array, dtype: np.dtype[Any]
+) -> dict[int, Taps]:
+    """Give the taps of each axis that is not copied.
+
+    Parameters
+    ----------
+    axes : sequence of Axis
+        Resizing of each dimension.
+    attributes : mapping
+        Of the node.
+    roi : ndarray
+        The node's region for ``tf_crop_and_resize``; empty if it has none.
+    dtype : numpy.dtype
+        Of the array.
+    """
+    regions = _regions(attributes, len(axes), roi)
+    smooth = is_smooth(attributes)
+    found = {
+        d: (wide_taps if smooth else taps)(axis, attributes, regions[d])
+        for d, axis in enumerate(axes)
+        # An antialiased axis that keeps its size is copied for any scale, as in onnxruntime.
+        if _crops(attributes) or axis.inputs != axis.outputs or (axis.scale != 1 and not smooth)
+    }
+    changed = {d: each for d, each in found.items() if not _is_copied(each, axes[d])}
+    if changed and word(attributes, "mode") == "linear" and not smooth and dtype.kind in "iu":
+        # The order of summation decides which sums fall just below an integer.
+        for d in range(len(axes) - (2 if len(axes) % 2 == 0 else 3), len(axes)):
+            if d >= 0 and d not in changed:
+                changed[d] = _pairs(axes[d].outputs)
+    return dict(sorted(changed.items()))
+
+
+def _is_copied(found: Taps, axis: Axis) -> bool:
+    """Whether each output is the input at its own place."""
+    if axis.inputs != axis.outputs or found.outside.any():
+        return False
+    own = found.at == np.arange(axis.outputs)[:, None]
+    return bool(
+        (np.where(own, found.weights, 0).sum(1) == 1).all() and (own | (found.weights == 0)).all()
+    )
+
+
 def _resize(x: Array, axes: Sequence[Axis], attributes: Mapping[str, Any], roi: Array) -> Array:
     """Resize an array of any type and number of dimensions.
 
@@ -62,22 +117,9 @@ def _resize(x: Array, axes: Sequence[Axis], attributes: Mapping[str, Any], roi: 
         Sums are made in single precision, and in double precision of such numbers; those of
         integers are rounded toward zero, as onnxruntime does.
     """
-    regions = _regions(attributes, len(axes), roi)
-    crops = attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    changed = changed_axes(axes, attributes, roi, x.dtype)
     mode = word(attributes, "mode")
     smooth = is_smooth(attributes)
-    changed = {
-        d: (wide_taps if smooth else taps)(axis, attributes, regions[d])
-        for d, axis in enumerate(axes)
-        # An antialiased axis that keeps its size is copied for any scale, as in onnxruntime.
-        if crops or axis.inputs != axis.outputs or (axis.scale != 1 and not smooth)
-    }
-    if changed and mode == "linear" and not smooth and x.dtype.kind in "iu":
-        # The order of summation decides which sums fall just below an integer.
-        for d in range(len(axes) - (2 if len(axes) % 2 == 0 else 3), len(axes)):
-            if d >= 0 and d not in changed:
-                changed[d] = _pairs(axes[d].outputs)
-        changed = dict(sorted(changed.items()))
     if mode == "nearest":
         y = x
         for d, found in changed.items():

@@ -32,6 +32,7 @@ from ..numpy_operators import (
 from ..numpy_operators.types import Compute
 from . import (
     attentions,
+    axis_resampling,
     batch_rules,
     border_pads,
     convolution,
@@ -39,18 +40,22 @@ from . import (
     decompositions,
     dynamic_quantization,
     einsums,
+    exact_products,
     expressions,
     indexed_steps,
     integer_steps,
     integer_windows,
     linear_steps,
+    moments,
     movement,
     moving,
+    place_steps,
     product_steps,
     resampling,
     row_steps,
     transposed_steps,
     truths,
+    unpooling,
     window_steps,
 )
 from .expressions import Write
@@ -75,7 +80,7 @@ from .families import (
     reshaped,
     strided,
 )
-from .table_row import Format, Layout, Loops, Moves, Python, Row, always, either
+from .table_row import Decomposition, Format, Layout, Loops, Moves, Python, Row, always, either
 
 __all__ = ["COMPUTED", "EXPRESSIONS", "OF_INTEGERS", "ROWS", "row_of"]
 
@@ -85,6 +90,7 @@ _CONV_TRANSPOSE = Loops(
 )
 _POOL = Loops(window_steps.lower_pool, window_steps.serves_pool)
 _INTEGER_POOL = Loops(integer_windows.lower_pool, integer_windows.serves_pool)
+_PLACES = Loops(place_steps.lower_places, place_steps.serves_places)
 _PADS = either(
     Loops(movement.lower_pad, movement.serves_pad),
     Loops(border_pads.lower_pad, border_pads.serves_pad),
@@ -94,7 +100,10 @@ _RESIZES = either(
         Loops(window_steps.lower_resize, window_steps.serves_resize),
         Loops(integer_windows.lower_resize, integer_windows.serves_resize),
     ),
-    Loops(resampling.lower_resize, resampling.serves_resize),
+    either(
+        Loops(axis_resampling.lower_resize, axis_resampling.serves_resize),
+        Loops(resampling.lower_resize, resampling.serves_resize),
+    ),
 )
 _MATRICES = either(
     Loops(linear_steps.lower_matmul, linear_steps.serves_matmul),
@@ -122,7 +131,7 @@ ROWS: Mapping[str, Row] = {
         _POOL, format=Format.FOLLOWS, moves=Moves.NOTHING, python=pools.average_pool
     ),
     "BatchNormalization": decomposed(
-        "BatchNormalization to Mul, Add", decompositions.batch_norm, early=False
+        "BatchNormalization to Mul, Add", moments.batch_norm, early=False, outputs=3
     ),
     "BitShift": in_python(elements.bit_shift, shapes=()),
     "BitwiseAnd": in_python(elements.computed(np.bitwise_and), shapes=()),
@@ -148,9 +157,8 @@ ROWS: Mapping[str, Row] = {
     "Constant": in_python(fills.constant, shapes=()),
     "ConstantOfShape": in_python(fills.constant_of_shape, shapes=(0,)),
     "Conv": convolved(_CONV, layout=Layout.PRICED, flops=costs.convolution),
-    "ConvInteger": integers(
-        integer_steps.lower_conv_integer, integer_steps.serves_conv_integer,
-        batches=batch_rules.mixed,
+    "ConvInteger": decomposed(
+        "ConvInteger as an exact Conv", exact_products.conv_integer, early=False
     ),
     "ConvTranspose": convolved(
         _CONV_TRANSPOSE, layout=Layout.PIXELS, flops=costs.transposed_convolution,
@@ -234,7 +242,10 @@ ROWS: Mapping[str, Row] = {
     ),
     "LSTM": recurrence(),
     "LayerNormalization": along_rows(
-        row_steps.lower_layer_norm, row_steps.serves_layer_norm, batch_rules.layer_norm
+        row_steps.lower_layer_norm, row_steps.serves_layer_norm, batch_rules.layer_norm,
+        decomposition=Decomposition(
+            "LayerNormalization with its means in pieces", False, moments.layer_norm, 3
+        ),
     ),
     "LeakyRelu": program(expressions.leaky_relu),
     "Less": arithmetic(expressions.plain("LESS"), python=elements.computed(np.less)),
@@ -254,14 +265,17 @@ ROWS: Mapping[str, Row] = {
     "MatMul": product(
         Loops(_MATRICES.lower, product_steps.serves_product), batches=batch_rules.product
     ),
-    "MatMulInteger": integers(integer_steps.lower_matmul_integer, batches=batch_rules.mixed),
+    "MatMulInteger": decomposed(
+        "MatMulInteger as an exact MatMul", exact_products.matmul_integer, early=False
+    ),
     "Max": in_pairs(
         "Max", expressions.chain("MAXIMUM"), of_integers=True, python=elements.joined(np.maximum)
     ),
     "MaxPool": images(
-        either(_POOL, _INTEGER_POOL), format=Format.FOLLOWS, moves=Moves.FIRST,
-        python=pools.max_pool,
+        either(either(_POOL, _INTEGER_POOL), _PLACES), batches=batch_rules.pools,
+        format=Format.FOLLOWS, moves=Moves.FIRST, python=pools.max_pool,
     ),
+    "MaxUnpool": decomposed("MaxUnpool as ScatterElements", unpooling.max_unpool, early=False),
     "Mean": in_pairs("Mean", expressions.mean),
     "MeanVarianceNormalization": decomposed(
         "MeanVarianceNormalization in pieces", decompositions.mean_variance, early=True
@@ -288,9 +302,8 @@ ROWS: Mapping[str, Row] = {
         moves=Moves.FIRST, moves_if=moving.pads_with_zeros, shapes=(1, 3), python=moves.pad,
     ),
     "Pow": program(expressions.power),
-    "QLinearMatMul": integers(
-        integer_steps.lower_qlinear_matmul, integer_steps.serves_qlinear_matmul,
-        batches=batch_rules.mixed,
+    "QLinearMatMul": decomposed(
+        "QLinearMatMul as an exact MatMul", exact_products.qlinear_matmul, early=False
     ),
     "QuantizeLinear": integers(
         integer_steps.lower_quantize, integer_steps.serves_quantize, batches=batch_rules.scales
@@ -316,8 +329,8 @@ ROWS: Mapping[str, Row] = {
     "Relu": arithmetic(expressions.relu),
     "Reshape": reshaped(1, python=views.reshape),
     "Resize": images(
-        _RESIZES, format=Format.FOLLOWS, moves=Moves.FIRST, moves_if=moving.repeats_pixels,
-        arrays=1, shapes=(1, 2, 3),
+        _RESIZES, batches=batch_rules.resized, format=Format.FOLLOWS, moves=Moves.FIRST,
+        moves_if=moving.repeats_pixels, arrays=1, shapes=(1, 2, 3),
     ),
     "RoiAlign": in_python(regions.roi_align, shapes=()),
     "RotaryEmbedding": decomposed(

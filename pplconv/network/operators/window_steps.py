@@ -11,7 +11,7 @@ from ..._kernels import POOLINGS
 from ...memory.dtypes import NAMES
 from ...ops.placing import pixel_bytes
 from ...ops.strided_copies import TASK_BYTES
-from ...schedules.window_loops import MOST_ROWS, Pool, Resample
+from ...schedules.window_loops import Pool, Resample
 from ..antialiasing import every_tap_counts, is_smooth, wide_taps
 from ..builder import Builder
 from ..nodes import Graph, Node
@@ -25,6 +25,8 @@ SUMS = "sums"
 # Largest divisor of an average; a table has the reciprocal of each divisor.
 MOST_TAPS = 1 << 16
 Sight = tuple[int, int, int, int, int]
+LONG_SUM = 512
+"""Taps whose weighted sum single precision may hold; longer ones are for `axis_resampling`."""
 
 
 def images(value: Value) -> tuple[int, int, int]:
@@ -177,7 +179,7 @@ def resize_taps(node: Node, graph: Graph) -> list[Taps] | None:
         else wide_taps(axis, attributes, (0, 1))
         for axis in axes[2:]
     ]  # fmt: skip
-    if any(each.at.shape[1] > MOST_ROWS for each in found):
+    if any(each.at.shape[1] > LONG_SUM for each in found):
         return None
     return [every_tap_counts(each) for each in found]
 

@@ -23,8 +23,10 @@ from ..integer_nodes import (
     offset_of_any_zero,
 )
 from ..integers import RANGES
+from ..operators import exact_products
 from ..quantized_values import MICROSOFT, Quantization
 from ..values import attribute_int, attribute_ints, constant, rank, static_shape
+from .decomposing import Decompose
 from .driver import OperatorRule, Rule
 
 __all__ = ["INTEGER_RULES", "RULES"]
@@ -372,5 +374,9 @@ RULES: tuple[Rule, ...] = (
 INTEGER_RULES: tuple[Rule, ...] = (
     IntegerProduct("ConvInteger", QUANTIZED_CONV),
     IntegerProduct("MatMulInteger", QUANTIZED_LINEAR),
+    *(
+        Decompose(f"{operator} of other known weights", operator, exact_products.rest_of)
+        for operator in ("ConvInteger", "MatMulInteger")
+    ),
 )
 """Rules that make nodes of the domain ``pplconv``, for which shapes have to be known."""
