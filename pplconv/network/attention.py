@@ -4,6 +4,10 @@ The scores of a few queries at a time stay in L2, so that they take no room in t
 bandwidth of memory. Exporters spell attention in many ways; here it is a MatMul, element-wise nodes
 and reshapes of the batch in any number (scales, masks, caps), a Softmax of the last axis, and a
 MatMul. The step computes the same numbers as the nodes one by one.
+
+Queries, keys and values that are float16 or bfloat16, and become float32 for this attention alone,
+are converted by the step, and so is its result: conversions and views around the products are part
+of the attention.
 """
 
 from __future__ import annotations
@@ -32,12 +36,17 @@ from .operators.elementwise_steps import stored_as
 from .operators.expressions import assign
 from .operators.table import row_of
 from .operators.table_row import View
-from .storage import Shape, Step, Value, constant_value
+from .operators.movement import lower_transpose, lower_view
+from .storage import Shape, Step, Value, constant_value, strides_of
 
 __all__ = ["Attention", "lower_attention", "with_attention"]
 
 # Types whose products take their operands as they are on every machine.
 _TYPES = (np.dtype(np.float32), np.dtype(np.float64))
+# Types that are stored for float32, by the names of their conversions.
+_NARROW = {"float16": "f16", "bfloat16": "bf16"}
+# Nodes that convert, and views that may stand between them and a product.
+_CONVERSIONS = ("pplconv.Reformat", "Cast")
 # Packed keys and values pay off from so many queries on, or from one for so many keys.
 _ENOUGH_QUERIES, _KEYS_PER_QUERY = 32, 4
 # Arrays besides the operands of the program; and dimensions of heads that loops walk.
@@ -66,6 +75,10 @@ class Attention:
         The chains as one program of the scores; None if there are none.
     shapes : dict
         By operand of the program: the shape that it is broadcast to.
+    before : list of list of Node
+        For operands that are narrower in memory: the conversion, and views behind it.
+    behind : list of Node
+        Views, and the conversion of the result, if it is narrower in memory.
     """
 
     product: Node
@@ -74,11 +87,14 @@ class Attention:
     sums: Node
     program: Written | None
     shapes: dict[str, Shape]
+    before: list[list[Node]]
+    behind: list[Node]
 
     @property
     def items(self) -> list[Node | Chain]:
         """What it consists of, in order."""
-        return [self.product, *self.parts, self.softmax, self.sums]
+        products = [self.product, *self.parts, self.softmax, self.sums]
+        return [*itertools.chain(*self.before), *products, *self.behind]
 
 
 Item = Node | Chain | Attention
@@ -132,7 +148,8 @@ def _attention(sums: Node, maker: dict[str, Node | Chain], graph: Graph) -> Atte
         return None
     product, *parts = path
     assert isinstance(product, Node)
-    names = [*product.inputs, *product.outputs, sums.inputs[1], sums.outputs[0]]
+    operands = [*product.inputs, sums.inputs[1]]
+    names = [*operands, *product.outputs, sums.outputs[0]]
     dtype = graph.dtypes[sums.outputs[0]]
     scores = graph.shapes[product.outputs[0]]
     if (
@@ -155,7 +172,53 @@ def _attention(sums: Node, maker: dict[str, Node | Chain], graph: Graph) -> Atte
         or len(program.inputs) != len(shapes) + 1
     ):
         return None
-    return Attention(product, parts, softmax, sums, program, shapes)
+    before = [
+        path
+        for name, reader in zip(operands, (product, product, sums), strict=True)
+        if (path := _converted(name, reader, maker, graph))
+    ]
+    behind = _stored(sums, graph)
+    return Attention(product, parts, softmax, sums, program, shapes, before, behind)
+
+
+def _is_view(node: Node) -> bool:
+    return node.op == "Transpose" or row_of(node.op).view is View.RESHAPED
+
+
+def _is_narrow(name: str, graph: Graph) -> bool:
+    return graph.dtypes[name].name in _NARROW
+
+
+def _converted(
+    name: str, reader: Node, maker: dict[str, Node | Chain], graph: Graph
+) -> list[Node]:
+    """Find the conversion of an operand, and the views behind it; empty if others read them."""
+    path: list[Node] = []
+    while isinstance(node := maker.get(name), Node) and _goes_only_to(name, [reader], graph):
+        path.insert(0, node)
+        if node.op in _CONVERSIONS:
+            is_widened = _is_narrow(node.inputs[0], graph) and graph.dtypes[name] == np.float32
+            return path if is_widened else []
+        if not _is_view(node):
+            break
+        name, reader = node.inputs[0], node
+    return []
+
+
+def _stored(sums: Node, graph: Graph) -> list[Node]:
+    """Find the conversion of the result, and the views before it; empty if others read them."""
+    path: list[Node] = []
+    name = sums.outputs[0]
+    while name not in graph.outputs and len(users := graph.users.get(name, [])) == 1:
+        node = users[0]
+        path.append(node)
+        if node.op in _CONVERSIONS:
+            is_narrowed = _is_narrow(node.outputs[0], graph) and graph.dtypes[name] == np.float32
+            return path if is_narrowed else []
+        if not _is_view(node) or node.inputs[0] != name:
+            break
+        name = node.outputs[0]
+    return []
 
 
 def _goes_only_to(name: str, nodes: Sequence[Node], graph: Graph) -> bool:
@@ -228,20 +291,29 @@ def lower_attention(attention: Attention, builder: Builder, graph: Graph) -> boo
     e = dtype.itemsize
     scores = graph.shapes[attention.product.outputs[0]]
     queries, keys = scores[-2:]
+    for path in attention.before:
+        _show_narrow(path, builder, graph)
     q, k = (builder.values[read] for read in attention.product.inputs)
     v = builder.values[attention.sums.inputs[1]]
+    if q.dtype != dtype and _lines(q) != (queries, q.shape[-1], q.strides[-2]):
+        q = builder.contiguous(q)
+    k, v = (x if x.dtype == dtype or _lines(x) else builder.contiguous(x) for x in (k, v))
     width = q.shape[-1]
-    y = builder.target(
-        name, shape, dtype, _order(name, graph),
-        lambda value: value.strides[-1] == e and value.strides[-2] > 0,
-    )  # fmt: skip
+    y = _result(attention, builder, graph)
     score_row = _apart(keys * e)
     rows, chunks = _tiles(queries, score_row, math.prod(scores[:-2]), builder)
-    first, q, k = _problem(builder, q, k, (rows, width, keys), NAMES[dtype])
-    second, _, v = _problem(builder, None, v, (rows, keys, shape[-1]), NAMES[dtype])
+    first, q, k = _problem(builder, q, k, (rows, width, keys), dtype)
+    second, _, v = _problem(builder, None, v, (rows, keys, shape[-1]), dtype)
     tile = Strides(0, 0, score_row // e, 1)
     first = replace(first, c=tile)
-    second = replace(second, a=tile, c=Strides(0, 0, y.strides[-2] // e, 1))
+    second = replace(second, a=tile, c=Strides(0, 0, _distances(y, dtype)[0], 1))
+    stored = [
+        None if x.dtype == dtype else (_NARROW[x.dtype.name], *lines)
+        for x, lines in (
+            (y, (rows, shape[-1], y.strides[-2])), (q, (rows, width, max(q.strides[-2], 0))),
+            (k, _lines(k)), (v, _lines(v)),
+        )
+    ]  # fmt: skip
     operands, entries, registers, code = _operands(attention, builder, graph, dtype)
     # All arrays by the dimensions of heads, which a reshape may have split or joined.
     around = [scores, graph.shapes[attention.softmax.inputs[0]], *attention.shapes.values()]
@@ -276,7 +348,7 @@ def lower_attention(attention: Attention, builder: Builder, graph: Graph) -> boo
     fields = {
         "dtype": NAMES[dtype], "dims": tuple(dims), "strides": [tuple(s) for s in found],
         "rows": [*inner[:2], 0, 0, *inner[_OWN:]], "queries": queries, "tile": rows,
-        "chunks": chunks, "score_row": score_row,
+        "chunks": chunks, "score_row": score_row, "stored": tuple(stored),
     }  # fmt: skip
     work = products[0].attention_work(products[1], middle, fields, builder.isa)
     arrays = [value for value, _ in wholes]
@@ -293,7 +365,74 @@ def lower_attention(attention: Attention, builder: Builder, graph: Graph) -> boo
         flops=2 * heads * queries * keys * (width + shape[-1]),
     ))  # fmt: skip
     builder.deliver(name, y)
+    for node in attention.behind:
+        if _is_view(node):
+            _lower_view(node, builder, graph)
+        else:
+            builder.deliver(node.outputs[0], builder.values[node.inputs[0]])
     return True
+
+
+def _lower_view(node: Node, builder: Builder, graph: Graph) -> None:
+    (lower_transpose if node.op == "Transpose" else lower_view)(node, builder, graph)
+
+
+def _show_narrow(path: Sequence[Node], builder: Builder, graph: Graph) -> None:
+    """Bind the names of an operand to what its conversion reads."""
+    conversion, *views = path
+    builder.values[conversion.outputs[0]] = builder.values[conversion.inputs[0]]
+    for view in views:
+        _lower_view(view, builder, graph)
+
+
+def _lines(value: Value) -> tuple[int, int, int] | None:
+    """Contiguous lines of each matrix, their length and the bytes between them: rows or columns."""
+    e, (m, n), (down, across) = value.dtype.itemsize, value.shape[-2:], value.strides[-2:]
+    if (across == e or n == 1) and (down > 0 or m == 1):
+        return m, n, max(down, 0)
+    if (down == e or m == 1) and (across > 0 or n == 1):
+        return n, m, max(across, 0)
+    return None
+
+
+def _distances(value: Value, dtype: np.dtype[Any]) -> Shape:
+    """Elements from a row to the next, and from a column, as products find them."""
+    if value.dtype == dtype:
+        return tuple(s // dtype.itemsize for s in value.strides[-2:])
+    # Lines that are converted have no gaps.
+    m, n = value.shape[-2:]
+    lines = _lines(value)
+    return (n, 1) if lines is None or lines[:2] == (m, n) else (1, m)
+
+
+def _result(attention: Attention, builder: Builder, graph: Graph) -> Value:
+    """Give the value that the step writes, in the type in which it is stored."""
+    name = attention.sums.outputs[0]
+    shape, dtype = graph.shapes[name], graph.dtypes[name]
+    order = _order(name, graph)
+
+    def fits(value: Value) -> bool:
+        return value.strides[-1] == dtype.itemsize and value.strides[-2] > 0
+
+    if not attention.behind:
+        return builder.target(name, shape, dtype, order, fits)
+    *views, conversion = attention.behind
+    dtype = graph.dtypes[conversion.outputs[0]]
+    # The result goes to the place of what is converted, as seen from before the views.
+    place = builder.wanted.get(conversion.outputs[0])
+    for view in reversed(views):
+        place = place and _seen_before(view, place, graph.shapes[view.inputs[0]])
+    return place if place is not None and fits(place) else builder.new(shape, dtype, order)
+
+
+def _seen_before(view: Node, value: Value, shape: Shape) -> Value | None:
+    """Give the value whose view is `value`; None if there is none."""
+    if view.op == "Transpose":
+        order = view.attributes.get("perm") or list(reversed(range(len(shape))))
+        return value.viewed(shape, tuple(value.strides[order.index(d)] for d in range(len(shape))))
+    if value.is_plain:
+        return value.viewed(shape, strides_of(shape, value.dtype.itemsize))
+    return None
 
 
 def _order(name: str, graph: Graph) -> Shape:
@@ -332,17 +471,20 @@ def _tiles(queries: int, score_row: int, heads: int, builder: Builder) -> tuple[
 
 
 def _problem(
-    builder: Builder, a: Value | None, b: Value, sizes: tuple[int, int, int], kind: str
+    builder: Builder,
+    a: Value | None,
+    b: Value,
+    sizes: tuple[int, int, int],
+    dtype: np.dtype[Any],
 ) -> tuple[Any, Any, Value]:
     """Make the problem of a tile, and copy operands that no loop walks.
 
     ``a`` is None for scores.
     """
-    m, k, n = sizes
+    (m, k, n), kind = sizes, NAMES[dtype]
     while True:
-        e = b.dtype.itemsize
-        rows = (k, 1) if a is None else tuple(s // e for s in a.strides[-2:])
-        columns = tuple(s // e for s in b.strides[-2:])
+        rows = (k, 1) if a is None else _distances(a, dtype)
+        columns = _distances(b, dtype)
         found = matrices.product_of(
             (m, k), rows, (k, n), columns, kind, (kind,), may_swap=False, may_read=False
         )

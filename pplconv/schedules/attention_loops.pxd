@@ -11,6 +11,8 @@ from pplconv.schedules.work cimport MOST_ARRAYS, Work, task_function
 
 cdef enum:
     HEADS_AROUND = 4
+    # Result, queries, keys and values.
+    STORED_ARRAYS = 4
 
 
 cdef struct ProductJob:
@@ -19,6 +21,14 @@ cdef struct ProductJob:
     pack_function pack
     const void *job
     int64_t tasks, panels
+
+
+cdef struct StoredJob:
+    # A matrix in memory whose elements have another type than the sums: contiguous lines of
+    # `length` elements, `stride` bytes apart. In scratch they are converted, `wide` bytes apart.
+    # `kernel` is NULL where elements have the type of the sums.
+    pplconv_kernel kernel
+    int64_t lines, length, stride, wide
 
 
 cdef struct AttentionJob:
@@ -34,6 +44,10 @@ cdef struct AttentionJob:
     # In a thread's scratch: the scores of a tile, whose rows are `score_row` bytes apart; and what
     # the products use.
     int64_t tile_offset, products_offset, score_row
+    # Of the result, queries (a tile of each), keys and values (of a head); and the place in scratch
+    # where one of them at a time is converted.
+    StoredJob[STORED_ARRAYS] stored
+    int64_t room_offset
     pplconv_kernel softmax
     # What is computed between product and softmax, one element at a time; NULL for nothing.
     const ElementwiseJob *middle
@@ -44,4 +58,5 @@ cdef class Attention(Work):
     cdef GemmSchedule scores, sums
     cdef Elementwise middle
 
+    cdef int64_t take_stored(self, tuple stored, str dtype, str isa, int64_t *tops) except -1
     cdef int check_middle(self, Elementwise middle, int64_t element) except -1

@@ -4,6 +4,9 @@
 A task packs keys and values of its head once. For each of its tiles it multiplies queries by keys
 into scratch, computes the element-wise program and the softmax there, and multiplies by the values.
 Products, program and softmax are those of the separate steps, with the same order of each sum.
+
+Queries, keys, values and the result may be stored in a narrower type. They are converted in scratch:
+keys and values before they are packed, queries and the result with each tile.
 """
 
 from libc.stdint cimport int64_t
@@ -11,6 +14,8 @@ from libc.string cimport memcpy, memset
 
 from pplconv._kernels cimport (
     find,
+    pplconv_convert_in_args,
+    pplconv_convert_out_args,
     pplconv_elementwise_args,
     pplconv_softmax_args,
     pplconv_stream,
@@ -26,6 +31,7 @@ from pplconv.schedules.gemm_loops cimport GemmSchedule
 from pplconv.schedules.work cimport MOST_ARRAYS, Tensors, Work
 
 from pplconv.memory.dtypes import DTYPES
+from pplconv.schedules.copy_loops import CONVERSIONS
 from pplconv.schedules.work import check_numbers, extent_of
 
 cdef enum:
@@ -46,6 +52,26 @@ cdef inline void multiply(const ProductJob *p, const char *a, char *c, char *scr
     t.x, t.y, t.weights = a, c, scratch + p.panels
     for task in range(p.tasks):
         p.task(p.job, &t, task, products)
+
+
+cdef inline char *widened(const StoredJob *s, char *array, char *room) noexcept nogil:
+    """Give a matrix in the type of the sums: in its place, or converted in scratch."""
+    cdef pplconv_convert_in_args a
+    if s.kernel == NULL:
+        return array
+    a.src, a.src_rs, a.dst, a.dst_rs = array, s.stride, room, s.wide
+    a.rows, a.columns, a.flags = s.lines, s.length, 0
+    s.kernel(&a)
+    return room
+
+
+cdef inline void narrow(const StoredJob *s, const char *room, char *array) noexcept nogil:
+    """Store a result that was computed in scratch."""
+    cdef pplconv_convert_out_args a
+    a.src, a.src_rs, a.dst, a.dst_rs = room, s.wide, array, s.stride
+    a.rows, a.columns, a.fill, a.flags = s.lines, s.length, 0, 0
+    a.residual, a.residual_rs, a.clip = NULL, 0, NULL
+    s.kernel(&a)
 
 
 cdef inline void run_middle(const AttentionJob *j, char *const *heads, int64_t query,
@@ -73,6 +99,9 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     cdef char *heads[MOST_ARRAYS]
     cdef char *tile = scratch + j.tile_offset
     cdef char *products = scratch + j.products_offset
+    cdef char *room = scratch + j.room_offset
+    cdef const char *rows
+    cdef char *result
     cdef int64_t chunk = task % j.chunks, rest, query, i
     cdef int64_t end = j.tiles * (chunk + 1) // j.chunks
     cdef int a, d
@@ -82,19 +111,27 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
         for d in range(HEADS_AROUND - 1, -1, -1):
             heads[a] += rest % j.dims[d] * j.strides[a][d]
             rest = rest // j.dims[d]
-    j.scores.pack(j.scores.job, heads[KEYS], scratch + j.scores.panels, 0, 1)
-    j.sums.pack(j.sums.job, heads[VALUES], scratch + j.sums.panels, 0, 1)
+    rows = widened(&j.stored[KEYS], heads[KEYS], room)
+    j.scores.pack(j.scores.job, rows, scratch + j.scores.panels, 0, 1)
+    rows = widened(&j.stored[VALUES], heads[VALUES], room)
+    j.sums.pack(j.sums.job, rows, scratch + j.sums.panels, 0, 1)
     s.src = s.dst = tile
     s.src_rs = s.dst_rs = j.score_row
     s.rows, s.columns, s.log = j.rows, j.keys, 0
     for i in range(j.tiles * chunk // j.chunks, end):
         # The last tile may begin before the end of the one above it, which is the same task's.
         query = least(i * j.rows, j.queries - j.rows)
-        multiply(&j.scores, heads[QUERIES] + query * j.row[QUERIES], tile, scratch, products)
+        rows = widened(&j.stored[QUERIES], heads[QUERIES] + query * j.row[QUERIES], room)
+        multiply(&j.scores, rows, tile, scratch, products)
         if j.middle != NULL:
             run_middle(j, heads, query, tile)
         j.softmax(&s)
-        multiply(&j.sums, tile, heads[Y] + query * j.row[Y], scratch, products)
+        result = heads[Y] + query * j.row[Y]
+        if j.stored[Y].kernel == NULL:
+            multiply(&j.sums, tile, result, scratch, products)
+        else:
+            multiply(&j.sums, tile, room, scratch, products)
+            narrow(&j.stored[Y], room, result)
 
 
 cdef int take_product(ProductJob *p, GemmSchedule schedule, int64_t panels) except -1:
@@ -117,7 +154,10 @@ cdef class Attention(Work):
         ``dtype``; ``dims``, at most four counts of heads, and ``strides``, a tuple of as many
         numbers for each array, in bytes; ``rows``, bytes from a query to the next, for each array,
         0 for keys and values; ``queries``; ``tile``, queries at a time; ``chunks``, tasks of a
-        head; ``score_row``, bytes from a tile's row of scores to the next.
+        head; ``score_row``, bytes from a tile's row of scores to the next; ``stored``, for each of
+        the arrays 0 to 3, None if it has the type of the sums, or a narrower type, the number and
+        the length of contiguous lines, and the bytes from one to the next: those of a tile, or of
+        the keys and values of a head. The products then see these lines without gaps.
     scores, sums : GemmSchedule
         The products of a tile: by the keys into rows of scores, and of these by the values.
     middle : Elementwise or None
@@ -135,7 +175,7 @@ cdef class Attention(Work):
     def __cinit__(self, dict fields, GemmSchedule scores not None, GemmSchedule sums not None,
                   Elementwise middle, str isa):
         cdef AttentionJob *j = &self.own
-        cdef int64_t element, tile_bytes, heads = 1, last, products
+        cdef int64_t element, tile_bytes, heads = 1, last, products, room
         cdef int64_t tops[MOST_ARRAYS]
         cdef int a, d, missing
         memset(j, 0, sizeof(AttentionJob))
@@ -178,25 +218,34 @@ cdef class Attention(Work):
         j.sums.panels = ceil_div(scores.packed_bytes(), LINE) * LINE
         take_product(&j.sums, sums, j.sums.panels)
         j.tile_offset = j.sums.panels + ceil_div(sums.packed_bytes(), LINE) * LINE
-        j.products_offset = j.tile_offset + tile_bytes
-        products = max(scores.thread_scratch, sums.thread_scratch)
-        self.thread_scratch = j.products_offset + products
         tops[Y], tops[QUERIES] = sums.output_bytes(), scores.input_bytes()
         tops[KEYS], tops[VALUES] = scores.source_bytes(), sums.source_bytes()
+        j.room_offset = j.tile_offset + tile_bytes
+        room = self.take_stored(fields["stored"], fields["dtype"], isa, tops)
+        j.products_offset = j.room_offset + room
+        products = max(scores.thread_scratch, sums.thread_scratch)
+        self.thread_scratch = j.products_offset + products
         if middle is not None:
             self.check_middle(middle, element)
             for a in range(VALUES + 1, j.array_count):
                 tops[a] = middle.extents[a]
             j.middle = &middle.own
         for a in range(j.array_count):
-            self.extents[a] = extent_of(tops[a], (*dims, last + 1), (*strides[a], rows[a]),
-                                        element if a <= VALUES else 1, a == Y)
+            if a > VALUES:
+                unit = 1
+            elif j.stored[a].kernel == NULL:
+                unit = element
+            else:
+                unit = DTYPES[fields["stored"][a][0]].itemsize
+            self.extents[a] = extent_of(tops[a], (*dims, last + 1), (*strides[a], rows[a]), unit,
+                                        a == Y)
             j.row[a] = rows[a]
         if j.row[KEYS] or j.row[VALUES]:
             raise ValueError("keys and values are those of all queries")
-        if j.rows > 1 and (j.row[Y] != sums.shape.y.pixel
-                           or j.row[QUERIES] != scores.shape.x.pixel):
-            raise ValueError("queries are as far apart as the products say")
+        for a, row in ((Y, sums.shape.y.pixel), (QUERIES, scores.shape.x.pixel)):
+            if j.rows > 1 and j.row[a] != (row if j.stored[a].kernel == NULL
+                                           else j.stored[a].stride):
+                raise ValueError("queries are as far apart as the products say")
         for d in range(HEADS_AROUND):
             j.dims[d] = 1
             if d >= missing:
@@ -212,6 +261,35 @@ cdef class Attention(Work):
         self.threads = 1
         self.job = j
         self.one_phase(run_task)
+
+    cdef int64_t take_stored(self, tuple stored, str dtype, str isa, int64_t *tops) except -1:
+        """Set up conversions, put the bytes of arrays as stored into `tops`; give those of scratch.
+        """
+        cdef StoredJob *s
+        cdef int64_t room = 0, element = DTYPES[dtype].itemsize, size
+        cdef int a
+        if len(stored) != STORED_ARRAYS:
+            raise ValueError("a result, queries, keys and values have types")
+        for a in range(STORED_ARRAYS):
+            if stored[a] is None:
+                continue
+            kind, lines, length, stride = stored[a]
+            types = (dtype, kind) if a == Y else (kind, dtype)
+            if types not in CONVERSIONS or DTYPES[kind].itemsize >= element:
+                raise ValueError(f"no kernel makes {types[1]} of {types[0]}")
+            check_numbers({"lines": lines, "length": length, "stride": stride},
+                          frozenset(("stride",)))
+            size = DTYPES[kind].itemsize
+            s = &self.own.stored[a]
+            operation, pair = CONVERSIONS[types]
+            s.kernel = find(operation, pair, isa)
+            s.lines, s.length, s.stride, s.wide = lines, length, stride, length * element
+            # What the products read and write is what is converted, all of it.
+            if lines < 1 or length < 1 or lines * length * element != tops[a]:
+                raise ValueError("lines without gaps are what the products see")
+            tops[a] = extent_of(length * size, (lines,), (stride,), size, a == Y)
+            room = max(room, lines * s.wide)
+        return ceil_div(room, LINE) * LINE
 
     cdef int check_middle(self, Elementwise middle, int64_t element) except -1:
         """Refuse a program of anything but one tile."""
