@@ -5,28 +5,21 @@ A task packs keys and values of its head once. For each of its tiles it multipli
 into scratch, computes the element-wise program and the softmax there, and multiplies by the values.
 Products, program and softmax are those of the separate steps, with the same order of each sum.
 
-Queries, keys, values and the result may be stored in a narrower type. They are converted in scratch:
-keys and values before they are packed, queries and the result with each tile.
+Queries, keys, values and the result may be stored in a narrower type. They are converted in
+scratch: keys and values before they are packed, queries and the result with each tile.
 """
 
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from pplconv._kernels cimport (
     find,
     pplconv_convert_in_args,
     pplconv_convert_out_args,
-    pplconv_elementwise_args,
     pplconv_softmax_args,
-    pplconv_stream,
 )
 from pplconv.schedules.base cimport ceil_div, least
-from pplconv.schedules.elementwise_loops cimport (
-    MOST_DIMS,
-    MOST_STREAMS,
-    Elementwise,
-    ElementwiseJob,
-)
+from pplconv.schedules.elementwise_loops cimport Elementwise
 from pplconv.schedules.gemm_loops cimport GemmSchedule
 from pplconv.schedules.work cimport MOST_ARRAYS, Tensors, Work
 
@@ -40,6 +33,9 @@ cdef enum:
     QUERIES = 1
     KEYS = 2
     VALUES = 3
+    # Numbers of a tile's arrays in programs.
+    SCORES = 0
+    QUANTIZED = 1
     LINE = 64
 
 
@@ -74,29 +70,24 @@ cdef inline void narrow(const StoredJob *s, const char *room, char *array) noexc
     s.kernel(&a)
 
 
-cdef inline void run_middle(const AttentionJob *j, char *const *heads, int64_t query,
-                            char *tile) noexcept nogil:
-    """Compute the program for a tile, in place."""
-    cdef const ElementwiseJob *m = j.middle
-    cdef pplconv_elementwise_args a
-    cdef pplconv_stream[MOST_STREAMS] streams
-    cdef int64_t count = m.input_count + m.output_count, array
-    cdef int s
-    memcpy(streams, m.streams, count * sizeof(pplconv_stream))
-    for s in range(count):
-        array = m.fields[s].array
-        streams[s].data = tile if array == Y else heads[array] + query * j.row[array]
-    a.inputs, a.input_count = streams, m.input_count
-    a.outputs, a.output_count = streams + m.input_count, m.output_count
-    a.code, a.code_count = <const void *> &m.code[0], m.code_count
-    a.rows, a.columns = j.rows, j.keys
-    m.kernel(&a)
+cdef inline void run_programs(const AttentionJob *j, int first, int end, const Tensors *operands,
+                              char *scratch) noexcept nogil:
+    """Compute programs of a tile, in place."""
+    cdef const ProgramJob *p
+    cdef int64_t task
+    cdef int i
+    for i in range(first, end):
+        p = &j.programs[i]
+        for task in range(p.tasks):
+            p.task(p.job, operands, task, scratch)
 
 
 cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
     cdef const AttentionJob *j = <const AttentionJob *> job
     cdef pplconv_softmax_args s
     cdef char *heads[MOST_ARRAYS]
+    cdef char *operands[MOST_ARRAYS]
+    cdef Tensors of_tile
     cdef char *tile = scratch + j.tile_offset
     cdef char *products = scratch + j.products_offset
     cdef char *room = scratch + j.room_offset
@@ -115,6 +106,10 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     j.scores.pack(j.scores.job, rows, scratch + j.scores.panels, 0, 1)
     rows = widened(&j.stored[VALUES], heads[VALUES], room)
     j.sums.pack(j.sums.job, rows, scratch + j.sums.panels, 0, 1)
+    memset(&of_tile, 0, sizeof(Tensors))
+    of_tile.arrays = operands
+    operands[SCORES], operands[QUANTIZED] = tile, scratch + j.quantized_offset
+    operands[KEYS] = operands[VALUES] = NULL
     s.src = s.dst = tile
     s.src_rs = s.dst_rs = j.score_row
     s.rows, s.columns, s.log = j.rows, j.keys, 0
@@ -123,9 +118,11 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
         query = least(i * j.rows, j.queries - j.rows)
         rows = widened(&j.stored[QUERIES], heads[QUERIES] + query * j.row[QUERIES], room)
         multiply(&j.scores, rows, tile, scratch, products)
-        if j.middle != NULL:
-            run_middle(j, heads, query, tile)
+        for a in range(VALUES + 1, j.array_count):
+            operands[a] = heads[a] + query * j.row[a]
+        run_programs(j, 0, j.before, &of_tile, products)
         j.softmax(&s)
+        run_programs(j, j.before, j.program_count, &of_tile, products)
         result = heads[Y] + query * j.row[Y]
         if j.stored[Y].kernel == NULL:
             multiply(&j.sums, tile, result, scratch, products)
@@ -160,9 +157,10 @@ cdef class Attention(Work):
         the keys and values of a head. The products then see these lines without gaps.
     scores, sums : GemmSchedule
         The products of a tile: by the keys into rows of scores, and of these by the values.
-    middle : Elementwise or None
-        Program between product and softmax, of one tile: array 0 is the tile, to read and to
-        write, and others have the numbers of operands.
+    before, behind : list of Elementwise
+        Programs between product and softmax, and behind the softmax, of one tile: array 0 has its
+        scores, to read and to write, array 1 is room for quantized ones, and operands have their
+        numbers.
     isa : str
         Which kernels to call.
 
@@ -173,7 +171,7 @@ cdef class Attention(Work):
     """
 
     def __cinit__(self, dict fields, GemmSchedule scores not None, GemmSchedule sums not None,
-                  Elementwise middle, str isa):
+                  list before not None, list behind not None, str isa):
         cdef AttentionJob *j = &self.own
         cdef int64_t element, tile_bytes, heads = 1, last, products, room
         cdef int64_t tops[MOST_ARRAYS]
@@ -186,7 +184,7 @@ cdef class Attention(Work):
         j.array_count = len(rows)
         if missing < 0 or not VALUES < j.array_count <= MOST_ARRAYS or len(strides) != len(rows):
             raise ValueError("heads lie in more dimensions or arrays than the loops take")
-        self.scores, self.sums, self.middle = scores, sums, middle
+        self.scores, self.sums = scores, sums
         element = DTYPES[fields["dtype"]].itemsize
         j.softmax = find("softmax", fields["dtype"], isa)
         j.queries, j.rows, j.chunks = fields["queries"], fields["tile"], fields["chunks"]
@@ -222,14 +220,13 @@ cdef class Attention(Work):
         tops[KEYS], tops[VALUES] = scores.source_bytes(), sums.source_bytes()
         j.room_offset = j.tile_offset + tile_bytes
         room = self.take_stored(fields["stored"], fields["dtype"], isa, tops)
-        j.products_offset = j.room_offset + room
+        j.quantized_offset = j.room_offset + room
+        j.products_offset = j.quantized_offset + self.take_programs(before, behind, tile_bytes,
+                                                                    tops)
         products = max(scores.thread_scratch, sums.thread_scratch)
+        for program in self.programs:
+            products = max(products, (<Elementwise> program).thread_scratch)
         self.thread_scratch = j.products_offset + products
-        if middle is not None:
-            self.check_middle(middle, element)
-            for a in range(VALUES + 1, j.array_count):
-                tops[a] = middle.extents[a]
-            j.middle = &middle.own
         for a in range(j.array_count):
             if a > VALUES:
                 unit = 1
@@ -263,8 +260,7 @@ cdef class Attention(Work):
         self.one_phase(run_task)
 
     cdef int64_t take_stored(self, tuple stored, str dtype, str isa, int64_t *tops) except -1:
-        """Set up conversions, put the bytes of arrays as stored into `tops`; give those of scratch.
-        """
+        """Set up conversions; put the bytes of stored arrays into `tops`, give the scratch."""
         cdef StoredJob *s
         cdef int64_t room = 0, element = DTYPES[dtype].itemsize, size
         cdef int a
@@ -291,20 +287,35 @@ cdef class Attention(Work):
             room = max(room, lines * s.wide)
         return ceil_div(room, LINE) * LINE
 
-    cdef int check_middle(self, Elementwise middle, int64_t element) except -1:
-        """Refuse a program of anything but one tile."""
-        cdef const AttentionJob *j = &self.own
-        cdef const ElementwiseJob *m = &middle.own
-        cdef int64_t array
-        cdef int s
-        if (m.table >= 0 or middle.thread_scratch or m.element != element or m.rows != j.rows
-                or m.dims[MOST_DIMS - 1] != j.rows or m.columns != j.keys or m.output_count != 1):
-            raise ValueError("the program is of a tile")
-        for s in range(m.input_count + m.output_count):
-            array = m.fields[s].array
-            if array == Y:
-                if m.streams[s].stored or m.fields[s].strides[MOST_DIMS - 1] != j.score_row:
-                    raise ValueError("the program is of a tile")
-            elif s >= m.input_count or not VALUES < array < j.array_count:
-                raise ValueError("the program reads operands, and writes the tile")
-        return 0
+    cdef int64_t take_programs(self, list before, list behind, int64_t tile_bytes,
+                               int64_t *tops) except -1:
+        """Set up programs; put the bytes of operands into `tops`, give those of scratch."""
+        cdef AttentionJob *j = &self.own
+        cdef Elementwise program
+        cdef int64_t quantized = 0
+        cdef int a, i
+        self.programs = (*before, *behind)
+        if len(self.programs) > MOST_PROGRAMS:
+            raise ValueError("a tile has fewer programs")
+        j.before, j.program_count = len(before), len(self.programs)
+        for i in range(j.program_count):
+            program = self.programs[i]
+            if (program is None or program.phases != 1 or program.rounds != 1
+                    or program.shared_scratch):
+                raise ValueError("a program is of a tile")
+            j.programs[i].task, j.programs[i].tasks = program.steps[0].task, program.steps[0].tasks
+            j.programs[i].job = program.job
+            if program.extents[SCORES] > tile_bytes:
+                raise ValueError("a program is of a tile")
+            quantized = max(quantized, program.extents[QUANTIZED])
+            for a in range(KEYS, MOST_ARRAYS):
+                if program.extents[a] and not VALUES < a < j.array_count:
+                    raise ValueError("a program reads operands, and writes the tile")
+                tops[a] = max(tops[a], program.extents[a])
+            for a in range(program.own.input_count, program.own.input_count
+                           + program.own.output_count):
+                if program.own.fields[a].array > QUANTIZED:
+                    raise ValueError("a program reads operands, and writes the tile")
+        if quantized >= <int64_t> 1 << 40:
+            raise MemoryError("a tile is beyond what the loops can address")
+        return ceil_div(quantized, LINE) * LINE
