@@ -66,6 +66,6 @@ cdef class Attention(Work):
     cdef GemmSchedule scores, sums
     cdef tuple programs
 
-    cdef int64_t take_stored(self, tuple stored, str dtype, str isa, int64_t *tops) except -1
+    cdef int64_t take_stored(self, stored, str dtype, str isa, int64_t *tops) except -1
     cdef int64_t take_programs(self, list before, list behind, int64_t tile_bytes,
                                int64_t *tops) except -1

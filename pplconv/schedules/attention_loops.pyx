@@ -259,7 +259,7 @@ cdef class Attention(Work):
         self.job = j
         self.one_phase(run_task)
 
-    cdef int64_t take_stored(self, tuple stored, str dtype, str isa, int64_t *tops) except -1:
+    cdef int64_t take_stored(self, stored, str dtype, str isa, int64_t *tops) except -1:
         """Set up conversions; put the bytes of stored arrays into `tops`, give the scratch."""
         cdef StoredJob *s
         cdef int64_t room = 0, element = DTYPES[dtype].itemsize, size
@@ -269,6 +269,8 @@ cdef class Attention(Work):
         for a in range(STORED_ARRAYS):
             if stored[a] is None:
                 continue
+            if [type(part) for part in stored[a]] != [str, int, int, int]:
+                raise ValueError("lines have a type, their number and length, and a stride")
             kind, lines, length, stride = stored[a]
             types = (dtype, kind) if a == Y else (kind, dtype)
             if types not in CONVERSIONS or DTYPES[kind].itemsize >= element:
