@@ -8,6 +8,7 @@ import pytest
 
 from pplconv import planner
 from pplconv.network import compiling
+from pplconv.network.formats import half_level
 from tests.network.graphs import Graph
 from tests.network.running import (
     by_onnxruntime,
@@ -50,7 +51,7 @@ def compared(g, y, want, kinds=("Attention",)):
 
 def in_half_precision(monkeypatch) -> None:
     """Store values as on a CPU that computes in half precision."""
-    isa = planner.default_context("f32").isa
+    isa = half_level() or planner.default_context("f32").isa
     monkeypatch.setattr(compiling, "half_level", lambda: isa)
 
 
