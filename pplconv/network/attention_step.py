@@ -53,7 +53,7 @@ def lower_attention(attention: Attention, builder: Builder, graph: Graph) -> boo
         _show_narrow(path, builder, graph)
     q, k = (builder.values[read] for read in attention.product.inputs)
     v = builder.values[attention.sums.inputs[1]]
-    if q.dtype != dtype and _lines(q) != (queries, q.shape[-1], q.strides[-2]):
+    if q.dtype != dtype and not _in_rows(q):
         q = builder.contiguous(q)
     k, v = (x if x.dtype == dtype or _lines(x) else builder.contiguous(x) for x in (k, v))
     width = q.shape[-1]
@@ -136,12 +136,18 @@ def _show_narrow(path: Sequence[Node], builder: Builder, graph: Graph) -> None:
         _lower_view(view, builder, graph)
 
 
+def _in_rows(value: Value) -> bool:
+    """Whether the elements of a row are neighbours."""
+    (m, n), (down, across) = value.shape[-2:], value.strides[-2:]
+    return (across == value.dtype.itemsize or n == 1) and (down > 0 or m == 1)
+
+
 def _lines(value: Value) -> tuple[int, int, int] | None:
     """Contiguous lines of each matrix, their length and the bytes between them: rows or columns."""
-    e, (m, n), (down, across) = value.dtype.itemsize, value.shape[-2:], value.strides[-2:]
-    if (across == e or n == 1) and (down > 0 or m == 1):
+    (m, n), (down, across) = value.shape[-2:], value.strides[-2:]
+    if _in_rows(value):
         return m, n, max(down, 0)
-    if (down == e or m == 1) and (across > 0 or n == 1):
+    if (down == value.dtype.itemsize or m == 1) and (across > 0 or n == 1):
         return n, m, max(across, 0)
     return None
 
@@ -151,9 +157,7 @@ def _distances(value: Value, dtype: np.dtype[Any]) -> Shape:
     if value.dtype == dtype:
         return tuple(s // dtype.itemsize for s in value.strides[-2:])
     # Lines that are converted have no gaps.
-    m, n = value.shape[-2:]
-    lines = _lines(value)
-    return (n, 1) if lines is None or lines[:2] == (m, n) else (1, m)
+    return (value.shape[-1], 1) if _in_rows(value) else (1, value.shape[-2])
 
 
 def _result(attention: Attention, builder: Builder, graph: Graph) -> Value:

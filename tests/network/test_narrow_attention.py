@@ -156,6 +156,15 @@ def test_operands_that_lie_otherwise(dtype, g):
 
 
 @narrow_types
+def test_square_operands(dtype, g):
+    """Their shapes do not tell rows from columns."""
+    q, k, v = (g.Transpose(g.input(2, 8, 8), perm=[0, 2, 1]) for _ in "qkv")
+    y = g.MatMul(g.Softmax(g.MatMul(q, k)), v)
+    q, k, v = (x.swapaxes(1, 2) for x in g.feed.values())
+    compared(g, y, attended(q, k.swapaxes(1, 2), v), ["Copy", "Attention"])
+
+
+@narrow_types
 def test_heads_are_views(dtype, g):
     """Rows of all heads in and out, as exporters write them, are one step without a copy."""
     batch, times, count, width = 2, 50, 3, 4
