@@ -1,4 +1,4 @@
-/* Layer normalization: three passes over a few rows, which lie in L1 after the first. The second
+/* Layer normalization: three passes over each row, which lies in L1 after the first. The second
  * pass sums squared differences from the mean. The mean of the squares less the square of the mean
  * would cancel where the mean is large. */
 #include "row_tools.h"
@@ -35,52 +35,22 @@ INLINE void write_row(const struct pplconv_layer_norm_args *a, storage *dst, con
     }
 }
 
-/* Rows at once, while they stay in L1 with their results: the sums of a row take long to add up,
- * and those of other rows do not wait for them. Less than a few rows would not pay. */
-enum { MOST_ROWS = 8, LEAST_ROWS = 4, ELEMENTS_AT_ONCE = 3072 };
-
-INLINE int64_t rows_at_once(int64_t columns) {
-    const int64_t rows = ELEMENTS_AT_ONCE / columns;
-    return rows < LEAST_ROWS ? 1 : rows < MOST_ROWS ? rows : MOST_ROWS;
-}
-
-INLINE void write_rows(const struct pplconv_layer_norm_args *a, storage *dst, const storage *src,
-                       const double *mean, const double *variance, int64_t count, int scaled,
-                       int moved) {
-    const vector zero = {0};
-    const double epsilon = *(const double *)a->epsilon;
-    for (int64_t r = 0; r < count; r++) {
-        const struct normal to = {zero + (element)mean[r],
-                                  zero + (element)(1 / sqrt(variance[r] + epsilon))};
-        write_row(a, AT(storage, dst, r * a->dst_rs), AT_CONST(storage, src, r * a->src_rs), &to,
-                  scaled, moved);
-    }
-}
-
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_layer_norm_args *a = argument;
     const vector zero = {0};
     const int64_t rows = a->columns > 0 ? a->rows : 0;
-    const double columns = (double)a->columns;
-    const int64_t at_once = rows > 0 ? rows_at_once(a->columns) : 1;
-    for (int64_t i = 0; i < rows; i += at_once) {
+    for (int64_t i = 0; i < rows; i++) {
         const storage *src = AT_CONST(storage, a->src, i * a->src_rs);
         storage *dst = AT(storage, a->dst, i * a->dst_rs);
-        const int64_t count = rows - i < at_once ? rows - i : at_once;
-        double mean[MOST_ROWS], variance[MOST_ROWS];
-        for (int64_t r = 0; r < count; r++) {
-            const storage *row = AT_CONST(storage, src, r * a->src_rs);
-            mean[r] = row_sum(row, a->columns, PLAIN, zero) / columns;
-        }
-        for (int64_t r = 0; r < count; r++) {
-            const storage *row = AT_CONST(storage, src, r * a->src_rs);
-            const vector own = zero + (element)mean[r];
-            variance[r] = row_sum(row, a->columns, DEVIATION, own) / columns;
-        }
-        if (a->scale && a->offset) write_rows(a, dst, src, mean, variance, count, 1, 1);
-        else if (a->scale) write_rows(a, dst, src, mean, variance, count, 1, 0);
-        else if (a->offset) write_rows(a, dst, src, mean, variance, count, 0, 1);
-        else write_rows(a, dst, src, mean, variance, count, 0, 0);
+        struct normal to;
+        const double mean = row_sum(src, a->columns, PLAIN, zero) / (double)a->columns;
+        to.mean = zero + (element)mean;
+        const double variance = row_sum(src, a->columns, DEVIATION, to.mean) / (double)a->columns;
+        to.factor = zero + (element)(1 / sqrt(variance + *(const double *)a->epsilon));
+        if (a->scale && a->offset) write_row(a, dst, src, &to, 1, 1);
+        else if (a->scale) write_row(a, dst, src, &to, 1, 0);
+        else if (a->offset) write_row(a, dst, src, &to, 0, 1);
+        else write_row(a, dst, src, &to, 0, 0);
     }
     clean_registers();
 }
