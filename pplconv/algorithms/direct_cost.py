@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from .candidate import ceil_div
 from .core_model import (
     CALL_CYCLES,
@@ -16,11 +18,73 @@ from .core_model import (
     step_cycles,
     streams_cycles,
 )
-from .direct_blocking import DirectBlocking
+from .direct_blocking import RANGES, DirectBlocking
 
 SEGMENT_CYCLES = 8.0
 HIDDEN = 0.7  # of the time in which operands arrive, behind FMAs
 APART_CYCLES = 0.01  # a byte of outputs, if a pixel's channels are stored panel by panel
+
+
+# Candidates that differ in their segments or in the order of their loops have the same tiles.
+@lru_cache(maxsize=1024)
+def _tiles(
+    core: CoreModel, rows: RANGES, columns: RANGES, tile: tuple[int, int, int],
+    outputs: tuple[int, int], inputs: tuple[int, int, int], taps_touch: bool,
+    apart: tuple[int, int] | None,
+) -> tuple[float, float, float, float]:  # fmt: skip
+    """Cycles of the FMAs of a group in one image, calls, stored vectors, segments of sums.
+
+    Parameters
+    ----------
+    core : CoreModel
+        The core.
+    rows, columns : RANGES
+        Outputs that see the same taps.
+    tile : tuple of int
+        Rows and columns of a tile, and elements of a vector.
+    outputs : tuple of int
+        Output channels, and those of a panel.
+    inputs : tuple of int
+        Input channels, those in one segment of a sum, and those multiplied together.
+    taps_touch : bool
+        Whether one segment has the taps of a row of the kernel.
+    apart : tuple of int, or None
+        Bytes from one pixel of a tile to the next, along a row and along a column; None: in a slab.
+    """
+    mr, nr, lanes = tile
+    oc, width_of_panel = outputs
+    ic, channels, kr = inputs
+    fma = calls = stores = segments = 0.0
+    panels = ceil_div(oc, width_of_panel)
+    tail = oc - (panels - 1) * width_of_panel
+    blocks = ceil_div(ic, channels)
+    for row, row_end, low, high in rows:
+        for column, column_end, left, right in columns:
+            height, width = row_end - row, column_end - column
+            lines, length = height, width
+            along = height * ceil_div(width, mr)
+            if apart is not None and width * ceil_div(height, mr) < along:
+                lines, length = width, height
+            pieces = ceil_div(length, mr)
+            size = ceil_div(length, pieces)
+            groups = ceil_div(channels, kr)
+            k = (high - low) * (right - left) * blocks * groups
+            listed = (high - low) * blocks * (1 if taps_touch else right - left)
+            each = k // max(listed, 1)
+            tiles = lines * pieces
+            step = step_cycles(core, size, nr // lanes)
+            sums = (panels - 1) * segment_cycles(core, each, step)
+            step = step_cycles(core, size, ceil_div(tail, lanes))
+            sums += segment_cycles(core, each, step)
+            fma += tiles * listed * sums
+            fma += tiles * k * panels * streams_cycles(core, size)
+            if apart is not None:
+                between = apart[0] if lines == height else apart[1]
+                fma += tiles * k * panels * size * conflict_cycles(core, size, between)
+            calls += tiles * panels
+            segments += tiles * panels * listed
+            stores += lines * length * ceil_div(oc, lanes)
+    return fma, calls, stores, segments
 
 
 def estimate(direct: DirectBlocking, core: CoreModel, threads: int) -> dict[str, float]:
@@ -32,38 +96,14 @@ def estimate(direct: DirectBlocking, core: CoreModel, threads: int) -> dict[str,
     """
     p, e = direct.problem, direct.numerics.operand_bytes
     weight = direct.numerics.weight_bytes
-    fma = calls = stores = segments = 0.0
     panels = ceil_div(direct.oc, direct.panels.width)
-    tail = direct.oc - (panels - 1) * direct.panels.width
-    blocks = ceil_div(direct.ic, direct.channels)
-    vectors = direct.nr // direct.lanes
     pixel = (p.block or p.ic) * e  # bytes to the next one, if there is no slab
-    for row, row_end, low, high in direct.rows:
-        for column, column_end, left, right in direct.columns:
-            height, width = row_end - row, column_end - column
-            lines, length = height, width
-            along = height * ceil_div(width, direct.mr)
-            if not direct.slab and width * ceil_div(height, direct.mr) < along:
-                lines, length = width, height
-            pieces = ceil_div(length, direct.mr)
-            size = ceil_div(length, pieces)
-            groups = ceil_div(direct.channels, direct.numerics.kr)
-            k = (high - low) * (right - left) * blocks * groups
-            listed = (high - low) * blocks * (1 if direct.taps_touch else right - left)
-            each = k // max(listed, 1)
-            tiles = lines * pieces
-            step = step_cycles(core, size, vectors)
-            sums = (panels - 1) * segment_cycles(core, each, step)
-            step = step_cycles(core, size, ceil_div(tail, direct.lanes))
-            sums += segment_cycles(core, each, step)
-            fma += tiles * listed * sums
-            fma += tiles * k * panels * streams_cycles(core, size)
-            if not direct.slab:
-                apart = p.stride[1] * pixel if lines == height else p.stride[0] * p.iw * pixel
-                fma += tiles * k * panels * size * conflict_cycles(core, size, apart)
-            calls += tiles * panels
-            segments += tiles * panels * listed
-            stores += lines * length * ceil_div(direct.oc, direct.lanes)
+    apart = None if direct.slab else (p.stride[1] * pixel, p.stride[0] * p.iw * pixel)
+    fma, calls, stores, segments = _tiles(
+        core, direct.rows, direct.columns, (direct.mr, direct.nr, direct.lanes),
+        (direct.oc, direct.panels.width), (direct.ic, direct.channels, direct.numerics.kr),
+        direct.taps_touch, apart,
+    )  # fmt: skip
     share = p.groups * direct.images
     tile = calls * CALL_CYCLES + segments * SEGMENT_CYCLES + stores * STORE_CYCLES
     panel = direct.panels.bytes(1, direct.k_packed, weight)

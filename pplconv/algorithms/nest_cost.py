@@ -24,9 +24,10 @@ found.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from ..matrix_problem import MatrixProblem
-from .candidate import LINE, ceil_div
+from .candidate import LINE, ceil_div, round_up
 from .core_model import (
     FEW_CHANNELS,
     MOST_STREAMS,
@@ -84,33 +85,12 @@ def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, flo
     rows, columns = (nest.oc, nest.pixels) if by_pixels else (nest.pixels, nest.oc)
     row_segment = nest.oc_segment if by_pixels else nest.hw_segment
     column_segment = nest.hw_segment if by_pixels else nest.oc_segment
-    k_blocks = ceil_div(p.k, nest.k_block)
-
-    fma = tile = 0.0
-    cut = _cut_panels(nest)
-    tile_rows: dict[int, int] = {}
-    for segment, count in parts(rows, row_segment):
-        for m, n in parts(segment, nest.mr):
-            tile_rows[m] = tile_rows.get(m, 0) + n * count
-    tile_columns: dict[int, float] = {}
-    for segment, count in parts(columns, column_segment):
-        for c, n in parts(segment, nest.nr if by_pixels else nest.panels.width):
-            vectors = ceil_div(c, nest.lanes)
-            tile_columns[vectors] = tile_columns.get(vectors, 0.0) + n * count * cut
-    blocks = [
-        (nest.panels.depth(block) // numerics.kr, count)
-        for block, count in parts(p.k, nest.k_block)
-    ]
-    for m, m_count in tile_rows.items():
-        for v, v_count in tile_columns.items():
-            calls = m_count * v_count
-            step = step_cycles(core, m, v)
-            for groups, count in blocks:
-                fma += calls * count * segment_cycles(core, groups, step)
-            passes = 2 * (k_blocks - 1)  # all but the last store C, the next load it
-            moves = STORE_CYCLES + passes * PASS_CYCLES
-            tile += calls * (k_blocks * CALL_CYCLES + m * v * moves)
-
+    panels = nest.panels
+    fma, tile = _tiles(
+        core, (rows, row_segment, nest.mr),
+        (columns, column_segment, nest.nr if by_pixels else panels.width), nest.lanes,
+        _cut_panels(nest), p.k, nest.k_block, panels.depth(1), numerics.kr,
+    )  # fmt: skip
     repeat = p.groups * nest.images
     work = {
         "fma": fma * repeat,
@@ -146,6 +126,52 @@ def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, flo
     cost["team"] = core.team_cycles if threads > 1 else 0.0
     cost["team"] += taken_cycles(core, threads, _border_lines(nest, threads))
     return cost
+
+
+# Algorithms, layouts and blocks share tiles: more than half of all calls are repeated.
+@lru_cache(maxsize=1024)
+def _tiles(
+    core: CoreModel, rows: tuple[int, int, int], columns: tuple[int, int, int], lanes: int,
+    cut: float, k: int, k_block: int, unit: int, kr: int,
+) -> tuple[float, float]:  # fmt: skip
+    """Cycles of the FMAs of one product, and of all else in its calls of the microkernel.
+
+    Parameters
+    ----------
+    core : CoreModel
+        The core.
+    rows, columns : tuple of int
+        Size of the product, of a segment, and of a tile.
+    lanes : int
+        Elements of a vector.
+    cut : float
+        See `_cut_panels`.
+    k, k_block, unit, kr : int
+        Length of the sums and of their blocks, which are filled up to multiples of `unit`; k that
+        are multiplied together.
+    """
+    fma = tile = 0.0
+    tile_rows: dict[int, int] = {}
+    for segment, count in parts(*rows[:2]):
+        for m, n in parts(segment, rows[2]):
+            tile_rows[m] = tile_rows.get(m, 0) + n * count
+    tile_columns: dict[int, float] = {}
+    for segment, count in parts(*columns[:2]):
+        for c, n in parts(segment, columns[2]):
+            vectors = ceil_div(c, lanes)
+            tile_columns[vectors] = tile_columns.get(vectors, 0.0) + n * count * cut
+    blocks = [(round_up(block, unit) // kr, count) for block, count in parts(k, k_block)]
+    k_blocks = ceil_div(k, k_block)
+    for m, m_count in tile_rows.items():
+        for v, v_count in tile_columns.items():
+            calls = m_count * v_count
+            step = step_cycles(core, m, v)
+            for groups, count in blocks:
+                fma += calls * count * segment_cycles(core, groups, step)
+            passes = 2 * (k_blocks - 1)  # all but the last store C, the next load it
+            moves = STORE_CYCLES + passes * PASS_CYCLES
+            tile += calls * (k_blocks * CALL_CYCLES + m * v * moves)
+    return fma, tile
 
 
 def _border_lines(nest: NestBlocking, threads: int) -> int:

@@ -11,7 +11,7 @@ import errno
 import math
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ __all__ = [
     "memory_errors",
     "plain",
     "release",
+    "release_all",
     "unchanged",
 ]
 
@@ -33,6 +34,10 @@ Array = npt.NDArray[Any]
 
 # Bytes of the rows that are worked on at once.
 _BLOCK_BYTES = 1 << 20
+# Bytes of a cache line.
+_LINE = 64
+# A large page of most systems, which is filled and mapped in one go.
+_LARGE_PAGE = 1 << 21
 
 
 class _Mapping(mmap.mmap):
@@ -118,6 +123,20 @@ def release(array: Array) -> None:
         _let_go(mapping, begin, end)
 
 
+def release_all(arrays: Iterable[Array]) -> None:
+    """Release the pages of all files that some arrays lie in; see `release`.
+
+    Parameters
+    ----------
+    arrays : iterable of ndarray
+        Any arrays.
+    """
+    owners = {id(owner): owner for owner in map(_owner_of, arrays)}
+    for mapping in owners.values():
+        if isinstance(mapping, _Mapping):
+            _let_go(mapping, 0, len(mapping))
+
+
 def discard(array: Array) -> None:
     """Give back the memory of an array of `fresh_pages` whose elements are no longer needed.
 
@@ -160,7 +179,13 @@ def fresh_pages(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
     if size < mmap.PAGESIZE:
         return np.zeros(shape, kind)
     with memory_errors():
-        pages = _Pages(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        # Memory of whole large pages begins at one.
+        mapped = -(-size // _LARGE_PAGE) * _LARGE_PAGE if size >= _LARGE_PAGE else size
+        pages = _Pages(-1, mapped, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if size >= _LARGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
+        # Kernels without large pages refuse.
+        with contextlib.suppress(OSError):
+            pages.madvise(mmap.MADV_HUGEPAGE, 0, size // _LARGE_PAGE * _LARGE_PAGE)
     return np.frombuffer(pages, kind, size // kind.itemsize).reshape(shape)
 
 
@@ -203,10 +228,17 @@ def plain(array: Array) -> Array:
         return np.require(array, requirements=("A", "C")).reshape(array.shape)
     copy = fresh_pages(array.shape, array.dtype)
     # Copy in the order of memory, so that each page is read once.
-    outermost = max(range(array.ndim), key=lambda axis: abs(array.strides[axis]))
+    # An axis of one element may have any stride.
+    outermost = max(
+        range(array.ndim), key=lambda axis: (array.shape[axis] > 1, abs(array.strides[axis]))
+    )
     source, destination = (np.moveaxis(each, outermost, 0) for each in (array, copy))
+    # Of a transposed array, a few rows at a time fill whole lines of the copy, which stay in L2.
+    few = len(source) if outermost == 0 else max(_LINE // array.itemsize, 1)
     for rows in blocks(source):
-        destination[rows] = source[rows]
+        for first in range(rows.start, rows.stop, few):
+            part = slice(first, min(first + few, rows.stop))
+            destination[part] = source[part]
         release(source[rows])
     return copy
 

@@ -20,6 +20,7 @@ module              content
 `integer_nodes`     fused nodes of integers
 `channel_affine`    scales and offsets of channels, merged into weights
 `session`           `InferenceSession`, the public class
+`symbols_later`     imports `onnx_ir` without sympy
 `refusals`          all operators that cannot run, in one error
 `nodes`             the nodes of a specialised graph as operators see them
 `fusion`            element-wise nodes joined into one pass

@@ -16,6 +16,7 @@ from ..memory.dtypes import DTYPES
 from ..memory.mapping import plain, release
 from ..ops.prepared import PackedWeights, Prepared
 from ..ops.sparse.sparse_weights import checked_sparse, sparsity_of
+from ..problem import ConvProblem
 from ..sparsity import Sparsity
 from .nodes import as_type, plain_name
 from .scaling import ScaledTensor
@@ -35,6 +36,9 @@ from .values import all_finite
 
 if TYPE_CHECKING:
     from ..planner.racing import Progress
+
+# Of arrays that are released one by one.
+_LARGE_BYTES = 1 << 18
 
 
 class Values(dict[str, Value]):
@@ -149,6 +153,8 @@ class Builder:
         By part of a constant: whether all its numbers are finite.
     zeros : dict
         By part of a constant: how sparse it is.
+    problems : dict
+        Problems of convolutions that were described before, by all that describes them.
     """
 
     settings: Settings
@@ -159,6 +165,7 @@ class Builder:
     used: set[Any] = field(default_factory=set)
     finite: dict[Any, bool] = field(default_factory=dict)
     zeros: dict[Any, Sparsity | None] = field(default_factory=dict)
+    problems: dict[Any, ConvProblem] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     repeats: list[Repeat] = field(default_factory=list)
     values: Values = field(default_factory=Values)
@@ -345,7 +352,7 @@ class Builder:
         if key not in self.zeros:
             array = weight.source.numpy() if isinstance(weight, ScaledTensor) else weight
             self.zeros[key] = sparsity_of(array, groups, self.settings.sparse)
-            release(array)
+            _release(array)
         return self.zeros[key]
 
     def packed_once(
@@ -375,7 +382,7 @@ class Builder:
             packed = _packed(prepared, weight)
             kept = Kept(constant, packed.weight, packed)
             if isinstance(constant, np.ndarray):
-                release(constant)
+                _release(constant)
         elif not isinstance(kept.packed, PackedWeights):
             before = np.empty(0) if kept.weight is None else kept.weight
             packed = PackedWeights(prepared, before, kept.packed, keep=before)
@@ -384,6 +391,12 @@ class Builder:
         self.used.add(key)
         found: PackedWeights = kept.packed
         return found
+
+
+def _release(array: Array) -> None:
+    """Release the pages of a large array; those of small ones wait for `release_files`."""
+    if array.nbytes >= _LARGE_BYTES:
+        release(array)
 
 
 def _packed(prepared: Prepared, weight: Array | ScaledTensor) -> PackedWeights:

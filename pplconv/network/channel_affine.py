@@ -24,6 +24,7 @@ from .values import (
 )
 
 __all__ = [
+    "FORMS",
     "Affine",
     "Scaled",
     "Weights",
@@ -37,6 +38,17 @@ __all__ = [
 ]
 
 Numbers = npt.NDArray[np.float64]
+
+FORMS = (
+    ("Mul", False),
+    ("Mul", True),
+    ("Add", False),
+    ("Add", True),
+    ("Sub", False),
+    ("Sub", True),
+    ("Div", False),
+)
+"""Operators that are affine maps, and whether the constant is their first operand."""
 
 
 class Affine(NamedTuple):

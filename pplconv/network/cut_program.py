@@ -13,7 +13,7 @@ from .control_flow import Body, function_of_flow
 from .cut_memory import Held, result_bytes
 from .cutting import Cut
 from .host_functions import function_of
-from .host_steps import called
+from .host_steps import called, quietly
 from .interface import checked_out
 from .nodes import node_of
 from .programs import Program, Programs
@@ -153,18 +153,19 @@ class CutProgram:
         held = None
         if self._most is not None:
             held = Held(dict(self.inputs), self._most, [*values.values()])
-        for call in self.calls:
-            begin = time.perf_counter()
-            operands = [values[name] if name else None for name in call.reads]
-            if held is not None:
-                named = dict(zip(call.reads, operands, strict=True))
-                held.expect(result_bytes(call.node, self._opsets, named))
-            results = called(call.function, operands, call.kind, call.writes)
-            if seconds is not None:
-                seconds.append(time.perf_counter() - begin)
-            values |= zip(call.writes, map(as_item, results), strict=True)
-            if held is not None:
-                held.add(results)
+        with quietly():
+            for call in self.calls:
+                begin = time.perf_counter()
+                operands = [values[name] if name else None for name in call.reads]
+                if held is not None:
+                    named = dict(zip(call.reads, operands, strict=True))
+                    held.expect(result_bytes(call.node, self._opsets, named))
+                results = called(call.function, operands, call.kind, call.writes)
+                if seconds is not None:
+                    seconds.append(time.perf_counter() - begin)
+                values |= zip(call.writes, map(as_item, results), strict=True)
+                if held is not None:
+                    held.add(results)
         if self.rest is not None:
             found = self.rest.compute([values[name] for name in self._read])
             values |= zip(self._found, found, strict=True)

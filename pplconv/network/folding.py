@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 import onnx_ir.passes.common as passes
-from onnxscript.optimizer._constant_folding import FoldConstantsPass, Replacement
+from onnxscript.optimizer._constant_folding import FoldConstantsPass, Replacement, registry
 
 from .inferring import infer_outputs
 from .node_checks import ContradictionError, check_node, check_sizes
@@ -19,6 +19,7 @@ from .padding import POOLS, infer_pool, resolve_node, settle_pool
 from .python_values import passes_in_python
 from .resizing import infer_resize
 from .storage import Array
+from .subgraphs import is_flow, subgraphs_of
 from .texts import printable
 from .values import attribute_int, constant, describe, is_constant, static_shape
 
@@ -122,9 +123,12 @@ class _Fold(FoldConstantsPass):
     def replace_node(self, node: ir.Node, replacement: Replacement, root: Any) -> None:
         """See `FoldConstantsPass`, which also records the names of all replaced operands."""
         operands = [value for value in node.inputs if value is not None]
-        ir.convenience.replace_nodes_and_values(
-            root, node, [node], replacement.new_nodes, node.outputs, replacement.new_outputs
-        )
+        if replacement.new_nodes or len(node.outputs) > 1:
+            ir.convenience.replace_nodes_and_values(
+                root, node, [node], replacement.new_nodes, node.outputs, replacement.new_outputs
+            )
+        else:
+            _replace_one(node, replacement.new_outputs[0])
         for value in operands:
             unused = not value.uses() and not value.is_graph_output()
             if unused and value.is_initializer() and value.graph is not None:
@@ -144,7 +148,10 @@ class _Fold(FoldConstantsPass):
         if small is not None:
             return small
         replacement = None
-        if _may_be_rewritten(node):
+        if self._stays(node):
+            self._read_known(node)
+            self._do_inference(node)
+        elif _may_be_rewritten(node):
             replacement = super().process_node(node, is_function) or self._folded(node)
         else:
             self._do_inference(node)
@@ -161,6 +168,31 @@ class _Fold(FoldConstantsPass):
         # ONNX's inference of the next node may end the process for such a size.
         check_sizes(node)
         return replacement
+
+    def visit_node(self, node: ir.Node, root: Any) -> None:
+        """See `FoldConstantsPass`, which looks at each attribute."""
+        replacement = self.process_node(node, is_function=False)
+        if replacement is not None:
+            self.replace_node(node, replacement, root)
+            return
+        for graph in subgraphs_of(node):
+            self.visit_graph(graph)
+
+    def _stays(self, node: ir.Node) -> bool:
+        """Tell whether nothing can replace a node: it is not constant, and has no rewriting."""
+        if node.domain or is_flow(node) or node.op_type == "Constant":
+            return False
+        if all(value is None or value.const_value is not None for value in node.inputs):
+            return False
+        return not registry.lookup_evaluators("", node.op_type, self._opset_imports[""])
+
+    def _read_known(self, node: ir.Node) -> None:
+        """Read the values that stand for a node's operands, as `FoldConstantsPass` does."""
+        for place, value in enumerate(node.inputs):
+            known = self._state.get_sym_value(value)
+            if isinstance(known, ir.Value):
+                node.replace_input_with(place, known)
+                self._modified = True
 
     def _of_sizes(self, node: ir.Node) -> Replacement | None:
         """Fold a node that computes sizes or indices, without inference: models have thousands."""
@@ -183,6 +215,18 @@ class _Fold(FoldConstantsPass):
             return None
         node.graph.register_initializer(value)
         return Replacement([value], [])
+
+
+def _replace_one(node: ir.Node, new: ir.Value) -> None:
+    """Replace a node of one output by a value, as `ir.convenience` replaces several."""
+    (old,) = node.outputs
+    new.type = new.type if old.type is None else old.type
+    new.shape = new.shape if old.shape is None else old.shape
+    new.const_value = new.const_value if old.const_value is None else old.const_value
+    new.name = new.name if old.name is None else old.name
+    old.replace_all_uses_with(new, replace_graph_outputs=True)
+    assert node.graph is not None
+    node.graph.remove(node, safe=True)
 
 
 def _may_be_rewritten(node: ir.Node) -> bool:

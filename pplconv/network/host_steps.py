@@ -56,7 +56,13 @@ def run_host(step: Step, views: Callable[[Value], Array]) -> None:
             views(value)[...] = result
         return results
 
-    called(work, [views(value) for value in step.reads], step.kind, step.nodes)
+    with quietly():
+        called(work, [views(value) for value in step.reads], step.kind, step.nodes)
+
+
+def quietly() -> np.errstate:
+    """Give the context of calls: overflow gives infinity without a warning, as in our loops."""
+    return np.errstate(all="ignore")
 
 
 def called(
@@ -65,7 +71,7 @@ def called(
     kind: str,
     nodes: Sequence[str],
 ) -> Sequence[Any]:
-    """Call a function of arrays that computes a node.
+    """Call a function of arrays that computes a node, in the context `quietly`.
 
     Parameters
     ----------
@@ -83,14 +89,12 @@ def called(
     ValueError
         If the function refuses the arrays: indices out of range, for example.
     """
-    # Overflow gives infinity without a warning, as in our loops.
-    with np.errstate(all="ignore"):
-        try:
-            return function(*arrays)
-        except MemoryError:
-            raise
-        except Exception as error:
-            raise refusal(kind, nodes, error) from error
+    try:
+        return function(*arrays)
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise refusal(kind, nodes, error) from error
 
 
 def refusal(kind: str, nodes: Sequence[str], error: Exception) -> ValueError:

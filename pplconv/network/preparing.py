@@ -13,6 +13,7 @@ import onnx_ir.passes.common as passes
 from .brain_floats import compute_in_float32
 from .cutting import Cut, cut
 from .folding import fold
+from .invariants import hoist
 from .opsets import convert_opset
 from .padding import resolve_padding
 from .quantized_values import check_quantization, dequantize_constants, quantize_constants
@@ -130,6 +131,7 @@ def simplify(model: ir.Model) -> Prepared:
         As from `prepare`.
     """
     fold(model)
+    hoist(model.graph)
     fired: dict[str, list[str]] = {}
     check_quantization(model.graph)
     apply_rules(model, PIECES_RULES, fired)

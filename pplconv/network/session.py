@@ -11,12 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 try:
-    import onnx_ir as ir
-    import onnxscript  # noqa: F401
+    # Before all that imports `onnx_ir`.
+    from . import symbols_later  # noqa: F401
 except ImportError as error:  # pragma: no cover - tests have both
     raise ImportError(
         f"InferenceSession needs {error.name}: pip install 'pplconv[onnx]'", name=error.name
     ) from error
+
+import onnx_ir as ir
 
 from .. import planner
 from .._checks import one_of

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from ..memory.mapping import map_file, release, unchanged
+from ..memory.mapping import map_file, release_all, unchanged
 from .scaling import ScaledTensor
 from .subgraphs import all_nodes, subgraphs_of
 
@@ -177,8 +177,7 @@ def release_files(model: ir.Model) -> None:
     model : ir.Model
         A model; its content does not change.
     """
-    for array in arrays_of(model):
-        release(array)
+    release_all(arrays_of(model))
 
 
 def check_files(model: ir.Model) -> None:

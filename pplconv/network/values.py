@@ -141,9 +141,14 @@ def static_shape(value: ir.Value | None) -> tuple[int, ...] | None:
     -------
     tuple of int or None
     """
-    if value is None or value.shape is None or not value.shape.is_static():
+    shape = None if value is None else value.shape
+    if shape is None:
         return None
-    return tuple(value.shape.numpy())
+    sizes: tuple[Any, ...] = shape.dims
+    for size in sizes:
+        if not isinstance(size, int):
+            return None
+    return sizes
 
 
 def scalar(value: ir.Value | None, beside: int | None = None) -> float | None:

@@ -7,7 +7,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import attrgetter
 from types import ModuleType
+from typing import NamedTuple
 
 from .. import config
 from .._checks import one_of
@@ -96,6 +98,17 @@ def _context(
     )  # fmt: skip
 
 
+def _around(around: PlanContext, threads: int, tolerance: float, start: int) -> PlanContext:
+    """Give a context with another team and tolerance; a `replace` of the dataclass is slow."""
+    given = (around.threads, around.tolerance, around.team_start)
+    if given == (threads, tolerance, start):
+        return around
+    return PlanContext(
+        around.machine, around.numerics, around.isa, around.tiles, around.lanes, threads,
+        tolerance, start, around.by_pixels, around.by_channels,
+    )  # fmt: skip
+
+
 def default_context(dtype: str) -> PlanContext:
     """Kernels and team of a call that names neither, in the current environment.
 
@@ -175,8 +188,7 @@ def paying_team(flops: float, threads: int) -> int:
     return max(1, min(threads, int(flops / least)))
 
 
-@dataclass(frozen=True)
-class Ranked:
+class Ranked(NamedTuple):
     """A candidate with its estimate."""
 
     total: float
@@ -184,37 +196,36 @@ class Ranked:
     cost: dict[str, float]
 
 
+_total = attrgetter("total")
+
+
 def rank(
     candidates: Iterable[Candidate], core: CoreModel, threads: int, cold: bool = False
 ) -> list[Ranked]:
     """Estimate every candidate for a team, best first; if `cold`, with the time to load weights."""
-    return _ranked(((each, each.cost(core, threads)) for each in candidates), core, threads, cold)
+    rate, ranked = COLD_RATE * core.memory_rate * threads, []
+    for candidate in candidates:
+        cost = candidate.cost(core, threads)
+        if cold:
+            cost["cold"] = candidate.packed_weight_bytes / rate
+        ranked.append(Ranked(sum(cost.values()), candidate, cost))
+    ranked.sort(key=_total)
+    return ranked
 
 
-# A network asks for the costs of a problem when it chooses layouts, with weights in no cache, and
-# again when it plans. A problem has up to about ten candidates.
+# A network asks for the costs of a problem when it chooses layouts, and again when it plans. A
+# problem has about twenty candidates.
 @lru_cache(maxsize=512)
 def _costed(
-    name: str, problem: Problem, numerics: Numerics, tolerance: float, threads: int,
+    name: str, problem: Problem, numerics: Numerics, tolerance: float, threads: int, cold: bool,
     settings: config.Settings, target: Target,
-) -> list[tuple[Candidate, dict[str, float]]]:  # fmt: skip
-    """Give the candidates of an algorithm with their costs for a team; nobody may change them."""
+) -> list[Ranked]:  # fmt: skip
+    """Rank the candidates of an algorithm for a team; nobody may change the list."""
     around = _context(numerics, threads, settings, target)
     assert around is not None
-    around = replace(around, tolerance=tolerance, team_start=settings.team_start_us)
+    around = _around(around, threads, tolerance, settings.team_start_us)
     core = CoreModel.of(around)
-    return [(c, c.cost(core, threads)) for c in _MODULES[name].candidates(problem, around)]
-
-
-def _ranked(
-    costed: Iterable[tuple[Candidate, dict[str, float]]], core: CoreModel, threads: int, cold: bool
-) -> list[Ranked]:
-    rate, ranked = COLD_RATE * core.memory_rate * threads, []
-    for candidate, cost in costed:
-        if cold:
-            cost = cost | {"cold": candidate.packed_weight_bytes / rate}
-        ranked.append(Ranked(sum(cost.values()), candidate, cost))
-    return sorted(ranked, key=lambda r: r.total)
+    return rank(_MODULES[name].candidates(problem, around), core, threads, cold)
 
 
 @dataclass(frozen=True)
@@ -252,8 +263,18 @@ class Request:
         """The machine that the plan is for."""
         return (self.target or here()).machine
 
-    def contexts(self) -> list[PlanContext]:
+    @property
+    def settings(self) -> config.Settings:
+        """The settings of the machine that the plan is for."""
+        return self.target.settings if self.target else config.current()
+
+    def contexts(self, settings: config.Settings | None = None) -> list[PlanContext]:
         """The contexts that the machine gives, with the team that the work justifies.
+
+        Parameters
+        ----------
+        settings : Settings, optional
+            Those of `settings`, where they have been read.
 
         Returns
         -------
@@ -265,7 +286,7 @@ class Request:
         ValueError
             If none has.
         """
-        settings = self.target.settings if self.target else config.current()
+        settings = settings or self.settings
         target, threads = self.target or here(), self.threads
         if threads is None:  # asked each time, as it may differ by thread
             threads = default_threads(settings, target.machine)
@@ -290,18 +311,16 @@ class Request:
         found = fast or found
         start = settings.team_start_us
         threads = team(self.problem, found[0], start)
-        return [
-            replace(around, threads=threads, tolerance=self.tolerance, team_start=start)
-            for around in found
-        ]
+        return [_around(around, threads, self.tolerance, start) for around in found]
 
     def context(self) -> PlanContext:
         """The first of `contexts`, whose kernels are preferred."""
         return self.contexts()[0]
 
     def ranked(
-        self, threads: int | None = None, names: Iterable[str] = (), slack: float = 1.0
-    ) -> list[Ranked]:
+        self, threads: int | None = None, names: Iterable[str] = (), slack: float = 1.0,
+        settings: config.Settings | None = None,
+    ) -> list[Ranked]:  # fmt: skip
         """Rank the candidates that serve the problem within tolerance and workspace, best first.
 
         Parameters
@@ -313,6 +332,8 @@ class Request:
         slack : float
             An algorithm is left out if its floor, the least that any of its candidates could
             cost, is `slack` times the best estimate or more.
+        settings : Settings, optional
+            Those of `settings`, where they have been read.
 
         Raises
         ------
@@ -321,11 +342,11 @@ class Request:
         """
         if not names:
             names = serving(self.problem) if self.algorithm == "auto" else [self.algorithm]
-        contexts = self.contexts()
+        settings, target = settings or self.settings, self.target or here()
+        contexts = self.contexts(settings)
         if threads is not None:
-            contexts = [replace(around, threads=threads) for around in contexts]
-        settings = self.target.settings if self.target else config.current()
-        target = self.target or here()
+            start = settings.team_start_us
+            contexts = [_around(each, threads, self.tolerance, start) for each in contexts]
         found: list[Ranked] = []
         too_large: list[Candidate] = []
         reasons: dict[str, None] = {}
@@ -342,13 +363,15 @@ class Request:
                 if found and busy * FLOOR_MARGIN >= slack * best:
                     continue
                 costed = _costed(
-                    name, self.problem, around.numerics, self.tolerance, around.threads, settings,
-                    target,
+                    name, self.problem, around.numerics, self.tolerance, around.threads, self.cold,
+                    settings, target,
                 )  # fmt: skip
-                small = [each for each in costed if self._fits(each[0])]
-                found += (own := _ranked(small, core, around.threads, self.cold))
+                own = costed
+                if self.max_workspace is not None:
+                    own = [each for each in costed if self._fits(each.candidate)]
+                found += own
                 best = min([best, *(r.total for r in own[:1])])
-                too_large += [each for each, _ in costed] if not small else []
+                too_large += [each.candidate for each in costed] if not own else []
                 reason = None if costed else self._too_imprecise(name, around)
             if reason is not None:
                 reasons[f'algorithm="{name}" cannot serve {self.problem}{reason}'] = None
@@ -360,7 +383,7 @@ class Request:
             )
         if not found:
             raise ValueError("; ".join(reasons))
-        return sorted(found, key=lambda r: r.total)
+        return sorted(found, key=_total)
 
     def _fits(self, candidate: Candidate) -> bool:
         # Compare the scratch of one thread, so that the team does not influence the choice.
@@ -421,4 +444,4 @@ def rank_team(request: Request, chosen: Candidate, single: list[Ranked]) -> list
     core = {around.numerics: CoreModel.of(around) for around in contexts}
     alone = (r.candidate for r in single if r.candidate.bits == chosen.bits)
     ranked = [each for c in alone for each in rank([c], core[c.numerics], threads, request.cold)]
-    return sorted(ranked, key=lambda r: r.total)
+    return sorted(ranked, key=_total)

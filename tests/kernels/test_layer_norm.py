@@ -115,7 +115,7 @@ def test_the_bound_finds_what_is_wrong(rng, dtype, wrong):
 def test_tails(checker, row, scaled, moved, rng):
     dtype = DTYPES[row["dtype"]]
     lanes = computed_lanes_of(row)
-    more = [vectors * lanes + i for vectors in (3, 7, 8, 9, 64, 65) for i in (-1, 0, 1)]
+    more = [vectors * lanes + i for vectors in (3, 7, 8, 9, 12, 13, 64, 65) for i in (-1, 0, 1)]
     for columns in (*range(1, 2 * lanes + 4), *more):
         x = draw(rng, "random", (int(rng.integers(1, 4)), columns), dtype) + dtype.type(0.5)
         scale = draw(rng, "random", (columns,), dtype) if scaled else None

@@ -19,6 +19,7 @@ from pplconv.memory.mapping import (
     map_file,
     plain,
     release,
+    release_all,
     unchanged,
 )
 
@@ -167,6 +168,48 @@ def test_plain_arrays(large, rng):
         assert found.shape == array.shape and found.dtype == array.dtype
         assert found.tobytes() == array.tobytes()
     assert plain(square) is square
+
+
+@pytest.mark.parametrize("shape", [(3, 700), (1300, 900), (1031, 5, 1, 3)])
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.complex128])
+def test_plain_arrays_of_transposed_ones(shape, dtype, rng):
+    whole = rng.integers(0, 255, (*shape, 2)).astype(dtype)
+    for array in (
+        whole[..., 0].T,
+        whole[..., 0].T[..., None, None],
+        # An axis of one element with the largest stride of all.
+        np.lib.stride_tricks.as_strided(
+            whole[..., 1].T, (1, *shape[::-1]), (1 << 30, *whole[..., 1].T.strides)
+        ),
+        np.moveaxis(whole, 0, 1)[::-1, ::2],
+    ):
+        found = plain(array)
+        assert found.flags.c_contiguous
+        np.testing.assert_array_equal(found, array)
+
+
+@pytest.mark.parametrize("size", [(1 << 21) - 1, 1 << 21, (1 << 21) + 4097, (5 << 20) + 1])
+def test_fresh_pages_of_large_arrays_are_zeros(size):
+    array = fresh_pages((size,), np.uint8)
+    assert array.shape == (size,)
+    assert not array.any()
+    array[:] = 1
+    discard(array[: 1 << 20])
+    assert array[-1] == 1
+    assert not array[:4096].any()
+
+
+@linux
+def test_all_files_of_arrays_are_let_go(large):
+    path, content = large
+    whole = map_file(path)
+    parts = whole[: 4 << 20].view(np.float32), whole[8 << 20 :].view(np.float32)
+    before = resident("RssFile")
+    assert sum(float(part.sum()) for part in parts) > 0
+    assert resident("RssFile") > before + (8 << 20)
+    release_all([*parts, np.ones(3)])
+    assert resident("RssFile") < before + (1 << 20)
+    np.testing.assert_array_equal(whole.view(np.float32), content)
 
 
 def test_no_memory_is_a_memory_error(tmp_path, monkeypatch):

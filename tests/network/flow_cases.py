@@ -104,6 +104,20 @@ FLOWS = {
             {"bound": np.array(0.01, np.float32), "yes": np.array(True)},
             {"bound": np.array(0.01, np.float32), "yes": np.array(False)},
         ]),
+    "unchanged product": Case("float y", """
+        pixels = Transpose<perm = [0, 2, 3, 1]>(x)
+        start = ReduceSum<keepdims=0>(x)
+        y = Loop(trips, , pixels) <
+            body = turn (int64 i, bool c, float state) => (bool on, float next) {
+                on = Identity(c)
+                weighted = MatMul(pixels, square)
+                hidden = Add(weighted, start)
+                f = Cast<to=1>(i)
+                part = Mul(hidden, f)
+                next = Sub(part, state)
+            }
+        >
+        """, "int64 trips", _each("trips", 3, 0, 1)),
     "scan": Case("float last, float y", """
         start = ReduceSum<keepdims=0>(x, axis1)
         last, y = Scan(start, x) <
@@ -200,7 +214,7 @@ def model_of(case: Case, rng: np.random.Generator) -> onnx.ModelProto:
     _forget_shapes(model.graph, inputs=False)
     shapes = {
         "w": (3, 2, 3, 3), "v": (2, 3, 3, 3), "v2": (2, 2, 3, 3), "w1": (4, 1, 2, 2),
-        "narrow": (3, 2, 2, 1),
+        "narrow": (3, 2, 2, 1), "square": (2, 2),
     }  # fmt: skip
     constants = {n: rng.standard_normal(s).astype(np.float32) / 2 for n, s in shapes.items()}
     constants |= {f"axis{n}": np.array([n]) for n in range(4)}

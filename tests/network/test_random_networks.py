@@ -10,6 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pplconv.network import compiling
+from pplconv.network.loading import load
+from pplconv.network.preparing import prepare, specialize
+from pplconv.network.rules.driver import Rules
 from pplconv.network.session import InferenceSession
 from tests.emulation import is_emulated
 from tests.network.random_networks import Network
@@ -60,6 +63,38 @@ def test_networks_that_are_planned_otherwise(judge, what, data):
     """The results are the same."""
     with mock.patch.object(compiling, *OTHERWISE[what]):
         check(Network(data.draw, free=data.draw(st.booleans())), judge)
+
+
+def every_rule(self, node):
+    """The rules of a node, also those that refuse it before their patterns are compared."""
+    for rule in self._by_root.get((node.domain, node.op_type), ()):
+        if rule.outputs <= len(node.outputs):
+            yield rule.compiled
+
+
+@pytest.mark.sampled(1)
+@settings(max_examples=EXAMPLES)
+@given(data=st.data())
+def test_rules_refuse_at_once_what_they_would_refuse(data):
+    """Without `Rule.may_fire` and ``above=`` the same rules fire, and write the same nodes."""
+    network = Network(data.draw, free=False, opset=data.draw(st.sampled_from(OPSETS)))
+    model = network.g.model(*network.outputs)
+    feed = network.feeds[0]
+
+    def rewritten():
+        prepared = prepare(load(model))
+        shapes = {name: array.shape for name, array in feed.items()}
+        special = specialize(prepared.model, shapes)
+        assert special.model is not None
+        nodes = [
+            (node.op_type, [v and v.name for v in node.inputs], [v.name for v in node.outputs])
+            for node in special.model.graph
+        ]
+        return prepared.fired, special.fired, nodes
+
+    found = rewritten()
+    with mock.patch.object(Rules, "of", every_rule):
+        assert rewritten() == found
 
 
 def check(network: Network, judge: str) -> None:

@@ -56,14 +56,17 @@ def problem_of(
     computed : bool
         Whether the weights are computed; then their type is not narrowed.
     """
-    n, ic, h, w = x
-    name = NAMES[dtype]
-    precision = None if computed else _precision(builder, name)
-    return checks.make_problem(
-        (n, h, w, ic) if layout == "NHWC" else (n, ic, h, w), weight, name, **geometry,
-        layout=layout, permitted=checks.check_precision(precision, name),
-        sparsity=sparsity,
-    )  # fmt: skip
+    key = x, weight, dtype, tuple(sorted(geometry.items())), layout, sparsity, computed
+    if key not in builder.problems:
+        n, ic, h, w = x
+        name = NAMES[dtype]
+        precision = None if computed else _precision(builder, name)
+        builder.problems[key] = checks.make_problem(
+            (n, h, w, ic) if layout == "NHWC" else (n, ic, h, w), weight, name, **geometry,
+            layout=layout, permitted=checks.check_precision(precision, name),
+            sparsity=sparsity,
+        )  # fmt: skip
+    return builder.problems[key]
 
 
 def emit_convolution(

@@ -17,7 +17,7 @@ module                    effect of its rules
 `no_ops`                  operators that change nothing
 `layer_normalization`     LayerNormalization from its pieces
 `pads`                    Pad into the next convolution or pool
-`passing`                 activations before what moves elements, beside their convolution
+`passing`                 activations, scales and offsets before what moves elements
 `qoperators`              QLinearConv and the like in pieces; ConvInteger as ``pplconv``'s
 `integer_fusing`          dequantized products to QuantizeLinear as one product of integers
 `integer_volumes`         products of quantized volumes as those of images of more channels
@@ -92,6 +92,7 @@ SIMPLIFYING_RULES = Rules(
         *gelu.RULES,
         *layer_normalization.RULES,
         *affine.RULES,
+        *passing.SIMPLIFYING_RULES,
         *constants.RULES,
         *gates.RULES,
         *decomposing.RULES,
@@ -112,5 +113,5 @@ QUANTIZING_RULES = Rules(
 )
 """Rules that make nodes of integers, for which shapes have to be known."""
 
-FUSING_RULES = Rules((*linear_fusing.RULES, *fusing.RULES, *passing.RULES))
+FUSING_RULES = Rules((*linear_fusing.RULES, *fusing.RULES, *passing.FUSING_RULES))
 """Rules that make nodes of the domain ``pplconv``, for which shapes have to be known."""

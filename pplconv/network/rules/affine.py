@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..channel_affine import (
+    FORMS,
     affine_of,
     after,
     batch_normalization,
@@ -19,7 +20,7 @@ from ..channel_affine import (
     weights_of,
 )
 from ..values import attribute_ints, attribute_string, per_channel, rank
-from .driver import Rule
+from .driver import Rule, constant_at, maker_at
 
 __all__ = ["RULES"]
 
@@ -32,6 +33,11 @@ class AfterConvolution(Rule):
     def __init__(self, operator: str, convolution: str, *, first: bool = False) -> None:
         super().__init__(f"affine into {convolution}", operator, above=convolution)
         self.operator, self.convolution, self.first = operator, convolution, first
+
+    def may_fire(self, node: ir.Node) -> bool:
+        """See `Rule`."""
+        place = 0 if self.first else 1
+        return constant_at(node, place) and maker_at(node, 1 - place, self.convolution) is not None
 
     def pattern(self, op: Any, c: Any) -> Any:
         """See `Rule`."""
@@ -93,6 +99,11 @@ class BeforeConvolution(Rule):
         super().__init__(f"affine before {convolution}", convolution, above=operator)
         self.operator, self.convolution, self.first = operator, convolution, first
 
+    def may_fire(self, node: ir.Node) -> bool:
+        """See `Rule`."""
+        inner = maker_at(node, 0, self.operator)
+        return inner is not None and constant_at(inner, 0 if self.first else 1)
+
     def pattern(self, op: Any, x: Any, c: Any) -> Any:
         """See `Rule`."""
         operands = (c, x) if self.first else (x, c)
@@ -129,23 +140,13 @@ class BeforeConvolution(Rule):
         return plain and node.op_type == "Conv"
 
 
-_FORMS = (
-    ("Mul", False),
-    ("Mul", True),
-    ("Add", False),
-    ("Add", True),
-    ("Sub", False),
-    ("Sub", True),
-    ("Div", False),
-)
-
 RULES: tuple[Rule, ...] = (
     *(BatchNormalizationAfterConvolution(convolution) for convolution in CONVOLUTIONS),
     *(
         kind(operator, convolution, first=first)
         for kind in (AfterConvolution, BeforeConvolution)
         for convolution in CONVOLUTIONS
-        for operator, first in _FORMS
+        for operator, first in FORMS
     ),
 )
 """Rules of this module, in the order in which they are tried."""

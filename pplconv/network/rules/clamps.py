@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..values import close, rank, scalar
-from .driver import Rule
+from .driver import Rule, constant_at
 
 __all__ = ["RULES", "bounds"]
 
@@ -53,6 +53,10 @@ class ToClip(Rule):
     def __init__(self, operator: str, *, first: bool) -> None:
         super().__init__("Min, Max to Clip", operator)
         self.operator, self.first = operator, first
+
+    def may_fire(self, node: ir.Node) -> bool:
+        """See `Rule`."""
+        return constant_at(node, 0 if self.first else 1)
 
     def pattern(self, op: Any, x: Any, c: Any) -> Any:
         """See `Rule`."""
@@ -111,6 +115,10 @@ class ToHardSigmoid(Rule):
         super().__init__("Clip to HardSigmoid", operator, above="Clip")
         self.operator, self.first, self.flipped = operator, first, flipped
 
+    def may_fire(self, node: ir.Node) -> bool:
+        """See `Rule`."""
+        return constant_at(node, 0 if self.first else 1)
+
     def pattern(self, op: Any, x: Any, b: Any, c: Any) -> Any:
         """See `Rule`."""
         total = op.Add(b, x) if self.flipped else op.Add(x, b)
@@ -167,6 +175,10 @@ class ProductToHardSwish(Rule):
         super().__init__("Clip to HardSwish", operator, above="Mul")
         self.operator, self.first, self.flipped = operator, first, flipped
         self.commuted = commuted
+
+    def may_fire(self, node: ir.Node) -> bool:
+        """See `Rule`."""
+        return constant_at(node, 0 if self.commuted else 1)
 
     def pattern(self, op: Any, x: Any, b: Any, c: Any) -> Any:
         """See `Rule`."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from ..values import FLOATS, constant, rank, wide
-from .driver import Rule
+from .driver import Rule, constant_at, maker_at
 
 __all__ = ["RULES"]
 
@@ -22,6 +22,14 @@ class ConstantsInARow(Rule):
     def __init__(self, inner: str, outer: str, *, flipped: bool, first: bool) -> None:
         super().__init__("constants in a row", outer, above=inner)
         self.inner, self.outer, self.flipped, self.first = inner, outer, flipped, first
+
+    def may_fire(self, node: ir.Node) -> bool:
+        """See `Rule`."""
+        place = 0 if self.first else 1
+        if not constant_at(node, place):
+            return False
+        inner = maker_at(node, 1 - place, self.inner)
+        return inner is not None and constant_at(inner, 0 if self.flipped else 1)
 
     def pattern(self, op: Any, x: Any, a: Any, b: Any) -> Any:
         """See `Rule`."""

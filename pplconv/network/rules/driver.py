@@ -15,11 +15,12 @@ import onnx
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule, RewriteRuleClassBase
 
+from ..._lazy import lazy
 from ...runtime.locks import ForkableLock
 from ..opsets import OPSET
-from ..values import describe
+from ..values import describe, is_constant
 
-__all__ = ["OperatorRule", "Rule", "Rules", "apply_rules"]
+__all__ = ["OperatorRule", "Rule", "Rules", "apply_rules", "constant_at", "maker_at"]
 
 _MOST_PASSES = 50
 
@@ -48,6 +49,28 @@ class Rule(RewriteRuleClassBase):
         self.roots = tuple(("", root) if isinstance(root, str) else root for root in roots)
         self.above: Root | None = ("", above) if isinstance(above, str) else above
         self.outputs = 1
+
+    @lazy
+    def compiled(self) -> RewriteRule:
+        """The rule as onnxscript runs it; most networks need few rules."""
+        return RewriteRule(
+            self.pattern, self.rewrite, self.check, name=self.name, remove_nodes=self.remove_nodes
+        )
+
+    def may_fire(self, node: ir.Node) -> bool:
+        """Tell at once that a rule does not match, before its pattern is compared.
+
+        Parameters
+        ----------
+        node : ir.Node
+            A node of one of its roots.
+
+        Returns
+        -------
+        bool
+            False only where pattern or `check` would refuse the node.
+        """
+        return True
 
     @abc.abstractmethod
     def pattern(self, op: Any, *args: Any, **kwargs: Any) -> Any:
@@ -111,17 +134,10 @@ class Rules:
     """
 
     def __init__(self, rules: Iterable[Rule]) -> None:
-        self._by_root: dict[Root, list[tuple[Rule, RewriteRule]]] = {}
+        self._by_root: dict[Root, list[Rule]] = {}
         for rule in rules:
-            compiled = RewriteRule(
-                rule.pattern,
-                rule.rewrite,
-                rule.check,
-                name=rule.name,
-                remove_nodes=rule.remove_nodes,
-            )
             for root in rule.roots:
-                self._by_root.setdefault(root, []).append((rule, compiled))
+                self._by_root.setdefault(root, []).append(rule)
 
     def of(self, node: ir.Node) -> Iterator[RewriteRule]:
         """Give the rules that may fire at a node.
@@ -138,15 +154,57 @@ class Rules:
         rules = self._by_root.get((node.domain, node.op_type))
         if not rules:
             return
-        producers = {
+        producers: set[Root | None] = {
             (producer.domain, producer.op_type)
             for value in node.inputs
             if value is not None and (producer := value.producer()) is not None
         }
-        for rule, compiled in rules:
+        producers.add(None)
+        outputs = len(node.outputs)
+        for rule in rules:
             # A pattern of more outputs than the node has would match nothing, without a failure.
-            if rule.outputs <= len(node.outputs) and rule.above in (None, *producers):
-                yield compiled
+            if rule.outputs <= outputs and rule.above in producers and rule.may_fire(node):
+                yield rule.compiled
+
+
+def constant_at(node: ir.Node, place: int) -> bool:
+    """Tell whether an operand of a node is a constant.
+
+    Parameters
+    ----------
+    node : ir.Node
+        Any node.
+    place : int
+        Of the operand.
+
+    Returns
+    -------
+    bool
+    """
+    return place < len(node.inputs) and is_constant(node.inputs[place])
+
+
+def maker_at(node: ir.Node, place: int, operator: str) -> ir.Node | None:
+    """Give the node of an operator that makes an operand of a node; None if none does.
+
+    Parameters
+    ----------
+    node : ir.Node
+        Any node.
+    place : int
+        Of the operand.
+    operator : str
+        One of ONNX.
+
+    Returns
+    -------
+    ir.Node or None
+    """
+    value = node.inputs[place] if place < len(node.inputs) else None
+    maker = None if value is None else value.producer()
+    if maker is None or maker.op_type != operator or maker.domain:
+        return None
+    return maker
 
 
 def apply_rules(model: ir.Model, rules: Rules, fired: dict[str, list[str]]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..channel_affine import affine_of, weights_of
+from ..channel_affine import FORMS, affine_of, weights_of
 from ..fused_nodes import (
     DOMAIN,
     FUSED_CONVOLUTIONS,
@@ -243,16 +243,6 @@ def _initializer(op: Any, array: Any, y: ir.Value, name: str) -> ir.Value:
     return value
 
 
-_FORMS = (
-    ("Mul", False),
-    ("Mul", True),
-    ("Add", False),
-    ("Add", True),
-    ("Sub", False),
-    ("Sub", True),
-    ("Div", False),
-)
-
 RULES: tuple[Rule, ...] = (
     *(FusedConvolution(convolution) for convolution in FUSED_CONVOLUTIONS),
     *(
@@ -263,7 +253,7 @@ RULES: tuple[Rule, ...] = (
     *(
         ScaleAndOffset(inner, operator, first=first)
         for inner in FUSED_CONVOLUTIONS
-        for operator, first in _FORMS
+        for operator, first in FORMS
     ),
     *(
         Residual(inner, first=first)

@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..values import FLOATS, broadcasts_to, static_shape
-from .driver import Rule
+from .driver import Rule, maker_at
 
 __all__ = ["RULES"]
 
@@ -24,6 +24,14 @@ class ShortcutAroundGate(Rule):
     def __init__(self, *, flipped: bool, first: bool) -> None:
         super().__init__("shortcut around a gate", "Add", above="Mul")
         self.flipped, self.first = flipped, first
+
+    def may_fire(self, node: ir.Node) -> bool:
+        """See `Rule`."""
+        place = 0 if self.first else 1
+        product = maker_at(node, place, "Mul")
+        if product is None or len(node.inputs) != 2 or len(product.inputs) != 2:
+            return False
+        return product.inputs[1 if self.flipped else 0] is node.inputs[1 - place]
 
     def pattern(self, op: Any, x: Any, g: Any) -> Any:
         """See `Rule`."""

@@ -8,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from ..channel_affine import FORMS, Affine, affine_of
 from ..fused_nodes import DOMAIN, LINEAR, activation_of, build, inputs_of, with_changes
+from ..scaling import scaled, stays_finite
 from ..values import FLOATS, attribute_int, constant, per_channel, rank, wide
 from .driver import Rule
 
@@ -78,43 +80,65 @@ class FromGemm(Rule):
         return build(op, LINEAR, [x, w, bias], ())
 
 
-class Offset(Rule):
-    """A sum of a Linear without an activation and constants a column."""
+class AffineOfLinear(Rule):
+    """Constants a column after a Linear without an activation: factors, offsets."""
 
-    def __init__(self, *, first: bool) -> None:
-        super().__init__("Add into Linear", "Add", above=(DOMAIN, LINEAR))
-        self.first = first
+    def __init__(self, operator: str, *, first: bool) -> None:
+        super().__init__("affine into Linear", operator, above=(DOMAIN, LINEAR))
+        self.operator, self.first = operator, first
 
     def pattern(self, op: Any, c: Any) -> Any:
         """See `Rule`."""
         y = op.Linear(_domain=DOMAIN, _allow_other_inputs=True, _outputs=["y"])
-        return op.Add(c, y) if self.first else op.Add(y, c)
+        return getattr(op, self.operator)(*((c, y) if self.first else (y, c)))
 
     def check(self, context: Any, c: ir.Value, y: ir.Value) -> bool:
         """See `Rule`."""
         node = y.producer()
-        if activation_of(node)[0]:
+        affine = self._affine(c, y)
+        if activation_of(node)[0] or affine is None:
             return False
-        new = self._new(c, y)
-        return new is not None and bool(np.isfinite(new).all())
+        scaling = bool(np.any(affine.scale != 1))
+        # A residual would be scaled as well.
+        if scaling and inputs_of(node)[3] is not None:
+            return False
+        bias = _merged_bias(node, affine)
+        return bool(np.isfinite(bias).all()) and (
+            not scaling or stays_finite(_tensor(node), affine.scale[None])
+        )
 
     def rewrite(self, op: Any, c: ir.Value, y: ir.Value) -> Any:
         """See `Rule`."""
-        bias = op.initializer(ir.tensor(self._new(c, y)), name=f"{y.name}_bias")
-        return with_changes(op, y.producer(), {2: bias})
+        node, affine = y.producer(), self._affine(c, y)
+        assert affine is not None
+        changes = {}
+        if np.any(affine.scale != 1):
+            new = scaled(_tensor(node), affine.scale[None])
+            changes[1] = op.initializer(new, name=f"{y.name}_scaled")
+        if np.any(affine.offset != 0) or inputs_of(node)[2] is not None:
+            bias = _merged_bias(node, affine)
+            changes[2] = op.initializer(ir.tensor(bias), name=f"{y.name}_bias")
+        return with_changes(op, node, changes)
 
-    @staticmethod
-    def _new(c: ir.Value, y: ir.Value) -> npt.NDArray[Any] | None:
-        node = y.producer()
-        w, old = constant(node.inputs[1]), constant(inputs_of(node)[2])
-        axes = rank(y)
-        if w is None or axes is None:
-            return None
-        numbers = per_channel(c, w.shape[1], axes, axis=-1)
-        if numbers is None:
-            return None
-        with np.errstate(all="ignore"):
-            return (numbers + (0.0 if old is None else wide(old))).astype(w.dtype)
+    def _affine(self, c: ir.Value, y: ir.Value) -> Affine | None:
+        columns, axes = _tensor(y.producer()).shape[1], rank(y)
+        numbers = None if axes is None else per_channel(c, int(columns), axes, axis=-1)
+        return None if numbers is None else affine_of(self.operator, numbers, first=self.first)
+
+
+def _tensor(node: ir.Node) -> ir.TensorProtocol:
+    """Give the weights of a Linear."""
+    w = node.inputs[1]
+    assert w is not None and w.const_value is not None
+    return w.const_value
+
+
+def _merged_bias(node: ir.Node, affine: Affine) -> npt.NDArray[Any]:
+    """Give the bias of a Linear with an affine map of its output."""
+    old = constant(inputs_of(node)[2])
+    with np.errstate(all="ignore"):
+        bias = affine.offset + (0.0 if old is None else wide(old) * affine.scale)
+        return bias.astype(_tensor(node).dtype.numpy())
 
 
 def _gemm_constants(node: ir.Node) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None] | None:
@@ -136,5 +160,9 @@ def _gemm_constants(node: ir.Node) -> tuple[npt.NDArray[Any], npt.NDArray[Any] |
         return rows, (numbers * beta).astype(w.dtype)
 
 
-RULES: tuple[Rule, ...] = (FromMatMul(), FromGemm(), Offset(first=False), Offset(first=True))
+RULES: tuple[Rule, ...] = (
+    FromMatMul(),
+    FromGemm(),
+    *(AffineOfLinear(operator, first=first) for operator, first in FORMS),
+)
 """Rules of this module, in the order in which they are tried."""

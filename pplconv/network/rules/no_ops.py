@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..values import broadcasts_to, constant, only_first_used, rank, static_shape
-from .driver import OperatorRule, Rule
+from .driver import OperatorRule, Rule, constant_at
 
 __all__ = ["RULES"]
 
@@ -35,6 +35,12 @@ class Nothing(OperatorRule):
             return amounts is not None and not amounts.any()
         return len(node.inputs) == 1
 
+    def may_fire(self, node: ir.Node) -> bool:
+        """See `Rule`."""
+        if self.operator == "Concat":
+            return len(node.inputs) == 1
+        return self.operator != "Pad" or constant_at(node, 1)
+
     def rewrite(self, op: Any, x: ir.Value, y: ir.Value) -> Any:
         """See `Rule`."""
         return x
@@ -46,6 +52,12 @@ class NeutralOperand(Rule):
     def __init__(self, operator: str, neutral: int, *, first: bool = False) -> None:
         super().__init__("no-op", operator)
         self.operator, self.neutral, self.first = operator, neutral, first
+
+    def may_fire(self, node: ir.Node) -> bool:
+        """See `Rule`."""
+        place = 0 if self.first else 1
+        array = constant(node.inputs[place]) if place < len(node.inputs) else None
+        return array is not None and array.size > 0 and array.flat[0] == self.neutral
 
     def pattern(self, op: Any, x: Any, c: Any) -> Any:
         """See `Rule`."""

@@ -86,6 +86,10 @@ class _OneOperator(OperatorRule):
     def __init__(self, operator: str, above: str | None = None) -> None:
         super().__init__(_NAME, operator, above)
 
+    def may_fire(self, node: ir.Node) -> bool:
+        """See `Rule`."""
+        return rank(node.outputs[0]) == 3
+
     def check(self, context: Any, x: ir.Value, y: ir.Value) -> bool:
         """See `Rule`."""
         return rank(y) == 3 and only_first_used(y.producer())

@@ -18,6 +18,7 @@ from ..values import (
     attribute_string,
     constant,
     only_first_used,
+    rank,
     static_shape,
 )
 from .driver import OperatorRule
@@ -162,6 +163,10 @@ class OfVolume(OperatorRule):
 
     def __init__(self, operator: str, above: str | None = None) -> None:
         super().__init__(_NAME, operator, above=above)
+
+    def may_fire(self, node: ir.Node) -> bool:
+        """See `Rule`."""
+        return rank(node.outputs[0]) == 5
 
     def check(self, context: Any, x: ir.Value, y: ir.Value) -> bool:
         """See `Rule`."""

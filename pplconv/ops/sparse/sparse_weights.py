@@ -161,11 +161,14 @@ def sparsity_of(
         return None
     if sparse == "auto" and (is_depthwise(weight.shape, groups) or _looks_dense(weight)):
         return None
+    if sparse == "auto":
+        # Most weights are dense, and need no count of blocks.
+        there = stored_weights(weight, groups, (1,))[1]
+        if weight.size - there < LEAST_ZEROS * weight.size:
+            return None
     widths = [width for width in BLOCKS if width <= weight.shape[0] // groups]
     counts = stored_weights(weight, groups, widths if block is None else {1, block})
     there = counts[1]
-    if sparse == "auto" and weight.size - there < LEAST_ZEROS * weight.size:
-        return None
     if block is None:
         block = max(width for width in widths if counts[width] <= NATURAL * there)
     return Sparsity.of(block, counts[block], weight.size)
