@@ -25,6 +25,7 @@ module              content
 `nodes`             the nodes of a specialised graph as operators see them
 `fusion`            element-wise nodes joined into one pass
 `attention`         products of queries, keys and values, and the softmax between, as one step
+`attention_step`    the arrays, products and programs of that step
 `operators`         the table of operators, and their lowering
 `collapse`          dimensions merged where all arrays are contiguous over them
 `value_copies`      copies between values of different strides or types

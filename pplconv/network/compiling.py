@@ -17,7 +17,8 @@ from ..memory.arrays import empty_aligned
 from ..ops.program import Frame, Program
 from ..ops.refused import Refused
 from . import arena
-from .attention import Attention, lower_attention, with_attention
+from .attention import Attention, with_attention
+from .attention_step import lower_attention
 from .batches import batched_names, for_images, images_at_once
 from .builder import Builder, Settings
 from .bytewise import table_of, with_tables

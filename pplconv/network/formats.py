@@ -132,11 +132,17 @@ class _Formats:
         return node.inputs[: row_of(node.op).arrays]
 
     def mostly_half(self, node: Node) -> bool:
-        """Whether most inputs of a node were computed as float16."""
+        """Whether most inputs of a node were computed as float16.
+
+        Inputs of the network decide alone: a mask does not narrow scores of float32.
+        """
+        names = [
+            name for name in self.floats(self.arrays(node)) if name not in self.graph.constants
+        ]
+        computed = [name for name in names if name not in self.graph.inputs]
         sizes = {HALF: 0, SINGLE: 0}
-        for name in self.floats(self.arrays(node)):
-            if name not in self.graph.constants:
-                sizes[self.there[name][0]] += math.prod(self.graph.shapes[name])
+        for name in computed or names:
+            sizes[self.there[name][0]] += math.prod(self.graph.shapes[name])
         return sizes[HALF] > 0 and sizes[HALF] >= sizes[SINGLE]
 
     def compute(self, node: Node, dtype: np.dtype[Any] | None) -> None:

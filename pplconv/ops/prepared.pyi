@@ -21,7 +21,12 @@ class Prepared:
     def packed_bytes(self) -> int: ...
     def pack_work(self) -> Pack: ...
     def attention_work(
-        self, sums: Prepared, middle: Elementwise | None, fields: dict[str, Any], isa: str
+        self,
+        sums: Prepared,
+        before: list[Elementwise],
+        behind: list[Elementwise],
+        fields: dict[str, Any],
+        isa: str,
     ) -> Attention: ...
 
 class Activation:

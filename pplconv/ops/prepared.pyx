@@ -80,9 +80,10 @@ cdef class Prepared:
         """Packing of the weights as a `Work`, for computed weights."""
         return Pack(self.schedule)
 
-    def attention_work(self, Prepared sums not None, middle, dict fields, str isa):
+    def attention_work(self, Prepared sums not None, list before, list behind, dict fields,
+                       str isa):
         """Attention as a `Work`, whose scores this product computes; see `Attention`."""
-        return Attention(fields, self.schedule, sums.schedule, middle, isa)
+        return Attention(fields, self.schedule, sums.schedule, before, behind, isa)
 
 
 cdef class Activation:

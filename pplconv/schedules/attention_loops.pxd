@@ -4,13 +4,15 @@ from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport pplconv_kernel
 from pplconv.schedules.base cimport pack_function
-from pplconv.schedules.elementwise_loops cimport Elementwise, ElementwiseJob
 from pplconv.schedules.gemm_loops cimport GemmSchedule
 from pplconv.schedules.work cimport MOST_ARRAYS, Work, task_function
 
 
 cdef enum:
     HEADS_AROUND = 4
+    # Result, queries, keys and values.
+    STORED_ARRAYS = 4
+    MOST_PROGRAMS = 8
 
 
 cdef struct ProductJob:
@@ -19,6 +21,21 @@ cdef struct ProductJob:
     pack_function pack
     const void *job
     int64_t tasks, panels
+
+
+cdef struct ProgramJob:
+    # An element-wise program of a tile.
+    task_function task
+    const void *job
+    int64_t tasks
+
+
+cdef struct StoredJob:
+    # A matrix in memory whose elements have another type than the sums: contiguous lines of
+    # `length` elements, `stride` bytes apart. In scratch they are converted, `wide` bytes apart.
+    # `kernel` is NULL where elements have the type of the sums.
+    pplconv_kernel kernel
+    int64_t lines, length, stride, wide
 
 
 cdef struct AttentionJob:
@@ -31,17 +48,24 @@ cdef struct AttentionJob:
     # A task has some of the tiles of one head. A tile is `rows` queries, with `keys` scores each.
     int64_t queries, keys, rows, tiles, chunks
     ProductJob scores, sums
-    # In a thread's scratch: the scores of a tile, whose rows are `score_row` bytes apart; and what
-    # the products use.
-    int64_t tile_offset, products_offset, score_row
+    # In a thread's scratch: the scores of a tile, whose rows are `score_row` bytes apart; quantized
+    # ones; and what the products and programs use.
+    int64_t tile_offset, quantized_offset, products_offset, score_row
+    # Of the result, queries (a tile of each), keys and values (of a head); and the place in scratch
+    # where one of them at a time is converted.
+    StoredJob[STORED_ARRAYS] stored
+    int64_t room_offset
     pplconv_kernel softmax
-    # What is computed between product and softmax, one element at a time; NULL for nothing.
-    const ElementwiseJob *middle
+    # What is computed one element at a time: between product and softmax, and behind the softmax.
+    ProgramJob[MOST_PROGRAMS] programs
+    int before, program_count
 
 
 cdef class Attention(Work):
     cdef AttentionJob own
     cdef GemmSchedule scores, sums
-    cdef Elementwise middle
+    cdef tuple programs
 
-    cdef int check_middle(self, Elementwise middle, int64_t element) except -1
+    cdef int64_t take_stored(self, stored, str dtype, str isa, int64_t *tops) except -1
+    cdef int64_t take_programs(self, list before, list behind, int64_t tile_bytes,
+                               int64_t *tops) except -1

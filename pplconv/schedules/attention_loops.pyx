@@ -4,28 +4,27 @@
 A task packs keys and values of its head once. For each of its tiles it multiplies queries by keys
 into scratch, computes the element-wise program and the softmax there, and multiplies by the values.
 Products, program and softmax are those of the separate steps, with the same order of each sum.
+
+Queries, keys, values and the result may be stored in a narrower type. They are converted in
+scratch: keys and values before they are packed, queries and the result with each tile.
 """
 
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from pplconv._kernels cimport (
     find,
-    pplconv_elementwise_args,
+    pplconv_convert_in_args,
+    pplconv_convert_out_args,
     pplconv_softmax_args,
-    pplconv_stream,
 )
 from pplconv.schedules.base cimport ceil_div, least
-from pplconv.schedules.elementwise_loops cimport (
-    MOST_DIMS,
-    MOST_STREAMS,
-    Elementwise,
-    ElementwiseJob,
-)
+from pplconv.schedules.elementwise_loops cimport Elementwise
 from pplconv.schedules.gemm_loops cimport GemmSchedule
 from pplconv.schedules.work cimport MOST_ARRAYS, Tensors, Work
 
 from pplconv.memory.dtypes import DTYPES
+from pplconv.schedules.copy_loops import CONVERSIONS
 from pplconv.schedules.work import check_numbers, extent_of
 
 cdef enum:
@@ -34,6 +33,9 @@ cdef enum:
     QUERIES = 1
     KEYS = 2
     VALUES = 3
+    # Numbers of a tile's arrays in programs.
+    SCORES = 0
+    QUANTIZED = 1
     LINE = 64
 
 
@@ -48,31 +50,49 @@ cdef inline void multiply(const ProductJob *p, const char *a, char *c, char *scr
         p.task(p.job, &t, task, products)
 
 
-cdef inline void run_middle(const AttentionJob *j, char *const *heads, int64_t query,
-                            char *tile) noexcept nogil:
-    """Compute the program for a tile, in place."""
-    cdef const ElementwiseJob *m = j.middle
-    cdef pplconv_elementwise_args a
-    cdef pplconv_stream[MOST_STREAMS] streams
-    cdef int64_t count = m.input_count + m.output_count, array
-    cdef int s
-    memcpy(streams, m.streams, count * sizeof(pplconv_stream))
-    for s in range(count):
-        array = m.fields[s].array
-        streams[s].data = tile if array == Y else heads[array] + query * j.row[array]
-    a.inputs, a.input_count = streams, m.input_count
-    a.outputs, a.output_count = streams + m.input_count, m.output_count
-    a.code, a.code_count = <const void *> &m.code[0], m.code_count
-    a.rows, a.columns = j.rows, j.keys
-    m.kernel(&a)
+cdef inline char *widened(const StoredJob *s, char *array, char *room) noexcept nogil:
+    """Give a matrix in the type of the sums: in its place, or converted in scratch."""
+    cdef pplconv_convert_in_args a
+    if s.kernel == NULL:
+        return array
+    a.src, a.src_rs, a.dst, a.dst_rs = array, s.stride, room, s.wide
+    a.rows, a.columns, a.flags = s.lines, s.length, 0
+    s.kernel(&a)
+    return room
+
+
+cdef inline void narrow(const StoredJob *s, const char *room, char *array) noexcept nogil:
+    """Store a result that was computed in scratch."""
+    cdef pplconv_convert_out_args a
+    a.src, a.src_rs, a.dst, a.dst_rs = room, s.wide, array, s.stride
+    a.rows, a.columns, a.fill, a.flags = s.lines, s.length, 0, 0
+    a.residual, a.residual_rs, a.clip = NULL, 0, NULL
+    s.kernel(&a)
+
+
+cdef inline void run_programs(const AttentionJob *j, int first, int end, const Tensors *operands,
+                              char *scratch) noexcept nogil:
+    """Compute programs of a tile, in place."""
+    cdef const ProgramJob *p
+    cdef int64_t task
+    cdef int i
+    for i in range(first, end):
+        p = &j.programs[i]
+        for task in range(p.tasks):
+            p.task(p.job, operands, task, scratch)
 
 
 cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
     cdef const AttentionJob *j = <const AttentionJob *> job
     cdef pplconv_softmax_args s
     cdef char *heads[MOST_ARRAYS]
+    cdef char *operands[MOST_ARRAYS]
+    cdef Tensors of_tile
     cdef char *tile = scratch + j.tile_offset
     cdef char *products = scratch + j.products_offset
+    cdef char *room = scratch + j.room_offset
+    cdef const char *rows
+    cdef char *result
     cdef int64_t chunk = task % j.chunks, rest, query, i
     cdef int64_t end = j.tiles * (chunk + 1) // j.chunks
     cdef int a, d
@@ -82,19 +102,33 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
         for d in range(HEADS_AROUND - 1, -1, -1):
             heads[a] += rest % j.dims[d] * j.strides[a][d]
             rest = rest // j.dims[d]
-    j.scores.pack(j.scores.job, heads[KEYS], scratch + j.scores.panels, 0, 1)
-    j.sums.pack(j.sums.job, heads[VALUES], scratch + j.sums.panels, 0, 1)
+    rows = widened(&j.stored[KEYS], heads[KEYS], room)
+    j.scores.pack(j.scores.job, rows, scratch + j.scores.panels, 0, 1)
+    rows = widened(&j.stored[VALUES], heads[VALUES], room)
+    j.sums.pack(j.sums.job, rows, scratch + j.sums.panels, 0, 1)
+    memset(&of_tile, 0, sizeof(Tensors))
+    of_tile.arrays = operands
+    operands[SCORES], operands[QUANTIZED] = tile, scratch + j.quantized_offset
+    operands[KEYS] = operands[VALUES] = NULL
     s.src = s.dst = tile
     s.src_rs = s.dst_rs = j.score_row
     s.rows, s.columns, s.log = j.rows, j.keys, 0
     for i in range(j.tiles * chunk // j.chunks, end):
         # The last tile may begin before the end of the one above it, which is the same task's.
         query = least(i * j.rows, j.queries - j.rows)
-        multiply(&j.scores, heads[QUERIES] + query * j.row[QUERIES], tile, scratch, products)
-        if j.middle != NULL:
-            run_middle(j, heads, query, tile)
+        rows = widened(&j.stored[QUERIES], heads[QUERIES] + query * j.row[QUERIES], room)
+        multiply(&j.scores, rows, tile, scratch, products)
+        for a in range(VALUES + 1, j.array_count):
+            operands[a] = heads[a] + query * j.row[a]
+        run_programs(j, 0, j.before, &of_tile, products)
         j.softmax(&s)
-        multiply(&j.sums, tile, heads[Y] + query * j.row[Y], scratch, products)
+        run_programs(j, j.before, j.program_count, &of_tile, products)
+        result = heads[Y] + query * j.row[Y]
+        if j.stored[Y].kernel == NULL:
+            multiply(&j.sums, tile, result, scratch, products)
+        else:
+            multiply(&j.sums, tile, room, scratch, products)
+            narrow(&j.stored[Y], room, result)
 
 
 cdef int take_product(ProductJob *p, GemmSchedule schedule, int64_t panels) except -1:
@@ -117,12 +151,16 @@ cdef class Attention(Work):
         ``dtype``; ``dims``, at most four counts of heads, and ``strides``, a tuple of as many
         numbers for each array, in bytes; ``rows``, bytes from a query to the next, for each array,
         0 for keys and values; ``queries``; ``tile``, queries at a time; ``chunks``, tasks of a
-        head; ``score_row``, bytes from a tile's row of scores to the next.
+        head; ``score_row``, bytes from a tile's row of scores to the next; ``stored``, for each of
+        the arrays 0 to 3, None if it has the type of the sums, or a narrower type, the number and
+        the length of contiguous lines, and the bytes from one to the next: those of a tile, or of
+        the keys and values of a head. The products then see these lines without gaps.
     scores, sums : GemmSchedule
         The products of a tile: by the keys into rows of scores, and of these by the values.
-    middle : Elementwise or None
-        Program between product and softmax, of one tile: array 0 is the tile, to read and to
-        write, and others have the numbers of operands.
+    before, behind : list of Elementwise
+        Programs between product and softmax, and behind the softmax, of one tile: array 0 has its
+        scores, to read and to write, array 1 is room for quantized ones, and operands have their
+        numbers.
     isa : str
         Which kernels to call.
 
@@ -133,9 +171,9 @@ cdef class Attention(Work):
     """
 
     def __cinit__(self, dict fields, GemmSchedule scores not None, GemmSchedule sums not None,
-                  Elementwise middle, str isa):
+                  list before not None, list behind not None, str isa):
         cdef AttentionJob *j = &self.own
-        cdef int64_t element, tile_bytes, heads = 1, last, products
+        cdef int64_t element, tile_bytes, heads = 1, last, products, room
         cdef int64_t tops[MOST_ARRAYS]
         cdef int a, d, missing
         memset(j, 0, sizeof(AttentionJob))
@@ -146,7 +184,7 @@ cdef class Attention(Work):
         j.array_count = len(rows)
         if missing < 0 or not VALUES < j.array_count <= MOST_ARRAYS or len(strides) != len(rows):
             raise ValueError("heads lie in more dimensions or arrays than the loops take")
-        self.scores, self.sums, self.middle = scores, sums, middle
+        self.scores, self.sums = scores, sums
         element = DTYPES[fields["dtype"]].itemsize
         j.softmax = find("softmax", fields["dtype"], isa)
         j.queries, j.rows, j.chunks = fields["queries"], fields["tile"], fields["chunks"]
@@ -178,25 +216,33 @@ cdef class Attention(Work):
         j.sums.panels = ceil_div(scores.packed_bytes(), LINE) * LINE
         take_product(&j.sums, sums, j.sums.panels)
         j.tile_offset = j.sums.panels + ceil_div(sums.packed_bytes(), LINE) * LINE
-        j.products_offset = j.tile_offset + tile_bytes
-        products = max(scores.thread_scratch, sums.thread_scratch)
-        self.thread_scratch = j.products_offset + products
         tops[Y], tops[QUERIES] = sums.output_bytes(), scores.input_bytes()
         tops[KEYS], tops[VALUES] = scores.source_bytes(), sums.source_bytes()
-        if middle is not None:
-            self.check_middle(middle, element)
-            for a in range(VALUES + 1, j.array_count):
-                tops[a] = middle.extents[a]
-            j.middle = &middle.own
+        j.room_offset = j.tile_offset + tile_bytes
+        room = self.take_stored(fields["stored"], fields["dtype"], isa, tops)
+        j.quantized_offset = j.room_offset + room
+        j.products_offset = j.quantized_offset + self.take_programs(before, behind, tile_bytes,
+                                                                    tops)
+        products = max(scores.thread_scratch, sums.thread_scratch)
+        for program in self.programs:
+            products = max(products, (<Elementwise> program).thread_scratch)
+        self.thread_scratch = j.products_offset + products
         for a in range(j.array_count):
-            self.extents[a] = extent_of(tops[a], (*dims, last + 1), (*strides[a], rows[a]),
-                                        element if a <= VALUES else 1, a == Y)
+            if a > VALUES:
+                unit = 1
+            elif j.stored[a].kernel == NULL:
+                unit = element
+            else:
+                unit = DTYPES[fields["stored"][a][0]].itemsize
+            self.extents[a] = extent_of(tops[a], (*dims, last + 1), (*strides[a], rows[a]), unit,
+                                        a == Y)
             j.row[a] = rows[a]
         if j.row[KEYS] or j.row[VALUES]:
             raise ValueError("keys and values are those of all queries")
-        if j.rows > 1 and (j.row[Y] != sums.shape.y.pixel
-                           or j.row[QUERIES] != scores.shape.x.pixel):
-            raise ValueError("queries are as far apart as the products say")
+        for a, row in ((Y, sums.shape.y.pixel), (QUERIES, scores.shape.x.pixel)):
+            if j.rows > 1 and j.row[a] != (row if j.stored[a].kernel == NULL
+                                           else j.stored[a].stride):
+                raise ValueError("queries are as far apart as the products say")
         for d in range(HEADS_AROUND):
             j.dims[d] = 1
             if d >= missing:
@@ -213,20 +259,65 @@ cdef class Attention(Work):
         self.job = j
         self.one_phase(run_task)
 
-    cdef int check_middle(self, Elementwise middle, int64_t element) except -1:
-        """Refuse a program of anything but one tile."""
-        cdef const AttentionJob *j = &self.own
-        cdef const ElementwiseJob *m = &middle.own
-        cdef int64_t array
-        cdef int s
-        if (m.table >= 0 or middle.thread_scratch or m.element != element or m.rows != j.rows
-                or m.dims[MOST_DIMS - 1] != j.rows or m.columns != j.keys or m.output_count != 1):
-            raise ValueError("the program is of a tile")
-        for s in range(m.input_count + m.output_count):
-            array = m.fields[s].array
-            if array == Y:
-                if m.streams[s].stored or m.fields[s].strides[MOST_DIMS - 1] != j.score_row:
-                    raise ValueError("the program is of a tile")
-            elif s >= m.input_count or not VALUES < array < j.array_count:
-                raise ValueError("the program reads operands, and writes the tile")
-        return 0
+    cdef int64_t take_stored(self, stored, str dtype, str isa, int64_t *tops) except -1:
+        """Set up conversions; put the bytes of stored arrays into `tops`, give the scratch."""
+        cdef StoredJob *s
+        cdef int64_t room = 0, element = DTYPES[dtype].itemsize, size
+        cdef int a
+        if len(stored) != STORED_ARRAYS:
+            raise ValueError("a result, queries, keys and values have types")
+        for a in range(STORED_ARRAYS):
+            if stored[a] is None:
+                continue
+            if [type(part) for part in stored[a]] != [str, int, int, int]:
+                raise ValueError("lines have a type, their number and length, and a stride")
+            kind, lines, length, stride = stored[a]
+            types = (dtype, kind) if a == Y else (kind, dtype)
+            if types not in CONVERSIONS or DTYPES[kind].itemsize >= element:
+                raise ValueError(f"no kernel makes {types[1]} of {types[0]}")
+            check_numbers({"lines": lines, "length": length, "stride": stride},
+                          frozenset(("stride",)))
+            size = DTYPES[kind].itemsize
+            s = &self.own.stored[a]
+            operation, pair = CONVERSIONS[types]
+            s.kernel = find(operation, pair, isa)
+            s.lines, s.length, s.stride, s.wide = lines, length, stride, length * element
+            # What the products read and write is what is converted, all of it.
+            if lines < 1 or length < 1 or lines * length * element != tops[a]:
+                raise ValueError("lines without gaps are what the products see")
+            tops[a] = extent_of(length * size, (lines,), (stride,), size, a == Y)
+            room = max(room, lines * s.wide)
+        return ceil_div(room, LINE) * LINE
+
+    cdef int64_t take_programs(self, list before, list behind, int64_t tile_bytes,
+                               int64_t *tops) except -1:
+        """Set up programs; put the bytes of operands into `tops`, give those of scratch."""
+        cdef AttentionJob *j = &self.own
+        cdef Elementwise program
+        cdef int64_t quantized = 0
+        cdef int a, i
+        self.programs = (*before, *behind)
+        if len(self.programs) > MOST_PROGRAMS:
+            raise ValueError("a tile has fewer programs")
+        j.before, j.program_count = len(before), len(self.programs)
+        for i in range(j.program_count):
+            program = self.programs[i]
+            if (program is None or program.phases != 1 or program.rounds != 1
+                    or program.shared_scratch):
+                raise ValueError("a program is of a tile")
+            j.programs[i].task, j.programs[i].tasks = program.steps[0].task, program.steps[0].tasks
+            j.programs[i].job = program.job
+            if program.extents[SCORES] > tile_bytes:
+                raise ValueError("a program is of a tile")
+            quantized = max(quantized, program.extents[QUANTIZED])
+            for a in range(KEYS, MOST_ARRAYS):
+                if program.extents[a] and not VALUES < a < j.array_count:
+                    raise ValueError("a program reads operands, and writes the tile")
+                tops[a] = max(tops[a], program.extents[a])
+            for a in range(program.own.input_count, program.own.input_count
+                           + program.own.output_count):
+                if program.own.fields[a].array > QUANTIZED:
+                    raise ValueError("a program reads operands, and writes the tile")
+        if quantized >= <int64_t> 1 << 40:
+            raise MemoryError("a tile is beyond what the loops can address")
+        return ceil_div(quantized, LINE) * LINE

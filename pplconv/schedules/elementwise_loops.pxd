@@ -35,6 +35,8 @@ cdef struct ElementwiseJob:
     int64_t tile_rows
     # Number of the array of 256 bytes in which `kernel` looks bytes up; -1 if there is a program.
     int64_t table
+    # Whether there is nothing but one conversion of integers, from input to output.
+    bint only_converts
     int64_t input_count, output_count, code_count
     StreamField fields[MOST_STREAMS]
     pplconv_stream streams[MOST_STREAMS]

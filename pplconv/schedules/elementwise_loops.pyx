@@ -71,6 +71,16 @@ cdef inline void write_integers(const StreamField *f, const pplconv_stream *stre
     f.convert(&a)
 
 
+cdef inline void convert_all(const ElementwiseJob *j, pplconv_stream *streams, const Tensors *t,
+                             int64_t rows, int64_t columns) noexcept nogil:
+    """Convert the only input into the only output, without a tile between them."""
+    cdef char *place = <char *> streams[1].data
+    if j.fields[0].convert != NULL:
+        read_integers(&j.fields[0], streams, t, place, j.streams[1].rs, rows, columns)
+    else:
+        write_integers(&j.fields[1], streams, t, place, j.streams[1].rs, rows, columns)
+
+
 cdef inline void look_up(const ElementwiseJob *j, const pplconv_stream *streams, const char *table,
                          int64_t rows, int64_t columns) noexcept nogil:
     """Look bytes up in a table, and store the results."""
@@ -115,12 +125,18 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
             if j.fields[s].convert == NULL:
                 continue
             streams[s].rs = j.streams[s].rs
+            if j.only_converts:
+                continue
             if s < j.input_count:
                 read_integers(&j.fields[s], &streams[s], t, tile, row_bytes, a.rows, a.columns)
             else:
                 places[s] = <char *> streams[s].data
                 streams[s].data, streams[s].rs = tile, row_bytes
             tile += TILE_ELEMENTS * j.element
+        if j.only_converts:
+            convert_all(j, streams, t, a.rows, a.columns)
+            row += a.rows
+            continue
         if j.table >= 0:
             look_up(j, streams, t.arrays[j.table], a.rows, a.columns)
         else:
@@ -231,6 +247,10 @@ cdef class Elementwise(Work):
                 raise ValueError("an output is what nothing wrote")
         if j.table >= 0:
             self.check_table(fields, tiles)
+        # What is read and written has one register, and an element for each column.
+        j.only_converts = (tiles == 1 and len(streams) == 2 and not fields["code"]
+                           and j.streams[0].step and not j.streams[0].stored
+                           and not j.streams[1].stored)
         if tiles:
             if j.column_segment > TILE_ELEMENTS:
                 raise ValueError("rows of integers are longer than a tile")

@@ -441,8 +441,32 @@ def repeating(rng: np.random.Generator, name: str) -> Case:
     return Case(Resample, fields, [dst, src], {0: expected})
 
 
+def quantizing(rng: np.random.Generator, name: str) -> Case:
+    """Bytes as float32 by a scale and a zero point, or for another type back."""
+    shape = (*counts(rng, 0, 4, 5), int(rng.integers(1, 3000)))
+    types = ["f32", "u8"] if name == "f32" else ["u8", "f32"]
+    dst, src = (lay(rng, shape, DTYPES[kind]) for kind in types)
+    pair = np.array([(0.0625, 100)], [("scale", np.float32), ("zero", np.int32)]).view(np.uint8)
+    streams = [
+        (i, laid.strides[:-1], 1, 0, *(["u8", 2] if laid.dtype.itemsize == 1 else []))
+        for i, laid in enumerate((dst, src))
+    ]
+    x = src.view().astype(np.float64)
+    expected = (x - 100) / 16 if name == "f32" else np.clip(np.rint(x * 16) + 100, 0, 255)
+    fields = {
+        "dtype": "f32", "dims": shape[:-1], "columns": shape[-1], "outputs": streams[:1],
+        "inputs": streams[1:], "code": [], "row_segment": int(rng.integers(1, 9)),
+        "column_segment": int(rng.integers(1, 2049)),
+    }  # fmt: skip
+    numbers = Laid(pair, (8,), (1,), np.dtype(np.uint8))
+    return Case(Elementwise, fields, [dst, src, numbers], {0: expected})
+
+
 def attention(rng: np.random.Generator, name: str) -> Case:
-    """Attention of heads that lie anywhere, with a mask that may be broadcast."""
+    """Attention of heads that lie anywhere, with a mask that may be broadcast.
+
+    Of float32, some arrays are stored as float16.
+    """
     dtype = DTYPES[name]
     e = dtype.itemsize
     around = counts(rng, 0, 4, 3)
@@ -451,7 +475,9 @@ def attention(rng: np.random.Generator, name: str) -> Case:
     queries -= int(rng.integers(0, tile)) if queries > tile else 0
     tiles = -(-queries // tile)
     shapes = [(queries, depth), (queries, width), (keys, width), (keys, depth)]
-    arrays = [lay(rng, (*around, *shape), dtype) for shape in shapes]
+    narrow = [name == "f32" and bool(rng.integers(0, 2)) for _ in shapes]
+    types = [DTYPES["f16"] if half else dtype for half in narrow]
+    arrays = [lay(rng, (*around, *shape), own) for shape, own in zip(shapes, types, strict=True)]
     repeat = [bool(i) for i in rng.integers(0, 2, len(around) + 1)]
     arrays.append(lay(rng, (*around, queries, keys), dtype, repeat=[*repeat, False]))
     q, k, v, mask = (laid.view().astype(np.float64) for laid in arrays[1:])
@@ -462,13 +488,22 @@ def attention(rng: np.random.Generator, name: str) -> Case:
     rows = [laid.strides[n] for laid in arrays]
     score_row = keys * e + e * int(rng.integers(0, 3))
     inner = Strides(0, 0, score_row // e, 1)
+    # What is converted has no gaps.
+    apart = [
+        shape[-1] if half else row // e
+        for shape, half, row in zip(shapes, narrow, rows[:4], strict=True)
+    ]
+    stored = tuple(
+        ("f16", tile if i < 2 else keys, shape[-1], row) if half else None
+        for i, (shape, half, row) in enumerate(zip(shapes, narrow, rows[:4], strict=True))
+    )
     scores = MatrixProblem(
-        tile, keys, width, dtype=name, permitted=(name,), a=Strides(0, 0, rows[1] // e, 1),
-        b=Strides(0, 0, 1, rows[2] // e), c=inner,
+        tile, keys, width, dtype=name, permitted=(name,), a=Strides(0, 0, apart[1], 1),
+        b=Strides(0, 0, 1, apart[2]), c=inner,
     )  # fmt: skip
     sums = MatrixProblem(
         tile, depth, keys, dtype=name, permitted=(name,), a=inner,
-        b=Strides(0, 0, rows[3] // e, 1), c=Strides(0, 0, rows[0] // e, 1),
+        b=Strides(0, 0, apart[3], 1), c=Strides(0, 0, apart[0], 1),
     )  # fmt: skip
     added = {
         "dtype": name, "dims": (tile,), "columns": keys, "outputs": [(0, (score_row,), 1, 2)],
@@ -481,18 +516,24 @@ def attention(rng: np.random.Generator, name: str) -> Case:
             Prepared(problem, *make_cheapest_plan([problem], threads=1)[1:], 1)
             for problem in (scores, sums)
         )
-        return first.attention_work(second, Elementwise(added, isa), fields, isa)
+        return first.attention_work(second, [Elementwise(added, isa)], [], fields, isa)
 
     fields = {
         "dtype": name, "dims": around, "strides": [laid.strides[:n] for laid in arrays],
         "rows": [*rows[:2], 0, 0, rows[4]], "queries": queries, "tile": tile,
-        "chunks": 2 if 4 <= tiles <= tile else 1, "score_row": score_row,
+        "chunks": 2 if 4 <= tiles <= tile else 1, "score_row": score_row, "stored": stored,
     }  # fmt: skip
-    return Case(work, fields, arrays, {0: expected}, 64 * float(np.finfo(dtype).eps))
+    return Case(
+        work,
+        fields,
+        arrays,
+        {0: expected},
+        64 * float(np.finfo(types[0]).eps) / (1 + 63 * narrow[0]),
+    )
 
 
 KINDS: dict[str, Callable[[np.random.Generator, str], Case]] = {
     "elementwise": elementwise, "copying": copying, "converting": converting, "rows": rows,
     "pool": pool, "places": places, "resample": resample, "lookup": lookup, "repeating": repeating,
-    "truths": truths, "attention": attention,
+    "truths": truths, "quantizing": quantizing, "attention": attention,
 }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pplconv.network import compiling
 from pplconv.network.session import InferenceSession
 from tests.network.graphs import Graph
 from tests.network.running import (
@@ -289,3 +290,89 @@ def test_graphs_are_independent_of_names():
             for name, n, width in ((q, queries, 8), (k, keys, 8), (v, keys, 5))
         }
         agree(session.run(None, feed), [attended(*(feed[name] for name in (q, k, v)))], 1e-14)
+
+
+def quantized(g, x, scale, zero, dtype=np.uint8):
+    """A pair of nodes that rounds to multiples of a scale."""
+    numbers = g.constant(scale), g.constant(zero, dtype)
+    return g.DequantizeLinear(g.QuantizeLinear(x, *numbers), *numbers)
+
+
+def rounded(x, scale, zero, dtype=np.uint8):
+    info = np.iinfo(dtype)
+    steps = np.rint(x.astype(np.float32) / np.float32(scale)).astype(np.float64) + zero
+    return (np.clip(steps, info.min, info.max) - zero) * scale
+
+
+def separate(monkeypatch, g, y):
+    """Outputs by steps that are not joined."""
+    with monkeypatch.context() as patched:
+        patched.setattr(compiling, "with_attention", lambda items, graph: items)
+        session = session_of(g, y)
+        assert "Attention" not in step_kinds(session, g.feed)
+        return session.run(None, g.feed)
+
+
+@pytest.mark.parametrize(
+    "places", ["scores", "masked", "shares", "all"], ids=lambda places: f"of {places}"
+)
+@pytest.mark.parametrize(
+    "sizes", [(2, 2, 37, 41), (1, 1, 300, 129), (1, 2, 33, 2500), (1, 3, 5, 1)]
+)
+@needs_onnxruntime
+def test_quantizations(places, sizes, g, monkeypatch):
+    """As quantizers place them: of scores, before and behind a mask, and of probabilities."""
+    batch, count, queries, keys = sizes
+    q, k, v = heads(g, batch, count, queries, keys, 8, 6)
+    x = products(g, q, k)
+    if places != "shares":
+        x = quantized(g, x, 0.0625, 114)
+    if places in ("masked", "all"):
+        x = quantized(g, g.Add(x, g.input(queries, keys)), 0.125, -3, np.int8)
+    shares = g.Softmax(x)
+    if places in ("shares", "all"):
+        shares = quantized(g, shares, 1 / 256, 0)
+    y = g.MatMul(shares, v)
+    session = session_of(g, y)
+    assert step_kinds(session, g.feed) == ["Attention"]
+    got = run(g.model(y), g.feed, (1, 2, 3))
+    same(got, separate(monkeypatch, g, y))
+    # Sums in another order are rounded to the next multiple here and there.
+    (want,) = by_onnxruntime(g.model(y), g.feed)
+    error = np.abs(got[0] - want)
+    assert error.mean() < 1e-3 * np.abs(want).max() and error.max() < 0.1 * np.abs(want).max()
+
+
+def test_quantized_numbers_that_others_read(g):
+    """They are computed as a whole: one reader is not part of the attention."""
+    q, k, v = heads(g, 1, 2, 40, 40, 8, 8)
+    numbers = g.constant(0.0625), g.constant(114, np.uint8)
+    steps = g.QuantizeLinear(products(g, q, k), *numbers)
+    y = g.MatMul(g.Softmax(g.DequantizeLinear(steps, *numbers)), v)
+    z = g.Add(g.DequantizeLinear(steps, *numbers), g.constant(1.0))
+    session = session_of(g, y, z)
+    assert "Attention" not in step_kinds(session, g.feed)
+    (_, more) = session.run(None, g.feed)
+    x = g.feed[q].astype(np.float64) @ g.feed[k].astype(np.float64).swapaxes(-1, -2)
+    assert np.abs(more - 1 - rounded(x, 0.0625, 114)).max() < 0.07
+
+
+@both_types
+@pytest.mark.parametrize("reshaped", [False, True])
+def test_programs_behind_the_softmax(reshaped, dtype, g):
+    """Probabilities that a mask scales, and a number added to all of them."""
+    names = heads(g, 4, 3, 17, 30, 8, 6)
+    kept = g.input(4, 1, 17, 30)
+    shares = g.Softmax(products(g, *names[:2]))
+    if reshaped:
+        apart = g.Reshape(shares, g.constant([2, 2, 3, 17, 30], np.int64))
+        scaled = g.Mul(apart, g.Reshape(kept, g.constant([2, 2, 1, 17, 30], np.int64)))
+        shares = g.Reshape(scaled, g.constant([4, 3, 17, 30], np.int64))
+    else:
+        shares = g.Mul(shares, kept)
+    y = g.MatMul(g.Add(shares, g.constant(0.25)), names[2])
+    q, k, v = (g.feed[name].astype(np.float64) for name in names)
+    x = q @ k.swapaxes(-1, -2)
+    x = np.exp(x - x.max(-1, keepdims=True))
+    want = (x / x.sum(-1, keepdims=True) * g.feed[kept] + 0.25) @ v
+    compared(g, y, want)

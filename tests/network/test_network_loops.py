@@ -53,7 +53,7 @@ def test_an_array_that_is_too_small_is_refused(kind, rng):
     for _ in range(20):
         case = KINDS[kind](rng, "f32")
         work = case.work(case.fields, allowed_isas()[-1])
-        every = kind in ("elementwise", "lookup", "truths", "attention")
+        every = kind in ("elementwise", "lookup", "truths", "quantizing", "attention")
         read = [i for i in range(len(case.arrays)) if i < 2 or every]
         sizes = [laid.content.size for laid in case.arrays]
         room = [-(-size // 64) * 64 for size in sizes]
@@ -214,24 +214,45 @@ def test_parts_of_an_attention_fit_one_another(rng):
     isa = allowed_isas()[-1]
     fields = {
         "dtype": "f32", "dims": (), "strides": [()] * 4, "rows": [64, 64, 0, 0], "queries": 16,
-        "tile": tile, "chunks": 1, "score_row": row,
+        "tile": tile, "chunks": 1, "score_row": row, "stored": (None,) * 4,
     }  # fmt: skip
-    scores.attention_work(sums, None, fields, isa)
+    scores.attention_work(sums, [], [], fields, isa)
     with pytest.raises(ValueError, match=r"scores is shorter|products differ"):
-        sums.attention_work(scores, None, fields, isa)
+        sums.attention_work(scores, [], [], fields, isa)
     with pytest.raises(ValueError, match="of its type"):
-        scores.attention_work(sums, None, fields | {"dtype": "f64", "score_row": 2 * row}, isa)
+        scores.attention_work(sums, [], [], fields | {"dtype": "f64", "score_row": 2 * row}, isa)
     with pytest.raises(ValueError, match="as far apart"):
-        scores.attention_work(sums, None, fields | {"rows": [64, 128, 0, 0]}, isa)
+        scores.attention_work(sums, [], [], fields | {"rows": [64, 128, 0, 0]}, isa)
     with pytest.raises(ValueError, match="those of all queries"):
-        scores.attention_work(sums, None, fields | {"rows": [64, 64, 64, 0]}, isa)
-    for changes, shape in ({}, (tile, keys - 1)), ({}, (tile - 1, keys)), ({"table": 1}, None):
-        dims, columns = shape or (1, 9)
-        program = Elementwise({
-            "dtype": "u8" if changes else "f32", "dims": (dims,), "columns": columns,
-            "outputs": [(0, (row,), 1, 0)], "inputs": [(4, (row,), 1, 0)], "code": [],
-            "row_segment": 1, "column_segment": columns, **changes,
+        scores.attention_work(sums, [], [], fields | {"rows": [64, 64, 64, 0]}, isa)
+    for stored, message in (
+        (("f16", tile, 15, 32), "what the products see"), (("f16", tile, width, -2), "negative"),
+        (("f16", tile, width, 31), "whole elements"), (("f64", tile, width, 128), "no kernel"),
+        (("u8", tile, width, 16), "no kernel"), (("f16", 0, width, 32), "what the products see"),
+        (("f16", tile, width, 64), "as far apart"), (("f16", 1 << 31, width, 64), "beyond"),
+    ):  # fmt: skip
+        wrong = fields | {"stored": (None, stored, None, None), "rows": [64, 32, 0, 0]}
+        with pytest.raises((ValueError, MemoryError), match=message):
+            scores.attention_work(sums, [], [], wrong, isa)
+    with pytest.raises(ValueError, match="have types"):
+        scores.attention_work(sums, [], [], fields | {"stored": (None,) * 3}, isa)
+    more = fields | {"strides": [()] * 5, "rows": [64, 64, 0, 0, row]}
+
+    def program(array: int, written: int, rows: int = tile, columns: int = keys) -> Elementwise:
+        return Elementwise({
+            "dtype": "f32", "dims": (rows,), "columns": columns, "code": [], "row_segment": 1,
+            "outputs": [(written, (row,), 1, 0)], "inputs": [(array, (row,), 1, 0)],
+            "column_segment": columns,
         }, isa)  # fmt: skip
-        with pytest.raises(ValueError, match="of a tile"):
-            more = {"strides": [()] * 5, "rows": [64, 64, 0, 0, row]}
-            scores.attention_work(sums, program, fields | more, isa)
+
+    scores.attention_work(sums, [program(4, 0)], [program(0, 0)], more, isa)
+    wrong = [program(4, 0, tile + 1), program(0, 0, tile, 2 * row), program(2, 0), program(5, 0),
+             program(0, 4), program(0, 2)]  # fmt: skip
+    for each in wrong:
+        for programs in ([each], []), ([], [each]):
+            with pytest.raises(ValueError, match=r"of a tile|writes the tile"):
+                scores.attention_work(sums, *programs, more, isa)
+    with pytest.raises(ValueError, match="fewer programs"):
+        scores.attention_work(sums, [program(0, 0)] * 5, [program(0, 0)] * 4, more, isa)
+    with pytest.raises((ValueError, TypeError)):
+        scores.attention_work(sums, [None], [], more, isa)
