@@ -258,6 +258,8 @@ setup(
         extension("schedules.attention_loops", small=True),
         extension("schedules.row_loops", small=True),
         extension("schedules.window_loops", small=True),
+        extension("schedules.region_loops", small=True),
+        extension("schedules.box_loops", small=True),
         extension("schedules.zero_point_loops", small=True),
         extension("ops.quantized.rescaling", small=True),
         extension("schedules.band_loops", small=True),

@@ -207,6 +207,7 @@ C_OPERATIONS = {
     "pack_depthwise": (*EVERY_LEVEL, "fp16", *ARM32),
     **dict.fromkeys(NETWORK_OPERATIONS, (*EVERY_LEVEL, "fp16", *ARM32)),
     "arg_columns": ("portable",),
+    "top_columns": ("portable",),
     # Repairs outputs that Winograd's transforms spoil; half precision has no such transforms.
     "direct_sums": EVERY_LEVEL,
     "fma_peak": ("portable",),
@@ -252,6 +253,9 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "reduce_rows": dict.fromkeys(("s32", "s64"), ("portable", "avx2")),
     "reduce_columns": dict.fromkeys(("s32", "s64"), ("portable", "avx2")),
     "arg_columns": dict.fromkeys(("s32", "s64"), ("portable",)),
+    "top_columns": dict.fromkeys(("s32", "s64"), ("portable",)),
+    # Boxes are float32 in ONNX.
+    "suppress": {"f32": EVERY_LEVEL},
     # By the type of the indices.
     "copy_indexed": dict.fromkeys(("s32", "s64"), ("portable",)),
     "resample": {"u8": EVERY_LEVEL},

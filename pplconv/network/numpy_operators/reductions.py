@@ -15,7 +15,7 @@ import numpy as np
 from ..storage import Array, Shape
 from .types import Attributes, Compute, Operands
 
-__all__ = ["REDUCTIONS", "cumulative_sum", "log_sum", "log_sum_exp"]
+__all__ = ["REDUCTIONS", "cumulative_sum", "largest", "log_sum", "log_sum_exp", "smallest"]
 
 # Limits of intermediate sums, squares and products: signed 64 bits, and double precision.
 _BITS = 62
@@ -61,6 +61,22 @@ def cumulative_sum(
         amounts = [(int(d == axis), 0) for d in range(x.ndim)]
         y = np.pad(y[tuple(before)], amounts)
     return [np.flip(y, axis) if backwards else y]
+
+
+def _extreme(search: str) -> Compute:
+    """Make a search for the largest or smallest elements; NaN wins, as in our loops."""
+
+    def compute(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+        x, axes, keep = _read(attributes, operands)
+        if x.dtype.kind == "f" and not x.size:
+            initial = -np.inf if search == "max" else np.inf
+            return [np.asarray(getattr(x, search)(axes, keepdims=keep, initial=initial))]
+        return [np.asarray(getattr(x, search)(axes, keepdims=keep))]
+
+    return compute
+
+
+largest, smallest = _extreme("max"), _extreme("min")
 
 
 def _read(attributes: Attributes, operands: Operands) -> tuple[Array, tuple[int, ...], bool]:
