@@ -208,12 +208,13 @@ def _made(node: Node, loops: Loops, graph: Graph, alone: Alone) -> _Lone:
     (result,) = graph.outputs
     builder.wanted[result] = places[-1]
     loops.lower(node, builder, graph)
+    # Places are known once the arena is arranged.
+    size = arena.arrange(arena.lives(builder.steps))
     steps = [
         (step.work, {k: place_of(v) for k, v in step.places.items()}) for step in builder.steps
     ]
     settings = alone.settings
     team, most = planner.team_size(settings.threads), planner.share(settings.threads)
-    size = arena.arrange(arena.lives(builder.steps))
     sizes = [place.buffer.size for place in places]
     return _Lone(Program(steps, size, sizes, team, most, settings.max_workspace), len(steps))
 
