@@ -90,7 +90,7 @@ class CutProgram:
         late = {value for node in cut.nodes for value in node.outputs}
 
         def maker(node: ir.Node) -> Callable[[ir.Model], Part]:
-            follows = cut.first is None or not late.isdisjoint(reads_of(node))
+            follows = node.op_type == "If" and not late.isdisjoint(reads_of(node))
 
             def made(model: ir.Model) -> Part:
                 part = body(model, follows)
@@ -204,9 +204,7 @@ class CutProgram:
         return seconds
 
 
-def _call(
-    node: ir.Node, model: ir.Model, body: Callable[[ir.Model], Part], alone: Alone
-) -> Call:
+def _call(node: ir.Node, model: ir.Model, body: Callable[[ir.Model], Part], alone: Alone) -> Call:
     writes = [value.name or "" for value in node.outputs]
     if is_flow(node):
         reads, function = function_of_flow(node, model, body)

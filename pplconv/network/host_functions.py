@@ -56,10 +56,7 @@ def function_of(
     """
     python = row_of(node.op).python
     assert python is not Python.NOBODY, f"{node.op} was made where no loop serves it"
-    if isinstance(python, Python):
-        call = _in_reference(node)
-    else:
-        call = _in_numpy(python, node, shapes)
+    call = _in_reference(node) if isinstance(python, Python) else _in_numpy(python, node, shapes)
     return call if alone is None else in_loops(node, call, alone)
 
 

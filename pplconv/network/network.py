@@ -16,8 +16,8 @@ from .builder import Kept, Settings
 from .compiling import Compiled, compile_model
 from .cut_program import CutProgram
 from .cutting import Cut, is_light, sizes_in_loops
-from .lone_steps import Alone
 from .interface import dtype_of, shape_inputs
+from .lone_steps import Alone
 from .preparing import Prepared, simplify, specialize
 from .programs import Program, Programs, check_memory, key_of
 from .python_values import is_container, type_of
@@ -233,10 +233,10 @@ class Network:
     def _body(self, model: ir.Model, sizes_vary: bool) -> Network:
         prepared = simplify(model)
         self.shared.check(prepared.model.graph)
-        of_any_sizes = sizes_vary and all(map(is_light, prepared.model.graph))
-        return Network(
-            prepared, self.shared, self._kept, is_part=True, of_any_sizes=of_any_sizes
+        of_any_sizes = (sizes_vary or self._of_any_sizes) and all(
+            map(is_light, prepared.model.graph)
         )
+        return Network(prepared, self.shared, self._kept, is_part=True, of_any_sizes=of_any_sizes)
 
     def forget(self) -> None:
         """Drop packed weights that no program of a whole network uses."""

@@ -1,11 +1,12 @@
 """Types of calls whose results are as many as the data say."""
 
-import numpy as np
-import numpy.typing as npt
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 def suppress(
-    corners: npt.NDArray[np.float32], threshold: float, most: int, isa: str
+    corners: npt.NDArray[np.float32], threshold: Any, most: int, isa: str
 ) -> npt.NDArray[np.int64]: ...
 def top(
     rows: npt.NDArray[Any], count: int, kind: int, dtype: str, isa: str

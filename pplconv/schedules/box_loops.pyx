@@ -17,16 +17,17 @@ cdef enum:
     # Rows of the boxes taken: their coordinates and areas, in whole vectors.
     PARTS = 5
     VECTOR = 16
+    ELEMENT = 4
 
 
-def suppress(object corners, double threshold, int64_t most, str isa):
+def suppress(object corners, object threshold, int64_t most, str isa):
     """Take boxes in their order, without those that overlap one taken before.
 
     Parameters
     ----------
     corners : ndarray of float32
         Shape (4, boxes), contiguous: y and x of one corner, then those of the opposite one.
-    threshold : float
+    threshold : number
         Overlaps that are left out are larger: the intersection over the union.
     most : int
         Boxes to take, at most.
@@ -41,7 +42,7 @@ def suppress(object corners, double threshold, int64_t most, str isa):
     cdef pplconv_suppress_args a
     cdef pplconv_kernel kernel = find("suppress", "f32", isa)
     cdef int64_t found = 0, room
-    cdef float limit = <float> threshold
+    limit = np.array([threshold], np.float32)
     if corners.ndim != 2 or corners.shape[0] != 4 or corners.dtype != np.float32 or (
             not corners.flags.c_contiguous):
         raise ValueError("boxes have four rows of coordinates")
@@ -50,8 +51,9 @@ def suppress(object corners, double threshold, int64_t most, str isa):
     room = (a.most // VECTOR + 1) * VECTOR
     taken = np.empty((PARTS, room), np.float32)
     places = np.empty(a.most, np.int64)
-    a.boxes, a.threshold, a.found = address_of(corners, NULL), &limit, &found
-    a.taken, a.taken_rs = <char *> address_of(taken, NULL), room * sizeof(float)
+    a.boxes, a.threshold = address_of(corners, NULL), address_of(limit, NULL)
+    a.found = &found
+    a.taken, a.taken_rs = <char *> address_of(taken, NULL), room * ELEMENT
     a.places = <char *> address_of(places, NULL)
     with nogil:
         kernel(&a)

@@ -63,13 +63,23 @@ def cumulative_sum(
     return [np.flip(y, axis) if backwards else y]
 
 
+def _bounds(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    if dtype.kind == "f":
+        return -np.inf, np.inf
+    if dtype.kind == "b":
+        return False, True
+    return np.iinfo(dtype).min, np.iinfo(dtype).max
+
+
 def _extreme(search: str) -> Compute:
     """Make a search for the largest or smallest elements; NaN wins, as in our loops."""
 
     def compute(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
         x, axes, keep = _read(attributes, operands)
-        if x.dtype.kind == "f" and not x.size:
-            initial = -np.inf if search == "max" else np.inf
+        if not x.size:
+            # Of nothing, the least number of the type is the largest.
+            bounds = _bounds(x.dtype)
+            initial = bounds[0 if search == "max" else 1]
             return [np.asarray(getattr(x, search)(axes, keepdims=keep, initial=initial))]
         return [np.asarray(getattr(x, search)(axes, keepdims=keep))]
 

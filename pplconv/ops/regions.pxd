@@ -1,4 +1,4 @@
-"""The loops of regions of images compiled: see ``region_loops.pyx``."""
+"""Regions of images compiled: see ``regions.pyx``."""
 
 from libc.stdint cimport int64_t
 

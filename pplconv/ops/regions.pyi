@@ -1,8 +1,8 @@
-"""Types of the loops of regions of images."""
+"""Types of regions of images compiled."""
 
 from typing import Any
 
-from .work import Work
+from ..schedules.work import Work
 
 MOST_RATIO: int
 """Most sampling points of a bin along one axis that an attribute may ask for."""
