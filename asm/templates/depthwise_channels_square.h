@@ -80,6 +80,8 @@ INLINE int square_step(const struct call *s, struct block *b, int64_t begin, int
                        const int size, const int stride, const int tail) {
     const int pad = size / 2;
     const int64_t start = b->column * stride - s->g.pad_left, todo = s->g.ow - b->column;
+    /* Portable C stays small: larger kernels ask for each column of a block. */
+    const int known = size == 3 || PPLCONV_VECTOR_BYTES >= 32 || PPLCONV_NEON;
 #define BLOCK(columns, left, right)                                                                \
     if (start >= -left && start + (columns - 1) * stride + size <= s->g.iw + right &&              \
         (left ? start == -left : 1) &&                                                             \
@@ -88,11 +90,11 @@ INLINE int square_step(const struct call *s, struct block *b, int64_t begin, int
         return columns;                                                                            \
     }
     /* For five or six columns, three and the rest are less work than four and the rest. */
-    if (!tail && todo > 3 && todo != 5 && todo != 6) {
+    if (known && !tail && todo > 3 && todo != 5 && todo != 6) {
         BLOCK(4, 0, 0)
         BLOCK(4, pad, 0)
         BLOCK(4, 0, pad)
-    } else if (!tail && todo >= 3) {
+    } else if (known && !tail && todo >= 3) {
         BLOCK(3, 0, 0)
         BLOCK(3, 0, pad)
     }

@@ -115,7 +115,7 @@ def make_wheel(python: Python, sdist: Path, epoch: int, folder: Path) -> Path:
 
 
 def repair(wheel: Path, folder: Path, epoch: int) -> Path:
-    """Add libgomp to a wheel and name its oldest manylinux, with auditwheel.
+    """Add libgomp to a wheel, remove symbols and name its oldest manylinux, with auditwheel.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def repair(wheel: Path, folder: Path, epoch: int) -> Path:
     """
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
-        command = ("auditwheel", "repair", "--plat", "auto", "--only-plat", "-z", "9")
+        command = ("auditwheel", "repair", "--plat", "auto", "--only-plat", "-z", "9", "--strip")
         made = Path(name) / "repaired"
         call(
             *(sys.executable, "-m", *command, "--wheel-dir", made, wheel),
