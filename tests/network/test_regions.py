@@ -1,4 +1,4 @@
-"""Operators of detectors beside onnxruntime: regions of images, boxes that overlap, best elements."""
+"""Operators of detectors beside onnxruntime: regions of images, boxes, best elements."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_regions_that_are_no_numbers(rng):
         if ratio:
             assert not session.run(None, feed)[0].any()
         else:
-            with pytest.raises(ValueError, match="RoiAlign of 'y0'.*points"):
+            with pytest.raises(ValueError, match=r"RoiAlign of 'y0'.*points"):
                 session.run(None, feed)
 
 
@@ -91,7 +91,7 @@ def test_regions_that_are_no_numbers(rng):
 def test_regions_of_images_that_are_not_there(image, rng):
     case = Case([rng.random((2, 3, 5, 5), np.float32), np.zeros((1, 4), np.float32), I64([image])])
     session = InferenceSession(case.model("RoiAlign"), threads=1)
-    with pytest.raises(ValueError, match="RoiAlign of 'y0'.*out of range"):
+    with pytest.raises(ValueError, match=r"RoiAlign of 'y0'.*out of range"):
         session.run(None, case.feed())
 
 

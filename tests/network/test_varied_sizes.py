@@ -135,5 +135,5 @@ def test_wrong_regions_behind_a_cut_name_the_node(rng):
         "x": rng.random((1, 2, 5, 5), np.float32), "boxes": np.zeros((2, 4), np.float32),
         "image": np.array([0, 7]),
     }  # fmt: skip
-    with pytest.raises(ValueError, match="RoiAlign of 'y'.*index 7 is out of range"):
+    with pytest.raises(ValueError, match=r"RoiAlign of 'y'.*index 7 is out of range"):
         session.run(None, feed)
