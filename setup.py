@@ -264,7 +264,7 @@ setup(
         extension("schedules.band_loops", small=True),
         extension("imaging.banded", small=True),
         extension("ops.program", small=True),
-        extension("ops.regions", small=True),
+        extension("ops.aligned_regions", small=True),
         extension("schedules.winograd_loops"),
         extension("schedules.depthwise_loops"),
         extension("schedules.relayout", small=True),

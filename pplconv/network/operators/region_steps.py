@@ -1,4 +1,4 @@
-"""RoiAlign: regions of images, resampled to one size, by `ops.regions`."""
+"""RoiAlign: regions of images, resampled to one size, by `ops.aligned_regions`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from ..._kernels import POOLINGS
 from ...memory.dtypes import NAMES
 from ...ops.placing import pixel_bytes
-from ...ops.regions import MOST_RATIO, Regions
+from ...ops.aligned_regions import MOST_RATIO, Regions
 from ..builder import Builder
 from ..nodes import Graph, Node
 from ..storage import Shape, Step, channels_last

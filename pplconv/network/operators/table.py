@@ -372,9 +372,7 @@ ROWS: Mapping[str, Row] = {
     ),
     "Swish": program(expressions.swish),
     "Tan": program(expressions.tangent),
-    "Tanh": program(
-        expressions.plain("HYPERBOLIC_TANGENT"), python=elements.computed(np.tanh)
-    ),
+    "Tanh": program(expressions.plain("HYPERBOLIC_TANGENT"), python=elements.computed(np.tanh)),
     "Tile": indexed(indexed_steps.lower_tile, indexed_steps.serves_tile, moves.tile, shapes=(1,)),
     "TopK": in_python(searches.top_k, shapes=(1,)),
     "Transpose": strided(

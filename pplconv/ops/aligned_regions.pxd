@@ -1,4 +1,4 @@
-"""Regions of images compiled: see ``regions.pyx``."""
+"""Regions of images compiled: see ``aligned_regions.pyx``."""
 
 from libc.stdint cimport int64_t
 
