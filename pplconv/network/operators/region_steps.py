@@ -8,8 +8,8 @@ import numpy as np
 
 from ..._kernels import POOLINGS
 from ...memory.dtypes import NAMES
-from ...ops.placing import pixel_bytes
 from ...ops.aligned_regions import MOST_RATIO, Regions
+from ...ops.placing import pixel_bytes
 from ..builder import Builder
 from ..nodes import Graph, Node
 from ..storage import Shape, Step, channels_last
