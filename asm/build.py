@@ -70,9 +70,9 @@ PLAIN_SOURCES = ("pixel_runs", "cpuid", "auxval")
 # Products whose GEMM kernels have a generator of their own.
 GENERATORS = dict.fromkeys((("gemm", dtype) for dtype in ("u8t", "s8t", "bf16t")), "gemm_tiles")
 # Operations with one template for all types, narrow types included.
-OF_ALL_TYPES = ("arg_columns", "pack_sparse")
+OF_ALL_TYPES = ("arg_columns", "pack_sparse", "suppress", "top_columns")
 # Operations whose kernels of narrow types compute in these, without conversions.
-OF_INTEGERS = ("arg_columns", "elementwise", "reduce_columns", "reduce_rows")
+OF_INTEGERS = ("arg_columns", "elementwise", "reduce_columns", "reduce_rows", "top_columns")
 # Operations that are as fast, and smaller by a quarter, when they are compiled for size: their
 # vectors and blocks are written out.
 FOR_SIZE = ("depthwise_bytes_channels",)

@@ -209,6 +209,7 @@ C_OPERATIONS = {
     "arg_columns": ("portable",),
     # Vectors without intrinsics.
     "pool_places": ("portable", "avx2"),
+    "top_columns": ("portable",),
     # Repairs outputs that Winograd's transforms spoil; half precision has no such transforms.
     "direct_sums": EVERY_LEVEL,
     "fma_peak": ("portable",),
@@ -254,6 +255,9 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "reduce_rows": dict.fromkeys(("s32", "s64"), ("portable", "avx2")),
     "reduce_columns": dict.fromkeys(("s32", "s64"), ("portable", "avx2")),
     "arg_columns": dict.fromkeys(("s32", "s64"), ("portable",)),
+    "top_columns": dict.fromkeys(("s32", "s64"), ("portable",)),
+    # Boxes are float32 in ONNX.
+    "suppress": {"f32": EVERY_LEVEL},
     # By the type of the indices.
     "copy_indexed": dict.fromkeys(("s32", "s64"), ("portable",)),
     "resample": {"u8": EVERY_LEVEL},

@@ -43,3 +43,41 @@ ARG_COLUMNS = Contract(
         Field("last", INT, "1: the last of several, else 0"),
     ),
 )
+
+TOP_COLUMNS = Contract(
+    "top_columns",
+    "places[i, j] = the number of the element that is the j-th largest or smallest one of row i, "
+    "and values[i, j] = this element, for 0 <= i < rows, 0 <= j < count. NaN is larger than all "
+    "numbers; of equal elements the first comes first",
+    (
+        Field("src", CONST_POINTER, "rows of contiguous elements"),
+        Field("src_rs", INT, "src: from one row to the next"),
+        Field("values", POINTER, "rows of contiguous elements"),
+        Field("values_rs", INT, "values: from one row to the next"),
+        Field("places", POINTER, "rows of contiguous int64_t"),
+        Field("places_rs", INT, "places: from one row to the next"),
+        Field("rows", INT, "rows, >= 0"),
+        Field("columns", INT, "elements in a row of src"),
+        Field("count", INT, "elements in a row of the results, 0 <= count <= columns"),
+        Field("kind", INT, "PPLCONV_REDUCE_MAX or PPLCONV_REDUCE_MIN"),
+    ),
+)
+
+SUPPRESS = Contract(
+    "suppress",
+    "takes boxes in their order, at most `most` of them, and leaves out a box that overlaps one "
+    "taken before by more than threshold[0]: their intersection over their union. Boxes without "
+    "an area overlap none. places[j] = the number of the j-th box taken, and found[0] = how many "
+    "there are",
+    (
+        Field("boxes", CONST_POINTER, "float [4][count]: y and x of one corner, of the larger one"),
+        Field("count", INT, "boxes, >= 0"),
+        Field("most", INT, "boxes to take, 0 <= most <= count"),
+        Field("threshold", CONST_POINTER, "one float"),
+        Field("taken", POINTER, "scratch: float [5][taken_rs bytes]"),
+        Field("taken_rs", INT, "taken: from one row to the next, with room for `most` elements, "
+                               "and for whole vectors of 64 bytes"),
+        Field("places", POINTER, "int64_t [most]"),
+        Field("found", POINTER, "int64_t [1]"),
+    ),
+)  # fmt: skip

@@ -21,7 +21,7 @@ from asm.contract.elementwise import (
     ZERO_LANES,
 )
 from asm.contract.gemm import FMA_PEAK, GEMM, RELEASE_TILES
-from asm.contract.indices import ARG_COLUMNS, COPY_INDEXED
+from asm.contract.indices import ARG_COLUMNS, COPY_INDEXED, SUPPRESS, TOP_COLUMNS
 from asm.contract.packing import (
     COPY_STRIDED,
     PACK_CHANNELS,
@@ -77,10 +77,12 @@ _ALL = (
     REDUCE_ROWS,
     REDUCE_COLUMNS,
     ARG_COLUMNS,
+    TOP_COLUMNS,
     SOFTMAX,
     LAYER_NORM,
     COPY_STRIDED,
     COPY_INDEXED,
+    SUPPRESS,
     REQUANTIZE,
     QUANTIZE,
     DEQUANTIZE,

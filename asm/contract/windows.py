@@ -58,9 +58,10 @@ RESAMPLE = Contract(
     "resample",
     "dst[p, c] = sum over ty of weight_y[ty] * sum over tx of weight_x[p, tx] * "
     "src[rows[ty] + offset_x[p, tx] bytes, c] for 0 <= p < pixels, 0 <= c < channels, "
-    "multiply-adds in this order; with taps_y = taps_x = 1 the bits are copied and weights are not "
-    "read. Kernels of u8, which serve all bytes, only copy. Weights have the type of the sums: "
-    "float for half precision",
+    "multiply-adds in this order; of the kind PPLCONV_POOL_MAX the largest of (weight_y[ty] * "
+    "weight_x[p, tx]) * src, NaN if one is NaN. With taps_y = taps_x = 1 the bits are copied and "
+    "weights are not read. Kernels of u8, which serve all bytes, only copy. Weights have the type "
+    "of the sums: float for half precision",
     (
         Field("dst", POINTER, "pixel 0, channels contiguous; does not overlap src"),
         Field("dst_ps", INT, "dst: from one pixel to the next"),
@@ -72,5 +73,6 @@ RESAMPLE = Contract(
         Field("offset_x", CONST_POINTER, "int64_t [pixels][taps_x], bytes from a row's start"),
         Field("weight_x", CONST_POINTER, "pixels * taps_x weights"),
         Field("taps_x", INT, "pixels of each row that an output pixel is computed from, >= 1"),
+        Field("kind", INT, "PPLCONV_POOL_*"),
     ),
 )

@@ -1,5 +1,5 @@
 /* Resampling of pixels whose channels lie side by side: weighted sums of a few pixels of a few
- * rows, or copies of pixels. */
+ * rows, the largest weighted ones, or copies of pixels. */
 #include "copied_pixels.h"
 #include "row_tools.h"
 
@@ -64,13 +64,44 @@ INLINE void resample(const struct pplconv_resample_args *a, int64_t pixel, int64
     }
 }
 
+/* A vector of channels of a pixel, the largest one of weighted taps. */
+INLINE void largest(const struct pplconv_resample_args *a, int64_t pixel, int64_t at, int part) {
+    const char *const *rows = a->rows;
+    const int64_t *offset = (const int64_t *)a->offset_x + pixel * a->taps_x;
+    const element *weight_x = (const element *)a->weight_x + pixel * a->taps_x;
+    const element *weight_y = a->weight_y;
+    const struct piece c = {.at = {at}, .channels = a->channels, .count = 1, .part = part};
+    struct extreme e = no_extreme(1);
+    for (int64_t y = 0; y < a->taps_y; y++) {
+        for (int64_t x = 0; x < a->taps_x; x++) {
+            const vector w = in_all_lanes(weight_y[y] * weight_x[x]);
+            const vector weighted = w * load_piece(&c, rows[y] + offset[x], 0);
+            take(&e, weighted, weighted, 1);
+        }
+    }
+    storage *p = AT(storage, a->dst, pixel * a->dst_ps + at);
+    if (part) store_storage_lanes(p, found(&e), a->channels);
+    else store_storage(p, found(&e));
+}
+
+static void largest_pixels(const struct pplconv_resample_args *a) {
+    const int64_t size = (int64_t)sizeof(storage), last = a->channels - LANES;
+    for (int64_t p = 0; p < a->pixels; p++) {
+        if (last < 0) largest(a, p, 0, 1);
+        for (int64_t c = 0; last >= 0 && c < a->channels; c += LANES)
+            largest(a, p, (c < last ? c : last) * size, 0);
+    }
+}
+
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_resample_args *a = argument;
     const int64_t vectors = (a->channels + LANES - 1) / LANES;
     const int64_t pixels = a->channels > 0 ? a->pixels : 0;
     const int copies = a->taps_y == 1 && a->taps_x == 1;
+    const int sums = !copies && a->kind == PPLCONV_POOL_SUM;
     if (copies && pixels > 0) copy_pixels(a, sizeof(storage));
-    for (int64_t p = 0; p < pixels && !copies; p++) {
+    else if (!sums && pixels > 0) largest_pixels(a);
+    for (int64_t p = 0; p < pixels && sums; p++) {
         if (a->channels < LANES) {
             resample(a, p, 0, 1, 1);
             continue;

@@ -30,6 +30,7 @@ module              content
 `collapse`          dimensions merged where all arrays are contiguous over them
 `value_copies`      copies between values of different strides or types
 `host_steps`        steps that run in Python
+`lone_steps`        nodes at a cut that loops compute, for any sizes
 `builder`           a program under construction: values, steps, destinations
 `storage`           arrays before they have memory: shapes, strides, buffers
 `arena`             memory shared by buffers with disjoint lifetimes

@@ -15,6 +15,7 @@ from .cutting import Cut
 from .host_functions import function_of
 from .host_steps import called, quietly
 from .interface import checked_out
+from .lone_steps import Alone
 from .nodes import node_of
 from .programs import Program, Programs
 from .python_values import arrays_in, as_item, copied
@@ -66,9 +67,11 @@ class CutProgram:
     inputs : list of (str, tuple)
         Names and shapes of what it takes, in their order; () of sequences and optionals.
     rest, body : callable
-        Make the network behind the cut, and networks of subgraphs.
-    most : int, optional
-        Bytes that arrays at the cut may hold.
+        Make the network behind the cut, and networks of subgraphs; `body` is told whether sizes
+        that the subgraph reads depend on data.
+    alone : Alone
+        For nodes at the cut that loops compute; its settings bound the bytes that arrays at the
+        cut may hold.
     """
 
     def __init__(
@@ -77,19 +80,26 @@ class CutProgram:
         first: Compiled | None,
         inputs: list[tuple[str, Shape]],
         rest: Callable[[ir.Model], Part],
-        body: Callable[[ir.Model], Part],
-        most: int | None = None,
+        body: Callable[[ir.Model, bool], Part],
+        alone: Alone,
     ) -> None:
         self.first, self.inputs = first, inputs
-        self._most, self._opsets = most, cut.model.opset_imports
+        self._alone, self._opsets = alone, cut.model.opset_imports
         self.bodies: list[Part] = []
 
-        def made(model: ir.Model) -> Part:
-            part = body(model)
-            self.bodies.append(part)
-            return part
+        late = {value for node in cut.nodes for value in node.outputs}
 
-        self.calls = [_call(node, cut.model, made) for node in cut.nodes]
+        def maker(node: ir.Node) -> Callable[[ir.Model], Part]:
+            follows = node.op_type == "If" and not late.isdisjoint(reads_of(node))
+
+            def made(model: ir.Model) -> Part:
+                part = body(model, follows)
+                self.bodies.append(part)
+                return part
+
+            return made
+
+        self.calls = [_call(node, cut.model, maker(node), alone) for node in cut.nodes]
         self.rest = rest(cut.rest) if cut.rest is not None else None
         # What the part behind the cut reads and gives: lists of the model are slow to read.
         behind = self.rest.model.graph if self.rest is not None else None
@@ -109,7 +119,7 @@ class CutProgram:
     @property
     def packed(self) -> frozenset[Any]:
         """Keys of the packed weights of all parts made until now."""
-        return frozenset().union(*(part.packed for part in self._parts()))
+        return frozenset(self._alone.used).union(*(part.packed for part in self._parts()))
 
     @property
     def planned(self) -> dict[Any, Any]:
@@ -151,8 +161,9 @@ class CutProgram:
         if self.first is not None:
             values |= self.first.compute([values[name] for name, _, _ in self.first.inputs])
         held = None
-        if self._most is not None:
-            held = Held(dict(self.inputs), self._most, [*values.values()])
+        most = self._alone.settings.max_memory
+        if most is not None:
+            held = Held(dict(self.inputs), most, [*values.values()])
         with quietly():
             for call in self.calls:
                 begin = time.perf_counter()
@@ -194,7 +205,7 @@ class CutProgram:
         return seconds
 
 
-def _call(node: ir.Node, model: ir.Model, body: Callable[[ir.Model], Part]) -> Call:
+def _call(node: ir.Node, model: ir.Model, body: Callable[[ir.Model], Part], alone: Alone) -> Call:
     writes = [value.name or "" for value in node.outputs]
     if is_flow(node):
         reads, function = function_of_flow(node, model, body)
@@ -202,5 +213,5 @@ def _call(node: ir.Node, model: ir.Model, body: Callable[[ir.Model], Part]) -> C
     plain = node_of(node)
     return Call(
         plain.op, list(dict.fromkeys(filter(None, plain.inputs))),
-        [name for name in writes if name], function_of(plain, ()), node,
+        [name for name in writes if name], function_of(plain, (), alone), node,
     )  # fmt: skip

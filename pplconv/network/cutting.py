@@ -1,8 +1,9 @@
 """Cuts a model where sizes or branches depend on data.
 
 The part in front of the cut is compiled at once. The nodes at the cut run in Python: they choose a
-size or a branch, have few elements, or read or give sequences, optionals or texts. The part behind
-the cut is a network of its own, which is compiled for the sizes that it receives.
+size or a branch, or read or give sequences, optionals or texts. Light nodes that follow them run in
+Python, too, for any sizes. The part behind the cut begins with heavy nodes: convolutions, products
+and the like. It is a network of its own, which is compiled for the sizes that it receives.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from .lone_steps import runs_alone
 from .operators.table import row_of
 from .operators.table_row import Layout
 from .python_values import is_in_python, passes_in_python
 from .shapes import unknown_outputs
-from .subgraphs import is_flow, reads_of
+from .subgraphs import is_flow, reads_of, subgraphs_of
 from .values import is_constant
 
-__all__ = ["Cut", "cut", "sizes_in_loops"]
+__all__ = ["Cut", "cut", "is_light", "sizes_in_loops"]
 
 
 @dataclass(frozen=True)
@@ -67,12 +69,13 @@ def cut(model: ir.Model) -> Cut | None:
     at: list[ir.Node] = []
     behind: list[ir.Node] = []
     late: set[ir.Value] = set()
+    # Those of nodes at the cut.
+    known: set[ir.Value] = set()
     for node in model.graph:
         reads = [value for value in reads_of(node) if value in late]
         if reads:
             # Sequences and texts pass from one node in Python to the next.
-            follows = passes_in_python(node) and not is_flow(node)
-            known = {value for each in at for value in each.outputs}
+            follows = is_light(node) or (passes_in_python(node) and not is_flow(node))
             (at if follows and known.issuperset(reads) else behind).append(node)
         elif is_flow(node) or passes_in_python(node):
             at.append(node)
@@ -83,10 +86,12 @@ def cut(model: ir.Model) -> Cut | None:
             early.append(node)
             continue
         late.update(node.outputs)
+        if at and at[-1] is node:
+            known.update(node.outputs)
     inputs, outputs = list(model.graph.inputs), model.graph.outputs
     if not late and not any(map(is_in_python, (*inputs, *outputs))):
         return None
-    if at and all(map(_suits_numpy, behind)):
+    if at and all(is_light(node) or runs_alone(node) for node in behind):
         at, behind = [node for node in model.graph if node in {*at, *behind}], []
     wanted = {value for node in (*at, *behind) for value in reads_of(node)} | set(outputs)
     inputs = [value for value in inputs if not is_in_python(value)]
@@ -115,6 +120,13 @@ def sizes_in_loops(graph: ir.Graph) -> frozenset[str]:
         for node, operand in value.uses()
         if operand in row_of(node.op_type).shapes and not _suits_numpy(node)
     )
+
+
+def is_light(node: ir.Node) -> bool:
+    """Tell whether Python runs a node behind a cut, for any sizes: an If if both branches do."""
+    if not node.domain and node.op_type == "If":
+        return all(is_light(inner) for graph in subgraphs_of(node) for inner in graph)
+    return _suits_numpy(node)
 
 
 def _suits_numpy(node: ir.Node) -> bool:

@@ -10,6 +10,7 @@ import onnx
 import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 
+from .lone_steps import Alone, in_loops
 from .nodes import Node
 from .numpy_operators.sequence_values import TAKERS
 from .numpy_operators.transposed_sums import ConvTranspose
@@ -28,7 +29,9 @@ __all__ = ["function_of"]
 _NEW_OPERATORS = [ConvTranspose]
 
 
-def function_of(node: Node, shapes: Sequence[Shape]) -> Callable[..., Sequence[Any]]:
+def function_of(
+    node: Node, shapes: Sequence[Shape], alone: Alone | None = None
+) -> Callable[..., Sequence[Any]]:
     """Give the function that computes a node in Python.
 
     Parameters
@@ -37,6 +40,8 @@ def function_of(node: Node, shapes: Sequence[Shape]) -> Callable[..., Sequence[A
         A node that no loop serves.
     shapes : sequence of tuple of int
         Of its results; empty if they depend on data.
+    alone : Alone, optional
+        For nodes at a cut, which loops may serve once they see the operands.
 
     Returns
     -------
@@ -51,9 +56,8 @@ def function_of(node: Node, shapes: Sequence[Shape]) -> Callable[..., Sequence[A
     """
     python = row_of(node.op).python
     assert python is not Python.NOBODY, f"{node.op} was made where no loop serves it"
-    if isinstance(python, Python):
-        return _in_reference(node)
-    return _in_numpy(python, node, shapes)
+    call = _in_reference(node) if isinstance(python, Python) else _in_numpy(python, node, shapes)
+    return call if alone is None else in_loops(node, call, alone)
 
 
 def _in_numpy(compute: Compute, node: Node, shapes: Sequence[Shape]) -> Callable[..., Any]:

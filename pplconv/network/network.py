@@ -15,8 +15,9 @@ from ..runtime import ForkableLock, paused_collector, scoped_team
 from .builder import Kept, Settings
 from .compiling import Compiled, compile_model
 from .cut_program import CutProgram
-from .cutting import sizes_in_loops
+from .cutting import Cut, is_light, sizes_in_loops
 from .interface import dtype_of, shape_inputs
+from .lone_steps import Alone
 from .preparing import Prepared, simplify, specialize
 from .programs import Program, Programs, check_memory, key_of
 from .python_values import is_container, type_of
@@ -75,11 +76,14 @@ class Network:
         Number of programs to keep.
     is_part : bool
         Whether it is a part of another network.
+    of_any_sizes : bool
+        Whether one program, whose nodes run in Python, serves all sizes.
     """
 
     def __init__(
-        self, prepared: Prepared, shared: Shared, kept: int, *, is_part: bool = False
-    ) -> None:
+        self, prepared: Prepared, shared: Shared, kept: int, *, is_part: bool = False,
+        of_any_sizes: bool = False,
+    ) -> None:  # fmt: skip
         self.model, self.fired = prepared.model, prepared.fired
         self.shared = shared
         # Inputs that decide shapes or branches: each of their values has a program of its own.
@@ -90,7 +94,7 @@ class Network:
         self._outputs = [value.name or "" for value in self.model.graph.outputs]
         # Of the inputs of a part, once it has received some; None: a sequence or an optional.
         self._types: list[np.dtype[Any] | None] | None = None
-        self._kept = kept
+        self._kept, self._of_any_sizes = kept, of_any_sizes
         if not is_part:
             shared.whole = weakref.ref(self)
 
@@ -98,6 +102,8 @@ class Network:
         self, inputs: Sequence[Any]
     ) -> tuple[Any, dict[str, Shape], dict[str, Array], list[Any]]:
         """Give the key of the program for these inputs, as `programs.key_of` does."""
+        if self._of_any_sizes:
+            return None, dict.fromkeys(self._inputs, ()), {}, list(inputs)
         return key_of(self._inputs, inputs, self.shape_inputs, self.team())
 
     def team(self) -> int | None:
@@ -191,6 +197,9 @@ class Network:
     def _made(
         self, shapes: Mapping[str, Shape], constants: Mapping[str, Array]
     ) -> tuple[Program, dict[str, list[str]]]:
+        if self._of_any_sizes:
+            nodes = Cut(None, self.model, list(self.model.graph), None)
+            return self._cut_program(nodes, None, shapes), self.fired
         special = specialize(self.model, shapes, constants)
         first: Compiled | None = None
         if special.model is not None:
@@ -202,10 +211,7 @@ class Network:
             )  # fmt: skip
             check_memory(first, self.shared.settings.max_memory)
         if special.cut is not None:
-            inputs = [(name, shapes[name]) for name in self._inputs if name in shapes]
-            program: Program = CutProgram(
-                special.cut, first, inputs, self._rest, self._body, self.shared.settings.max_memory
-            )
+            program: Program = self._cut_program(special.cut, first, shapes)
         else:
             assert first is not None
             program = first
@@ -214,13 +220,23 @@ class Network:
             fired[rule] = [*fired.get(rule, []), *outputs]
         return program, fired
 
+    def _cut_program(
+        self, cut: Cut, first: Compiled | None, shapes: Mapping[str, Shape]
+    ) -> CutProgram:
+        inputs = [(name, shapes[name]) for name in self._inputs if name in shapes]
+        alone = Alone(self.shared.settings, self.shared.packed)
+        return CutProgram(cut, first, inputs, self._rest, self._body, alone)
+
     def _rest(self, model: ir.Model) -> Network:
         return Network(Prepared(model), self.shared, self._kept, is_part=True)
 
-    def _body(self, model: ir.Model) -> Network:
+    def _body(self, model: ir.Model, sizes_vary: bool) -> Network:
         prepared = simplify(model)
         self.shared.check(prepared.model.graph)
-        return Network(prepared, self.shared, self._kept, is_part=True)
+        of_any_sizes = (sizes_vary or self._of_any_sizes) and all(
+            map(is_light, prepared.model.graph)
+        )
+        return Network(prepared, self.shared, self._kept, is_part=True, of_any_sizes=of_any_sizes)
 
     def forget(self) -> None:
         """Drop packed weights that no program of a whole network uses."""

@@ -54,6 +54,10 @@ class Constants(Mapping[str, Array]):
         """Add a constant, which keeps its name."""
         self._known[name] = tensor if isinstance(tensor, ScaledTensor) else tensor.numpy()
 
+    def add_array(self, name: str, array: Array) -> None:
+        """Add a constant that is an array."""
+        self._known[name] = array
+
     def add_as(self, name: str, other: Constants, source: str, dtype: np.dtype[Any]) -> None:
         """Add a constant of another `Constants`, in a floating-point type, perhaps not its own."""
         self._known[name] = other.origin(source)

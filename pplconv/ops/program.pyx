@@ -614,7 +614,7 @@ cdef class Program:
         for step in self.refusing:
             refusal = <const int32_t *> (frame.arena + self.arena_bytes) + 2 * <int64_t> step
             if refusal[0]:
-                raise Refused(step, refusal[1])
+                raise Refused(step, refusal[0], refusal[1])
 
     cdef void run_segments(self, Frame frame, const Segment *segments, int64_t count,
                            int team) noexcept nogil:

@@ -292,7 +292,7 @@ cdef void run_resample(const void *job, const Tensors *t, int64_t task,
     cdef int64_t row = task % j.row_segments * j.row_segment, image = task // j.row_segments
     cdef int64_t end = least(row + j.row_segment, j.oh), tap
     cdef const char *x = t.arrays[1] + image * j.x.image
-    a.rows, a.taps_y, a.taps_x = rows, j.taps_y, j.taps_x
+    a.rows, a.taps_y, a.taps_x, a.kind = rows, j.taps_y, j.taps_x, PPLCONV_POOL_SUM
     a.offset_x, a.weight_x = j.offsets, j.weights_x
     a.pixels, a.channels, a.dst_ps = j.ow, j.channels, j.y.pixel
     for row in range(row, end):

@@ -19,7 +19,11 @@ OTHERS = {
     "layer_norm": [{}],
     "lookup": [{}],
     "pool": [{"rows": 1, "columns": 1, "kind": kind} for kind in POOLINGS.values()],
-    "resample": [{"taps_y": 1, "taps_x": 1}, {"taps_y": 2, "taps_x": 2}],
+    "resample": [
+        {"taps_y": taps, "taps_x": taps, "kind": kind}
+        for taps in (1, 2)
+        for kind in POOLINGS.values()
+    ],
 }
 CASES = [
     pytest.param(row, others, shape, id=f"{symbol(row)}-{shape}-{others}")

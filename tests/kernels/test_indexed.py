@@ -11,6 +11,8 @@ from tests.kernels.packing_case import PackingCall
 
 copies = pytest.mark.parametrize("row", every_row("copy_indexed"), ids=symbol)
 places = pytest.mark.parametrize("row", every_row("arg_columns"), ids=symbol)
+best = pytest.mark.parametrize("row", every_row("top_columns"), ids=symbol)
+boxes = pytest.mark.parametrize("row", every_row("suppress"), ids=symbol)
 extremes = pytest.mark.parametrize(
     "row", integer_rows("reduce_rows") + integer_rows("reduce_columns"), ids=symbol
 )
@@ -115,3 +117,68 @@ def test_extremes_of_integers(checker, row, kind, rng):
         values |= {"flags": 0} if axis == 0 else {"dst_rs": dtype.itemsize}
         checker.call(row, values, (x,))
         np.testing.assert_array_equal(result, (x.max if kind == "MAX" else x.min)(axis))
+
+
+@best
+@pytest.mark.parametrize("kind", ["MAX", "MIN"])
+def test_best_elements(checker, row, kind, rng):
+    """In order, ties by place; NaN is larger than all numbers, as in NumPy."""
+    dtype = DTYPES[row["dtype"]]
+    for columns, count in ((1, 0), (1, 1), (7, 3), (9, 9), (70, 20), (70, 69)):
+        x = rng.integers(-20, 20, (3, columns)).astype(dtype)
+        if dtype.kind == "f":
+            x = np.where(rng.random(x.shape) < 0.1, np.array(np.nan, dtype), x)
+        call = Call(checker, row, rng)
+        call.put("src", x)
+        values = call.put("values", np.zeros((3, count), dtype), writable=True)
+        places = call.put("places", np.zeros((3, count), np.int64), writable=True)
+        checker.call(row, call.values | {
+            "src_rs": columns * dtype.itemsize, "values_rs": count * dtype.itemsize,
+            "places_rs": 8 * count, "rows": 3, "columns": columns, "count": count,
+            "kind": REDUCTIONS[kind],
+        }, (x,))  # fmt: skip
+        order = np.argsort(x, 1, kind="stable")
+        if kind == "MAX":
+            order = columns - 1 - np.flip(np.argsort(np.flip(x, 1), 1, kind="stable"), 1)
+        np.testing.assert_array_equal(places, order[:, :count])
+        np.testing.assert_array_equal(values, np.take_along_axis(x, order[:, :count], 1))
+
+
+def kept(corners: np.ndarray, threshold: np.float32, most: int) -> list[int]:
+    """Boxes that are taken, one by one, in float32 as onnxruntime computes."""
+    taken: list[int] = []
+    low, high = np.minimum(corners[:2], corners[2:]), np.maximum(corners[:2], corners[2:])
+    areas = (high - low).prod(0)
+    for i in range(corners.shape[1]):
+        if len(taken) == most:
+            break
+        sides = np.minimum(high[:, [i]], high[:, taken]) - np.maximum(low[:, [i]], low[:, taken])
+        common = sides[0] * sides[1]
+        meets = (sides > 0).all(0) & (areas[i] > 0) & (areas[taken] > 0)
+        union = areas[i] + areas[taken] - common
+        with np.errstate(all="ignore"):
+            if not (meets & (union > 0) & (common / union > threshold)).any():
+                taken.append(i)
+    return taken
+
+
+@boxes
+def test_boxes_that_overlap(checker, row, rng):
+    """More boxes taken than a vector has lanes, without an area, and all limits."""
+    for count, size in ((0, 1), (1, 3), (20, 3), (70, 2), (70, 9), (130, 1)):
+        for most in {0, 1, count // 2, count} & {*range(count + 1)}:
+            corners = rng.uniform(-9, 9, (4, count)).astype(np.float32)
+            corners[2:] = corners[:2] + rng.uniform(-size, size, (2, count))
+            corners[2, rng.random(count) < 0.05] = corners[0, 0] if count else 0
+            threshold = np.float32(rng.choice([0, 0.1, 0.5, 1]))
+            room = -(-max(most, 1) // 16) * 16
+            call = Call(checker, row, rng)
+            call.put("boxes", corners)
+            call.put("threshold", np.array([threshold]))
+            call.put("taken", np.full((5, room), np.nan, np.float32), writable=True)
+            places = call.put("places", np.zeros(most, np.int64), writable=True)
+            found = call.put("found", np.zeros(1, np.int64), writable=True)
+            checker.call(
+                row, call.values | {"count": count, "most": most, "taken_rs": 4 * room}, (corners,)
+            )
+            assert places[: found[0]].tolist() == kept(corners, threshold, most)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from asm.contract import POOLINGS
 from tests.kernels.kernel_table import computed, computed_lanes_of, every_row, symbol
 from tests.kernels.kernel_values import draw
 from tests.kernels.packing_case import PackingCall
@@ -43,6 +44,7 @@ class Resampled:
             "channels": channels,
             "taps_y": taps[0],
             "taps_x": taps[1],
+            "kind": POOLINGS["SUM"],
         }
 
     def read(self) -> np.ndarray:
@@ -102,3 +104,18 @@ def test_a_large_pixel_of_weight_zero(checker, row, rng):
     case.weight_x[0, 0] = 0
     case.call.place_bytes("weight_x", case.weight_x.tobytes())
     assert np.isnan(case.call.run("infinity")[0]).all()
+
+
+@every_weighted
+@pytest.mark.parametrize("taps", [(2, 2), (1, 3), (4, 2)])
+def test_the_largest_weighted_pixel(checker, row, taps, rng):
+    """Products are rounded as in NumPy; NaN wins."""
+    lanes = computed_lanes_of(row)
+    for channels in (1, lanes - 1, lanes, lanes + 1, 3 * lanes + 2):
+        case = Resampled(checker, row, rng, max(channels, 1), taps, 2)
+        case.call.values["kind"] = POOLINGS["MAX"]
+        case.image[rng.random(case.image.shape) < 0.02] = np.nan
+        got = case.call.run(case.call.values)
+        weights = case.weight_y[:, np.newaxis, np.newaxis] * case.weight_x
+        terms = case.read().astype(weights.dtype) * weights[..., np.newaxis]
+        np.testing.assert_array_equal(got, terms.max((0, 2)).astype(got.dtype))

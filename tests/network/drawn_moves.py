@@ -328,6 +328,25 @@ def expand(rng: Rng) -> Case:
     return Case([either(rng, *x), np.array(y)], {}, (1,))
 
 
+def flatten(rng: Rng) -> Case:
+    """At any axis, from either end."""
+    sizes = shape(rng)
+    return Case([either(rng, *sizes)], {"axis": int(rng.integers(-len(sizes), len(sizes) + 1))})
+
+
+def split(rng: Rng) -> Case:
+    """Into parts of given sizes, or of equal ones, the last of which may be smaller."""
+    sizes = shape(rng, size=9)
+    at = axis(rng, len(sizes))
+    if rng.random() < 0.5:
+        parts = rng.multinomial(sizes[at], [0.3, 0.5, 0.2])
+        return Case([either(rng, *sizes), parts], {"axis": at}, (1,), outputs=3)
+    count = int(rng.integers(1, 4))
+    # All parts have elements.
+    sizes = tuple(max(n, 2 * count) if d == at % len(sizes) else n for d, n in enumerate(sizes))
+    return Case([either(rng, *sizes)], {"axis": at, "num_outputs": count}, outputs=count)
+
+
 def transpose(rng: Rng) -> Case:
     """In any order."""
     sizes = shape(rng)

@@ -330,8 +330,8 @@ def test_every_operator_has_a_test():
         "ArgMax", "ArgMin", "AveragePool", "Cast", "Conv", "ConvTranspose", "GRU", "GatherElements",
         "GatherND", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "LSTM", "LayerNormalization",
         "LogSoftmax", "MatMul", "MaxPool", "OneHot", "RNN", "ReduceL2", "ReduceMax", "ReduceMean",
-        "ReduceMin", "ReduceSum", "ReduceSumSquare", "Resize", "ScatterElements", "ScatterND",
-        "Softmax", "Tile",
+        "ReduceMin", "ReduceSum", "ReduceSumSquare", "Resize", "RoiAlign", "ScatterElements",
+        "ScatterND", "Softmax", "Tile",
     }  # fmt: skip
     here = {
         "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "Pad", "Reshape",

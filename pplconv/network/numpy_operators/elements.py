@@ -1,4 +1,4 @@
-"""Element-wise operators of integers, and casts: one call of NumPy each."""
+"""Element-wise operators behind cuts and of integers, and casts: one call of NumPy each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from ..storage import Array, Shape
 from .text_values import from_texts, to_texts
 from .types import Attributes, Compute, Operands
 
-__all__ = ["bit_shift", "cast", "computed", "divide", "hardmax", "joined", "modulo", "shrink"]
+__all__ = [
+    "bit_shift", "cast", "clip", "computed", "divide", "hardmax", "joined", "modulo", "relu",
+    "shrink", "sigmoid",
+]  # fmt: skip
 
 
 def computed(function: Callable[..., Array]) -> Compute:
@@ -43,6 +46,30 @@ def modulo(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) 
     x, y = operands
     assert x is not None and y is not None
     return [(np.fmod if attributes.get("fmod", 0) else np.mod)(x, y)]
+
+
+def relu(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """Relu."""
+    (x,) = operands
+    assert x is not None
+    return [np.maximum(x, x.dtype.type(0))]
+
+
+def sigmoid(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """Sigmoid, of half precision in float."""
+    (x,) = operands
+    assert x is not None
+    wide = x.astype(np.float32) if x.dtype.itemsize == 2 else x
+    return [(1 / (1 + np.exp(-wide))).astype(x.dtype, copy=False)]
+
+
+def clip(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """Clip: the upper bound decides if the bounds cross; NaN stays."""
+    x, low, high = [*operands, None, None][:3]
+    assert x is not None
+    if low is not None:
+        x = np.maximum(x, low.reshape(()))
+    return [x if high is None else np.minimum(x, high.reshape(()))]
 
 
 def bit_shift(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:

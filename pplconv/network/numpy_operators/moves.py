@@ -34,6 +34,18 @@ def _along(index: Array, axis: int, shape: Shape) -> tuple[Any, ...]:
     return tuple(places)
 
 
+def _shared_places(index: Array, axis: int, shape: Shape) -> tuple[Any, ...] | None:
+    """Give the places of whole slices of an axis; None if indices vary along other axes.
+
+    Exporters expand a row of indices for one of each slice; NumPy keeps it as it is.
+    """
+    others = [d for d in range(index.ndim) if d != axis]
+    if not others or any(index.shape[d] != shape[d] or index.strides[d] for d in others):
+        return None
+    row = index[tuple(slice(None) if d == axis else 0 for d in range(index.ndim))]
+    return (*[slice(None)] * axis, _checked(row, axis, shape))
+
+
 def _of_tuples(index: Array, shape: Shape, batch: int = 0) -> tuple[Any, ...]:
     """Give the places that the last axis of an index has, behind the axes of a batch."""
     outer = index.shape[:-1]
@@ -49,7 +61,9 @@ def gather_elements(
     """GatherElements: an index for each element of the result, counted along one axis."""
     x, index = operands
     assert x is not None and index is not None
-    return [x[_along(index, attributes.get("axis", 0) % x.ndim, x.shape)]]
+    axis = attributes.get("axis", 0) % x.ndim
+    places = _shared_places(index, axis, x.shape) if index.size else None
+    return [x[places if places is not None else _along(index, axis, x.shape)]]
 
 
 def gather_nd(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
@@ -88,7 +102,11 @@ def scatter_elements(
     x, index, updates = operands
     assert x is not None and index is not None and updates is not None
     _check_updates(updates, index.shape)
-    places = _along(index, attributes.get("axis", 0) % x.ndim, x.shape)
+    axis, places = attributes.get("axis", 0) % x.ndim, None
+    if index.size and attributes.get("reduction", "none") == "none":
+        places = _shared_places(index, axis, x.shape)
+    if places is None:
+        places = _along(index, axis, x.shape)
     return [_scattered(x, places, updates, attributes.get("reduction", "none"))]
 
 

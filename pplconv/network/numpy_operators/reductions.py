@@ -15,7 +15,7 @@ import numpy as np
 from ..storage import Array, Shape
 from .types import Attributes, Compute, Operands
 
-__all__ = ["REDUCTIONS", "cumulative_sum", "log_sum", "log_sum_exp"]
+__all__ = ["REDUCTIONS", "cumulative_sum", "largest", "log_sum", "log_sum_exp", "smallest"]
 
 # Limits of intermediate sums, squares and products: signed 64 bits, and double precision.
 _BITS = 62
@@ -61,6 +61,32 @@ def cumulative_sum(
         amounts = [(int(d == axis), 0) for d in range(x.ndim)]
         y = np.pad(y[tuple(before)], amounts)
     return [np.flip(y, axis) if backwards else y]
+
+
+def _bounds(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    if dtype.kind == "f":
+        return -np.inf, np.inf
+    if dtype.kind == "b":
+        return False, True
+    return np.iinfo(dtype).min, np.iinfo(dtype).max
+
+
+def _extreme(search: str) -> Compute:
+    """Make a search for the largest or smallest elements; NaN wins, as in our loops."""
+
+    def compute(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+        x, axes, keep = _read(attributes, operands)
+        if not x.size:
+            # Of nothing, the least number of the type is the largest.
+            bounds = _bounds(x.dtype)
+            initial = bounds[0 if search == "max" else 1]
+            return [np.asarray(getattr(x, search)(axes, keepdims=keep, initial=initial))]
+        return [np.asarray(getattr(x, search)(axes, keepdims=keep))]
+
+    return compute
+
+
+largest, smallest = _extreme("max"), _extreme("min")
 
 
 def _read(attributes: Attributes, operands: Operands) -> tuple[Array, tuple[int, ...], bool]:

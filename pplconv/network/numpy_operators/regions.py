@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ... import planner
+from ...schedules.box_loops import suppress
 from ..storage import Array, Shape
 from .types import Attributes, Operands
 
@@ -133,51 +135,28 @@ def non_max_suppression(
     overlap = np.float32(0 if overlap is None else overlap)
     if not 0 <= overlap <= 1:
         raise ValueError(f"iou_threshold is {overlap}, expected a number from 0 to 1")
+    if boxes.shape[::2] != (scores.shape[0], 4) or boxes.shape[1] != scores.shape[2]:
+        raise ValueError(f"boxes has the shape {boxes.shape}, scores {scores.shape}")
     count = 0 if most is None else max(int(most), 0)
+    isa = planner.default_context("f32").isa
     found = []
     for image, corners in enumerate(_corners(boxes, attributes.get("center_point_box", 0))):
         for number, of_class in enumerate(scores[image]):
             chosen = np.arange(of_class.size) if least is None else np.flatnonzero(of_class > least)
+            if not chosen.size:
+                continue
             order = chosen[np.argsort(-of_class[chosen], kind="stable")]
-            found += [(image, number, box) for box in _kept(corners, order, overlap, count)]
-    return [np.array(found, np.int64).reshape(-1, 3)]
+            # Each coordinate of all boxes lies together, best box first.
+            sorted_boxes = np.ascontiguousarray(corners[order].T, np.float32)
+            taken = order[suppress(sorted_boxes, float(overlap), count, isa)]
+            numbers = (np.full(taken.size, n) for n in (image, number))
+            found.append(np.stack([*numbers, taken], 1))
+    return [np.concatenate(found) if found else np.empty((0, 3), np.int64)]
 
 
 def _corners(boxes: Array, centred: int) -> Array:
-    """Give boxes as their lower and upper corners: two pairs of coordinates."""
+    """Give boxes as two corners: four coordinates."""
     if centred:
         middle, half = boxes[..., :2], boxes[..., 2:] / 2
-        return np.stack([middle - half, middle + half], -2)
-    pairs = boxes.reshape(*boxes.shape[:-1], 2, 2)
-    return np.stack([pairs.min(-2), pairs.max(-2)], -2)
-
-
-def _kept(corners: Array, order: Array, overlap: np.float32, count: int) -> list[int]:
-    """Take boxes in their order, and drop those that overlap a taken one."""
-    sides = corners[:, 1] - corners[:, 0]
-    areas = (sides[:, 0] * sides[:, 1])[order]
-    # Each coordinate of all boxes lies together, best box first.
-    bottom, left, top, right = np.ascontiguousarray(corners.reshape(-1, 4)[order].T)
-    dropped = np.zeros(order.size, np.bool_)
-    taken: list[int] = []
-    for place, box in enumerate(order.tolist()):
-        if len(taken) >= count:
-            break
-        if dropped[place]:
-            continue
-        taken.append(box)
-        # Boxes without an area overlap nothing.
-        if not areas[place] > 0:
-            continue
-        later = slice(place + 1, None)
-        height = np.minimum(top[place], top[later]) - np.maximum(bottom[place], bottom[later])
-        width = np.minimum(right[place], right[later]) - np.maximum(left[place], left[later])
-        # Few boxes meet a given one.
-        near = np.flatnonzero((height > 0) & (width > 0))
-        common = height[near] * width[near]
-        near += place + 1
-        union = areas[place] + areas[near] - common
-        meets = (areas[near] > 0) & (common > 0) & (union > 0)
-        near, common, union = near[meets], common[meets], union[meets]
-        dropped[near[common / union > overlap]] = True
-    return taken
+        return np.concatenate([middle - half, middle + half], -1)
+    return boxes

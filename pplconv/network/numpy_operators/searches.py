@@ -5,14 +5,26 @@ NaN is larger than all other numbers, as in NumPy.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
+from ... import planner
+from ..._kernels import REDUCTIONS
+from ...schedules.box_loops import top
 from ..storage import Array, Shape
 from .types import Attributes, Compute, Operands
 
 __all__ = ["arg_max", "arg_min", "non_zero", "top_k", "unique"]
+
+# Types whose best elements a kernel finds.
+_SEARCHED = {
+    np.dtype(np.float32): "f32",
+    np.dtype(np.float64): "f64",
+    np.dtype(np.int32): "s32",
+    np.dtype(np.int64): "s64",
+}
 
 
 def _arg(search: str) -> Compute:
@@ -43,7 +55,16 @@ def top_k(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -
     size = x.shape[axis]
     if not 0 <= k <= size:
         raise ValueError(f"K is {k}, the axis has {size} elements")
-    if attributes.get("largest", 1):
+    largest = bool(attributes.get("largest", 1))
+    if x.dtype in _SEARCHED:
+        rows = np.ascontiguousarray(np.moveaxis(x, axis, -1))
+        kind = REDUCTIONS["MAX" if largest else "MIN"]
+        isa = planner.default_context("f32").isa
+        matrix = rows.reshape(math.prod(rows.shape[:-1]), size)
+        found = top(matrix, k, kind, _SEARCHED[x.dtype], isa)
+        whole = (*rows.shape[:-1], k)
+        return [np.moveaxis(each.reshape(whole), -1, axis) for each in found]
+    if largest:
         # Both turns keep equal elements in their order.
         order = size - 1 - np.flip(np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
     else:

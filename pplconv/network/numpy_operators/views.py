@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,8 +12,8 @@ from ..storage import Array, Shape
 from .types import Attributes, Operands
 
 __all__ = [
-    "concat", "dropout", "expand", "gather", "identity", "reshape", "shape", "size", "squeeze",
-    "transpose", "unsqueeze",
+    "concat", "dropout", "expand", "flatten", "gather", "identity", "reshape", "shape", "size",
+    "split", "squeeze", "transpose", "unsqueeze",
 ]  # fmt: skip
 
 
@@ -96,3 +97,30 @@ def gather(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) 
     x, index = operands
     assert x is not None and index is not None
     return [np.take(x, index, attributes.get("axis", 0))]
+
+
+def flatten(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """Flatten: a matrix, whose rows are what the dimensions before the axis count."""
+    (x,) = operands
+    assert x is not None
+    axis = attributes.get("axis", 1)
+    axis += x.ndim if axis < 0 else 0
+    return [x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))]
+
+
+def split(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """Split: parts of given sizes, or equal parts, the last of which may be smaller."""
+    x, sizes = [*operands, None][:2]
+    assert x is not None
+    axis = attributes.get("axis", 0)
+    total, parts = x.shape[axis], attributes.get("num_outputs", len(shapes))
+    if sizes is not None:
+        counts = sizes.reshape(-1).tolist()
+        if sum(counts) != total or min(counts, default=0) < 0:
+            raise ValueError(f"the parts are {counts}, the axis has {total} elements")
+        ends = np.cumsum(counts)[:-1]
+    else:
+        if parts < 1:
+            raise ValueError("neither sizes nor num_outputs say how many parts there are")
+        ends = np.minimum(np.arange(1, parts) * -(-total // parts), total)
+    return np.split(x, ends, axis)

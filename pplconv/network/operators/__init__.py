@@ -19,6 +19,7 @@
 ``result_placement``  results written straight to their destination
 ``border_pads``       Pad with an image's own elements
 ``window_steps``      pooling and Resize
+``region_steps``      RoiAlign
 ``resampling``        Resize in Python
 ``integer_steps``     products of integers, and conversions from and to them
 ``integer_products``  convolutions of integers, as plans

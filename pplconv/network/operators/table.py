@@ -51,6 +51,7 @@ from . import (
     moving,
     place_steps,
     product_steps,
+    region_steps,
     resampling,
     row_steps,
     transposed_steps,
@@ -109,6 +110,9 @@ _MATRICES = either(
     Loops(linear_steps.lower_matmul, linear_steps.serves_matmul),
     Loops(product_steps.lower_product, product_steps.serves_product),
 )
+_CURVES_IN_NUMPY: Mapping[str, Compute] = {
+    "Sigmoid": elements.sigmoid, "Tanh": elements.computed(np.tanh)
+}  # fmt: skip
 # Inputs that a fused node adds to images: residual, and the second one of a gate.
 _ADDED = (3, 6)
 
@@ -143,9 +147,9 @@ ROWS: Mapping[str, Row] = {
         loops=Loops(movement.lower_reformat, movement.serves_cast),
     ),
     "CastLike": decomposed("CastLike as Cast", decompositions.cast_like, early=False),
-    "Ceil": program(expressions.plain("CEIL")),
+    "Ceil": program(expressions.plain("CEIL"), python=elements.computed(np.ceil)),
     "Celu": program(expressions.celu),
-    "Clip": arithmetic(expressions.clip),
+    "Clip": arithmetic(expressions.clip, python=elements.clip),
     "Col2Im": in_python(transposed_sums.image_of_columns, shapes=(1, 2)),
     "Compress": in_python(moves.compress, shapes=()),
     "Concat": looped(
@@ -186,14 +190,14 @@ ROWS: Mapping[str, Row] = {
     "Elu": program(expressions.elu),
     "Equal": arithmetic(expressions.plain("EQUAL"), python=elements.computed(np.equal)),
     "Erf": program(expressions.plain("ERROR_FUNCTION")),
-    "Exp": program(expressions.plain("EXPONENTIAL")),
+    "Exp": program(expressions.plain("EXPONENTIAL"), python=elements.computed(np.exp)),
     "Expand": strided(
         Loops(movement.lower_expand, always), batches=batch_rules.expansion, layout=Layout.ANY,
         moves=Moves.NOTHING, shapes=(1,), python=views.expand,
     ),
     "EyeLike": in_python(fills.eye_like, shapes=()),
-    "Flatten": reshaped(),
-    "Floor": program(expressions.plain("FLOOR")),
+    "Flatten": reshaped(python=views.flatten),
+    "Floor": program(expressions.plain("FLOOR"), python=elements.computed(np.floor)),
     "GRU": recurrence(),
     "Gather": strided(
         either(
@@ -235,7 +239,7 @@ ROWS: Mapping[str, Row] = {
         "InstanceNormalization as LayerNormalization", decompositions.instance_norm, early=False
     ),
     "IsInf": program(truths.infinite),
-    "IsNaN": program(truths.not_a_number),
+    "IsNaN": program(truths.not_a_number, python=elements.computed(np.isnan)),
     "LRN": decomposed(
         "LRN as AveragePool of squares", decompositions.local_response_norm, early=False,
         python=normalizations.local_response,
@@ -252,7 +256,7 @@ ROWS: Mapping[str, Row] = {
     "LessOrEqual": arithmetic(
         expressions.plain("LESS_OR_EQUAL"), python=elements.computed(np.less_equal)
     ),
-    "Log": program(expressions.plain("LOGARITHM")),
+    "Log": program(expressions.plain("LOGARITHM"), python=elements.computed(np.log)),
     "LogSoftmax": along_rows(row_steps.lower_softmax, row_steps.serves_rows, batch_rules.along(-1)),
     "LpNormalization": decomposed(
         "LpNormalization as a norm and a quotient", decompositions.lp_normalization, early=False,
@@ -318,25 +322,27 @@ ROWS: Mapping[str, Row] = {
     "ReduceL2": reduction("SQUARES", "SQUARE_ROOT", python=reductions.REDUCTIONS["ReduceL2"]),
     "ReduceLogSum": reduced_otherwise("ReduceLogSum", reductions.log_sum),
     "ReduceLogSumExp": reduced_otherwise("ReduceLogSumExp", reductions.log_sum_exp),
-    "ReduceMax": reduction("MAX"),
+    "ReduceMax": reduction("MAX", python=reductions.largest),
     "ReduceMean": reduction("SUM", "DIVIDE", python=reductions.REDUCTIONS["ReduceMean"]),
-    "ReduceMin": reduction("MIN"),
+    "ReduceMin": reduction("MIN", python=reductions.smallest),
     "ReduceProd": in_python(reductions.REDUCTIONS["ReduceProd"], shapes=(1,)),
     "ReduceSum": reduction("SUM", python=reductions.REDUCTIONS["ReduceSum"]),
     "ReduceSumSquare": reduction(
         "SQUARES", python=reductions.REDUCTIONS["ReduceSumSquare"]
     ),
-    "Relu": arithmetic(expressions.relu),
+    "Relu": arithmetic(expressions.relu, python=elements.relu),
     "Reshape": reshaped(1, python=views.reshape),
     "Resize": images(
         _RESIZES, batches=batch_rules.resized, format=Format.FOLLOWS, moves=Moves.FIRST,
         moves_if=moving.repeats_pixels, arrays=1, shapes=(1, 2, 3),
     ),
-    "RoiAlign": in_python(regions.roi_align, shapes=()),
+    "RoiAlign": indexed(
+        region_steps.lower_roi_align, region_steps.serves_roi_align, regions.roi_align
+    ),
     "RotaryEmbedding": decomposed(
         "RotaryEmbedding in pieces", attentions.rotary_embedding, early=False
     ),
-    "Round": program(expressions.plain("ROUND")),
+    "Round": program(expressions.plain("ROUND"), python=elements.computed(np.rint)),
     "ScatterElements": indexed(
         indexed_steps.lower_scatter_elements, indexed_steps.serves_scatter_elements,
         moves.scatter_elements,
@@ -368,10 +374,10 @@ ROWS: Mapping[str, Row] = {
     ),
     "Split": strided(
         Loops(movement.lower_split, always), batches=batch_rules.along(0), layout=Layout.KEPT,
-        moves=Moves.NOTHING, shapes=(1,),
+        moves=Moves.NOTHING, shapes=(1,), python=views.split,
     ),
     "SplitToSequence": in_python(sequence_values.split_to_sequence, shapes=()),
-    "Sqrt": program(expressions.plain("SQUARE_ROOT")),
+    "Sqrt": program(expressions.plain("SQUARE_ROOT"), python=elements.computed(np.sqrt)),
     "Squeeze": reshaped(1, layout=Layout.KEPT, python=views.squeeze),
     "Sub": arithmetic(expressions.plain("SUBTRACT"), python=elements.computed(np.subtract)),
     "Sum": in_pairs(
@@ -379,7 +385,7 @@ ROWS: Mapping[str, Row] = {
     ),
     "Swish": program(expressions.swish),
     "Tan": program(expressions.tangent),
-    "Tanh": program(expressions.plain("HYPERBOLIC_TANGENT")),
+    "Tanh": program(expressions.plain("HYPERBOLIC_TANGENT"), python=elements.computed(np.tanh)),
     "Tile": indexed(indexed_steps.lower_tile, indexed_steps.serves_tile, moves.tile, shapes=(1,)),
     "TopK": in_python(searches.top_k, shapes=(1,)),
     "Transpose": strided(
@@ -392,7 +398,10 @@ ROWS: Mapping[str, Row] = {
     "Where": arithmetic(expressions.plain("WHERE"), python=elements.computed(np.where)),
     "Xor": arithmetic(truths.exclusive_or, python=elements.computed(np.logical_xor)),
     **{
-        kind.onnx: program(expressions.plain(kind.instruction))
+        kind.onnx: program(
+            expressions.plain(kind.instruction),
+            python=_CURVES_IN_NUMPY.get(kind.onnx, Python.REFERENCE),
+        )
         for name, kind in ACTIVATIONS.items()
         if name in CURVES and not kind.onnx_attributes
     },
