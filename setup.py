@@ -36,6 +36,10 @@ if "-g" not in os.environ.get("CFLAGS", "").split():
 KERNEL_FLAGS = [*C_FLAGS[1:], "-fno-lto"]
 # With a sanitizer gcc takes minutes for an optimised file. The last -O of a command counts.
 SANITIZER_FLAGS = ["-O0"] if "-fsanitize=" in os.environ.get("CFLAGS", "") else []
+# Tables that unwind the stack, for debuggers, are a fiftieth of a wheel. No C++ exception passes.
+WITHOUT_TABLES = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]
+if SANITIZER_FLAGS or "-g0" not in C_FLAGS:
+    WITHOUT_TABLES = []
 
 # Flags that CFLAGS may not set: instruction sets, and rules of arithmetic. (A module linked with
 # -ffast-math makes the whole process flush denormals.)
@@ -225,6 +229,7 @@ def extension(name: str, *, openmp: bool = False, small: bool = False) -> Extens
         include_dirs=["pplconv", "pplconv/schedules"],
         extra_compile_args=[
             *C_FLAGS,
+            *WITHOUT_TABLES,
             *(["-Os"] if small else []),
             *SANITIZER_FLAGS,
             *(["-fopenmp"] if openmp else []),
