@@ -22,8 +22,12 @@ from ..builder import Builder
 from ..nodes import Graph, Node, as_type
 from ..scaling import ScaledTensor
 from ..storage import Array, Shape, Step, Value, channels_last, strides_of
+from .dilated import Part, parts_of
 from .elementwise_steps import NATIVE
 from .epilogue import Epilogue, emit_rest, epilogue_of, finish_of
+
+# Estimates err, and each part is a step of its own.
+_LEAST_GAIN = 1.1
 
 
 def problem_of(
@@ -256,9 +260,47 @@ def lower_conv(node: Node, builder: Builder, graph: Graph) -> None:
         layout, x = "NHWC", builder.pixels(value)
         y = builder.target(name, shape, dtype, channels_last(4), lies_in_pixels)
     epilogue = epilogue_of(node, builder, graph)
-    geometry = geometry_of(node)
-    emit_convolution(builder, x, weight, y, epilogue, geometry, (weight,), [name], layout)
+    if layout == "NHWC" and (parts := cheaper_parts(node, builder, graph)):
+        for part in parts:
+            emit_convolution(
+                builder, part.of_input(x), weight, part.of_output(y), part.of_epilogue(epilogue),
+                part.geometry, (weight,), [name],
+            )  # fmt: skip
+    else:
+        geometry = geometry_of(node)
+        emit_convolution(builder, x, weight, y, epilogue, geometry, (weight,), [name], layout)
     builder.deliver(name, y)
+
+
+def cheaper_parts(node: Node, builder: Builder, graph: Graph) -> list[Part]:
+    """Give the parts of a convolution with dilation, if they take less time than the whole."""
+    x, weight, y = (graph.shapes[name] for name in (*node.inputs[:2], node.outputs[0]))
+    parts = parts_of(x, y, weight, geometry_of(node))
+    if not parts or node.inputs[1] not in graph.constants:
+        return []
+    whole = _cycles(node, builder, graph, x, geometry_of(node), "NHWC")
+    return parts if _LEAST_GAIN * _cycles_of_parts(parts, node, builder, graph) < whole else []
+
+
+def _cycles_of_parts(parts: list[Part], node: Node, builder: Builder, graph: Graph) -> float:
+    x = graph.shapes[node.inputs[0]]
+    return sum(
+        _cycles(node, builder, graph, part.input_shape(x), part.geometry, "NHWC")
+        for part in parts
+    )  # fmt: skip
+
+
+def _cycles(
+    node: Node, builder: Builder, graph: Graph, x: Shape, geometry: dict[str, Any], layout: str
+) -> float:
+    """Estimate the cycles of a node's weights, on images of any shape."""
+    shape, dtype = graph.shapes[node.inputs[1]], graph.dtypes[node.inputs[0]]
+    computed, sparsity = node.inputs[1] not in graph.constants, None
+    if not computed:
+        weight = graph.constants.origin(node.inputs[1])
+        sparsity = builder.sparsity((weight,), weight, geometry["groups"])
+    problem = problem_of(builder, x, shape, dtype, geometry, layout, sparsity, computed=computed)
+    return builder.least_cycles(problem)
 
 
 def weight_of(node: Node, builder: Builder, graph: Graph) -> Array | ScaledTensor | Value:
@@ -280,18 +322,11 @@ def geometry_of(node: Node) -> dict[str, Any]:
 
 def prices(node: Node, builder: Builder, graph: Graph) -> tuple[float, float]:
     """Estimate the cycles of a convolution on one thread, in NHWC and in NCHW."""
-    x, shape = (graph.shapes[name] for name in node.inputs[:2])
-    dtype, geometry = graph.dtypes[node.inputs[0]], geometry_of(node)
-    computed, sparsity = node.inputs[1] not in graph.constants, None
-    if not computed:
-        weight = graph.constants.origin(node.inputs[1])
-        sparsity = builder.sparsity((weight,), weight, geometry["groups"])
-    pixels, planes = (
-        builder.least_cycles(
-            problem_of(builder, x, shape, dtype, geometry, layout, sparsity, computed=computed)
-        )
-        for layout in ("NHWC", "NCHW")
-    )
+    x, geometry = graph.shapes[node.inputs[0]], geometry_of(node)
+    pixels, planes = (_cycles(node, builder, graph, x, geometry, way) for way in ("NHWC", "NCHW"))
+    parts = cheaper_parts(node, builder, graph)
+    if parts:
+        pixels = _cycles_of_parts(parts, node, builder, graph)
     return pixels, planes
 
 
