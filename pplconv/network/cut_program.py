@@ -67,8 +67,8 @@ class CutProgram:
     inputs : list of (str, tuple)
         Names and shapes of what it takes, in their order; () of sequences and optionals.
     rest, body : callable
-        Make the network behind the cut, and networks of subgraphs; `body` is told whether sizes
-        that the subgraph reads depend on data.
+        Make the network behind the cut, and networks of subgraphs; `body` is told whether the
+        subgraph runs in turns, and whether sizes that it reads depend on data.
     alone : Alone
         For nodes at the cut that loops compute; its settings bound the bytes that arrays at the
         cut may hold.
@@ -80,7 +80,7 @@ class CutProgram:
         first: Compiled | None,
         inputs: list[tuple[str, Shape]],
         rest: Callable[[ir.Model], Part],
-        body: Callable[[ir.Model, bool], Part],
+        body: Callable[[ir.Model, bool, bool], Part],
         alone: Alone,
     ) -> None:
         self.first, self.inputs = first, inputs
@@ -90,10 +90,11 @@ class CutProgram:
         late = {value for node in cut.nodes for value in node.outputs}
 
         def maker(node: ir.Node) -> Callable[[ir.Model], Part]:
-            follows = node.op_type == "If" and not late.isdisjoint(reads_of(node))
+            turns = node.op_type != "If"
+            follows = not turns and not late.isdisjoint(reads_of(node))
 
             def made(model: ir.Model) -> Part:
-                part = body(model, follows)
+                part = body(model, turns, follows)
                 self.bodies.append(part)
                 return part
 

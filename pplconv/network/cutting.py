@@ -2,8 +2,9 @@
 
 The part in front of the cut is compiled at once. The nodes at the cut run in Python: they choose a
 size or a branch, or read or give sequences, optionals or texts. Light nodes that follow them run in
-Python, too, for any sizes. The part behind the cut begins with heavy nodes: convolutions, products
-and the like. It is a network of its own, which is compiled for the sizes that it receives.
+Python, too, for any sizes, but for bodies of loops, whose sizes repeat. The part behind the cut
+begins with heavy nodes: convolutions, products and the like. It is a network of its own, which is
+compiled for the sizes that it receives.
 """
 
 from __future__ import annotations
@@ -47,13 +48,16 @@ class Cut:
     rest: ir.Model | None
 
 
-def cut(model: ir.Model) -> Cut | None:
+def cut(model: ir.Model, *, repeats: bool = False) -> Cut | None:
     """Cut a model in front of the first nodes that choose sizes or branches.
 
     Parameters
     ----------
     model : ir.Model
         A folded model whose inputs have fixed shapes; left as it is.
+    repeats : bool
+        Whether the model is the body of a loop: sizes are those of the turn before, mostly, so that
+        all that follows a cut is compiled.
 
     Returns
     -------
@@ -75,7 +79,8 @@ def cut(model: ir.Model) -> Cut | None:
         reads = [value for value in reads_of(node) if value in late]
         if reads:
             # Sequences and texts pass from one node in Python to the next.
-            follows = is_light(node) or (passes_in_python(node) and not is_flow(node))
+            follows = passes_in_python(node) and not is_flow(node)
+            follows = follows or (is_light(node) and not repeats)
             (at if follows and known.issuperset(reads) else behind).append(node)
         elif is_flow(node) or passes_in_python(node):
             at.append(node)
@@ -91,7 +96,8 @@ def cut(model: ir.Model) -> Cut | None:
     inputs, outputs = list(model.graph.inputs), model.graph.outputs
     if not late and not any(map(is_in_python, (*inputs, *outputs))):
         return None
-    if at and all(is_light(node) or runs_alone(node) for node in behind):
+    few = _suits_numpy if repeats else _runs_by_itself
+    if at and all(map(few, behind)):
         at, behind = [node for node in model.graph if node in {*at, *behind}], []
     wanted = {value for node in (*at, *behind) for value in reads_of(node)} | set(outputs)
     inputs = [value for value in inputs if not is_in_python(value)]
@@ -127,6 +133,11 @@ def is_light(node: ir.Node) -> bool:
     if not node.domain and node.op_type == "If":
         return all(is_light(inner) for graph in subgraphs_of(node) for inner in graph)
     return _suits_numpy(node)
+
+
+def _runs_by_itself(node: ir.Node) -> bool:
+    """Tell whether a node behind a cut takes any sizes: in Python, or as a program of one node."""
+    return is_light(node) or runs_alone(node)
 
 
 def _suits_numpy(node: ir.Node) -> bool:

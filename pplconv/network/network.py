@@ -78,11 +78,13 @@ class Network:
         Whether it is a part of another network.
     of_any_sizes : bool
         Whether one program, whose nodes run in Python, serves all sizes.
+    repeats : bool
+        Whether it is the body of a loop, or a part of one.
     """
 
     def __init__(
         self, prepared: Prepared, shared: Shared, kept: int, *, is_part: bool = False,
-        of_any_sizes: bool = False,
+        of_any_sizes: bool = False, repeats: bool = False,
     ) -> None:  # fmt: skip
         self.model, self.fired = prepared.model, prepared.fired
         self.shared = shared
@@ -94,7 +96,7 @@ class Network:
         self._outputs = [value.name or "" for value in self.model.graph.outputs]
         # Of the inputs of a part, once it has received some; None: a sequence or an optional.
         self._types: list[np.dtype[Any] | None] | None = None
-        self._kept, self._of_any_sizes = kept, of_any_sizes
+        self._kept, self._of_any_sizes, self._repeats = kept, of_any_sizes, repeats
         if not is_part:
             shared.whole = weakref.ref(self)
 
@@ -200,7 +202,7 @@ class Network:
         if self._of_any_sizes:
             nodes = Cut(None, self.model, list(self.model.graph), None)
             return self._cut_program(nodes, None, shapes), self.fired
-        special = specialize(self.model, shapes, constants)
+        special = specialize(self.model, shapes, constants, repeats=self._repeats)
         first: Compiled | None = None
         if special.model is not None:
             # Branches are resolved by now.
@@ -228,15 +230,18 @@ class Network:
         return CutProgram(cut, first, inputs, self._rest, self._body, alone)
 
     def _rest(self, model: ir.Model) -> Network:
-        return Network(Prepared(model), self.shared, self._kept, is_part=True)
+        prepared = Prepared(model)
+        return Network(prepared, self.shared, self._kept, is_part=True, repeats=self._repeats)
 
-    def _body(self, model: ir.Model, sizes_vary: bool) -> Network:
+    def _body(self, model: ir.Model, turns: bool, sizes_vary: bool) -> Network:
         prepared = simplify(model)
         self.shared.check(prepared.model.graph)
-        of_any_sizes = (sizes_vary or self._of_any_sizes) and all(
-            map(is_light, prepared.model.graph)
-        )
-        return Network(prepared, self.shared, self._kept, is_part=True, of_any_sizes=of_any_sizes)
+        repeats = self._repeats or turns
+        varies = self._of_any_sizes or (sizes_vary and not repeats)
+        return Network(
+            prepared, self.shared, self._kept, is_part=True, repeats=repeats,
+            of_any_sizes=varies and all(map(is_light, prepared.model.graph)),
+        )  # fmt: skip
 
     def forget(self) -> None:
         """Drop packed weights that no program of a whole network uses."""

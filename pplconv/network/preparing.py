@@ -148,6 +148,8 @@ def specialize(
     model: ir.Model,
     shapes: Mapping[str, tuple[int, ...]],
     constants: Mapping[str, npt.NDArray[Any]] | None = None,
+    *,
+    repeats: bool = False,
 ) -> Specialized:
     """Rewrite a prepared model for inputs of fixed shapes.
 
@@ -160,6 +162,8 @@ def specialize(
     constants : mapping, optional
         Values of inputs that are shapes, axes or the like.  The result has no such inputs; its
         shapes may depend on their values.
+    repeats : bool
+        Whether the model is the body of a loop.
 
     Returns
     -------
@@ -188,7 +192,7 @@ def specialize(
         check_quantization(model.graph)
         apply_rules(model, PIECES_RULES, fired)
         fold(model)
-    parts = cut(model)
+    parts = cut(model, repeats=repeats)
     if parts is not None:
         if parts.first is None:
             return Specialized(None, fired, parts)
