@@ -242,7 +242,7 @@ def _goes_only_to(name: str, nodes: Sequence[Node], graph: Graph) -> bool:
 def _path(
     name: str, readers: Sequence[Node], first: str, maker: dict[str, Node | Chain], graph: Graph
 ) -> list[Node | Chain] | None:
-    """Find the node of an operator that a value comes from, and what lies between."""
+    """Find the node of an operator that a value comes from, and the nodes between."""
     item = maker.get(name)
     if item is None or not _goes_only_to(name, readers, graph):
         return None

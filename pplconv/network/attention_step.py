@@ -129,7 +129,7 @@ def _lower_view(node: Node, builder: Builder, graph: Graph) -> None:
 
 
 def _show_narrow(path: Sequence[Node], builder: Builder, graph: Graph) -> None:
-    """Bind the names of an operand to what its conversion reads."""
+    """Bind the names of an operand to the input of its conversion."""
     conversion, *views = path
     builder.values[conversion.outputs[0]] = builder.values[conversion.inputs[0]]
     for view in views:

@@ -50,7 +50,7 @@ class Alone:
     packed : dict
         Packed weights that programs of a session share.
     used : set
-        Keys of those that lone nodes use.
+        Keys of the weights that lone nodes use.
     """
 
     settings: Settings

@@ -335,7 +335,7 @@ def flatten(rng: Rng) -> Case:
 
 
 def split(rng: Rng) -> Case:
-    """Into parts of given sizes, or of equal ones, the last of which may be smaller."""
+    """Into parts of given sizes, or of equal ones; the last may be smaller."""
     sizes = shape(rng, size=9)
     at = axis(rng, len(sizes))
     if rng.random() < 0.5:

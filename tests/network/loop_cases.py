@@ -488,7 +488,7 @@ def attention(rng: np.random.Generator, name: str) -> Case:
     rows = [laid.strides[n] for laid in arrays]
     score_row = keys * e + e * int(rng.integers(0, 3))
     inner = Strides(0, 0, score_row // e, 1)
-    # What is converted has no gaps.
+    # Converted arrays have no gaps.
     apart = [
         shape[-1] if half else row // e
         for shape, half, row in zip(shapes, narrow, rows[:4], strict=True)

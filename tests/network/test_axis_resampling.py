@@ -210,7 +210,7 @@ def test_long_filters(shape, dtype, rng):
     y = by_loops(resize(x, {"sizes": sizes}, mode="linear", antialias=1), {"x": x})
     flat = x.astype(np.float64)
     axis = int(np.argmax(shape))
-    # Each output is a mean of what lies around it, by triangles.
+    # Each output is a mean of its neighbours, weighted by a triangle.
     inputs = shape[axis]
     at = (np.arange(3) + 0.5) * inputs / 3 - 0.5
     weights = np.maximum(1 - np.abs(np.arange(-inputs, 2 * inputs) - at[:, None]) * 3 / inputs, 0)

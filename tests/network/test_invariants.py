@@ -62,7 +62,7 @@ def same(model: onnx.ModelProto, rng: np.random.Generator) -> None:
         ("p = MatMul(s, known) q = MatMul(w, w) r = Add(p, q) t = Identity(r)", {"MatMul": 1}),
         # A result of the body itself is the loop's.
         ("u = Abs(s) t = MatMul(w, known)", {}),
-        # What may refuse its operands is left: there may be no turn.
+        # Gather may refuse its indices, and there may be no turn: it stays.
         (
             "k = Constant<value = int64 {5}>() r = Gather(w, k) p = MatMul(r, known) t = Add(s, p)",
             {},

@@ -1,4 +1,4 @@
-"""Activations and affine maps before what moves elements: where they pass, and where they stay.
+"""Activations and affine maps before reshapes, transposes and joins: where they pass, or stay.
 
 `rewritten` compares the outputs of each network with those of ONNX's reference.
 """

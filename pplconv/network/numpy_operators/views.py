@@ -100,7 +100,7 @@ def gather(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) 
 
 
 def flatten(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
-    """Flatten: a matrix, whose rows are what the dimensions before the axis count."""
+    """Flatten: a matrix; the dimensions before the axis become its rows."""
     (x,) = operands
     assert x is not None
     axis = attributes.get("axis", 1)
@@ -109,7 +109,7 @@ def flatten(attributes: Attributes, operands: Operands, shapes: Sequence[Shape])
 
 
 def split(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
-    """Split: parts of given sizes, or equal parts, the last of which may be smaller."""
+    """Split: parts of given sizes, or equal parts, the last one smaller if need be."""
     x, sizes = [*operands, None][:2]
     assert x is not None
     axis = attributes.get("axis", 0)

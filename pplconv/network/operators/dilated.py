@@ -27,7 +27,7 @@ class Part(NamedTuple):
     Parameters
     ----------
     inputs, outputs : tuple of slice
-        The rows and columns that it reads, and those that it writes.
+        The rows and columns that it reads, and the ones that it writes.
     geometry : dict
         As of `emit_convolution`, without dilation.
     """

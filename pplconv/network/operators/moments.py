@@ -71,7 +71,7 @@ def batch_norm(op: Any, node: ir.Node) -> Any:
 
 
 def _moments(op: Any, x: ir.Value, axes: Any, inner: ir.DataType) -> tuple[Any, Any, Any]:
-    """Give what is left without the mean, the mean and the variance, along some axes."""
+    """Give the deviations from the mean, the mean and the variance, along some axes."""
     wide = _of_type(op, x, x.dtype, inner)
     mean = op.ReduceMean(wide, axes, keepdims=1)
     apart = op.Sub(wide, mean)

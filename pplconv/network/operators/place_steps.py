@@ -81,7 +81,7 @@ def _converted(
 
 
 def _axes(numbers: Sequence[int], filled: int) -> Shape:
-    """Give the numbers of three axes, those that are missing first."""
+    """Give the numbers of three axes; missing axes come first."""
     return (*(filled,) * (_AXES - len(numbers)), *(int(number) for number in numbers))
 
 

@@ -17,7 +17,7 @@ module                    effect of its rules
 `no_ops`                  operators that change nothing
 `layer_normalization`     LayerNormalization from its pieces
 `pads`                    Pad into the next convolution or pool
-`passing`                 activations, scales and offsets before what moves elements
+`passing`                 activations, scales and offsets before reshapes, transposes and joins
 `qoperators`              QLinearConv and the like in pieces; ConvInteger as ``pplconv``'s
 `integer_fusing`          dequantized products to QuantizeLinear as one product of integers
 `integer_volumes`         products of quantized volumes as those of images of more channels

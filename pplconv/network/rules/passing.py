@@ -1,4 +1,4 @@
-"""Activations and affine maps pass what only moves elements, and are joined with their product.
+"""Activations and affine maps pass reshapes, transposes and joins, on their way to a product.
 
 Transformers with convolutions write images as rows of pixels: a Reshape and a Transpose stand
 between a convolution or a product and its activation, or the factors of its channels.
@@ -44,7 +44,7 @@ class BeforeMove(_PastMove):
     """An activation of moved elements of fused nodes that have none."""
 
     def __init__(self, move: str, activation: str) -> None:
-        super().__init__("activation before what moves", activation, move)
+        super().__init__("activation before a move", activation, move)
 
     def pattern(self, op: Any) -> Any:
         """See `Rule`."""
@@ -88,7 +88,7 @@ class AffineBeforeMove(_PastMove):
     def __init__(
         self, move: str, operator: str, *, first: bool, products: tuple[tuple[str, str], ...]
     ) -> None:
-        super().__init__("affine before what moves", operator, move)
+        super().__init__("affine before a move", operator, move)
         self.first, self.products = first, products
 
     def pattern(self, op: Any, c: Any) -> Any:
@@ -126,7 +126,7 @@ class BatchNormalizationOfMoved(_PastMove):
     """BatchNormalization, in inference, of moved elements of products, as factors and offsets."""
 
     def __init__(self, move: str, *, products: tuple[tuple[str, str], ...]) -> None:
-        super().__init__("BatchNormalization of what moves", "BatchNormalization", move)
+        super().__init__("BatchNormalization of moved elements", "BatchNormalization", move)
         self.products = products
 
     def pattern(self, op: Any) -> Any:
@@ -172,7 +172,7 @@ def _like(value: ir.Value, other: ir.Value) -> ir.Value:
 
 
 def _axis_of(c: ir.Value, moved: ir.Value) -> tuple[npt.NDArray[Any], int | None] | None:
-    """Give the numbers of a constant and their axis of what moves; no axis of a single number.
+    """Give the numbers of a constant, and their axis of the moved elements: none of one number.
 
     None if it is no constant, has more than one axis, or makes the result larger.
     """
