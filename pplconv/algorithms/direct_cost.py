@@ -26,7 +26,7 @@ APART_CYCLES = 0.01  # a byte of outputs, if a pixel's channels are stored panel
 
 
 # Candidates that differ in their segments or in the order of their loops have the same tiles.
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _tiles(
     core: CoreModel, rows: RANGES, columns: RANGES, tile: tuple[int, int, int],
     outputs: tuple[int, int], inputs: tuple[int, int, int], taps_touch: bool,

@@ -129,7 +129,7 @@ def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, flo
 
 
 # Algorithms, layouts and blocks share tiles: more than half of all calls are repeated.
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _tiles(
     core: CoreModel, rows: tuple[int, int, int], columns: tuple[int, int, int], lanes: int,
     cut: float, k: int, k_block: int, unit: int, kr: int,

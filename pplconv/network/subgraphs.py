@@ -32,9 +32,6 @@ def all_nodes(graph: ir.Graph | ir.Function) -> Iterator[ir.Node]:
 def subgraphs_of(node: ir.Node) -> list[ir.Graph]:
     """List the subgraphs of a node."""
     graphs: list[ir.Graph] = []
-    if not node.domain and node.op_type not in _CONTROL_FLOW:
-        # The checks of a model refuse other operators of ONNX with subgraphs.
-        return graphs
     # The dict itself: views of a wrapper are slow.
     for attribute in node.attributes.data.values():
         if attribute.type == ir.AttributeType.GRAPH:

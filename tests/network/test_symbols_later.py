@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from pathlib import Path
 
 import pytest
+
+from tests import children
 
 SESSION = """
 import sys
@@ -22,10 +23,9 @@ assert y.tolist() == [[0.0, 2.0, 0.0]]
 
 def run(code: str) -> str:
     """Run a program in a process of its own, and give what it prints."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False,
-        timeout=300,
-    )  # fmt: skip
+    # Beside this file, since the root of the repository holds sources of the package.
+    here = Path(__file__).parent
+    done = children.python("-W", "ignore", "-c", code, cwd=here, env=children.environment())
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
