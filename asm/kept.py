@@ -4,7 +4,7 @@ Times of files say little: a clone, a copy or an unpacked archive has new ones. 
 each file tells the command and the contents of every file that the compiler read. The record goes
 before the file is made and is written when the file is whole, so that what an interrupted build
 leaves behind is never taken for finished. Names in a record are relative to the project's folder:
-a copied or moved tree stays built.
+what a copied or moved tree holds stays built.
 """
 
 from __future__ import annotations
