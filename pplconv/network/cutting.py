@@ -2,9 +2,9 @@
 
 The part in front of the cut is compiled at once. The nodes at the cut run in Python: they choose a
 size or a branch, or read or give sequences, optionals or texts. Light nodes that follow them run in
-Python, too, for any sizes, but for bodies of loops, whose sizes repeat. The part behind the cut
-begins with heavy nodes: convolutions, products and the like. It is a network of its own, which is
-compiled for the sizes that it receives.
+Python, too, for any sizes; in the body of a loop, whose sizes repeat, they are compiled. The part
+behind the cut begins with heavy nodes: convolutions, products and the like. It is a network of its
+own, which is compiled for the sizes that it receives.
 """
 
 from __future__ import annotations

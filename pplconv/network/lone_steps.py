@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -61,13 +61,6 @@ class Alone:
         """Give the builder of a program of one node."""
         isa = planner.default_context("f32").isa
         return Builder(self.settings, isa, self.packed, used=self.used)
-
-
-class _Lone(NamedTuple):
-    """A program of one node, and its sizes in bytes."""
-
-    program: Program
-    steps: int
 
 
 def runs_alone(node: ir.Node) -> bool:
@@ -139,10 +132,10 @@ def in_loops(node: Node, call: Call, alone: Alone) -> Call:
 
 
 def _product(node: Node, loops: Loops, call: Call, alone: Alone) -> Call:
-    programs: OrderedDict[Any, tuple[Graph, _Lone]] = OrderedDict()
+    programs: OrderedDict[Any, tuple[Graph, Program]] = OrderedDict()
     making = ForkableLock()
 
-    def find(x: Array, known: Sequence[Array]) -> tuple[Graph, _Lone] | None:
+    def find(x: Array, known: Sequence[Array]) -> tuple[Graph, Program] | None:
         key = len(x), x.dtype
         with making:
             if key not in programs:
@@ -172,8 +165,8 @@ def _product(node: Node, loops: Loops, call: Call, alone: Alone) -> Call:
         found = find(rows, known)
         if found is None:
             return call(x, *known)
-        graph, lone = found
-        return [_run(lone, graph, [rows])[:given].reshape(*x.shape[:-1], -1)]
+        graph, program = found
+        return [_run(program, graph, [rows])[:given].reshape(*x.shape[:-1], -1)]
 
     return multiply
 
@@ -198,7 +191,7 @@ def _graph(node: Node, arrays: Sequence[Array], shape: Shape, *, known: bool = F
     return Graph([node], shapes, dtypes, constants, reads, node.outputs)
 
 
-def _made(node: Node, loops: Loops, graph: Graph, alone: Alone) -> _Lone:
+def _made(node: Node, loops: Loops, graph: Graph, alone: Alone) -> Program:
     """Make the program of a node, whose operands and result are its arrays."""
     builder = alone.builder()
     builder.values.constants = graph.constants
@@ -216,7 +209,7 @@ def _made(node: Node, loops: Loops, graph: Graph, alone: Alone) -> _Lone:
     settings = alone.settings
     team, most = planner.team_size(settings.threads), planner.share(settings.threads)
     sizes = [place.buffer.size for place in places]
-    return _Lone(Program(steps, size, sizes, team, most, settings.max_workspace), len(steps))
+    return Program(steps, size, sizes, team, most, settings.max_workspace)
 
 
 def _external(graph: Graph, name: str, number: int) -> Value:
@@ -226,16 +219,16 @@ def _external(graph: Graph, name: str, number: int) -> Value:
     return Value(shape, dtype, strides, Buffer(size, external=number))
 
 
-def _run(lone: _Lone, graph: Graph, arrays: Sequence[Array]) -> Array:
+def _run(program: Program, graph: Graph, arrays: Sequence[Array]) -> Array:
     """Run a program on arrays."""
     (name,) = graph.outputs
     result = empty_aligned(graph.shapes[name], graph.dtypes[name])
     given = [np.require(array, requirements=("A", "C")) for array in arrays]
-    frame = lone.program.frame()
+    frame = program.frame()
     try:
-        lone.program.run(frame, [*given, result], 0, lone.steps)
+        program.run(frame, [*given, result], 0, len(program.steps))
     except Refused as error:
         raise IndexError(str(error)) from error
     finally:
-        lone.program.give_back(frame)
+        program.give_back(frame)
     return result

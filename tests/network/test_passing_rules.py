@@ -125,6 +125,12 @@ def test_factors_that_overflow_stay(operator, g):
     assert operators(rewritten(g, getattr(g, operator)(y, c)))[operator] == 1
 
 
+def test_an_activation_passes_to_a_product_with_a_residual(g):
+    y = g.Add(g.MatMul(g.input(2, 12, 6), g.random(6, 5)), g.input(2, 12, 5))
+    result = rewritten(g, g.Relu(g.Transpose(y, perm=[0, 2, 1])))
+    assert operators(result) == {"pplconv::Linear": 1, "Transpose": 1}
+
+
 def test_a_residual_is_not_scaled(g):
     y = g.Add(g.MatMul(g.input(2, 12, 6), g.random(6, 5)), g.input(2, 12, 5))
     assert operators(rewritten(g, g.Mul(y, g.random(5))))["Mul"] == 1

@@ -10,11 +10,10 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from ..channel_affine import FORMS, affine_of, batch_normalization, weights_of
+from ..channel_affine import FORMS, batch_normalization, weights_of
 from ..fused_nodes import DOMAIN, FUSED_CONVOLUTIONS, LINEAR, Port, activation_of, inputs_of
 from ..values import attribute_ints, constant, per_channel, static_shape
 from .driver import Rule
@@ -99,11 +98,7 @@ class AffineBeforeMove(_PastMove):
     def check(self, context: Any, c: ir.Value, moved: ir.Value) -> bool:
         """See `Rule`."""
         found = _axis_of(c, moved)
-        return (
-            found is not None
-            and affine_of(self.operator, np.ones(1), first=self.first) is not None
-            and _all_reach(moved.producer(), found[1], self.products)
-        )
+        return found is not None and _all_reach(moved.producer(), found[1], self.products)
 
     def rewrite(self, op: Any, c: ir.Value, moved: ir.Value) -> Any:
         """See `Rule`."""
@@ -257,19 +252,20 @@ def _reaches(value: ir.Value, axis: int | None, products: tuple[tuple[str, str],
     if node is None:
         return False
     if (node.domain, node.op_type) in products:
-        return _is_free(node) and axis in (None, _channel_axis(node, value))
+        free = _is_free(node, activates=products is _FUSED)
+        return free and axis in (None, _channel_axis(node, value))
     if node.domain or node.op_type not in _MOVES:
         return False
     return _all_reach(node, axis, products)
 
 
-def _is_free(node: ir.Node) -> bool:
-    """Whether a product takes a map of its result."""
+def _is_free(node: ir.Node, *, activates: bool) -> bool:
+    """Whether a product takes a map of its result, which is an activation or affine."""
     if node.domain != DOMAIN:
         return weights_of(node) is not None
-    if activation_of(node)[0]:
-        return False
-    return not any(inputs_of(node)[Port.RESIDUAL if node.op_type == LINEAR else Port.SCALE :])
+    # A factor would scale a residual as well.
+    first = Port.SCALE if activates else Port.RESIDUAL
+    return not activation_of(node)[0] and not any(inputs_of(node)[first:])
 
 
 def _channel_axis(node: ir.Node, value: ir.Value) -> int:
