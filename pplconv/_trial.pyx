@@ -172,6 +172,7 @@ cdef class Trial:
             t.after = NULL
             t.offsets = NULL
             t.x_zero = NULL
+            t.window_sums = t.weight_zeros = NULL
             if self.scales is not None:
                 t.bias = self.scales.data + self.schedule.shape.groups * self.schedule.shape.oc * 4
                 t.multiplier = self.scales.data

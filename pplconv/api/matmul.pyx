@@ -389,6 +389,7 @@ cdef object run(Multiplication m, Operands *o, object x, object y, object origin
     t.after = NULL
     t.offsets = NULL
     t.x_zero = NULL
+    t.window_sums = t.weight_zeros = NULL
     t.filters = NULL
     t.weights = NULL
     if schedule.packed_bytes():

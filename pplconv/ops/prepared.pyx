@@ -299,5 +299,6 @@ cdef object run(Prepared prepared, Operands *o, object input, object x, const ch
     t.after = NULL
     t.offsets = NULL
     t.x_zero = NULL
+    t.window_sums = t.weight_zeros = NULL
     execute(prepared.schedule, &t, prepared.threads, prepared.most, 1, NULL)
     return out

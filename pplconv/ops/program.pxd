@@ -21,10 +21,11 @@ cdef struct Repeat:
 
 cdef struct Bound:
     # The arrays of one step. Places that `Tensors` does not need have a negative base.
-    Place x, y, residual, weights, after, bias, multiplier, offsets, x_zero
+    Place x, y, residual, weights, after, bias, multiplier, offsets, x_zero, window_sums
     Place[MOST_ARRAYS] arrays
     int64_t array_count
     const char *filters
+    const char *weight_zeros
     const void *clip
     pplconv_instruction[3] code
     Follow follow

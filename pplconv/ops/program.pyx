@@ -19,7 +19,7 @@ from pplconv.ops.prepared cimport Activation, PackedWeights, Prepared
 from pplconv.ops.quantized.rescaling cimport Rescaling
 from pplconv.memory.arrays cimport address_of
 from pplconv.memory.workspace cimport borrow, give_back
-from pplconv.schedules.base cimport Schedule, ceil_div
+from pplconv.schedules.base cimport Schedule, ceil_div, output_pixels
 from pplconv.schedules.finish cimport Finish
 from pplconv.schedules.team cimport leave_team, take_team
 from pplconv.schedules.team_loop cimport Phase, flushed, run_team
@@ -133,6 +133,7 @@ cdef class Program:
         added, or None. Sums of integers have ``rescaling``
         (`ops.quantized.rescaling.Rescaling`) in the place of a bias; what it says is computed is
         in ``offsets``, and multipliers that are computed, one for each channel, in ``multiplier``.
+        Where weights keep zero points, ``window_sums`` has the sums of windows, int32.
         Any other work has ``arrays``, a list of places.
         ``weights`` may be a `PackedWeights`. A place is an ndarray, a constant that is kept;
         ``("arena", offset, size)``; ``("external", number, offset, size)``; or ``("refusals",)``,
@@ -294,6 +295,7 @@ cdef class Program:
             b.steps[i] = work.steps[i]
         b.x.base = b.y.base = b.residual.base = b.weights.base = b.after.base = -1
         b.bias.base = b.multiplier.base = b.offsets.base = b.x_zero.base = -1
+        b.window_sums.base = -1
         if "arrays" in places:
             if isinstance(work, Schedule):
                 raise ValueError("a convolution has its arrays by name")
@@ -352,6 +354,12 @@ cdef class Program:
                 b.bias = behind(b.x_zero, 1)
                 if rescaling.offsets != NULL:
                     b.offsets = behind(b.bias, rescaling.channels)
+            if (rescaling.weight_zeros == NULL) != (places.get("window_sums") is None):
+                raise ValueError("windows are summed where weights keep zero points, nowhere else")
+            if rescaling.weight_zeros != NULL:
+                b.weight_zeros = rescaling.weight_zeros
+                self.place(&b.window_sums, places["window_sums"],
+                           output_pixels(&schedule.shape) * <int64_t> sizeof(int32_t))
             self.kept.append(rescaling)
         if places.get("activation") is not None:
             activation = <Activation?> places["activation"]
@@ -416,6 +424,8 @@ cdef class Program:
         t.multiplier = in_turn(&b.multiplier, bases, turn)
         t.quantization = b.quantization
         t.offsets, t.x_zero = at(&b.offsets, bases), <const int32_t *> at(&b.x_zero, bases)
+        t.window_sums = in_turn(&b.window_sums, bases, turn)
+        t.weight_zeros = b.weight_zeros
         t.after = in_turn(&b.after, bases, turn)
         t.shared, t.arrays = l.scratch, arrays
         for k in range(b.array_count):
@@ -435,6 +445,7 @@ cdef class Program:
         moves = moved(moves, <char **> &t.weights, &b.weights)
         moves = moved(moves, <char **> &t.bias, &b.bias)
         moves = moved(moves, <char **> &t.multiplier, &b.multiplier)
+        moves = moved(moves, <char **> &t.window_sums, &b.window_sums)
         moves = moved(moves, <char **> &t.after, &b.after)
         for k in range(b.array_count):
             moves = moved(moves, l.arrays + i * MOST_ARRAYS + k, &b.arrays[k])

@@ -9,12 +9,14 @@ from pplconv._kernels cimport (
     PPLCONV_BIAS_COLUMN,
     PPLCONV_BIAS_ROW,
     PPLCONV_CLIP,
+    PPLCONV_DO_MULTIPLY_ADD,
     PPLCONV_RESIDUAL,
     pplconv_geometry,
     pplconv_kernel,
     pplconv_convert_in_args,
     pplconv_convert_out_args,
     pplconv_elementwise_args,
+    pplconv_instruction,
     pplconv_requantize_args,
     pplconv_stream,
     pplconv_zero_lanes_args,
@@ -53,7 +55,8 @@ cdef struct Shape:
     Sizes size
     int64_t batch, groups, ic, oc, taps
     Memory x, y
-    # Kernels that may follow the store, in all loops; `curve` runs an activation alone.
+    # Kernels that may follow the store, in all loops; `curve` runs an activation alone. With sums of
+    # integers, `elementwise` computes in int32, and there is no `curve`.
     pplconv_kernel curve, elementwise, zero_lanes
     # `convert_in` converts source to operand, `convert_out` sum to destination; NULL where nothing
     # is converted. `requantize` takes the place of `convert_out` for integer sums.
@@ -77,6 +80,11 @@ cdef inline int64_t channel_offset(const Memory *m, int64_t element,
     if m.width == 1:
         return channel * m.block
     return channel // m.width * m.block + channel % m.width * element
+
+
+cdef inline int64_t output_pixels(const Shape *s) noexcept nogil:
+    # Pixels of all images of the output.
+    return s.batch * s.geometry.oh * s.geometry.ow
 
 
 cdef inline bint follows(const Tensors *t) noexcept nogil:
@@ -172,13 +180,37 @@ cdef inline void convert_in(const Shape *s, const char *src, int64_t src_rs, cha
     s.convert_in(&w)
 
 
-cdef inline void scale_block(const Shape *s, const Tensors *t, const char *block, int64_t block_rs,
+cdef inline void add_weight_zeros(const Shape *s, const Tensors *t, char *block, int64_t block_rs,
+                                  int64_t offset, int64_t rows, int64_t columns, int64_t channel,
+                                  bint channels_in_rows) noexcept nogil:
+    # Add products of the negative zero points of weights and the sums of windows, modulo 2**32, to
+    # a block of sums. Pixels of the output follow one another: `Rescaling.check` has seen to it.
+    cdef pplconv_elementwise_args e
+    cdef pplconv_stream[3] streams
+    cdef pplconv_instruction code
+    streams[0].data, streams[0].rs, streams[0].step = block, block_rs, True
+    streams[0].reg, streams[0].stored = ELEMENT, 0
+    streams[1] = of_channels(s, t.weight_zeros, channel, channels_in_rows)
+    streams[1].reg = SCALE
+    streams[2].data = <char *> t.window_sums + offset // s.y.pixel * s.size.sum
+    streams[2].rs = 0 if channels_in_rows else s.size.sum
+    streams[2].step, streams[2].reg, streams[2].stored = channels_in_rows, OFFSET, 0
+    code.op, code.to = PPLCONV_DO_MULTIPLY_ADD, ELEMENT
+    code.a, code.b, code.c = SCALE, OFFSET, ELEMENT
+    e.inputs, e.input_count, e.code, e.code_count = streams, 3, &code, 1
+    e.outputs, e.output_count, e.rows, e.columns = streams, 1, rows, columns
+    s.elementwise(&e)
+
+
+cdef inline void scale_block(const Shape *s, const Tensors *t, char *block, int64_t block_rs,
                              int64_t offset, int64_t rs, int64_t rows, int64_t columns,
                              int64_t channel, const char *offsets,
                              bint channels_in_rows) noexcept nogil:
     # Scale a block of integer sums on its way to `offset` in the output. `offsets` has an element
     # for each output channel of all groups.
     cdef pplconv_requantize_args r
+    if t.weight_zeros != NULL:
+        add_weight_zeros(s, t, block, block_rs, offset, rows, columns, channel, channels_in_rows)
     r.src = block
     r.src_rs = block_rs
     r.dst = t.y + offset

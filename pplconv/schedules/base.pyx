@@ -162,6 +162,7 @@ cdef class Schedule(Work):
             s.convert_in = find("convert_in", numerics.in_converter, isa)
         if s.exact:
             s.requantize = find("requantize", numerics.destination, isa)
+            s.elementwise = find("elementwise", dtype, isa)
         else:
             s.elementwise = find("elementwise", dtype, isa)
             s.curve = find_if_any("curve", dtype, isa)

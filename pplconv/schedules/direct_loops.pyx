@@ -91,7 +91,7 @@ cdef inline void convert_tiles(const DirectJob *j, const Tensors *t, const Recta
     """
     cdef int64_t v = 0, at = 0, step = g.n, width = before * j.panels.width
     if j.shape.exact:
-        scale_block(&j.shape, t, <const char *> g.c - width * j.shape.size.sum, g.c_rs,
+        scale_block(&j.shape, t, <char *> g.c - width * j.shape.size.sum, g.c_rs,
                     offset - width * j.shape.size.destination, g.residual_rs, rows,
                     width + g.n, channel - width, r.offsets, False)
         return
@@ -129,7 +129,7 @@ cdef inline void store_run(const DirectJob *j, const Tensors *t, const Part *par
         s.dst_rs = j.plan.run_pixels * j.shape.size.sum
     j.store_transposed(&s)
     if j.shape.exact:
-        scale_block(&j.shape, t, <const char *> s.dst, s.dst_rs, offset, s.residual_rs, s.columns,
+        scale_block(&j.shape, t, <char *> s.dst, s.dst_rs, offset, s.residual_rs, s.columns,
                     s.rows, channel, r.offsets, True)
     elif j.shape.converts_out:
         finish_converted(&j.shape, t, <char *> s.dst, s.dst_rs, offset, s.residual_rs, s.columns,

@@ -26,6 +26,9 @@ NAMES = {
     np.dtype(np.int32): "s32", np.dtype(np.float32): "f32",
 }  # fmt: skip
 _PLAIN = Activation("none").epilogue
+_BYTE = np.iinfo(np.int8)
+# To add the share of a zero point to a sum in L1.
+SUM_CYCLES = 0.8
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Product:
     Parameters
     ----------
     weight : ndarray
-        (oc, ic / groups, kh, kw), zero points subtracted.
+        (oc, ic / groups, kh, kw), zero points subtracted but for `weight_zeros`.
     key : tuple
         Identity of the weights: the object behind their constant, and the form of it.
     geometry : dict
@@ -50,6 +53,8 @@ class Product:
         Types of its arrays, for people.
     multiplier : Value, optional
         Where an earlier step writes the multiplier of the store, one for each channel.
+    weight_zeros : ndarray of int32, optional
+        Zero points that the weights keep, one for each channel: see `in_bytes`.
     """
 
     weight: Array
@@ -60,6 +65,7 @@ class Product:
     kind: str
     types: str
     multiplier: Value | None = None
+    weight_zeros: Array | None = None
 
 
 def problem_of(builder: Builder, product: Product, x: Shape, dtype: np.dtype[Any]) -> ConvProblem:
@@ -73,6 +79,50 @@ def problem_of(builder: Builder, product: Product, x: Shape, dtype: np.dtype[Any
         permitted=permitted, sparsity=builder.sparsity(product.key, product.weight, groups),
     )  # fmt: skip
     return replace(problem, destination=NAMES[product.store.dtype])
+
+
+def in_bytes(product: Product) -> Product | None:
+    """Give the same product by weights of 8 bits, which keep zero points; None if it has them.
+
+    Weights of 8 bits need more once their zero points are subtracted: then the loops multiply words,
+    which takes twice as long where the CPU has instructions for bytes. With zero points left in,
+    ``sum(x * (w - zero))`` is ``sum(x * w) - zero * sum(x)``.
+    """
+    weight = product.weight
+    if weight.dtype == np.int8 or product.geometry["groups"] != 1 or not weight.size:
+        return None
+    rows = weight.reshape(len(weight), -1)
+    least, most = rows.min(1).astype(np.int32), rows.max(1).astype(np.int32)
+    if (most - least > _BYTE.max - _BYTE.min).any():
+        return None
+    # The zero point next to 0 with which a channel fits.
+    zeros = np.clip(0, _BYTE.min - least, _BYTE.max - most)
+    moved = (weight + zeros.astype(np.int16).reshape(-1, 1, 1, 1)).astype(np.int8)
+    return replace(product, weight=moved, key=(*product.key, "bytes"), weight_zeros=zeros)
+
+
+def window_sums_of(product: Product) -> Product:
+    """Describe what the zero points of weights are multiplied by: the sums of a product's inputs."""
+    weight = np.ones((1, *product.weight.shape[1:]), np.int8)
+    store = Store(np.dtype(np.int32), np.zeros(1, np.int32), None, 0, -np.inf, np.inf, 0.0, 0)
+    return Product(
+        weight, (*product.key, "ones"), product.geometry, product.x_zero, store, "WindowSums",
+        f"zero points of {len(product.weight)} channels",
+    )  # fmt: skip
+
+
+def _faster(builder: Builder, product: Product, x: Value) -> Product:
+    """Give the product, by weights that keep their zero points if that is estimated to be faster."""
+    narrow = in_bytes(product)
+    if narrow is None:
+        return product
+    words, taken, ones = (
+        builder.least_cycles(problem_of(builder, one, x.shape, x.dtype))
+        for one in (product, narrow, window_sums_of(product))
+    )
+    problem = problem_of(builder, product, x.shape, x.dtype)
+    sums = problem.output_pixels * x.shape[0] * problem.oc
+    return narrow if taken + ones + SUM_CYCLES * sums < words else product
 
 
 def emit_product(
@@ -101,6 +151,8 @@ def emit_product(
             emit_product(builder, product, x, residual, whole, nodes)
             builder.copy(whole, y, nodes)
             return
+    if y.lies_as(strides_of(y.shape, y.dtype.itemsize, order)):
+        product = _faster(builder, product, x)
     problem = problem_of(builder, product, x.shape, x.dtype)
     plan, dense = builder.plan(problem, "auto", _PLAIN)
     fields = with_places(dense, x, y)
@@ -124,15 +176,20 @@ def emit_product(
     rescaling = Rescaling(
         prepared, product.weight, store.offset, None if isinstance(x_zero, Value) else x_zero,
         store.multiplier, store.zero, store.low, store.high, store.residual_scale,
-        store.residual_zero, gate=store.gate, table=store.table,
+        store.residual_zero, gate=store.gate, table=store.table, weight_zeros=product.weight_zeros,
     )  # fmt: skip
+    window_sums = None
+    if product.weight_zeros is not None:
+        window_sums = builder.new((y.shape[0], 1, *y.shape[2:]), np.dtype(np.int32), order)
+        emit_product(builder, window_sums_of(product), x, None, window_sums, nodes)
     offsets = _offsets(builder, rescaling, x_zero, nodes) if isinstance(x_zero, Value) else None
     flops = 2 * problem.k * problem.output_pixels * problem.oc * x.shape[0]
     builder.emit(Step(
         prepared,
-        [read for read in (x, residual, offsets, product.multiplier) if read is not None], [y],
+        [read for read in (x, residual, offsets, product.multiplier, window_sums)
+         if read is not None], [y],
         {"x": x, "y": y, "residual": residual, "weights": weights, "rescaling": rescaling,
-         "offsets": offsets, "multiplier": product.multiplier},
+         "offsets": offsets, "multiplier": product.multiplier, "window_sums": window_sums},
         product.kind, nodes, f"{product.types}, {plan.algorithm} {plan.kernel}, {problem}",
         flops=flops,
     ))  # fmt: skip

@@ -310,6 +310,7 @@ search_seconds, search_context
             t.quantization = &scaled.rescaling.quantization
             t.offsets = scaled.rescaling.offsets
             t.x_zero = &scaled.rescaling.x_zero
+            t.window_sums = t.weight_zeros = NULL
             execute(p.schedule, &t, p.threads, p.most, 1, NULL)
             return out
         finally:

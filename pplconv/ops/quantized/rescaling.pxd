@@ -12,6 +12,8 @@ cdef class Rescaling:
     # NULL where no loops leave taps out, or they add nothing.
     cdef const char *offsets
     cdef const char *multipliers
+    # NULL where the weights keep no zero points.
+    cdef const char *weight_zeros
     cdef pplconv_quantization quantization
     cdef int32_t x_zero
     cdef int64_t channels

@@ -6,7 +6,7 @@ from libc.string cimport memset
 
 from pplconv._kernels cimport pplconv_quantization
 from pplconv.memory.arrays cimport address_of
-from pplconv.schedules.base cimport Schedule
+from pplconv.schedules.base cimport Memory, Schedule, Shape, channel_offset
 
 import numpy as np
 
@@ -25,7 +25,7 @@ cdef class Rescaling:
     prepared : pplconv.ops.prepared.Prepared
         The plan whose sums they are.
     weight : ndarray of int8 or int16, shape (oc, ic / groups, kh, kw)
-        Weights, zero points taken away.
+        Weights, zero points taken away but for `weight_zeros`.
     offset : ndarray of int32, shape (oc,)
         Added to sums of inputs as they are stored, of windows that lie in the image.
     x_zero : int or None
@@ -41,6 +41,9 @@ cdef class Rescaling:
         before it is clamped. There is no residual then.
     table : ndarray of 256 bytes, optional
         What is stored for each byte; of outputs of one byte alone.
+    weight_zeros : ndarray of int32, shape (oc,), optional
+        Zero points that the weights keep. The loops then read the sum of the inputs of each window,
+        less the input's zero point if it is computed, and padding counts as the zero point.
 
     Attributes
     ----------
@@ -58,7 +61,7 @@ cdef class Rescaling:
 
     def __cinit__(self, prepared, weight, offset, x_zero, multiplier=None, int y_zero=0,
                   float low=-np.inf, float high=np.inf, float residual_scale=0.0,
-                  int residual_zero=0, sums=None, gate=None, table=None):
+                  int residual_zero=0, sums=None, gate=None, table=None, weight_zeros=None):
         cdef int64_t size
         memset(&self.quantization, 0, sizeof(pplconv_quantization))
         numerics, fields = prepared.plan.numerics, prepared.fields
@@ -102,7 +105,13 @@ cdef class Rescaling:
             self.quantization.gate = 1
             (self.quantization.slope, self.quantization.middle,
              self.quantization.shift) = gate
-        self.kept = whole, offsets, multipliers, table
+        self.weight_zeros = NULL
+        if weight_zeros is not None:
+            weight_zeros = wrapped(-np.asarray(weight_zeros).astype(np.int64))
+            if weight_zeros.shape != offset.shape:
+                raise ValueError("there is a zero point of weights for each output channel")
+            self.weight_zeros = address_of(weight_zeros, &size)
+        self.kept = whole, offsets, multipliers, table, weight_zeros
         self.channels = len(weight)
         self.whole = address_of(whole, &size)
         self.offsets = NULL
@@ -117,10 +126,22 @@ cdef class Rescaling:
         self.quantization.residual_zero = residual_zero
 
     cdef int check(self, Schedule schedule) except -1:
-        """Refuse a plan of other weights."""
+        """Refuse a plan of other weights, or of pixels with gaps where windows are counted."""
         if schedule.shape.groups * schedule.shape.oc != self.channels:
             raise ValueError("sums are rescaled by numbers of other weights")
+        if self.weight_zeros != NULL and not counts_pixels(&schedule.shape):
+            raise ValueError("sums of windows are read for pixels without gaps between them")
         return 0
+
+
+cdef bint counts_pixels(const Shape *s) noexcept:
+    """Whether the place of a channel in the output tells the number of its pixel."""
+    cdef const Memory *y = &s.y
+    cdef int64_t size = s.size.destination
+    cdef int64_t last = channel_offset(y, size, s.groups * s.oc - 1)
+    return (last + size <= y.pixel
+            and (s.geometry.oh == 1 or y.row == s.geometry.ow * y.pixel)
+            and (s.batch == 1 or y.image == s.geometry.oh * s.geometry.ow * y.pixel))
 
 
 def wrapped(array):
