@@ -1,7 +1,8 @@
 /* Programs of floating-point numbers for every element. */
 #include <math.h>
 
-#include "curves.h"
+#include "clean.h"
+#include "elementwise_operations.h"
 #include "straight.h"
 
 #include "chunks.h"

@@ -21,9 +21,6 @@ static inline vector load_storage_lanes(const storage *p, int64_t n) {
 static inline void store_storage_lanes(storage *p, vector v, int64_t n) {
     for (int64_t i = 0; i < n; i++) p[i] = v[i];
 }
-static inline vector in_all_lanes(const storage *from) { return (vector){0} + *from; }
-
-#include "chunks.h"
 
 static inline vector added(vector a, vector b) {
     return (vector)((whole_vector)a + (whole_vector)b);
@@ -34,6 +31,18 @@ static inline vector subtracted(vector a, vector b) {
 static inline vector multiplied(vector a, vector b) {
     return (vector)((whole_vector)a * (whole_vector)b);
 }
+
+/* Name, and result for x, y and z: of programs that are often one instruction. */
+#define STRAIGHT_OPERATIONS(X)                                                                     \
+    X(ADD, added(x, y))                                                                            \
+    X(SUBTRACT, subtracted(x, y))                                                                  \
+    X(MULTIPLY, multiplied(x, y))                                                                  \
+    X(MULTIPLY_ADD, added(multiplied(x, y), z))
+
+#include "straight.h"
+
+#include "chunks.h"
+
 static inline vector smaller(vector a, vector b) {
     return select_lanes((vector_bits)(a < b), a, b);
 }
@@ -46,13 +55,9 @@ static inline element quotient(element a, element b) {
 }
 static inline element remainder_of(element a, element b) { return b == 0 || b == -1 ? 0 : a % b; }
 
-/* Name, and result for x, y and z. */
+/* The same, of all others. */
 #define INTEGER_OPERATIONS(X)                                                                      \
     X(COPY, x)                                                                                     \
-    X(ADD, added(x, y))                                                                            \
-    X(SUBTRACT, subtracted(x, y))                                                                  \
-    X(MULTIPLY, multiplied(x, y))                                                                  \
-    X(MULTIPLY_ADD, added(multiplied(x, y), z))                                                    \
     X(MINIMUM, smaller(x, y))                                                                      \
     X(MAXIMUM, larger(x, y))                                                                       \
     X(CLIP, smaller(larger(x, y), z))                                                              \
@@ -72,6 +77,7 @@ INSTRUCTION run_instruction(chunk *registers, const struct pplconv_instruction *
     chunk *to = registers + s->to;
     const chunk *a = registers + s->a, *b = registers + s->b, *c = registers + s->c;
     switch (s->op) {
+        STRAIGHT_OPERATIONS(CASE)
         INTEGER_OPERATIONS(CASE)
     case PPLCONV_DO_DIVIDE:
         by_pairs(to, a, b, quotient, count);
@@ -83,6 +89,8 @@ INSTRUCTION run_instruction(chunk *registers, const struct pplconv_instruction *
 }
 
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
-    run_program(argument, run_instruction);
+    const struct pplconv_elementwise_args *a = argument;
+    if (a->rows > 0 && a->columns > 0 && run_straight(a)) return;
+    run_program(a, run_instruction);
     clean_registers();
 }

@@ -1,12 +1,13 @@
 /* Element-wise programs of one instruction: its operands go through machine registers instead of
  * chunks. Rows that follow one another are run as longer rows, so that few vectors are partial;
- * inputs that are the same for each row are repeated for that. */
+ * inputs that are the same for each row are repeated for that. A template defines its
+ * STRAIGHT_OPERATIONS, load_storage and its kin before it includes this. */
 #ifndef PPLCONV_STRAIGHT_H
 #define PPLCONV_STRAIGHT_H
 
 #include <string.h>
 
-#include "elementwise_operations.h"
+#include "template.h"
 
 enum { REPEATED = 64 * LANES /* elements of an input that is written down several times */ };
 
