@@ -173,7 +173,7 @@ class Builder:
     body_begin: int | None = None
     # Names of images that are computed in planes (NCHW).
     planes: frozenset[str] = frozenset()
-    # Copies in other layouts, by the value they copy.
+    # Copies in other layouts, by the value they copy, and sums of windows.
     relaid: dict[Any, tuple[Value, Value]] = field(default_factory=dict)
     # Destinations of results: parts of joined arrays, and outputs of the network.
     wanted: dict[str, Value] = field(default_factory=dict)

@@ -294,8 +294,7 @@ cdef class Program:
         for i in range(work.phases):
             b.steps[i] = work.steps[i]
         b.x.base = b.y.base = b.residual.base = b.weights.base = b.after.base = -1
-        b.bias.base = b.multiplier.base = b.offsets.base = b.x_zero.base = -1
-        b.window_sums.base = -1
+        b.bias.base = b.multiplier.base = b.offsets.base = b.x_zero.base = b.window_sums.base = -1
         if "arrays" in places:
             if isinstance(work, Schedule):
                 raise ValueError("a convolution has its arrays by name")
@@ -334,15 +333,12 @@ cdef class Program:
         if rescales:
             rescaling = <Rescaling?> places["rescaling"]
             rescaling.check(schedule)
+            rescaling.check_places(places)
             b.quantization = &rescaling.quantization
             b.multiplier = known(rescaling.multipliers)
             if places.get("multiplier") is not None:
                 self.place(&b.multiplier, places["multiplier"],
                            rescaling.channels * <int64_t> sizeof(float))
-            elif rescaling.lacks_multiplier:
-                raise ValueError("outputs that are no sums have a multiplier, known or computed")
-            if (rescaling.computed is None) != (places.get("offsets") is None):
-                raise ValueError("offsets are computed where a zero point is, and nowhere else")
             if rescaling.computed is None:
                 b.bias, b.offsets = known(rescaling.whole), known(rescaling.offsets)
                 b.x_zero = known(&rescaling.x_zero)
@@ -354,8 +350,6 @@ cdef class Program:
                 b.bias = behind(b.x_zero, 1)
                 if rescaling.offsets != NULL:
                     b.offsets = behind(b.bias, rescaling.channels)
-            if (rescaling.weight_zeros == NULL) != (places.get("window_sums") is None):
-                raise ValueError("windows are summed where weights keep zero points, nowhere else")
             if rescaling.weight_zeros != NULL:
                 b.weight_zeros = rescaling.weight_zeros
                 self.place(&b.window_sums, places["window_sums"],

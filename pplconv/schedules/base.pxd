@@ -55,8 +55,8 @@ cdef struct Shape:
     Sizes size
     int64_t batch, groups, ic, oc, taps
     Memory x, y
-    # Kernels that may follow the store, in all loops; `curve` runs an activation alone. With sums of
-    # integers, `elementwise` computes in int32, and there is no `curve`.
+    # Kernels that may follow the store, in all loops; `curve` runs an activation alone. For sums
+    # of integers, `elementwise` computes in int32, and there is no `curve`.
     pplconv_kernel curve, elementwise, zero_lanes
     # `convert_in` converts source to operand, `convert_out` sum to destination; NULL where nothing
     # is converted. `requantize` takes the place of `convert_out` for integer sums.
@@ -181,10 +181,11 @@ cdef inline void convert_in(const Shape *s, const char *src, int64_t src_rs, cha
 
 
 cdef inline void add_weight_zeros(const Shape *s, const Tensors *t, char *block, int64_t block_rs,
-                                  int64_t offset, int64_t rows, int64_t columns, int64_t channel,
-                                  bint channels_in_rows) noexcept nogil:
+                                  int64_t offset, int64_t rs, int64_t rows, int64_t columns,
+                                  int64_t channel, bint channels_in_rows) noexcept nogil:
     # Add products of the negative zero points of weights and the sums of windows, modulo 2**32, to
-    # a block of sums. Pixels of the output follow one another: `Rescaling.check` has seen to it.
+    # a block of sums. The place of a pixel in the output tells its number: `Rescaling.check` has
+    # seen to it.
     cdef pplconv_elementwise_args e
     cdef pplconv_stream[3] streams
     cdef pplconv_instruction code
@@ -193,7 +194,7 @@ cdef inline void add_weight_zeros(const Shape *s, const Tensors *t, char *block,
     streams[1] = of_channels(s, t.weight_zeros, channel, channels_in_rows)
     streams[1].reg = SCALE
     streams[2].data = <char *> t.window_sums + offset // s.y.pixel * s.size.sum
-    streams[2].rs = 0 if channels_in_rows else s.size.sum
+    streams[2].rs = 0 if channels_in_rows else rs // s.y.pixel * s.size.sum
     streams[2].step, streams[2].reg, streams[2].stored = channels_in_rows, OFFSET, 0
     code.op, code.to = PPLCONV_DO_MULTIPLY_ADD, ELEMENT
     code.a, code.b, code.c = SCALE, OFFSET, ELEMENT
@@ -210,7 +211,8 @@ cdef inline void scale_block(const Shape *s, const Tensors *t, char *block, int6
     # for each output channel of all groups.
     cdef pplconv_requantize_args r
     if t.weight_zeros != NULL:
-        add_weight_zeros(s, t, block, block_rs, offset, rows, columns, channel, channels_in_rows)
+        add_weight_zeros(s, t, block, block_rs, offset, rs, rows, columns, channel,
+                         channels_in_rows)
     r.src = block
     r.src_rs = block_rs
     r.dst = t.y + offset

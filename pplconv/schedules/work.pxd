@@ -45,9 +45,9 @@ cdef struct Tensors:
     const char *multiplier
     const pplconv_quantization *quantization
     const char *offsets
-    # For weights that keep zero points, else NULL: the sum of the inputs of each window, in the order
-    # of the output's pixels, and the negative zero point of each output channel. Their products are
-    # added to the sums.
+    # For weights that keep zero points, else NULL: the sum of the inputs of each window, in the
+    # order of the output's pixels, and the negative zero point of each output channel. Their
+    # products are added to the sums.
     const char *window_sums
     const char *weight_zeros
     # The value of padding for loops that read it: the zero point, in the type that kernels read. It

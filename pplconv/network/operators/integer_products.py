@@ -84,8 +84,8 @@ def problem_of(builder: Builder, product: Product, x: Shape, dtype: np.dtype[Any
 def in_bytes(product: Product) -> Product | None:
     """Give the same product by weights of 8 bits, which keep zero points; None if it has them.
 
-    Weights of 8 bits need more once their zero points are subtracted: then the loops multiply words,
-    which takes twice as long where the CPU has instructions for bytes. With zero points left in,
+    Weights of 8 bits may need more once their zero points are subtracted. Then the loops multiply
+    words, which takes twice as long where the CPU has instructions for bytes. But
     ``sum(x * (w - zero))`` is ``sum(x * w) - zero * sum(x)``.
     """
     weight = product.weight
@@ -102,17 +102,17 @@ def in_bytes(product: Product) -> Product | None:
 
 
 def window_sums_of(product: Product) -> Product:
-    """Describe what the zero points of weights are multiplied by: the sums of a product's inputs."""
+    """Describe the sums of the inputs of a product's windows: all weights are one."""
     weight = np.ones((1, *product.weight.shape[1:]), np.int8)
     store = Store(np.dtype(np.int32), np.zeros(1, np.int32), None, 0, -np.inf, np.inf, 0.0, 0)
     return Product(
         weight, (*product.key, "ones"), product.geometry, product.x_zero, store, "WindowSums",
-        f"zero points of {len(product.weight)} channels",
+        f"sums of {weight.size} inputs",
     )  # fmt: skip
 
 
 def _faster(builder: Builder, product: Product, x: Value) -> Product:
-    """Give the product, by weights that keep their zero points if that is estimated to be faster."""
+    """Give the product, by weights that keep zero points where that is estimated to be faster."""
     narrow = in_bytes(product)
     if narrow is None:
         return product
@@ -180,8 +180,7 @@ def emit_product(
     )  # fmt: skip
     window_sums = None
     if product.weight_zeros is not None:
-        window_sums = builder.new((y.shape[0], 1, *y.shape[2:]), np.dtype(np.int32), order)
-        emit_product(builder, window_sums_of(product), x, None, window_sums, nodes)
+        window_sums = _window_sums(builder, product, x, (y.shape[0], 1, *y.shape[2:]), nodes)
     offsets = _offsets(builder, rescaling, x_zero, nodes) if isinstance(x_zero, Value) else None
     flops = 2 * problem.k * problem.output_pixels * problem.oc * x.shape[0]
     builder.emit(Step(
@@ -193,6 +192,21 @@ def emit_product(
         product.kind, nodes, f"{product.types}, {plan.algorithm} {plan.kernel}, {problem}",
         flops=flops,
     ))  # fmt: skip
+
+
+def _window_sums(
+    builder: Builder, product: Product, x: Value, shape: Shape, nodes: list[str]
+) -> Value:
+    """Compute the sums of a product's windows, once for all products of an input."""
+    zero = product.x_zero
+    around = (id(zero.buffer), zero.offset, zero.advance) if isinstance(zero, Value) else zero
+    windows = product.weight.shape[2:], str(sorted(product.geometry.items()))
+    key = id(x.buffer), x.offset, x.advance, x.shape, x.strides, x.dtype, windows, around
+    if key not in builder.relaid:
+        sums = builder.new(shape, np.dtype(np.int32), channels_last(4))
+        emit_product(builder, window_sums_of(product), x, None, sums, nodes)
+        builder.relaid[key] = x, sums
+    return builder.relaid[key][1]
 
 
 def _offsets(builder: Builder, rescaling: Rescaling, zero: Value, nodes: list[str]) -> Value:

@@ -21,3 +21,4 @@ cdef class Rescaling:
     cdef bint lacks_multiplier
 
     cdef int check(self, Schedule schedule) except -1
+    cdef int check_places(self, dict places) except -1

@@ -27,4 +27,5 @@ class Rescaling:
         sums: npt.NDArray[np.int64] | None = None,
         gate: tuple[float, float, float] | None = None,
         table: npt.NDArray[Any] | None = None,
+        weight_zeros: npt.NDArray[Any] | None = None,
     ) -> None: ...

@@ -133,6 +133,16 @@ cdef class Rescaling:
             raise ValueError("sums of windows are read for pixels without gaps between them")
         return 0
 
+    cdef int check_places(self, dict places) except -1:
+        """Refuse a step of a program that lacks what is computed, or has it in vain."""
+        if self.lacks_multiplier and places.get("multiplier") is None:
+            raise ValueError("outputs that are no sums have a multiplier, known or computed")
+        if (self.computed is None) != (places.get("offsets") is None):
+            raise ValueError("offsets are computed where a zero point is, and nowhere else")
+        if (self.weight_zeros == NULL) != (places.get("window_sums") is None):
+            raise ValueError("windows are summed where weights keep zero points, nowhere else")
+        return 0
+
 
 cdef bint counts_pixels(const Shape *s) noexcept:
     """Whether the place of a channel in the output tells the number of its pixel."""
