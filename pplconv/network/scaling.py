@@ -103,7 +103,8 @@ def _joined(first: Numbers, second: Numbers) -> Numbers | None:
     few, many = sorted((first, second), key=len)
     if len(many) % len(few):
         return None
-    return np.repeat(few, len(many) // len(few), axis=0) * many
+    each: Numbers = np.repeat(few, len(many) // len(few), axis=0)
+    return each * many
 
 
 def stays_finite(tensor: ir.TensorProtocol, factors: Numbers) -> bool:
