@@ -11,17 +11,18 @@ from collections.abc import Iterable
 import numpy as np
 import onnx_ir as ir
 
+from .names import all_names, unused_name
 from .subgraphs import all_nodes
-from .values import attribute_int, attribute_ints, unused_name
+from .values import attribute_int, attribute_ints
 
 __all__ = ["UNCHANGED_SINCE", "convert_in_place", "put_in_place"]
 
 _SINCE = {
     6: (
-        "Abs", "Cast", "Ceil", "Conv", "ConvTranspose", "Elu", "Exp", "Floor", "GlobalAveragePool",
-        "GlobalMaxPool", "HardSigmoid", "Identity", "InstanceNormalization", "LRN", "LeakyRelu",
-        "Log", "MatMul", "Neg", "Not", "Reciprocal", "Relu", "Reshape", "Selu", "Shape", "Sigmoid",
-        "Size", "Softplus", "Softsign", "Sqrt", "Tanh", "Tile", "Transpose",
+        "Abs", "Cast", "Ceil", "Constant", "Conv", "ConvTranspose", "Elu", "Exp", "Floor",
+        "GlobalAveragePool", "GlobalMaxPool", "HardSigmoid", "Identity", "InstanceNormalization",
+        "LRN", "LeakyRelu", "Log", "MatMul", "Neg", "Not", "Reciprocal", "Relu", "Reshape",
+        "Selu", "Shape", "Sigmoid", "Size", "Softplus", "Softsign", "Sqrt", "Tanh", "Tile", "Transpose",
     ),
     7: (
         "Add", "And", "AveragePool", "Concat", "Cos", "Div", "Equal", "Flatten", "GRU", "Gather",
@@ -100,22 +101,9 @@ def convert_in_place(model: ir.Model, opset: int) -> bool:
                 return False
             older.append(node)
     if older:
-        _convert(older, _names(model.graph))
+        _convert(older, set(all_names(model.graph)))
     model.opset_imports[""] = opset
     return True
-
-
-def _names(graph: ir.Graph) -> set[str | None]:
-    """Names of all values of a graph and its subgraphs."""
-    names = {value.name for value in graph.inputs} | set(graph.initializers)
-    for node in all_nodes(graph):
-        names.update(value.name for value in node.outputs)
-        # Those of subgraphs lie in the same scopes.
-        within = node.graph
-        if isinstance(within, ir.Graph) and within is not graph:
-            names.update(value.name for value in within.inputs)
-            names.update(within.initializers)
-    return names
 
 
 def _convert(nodes: Iterable[ir.Node], names: set[str | None]) -> None:

@@ -33,7 +33,6 @@ __all__ = [
     "rank",
     "scalar",
     "static_shape",
-    "unused_name",
     "wide",
 ]
 
@@ -362,25 +361,3 @@ def describe(node: ir.Node) -> str:
     """
     operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
     return f"the node {node.name or node.outputs[0].name!r} ({printable(operator)})"
-
-
-def unused_name(name: str, names: set[str | None]) -> str:
-    """Give a name that no value has yet.
-
-    Parameters
-    ----------
-    name : str
-        The name, or what it begins with.
-    names : set of str
-        Names of all values; gets the new one.
-
-    Returns
-    -------
-    str
-    """
-    unique, count = name, 0
-    while unique in names:
-        count += 1
-        unique = f"{name}_{count}"
-    names.add(unique)
-    return unique

@@ -17,8 +17,9 @@ from onnxscript.rewriter import RewriteRule, RewriteRuleClassBase
 
 from ..._lazy import lazy
 from ...runtime.locks import ForkableLock
+from ..names import unused_name
 from ..opsets import OPSET
-from ..values import describe, is_constant, unused_name
+from ..values import describe, is_constant
 
 __all__ = ["OperatorRule", "Rule", "Rules", "apply_rules", "constant_at", "maker_at"]
 
