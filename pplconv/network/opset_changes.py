@@ -22,7 +22,8 @@ _SINCE = {
         "Abs", "Cast", "Ceil", "Constant", "Conv", "ConvTranspose", "Elu", "Exp", "Floor",
         "GlobalAveragePool", "GlobalMaxPool", "HardSigmoid", "Identity", "InstanceNormalization",
         "LRN", "LeakyRelu", "Log", "MatMul", "Neg", "Not", "Reciprocal", "Relu", "Reshape",
-        "Selu", "Shape", "Sigmoid", "Size", "Softplus", "Softsign", "Sqrt", "Tanh", "Tile", "Transpose",
+        "Selu", "Shape", "Sigmoid", "Size", "Softplus", "Softsign", "Sqrt", "Tanh", "Tile",
+        "Transpose",
     ),
     7: (
         "Add", "And", "AveragePool", "Concat", "Cos", "Div", "Equal", "Flatten", "GRU", "Gather",

@@ -19,7 +19,8 @@ _FLOW = {"If", "Loop", "Scan"}
 _NAMES = sorted(UNCHANGED_SINCE.keys() - _FLOW)
 _REQUIRED = {
     "axis": 1, "to": TensorProto.FLOAT, "equation": "ij->ji", "kernel_shape": [2, 2], "size": 3,
-    "blocksize": 2, "value": helper.make_tensor("", 1, [2], [1.0, 2.0]), "hidden_size": 3, "perm": [3, 2, 1, 0], "num_groups": 2, "num_outputs": 2,
+    "blocksize": 2, "value": helper.make_tensor("", 1, [2], [1.0, 2.0]), "hidden_size": 3,
+    "perm": [3, 2, 1, 0], "num_groups": 2, "num_outputs": 2,
 }  # fmt: skip
 
 
