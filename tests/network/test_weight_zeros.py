@@ -12,6 +12,7 @@ from pplconv import planner
 from pplconv.arguments import checks
 from pplconv.memory.dtypes import DTYPES
 from pplconv.network.operators import integer_products
+from pplconv.network.session import InferenceSession
 from pplconv.numerics import default_permission, numerics_of
 from pplconv.ops.prepared import PackedWeights, Prepared
 from pplconv.ops.program import Program
@@ -198,6 +199,41 @@ def test_dynamic_quantization(kept, monkeypatch):
     y = g.Mul(sums, g.Mul(unit, g.constant(0.01)))
     got = at_every_level(g, monkeypatch, y)
     same(got, by_onnxruntime(g.model(y), g.feed))
+
+
+@pytest.mark.narrow
+def test_sparse_bytes(kept, monkeypatch):
+    """Weights that are zeros only because they keep zero points may be left out."""
+    g = Quantized(dtype=INT32)
+    x = g.integers(64, 512)
+    w = np.where(g.rng.random((512, 512)) < 0.96, 128, g.rng.integers(0, 256, (512, 512)))
+    w[:2] = [[0], [255]]
+    y = g.MatMulInteger(x, g.constant(w, U8), g.constant(9, U8), g.constant(0, U8))
+    got = at_every_level(g, monkeypatch, y)
+    same(got, [((g.feed[x].astype(np.int64) - 9) @ w).astype(INT32)])
+
+
+def test_turns_of_a_scan(kept):
+    """Windows of each turn are summed in it."""
+    rng = np.random.default_rng(5)
+    w, x = (rng.integers(0, 256, shape).astype(np.uint8) for shape in ((20, 30), (7, 5, 20)))
+    make, types = onnx.helper, onnx.TensorProto
+    body = make.make_graph(
+        [make.make_node("MatMulInteger", ["row", "w", "", "zero"], ["sums"])], "body",
+        [make.make_tensor_value_info("row", types.UINT8, (5, 20))],
+        [make.make_tensor_value_info("sums", types.INT32, (5, 30))],
+        [onnx.numpy_helper.from_array(w, "w"), onnx.numpy_helper.from_array(np.uint8(3), "zero")],
+    )  # fmt: skip
+    graph = make.make_graph(
+        [make.make_node("Scan", ["x"], ["y"], body=body, num_scan_inputs=1)], "scan",
+        [make.make_tensor_value_info("x", types.UINT8, x.shape)],
+        [make.make_tensor_value_info("y", types.INT32, (7, 5, 30))],
+    )  # fmt: skip
+    opset = [make.make_opsetid("", 17)]
+    model = make.make_model(graph, opset_imports=opset, ir_version=8)
+    session = InferenceSession(model, threads=1)
+    (got,) = session.run(None, {"x": x})
+    np.testing.assert_array_equal(got, x.astype(np.int32) @ (w.astype(np.int32) - 3))
 
 
 def test_sessions_that_travel(kept):

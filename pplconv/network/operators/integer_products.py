@@ -98,7 +98,9 @@ def in_bytes(product: Product) -> Product | None:
     # The zero point next to 0 with which a channel fits.
     zeros = np.clip(0, _BYTE.min - least, _BYTE.max - most)
     moved = (weight + zeros.astype(np.int16).reshape(-1, 1, 1, 1)).astype(np.int8)
-    return replace(product, weight=moved, key=(*product.key, "bytes"), weight_zeros=zeros)
+    types = product.types.replace("x int16", "x int8 with zero points", 1)
+    key = (*product.key, "bytes")
+    return replace(product, weight=moved, key=key, types=types, weight_zeros=zeros)
 
 
 def window_sums_of(product: Product) -> Product:
