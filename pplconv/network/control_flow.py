@@ -14,9 +14,8 @@ import numpy as np
 import onnx_ir as ir
 
 from ..runtime import ForkableLock
-from .shapes import make_constant
 from .storage import Array, Shape
-from .subgraphs import body_of
+from .subgraphs import body_of, source_of
 from .turns import Result
 from .values import attribute_int, attribute_ints, constant
 
@@ -108,19 +107,16 @@ def _turns(node: ir.Node, body: ir.Model, make: Make) -> Run:
     kept = _unchanged(body.graph, count)
     scanned = list(body.graph.outputs[1 + count :])
     for index in reversed(kept):
-        # A weight that is passed on as state is a constant, which can be packed.
-        array = constant(node.inputs[2 + index])
-        del body.graph.outputs[1 + index]
-        if array is not None:
-            value = body.graph.inputs[2 + index]
-            value.dtype = ir.DataType.from_numpy(array.dtype)
-            make_constant(body.graph, value.name or "", array)
-    fixed = [index for index in kept if constant(node.inputs[2 + index]) is not None]
+        body.graph.outputs.pop(1 + index)
+    # State that no turn reads, above all what is read from outside in place of it.
+    taken = [index for index in range(count) if _is_read(body.graph.inputs[2 + index])]
+    for index in reversed(range(count)):
+        if index not in taken:
+            body.graph.inputs.pop(2 + index)
     always = _goes_on(body.graph)
     endless = node.inputs[0] is None and always
     inner = make(body)
     left = [index for index in range(count) if index not in kept]
-    taken = [index for index in range(count) if index not in fixed]
 
     def at_once(most: Array | None, state: list[Any], around: Sequence[Any]) -> list[Array] | None:
         turns = 0 if most is None else int(most.reshape(()))
@@ -128,7 +124,7 @@ def _turns(node: ir.Node, body: ir.Model, make: Make) -> Run:
             return None
         arrays = [np.arange(turns), np.array(True), *(state[index] for index in taken), *around]
         places = {index: 2 + place for place, index in enumerate(taken)}
-        results = [Result(), *(Result(places[index]) for index in left)]
+        results = [Result(), *(Result(places.get(index)) for index in left)]
         results += [Result(stacked=1)] * len(scanned)
         reads = [1] + [0] * (len(arrays) - 1)
         found = inner.compute_turns(arrays, reads, results, turns)
@@ -150,8 +146,8 @@ def _turns(node: ir.Node, body: ir.Model, make: Make) -> Run:
         stacks: list[list[Array]] = [[] for _ in scanned]
 
         def inputs(turn: int) -> list[Any]:
-            taken = [array for index, array in enumerate(state) if index not in fixed]
-            return [np.array(turn, np.int64), np.array(True), *taken, *around]
+            read = [state[index] for index in taken]
+            return [np.array(turn, np.int64), np.array(True), *read, *around]
 
         turns = 0
         for turn in itertools.count() if most is None else range(int(most.reshape(()))):
@@ -184,7 +180,7 @@ def _check_number(what: str, array: Array | None, dtype: Any) -> None:
 
 def _goes_on(body: ir.Graph) -> bool:
     """Whether the condition of each turn is that of the turn before it, or always true."""
-    value = _source(body.outputs[0])
+    value = source_of(body.outputs[0])
     known = constant(value)
     return value is body.inputs[1] or (known is not None and bool(known.all()))
 
@@ -192,16 +188,11 @@ def _goes_on(body: ir.Graph) -> bool:
 def _unchanged(body: ir.Graph, count: int) -> list[int]:
     """List the numbers of the states that a body passes on as they are."""
     places = range(count)
-    return [at for at in places if _source(body.outputs[1 + at]) is body.inputs[2 + at]]
+    return [at for at in places if source_of(body.outputs[1 + at]) is body.inputs[2 + at]]
 
 
-def _source(value: ir.Value) -> ir.Value:
-    """Give the value that Identity nodes pass on."""
-    while (maker := value.producer()) is not None and maker.op_type == "Identity":
-        source = maker.inputs[0]
-        assert source is not None
-        value = source
-    return value
+def _is_read(value: ir.Value) -> bool:
+    return bool(value.uses()) or value.is_graph_output()
 
 
 def _empty(shape: Shape, value: ir.Value) -> Array:

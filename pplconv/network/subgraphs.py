@@ -9,7 +9,8 @@ import onnx_ir as ir
 from .values import attribute_int, describe, is_constant
 
 __all__ = [
-    "all_nodes", "body_of", "check_flow", "deciding_inputs", "is_flow", "reads_of", "subgraphs_of",
+    "all_nodes", "body_of", "check_flow", "deciding_inputs", "is_flow", "reads_of", "source_of",
+    "subgraphs_of",
 ]  # fmt: skip
 
 # Operators with subgraphs.
@@ -85,6 +86,15 @@ def reads_of(node: ir.Node) -> list[ir.Value]:
     for graph in subgraphs_of(node):
         reads += _captured(graph)
     return list(dict.fromkeys(reads))
+
+
+def source_of(value: ir.Value) -> ir.Value:
+    """Give the value that Identity nodes pass on."""
+    while (maker := value.producer()) is not None and maker.op_type == "Identity":
+        source = maker.inputs[0]
+        assert source is not None
+        value = source
+    return value
 
 
 def _captured(graph: ir.Graph) -> list[ir.Value]:
