@@ -58,7 +58,7 @@ def _branches(node: ir.Node) -> tuple[ir.Graph, ir.Graph]:
 
 
 def _is_cheap(node: ir.Node) -> bool:
-    """Tell whether both branches are few element-wise operators, on few numbers, that run always."""
+    """Tell whether both branches are a few operators on few numbers, which run always."""
     condition = node.inputs[0]
     shape = static_shape(condition)
     if shape is None or math.prod(shape) != 1 or condition.dtype != ir.DataType.BOOL:

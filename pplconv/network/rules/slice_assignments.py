@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..values import attribute_int, broadcasts_to, constant, is_constant, static_shape
+from ..values import attribute_int, broadcasts_to, constant, rank, static_shape
 from .decomposing import Decompose
 from .driver import Rule
 
@@ -95,7 +95,11 @@ def _untiled(indices: ir.Value | None, axis: int) -> ir.Value | None:
 def _is_range(indices: ir.Value | None, along: int, piece: ir.Node) -> bool:
     """Tell whether indices are a Range between the bounds of a Slice, along one axis."""
     shaped = _made_by(indices, *_RESHAPES)
-    counted = _made_by(shaped.inputs[0], "Range") if shaped is not None else _made_by(indices, "Range")
+    numbers = shaped.inputs[0] if shaped is not None else indices
+    wide = _made_by(numbers, "Cast")
+    if wide is not None and wide.outputs[0].dtype == ir.DataType.INT64:
+        numbers = wide.inputs[0]
+    counted = _made_by(numbers, "Range")
     if counted is None or indices is None or indices.shape is None:
         return False
     others = [size for axis, size in enumerate(indices.shape) if axis != along]
@@ -121,16 +125,11 @@ def _assign(op: Any, node: ir.Node) -> Any:
         return None
     piece, axis = found
     if node.op_type == "ScatterND":
-        fits = axis == 0 and indices is not None and indices.shape is not None
-        if not fits or len(indices.shape) != 2:
-            return None
+        fits = axis == 0 and rank(indices) == 2
     else:
-        own = attribute_int(node, "axis", 0)
-        indices = _untiled(indices, axis)
-        fits = own % len(shape) == axis and indices is not None and indices.shape is not None
-        if not fits or len(indices.shape) != len(shape):
-            return None
-    if not _is_range(indices, axis, piece):
+        indices, own = _untiled(indices, axis), attribute_int(node, "axis", 0)
+        fits = own in (axis, axis - len(shape)) and rank(indices) == len(shape)
+    if not fits or not _is_range(indices, axis, piece):
         return None
     v = updates.producer().inputs[0]
     one = (*shape[:axis], 1, *shape[axis + 1 :])
@@ -152,21 +151,20 @@ def _where(op: Any, data: ir.Value, v: ir.Value, piece: ir.Node, axis: int) -> A
     name = data.name
     index = numbers(np.arange(size).reshape(-1, *[1] * (len(shape) - axis - 1)), "indices")
     zero, length = numbers(np.array([0]), "zero"), numbers(np.array([size]), "length")
-    start, end = (
-        # Bounds that count from the end.
-        bound if _is_natural(bound) else op.Where(op.Less(bound, zero), op.Add(bound, length), bound)
-        for bound in piece.inputs[1:3]
-    )
+
+    def from_front(bound: Any) -> Any:
+        known = _number(bound)
+        if isinstance(known, int) and known >= 0:
+            return bound
+        return op.Where(op.Less(bound, zero), op.Add(bound, length), bound)
+
+    start, end = map(from_front, piece.inputs[1:3])
     inside = op.And(op.GreaterOrEqual(index, start), op.Less(index, end))
     return op.Where(inside, v, data)
 
 
-def _is_natural(value: ir.Value | None) -> bool:
-    known = constant(value)
-    return known is not None and bool((known >= 0).all())
-
-
 RULES: tuple[Rule, ...] = tuple(
-    Decompose("slice assignment", operator, _assign) for operator in ("ScatterElements", "ScatterND")
+    Decompose("slice assignment", operator, _assign)
+    for operator in ("ScatterElements", "ScatterND")
 )
 """Rules of this module, in the order in which they are tried."""
