@@ -6,7 +6,7 @@ further inputs, behind those that they declare.
 
 from __future__ import annotations
 
-import itertools
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -29,16 +29,20 @@ class Body(Protocol):
         """Compute the outputs, in the order of the subgraph."""
 
     def compute_turns(
-        self, arrays: Sequence[Any], reads: Sequence[int], results: Sequence[Result], turns: int
-    ) -> list[Array] | None:
-        """Compute several turns at once; None if that cannot be."""
+        self, arrays: Sequence[Any], reads: Sequence[int], results: Sequence[Result], turns: int,
+        ends: int | None = None, most: int | None = None,
+    ) -> tuple[list[Array], int] | None:  # fmt: skip
+        """Compute several turns at once, as `run_turns` does; None if that cannot be."""
 
     def shapes(self, arrays: Sequence[Any]) -> list[Shape]:
         """Give the shapes that the outputs would have; () where data decide them."""
 
 
-# More turns are taken one by one: all of them run without a look at signals.
+# More turns of a known number are not taken at once: they run without a look at signals.
 _MOST_TURNS = 1 << 16
+# Turns at once, at most, where their number is not known, and at first; four times as many as
+# before while they take less than so many seconds.
+_MOST_AT_ONCE, _FEW_AT_ONCE, _SHORT = 64, 4, 0.02
 
 Make = Callable[[ir.Model], Body]
 """Makes the network of a subgraph."""
@@ -118,21 +122,30 @@ def _turns(node: ir.Node, body: ir.Model, make: Make) -> Run:
     inner = make(body)
     left = [index for index in range(count) if index not in kept]
 
-    def at_once(most: Array | None, state: list[Any], around: Sequence[Any]) -> list[Array] | None:
-        turns = 0 if most is None else int(most.reshape(()))
-        if not always or turns < 2 or turns > _MOST_TURNS:
+    def at_once(
+        turn: int, last: int | None, few: int, state: list[Any], around: Sequence[Any]
+    ) -> tuple[bool, int, list[Array]] | None:
+        """Take turns from one on: whether others follow, their number, and stacked results."""
+        rest = _MOST_AT_ONCE if last is None else last - turn
+        if rest < 2:
             return None
-        arrays = [np.arange(turns), np.array(True), *(state[index] for index in taken), *around]
+        whole = always and last is not None and rest <= _MOST_TURNS
+        length = rest if whole else _MOST_AT_ONCE
+        arrays = [np.arange(turn, turn + length), np.array(True)]
+        arrays += [*(state[index] for index in taken), *around]
         places = {index: 2 + place for place, index in enumerate(taken)}
         results = [Result(), *(Result(places.get(index)) for index in left)]
         results += [Result(stacked=1)] * len(scanned)
         reads = [1] + [0] * (len(arrays) - 1)
-        found = inner.compute_turns(arrays, reads, results, turns)
+        found = inner.compute_turns(
+            arrays, reads, results, length, None if always else 0, rest if whole else min(few, rest)
+        )
         if found is None:
             return None
+        (goes_on, *own), turns = found
         for index in left:
-            state[index] = found[1 + left.index(index)]
-        return [*state, *found[1 + len(left) :]]
+            state[index] = own.pop(0)
+        return always or bool(goes_on.reshape(())), turns, [stack[:turns] for stack in own]
 
     def loop(given: Sequence[Any], around: Sequence[Any]) -> list[Any]:
         most, condition, *state = given
@@ -141,30 +154,36 @@ def _turns(node: ir.Node, body: ir.Model, make: Make) -> Run:
         goes_on = condition is None or bool(condition.reshape(()))
         if endless and goes_on:
             raise ValueError("no number of turns, and a condition that is always true")
-        if goes_on and (found := at_once(most, state, around)) is not None:
-            return found
         stacks: list[list[Array]] = [[] for _ in scanned]
 
         def inputs(turn: int) -> list[Any]:
             read = [state[index] for index in taken]
             return [np.array(turn, np.int64), np.array(True), *read, *around]
 
-        turns = 0
-        for turn in itertools.count() if most is None else range(int(most.reshape(()))):
-            if not goes_on:
-                break
-            turns += 1
-            results = inner.compute(inputs(turn))
-            goes_on, results = bool(results[0].reshape(())), results[1:]
-            for index in range(count):
-                if index not in kept:
-                    state[index] = results.pop(0)
-            for stack, result in zip(stacks, results, strict=True):
-                stack.append(result)
+        last = None if most is None else int(most.reshape(()))
+        turn, few, tries = 0, _FEW_AT_ONCE, 2
+        while goes_on and (last is None or turn < last):
+            begin = time.perf_counter()
+            # The first turn may give states of other shapes than it takes.
+            found = at_once(turn, last, few, state, around) if tries else None
+            if found is not None:
+                goes_on, turns, own = found
+                if time.perf_counter() - begin < _SHORT:
+                    few = min(4 * few, _MOST_AT_ONCE)
+            else:
+                tries, turns = max(tries - 1, 0), 1
+                own = inner.compute(inputs(turn))
+                goes_on = bool(own.pop(0).reshape(()))
+                for index in left:
+                    state[index] = own.pop(0)
+                own = [element[np.newaxis] for element in own]
+            for stack, elements in zip(stacks, own, strict=True):
+                stack.append(elements)
+            turn += turns
         # Without a turn, elements have the shapes that one would give.
-        shapes = inner.shapes(inputs(0))[-len(stacks) :] if stacks and not turns else ()
+        shapes = inner.shapes(inputs(0))[-len(stacks) :] if stacks and not turn else ()
         empty = [_empty(shape, value) for shape, value in zip(shapes, scanned, strict=False)]
-        return [*state, *(empty or map(np.stack, stacks))]
+        return [*state, *(empty or map(_joined, stacks))]
 
     return loop
 
@@ -193,6 +212,10 @@ def _unchanged(body: ir.Graph, count: int) -> list[int]:
 
 def _is_read(value: ir.Value) -> bool:
     return bool(value.uses()) or value.is_graph_output()
+
+
+def _joined(parts: list[Array]) -> Array:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _empty(shape: Shape, value: ir.Value) -> Array:
@@ -225,8 +248,9 @@ def _scan(node: ir.Node, body: ir.Model, make: Make) -> Run:
             reads = [0] * carried + [-1 if back else 1 for back in read_back] + [0] * len(around)
             goals = [Result(number) for number in range(carried)]
             goals += [Result(stacked=-1 if back else 1) for back in turned]
-            found = inner.compute_turns([*state, *parts, *around], reads, goals, length)
-            if found is not None:
+            taken = inner.compute_turns([*state, *parts, *around], reads, goals, length)
+            if taken is not None:
+                found, _ = taken
                 stacked = zip(found[carried:], axes, strict=True)
                 return [*found[:carried], *(np.moveaxis(a, 0, axis) for a, axis in stacked)]
         read = [

@@ -15,8 +15,9 @@ cdef struct Place:
 
 
 cdef struct Repeat:
-    # Steps that take several turns.
+    # Steps that take several turns: no more once the byte at `stop` is 0, if there is such a place.
     int64_t begin, end, turns
+    Place stop
 
 
 cdef struct Bound:
@@ -49,6 +50,9 @@ cdef struct Loop:
     # The turn that runs now, and the first of the steps if all of them have one task.
     int64_t turn
     const Run *body
+    # NULL if all turns are taken; else the byte that ends them, and whether it did.
+    const char *stop
+    bint stopped
     Run run
 
 
@@ -113,7 +117,7 @@ cdef class Program:
                     int64_t turn) noexcept nogil
     cdef Move *moving(self, const Lists *l, int64_t i, Move *moves) noexcept nogil
     cdef int64_t fill(self, const Lists *l, char *const *bases, int64_t begin, int64_t end,
-                      int64_t turn) noexcept nogil
+                      int64_t turn, int64_t most) noexcept nogil
     cdef void run_segments(self, Frame frame, const Segment *segments, int64_t count,
                            int team) noexcept nogil
     cdef double timed(self, Frame frame, const Lists *l, char *const *bases, int64_t step,
