@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from .operators.table import row_of
 from .operators.table_row import View
+from .python_values import is_container
 from .storage import Shape
 from .subgraphs import reads_of, subgraphs_of
 from .tensors import lift_constants
@@ -63,6 +64,8 @@ def _is_cheap(node: ir.Node) -> bool:
     shape = static_shape(condition)
     if shape is None or math.prod(shape) != 1 or condition.dtype != ir.DataType.BOOL:
         return False
+    if is_container(condition):
+        return False
     branches = _branches(node)
     nodes = [inner for branch in branches for inner in branch]
     if len(nodes) > _MOST_NODES or not all(map(_runs_always, nodes)):
@@ -79,7 +82,9 @@ def _values(graph: ir.Graph) -> Iterator[ir.Value]:
 
 def _is_small(value: ir.Value) -> bool:
     shape = static_shape(value)
-    return shape is not None and math.prod(shape) <= _MOST_ELEMENTS and value.dtype in _TYPES
+    if shape is None or is_container(value):
+        return False
+    return math.prod(shape) <= _MOST_ELEMENTS and value.dtype in _TYPES
 
 
 def _runs_always(node: ir.Node) -> bool:

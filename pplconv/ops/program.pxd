@@ -4,14 +4,9 @@ from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport pplconv_instruction, pplconv_quantization
 from pplconv.memory.workspace cimport Buffer
+from pplconv.ops.repeated_steps cimport Loop, Move, Place, Turned
 from pplconv.schedules.team_loop cimport Phase
 from pplconv.schedules.work cimport MOST_ARRAYS, MOST_PHASES, Follow, Run, Step, Tensors, Work
-
-
-cdef struct Place:
-    # Bytes from where a base begins: an address of its own (0), the arena (1), or an array of the
-    # caller (2 and on). In a repeat it moves on by `stride` bytes each turn.
-    int64_t base, offset, stride
 
 
 cdef struct Repeat:
@@ -35,32 +30,6 @@ cdef struct Bound:
     Step[MOST_PHASES] steps
     int phases
     int64_t rounds
-
-
-# Pointers of a run that move on with each turn of a repeat.
-cdef struct Move:
-    char **pointer
-    int64_t stride
-
-
-# A repeat during a run.
-cdef struct Loop:
-    Move *moves
-    int64_t move_count, turns
-    # The turn that runs now, and the first of the steps if all of them have one task.
-    int64_t turn
-    const Run *body
-    # NULL if all turns are taken; else the byte that ends them, and whether it did.
-    const char *stop
-    bint stopped
-    Run run
-
-
-# A phase of a repeat. The team counts the tasks of all turns, and a work those of one turn.
-cdef struct Turned:
-    const Run *run
-    const Loop *loop
-    int64_t tasks
 
 
 # Phases that run one after the other, all of them in each round.

@@ -17,6 +17,7 @@ from libc.string cimport memset
 
 from pplconv.ops.prepared cimport Activation, PackedWeights, Prepared
 from pplconv.ops.quantized.rescaling cimport Rescaling
+from pplconv.ops.repeated_steps cimport advance, moved, run_loop, run_turned
 from pplconv.memory.arrays cimport address_of
 from pplconv.memory.workspace cimport borrow, give_back
 from pplconv.schedules.base cimport Schedule, ceil_div
@@ -47,43 +48,8 @@ cdef inline char *at(const Place *place, char *const *bases) noexcept nogil:
     return bases[place.base] + place.offset
 
 
-cdef void advance(const void *job, int64_t task, char *scratch) noexcept nogil:
-    cdef Loop *loop = <Loop *> job
-    cdef int64_t i
-    if loop.stopped:
-        return
-    for i in range(loop.move_count):
-        loop.moves[i].pointer[0] += loop.moves[i].stride
-    loop.turn += 1
-    loop.stopped = loop.stop != NULL and loop.stop[0] == 0
-
-
-cdef void run_turned(const void *job, int64_t task, char *scratch) noexcept nogil:
-    cdef const Turned *turned = <const Turned *> job
-    # The team counts on all turns.
-    if turned.loop.stopped:
-        return
-    run_one(turned.run, task - turned.loop.turn * turned.tasks, scratch)
-
-
-cdef void run_loop(const void *job, const Tensors *t, int64_t task,
-                   char *scratch) noexcept nogil:
-    # All turns in one task: no step of the repeat has more than one.
-    cdef const Loop *loop = <const Loop *> job
-    while loop.turn < loop.turns and not loop.stopped:
-        run_one(loop.body, 0, scratch)
-        advance(loop, 0, scratch)
-
-
 cdef inline bint is_alone(const Bound *b) noexcept nogil:
     return b.rounds == 1 and b.phases == 1 and b.steps[0].tasks == 1
-
-
-cdef inline Move *moved(Move *moves, char **pointer, const Place *place) noexcept nogil:
-    if place.base < 0 or place.stride == 0:
-        return moves
-    moves.pointer, moves.stride = pointer, place.stride
-    return moves + 1
 
 
 cdef inline Segment *listed(Segment *segment, const Phase *begin, const Phase *end,
