@@ -108,11 +108,12 @@ Run = Callable[[Sequence[Any], Sequence[Any]], list[Any]]
 def _turns(node: ir.Node, body: ir.Model, make: Make) -> Run:
     """Give the function of a Loop: it takes the operands, and the values from outside."""
     count = len(node.inputs) - 2
-    kept = _unchanged(body.graph, count)
+    # Nobody needs what turns make of these states, or they make nothing of them.
+    kept = sorted({*_unchanged(body.graph, count), *_unneeded(node, body.graph, count)})
     scanned = list(body.graph.outputs[1 + count :])
     for index in reversed(kept):
         body.graph.outputs.pop(1 + index)
-    # State that no turn reads, above all what is read from outside in place of it.
+    # Others have what all turns pass on from outside.
     taken = [index for index in range(count) if _is_read(body.graph.inputs[2 + index])]
     for index in reversed(range(count)):
         if index not in taken:
@@ -208,6 +209,12 @@ def _unchanged(body: ir.Graph, count: int) -> list[int]:
     """List the numbers of the states that a body passes on as they are."""
     places = range(count)
     return [at for at in places if source_of(body.outputs[1 + at]) is body.inputs[2 + at]]
+
+
+def _unneeded(node: ir.Node, body: ir.Graph, count: int) -> list[int]:
+    """List the numbers of the states that neither a turn nor anybody behind a Loop reads."""
+    pairs = enumerate(zip(body.inputs[2 : 2 + count], node.outputs[:count], strict=True))
+    return [index for index, values in pairs if not any(map(_is_read, values))]
 
 
 def _is_read(value: ir.Value) -> bool:

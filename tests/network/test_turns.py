@@ -245,6 +245,22 @@ def test_conditions_that_end_turns(scanned, grows, threads, rng):
     assert sorted(program is not None for program in bodies(session)) == [False] * grows + [True]
 
 
+def test_states_that_nobody_needs_are_not_computed(rng):
+    model, w = ending_loop(scanned=False)
+    (unread,) = (output for output in model.graph.output if output.name == "unread_")
+    model.graph.output.remove(unread)
+    session = InferenceSession(model, threads=1)
+    feed = {
+        "count": np.array(0), "bound": np.array(5), "most": np.array(9), "go0": np.array(True),
+        "s": rng.standard_normal((2, 3)).astype(np.float32),
+    }  # fmt: skip
+    agree(session.run(None, feed), ended(feed, w, False)[:4], least=1)
+    ((program, _),) = session._network.programs.values()
+    (body,) = program.bodies
+    ((turn, _),) = body.programs.values()
+    assert "unread1" not in [name for name, _, _ in turn.outputs] and len(turn.outputs) == 5
+
+
 def test_large_stacked_results_are_made_turn_by_turn(monkeypatch, rng):
     """Nobody makes room for all turns that a condition may end at once."""
     model, w = ending_loop()
