@@ -70,7 +70,7 @@ def _has_bfloat16(model: ir.Model) -> bool:
         (name in _TYPES and attribute.value == _NARROW)
         or (attribute.type == ir.AttributeType.TENSOR and attribute.value.dtype == _NARROW)
         for node in all_nodes(model.graph)
-        for name, attribute in node.attributes.items()
+        for name, attribute in node.attributes.data.items()
     )
 
 

@@ -298,5 +298,5 @@ def rebuilt(op: Any, node: ir.Node, x: ir.Value, new: Scaled) -> Any:
     """
     stem = node.inputs[1].name if node.inputs[1] is not None else node.name
     w = op.initializer(new.tensor, name=f"{stem}_scaled")
-    bias = op.initializer(ir.tensor(new.bias), name=f"{stem}_bias")
+    bias = op.initializer(ir.Tensor(new.bias), name=f"{stem}_bias")
     return op.op(node.op_type, x, w, bias, **node.attributes)

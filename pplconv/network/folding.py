@@ -11,6 +11,7 @@ import onnx_ir.passes.common as passes
 from onnxscript.optimizer._constant_folding import FoldConstantsPass, Replacement, registry
 
 from .inferring import infer_outputs
+from .names import have_unique_names
 from .node_checks import ContradictionError, check_node, check_sizes
 from .nodes import attributes_of
 from .operands import end_before_the_first, reduce_once
@@ -106,6 +107,15 @@ class _Fold(FoldConstantsPass):
             should_fold=budget.should_fold,
         )  # fmt: skip
         self._budget = budget
+
+    def call(self, model: ir.Model) -> Any:
+        """See `FoldConstantsPass`, which looks for names to mend, though there are hardly any."""
+        self._reset()
+        self._opset_imports = model.opset_imports
+        self.visit_graph(model.graph)
+        if self._modified and not have_unique_names(model.graph):
+            passes.NameFixPass()(model)
+        return ir.passes.PassResult(model, self._modified)
 
     def _do_inference(self, node: ir.Node) -> None:
         """See `FoldConstantsPass`, which asks ONNX about each node."""

@@ -16,9 +16,10 @@ from ..memory.mapping import map_file, release
 from .checking import check_model, is_foreign
 from .external_data import check_external_data
 from .large_weights import Lifted, lift_data, put_back
+from .names import have_unique_names
 from .quantized_values import MICROSOFT
 from .sparse_tensors import expand_sparse
-from .subgraphs import all_nodes, check_flow
+from .subgraphs import all_nodes, check_flow, is_in_order
 from .tensor_checking import iterate_tensors
 from .tensors import map_tensors, own_tensors
 from .texts import printable
@@ -56,8 +57,10 @@ def load(source: Any) -> ir.Model:
         proto = expand_sparse(lifted.proto)
         _check_types(proto)
         check_model(proto)
+        outside = False
         for tensor in iterate_tensors(proto):
             check_external_data(tensor, folder)
+            outside |= tensor.data_location == onnx.TensorProto.EXTERNAL
     except UnicodeDecodeError as error:
         raise ValueError(f"model has a name that is not UTF-8: {printable(error)}") from error
     try:
@@ -68,14 +71,16 @@ def load(source: Any) -> ir.Model:
                 owner.opset_imports[""] = owner.opset_imports.pop("ai.onnx")
         for function in model.functions.values():
             _take_opsets(function, model)
-        if folder is not None:
+        if folder is not None and outside:
             map_tensors(model, folder)
         if model.functions:
             model = passes.InlinePass()(model).model
         _name_foreign(model)
-        model.graph.sort()
+        if not is_in_order(model.graph):
+            model.graph.sort()
         own_tensors(model)
-        passes.NameFixPass()(model)
+        if not have_unique_names(model.graph):
+            passes.NameFixPass()(model)
     except MemoryError:
         raise
     except Exception as error:

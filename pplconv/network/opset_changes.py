@@ -1,7 +1,7 @@
-"""Operators that no newer opset changes, or only in the place of an attribute.
+"""Operators that no newer opset changes, or only in the place of attributes or in their axes.
 
-ONNX's converter takes and gives a protobuf of the whole model. Most models have no operator that
-it would change, and need no conversion.
+ONNX's converter takes and gives a protobuf of the whole model. Nearly all models have no other
+operator, and do not need it.
 """
 
 from __future__ import annotations
@@ -11,16 +11,19 @@ from collections.abc import Iterable
 import numpy as np
 import onnx_ir as ir
 
+from .names import all_names, unused_name
+from .subgraphs import all_nodes
 from .values import attribute_int, attribute_ints
 
-__all__ = ["UNCHANGED_SINCE", "convert_in_place"]
+__all__ = ["UNCHANGED_SINCE", "convert_in_place", "put_in_place"]
 
 _SINCE = {
     6: (
-        "Abs", "Cast", "Ceil", "Conv", "ConvTranspose", "Elu", "Exp", "Floor", "GlobalAveragePool",
-        "GlobalMaxPool", "HardSigmoid", "Identity", "InstanceNormalization", "LRN", "LeakyRelu",
-        "Log", "MatMul", "Neg", "Not", "Reciprocal", "Relu", "Reshape", "Selu", "Shape", "Sigmoid",
-        "Size", "Softplus", "Softsign", "Sqrt", "Tanh", "Tile", "Transpose",
+        "Abs", "Cast", "Ceil", "Constant", "Conv", "ConvTranspose", "Elu", "Exp", "Floor",
+        "GlobalAveragePool", "GlobalMaxPool", "HardSigmoid", "Identity", "InstanceNormalization",
+        "LRN", "LeakyRelu", "Log", "MatMul", "Neg", "Not", "Reciprocal", "Relu", "Reshape",
+        "Selu", "Shape", "Sigmoid", "Size", "Softplus", "Softsign", "Sqrt", "Tanh", "Tile",
+        "Transpose",
     ),
     7: (
         "Add", "And", "AveragePool", "Concat", "Cos", "Div", "Equal", "Flatten", "GRU", "Gather",
@@ -35,11 +38,11 @@ _SINCE = {
     ),
     11: (
         "ArgMax", "ArgMin", "Clip", "CumSum", "DepthToSpace", "DynamicQuantizeLinear",
-        "GatherElements", "GatherND", "OneHot", "Pad", "Range", "Round", "ScatterElements",
-        "ScatterND", "SpaceToDepth", "TopK",
+        "GatherElements", "GatherND", "If", "Loop", "OneHot", "Pad", "Range", "Resize", "Round",
+        "Scan", "ScatterElements", "ScatterND", "SpaceToDepth", "TopK",
     ),
     12: ("Celu", "Einsum", "GreaterOrEqual", "LessOrEqual"),
-    13: ("Dropout", "LogSoftmax", "ReduceSum", "Resize", "Softmax", "Squeeze", "Unsqueeze"),
+    13: ("Dropout", "LogSoftmax", "ReduceSum", "Softmax", "Squeeze", "Unsqueeze"),
     14: ("HardSwish", "Trilu"),
     16: ("RoiAlign",),
     17: ("LayerNormalization",),
@@ -53,17 +56,20 @@ _SINCE = {
 UNCHANGED_SINCE = {operator: opset for opset, names in _SINCE.items() for operator in names}
 """The oldest opset in which a node means the same as in `opsets.OPSET`."""
 
-# Attributes that became an operand, the second one, in the opset of `UNCHANGED_SINCE`.
+# Attributes that became operands, from the second one on, in the opset of `UNCHANGED_SINCE`.
 _MOVED = {
-    "Split": "split",
+    "Slice": ("starts", "ends", "axes"),
+    "Split": ("split",),
     **dict.fromkeys(
         (
             "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
             "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Squeeze", "Unsqueeze",
         ),
-        "axes",
+        ("axes",),
     ),
 }  # fmt: skip
+# Operators that took all dimensions from their axis on for one.
+_FLATTENING = frozenset(("LogSoftmax", "Softmax"))
 # Outputs that an operator lost.
 _ONE_OUTPUT = frozenset(("BatchNormalization",))
 
@@ -85,48 +91,43 @@ def convert_in_place(model: ir.Model, opset: int) -> bool:
     """
     version = model.opset_imports[""]
     older = []
-    for node in model.graph:
+    for node in all_nodes(model.graph):
         if node.domain:
             continue
         since = UNCHANGED_SINCE.get(node.op_type)
         if since is None or (node.op_type in _ONE_OUTPUT and len(node.outputs) > 1):
             return False
         if version < since:
-            if not _is_convertible(node):
+            if node.op_type not in _MOVED and node.op_type not in _FLATTENING:
                 return False
             older.append(node)
-    _convert(older)
+    if older:
+        _convert(older, set(all_names(model.graph)))
     model.opset_imports[""] = opset
     return True
 
 
-def _is_convertible(node: ir.Node) -> bool:
-    if node.op_type in ("LogSoftmax", "Softmax"):
-        # Of other axes all later ones were meant, too.
-        return attribute_int(node, "axis", 1) == -1
-    return node.op_type in _MOVED and node.graph is not None
-
-
-def _convert(nodes: Iterable[ir.Node]) -> None:
+def _convert(nodes: Iterable[ir.Node], names: set[str | None]) -> None:
     for node in nodes:
-        name = _MOVED.get(node.op_type)
-        if name is None:
+        if node.op_type in _FLATTENING:
+            if attribute_int(node, "axis", 1) != -1:
+                _flatten(node, names)
+            else:
+                node.attributes["axis"] = ir.AttrInt64("axis", -1)
             continue
-        if name in node.attributes:
-            _move(node, name)
+        moved = _MOVED[node.op_type]
+        if any(name in node.attributes for name in moved):
+            for place, name in enumerate(moved, 1):
+                if name in node.attributes:
+                    _move(node, name, place, names)
         elif node.op_type == "Split" and len(node.inputs) == 1:
             node.attributes["num_outputs"] = ir.AttrInt64("num_outputs", len(node.outputs))
 
 
-def _move(node: ir.Node, name: str) -> None:
-    """Make an attribute the second operand."""
+def _move(node: ir.Node, name: str, place: int, names: set[str | None]) -> None:
+    """Make an attribute an operand."""
     assert node.graph is not None
-    initializers = node.graph.initializers
-    own = unique = f"{node.outputs[0].name}_{name}"
-    count = 0
-    while unique in initializers:
-        count += 1
-        unique = f"{own}_{count}"
+    unique = unused_name(f"{node.outputs[0].name}_{name}", names)
     tensor = ir.Tensor(np.array(attribute_ints(node, name, ()), np.int64), name=unique)
     del node.attributes[name]
     value = ir.Value(
@@ -134,5 +135,41 @@ def _move(node: ir.Node, name: str) -> None:
         const_value=tensor,
     )  # fmt: skip
     node.graph.register_initializer(value)
-    node.resize_inputs(2)
-    node.replace_input_with(1, value)
+    node.resize_inputs(max(place + 1, len(node.inputs)))
+    node.replace_input_with(place, value)
+
+
+def _flatten(node: ir.Node, names: set[str | None]) -> None:
+    """Take the dimensions from the axis on for one, as the operator did."""
+    x, old = node.inputs[0], node.outputs[0]
+    flat = ir.node("Flatten", [x], {"axis": attribute_int(node, "axis", 1)})
+    function = ir.node(node.op_type, flat.outputs, {"axis": -1})
+    shape = ir.node("Shape", [x])
+    shaped = ir.node("Reshape", [*function.outputs, *shape.outputs])
+    nodes = [flat, function, shape, shaped]
+    for inner in nodes:
+        inner.name = inner.outputs[0].name = unused_name(f"{old.name}_{inner.op_type}", names)
+    put_in_place(old, nodes, unused_name(f"{old.name}_of_its_opset", names))
+    assert node.graph is not None
+    node.graph.remove(node, safe=True)
+
+
+def put_in_place(old: ir.Value, nodes: list[ir.Node], name: str) -> None:
+    """Make new nodes compute a value.
+
+    Parameters
+    ----------
+    old : ir.Value
+        A result of a node, behind which the new nodes lie afterwards.
+    nodes : list of ir.Node
+        The last one's first output takes the name and the readers of `old`.
+    name : str
+        Of `old`, afterwards.
+    """
+    node = old.producer()
+    assert node is not None and node.graph is not None
+    new, kept = nodes[-1].outputs[0], old.name
+    old.name = name
+    new.name, new.type = kept, old.type
+    ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
+    node.graph.insert_after(node, nodes)

@@ -10,7 +10,7 @@ import onnx.version_converter
 import onnx_ir as ir
 
 from .node_checks import check_node
-from .opset_changes import convert_in_place
+from .opset_changes import convert_in_place, put_in_place
 from .resizing import OLD_ROUNDING
 from .subgraphs import all_nodes
 from .texts import printable
@@ -175,7 +175,7 @@ def _flatten_hardmax(node: ir.Node) -> None:
     largest = ir.node("Hardmax", flat.outputs, {"axis": 1})
     shape = ir.node("Shape", [x])
     shaped = ir.node("Reshape", [*largest.outputs, *shape.outputs])
-    _put_in_place(node.outputs[0], [flat, largest, shape, shaped])
+    _replace(node.outputs[0], [flat, largest, shape, shaped])
     assert node.graph is not None
     node.graph.remove(node, safe=True)
 
@@ -189,21 +189,15 @@ def _empty_mask(node: ir.Node, *, numbers: bool) -> None:
     zero = ir.tensor(np.zeros(1, np.float32 if numbers else np.bool_))
     mask = ir.node("ConstantOfShape", shape.outputs, {"value": zero})
     cast = [ir.node("CastLike", [*mask.outputs, x])] if numbers else []
-    _put_in_place(node.outputs[1], [shape, mask, *cast])
+    _replace(node.outputs[1], [shape, mask, *cast])
 
 
-def _put_in_place(old: ir.Value, nodes: list[ir.Node]) -> None:
-    """Make new nodes compute a value; the last node takes its name."""
-    node = old.producer()
-    assert node is not None and node.graph is not None
-    new, kept = nodes[-1].outputs[0], old.name
-    old.name = f"{kept}_of_its_opset"
+def _replace(old: ir.Value, nodes: list[ir.Node]) -> None:
+    """Make new nodes compute a value; their names follow from its."""
+    name = f"{old.name}_of_its_opset"
     for inner in nodes:
-        inner.name = inner.outputs[0].name = f"{old.name}_{inner.op_type}"
-    new.name = kept
-    new.type = old.type
-    ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
-    node.graph.insert_after(node, nodes)
+        inner.name = inner.outputs[0].name = f"{name}_{inner.op_type}"
+    put_in_place(old, nodes, name)
 
 
 def _without_large_weights(model: ir.Model) -> onnx.ModelProto:

@@ -51,22 +51,23 @@ def check_operators(graph: ir.Graph, fallback: Fallback, warned: set[str]) -> No
     helped = False
     for node in _nodes_of(graph):
         kind = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+        name = node.name or node.outputs[0].name or "?"
         if node.domain == DOMAIN or is_flow(node) or (node.domain and kind in ROWS):
             continue
         unserved = _unserved(node) if node.domain == "" else ""
         if unserved:
-            found[f"{node.op_type} with {unserved}"].append(node.name or "?")
+            found[f"{node.op_type} with {unserved}"].append(name)
             continue
         if node.domain == "" and not _in_reference(node.op_type):
             continue
         if node.domain == "":
             if fallback != "error":
-                slow[node.op_type].append(node.name or "?")
+                slow[node.op_type].append(name)
                 continue
             helped = True
         if UNSERVED in node.metadata_props:
             kind += f" with {node.metadata_props[UNSERVED]}"
-        found[kind].append(node.name or node.outputs[0].name or "?")
+        found[kind].append(name)
     if found:
         # No option permits operators that the reference computes wrongly.
         hint = """; fallback="warn" runs ONNX's own operators in onnx.reference""" if helped else ""

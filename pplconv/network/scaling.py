@@ -5,6 +5,7 @@ The weights are needed when they are packed, and again for other shapes of the i
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -41,15 +42,26 @@ class ScaledTensor(ir.LazyTensor):
     ----------
     source : ir.TensorProtocol
         Tensor to scale.
+    factors : ndarray of float64
+        The factors.
     """
 
-    __slots__ = ("_factors", "_found", "source")
+    __slots__ = ("_found", "_largest", "factors", "source")
 
     def __init__(self, tensor: ir.TensorProtocol, factors: Numbers) -> None:
         super().__init__(lambda: ir.Tensor(self.numpy()), tensor.dtype, ir.Shape(tensor.shape))
         self.source = tensor
-        self._factors = factors
+        self.factors = factors
         self._found: Any = None
+        self._largest: float | None = None
+
+    @property
+    def largest(self) -> float:
+        """A bound of the magnitudes, without a look at the products; NaN if it is not known."""
+        if self._largest is None:
+            factor = float(np.abs(self.factors).max()) if self.factors.size else math.nan
+            self._largest = _largest(self.source) * factor
+        return self._largest
 
     def numpy(self) -> Array:
         """Compute the array, or give an earlier result that is still alive."""
@@ -57,7 +69,7 @@ class ScaledTensor(ir.LazyTensor):
         if found is None:
             source: Array = self.source.numpy()
             found = fresh_pages(source.shape, source.dtype)
-            for rows, part in _products(source, self._factors):
+            for rows, part in _products(source, self.factors):
                 found[rows] = part
             found.flags.writeable = False
             self._found = weakref.ref(found)
@@ -76,8 +88,23 @@ def scaled(tensor: ir.TensorProtocol, factors: Numbers) -> ir.TensorProtocol:
     -------
     ir.TensorProtocol
     """
+    if isinstance(tensor, ScaledTensor):
+        # One product for each weight, rounded once.
+        with np.errstate(all="ignore"):
+            both = _joined(tensor.factors, factors)
+        if both is not None and np.isfinite(both).all():
+            tensor, factors = tensor.source, both
     lazy = ScaledTensor(tensor, factors)
     return lazy if lazy.nbytes >= _LEAST_BYTES else ir.Tensor(lazy.numpy())
+
+
+def _joined(first: Numbers, second: Numbers) -> Numbers | None:
+    """Give the products of two factors of each row and column; None if groups overlap."""
+    few, many = sorted((first, second), key=len)
+    if len(many) % len(few):
+        return None
+    each: Numbers = np.repeat(few, len(many) // len(few), axis=0)
+    return each * many
 
 
 def stays_finite(tensor: ir.TensorProtocol, factors: Numbers) -> bool:
@@ -92,26 +119,27 @@ def stays_finite(tensor: ir.TensorProtocol, factors: Numbers) -> bool:
     -------
     bool
     """
-    source = tensor.numpy()
-    if _are_small(source, factors):
+    # Nearly all weights are far from infinite, and need no products to be found finite.
+    with np.errstate(all="ignore"):
+        most = _largest(tensor) * float(np.abs(factors).max()) if factors.size else math.nan
+    if most < float(np.finfo(tensor.dtype.numpy()).max) / 2:
         return True
-    return all(bool(np.isfinite(part).all()) for _, part in _products(source, factors))
+    return all(bool(np.isfinite(part).all()) for _, part in _products(tensor.numpy(), factors))
 
 
-def _are_small(source: Array, factors: Numbers) -> bool:
-    """Tell whether the largest weight times the largest factor is far from infinite.
-
-    Nearly all weights are that small, and need no products to be found finite.
-    """
-    if source.dtype.kind != "f" or not source.size or not source.ndim or not factors.size:
-        return False
+def _largest(tensor: ir.TensorProtocol) -> float:
+    """Give the largest magnitude of a tensor, or a bound of it; NaN if it is not known."""
+    if isinstance(tensor, ScaledTensor):
+        return tensor.largest
+    source: Array = tensor.numpy()
+    if source.dtype.kind != "f" or not source.size or not source.ndim:
+        return math.nan
     largest = 0.0
     for rows in blocks(source):
         # `maximum` keeps NaN, which is not less than any bound.
         largest = np.maximum(largest, np.abs([source[rows].max(), source[rows].min()]).max())
         release(source[rows])
-    with np.errstate(all="ignore"):
-        return bool(float(largest) * np.abs(factors).max() < np.finfo(source.dtype).max / 2)
+    return float(largest)
 
 
 def _products(source: Array, factors: Numbers) -> Iterator[tuple[slice, Array]]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
+import onnx
 import onnx_ir as ir
 
 from .values import attribute_int, describe, is_constant
 
 __all__ = [
-    "all_nodes", "body_of", "check_flow", "deciding_inputs", "is_flow", "reads_of", "source_of",
-    "subgraphs_of",
+    "all_nodes", "body_of", "check_flow", "deciding_inputs", "is_flow", "is_in_order", "reads_of",
+    "source_of", "subgraphs_of",
 ]  # fmt: skip
 
 # Operators with subgraphs.
@@ -26,13 +28,29 @@ def all_nodes(graph: ir.Graph | ir.Function) -> Iterator[ir.Node]:
     """Give the nodes of a graph and, behind each node, those of its subgraphs."""
     for node in graph:
         yield node
-        for inner in subgraphs_of(node):
-            yield from all_nodes(inner)
+        if node.domain or _may_have_graphs(node.op_type):
+            for inner in subgraphs_of(node):
+                yield from all_nodes(inner)
+
+
+@functools.lru_cache(1024)
+def _may_have_graphs(operator: str) -> bool:
+    """Tell whether an operator of ONNX's domain may have subgraphs: the checks refuse others."""
+    try:
+        schema = onnx.defs.get_schema(operator)
+    except onnx.defs.SchemaError:
+        return True
+    kinds = {attribute.type for attribute in schema.attributes.values()}
+    return not kinds.isdisjoint(
+        (onnx.defs.OpSchema.AttrType.GRAPH, onnx.defs.OpSchema.AttrType.GRAPHS)
+    )
 
 
 def subgraphs_of(node: ir.Node) -> list[ir.Graph]:
     """List the subgraphs of a node."""
     graphs: list[ir.Graph] = []
+    if not node.domain and not _may_have_graphs(node.op_type):
+        return graphs
     # The dict itself: views of a wrapper are slow.
     for attribute in node.attributes.data.values():
         if attribute.type == ir.AttributeType.GRAPH:
@@ -106,6 +124,21 @@ def _captured(graph: ir.Graph) -> list[ir.Value]:
         used += reads_of(node)
     used.extend(graph.outputs)
     return list(dict.fromkeys(value for value in used if value not in own))
+
+
+def is_in_order(graph: ir.Graph) -> bool:
+    """Tell whether each node of a graph and its subgraphs comes behind those that it reads."""
+    seen: set[ir.Node | None] = {None}
+    for node in graph:
+        inner = subgraphs_of(node)
+        for value in reads_of(node) if inner else node.inputs:
+            maker = value.producer() if value is not None else None
+            if maker not in seen and maker is not None and maker.graph is graph:
+                return False
+        if not all(map(is_in_order, inner)):
+            return False
+        seen.add(node)
+    return True
 
 
 def deciding_inputs(value: ir.Value | None) -> set[ir.Value] | None:

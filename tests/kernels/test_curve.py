@@ -154,6 +154,8 @@ def test_levels_with_fused_products_give_the_same_bits(checker, dtype, kind, rng
         for row in rows(op)
         if row["dtype"] == dtype and row["isa"] != "portable" and has(op, kind)
     ]
+    if len(kernels) < 2:
+        pytest.skip("the CPU has one level of them, or none")
     shape = (30, 211)
     wide = rng.uniform(-130, 130, shape) if dtype == "f32" else rng.uniform(-800, 800, shape)
     for x in (wide.astype(DTYPES[dtype]), draw(rng, "random", shape, DTYPES[dtype])):

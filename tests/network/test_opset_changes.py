@@ -15,10 +15,12 @@ from pplconv.network.opsets import OPSET
 from tests.patience import eventually
 
 _DEFAULT = ("layout", 0)
-_NAMES = sorted(UNCHANGED_SINCE)
+_FLOW = {"If", "Loop", "Scan"}
+_NAMES = sorted(UNCHANGED_SINCE.keys() - _FLOW)
 _REQUIRED = {
     "axis": 1, "to": TensorProto.FLOAT, "equation": "ij->ji", "kernel_shape": [2, 2], "size": 3,
-    "blocksize": 2, "hidden_size": 3, "perm": [3, 2, 1, 0], "num_groups": 2, "num_outputs": 2,
+    "blocksize": 2, "value": helper.make_tensor("", 1, [2], [1.0, 2.0]), "hidden_size": 3,
+    "perm": [3, 2, 1, 0], "num_groups": 2, "num_outputs": 2,
 }  # fmt: skip
 
 
@@ -63,6 +65,9 @@ _MOVED = {
     "Squeeze": {"axes": [0]}, "Unsqueeze": {"axes": [1, 3]}, "Softmax": {"axis": -1},
     "LogSoftmax": {"axis": -1},
 }  # fmt: skip
+_FLATTENING = [
+    {}, {"axis": 0}, {"axis": 1}, {"axis": 2}, {"axis": -2},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("opset", [11, 12, 13, 17])
@@ -76,6 +81,87 @@ def test_attributes_that_became_operands(operator, opset):
     _agrees(node, ["y"], opset)
 
 
+@pytest.mark.parametrize("opset", [9, 11, 12, 13])
+@pytest.mark.parametrize("given", _FLATTENING, ids=str)
+@pytest.mark.parametrize("operator", ["LogSoftmax", "Softmax"])
+def test_softmax_took_all_dimensions_from_its_axis_on(operator, given, opset):
+    if opset < 11 and given.get("axis", 0) < 0:
+        pytest.skip("no negative axes before opset 11")
+    _agrees(helper.make_node(operator, ["x"], ["y"], **given), ["y"], opset)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"starts": [1], "ends": [3]},
+        {"starts": [1, -4], "ends": [1000, -1], "axes": [2, 1]},
+        {"starts": [0, 0, 2], "ends": [1, 2, 2]},
+    ],
+    ids=str,
+)
+def test_bounds_of_slices_were_attributes(given):
+    _agrees(helper.make_node("Slice", ["x"], ["y"], **given), ["y"], 9)
+
+
+def test_a_name_that_another_value_has():
+    nodes = [
+        helper.make_node("Neg", ["x"], ["y_axes"]),
+        helper.make_node("Relu", ["x"], ["y_Flatten"]),
+        helper.make_node("ReduceSum", ["x"], ["y"], axes=[1]),
+        helper.make_node("Softmax", ["y"], ["z"], axis=1),
+        helper.make_node("Add", ["z", "y_axes"], ["u"]),
+        helper.make_node("Mul", ["u", "y_Flatten"], ["v"]),
+    ]
+    _agrees_all(nodes, ["v"], 11)
+
+
+@pytest.mark.parametrize("opset", [11, 12, 15])
+def test_subgraphs(opset):
+    axes = [helper.make_node("Constant", [], ["axes"], value_ints=[2])] if opset > 12 else []
+    given = {} if opset > 12 else {"axes": [2]}
+    squeezed = helper.make_node("ReduceSum", ["a", "axes"] if opset > 12 else ["a"], ["s"], **given)
+
+    def branch(operator, name):
+        return helper.make_graph(
+            [
+                helper.make_node("Softmax", ["x"], [f"{name}_a"], axis=1),
+                helper.make_node(operator, [f"{name}_a"], [name]),
+            ],
+            name, [], [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)],
+        )  # fmt: skip
+
+    truth = helper.make_tensor_value_info("go", TensorProto.BOOL, [])
+    body = helper.make_graph(
+        [
+            helper.make_node("Softmax", ["state"], ["a"], axis=2), *axes, squeezed,
+            helper.make_node("Add", ["a", "s"], ["next"]),
+            helper.make_node("Identity", ["go"], ["goes"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("turn", TensorProto.INT64, []), truth,
+            helper.make_tensor_value_info("state", TensorProto.FLOAT, None),
+        ],
+        [
+            helper.make_tensor_value_info("goes", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("next", TensorProto.FLOAT, None),
+        ],
+    )  # fmt: skip
+    nodes = [
+        helper.make_node("Constant", [], ["turns"], value=helper.make_tensor("", 7, [], [3])),
+        helper.make_node("Constant", [], ["true"], value=helper.make_tensor("", 9, [], [True])),
+        helper.make_node("ReduceMax", ["x"], ["most"], keepdims=0),
+        helper.make_node("Constant", [], ["one"], value=helper.make_tensor("", 1, [], [1.0])),
+        helper.make_node("Greater", ["most", "one"], ["large"]),
+        helper.make_node(
+            "If", ["large"], ["y"], then_branch=branch("Neg", "then"),
+            else_branch=branch("Exp", "else"),
+        ),
+        helper.make_node("Loop", ["turns", "true", "y"], ["z"], body=body),
+    ]  # fmt: skip
+    _agrees_all(nodes, ["z"], opset)
+
+
 @pytest.mark.parametrize("opset", [11, 12, 13, 17])
 def test_parts(opset):
     _agrees(helper.make_node("Split", ["x"], ["y", "z"], axis=1), ["y", "z"], opset)
@@ -86,13 +172,19 @@ def test_parts(opset):
 
 
 def _agrees(node, outputs, opset):
+    _agrees_all([node], outputs, opset)
+
+
+def _agrees_all(nodes, outputs, opset):
     graph = helper.make_graph(
-        [node], "graph", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4, 6])],
+        nodes, "graph", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4, 6])],
         [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
     )  # fmt: skip
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
     x = np.random.default_rng(0).uniform(0.5, 2, (1, 4, 6)).astype(np.float32)
-    wanted = ReferenceEvaluator(model).run(None, {"x": x})
+    # The reference computes a Softmax of any opset as one of the newest.
+    newest = onnx.version_converter.convert_version(model, OPSET)
+    wanted = ReferenceEvaluator(newest).run(None, {"x": x})
     got = pplconv.InferenceSession(model).run(None, {"x": x})
     for y, expected in zip(got, wanted, strict=True):
         assert y.shape == expected.shape

@@ -54,7 +54,7 @@ class Numbers:
 
     def _made(self, array: Any) -> Any:
         self._count += 1
-        return self._op.initializer(ir.tensor(array), name=f"{self._name}_piece_{self._count}")
+        return self._op.initializer(ir.Tensor(array), name=f"{self._name}_piece_{self._count}")
 
     def integer(self, number: int) -> Any:
         """One integer, without dimensions."""

@@ -40,7 +40,7 @@ def bounds(node: ir.Node) -> tuple[float, float] | None:
 def _bound(op: Any, value: float, none: float, like: ir.Value, name: str) -> Any:
     if value == none:
         return None
-    return op.initializer(ir.tensor(np.asarray(value, dtype=like.dtype.numpy())), name=name)
+    return op.initializer(ir.Tensor(np.asarray(value, dtype=like.dtype.numpy())), name=name)
 
 
 def _is_float(value: ir.Value) -> bool:

@@ -17,6 +17,7 @@ from onnxscript.rewriter import RewriteRule, RewriteRuleClassBase
 
 from ..._lazy import lazy
 from ...runtime.locks import ForkableLock
+from ..names import unused_name
 from ..opsets import OPSET
 from ..values import describe, is_constant
 
@@ -303,19 +304,19 @@ def _replace(graph: ir.Graph, node: ir.Node, delta: Any, names: set[str | None],
             # A shape of no axes is false.
             new.shape = new.shape if old.shape is None else old.shape
     for value in delta.new_initializers:
-        value.name = _unused(f"{value.name or rule}", names)
+        value.name = unused_name(f"{value.name or rule}", names)
         graph.register_initializer(value)
     first = pairs[0][0].name
     for old, new in pairs:
         kept = old.name
         if new in made or old.is_graph_output():
-            old.name = _unused(f"{kept}_before", names)
+            old.name = unused_name(f"{kept}_before", names)
             new.name = kept
     for inner in delta.new_nodes:
         inner.metadata_props["pplconv.rule"] = rule
         for value in inner.outputs:
             if value not in made:
-                value.name = _unused(f"{first}_{inner.op_type}", names)
+                value.name = unused_name(f"{first}_{inner.op_type}", names)
         inner.name = node.name if inner is pairs[0][1].producer() else inner.outputs[0].name
     for old, new in pairs:
         ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
@@ -325,12 +326,3 @@ def _replace(graph: ir.Graph, node: ir.Node, delta: Any, names: set[str | None],
         if not used and matched.graph is graph:
             graph.remove(matched, safe=True)
     return True
-
-
-def _unused(name: str, names: set[str | None]) -> str:
-    unique, count = name, 0
-    while unique in names:
-        count += 1
-        unique = f"{name}_{count}"
-    names.add(unique)
-    return unique

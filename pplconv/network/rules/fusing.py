@@ -239,7 +239,7 @@ def _numbers(c: ir.Value | None, y: ir.Value) -> Any:
 
 def _initializer(op: Any, array: Any, y: ir.Value, name: str) -> ir.Value:
     stored = np.ascontiguousarray(array, dtype=y.dtype.numpy() if y.dtype else None)
-    value: ir.Value = op.initializer(ir.tensor(stored), name=f"{y.name}_{name}")
+    value: ir.Value = op.initializer(ir.Tensor(stored), name=f"{y.name}_{name}")
     return value
 
 

@@ -55,7 +55,7 @@ class FromPieces(Rule):
         assert x.shape is not None and x.dtype is not None
         small = scalar(epsilon, rank(x) or 0)
         ones = np.ones(int(x.shape[-1]), x.dtype.numpy())
-        scale = op.initializer(ir.tensor(ones), name=f"{x.name}_ones")
+        scale = op.initializer(ir.Tensor(ones), name=f"{x.name}_ones")
         return op.LayerNormalization(x, scale, axis=-1, epsilon=small, stash_type=1)
 
 

@@ -76,7 +76,7 @@ class FromGemm(Rule):
             w = op.initializer(ir.Tensor(new[0]), name=f"{w.name}_rows")
         bias = None
         if new[1] is not None:
-            bias = op.initializer(ir.tensor(new[1]), name=f"{y.name}_bias")
+            bias = op.initializer(ir.Tensor(new[1]), name=f"{y.name}_bias")
         return build(op, LINEAR, [x, w, bias], ())
 
 
@@ -117,7 +117,7 @@ class AffineOfLinear(Rule):
             changes[1] = op.initializer(new, name=f"{y.name}_scaled")
         if np.any(affine.offset != 0) or inputs_of(node)[2] is not None:
             bias = _merged_bias(node, affine)
-            changes[2] = op.initializer(ir.tensor(bias), name=f"{y.name}_bias")
+            changes[2] = op.initializer(ir.Tensor(bias), name=f"{y.name}_bias")
         return with_changes(op, node, changes)
 
     def _affine(self, c: ir.Value, y: ir.Value) -> Affine | None:

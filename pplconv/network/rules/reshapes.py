@@ -34,7 +34,7 @@ class ReshapesInARow(Rule):
     def rewrite(self, op: Any, x: ir.Value, z: ir.Value) -> Any:
         """See `Rule`."""
         shape = np.asarray(static_shape(z), dtype=np.int64)
-        target = op.initializer(ir.tensor(shape), name=f"{z.name}_shape")
+        target = op.initializer(ir.Tensor(shape), name=f"{z.name}_shape")
         # Here a size of 0 means an empty axis, not the input's size.
         return op.Reshape(x, target, allowzero=1)
 

@@ -46,7 +46,7 @@ def _with_row(shape: ir.Shape | None) -> ir.Shape | None:
 
 
 def _axes(op: Any, value: ir.Value, axis: int) -> ir.Value:
-    axes: ir.Value = op.initializer(ir.tensor(np.array([axis], np.int64)), name=f"{value.name}_row")
+    axes: ir.Value = op.initializer(ir.Tensor(np.array([axis], np.int64)), name=f"{value.name}_row")
     return axes
 
 
@@ -174,7 +174,7 @@ class Resized(_OneOperator):
                 return None
             else:
                 wide = np.insert(array.reshape(-1), _ROW, 1)
-                inserted.append(op.initializer(ir.tensor(wide), name=f"{value.name}_row"))
+                inserted.append(op.initializer(ir.Tensor(wide), name=f"{value.name}_row"))
         return inserted
 
     def attributes(self, node: ir.Node) -> dict[str, Any] | None:
@@ -216,7 +216,7 @@ class Padded(Below):
         if image is None or amounts is None:
             return None
         wide = np.insert(np.array(amounts, np.int64), _ROW, 0, axis=1).reshape(-1)
-        pads = op.initializer(ir.tensor(wide), name=f"{node.outputs[0].name}_pads")
+        pads = op.initializer(ir.Tensor(wide), name=f"{node.outputs[0].name}_pads")
         return [image, pads, *node.inputs[2:3]]
 
 
@@ -296,7 +296,7 @@ def _with_axis(op: Any, value: ir.Value) -> ir.Value | None:
     array = constant(value)
     if array is not None:
         made: ir.Value = op.initializer(
-            ir.tensor(np.expand_dims(array, -2), dtype=value.dtype), name=f"{value.name}_row"
+            ir.Tensor(np.expand_dims(array, -2), dtype=value.dtype), name=f"{value.name}_row"
         )
         return made
     shape = value.shape
