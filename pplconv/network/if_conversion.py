@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import onnx_ir as ir
 
+from .names import all_names, unused_name
 from .operators.table import row_of
 from .operators.table_row import View
 from .python_values import is_container
@@ -44,14 +45,14 @@ def convert_branches(model: ir.Model) -> bool:
     bool
         Whether there was one. Shapes of what follows are not inferred then.
     """
-    found = False
+    names: set[str | None] = set()
     for node in list(model.graph):
         if not node.domain and node.op_type == "If" and _is_cheap(node) and _results_fit(node):
-            _convert(model.graph, node)
-            found = True
-    if found:
+            names = names or set(all_names(model.graph))
+            _convert(model.graph, node, names)
+    if names:
         lift_constants(model.graph)
-    return found
+    return bool(names)
 
 
 def _branches(node: ir.Node) -> tuple[ir.Graph, ir.Graph]:
@@ -153,40 +154,43 @@ def _shapes_of(
         return None
 
 
-def _convert(graph: ir.Graph, node: ir.Node) -> None:
+def _convert(graph: ir.Graph, node: ir.Node, names: set[str | None]) -> None:
     """Replace an If by the nodes of its branches, and a Where for each result."""
     condition = node.inputs[0]
     assert condition is not None
-    name = node.outputs[0].name
     made: list[ir.Node] = []
+
+    def add(operator: str, inputs: list[ir.Value], shape: Shape, dtype: ir.DataType) -> ir.Value:
+        result = ir.Value(shape=ir.Shape(shape), type=ir.TensorType(dtype))
+        result.name = unused_name(f"{node.outputs[0].name}_{operator}", names)
+        made.append(ir.node(operator, inputs, outputs=[result], name=result.name))
+        return result
+
     if static_shape(condition):
-        scalar = ir.Value(name=f"{name}_no_axes", const_value=ir.tensor(np.empty(0, np.int64)))
-        scalar.shape, scalar.dtype = ir.Shape((0,)), ir.DataType.INT64
-        graph.register_initializer(scalar)
-        made.append(ir.node("Reshape", [condition, scalar], name=f"{name}_condition"))
-        condition = made[0].outputs[0]
-        condition.name, condition.dtype = f"{name}_condition", ir.DataType.BOOL
-        condition.shape = ir.Shape(())
+        axes = ir.Value(const_value=ir.tensor(np.empty(0, np.int64)))
+        axes.name, axes.shape = unused_name(f"{condition.name}_axes", names), ir.Shape((0,))
+        graph.register_initializer(axes)
+        condition = add("Reshape", [condition, axes], (), ir.DataType.BOOL)
     results: list[list[ir.Value]] = []
-    for branch, side in zip(_branches(node), ("then", "else"), strict=True):
+    for branch in _branches(node):
+        results.append(list(branch.outputs))
         for value in list(branch.initializers.values()):
             del branch.initializers[value.name or ""]
-            value.name = f"{name}_{side}_{value.name}"
+            value.name = unused_name(f"{value.name}_chosen", names)
             graph.register_initializer(value)
-        results.append(list(branch.outputs))
         branch.outputs.clear()
         for inner in list(branch):
             branch.remove(inner)
             for value in inner.outputs:
-                value.name = f"{name}_{side}_{value.name}"
+                value.name = unused_name(f"{value.name}_chosen", names)
             made.append(inner)
     for old, one, other in zip(node.outputs, *results, strict=True):
-        chosen = ir.node("Where", [condition, one, other], name=old.name)
-        new = chosen.outputs[0]
+        if not old.uses() and not old.is_graph_output():
+            continue
         shape = np.broadcast_shapes(static_shape(one) or (), static_shape(other) or ())
-        new.shape, new.dtype = ir.Shape(shape), one.dtype
-        made.append(chosen)
+        assert one.dtype is not None
+        new = add("Where", [condition, one, other], shape, one.dtype)
         old.replace_all_uses_with(new, replace_graph_outputs=True)
-        new.name, old.name = old.name, f"{old.name}_of_if"
+        new.name, old.name = old.name, new.name
     graph.insert_before(node, made)
     graph.remove(node, safe=True)

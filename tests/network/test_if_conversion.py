@@ -87,6 +87,20 @@ def test_both_are_computed(name):
 
 
 @needs_onnxruntime
+def test_names_that_others_have():
+    """Each value of a branch gets a name of its own; a result that nobody reads is no node."""
+    model = network(
+        f"""{SUM} a_chosen = Neg(x) z_Where = Abs(x)
+        z, unread = If(c) <
+            then_branch = yes () => (float t, float u) {{ a = Exp(x) t = Add(a, a) u = Neg(x) }},
+            else_branch = no () => (float e, float f) {{ a = Tanh(x) e = Mul(a, a) f = Abs(x) }}
+        >
+        p = Mul(a_chosen, z_Where) y = Sub(z, p)"""
+    )
+    assert parts(compare(model)) == []
+
+
+@needs_onnxruntime
 def test_results_of_a_network():
     model = network(
         f"""{SUM}
