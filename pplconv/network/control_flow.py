@@ -162,28 +162,29 @@ def _turns(node: ir.Node, body: ir.Model, make: Make) -> Run:
             return [np.array(turn, np.int64), np.array(True), *read, *around]
 
         last = None if most is None else int(most.reshape(()))
-        turn, few, tries = 0, _FEW_AT_ONCE, 2
+        turn, few, repeats = 0, _FEW_AT_ONCE, True
         while goes_on and (last is None or turn < last):
             begin = time.perf_counter()
-            # The first turn may give states of other shapes than it takes.
-            found = at_once(turn, last, few, state, around) if tries else None
+            found = at_once(turn, last, few, state, around) if repeats else None
             if found is not None:
                 goes_on, turns, own = found
                 if time.perf_counter() - begin < _SHORT:
                     few = min(4 * few, _MOST_AT_ONCE)
             else:
-                tries, turns = max(tries - 1, 0), 1
+                turns, shapes = 1, _shapes(state)
                 own = inner.compute(inputs(turn))
                 goes_on = bool(own.pop(0).reshape(()))
                 for index in left:
                     state[index] = own.pop(0)
+                # The first turn may give states of other shapes than it takes, and others not.
+                repeats = turn == 0 and shapes != _shapes(state)
                 own = [element[np.newaxis] for element in own]
             for stack, elements in zip(stacks, own, strict=True):
                 stack.append(elements)
             turn += turns
         # Without a turn, elements have the shapes that one would give.
-        shapes = inner.shapes(inputs(0))[-len(stacks) :] if stacks and not turn else ()
-        empty = [_empty(shape, value) for shape, value in zip(shapes, scanned, strict=False)]
+        sizes = inner.shapes(inputs(0))[-len(stacks) :] if stacks and not turn else ()
+        empty = [_empty(shape, value) for shape, value in zip(sizes, scanned, strict=False)]
         return [*state, *(empty or map(_joined, stacks))]
 
     return loop
@@ -219,6 +220,10 @@ def _unneeded(node: ir.Node, body: ir.Graph, count: int) -> list[int]:
 
 def _is_read(value: ir.Value) -> bool:
     return bool(value.uses()) or value.is_graph_output()
+
+
+def _shapes(items: list[Any]) -> list[Shape | None]:
+    return [getattr(item, "shape", None) for item in items]
 
 
 def _joined(parts: list[Array]) -> Array:
