@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import onnx
 
+from .subgraphs import may_have_graphs
 from .tensor_checking import check_tensor, describe_node, iterate_tensors, subgraphs
 from .texts import printable
 
@@ -236,7 +237,12 @@ def _check_body(
             _check_graph(graph, everything, context, functions, depth + 1)
         _check_attributes(node)
         foreign = is_foreign(node.op_type, node.domain, context.opset_imports.get("", 0))
-        if not graphs and node.domain in _STANDARD and not foreign and not _calls(node, functions):
+        defined = node.domain in _STANDARD and not foreign and not _calls(node, functions)
+        if graphs and defined and not may_have_graphs(node.op_type):
+            raise ValueError(
+                f"model has a subgraph at {describe_node(node)}, an operator without subgraphs"
+            )
+        if not graphs and defined:
             try:
                 onnx.checker.check_node(_short(node), _definition(node, context))
             except onnx.checker.ValidationError as error:

@@ -6,7 +6,7 @@ further inputs, behind those that they declare.
 
 from __future__ import annotations
 
-import itertools
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -14,9 +14,8 @@ import numpy as np
 import onnx_ir as ir
 
 from ..runtime import ForkableLock
-from .shapes import make_constant
 from .storage import Array, Shape
-from .subgraphs import body_of
+from .subgraphs import body_of, source_of
 from .turns import Result
 from .values import attribute_int, attribute_ints, constant
 
@@ -30,16 +29,20 @@ class Body(Protocol):
         """Compute the outputs, in the order of the subgraph."""
 
     def compute_turns(
-        self, arrays: Sequence[Any], reads: Sequence[int], results: Sequence[Result], turns: int
-    ) -> list[Array] | None:
-        """Compute several turns at once; None if that cannot be."""
+        self, arrays: Sequence[Any], reads: Sequence[int], results: Sequence[Result], turns: int,
+        ends: int | None = None, most: int | None = None,
+    ) -> tuple[list[Array], int] | None:  # fmt: skip
+        """Compute several turns at once, as `run_turns` does; None if that cannot be."""
 
     def shapes(self, arrays: Sequence[Any]) -> list[Shape]:
         """Give the shapes that the outputs would have; () where data decide them."""
 
 
-# More turns are taken one by one: all of them run without a look at signals.
+# More turns of a known number are not taken at once: they run without a look at signals.
 _MOST_TURNS = 1 << 16
+# Turns at once, at most, where their number is not known, and at first; four times as many as
+# before while they take less than so many seconds.
+_MOST_AT_ONCE, _FEW_AT_ONCE, _SHORT = 64, 4, 0.02
 
 Make = Callable[[ir.Model], Body]
 """Makes the network of a subgraph."""
@@ -105,38 +108,45 @@ Run = Callable[[Sequence[Any], Sequence[Any]], list[Any]]
 def _turns(node: ir.Node, body: ir.Model, make: Make) -> Run:
     """Give the function of a Loop: it takes the operands, and the values from outside."""
     count = len(node.inputs) - 2
-    kept = _unchanged(body.graph, count)
+    # Nobody needs what turns make of these states, or they make nothing of them.
+    kept = sorted({*_unchanged(body.graph, count), *_unneeded(node, body.graph, count)})
     scanned = list(body.graph.outputs[1 + count :])
     for index in reversed(kept):
-        # A weight that is passed on as state is a constant, which can be packed.
-        array = constant(node.inputs[2 + index])
-        del body.graph.outputs[1 + index]
-        if array is not None:
-            value = body.graph.inputs[2 + index]
-            value.dtype = ir.DataType.from_numpy(array.dtype)
-            make_constant(body.graph, value.name or "", array)
-    fixed = [index for index in kept if constant(node.inputs[2 + index]) is not None]
+        body.graph.outputs.pop(1 + index)
+    # Others have what all turns pass on from outside.
+    taken = [index for index in range(count) if _is_read(body.graph.inputs[2 + index])]
+    for index in reversed(range(count)):
+        if index not in taken:
+            body.graph.inputs.pop(2 + index)
     always = _goes_on(body.graph)
     endless = node.inputs[0] is None and always
     inner = make(body)
     left = [index for index in range(count) if index not in kept]
-    taken = [index for index in range(count) if index not in fixed]
 
-    def at_once(most: Array | None, state: list[Any], around: Sequence[Any]) -> list[Array] | None:
-        turns = 0 if most is None else int(most.reshape(()))
-        if not always or turns < 2 or turns > _MOST_TURNS:
+    def at_once(
+        turn: int, last: int | None, few: int, state: list[Any], around: Sequence[Any]
+    ) -> tuple[bool, int, list[Array]] | None:
+        """Take turns from one on: whether others follow, their number, and stacked results."""
+        rest = _MOST_AT_ONCE if last is None else last - turn
+        if rest < 2:
             return None
-        arrays = [np.arange(turns), np.array(True), *(state[index] for index in taken), *around]
+        whole = always and last is not None and rest <= _MOST_TURNS
+        length = rest if whole else _MOST_AT_ONCE
+        arrays = [np.arange(turn, turn + length), np.array(True)]
+        arrays += [*(state[index] for index in taken), *around]
         places = {index: 2 + place for place, index in enumerate(taken)}
-        results = [Result(), *(Result(places[index]) for index in left)]
+        results = [Result(), *(Result(places.get(index)) for index in left)]
         results += [Result(stacked=1)] * len(scanned)
         reads = [1] + [0] * (len(arrays) - 1)
-        found = inner.compute_turns(arrays, reads, results, turns)
+        found = inner.compute_turns(
+            arrays, reads, results, length, None if always else 0, rest if whole else min(few, rest)
+        )
         if found is None:
             return None
+        (goes_on, *own), turns = found
         for index in left:
-            state[index] = found[1 + left.index(index)]
-        return [*state, *found[1 + len(left) :]]
+            state[index] = own.pop(0)
+        return always or bool(goes_on.reshape(())), turns, [stack[:turns] for stack in own]
 
     def loop(given: Sequence[Any], around: Sequence[Any]) -> list[Any]:
         most, condition, *state = given
@@ -145,30 +155,37 @@ def _turns(node: ir.Node, body: ir.Model, make: Make) -> Run:
         goes_on = condition is None or bool(condition.reshape(()))
         if endless and goes_on:
             raise ValueError("no number of turns, and a condition that is always true")
-        if goes_on and (found := at_once(most, state, around)) is not None:
-            return found
         stacks: list[list[Array]] = [[] for _ in scanned]
 
         def inputs(turn: int) -> list[Any]:
-            taken = [array for index, array in enumerate(state) if index not in fixed]
-            return [np.array(turn, np.int64), np.array(True), *taken, *around]
+            read = [state[index] for index in taken]
+            return [np.array(turn, np.int64), np.array(True), *read, *around]
 
-        turns = 0
-        for turn in itertools.count() if most is None else range(int(most.reshape(()))):
-            if not goes_on:
-                break
-            turns += 1
-            results = inner.compute(inputs(turn))
-            goes_on, results = bool(results[0].reshape(())), results[1:]
-            for index in range(count):
-                if index not in kept:
-                    state[index] = results.pop(0)
-            for stack, result in zip(stacks, results, strict=True):
-                stack.append(result)
+        last = None if most is None else int(most.reshape(()))
+        turn, few, repeats = 0, _FEW_AT_ONCE, True
+        while goes_on and (last is None or turn < last):
+            begin = time.perf_counter()
+            found = at_once(turn, last, few, state, around) if repeats else None
+            if found is not None:
+                goes_on, turns, own = found
+                if time.perf_counter() - begin < _SHORT:
+                    few = min(4 * few, _MOST_AT_ONCE)
+            else:
+                turns, shapes = 1, _shapes(state)
+                own = inner.compute(inputs(turn))
+                goes_on = bool(own.pop(0).reshape(()))
+                for index in left:
+                    state[index] = own.pop(0)
+                # The first turn may give states of other shapes than it takes, and others not.
+                repeats = turn == 0 and shapes != _shapes(state)
+                own = [element[np.newaxis] for element in own]
+            for stack, elements in zip(stacks, own, strict=True):
+                stack.append(elements)
+            turn += turns
         # Without a turn, elements have the shapes that one would give.
-        shapes = inner.shapes(inputs(0))[-len(stacks) :] if stacks and not turns else ()
-        empty = [_empty(shape, value) for shape, value in zip(shapes, scanned, strict=False)]
-        return [*state, *(empty or map(np.stack, stacks))]
+        sizes = inner.shapes(inputs(0))[-len(stacks) :] if stacks and not turn else ()
+        empty = [_empty(shape, value) for shape, value in zip(sizes, scanned, strict=False)]
+        return [*state, *(empty or map(_joined, stacks))]
 
     return loop
 
@@ -184,7 +201,7 @@ def _check_number(what: str, array: Array | None, dtype: Any) -> None:
 
 def _goes_on(body: ir.Graph) -> bool:
     """Whether the condition of each turn is that of the turn before it, or always true."""
-    value = _source(body.outputs[0])
+    value = source_of(body.outputs[0])
     known = constant(value)
     return value is body.inputs[1] or (known is not None and bool(known.all()))
 
@@ -192,16 +209,25 @@ def _goes_on(body: ir.Graph) -> bool:
 def _unchanged(body: ir.Graph, count: int) -> list[int]:
     """List the numbers of the states that a body passes on as they are."""
     places = range(count)
-    return [at for at in places if _source(body.outputs[1 + at]) is body.inputs[2 + at]]
+    return [at for at in places if source_of(body.outputs[1 + at]) is body.inputs[2 + at]]
 
 
-def _source(value: ir.Value) -> ir.Value:
-    """Give the value that Identity nodes pass on."""
-    while (maker := value.producer()) is not None and maker.op_type == "Identity":
-        source = maker.inputs[0]
-        assert source is not None
-        value = source
-    return value
+def _unneeded(node: ir.Node, body: ir.Graph, count: int) -> list[int]:
+    """List the numbers of the states that neither a turn nor anybody behind a Loop reads."""
+    pairs = enumerate(zip(body.inputs[2 : 2 + count], node.outputs[:count], strict=True))
+    return [index for index, values in pairs if not any(map(_is_read, values))]
+
+
+def _is_read(value: ir.Value) -> bool:
+    return bool(value.uses()) or value.is_graph_output()
+
+
+def _shapes(items: list[Any]) -> list[Shape | None]:
+    return [getattr(item, "shape", None) for item in items]
+
+
+def _joined(parts: list[Array]) -> Array:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _empty(shape: Shape, value: ir.Value) -> Array:
@@ -234,8 +260,9 @@ def _scan(node: ir.Node, body: ir.Model, make: Make) -> Run:
             reads = [0] * carried + [-1 if back else 1 for back in read_back] + [0] * len(around)
             goals = [Result(number) for number in range(carried)]
             goals += [Result(stacked=-1 if back else 1) for back in turned]
-            found = inner.compute_turns([*state, *parts, *around], reads, goals, length)
-            if found is not None:
+            taken = inner.compute_turns([*state, *parts, *around], reads, goals, length)
+            if taken is not None:
+                found, _ = taken
                 stacked = zip(found[carried:], axes, strict=True)
                 return [*found[:carried], *(np.moveaxis(a, 0, axis) for a, axis in stacked)]
         read = [

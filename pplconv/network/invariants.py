@@ -1,13 +1,16 @@
 """Products that no turn of a Loop or a Scan changes are computed once, before it.
 
 Decoders multiply the encoder's result by weights in each turn. Known as loop-invariant code motion.
+State that all turns pass on as it is is read from outside first: some exporters make weights, and
+the encoder's result, state of a Loop.
 """
 
 from __future__ import annotations
 
 import onnx_ir as ir
 
-from .subgraphs import subgraphs_of
+from .subgraphs import source_of, subgraphs_of
+from .values import attribute_int
 
 __all__ = ["hoist"]
 
@@ -35,6 +38,7 @@ def hoist(graph: ir.Graph) -> None:
 
 
 def _hoist_of(graph: ir.Graph, loop: ir.Node, body: ir.Graph) -> None:
+    _read_from_outside(loop, body)
     found = _invariant(body)
     if not found:
         return
@@ -54,6 +58,19 @@ def _hoist_of(graph: ir.Graph, loop: ir.Node, body: ir.Graph) -> None:
     for node in found:
         body.remove(node)
         graph.insert_before(loop, node)
+
+
+def _read_from_outside(loop: ir.Node, body: ir.Graph) -> None:
+    """Let the nodes of a body read the operands of a loop for state that no turn changes."""
+    # A Loop has the number of turns and the condition before its states; a body gives the latter.
+    first, given = (2, 1) if loop.op_type == "Loop" else (0, 0)
+    scanned = attribute_int(loop, "num_scan_inputs", 0)
+    for state in range(len(loop.inputs) - first - scanned):
+        value, operand = body.inputs[first + state], loop.inputs[first + state]
+        if operand is not None and source_of(body.outputs[given + state]) is value:
+            body.outputs[given + state] = value
+            for node, place in tuple(value.uses()):
+                node.replace_input_with(place, operand)
 
 
 def _invariant(body: ir.Graph) -> list[ir.Node]:

@@ -145,14 +145,15 @@ class Network:
         return [found[name] for name in self._outputs]
 
     def compute_turns(
-        self, arrays: Sequence[Any], reads: Sequence[int], results: Sequence[Result], turns: int
-    ) -> list[Array] | None:
+        self, arrays: Sequence[Any], reads: Sequence[int], results: Sequence[Result], turns: int,
+        ends: int | None = None, most: int | None = None,
+    ) -> tuple[list[Array], int] | None:  # fmt: skip
         """Compute several turns of a body at once, as `run_turns` does; None if nothing can."""
         one = [array[0, ...] if read else array for array, read in zip(arrays, reads, strict=True)]
         program, _, rest = self.find(self._taken(one))
         if not isinstance(program, Compiled) or len(rest) < len(arrays):
             return None
-        return run_turns(program, arrays, reads, results, turns)
+        return run_turns(program, arrays, reads, results, turns, ends, most)
 
     def shapes(self, arrays: Sequence[Any]) -> list[Shape]:
         """Give the shapes that the outputs of a part would have; () where nobody can tell."""

@@ -13,11 +13,13 @@ import onnx_ir.passes.common as passes
 from .brain_floats import compute_in_float32
 from .cutting import Cut, cut
 from .folding import fold
+from .if_conversion import convert_branches
 from .invariants import hoist
 from .opsets import convert_opset
 from .padding import resolve_padding
 from .quantized_values import check_quantization, dequantize_constants, quantize_constants
 from .rules import (
+    ASSIGNING_RULES,
     FUSING_RULES,
     PIECES_RULES,
     QUANTIZING_RULES,
@@ -192,6 +194,7 @@ def specialize(
         check_quantization(model.graph)
         apply_rules(model, PIECES_RULES, fired)
         fold(model)
+    _keep_sizes(model, fired)
     parts = cut(model, repeats=repeats)
     if parts is not None:
         if parts.first is None:
@@ -218,6 +221,17 @@ def specialize(
     passes.RemoveUnusedNodesPass()(model)
     release_files(model)
     return Specialized(model, fired, parts)
+
+
+def _keep_sizes(model: ir.Model, fired: dict[str, list[str]]) -> None:
+    """Rewrite nodes that would cut the model, though no result's shape follows from data."""
+    kept: dict[str, list[str]] = {}
+    if any(True for node in model.graph for _ in ASSIGNING_RULES.of(node)):
+        apply_rules(model, ASSIGNING_RULES, kept)
+    for rule, outputs in kept.items():
+        fired[rule] = [*fired.get(rule, []), *outputs]
+    if convert_branches(model) or kept:
+        fold(model)
 
 
 def _results(graph: ir.Graph) -> Iterator[ir.Value]:

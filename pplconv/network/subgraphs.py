@@ -11,8 +11,8 @@ import onnx_ir as ir
 from .values import attribute_int, describe, is_constant
 
 __all__ = [
-    "all_nodes", "body_of", "check_flow", "deciding_inputs", "is_flow", "is_in_order", "reads_of",
-    "subgraphs_of",
+    "all_nodes", "body_of", "check_flow", "deciding_inputs", "is_flow", "is_in_order",
+    "may_have_graphs", "reads_of", "source_of", "subgraphs_of",
 ]  # fmt: skip
 
 # Operators with subgraphs.
@@ -28,13 +28,13 @@ def all_nodes(graph: ir.Graph | ir.Function) -> Iterator[ir.Node]:
     """Give the nodes of a graph and, behind each node, those of its subgraphs."""
     for node in graph:
         yield node
-        if node.domain or _may_have_graphs(node.op_type):
+        if node.domain or may_have_graphs(node.op_type):
             for inner in subgraphs_of(node):
                 yield from all_nodes(inner)
 
 
 @functools.lru_cache(1024)
-def _may_have_graphs(operator: str) -> bool:
+def may_have_graphs(operator: str) -> bool:
     """Tell whether an operator of ONNX's domain may have subgraphs: the checks refuse others."""
     try:
         schema = onnx.defs.get_schema(operator)
@@ -49,7 +49,7 @@ def _may_have_graphs(operator: str) -> bool:
 def subgraphs_of(node: ir.Node) -> list[ir.Graph]:
     """List the subgraphs of a node."""
     graphs: list[ir.Graph] = []
-    if not node.domain and not _may_have_graphs(node.op_type):
+    if not node.domain and not may_have_graphs(node.op_type):
         return graphs
     # The dict itself: views of a wrapper are slow.
     for attribute in node.attributes.data.values():
@@ -104,6 +104,15 @@ def reads_of(node: ir.Node) -> list[ir.Value]:
     for graph in subgraphs_of(node):
         reads += _captured(graph)
     return list(dict.fromkeys(reads))
+
+
+def source_of(value: ir.Value) -> ir.Value:
+    """Give the value that Identity nodes pass on."""
+    while (maker := value.producer()) is not None and maker.op_type == "Identity":
+        source = maker.inputs[0]
+        assert source is not None
+        value = source
+    return value
 
 
 def _captured(graph: ir.Graph) -> list[ir.Value]:

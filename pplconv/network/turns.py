@@ -2,7 +2,7 @@
 
 The body is a program for one turn. Here its steps are bound again: operands that are read part by
 part and results that are stacked move on, and a copy at the end of a turn makes each new state the
-old one.
+old one. A result that is a truth value may end the repeat.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from .value_copies import copy_step
 __all__ = ["Result", "run_turns"]
 
 _MOST_KEPT = 8
+# Of stacked results of turns that a result may end: room for them is made before.
+_MOST_BYTES = 16 << 20
 
 
 class Result(NamedTuple):
@@ -49,7 +51,9 @@ def run_turns(
     reads: Sequence[int],
     results: Sequence[Result],
     turns: int,
-) -> list[Array] | None:
+    ends: int | None = None,
+    most: int | None = None,
+) -> tuple[list[Array], int] | None:
     """Run a body several times.
 
     Parameters
@@ -64,20 +68,26 @@ def run_turns(
         For each output.
     turns : int
         At least one.
+    ends : int, optional
+        Number of the output that ends the turns when it is false.
+    most : int, optional
+        Most turns of this call, one at least.
 
     Returns
     -------
-    list of ndarray or None
-        The last states, and all turns of stacked results; None if the turns are not a repeat,
-        because steps run in Python, repeat themselves, or give states of other shapes or types.
+    list of ndarray
+        The last states, and all turns of stacked results.
+    int
+        The turns that were taken. None instead of both if the turns are not a repeat, because steps
+        run in Python, repeat themselves, or give states of other shapes or types.
     """
     moves = *reads, *(result.stacked for result in results)
-    key = turns, moves, tuple(result.state for result in results)
+    key = turns, moves, tuple(result.state for result in results), ends
     if key not in body.repeated:
         # Other threads may do the same at once; all programs are alike.
         for old in list(body.repeated)[: 1 - _MOST_KEPT]:
             body.repeated.pop(old, None)
-        body.repeated[key] = _repeated(body, moves, results, turns)
+        body.repeated[key] = _repeated(body, moves, results, turns, ends)
     program = body.repeated.get(key)
     if program is None:
         return None
@@ -94,20 +104,21 @@ def run_turns(
     frame = program.frame()
     try:
         bits: list[Array | None] = [as_bits(array) for array in (*given, *made)]
-        program.run(frame, bits, 0, len(program.steps))
+        taken = program.run(frame, bits, 0, len(program.steps), most=most or turns)
     except Refused as error:
         step = body.steps[error.step]
         raise refusal(step.kind, step.nodes, IndexError(str(error))) from error
     finally:
         program.give_back(frame)
-    return [
+    found = [
         array if result.state is None else given[result.state]
         for result, array in zip(results, made, strict=True)
     ]
+    return found, taken
 
 
 def _repeated(
-    body: Compiled, moves: Sequence[int], results: Sequence[Result], turns: int
+    body: Compiled, moves: Sequence[int], results: Sequence[Result], turns: int, ends: int | None
 ) -> Program | None:
     """Bind the steps of a body as a repeat; None if they cannot be one."""
     if body.times > 1 or body.repeats or not body.steps:
@@ -118,6 +129,13 @@ def _repeated(
         _external(number, shape, dtype)
         for number, (_, shape, dtype) in enumerate((*body.inputs, *body.outputs))
     ]
+    places = []
+    if ends is not None:
+        stop, stacked = values[len(body.inputs) + ends], zip(results, body.outputs, strict=True)
+        room = sum(_bytes(shape, dtype) for result, (_, shape, dtype) in stacked if result.stacked)
+        if stop.dtype != np.bool_ or stop.buffer.size != 1 or turns * room > _MOST_BYTES:
+            return None
+        places = [place_of(stop)]
     isa = half_level() or planner.default_context("f32").isa
     steps = list(body.steps)
     for number, result in enumerate(results):
@@ -141,13 +159,17 @@ def _repeated(
     native = body.program
     return Program(
         bound, native.arena_bytes, sizes, native.threads, native.most,
-        repeats=[(0, len(bound), turns)],
+        repeats=[(0, len(bound), turns, *places)],
     )  # fmt: skip
 
 
 def _external(number: int, shape: Shape, dtype: np.dtype[Any]) -> Value:
-    size = dtype.itemsize * math.prod(shape)
-    return Value(shape, dtype, strides_of(shape, dtype.itemsize), Buffer(size, external=number))
+    buffer = Buffer(_bytes(shape, dtype), external=number)
+    return Value(shape, dtype, strides_of(shape, dtype.itemsize), buffer)
+
+
+def _bytes(shape: Shape, dtype: np.dtype[Any]) -> int:
+    return dtype.itemsize * math.prod(shape)
 
 
 def _place(part: Any, moves: Sequence[int], turns: int) -> Any:

@@ -4,19 +4,15 @@ from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport pplconv_instruction, pplconv_quantization
 from pplconv.memory.workspace cimport Buffer
+from pplconv.ops.repeated_steps cimport Loop, Move, Place, Turned
 from pplconv.schedules.team_loop cimport Phase
 from pplconv.schedules.work cimport MOST_ARRAYS, MOST_PHASES, Follow, Run, Step, Tensors, Work
 
 
-cdef struct Place:
-    # Bytes from where a base begins: an address of its own (0), the arena (1), or an array of the
-    # caller (2 and on). In a repeat it moves on by `stride` bytes each turn.
-    int64_t base, offset, stride
-
-
 cdef struct Repeat:
-    # Steps that take several turns.
+    # Steps that take several turns: no more once the byte at `stop` is 0, if there is such a place.
     int64_t begin, end, turns
+    Place stop
 
 
 cdef struct Bound:
@@ -35,29 +31,6 @@ cdef struct Bound:
     Step[MOST_PHASES] steps
     int phases
     int64_t rounds
-
-
-# Pointers of a run that move on with each turn of a repeat.
-cdef struct Move:
-    char **pointer
-    int64_t stride
-
-
-# A repeat during a run.
-cdef struct Loop:
-    Move *moves
-    int64_t move_count, turns
-    # The turn that runs now, and the first of the steps if all of them have one task.
-    int64_t turn
-    const Run *body
-    Run run
-
-
-# A phase of a repeat. The team counts the tasks of all turns, and a work those of one turn.
-cdef struct Turned:
-    const Run *run
-    const Loop *loop
-    int64_t tasks
 
 
 # Phases that run one after the other, all of them in each round.
@@ -114,7 +87,7 @@ cdef class Program:
                     int64_t turn) noexcept nogil
     cdef Move *moving(self, const Lists *l, int64_t i, Move *moves) noexcept nogil
     cdef int64_t fill(self, const Lists *l, char *const *bases, int64_t begin, int64_t end,
-                      int64_t turn) noexcept nogil
+                      int64_t turn, int64_t most) noexcept nogil
     cdef void run_segments(self, Frame frame, const Segment *segments, int64_t count,
                            int team) noexcept nogil
     cdef double timed(self, Frame frame, const Lists *l, char *const *bases, int64_t step,

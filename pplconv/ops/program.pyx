@@ -17,6 +17,7 @@ from libc.string cimport memset
 
 from pplconv.ops.prepared cimport Activation, PackedWeights, Prepared
 from pplconv.ops.quantized.rescaling cimport Rescaling
+from pplconv.ops.repeated_steps cimport advance, moved, run_loop, run_turned
 from pplconv.memory.arrays cimport address_of
 from pplconv.memory.workspace cimport borrow, give_back
 from pplconv.schedules.base cimport Schedule, ceil_div, output_pixels
@@ -47,38 +48,8 @@ cdef inline char *at(const Place *place, char *const *bases) noexcept nogil:
     return bases[place.base] + place.offset
 
 
-cdef void advance(const void *job, int64_t task, char *scratch) noexcept nogil:
-    cdef Loop *loop = <Loop *> job
-    cdef int64_t i
-    for i in range(loop.move_count):
-        loop.moves[i].pointer[0] += loop.moves[i].stride
-    loop.turn += 1
-
-
-cdef void run_turned(const void *job, int64_t task, char *scratch) noexcept nogil:
-    cdef const Turned *turned = <const Turned *> job
-    run_one(turned.run, task - turned.loop.turn * turned.tasks, scratch)
-
-
-cdef void run_loop(const void *job, const Tensors *t, int64_t task,
-                   char *scratch) noexcept nogil:
-    # All turns in one task: no step of the repeat has more than one.
-    cdef const Loop *loop = <const Loop *> job
-    cdef int64_t _turn
-    for _turn in range(loop.turns):
-        run_one(loop.body, 0, scratch)
-        advance(loop, 0, scratch)
-
-
 cdef inline bint is_alone(const Bound *b) noexcept nogil:
     return b.rounds == 1 and b.phases == 1 and b.steps[0].tasks == 1
-
-
-cdef inline Move *moved(Move *moves, char **pointer, const Place *place) noexcept nogil:
-    if place.base < 0 or place.stride == 0:
-        return moves
-    moves.pointer, moves.stride = pointer, place.stride
-    return moves + 1
 
 
 cdef inline Segment *listed(Segment *segment, const Phase *begin, const Phase *end,
@@ -149,8 +120,9 @@ cdef class Program:
     most_scratch : int, optional
         Bytes of scratch of the whole team; the team has fewer threads where they would take more.
         One thread always runs, even if its scratch is larger.
-    repeats : sequence of (int, int, int)
-        Ranges of steps that are repeated, in order and apart: begin, end, and number of turns.
+    repeats : sequence of tuple
+        Ranges of steps that are repeated, in order and apart: begin, end, and number of turns; then
+        the place of a byte, if there is one that ends them when it is 0 after a turn.
 
     Raises
     ------
@@ -216,13 +188,17 @@ cdef class Program:
         self.repeats = <Repeat *> calloc(max(self.repeat_count, 1), sizeof(Repeat))
         if self.repeats == NULL:
             raise MemoryError
-        for r, (begin, end, turns) in enumerate(repeats):
+        for r, (begin, end, turns, *stops) in enumerate(repeats):
             if not done <= begin < end <= self.count:
                 raise ValueError("repeats are ranges of steps, in order and apart")
             if not 1 <= turns < COUNT:
                 raise ValueError("a repeat has at least one turn, and no more than can be counted")
             self.repeats[r].begin, self.repeats[r].end = begin, end
             self.repeats[r].turns = turns
+            self.repeats[r].stop.base = -1
+            for stop in stops:
+                self.repeats[r].stop.stride = 0
+                self.place_in(&self.repeats[r].stop, stop, 1, 0)
             done = end
         return 0
 
@@ -446,10 +422,11 @@ cdef class Program:
         return moves
 
     cdef int64_t fill(self, const Lists *l, char *const *bases, int64_t begin, int64_t end,
-                      int64_t turn) noexcept nogil:
+                      int64_t turn, int64_t most) noexcept nogil:
         """Write each step's pointers, and list the phases; gives the number of segments.
 
-        If `turn` is not negative, steps run for this turn of their repeat alone.
+        If `turn` is not negative, steps run for this turn of their repeat alone. Repeats take at
+        most `most` turns.
         """
         cdef Phase *phase = l.phases
         cdef const Phase *first = phase
@@ -469,7 +446,8 @@ cdef class Program:
         while i < end:
             if turn < 0 and r < self.repeat_count and self.repeats[r].begin == i:
                 repeat, loop = &self.repeats[r], &l.loops[r]
-                loop.turn, loop.turns, loop.moves = 0, repeat.turns, moves
+                loop.turn, loop.turns, loop.moves = 0, min(repeat.turns, most), moves
+                loop.stop, loop.stopped = at(&repeat.stop, bases), False
                 together = True
                 for k in range(i, repeat.end):
                     self.point(l, k, bases, 0)
@@ -543,7 +521,7 @@ cdef class Program:
             frame.buffer = None
 
     def run(self, Frame frame not None, list externals, int64_t begin, int64_t end,
-            object seconds=None):
+            object seconds=None, int64_t most=COUNT):
         """Run steps `begin` to `end` - 1.
 
         Parameters
@@ -557,24 +535,33 @@ cdef class Program:
             Which steps.
         seconds : ndarray of float64, optional
             The time of each step, in all its turns, is added. Steps are then run one by one.
+        most : int, optional
+            Most turns that a repeat takes.
+
+        Returns
+        -------
+        int
+            The turns that the last of the repeats has taken; 0 if there is none.
 
         Raises
         ------
         ValueError
-            If an array is smaller than the program was made for, or a part of a repeat would run.
+            If an array is smaller than the program was made for, a part of a repeat would run, or
+            it would take no turn.
         Refused
             If a step refuses an index.
         """
         cdef char *bases[MOST_EXTERNALS]
-        cdef int64_t size, segments, i, r, k, turn
+        cdef int64_t size, segments, i, r, k, turn, taken = 0
         cdef Repeat *repeat
         cdef Lists lists
+        cdef const char *stop
         cdef const int32_t *refusal
         cdef int team
         if frame.program is not self or frame.buffer is None:
             raise ValueError("the frame is another program's, or the run has ended")
-        if not 0 <= begin <= end <= self.count:
-            raise ValueError("no such steps")
+        if not 0 <= begin <= end <= self.count or most < 1:
+            raise ValueError("no such steps, or no turn")
         for r in range(self.repeat_count):
             repeat = &self.repeats[r]
             if repeat.begin < begin < repeat.end or repeat.begin < end < repeat.end:
@@ -597,8 +584,11 @@ cdef class Program:
             with nogil:
                 self.lay_out(frame, &lists)
                 if seconds is None:
-                    segments = self.fill(&lists, bases, begin, end, -1)
+                    segments = self.fill(&lists, bases, begin, end, -1, most)
                     self.run_segments(frame, lists.segments, segments, team)
+                    for r in range(self.repeat_count):
+                        if begin <= self.repeats[r].begin < end:
+                            taken = lists.loops[r].turn
             if seconds is not None:
                 i, r = begin, 0
                 while i < end:
@@ -609,9 +599,13 @@ cdef class Program:
                         i += 1
                         continue
                     repeat = &self.repeats[r]
-                    for turn in range(repeat.turns):
+                    stop = at(&repeat.stop, bases)
+                    for turn in range(min(repeat.turns, most)):
                         for k in range(i, repeat.end):
                             seconds[k] += self.timed(frame, &lists, bases, k, turn, team)
+                        taken = turn + 1
+                        if stop != NULL and stop[0] == 0:
+                            break
                     i = repeat.end
         finally:
             leave_team(team)
@@ -620,6 +614,7 @@ cdef class Program:
             refusal = <const int32_t *> (frame.arena + self.arena_bytes) + 2 * <int64_t> step
             if refusal[0]:
                 raise Refused(step, refusal[0], refusal[1])
+        return taken
 
     cdef void run_segments(self, Frame frame, const Segment *segments, int64_t count,
                            int team) noexcept nogil:
@@ -633,7 +628,7 @@ cdef class Program:
         """Run one step in one turn; gives the seconds."""
         cdef int64_t segments, before, after
         with nogil:
-            segments = self.fill(l, bases, step, step + 1, turn)
+            segments = self.fill(l, bases, step, step + 1, turn, 1)
             before = pplconv_clock()
             self.run_segments(frame, l.segments, segments, team)
             after = pplconv_clock()

@@ -103,7 +103,7 @@ def test_a_user_in_a_subgraph_counts():
     y = conv(g)
     z = g.Relu(y)
     body = helper.make_graph(
-        [helper.make_node("Tanh", [y], ["inner"])],
+        [helper.make_node("Softmax", [y], ["inner"])],
         "body",
         [],
         [helper.make_tensor_value_info("inner", 1, [1, 5, 6, 6])],

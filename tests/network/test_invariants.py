@@ -108,3 +108,51 @@ def test_loops_in_loops(rng):
     """)
     assert moved(model) == Counter({"MatMul": 1})
     same(model, rng)
+
+
+STATES = {
+    "a loop": """
+        y, v = Loop(turns, , x, w) <
+            body = turn (int64 i, bool c, float[2, 2] s, float[2, 2] u)
+                => (bool on, float[2, 2] t, float[2, 2] kept) {
+                on = Identity(c) p = MatMul(u, known) t = Add(s, p) again = Identity(u)
+                kept = Identity(again)
+            }
+        >""",
+    "a scan": """
+        y, v, found = Scan(x, w, rows) <
+            num_scan_inputs = 1,
+            body = turn (float[2, 2] s, float[2, 2] u, float[1] r)
+                => (float[2, 2] t, float[2, 2] kept, float[2, 2] shown) {
+                p = MatMul(u, known) q = Mul(p, r) t = Add(s, q) kept = Identity(u)
+                shown = Neg(u)
+            }
+        >""",
+    "a loop in a loop": """
+        y, v = Loop(turns, , x, w) <
+            body = turn (int64 i, bool c, float[2, 2] s, float[2, 2] u)
+                => (bool on, float[2, 2] t, float[2, 2] kept) {
+                on = Identity(c) kept = Identity(u)
+                t, inner = Loop(turns, , s, u) <
+                    body = again (int64 j, bool d, float[2, 2] a, float[2, 2] b)
+                        => (bool on2, float[2, 2] e, float[2, 2] f) {
+                        on2 = Identity(d) p = MatMul(b, known) e = Sub(p, a) f = Identity(b)
+                    }
+                >
+            }
+        >""",
+}
+
+
+@needs_onnxruntime
+@pytest.mark.parametrize("name", STATES)
+@pytest.mark.parametrize("turns", [0, 1, 3])
+def test_products_of_states_that_no_turn_changes(name, turns, rng):
+    rows = ", ".join(str(row) for row in range(turns))
+    model = onnx.parser.parse_model(f"""{HEADER} g (float[2, 2] x, float[2, 2] w) => (
+        float[2, 2] y, float[2, 2] v)
+        <int64 turns = {{{turns}}}, float[2, 2] known = {{1, 2, 3, 4}},
+         float[{turns}, 1] rows = {{{rows}}}> {{ {STATES[name]} }}""")
+    if turns or name != "a scan":
+        same(model, rng)
+    assert moved(model)["MatMul"] == 1

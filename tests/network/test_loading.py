@@ -129,8 +129,15 @@ def test_the_protobuf_that_was_given_is_left_alone():
         (with_nodes(node("Conv", "x x", "y", strides="one")), "strides"),
         (with_nodes(node("Softmax", "x", "y", axis=[1])), "axis"),
         (with_nodes(node("Relu", "x", "y", nothing=1)), "nothing"),
+        (
+            with_nodes(
+                node("Relu", "x", "y", then_branch=with_nodes(node("Tanh", "x", "t"), outputs="t",
+                                                              inputs=()).graph)
+            ),
+            "a subgraph at .* an operator without subgraphs",
+        ),
     ],
-)
+)  # fmt: skip
 def test_models_that_contradict_themselves(model, message):
     with pytest.raises(ValueError, match=message):
         load(model)

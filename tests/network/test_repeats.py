@@ -24,7 +24,9 @@ def added(columns: int, segment: int):
     return Elementwise(fields, allowed_isas()[-1])
 
 
-def running_sums(turns: int, columns: int, segment: int, back: bool, threads: int, x=None):
+def running_sums(
+    turns: int, columns: int, segment: int, back: bool, threads: int, x=None, stop=()
+):  # fmt: skip
     """The state in the arena is added to, and shown in each row; before and after, other steps."""
     row, work = 4 * columns, added(columns, segment)
     size = -(-row // 64) * 64
@@ -45,7 +47,7 @@ def running_sums(turns: int, columns: int, segment: int, back: bool, threads: in
     ]
     made = [(work, {"arrays": places}) for places, _ in steps]
     return Program(
-        made, 2 * size, [whole, row, whole, row], threads, 3, repeats=[(2, 4, turns)]
+        made, 2 * size, [whole, row, whole, row], threads, 3, repeats=[(2, 4, turns, *stop)]
     )  # fmt: skip
 
 
@@ -73,6 +75,47 @@ def test_running_sums(turns, columns, segment, timed, back, rng):
             np.testing.assert_array_equal(y, expected)
             np.testing.assert_array_equal(last, expected[order][-1])
             assert seconds is None or (seconds > 0).all()
+
+
+@pytest.mark.parametrize("timed", [False, True])
+@pytest.mark.parametrize(("turns", "columns", "segment"), CASES)
+def test_a_byte_ends_turns(turns, columns, segment, timed, rng):
+    """It is 0 once a certain turn has written a sum of 0; no further turn begins."""
+    begin, row = np.zeros(columns, np.float32), 4 * columns
+    for at in {0, turns // 2, turns - 1}:
+        x = rng.integers(1, 9, (turns, columns)).astype(np.float32)
+        x[at, -1] = -x[:at, -1].sum()
+        sums = np.cumsum(x, 0)
+        # The last byte of the turn's last sum: sign and exponent.
+        stop = ("external", 2, (at + 1) * row - 1, 1)
+        for threads in (1, 2, 3):
+            program = running_sums(turns, columns, segment, False, threads, stop=[stop])
+            for most in (turns + 3, turns, max(turns // 3, 1)):
+                y, last = np.ones_like(x), np.zeros_like(begin)
+                frame = program.frame()
+                seconds = np.zeros(5) if timed else None
+                taken = program.run(frame, [x, begin, y, last], 0, 5, seconds, most)
+                program.give_back(frame)
+                assert taken == min(at + 1, most)
+                np.testing.assert_array_equal(y[:taken], sums[:taken])
+                assert (y[taken:] == 1).all()
+                np.testing.assert_array_equal(last, sums[taken - 1])
+
+
+@pytest.mark.parametrize(
+    "stop", [("external", 2, 40, 1), ("external", 4, 0, 1), ("arena", 128, 1), ("arena", -1, 1)]
+)
+def test_a_byte_beyond_an_array_is_refused(stop):
+    with pytest.raises(ValueError, match="beyond"):
+        running_sums(1, 10, 10, False, 1, stop=[stop])
+
+
+def test_no_turn_is_refused():
+    program = running_sums(3, 8, 8, False, 1)
+    frame = program.frame()
+    with pytest.raises(ValueError, match="no turn"):
+        program.run(frame, [np.zeros(n, np.float32) for n in (24, 8, 24, 8)], 0, 5, most=0)
+    program.give_back(frame)
 
 
 def test_a_constant_moves_on(rng):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 
 import numpy as np
 import onnx
@@ -142,10 +143,12 @@ def test_loop(ending, counts):
         if not is_emulated():
             agree(got, by_onnxruntime(model, feed))
     # The turn's number, which has 64 bits, is cast in loops.
-    assert [program is not None for program in bodies(session)] == [True] * 3 * (ending != "early")
+    # One repeat is for each number of turns, or for all of them, if a condition ends it.
+    count = 1 if ending == "early" else 3
+    assert [program is not None for program in bodies(session)] == [True] * count
 
 
-def test_a_loop_that_ends_itself_has_no_repeat():
+def test_a_loop_that_ends_itself_is_a_repeat():
     feed = {
         "start": np.array(1, np.float32),
         "factor": np.array([[1], [0], [0.5]], np.float32),
@@ -154,7 +157,147 @@ def test_a_loop_that_ends_itself_has_no_repeat():
     session = InferenceSession(loop("early", most=False), threads=1)
     last, same, squares = session.run(None, feed)
     np.testing.assert_array_equal(same, feed["matrix0"])
-    assert last == 37 and len(squares) == 9 and not bodies(session)
+    assert last == 37 and len(squares) == 9
+    assert [type(program) for program in bodies(session)] == [Program]
+
+
+def ending_loop(scanned=True, grows=False, most=True):
+    """A loop that goes on while a count of int64 is below a bound, with states of several types.
+
+    `grows`: a state of shape () has one of shape (1,) after the first turn.
+    """
+    width = 3
+    node = helper.make_node
+    nodes = [
+        node("Add", ["count", "one"], ["count1"]),
+        node("Not", ["flag"], ["flag1"]),
+        node("MatMul", ["s", "w"], ["p"]),
+        node("Tanh", ["p"], ["s1"]),
+        node("Cast", ["flag"], ["f"], to=1),
+        node("Add", ["total", "f" if not grows else "g"], ["total1"]),
+        node("Less", ["count1", "bound"], ["on"]),
+        # Nobody reads this state.
+        node("Neg", ["s1"], ["unread1"]),
+        node("Cast", ["i"], ["turn"], to=6),
+    ]
+    if grows:
+        nodes.insert(5, node("Reshape", ["f", "axis"], ["g"]))
+    free = None if grows else []
+    states = [("count", 7, []), ("flag", 9, []), ("s", 1, [2, width]), ("total", 1, free),
+              ("unread", 1, [2, width])]  # fmt: skip
+    body = helper.make_graph(
+        nodes, "b",
+        [value("i", [], 7), value("go", [], 9), *(value(n, shape, k) for n, k, shape in states)],
+        [value("on", [], 9), *(value(f"{n}1", shape, k) for n, k, shape in states),
+         *([value("turn", [], 6), value("p", [2, width])] if scanned else [])],
+    )  # fmt: skip
+    outputs = [value(f"{n}_", shape, k) for n, k, shape in states]
+    outputs += [value("turns", [None], 6), value("ps", [None, 2, width])] if scanned else []
+    rng = np.random.default_rng(5)
+    w = (rng.standard_normal((width, width)) / width**0.5).astype(np.float32)
+    constants = {"one": np.array(1), "axis": np.array([1]), "w": w, "total": np.float32(0)}
+    constants |= {"flag": np.array(True), "unread": np.zeros((2, width), np.float32)}
+    names = ["count", "flag", "s", "total", "unread"]
+    loop = node("Loop", ["most" if most else "", "go0", *names],
+                [output.name for output in outputs], body=body)  # fmt: skip
+    inputs = [value("count", [], 7), value("bound", [], 7), value("s", [2, width])]
+    inputs += [value("go0", [], 9), *([value("most", [], 7)] if most else [])]
+    tensors = [
+        numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()
+    ]
+    return model_of(loop, inputs, outputs, tensors), w
+
+
+def ended(feed, w, grows):
+    """What `ending_loop` gives."""
+    count, flag, s, total = int(feed["count"]), True, feed["s"], 0.0
+    unread, turns, ps, going = np.zeros_like(s), [], [], bool(feed["go0"])
+    while going and len(turns) < feed.get("most", 1 << 62):
+        turns.append(len(turns))
+        ps.append(s @ w)
+        total, count, flag, s = total + flag, count + 1, not flag, np.tanh(ps[-1])
+        unread, going = -s, count < feed["bound"]
+    total = np.full((1,) if grows and turns else (), total, np.float32)
+    stacked = np.array(ps, np.float32).reshape(-1, *s.shape)
+    return [np.array(count), np.array(flag), s, total, unread, np.array(turns, np.int32), stacked]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("grows", [False, True])
+@pytest.mark.parametrize("scanned", [False, True])
+def test_conditions_that_end_turns(scanned, grows, threads, rng):
+    """In the first turn, in later ones, never, after fewer than the number of turns, before any."""
+    model, w = ending_loop(scanned=scanned, grows=grows)
+    session = InferenceSession(model, threads=threads)
+    for bound, most, go in [(1, 9, 1), (2, 9, 1), (5, 9, 1), (64, 999, 1), (65, 65, 1), (90, 40, 1),
+                            (300, 200, 1), (7, 1, 1), (7, 2, 1), (7, 0, 1), (7, 9, 0)]:  # fmt: skip
+        feed = {
+            "count": np.array(0), "bound": np.array(bound), "most": np.array(most),
+            "go0": np.array(bool(go)), "s": rng.standard_normal((2, 3)).astype(np.float32),
+        }  # fmt: skip
+        kept = feed["s"].copy()
+        got = session.run(None, feed)
+        agree(got, ended(feed, w, grows)[: len(got)], least=1)
+        np.testing.assert_array_equal(feed["s"], kept)
+        if not is_emulated() and not grows:
+            agree(got, by_onnxruntime(model, feed), least=1)
+    # A state that grows in the first turn has a program before, which is no repeat, and one behind.
+    assert sorted(program is not None for program in bodies(session)) == [False] * grows + [True]
+
+
+def test_states_that_nobody_needs_are_not_computed(rng):
+    model, w = ending_loop(scanned=False)
+    (unread,) = (output for output in model.graph.output if output.name == "unread_")
+    model.graph.output.remove(unread)
+    session = InferenceSession(model, threads=1)
+    feed = {
+        "count": np.array(0), "bound": np.array(5), "most": np.array(9), "go0": np.array(True),
+        "s": rng.standard_normal((2, 3)).astype(np.float32),
+    }  # fmt: skip
+    agree(session.run(None, feed), ended(feed, w, False)[:4], least=1)
+    ((program, _),) = session._network.programs.values()
+    (body,) = program.bodies
+    ((turn, _),) = body.programs.values()
+    assert "unread1" not in [name for name, _, _ in turn.outputs] and len(turn.outputs) == 5
+
+
+def test_large_stacked_results_are_made_turn_by_turn(monkeypatch, rng):
+    """Nobody makes room for all turns that a condition may end at once."""
+    model, w = ending_loop()
+    # An int32 and 2x3 floats in each turn.
+    for room, found in ((64 * 28 - 1, False), (64 * 28, True)):
+        monkeypatch.setattr("pplconv.network.turns._MOST_BYTES", room)
+        session = InferenceSession(model, threads=1)
+        feed = {
+            "count": np.array(0), "bound": np.array(5), "most": np.array(9), "go0": np.array(True),
+            "s": rng.standard_normal((2, 3)).astype(np.float32),
+        }  # fmt: skip
+        agree(session.run(None, feed), ended(feed, w, False), least=1)
+        assert [program is not None for program in bodies(session)] == [found]
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers by signals")
+def test_signals_end_a_loop_without_end(rng):
+    class Alarm(Exception):
+        pass
+
+    def ring(*_):
+        raise Alarm("rung")
+
+    model, _ = ending_loop(scanned=False, most=False)
+    session = InferenceSession(model, threads=1)
+    feed = {"count": np.array(0), "bound": np.array(3), "go0": np.array(True),
+            "s": np.zeros((2, 3), np.float32)}  # fmt: skip
+    assert session.run(["count_"], feed)[0] == 3
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises((Alarm, ValueError), match="rung"):
+            session.run(["count_"], {**feed, "bound": np.array(1 << 60)})
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert session.run(["count_"], feed)[0] == 3
 
 
 def test_turns_run_without_python(rng):

@@ -24,6 +24,7 @@ module                    effect of its rules
 `quantized_moves`         DequantizeLinear after moves of elements; pairs without effect
 `quantized_sums`          sums and averages of quantized values as those of integers
 `sequences`               operators with one spatial axis as those of images of one row
+`slice_assignments`       ``data[start:end] = v`` with computed bounds, to Where
 `reshapes`                consecutive reshapes and transposes, and those around Softmax
 `swish`                   ``x * sigmoid(x)`` to Swish
 `volumes`                 operators with three spatial axes as those of images
@@ -57,12 +58,14 @@ from . import (
     quantized_sums,
     reshapes,
     sequences,
+    slice_assignments,
     swish,
     volumes,
 )
 from .driver import Rules
 
 __all__ = [
+    "ASSIGNING_RULES",
     "FUSING_RULES",
     "PIECES_RULES",
     "QUANTIZING_RULES",
@@ -99,6 +102,9 @@ SIMPLIFYING_RULES = Rules(
     )
 )
 """Rules between ONNX's own operators; applied before shapes are known, and again after."""
+
+ASSIGNING_RULES = Rules(slice_assignments.RULES)
+"""Rules that keep sizes from depending on data; shapes have to be known."""
 
 VOLUME_RULES = Rules((*integer_volumes.RULES, *volumes.RULES))
 """Rules that make sums of images of volumes, after factors have gone into the weights."""
