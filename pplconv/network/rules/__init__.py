@@ -16,6 +16,7 @@ module                    effect of its rules
 `linear_fusing`           MatMul and Gemm with constant weights as ``pplconv::Linear``
 `no_ops`                  operators that change nothing
 `layer_normalization`     LayerNormalization from its pieces
+`one_hot_products`        products of one-hot rows and a known matrix as a Gather
 `pads`                    Pad into the next convolution or pool
 `passing`                 activations, scales and offsets before reshapes, transposes and joins
 `qoperators`              QLinearConv and the like in pieces; ConvInteger as ``pplconv``'s
@@ -51,6 +52,7 @@ from . import (
     layer_normalization,
     linear_fusing,
     no_ops,
+    one_hot_products,
     pads,
     passing,
     qoperators,
@@ -87,6 +89,7 @@ PIECES_RULES = Rules(
 SIMPLIFYING_RULES = Rules(
     (
         *no_ops.RULES,
+        *one_hot_products.RULES,
         *sequences.RULES,
         *reshapes.RULES,
         *pads.RULES,
