@@ -18,6 +18,8 @@ from .driver import Rule, constant_at, maker_at
 __all__ = ["RULES"]
 
 _INTEGERS = (ir.DataType.INT32, ir.DataType.INT64)
+# The Gather reads a copy of the matrix.
+_MOST_BYTES = 64 << 20
 
 
 class OneHotProduct(Decompose):
@@ -38,7 +40,9 @@ def _gathered(op: Any, node: ir.Node) -> Any:
     hot, dtype = node.inputs[0].producer(), node.inputs[0].dtype
     if matrix is None or matrix.ndim != 2 or dtype not in FLOATS or not all_finite(matrix):
         return None
-    if shape is None or len(shape) < 2 or not len(matrix):
+    if shape is None or len(shape) < 2 or not len(matrix) or shape[-1] != len(matrix):
+        return None
+    if matrix.nbytes > _MOST_BYTES:
         return None
     found = _of_one_hot(hot) if hot.op_type == "OneHot" else _of_comparison(hot, shape)
     if found is None:
