@@ -1,13 +1,27 @@
 /* Rows of integers to float: the distance from zero times the scale. */
+#include <string.h>
+
 #include "words.h"
+
+/* A pair may lie anywhere: it is part of an array that a program names. */
+INLINE float float_at(const float *p) {
+    float number;
+    memcpy(&number, p, sizeof number);
+    return number;
+}
+INLINE int32_t word_at(const int32_t *p) {
+    int32_t number;
+    memcpy(&number, p, sizeof number);
+    return number;
+}
 
 INLINE vector dequantized(words q, vector scale, words zero) { return to_float(q - zero) * scale; }
 
 /* Each column has its own scale and zero, or the whole row shares one pair. */
 INLINE void dequantize_row(const stored *src, float *dst, const float *scale, const int32_t *zero,
                            int64_t columns, const int by_column) {
-    const vector one_scale = by_column ? splat(1) : splat(*scale);
-    const words one_zero = by_column ? splat_word(0) : splat_word(*zero);
+    const vector one_scale = by_column ? splat(1) : splat(float_at(scale));
+    const words one_zero = by_column ? splat_word(0) : splat_word(word_at(zero));
 #define ONE(i, n)                                                                                  \
     dequantized(load_stored(src + (i), n), by_column ? load_vector(scale + (i), n) : one_scale,    \
                 by_column ? (words)load_vector(zero + (i), n) : one_zero)

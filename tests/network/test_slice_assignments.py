@@ -218,6 +218,7 @@ def test_bounds_for_which_the_scatter_is_undefined(numbers, rng):
     np.testing.assert_array_equal(whole, np.pad(data, ((2, 2), (0, 0))))
 
 
+@needs_onnxruntime
 @pytest.mark.parametrize(
     ("change", "of_v"),
     [
