@@ -127,7 +127,7 @@ def _captured(graph: ir.Graph) -> list[ir.Value]:
 
 
 def is_in_order(graph: ir.Graph) -> bool:
-    """Tell whether each node of a graph and its subgraphs comes behind those that it reads."""
+    """Tell whether all nodes of a graph and its subgraphs follow the makers of their operands."""
     seen: set[ir.Node | None] = {None}
     for node in graph:
         inner = subgraphs_of(node)

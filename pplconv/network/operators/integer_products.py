@@ -38,7 +38,7 @@ class Product:
     Parameters
     ----------
     weight : ndarray
-        (oc, ic / groups, kh, kw), zero points subtracted but for `weight_zeros`.
+        (oc, ic / groups, kh, kw), less its zero points, except `weight_zeros`.
     key : tuple
         Identity of the weights: the object behind their constant, and the form of it.
     geometry : dict

@@ -21,7 +21,7 @@ from ..names import unused_name
 from ..opsets import OPSET
 from ..values import describe, is_constant
 
-__all__ = ["OperatorRule", "Rule", "Rules", "apply_rules", "constant_at", "maker_at"]
+__all__ = ["OperatorRule", "Rule", "Rules", "apply_rules", "constant_at", "made_by", "maker_at"]
 
 _MOST_PASSES = 50
 
@@ -185,6 +185,24 @@ def constant_at(node: ir.Node, place: int) -> bool:
     return place < len(node.inputs) and is_constant(node.inputs[place])
 
 
+def made_by(value: ir.Value | None, *operators: str) -> ir.Node | None:
+    """Give the node that makes a value; None if it is of none of these operators.
+
+    Parameters
+    ----------
+    value : ir.Value or None
+        Any value.
+    *operators : str
+        Operators of ONNX.
+
+    Returns
+    -------
+    ir.Node or None
+    """
+    maker = None if value is None else value.producer()
+    return maker if maker is not None and not maker.domain and maker.op_type in operators else None
+
+
 def maker_at(node: ir.Node, place: int, operator: str) -> ir.Node | None:
     """Give the node of an operator that makes an operand of a node; None if none does.
 
@@ -201,11 +219,7 @@ def maker_at(node: ir.Node, place: int, operator: str) -> ir.Node | None:
     -------
     ir.Node or None
     """
-    value = node.inputs[place] if place < len(node.inputs) else None
-    maker = None if value is None else value.producer()
-    if maker is None or maker.op_type != operator or maker.domain:
-        return None
-    return maker
+    return made_by(node.inputs[place], operator) if place < len(node.inputs) else None
 
 
 def apply_rules(model: ir.Model, rules: Rules, fired: dict[str, list[str]]) -> None:

@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from ..values import FLOATS, all_finite, attribute_int, constant, static_shape
 from .decomposing import Decompose
-from .driver import Rule, constant_at, maker_at
+from .driver import Rule, constant_at, made_by, maker_at
 
 __all__ = ["RULES"]
 
@@ -82,8 +82,8 @@ def _of_comparison(cast: ir.Node, shape: tuple[int, ...]) -> tuple[ir.Value, int
         return None
     for indices, other in (tuple(equal.inputs), tuple(equal.inputs)[::-1]):
         numbers = constant(other)
-        wide = None if indices is None else indices.producer()
-        if wide is not None and wide.op_type == "Expand" and not wide.domain:
+        wide = made_by(indices, "Expand")
+        if wide is not None:
             indices = wide.inputs[0]
         if numbers is None or indices is None or indices.dtype not in _INTEGERS:
             continue

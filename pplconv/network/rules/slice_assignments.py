@@ -25,17 +25,12 @@ import onnx_ir as ir
 
 from ..values import attribute_int, broadcasts_to, constant, rank, static_shape
 from .decomposing import Decompose
-from .driver import Rule
+from .driver import Rule, made_by
 
 __all__ = ["RULES"]
 
 _SAME_NUMBER = ("Identity", "Reshape", "Squeeze", "Unsqueeze")
 _RESHAPES = ("Reshape", "Unsqueeze")
-
-
-def _made_by(value: ir.Value | None, *operators: str) -> ir.Node | None:
-    node = None if value is None else value.producer()
-    return node if node is not None and not node.domain and node.op_type in operators else None
 
 
 def _input(node: ir.Node, place: int) -> ir.Value | None:
@@ -44,7 +39,7 @@ def _input(node: ir.Node, place: int) -> ir.Value | None:
 
 def _number(value: ir.Value | None) -> ir.Value | int | None:
     """Give the value that reshapes of one integer begin with, or that integer if it is known."""
-    while (node := _made_by(value, *_SAME_NUMBER)) is not None:
+    while (node := made_by(value, *_SAME_NUMBER)) is not None:
         value = node.inputs[0]
     known = constant(value)
     if known is None:
@@ -54,9 +49,9 @@ def _number(value: ir.Value | None) -> ir.Value | int | None:
 
 def _sliced(node: ir.Node, shape: tuple[int, ...]) -> tuple[ir.Node, int] | None:
     """Give the Slice whose shape the updates of a scatter have, and its axis."""
-    expand = _made_by(node.inputs[2], "Expand")
-    target = _made_by(expand.inputs[1], "Shape") if expand is not None else None
-    piece = _made_by(target.inputs[0], "Slice") if target is not None else None
+    expand = made_by(node.inputs[2], "Expand")
+    target = made_by(expand.inputs[1], "Shape") if expand is not None else None
+    piece = made_by(target.inputs[0], "Slice") if target is not None else None
     if target is None or piece is None or piece.inputs[0] is not node.inputs[0]:
         return None
     if attribute_int(target, "start", 0) or "end" in target.attributes:
@@ -72,13 +67,13 @@ def _sliced(node: ir.Node, shape: tuple[int, ...]) -> tuple[ir.Node, int] | None
 
 def _untiled(indices: ir.Value | None, axis: int) -> ir.Value | None:
     """Give what a Tile repeats, which must not repeat along an axis; else the indices."""
-    tile = _made_by(indices, "Tile")
+    tile = made_by(indices, "Tile")
     if tile is None:
         return indices
     known = constant(tile.inputs[1])
     if known is not None:
         return tile.inputs[0] if axis < known.size and known[axis] == 1 else None
-    joined = _made_by(tile.inputs[1], "Concat")
+    joined = made_by(tile.inputs[1], "Concat")
     place = 0
     for part in joined.inputs if joined is not None else ():
         size = static_shape(part)
@@ -94,12 +89,12 @@ def _untiled(indices: ir.Value | None, axis: int) -> ir.Value | None:
 
 def _is_range(indices: ir.Value | None, along: int, piece: ir.Node) -> bool:
     """Tell whether indices are a Range between the bounds of a Slice, along one axis."""
-    shaped = _made_by(indices, *_RESHAPES)
+    shaped = made_by(indices, *_RESHAPES)
     numbers = shaped.inputs[0] if shaped is not None else indices
-    wide = _made_by(numbers, "Cast")
+    wide = made_by(numbers, "Cast")
     if wide is not None and wide.outputs[0].dtype == ir.DataType.INT64:
         numbers = wide.inputs[0]
-    counted = _made_by(numbers, "Range")
+    counted = made_by(numbers, "Range")
     if counted is None or indices is None or indices.shape is None:
         return False
     others = [size for axis, size in enumerate(indices.shape) if axis != along]

@@ -25,7 +25,7 @@ cdef class Rescaling:
     prepared : pplconv.ops.prepared.Prepared
         The plan whose sums they are.
     weight : ndarray of int8 or int16, shape (oc, ic / groups, kh, kw)
-        Weights, zero points taken away but for `weight_zeros`.
+        Weights less their zero points, except `weight_zeros`.
     offset : ndarray of int32, shape (oc,)
         Added to sums of inputs as they are stored, of windows that lie in the image.
     x_zero : int or None
