@@ -1,19 +1,5 @@
 /* Rows of integers to float: the distance from zero times the scale. */
-#include <string.h>
-
 #include "words.h"
-
-/* A pair may lie anywhere: it is part of an array that a program names. */
-INLINE float float_at(const float *p) {
-    float number;
-    memcpy(&number, p, sizeof number);
-    return number;
-}
-INLINE int32_t word_at(const int32_t *p) {
-    int32_t number;
-    memcpy(&number, p, sizeof number);
-    return number;
-}
 
 INLINE vector dequantized(words q, vector scale, words zero) { return to_float(q - zero) * scale; }
 

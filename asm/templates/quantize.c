@@ -63,8 +63,9 @@ INLINE words quantized(vector quotient, words zero) {
  * moderate. */
 INLINE void quantize_row(const float *src, stored *dst, const float *scale, const int32_t *zero,
                          int64_t columns, const int by_column, const int moderate) {
-    const struct divisor one = by_column ? divisor_of(1, 0) : divisor_of(*scale, *zero);
-    const words one_zero = by_column ? splat_word(0) : splat_word(*zero);
+    const struct divisor one =
+        by_column ? divisor_of(1, 0) : divisor_of(float_at(scale), word_at(zero));
+    const words one_zero = by_column ? splat_word(0) : splat_word(word_at(zero));
 #define QUOTIENT(i, n)                                                                             \
     (moderate ? divided(load_vector(src + (i), n), &one)                                           \
               : (vector)(load_vector(src + (i), n) /                                               \
@@ -91,7 +92,7 @@ INLINE void quantize(const struct pplconv_quantize_args *a, const int by_column)
         stored *dst = AT(stored, a->dst, r * a->dst_rs);
         const float *scale = (const float *)a->scale + (by_row ? r : 0);
         const int32_t *zero = (const int32_t *)a->zero + (by_row ? r : 0);
-        if (!by_column && a->columns > 0 && is_moderate(*scale)) {
+        if (!by_column && a->columns > 0 && is_moderate(float_at(scale))) {
             quantize_row(src, dst, scale, zero, a->columns, 0, 1);
         } else {
             quantize_row(src, dst, scale, zero, a->columns, by_column, 0);

@@ -22,6 +22,18 @@ typedef int32_t stored;
 typedef float stored;
 #endif
 
+/* A number of an array that a program names, which may lie anywhere. */
+INLINE float float_at(const float *p) {
+    float number;
+    memcpy(&number, p, sizeof number);
+    return number;
+}
+INLINE int32_t word_at(const int32_t *p) {
+    int32_t number;
+    memcpy(&number, p, sizeof number);
+    return number;
+}
+
 INLINE words splat_word(int32_t x) { return (words){0} + (uint32_t)x; }
 INLINE vector splat(float x) {
     uint32_t bits;
