@@ -141,7 +141,8 @@ def emit_rest(
 
     def channel(array: Array) -> int:
         number = code.fresh()
-        inputs.append((constant_value(array.astype(y.dtype).reshape(1, -1, 1, 1)), number))
+        numbers = array.astype(y.dtype if y.dtype in NAMES else np.float32)
+        inputs.append((constant_value(numbers.reshape(1, -1, 1, 1)), number))
         return number
 
     def whole(value: Value) -> int:
