@@ -77,4 +77,25 @@ static inline void store_bfloat(bfloat *p, vector v) {
 
 #endif
 
+/* The first n lanes: zeros in the others, and nothing behind them is touched. */
+#if PPLCONV_VECTOR_BYTES == 64
+static inline vector load_bfloat_lanes(const bfloat *p, int64_t n) {
+    return widened(_mm256_maskz_loadu_epi16(first_lanes(n), p));
+}
+static inline void store_bfloat_lanes(bfloat *p, vector v, int64_t n) {
+    _mm256_mask_storeu_epi16(p, first_lanes(n), narrowed(v));
+}
+#else
+static inline vector load_bfloat_lanes(const bfloat *p, int64_t n) {
+    bfloat buffer[LANES] = {0};
+    for (int64_t i = 0; i < n; i++) buffer[i] = p[i];
+    return load_bfloat(buffer);
+}
+static inline void store_bfloat_lanes(bfloat *p, vector v, int64_t n) {
+    bfloat buffer[LANES];
+    store_bfloat(buffer, v);
+    for (int64_t i = 0; i < n; i++) p[i] = buffer[i];
+}
+#endif
+
 #endif
