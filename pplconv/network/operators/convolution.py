@@ -23,7 +23,7 @@ from ..nodes import Graph, Node, as_type
 from ..scaling import ScaledTensor
 from ..storage import Array, Shape, Step, Value, channels_last, strides_of
 from .dilated import Part, parts_of
-from .elementwise_steps import NATIVE
+from .elementwise_steps import BRAIN, NATIVE
 from .epilogue import Epilogue, emit_rest, epilogue_of, finish_of
 
 # The geometry of a product.
@@ -194,8 +194,8 @@ def emit_convolution(
     # The loops have already added the residual.
     rest = replace(epilogue, residual=None)
     finish = after = None
-    if described is not None and not plan.numerics.converts_out:
-        finish, after, rest = finish_of(rest, y)
+    if described is not None and (not plan.numerics.converts_out or y.dtype == BRAIN):
+        finish, after, rest = finish_of(rest, y, plan.numerics.bias)
     flops = 2 * problem.k * problem.output_pixels * problem.oc * n
     reads = [read for read in (x, residual, after, weights, bias) if isinstance(read, Value)]
     builder.emit(Step(

@@ -44,6 +44,7 @@ COMPUTED: dict[np.dtype[Any], str] = {
 STORED: dict[np.dtype[Any], str] = {
     TRUTH: "truth",
     **{np.dtype(DTYPES[name]): name for name in ("u8", "s8", "s32", "s64", "f32", "f64")},
+    **({BRAIN: "bf16"} if BRAIN is not None else {}),
 }
 # Quantized types that loops convert as they read; all but the last also as they write.
 INTEGERS: dict[np.dtype[Any], str] = {
