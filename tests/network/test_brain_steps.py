@@ -232,6 +232,32 @@ def test_steps_round_once(name, monkeypatch):
             assert first.tobytes() == other.tobytes()
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        resized((1, 100, 6, 700), (1, 1, 2, 1.5), mode="linear"),
+        windows("MaxPool", (1, 200, 30, 90), kernel_shape=[5, 5], pads=[2] * 4),
+        windows("AveragePool", (2, 150, 40, 90), kernel_shape=[6, 3], strides=[2, 2]),
+        reducing("ReduceSum", (300, 700), 0),
+        reducing("ReduceMean", (3, 700, 90), 1),
+        reducing("ReduceL2", (40, 5000), 1),
+        windows("Softmax", (50, 3000), axis=-1),
+        normalized(70, 900),
+    ],
+)
+@pytest.mark.parametrize("isa", allowed_isas())
+def test_large_arrays_are_those_of_float32_rounded(write, isa, monkeypatch):
+    """Whatever parts of them are float32 at once: every bit."""
+    g = Rounded(11)
+    y = write(g)
+    narrow, wide = (
+        computed(compiled(monkeypatch, g, y, isa=isa, graph=graph), g)[0]
+        for graph in (None, graph_of(stages(g, y)[1].model))
+    )
+    assert wide.dtype == SINGLE
+    assert narrow.tobytes() == wide.astype(BRAIN).tobytes()
+
+
 @every_case
 def test_they_are_said_to_be_served(name):
     """`narrow_storage` asks these questions before it types a value."""
