@@ -10,6 +10,7 @@ from typing import TextIO
 from .. import planner
 from ..arguments import checks
 from ..drawing.bars import Row, draw, write
+from ..drawing.columns import columns
 from ..drawing.figures import milliseconds
 from ..ops.prepared import PackedWeights, Prepared
 from ..planner.roofs import NOMINAL_HERTZ
@@ -193,14 +194,7 @@ class NetworkPlan:
                 (str(number), s.kind, shape, s.layout, flops, f"{s.bytes / 1e6:.2f}", time,
                  s.detail)
             )  # fmt: skip
-        widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
-        right = {0, 4, 5, 6}
-        for row in rows:
-            cells = (
-                cell.rjust(width) if c in right else cell.ljust(width)
-                for c, (cell, width) in enumerate(zip(row, widths, strict=True))
-            )
-            lines.append("  ".join(cells).rstrip())
+        lines += columns(rows, {0, 4, 5, 6})
         total = sum(s.seconds or 0.0 for s in self.steps)
         if total:
             lines.append(f"total: {total * 1e3:.3f} ms")

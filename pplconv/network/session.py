@@ -26,6 +26,7 @@ from .._literals import Fallback, Precision, Search, Sparse
 from ..arguments import checks
 from ..runtime import paused_collector
 from .builder import Settings
+from .comparison import NetworkComparison, compared
 from .compiling import Compiled, compile_model
 from .interface import Declared, NodeArg, declared, item_of, shaped, told
 from .loading import load
@@ -146,6 +147,7 @@ class InferenceSession:
         Of a model with initializers that may be overridden, it needs the loaded model, too.
         """
         self._network = Network(prepared, shared, self.programs_kept)
+        self._other: InferenceSession | None = None  # of the last comparison
         self._overrides = loaded and Overrides(loaded, shared, self.programs_kept)
         graph = prepared.model.graph
         self._name = graph.name or "network"
@@ -326,6 +328,75 @@ class InferenceSession:
         program, fired, inputs = network.find(inputs)
         team = planner.team_size(self._network.shared.settings.threads)
         return profiled(program, fired, inputs, self._name, repeats, team)
+
+    def compare(
+        self, feed: Mapping[str, npt.ArrayLike], *, precision: Precision = "low", repeats: int = 5
+    ) -> NetworkComparison:
+        """Compare outputs and times with those in another precision.
+
+        This session's outputs are the reference: in float32, of a float32 network whose session
+        was made without `precision`. A second session of the same model, with the other precision
+        and the same settings otherwise, is made at the first call, and kept until a call asks for
+        another precision.
+
+        Parameters
+        ----------
+        feed : mapping of str to array_like
+            The inputs by name.
+        precision : {"auto", "fp32", "fp16", "bf16", "low", "low_bf16"}, optional
+            The other precision.
+        repeats : int, optional
+            Timed runs of each session, in turn; the medians count.
+
+        Returns
+        -------
+        NetworkComparison
+            Signal to noise and largest difference of each output, and both times; its ``str`` is a
+            table.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument does not fit the network, or it cannot be had in this precision.
+
+        Examples
+        --------
+        >>> print(session.compare({"x": x}))  # doctest: +SKIP
+        """
+        settings = self._network.shared.settings
+        wanted = settings.in_precision(precision)
+        repeats = checks.integer("repeats", repeats, 1)
+        network, inputs = self._inputs(feed)
+        session = self._other
+        if session is None or session._network.shared.settings != wanted:
+            self._other = session = self._with(wanted)
+        other, again = session._inputs(feed)
+        (one, _, inputs), (two, _, again) = network.find(inputs), other.find(again)
+        outputs, *seconds = compared(
+            lambda: one.compute(inputs),
+            lambda: two.compute(again),
+            repeats,
+            {array.shape[0] for array in inputs if isinstance(array, np.ndarray) and array.ndim},
+        )
+        return NetworkComparison(settings.precision, precision, outputs, *seconds, repeats)
+
+    def _with(self, settings: Settings) -> InferenceSession:
+        """Make a session of the same model with other settings."""
+        network, shared = self._network, self._network.shared
+        # Both have packed weights of their own, but for those that are there now. One program of
+        # the model is made at a time.
+        with shared.making:
+            packed = dict(shared.packed)
+        other = type(self).__new__(type(self))
+        other._begin(
+            Prepared(network.model, network.fired),
+            Shared(
+                settings, shared.fallback, shared.progress, packed, shared.making, shared.warned
+            ),
+            self._overrides and self._overrides.model,
+        )
+        other._name = self._name
+        return other
 
     def __repr__(self) -> str:
         inputs = ", ".join(map(_short, self.get_inputs()))
