@@ -113,6 +113,8 @@ class NetworkPlan:
         How the arena is shared, by first steps.
     times : int
         Runs of the steps, each on a part of the batch; their work and time are those of all.
+    advice : str
+        A line on `precision`: the estimated gain of ``"low"``, or why a given one changes nothing.
     """
 
     inputs: tuple[tuple[str, Shape], ...]
@@ -122,6 +124,7 @@ class NetworkPlan:
     scratch_bytes: int = 0
     buffers: tuple[BufferPlan, ...] = ()
     times: int = 1
+    advice: str = ""
 
     def show(self, *, most: int = 16, width: int | None = None, file: TextIO | None = None) -> None:
         """Print bars: the longest steps, with the estimate beside each.
@@ -185,6 +188,8 @@ class NetworkPlan:
             lines.append(f"sparse weights: of {len(known)} steps, {out} of which leave zeros out")
         for rule, names in self.fired.items():
             lines.append(f"rule {rule}: {len(names)} times")
+        if self.advice:
+            lines.append(self.advice)
         rows = [("", "step", "shape", "layout", "Mflop", "MB", "us", "how")]
         for number, s in enumerate(self.steps):
             time = "" if s.seconds is None else f"{s.seconds * 1e6:.1f}"

@@ -30,11 +30,12 @@ from .comparison import NetworkComparison, compared
 from .compiling import Compiled, compile_model
 from .interface import Declared, NodeArg, declared, item_of, shaped, told
 from .loading import load
+from .low_precision import advice, check_demand
 from .network import Network, Shared
 from .overriding import Overrides, overridable
 from .preparing import Prepared, prepare
 from .profile import NetworkProfile, profiled
-from .programs import MOST_SHAPE_ELEMENTS
+from .programs import MOST_SHAPE_ELEMENTS, Program
 from .python_values import Item, is_container
 from .refusals import FALLBACKS
 from .report import NetworkPlan, plan_of
@@ -137,6 +138,7 @@ class InferenceSession:
             prepared = prepare(loaded, copy=kept is not None)
             shared = Shared(settings, fallback, progress)
             shared.check(prepared.model.graph)
+            check_demand(prepared.model.graph, settings.precision)
             self._begin(prepared, shared, kept)
         if isinstance(model, (str, os.PathLike)):
             self._name = os.path.basename(os.fsdecode(model))
@@ -282,7 +284,7 @@ class InferenceSession:
         """
         network, items = self._shaped(inputs)
         program, fired, _ = network.find(items)
-        return plan_of(program, fired)
+        return replace(plan_of(program, fired), advice=self._advice(network, program))
 
     def is_ready_for(self, inputs: Mapping[str, Any]) -> bool:
         """Whether the program for inputs of these shapes is already compiled.
@@ -327,7 +329,11 @@ class InferenceSession:
         network, inputs = self._inputs(feed)
         program, fired, inputs = network.find(inputs)
         team = planner.team_size(self._network.shared.settings.threads)
-        return profiled(program, fired, inputs, self._name, repeats, team)
+        found = profiled(program, fired, inputs, self._name, repeats, team)
+        return replace(found, advice=self._advice(network, program))
+
+    def _advice(self, network: Network, program: Program) -> str:
+        return advice(network.model.graph, program, network.shared.settings)
 
     def compare(
         self, feed: Mapping[str, npt.ArrayLike], *, precision: Precision = "low", repeats: int = 5
@@ -372,17 +378,18 @@ class InferenceSession:
             self._other = session = self._with(wanted)
         other, again = session._inputs(feed)
         (one, _, inputs), (two, _, again) = network.find(inputs), other.find(again)
-        outputs, *seconds = compared(
+        outputs, ours, theirs = compared(
             lambda: one.compute(inputs),
             lambda: two.compute(again),
             repeats,
             {array.shape[0] for array in inputs if isinstance(array, np.ndarray) and array.ndim},
         )
-        return NetworkComparison(settings.precision, precision, outputs, *seconds, repeats)
+        return NetworkComparison(settings.precision, precision, outputs, ours, theirs, repeats)
 
     def _with(self, settings: Settings) -> InferenceSession:
         """Make a session of the same model with other settings."""
         network, shared = self._network, self._network.shared
+        check_demand(network.model.graph, settings.precision)
         # Both have packed weights of their own, but for those that are there now. One program of
         # the model is made at a time.
         with shared.making:
@@ -406,6 +413,14 @@ class InferenceSession:
             f"<InferenceSession of {nodes} nodes, {inputs} -> {outputs}, "
             f"programs for {len(self._network.programs)} sets of shapes>"
         )
+
+    def __str__(self) -> str:
+        found = self._network.programs.all()
+        if not found:
+            return repr(self)
+        _, (program, _) = found[-1]
+        line = self._advice(self._network, program)
+        return f"{self!r}\n{line}" if line else repr(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A pickle has the prepared model; programs are compiled again.
