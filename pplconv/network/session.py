@@ -371,25 +371,24 @@ class InferenceSession:
         """
         settings = self._network.shared.settings
         wanted = settings.in_precision(precision)
+        check_demand(self._network.model.graph, precision)
         repeats = checks.integer("repeats", repeats, 1)
-        network, inputs = self._inputs(feed)
+        network, given = self._inputs(feed)
+        first, _, inputs = network.find(given)
         session = self._other
         if session is None or session._network.shared.settings != wanted:
             self._other = session = self._with(wanted)
-        other, again = session._inputs(feed)
-        (one, _, inputs), (two, _, again) = network.find(inputs), other.find(again)
+        network, given = session._inputs(feed)
+        second, _, others = network.find(given)
+        batches = {each.shape[0] for each in inputs if isinstance(each, np.ndarray) and each.ndim}
         outputs, ours, theirs = compared(
-            lambda: one.compute(inputs),
-            lambda: two.compute(again),
-            repeats,
-            {array.shape[0] for array in inputs if isinstance(array, np.ndarray) and array.ndim},
+            lambda: first.compute(inputs), lambda: second.compute(others), repeats, batches
         )
         return NetworkComparison(settings.precision, precision, outputs, ours, theirs, repeats)
 
     def _with(self, settings: Settings) -> InferenceSession:
         """Make a session of the same model with other settings."""
         network, shared = self._network, self._network.shared
-        check_demand(network.model.graph, settings.precision)
         # Both have packed weights of their own, but for those that are there now. One program of
         # the model is made at a time.
         with shared.making:
