@@ -50,7 +50,7 @@ def test_the_reference_is_the_network_in_float64():
     feed = {name: x.astype(np.float64) for name, x in g.feed.items()}
     (want,) = referred(double.model(g.last), feed)
     assert got.dtype == np.float64
-    np.testing.assert_allclose(got, want, rtol=1e-12)
+    np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
 
 
 def test_the_worst_output_counts():
