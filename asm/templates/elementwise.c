@@ -5,6 +5,12 @@
 #include "elementwise_operations.h"
 #include "straight.h"
 
+/* Only registers of float load and store bfloat16. */
+#if !PPLCONV_F64 && !defined(PPLCONV_STORAGE_F16)
+#define BFLOAT_STREAMS 1
+#include "bfloat_blocks.h"
+#endif
+
 #include "chunks.h"
 
 typedef element (*function)(element);
@@ -56,6 +62,9 @@ INSTRUCTION run_instruction(chunk *registers, const struct pplconv_instruction *
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_elementwise_args *a = argument;
     if (a->rows > 0 && a->columns > 0 && run_straight(a)) return;
+#if BFLOAT_STREAMS
+    if (run_bfloat_blocks(a)) return;
+#endif
     run_program(a, run_instruction);
     clean_registers();
 }

@@ -124,24 +124,41 @@ static int run_joined(int64_t op, const struct straight *s) {
     return 1;
 }
 
-/* Run a program of one instruction; 0 if the program is of another kind. */
-static int run_straight(const struct pplconv_elementwise_args *a) {
+/* Find the three operands and the result of a program of one instruction whose streams have none of
+ * the types but `stored`; 0 if the program is of another kind. */
+static int find_streams(const struct pplconv_elementwise_args *a, int stored,
+                        const struct pplconv_stream *found[4]) {
     const struct pplconv_stream *inputs = a->inputs, *output = a->outputs;
     const struct pplconv_instruction *code = a->code;
-    struct straight s; /* member by member: to clear it would take as long as some vectors */
     if (a->code_count != 1 || a->output_count != 1 || output->reg != code->to) return 0;
-    if (!is_straight(code->op) || output->stored) return 0;
+    if (!is_straight(code->op)) return 0;
+    found[3] = output;
     for (int k = 0; k < 3; k++) {
         const int64_t wanted = k == 0 ? code->a : k == 1 ? code->b : code->c;
         int64_t i = 0;
         while (i < a->input_count && inputs[i].reg != wanted) i++;
-        if (i == a->input_count || inputs[i].stored) return 0;
-        s.from[k] = inputs[i].data;
-        s.from_rs[k] = inputs[i].rs;
-        s.step[k] = inputs[i].step;
+        if (i == a->input_count) return 0;
+        found[k] = inputs + i;
     }
-    s.to = output->data;
-    s.to_rs = output->rs;
+    for (int k = 0; k < 4; k++) {
+        if (found[k]->stored && found[k]->stored != stored) return 0;
+    }
+    return 1;
+}
+
+/* Run a program of one instruction; 0 if the program is of another kind. */
+static int run_straight(const struct pplconv_elementwise_args *a) {
+    const struct pplconv_instruction *code = a->code;
+    const struct pplconv_stream *found[4];
+    struct straight s; /* member by member: to clear it would take as long as some vectors */
+    if (!find_streams(a, 0, found)) return 0;
+    for (int k = 0; k < 3; k++) {
+        s.from[k] = found[k]->data;
+        s.from_rs[k] = found[k]->rs;
+        s.step[k] = found[k]->step;
+    }
+    s.to = found[3]->data;
+    s.to_rs = found[3]->rs;
     s.rows = a->rows;
     s.columns = a->columns;
     if (s.rows > 1 && are_one_row(&s)) {

@@ -61,6 +61,11 @@ class Chain:
         return list(dict.fromkeys(names))
 
 
+def inputs_of(item: Node | Chain) -> list[str]:
+    """Names of the values that a node or a chain reads."""
+    return item.inputs() if isinstance(item, Chain) else [name for name in item.inputs if name]
+
+
 def arrays_of(node: Node) -> list[str]:
     """Names of an element-wise node's operands."""
     if node.op in CONVERSIONS:

@@ -41,7 +41,7 @@ from .planning import (
     make_plan,
     plan_problem,
 )
-from .pricing import kept_bytes, least_cycles, turning_cycles
+from .pricing import converting_cycles, kept_bytes, least_cycles, stream_rate, turning_cycles
 from .target import Target
 
 __all__ = [
@@ -59,6 +59,7 @@ __all__ = [
     "check_algorithm",
     "check_search",
     "check_search_context",
+    "converting_cycles",
     "default_context",
     "default_tolerance",
     "kept_bytes",
@@ -68,6 +69,7 @@ __all__ = [
     "paying_team",
     "plan_problem",
     "share",
+    "stream_rate",
     "team_size",
     "turning_cycles",
 ]

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from .. import config
 from ..algorithms import CoreModel
-from ..algorithms.core_model import CYCLES_PER_MICROSECOND
+from ..algorithms.core_model import CONVERT_OUT_CYCLES, CYCLES_PER_MICROSECOND
 from ..machine.x86_identity import l3_share
 from ..problem import Problem
 from .estimating import Request, default_context
@@ -55,6 +55,25 @@ def kept_bytes() -> int:
     """Bytes that stay in the caches of one core from step to step."""
     machine = here().machine
     return max(l3_share(machine), machine.l2_share)
+
+
+def stream_rate() -> float:
+    """Give the bytes a cycle that one thread reads or writes beyond its L2."""
+    return CoreModel.of(default_context("f32")).l3_rate
+
+
+def converting_cycles(count: int) -> float:
+    """Estimate the cycles of converting numbers between float32 and bfloat16, on one thread.
+
+    Parameters
+    ----------
+    count : int
+        Numbers in a step of their own.
+    """
+    around = default_context("f32")
+    core = CoreModel.of(around)
+    moved = 6 * count / core.far_rate(6 * count)
+    return CYCLES_PER_MICROSECOND + max(CONVERT_OUT_CYCLES * count / around.lanes, moved)
 
 
 def turning_cycles(shape: tuple[int, ...], element: int) -> float:

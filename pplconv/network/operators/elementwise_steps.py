@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._kernels import MOST_REGISTERS
+from ...memory.array_like import bfloat16_dtype
 from ...memory.dtypes import DTYPES, NAMES
 from ...ops.strided_copies import TASK_BYTES
 from ...schedules.elementwise_loops import MOST_DIMS, TILE_ELEMENTS, Elementwise
@@ -29,6 +30,8 @@ SHORT_ROW = 256
 
 Line = tuple[int, int, int, int, int]
 SINGLE = np.dtype(np.float32)
+# Stored alone, since it is computed as float32.
+BRAIN = bfloat16_dtype()
 # Truths become 0 or 1 as loops read them, and bytes again as loops write them.
 TRUTH = np.dtype(np.bool_)
 # Types that element-wise programs compute in, with the names of their kernels.
@@ -41,6 +44,7 @@ COMPUTED: dict[np.dtype[Any], str] = {
 STORED: dict[np.dtype[Any], str] = {
     TRUTH: "truth",
     **{np.dtype(DTYPES[name]): name for name in ("u8", "s8", "s32", "s64", "f32", "f64")},
+    **({BRAIN: "bf16"} if BRAIN is not None else {}),
 }
 # Quantized types that loops convert as they read; all but the last also as they write.
 INTEGERS: dict[np.dtype[Any], str] = {
@@ -79,7 +83,10 @@ Streams = Iterable[tuple[Value, int] | Stream]
 
 def _computed(streams: Iterable[Stream]) -> np.dtype[Any]:
     """Type that a program computes in, if its arrays decide it."""
-    found = [SINGLE if s.numbers is not None else s.value.dtype for s in streams]
+    found = [
+        SINGLE if s.numbers is not None or s.value.dtype == BRAIN else s.value.dtype
+        for s in streams
+    ]
     return SINGLE if SINGLE in found else next((d for d in found if d != TRUTH), SINGLE)
 
 

@@ -28,20 +28,8 @@ def lower_reformat(node: Node, builder: Builder, graph: Graph) -> None:
         builder.deliver(name, value)
         return
     y = builder.target(name, value.shape, dtype, value.order)
-    if _order(value) == _order(y):
-        builder.convert(value, y, [name])
-    elif dtype.itemsize < value.dtype.itemsize:
-        # Transposed as elements of four bytes, for which every instruction set has kernels.
-        builder.convert(builder.contiguous(value, y.order), y, [name])
-    else:
-        wide = builder.new(value.shape, dtype, value.order)
-        builder.convert(value, wide, [name])
-        builder.copy(wide, y, [name])
+    builder.move(value, y, [name])
     builder.deliver(name, y)
-
-
-def _order(value: Value) -> list[int]:
-    return [d for d in value.order if value.shape[d] > 1]
 
 
 def serves_cast(node: Node, graph: Graph) -> bool:
