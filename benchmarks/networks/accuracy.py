@@ -30,6 +30,7 @@ from benchmarks.tables import NONE, Table
 from benchmarks.tool import INTERRUPTED, Run, command, new_parser
 from examples.models.progress import Progress as Steps
 from examples.models.published import ModelError
+from pplconv.network.low_precision import narrow_types
 
 MODELS = (
     "ppocr_v4_det", "ppocr_v4_rec", "ppocr_v2_cls", "nudenet", "torchvision.resnet50",
@@ -78,7 +79,8 @@ def main(run: Run) -> int:
             done[name] = dict(found)
     failed = [f"{n}, {way}: {why}" for n, by in done.items() for way, why in by.items()
               if isinstance(why, str)]  # fmt: skip
-    head = run.head(_METHOD, notes=failed)
+    narrow = [] if narrow_types() else ['this CPU has no narrower type: "low" is float32']
+    head = run.head(_METHOD, notes=[*narrow, *failed])
     status = run.publish(head, [table_of(done)], _plain(head, done))
     return status or int(bool(failed))
 
