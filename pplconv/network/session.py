@@ -68,9 +68,9 @@ class InferenceSession:
         Largest error that each convolution may spend on speed; as for `Conv2d`.
     precision : {"auto", "fp32", "fp16", "bf16", "low", "low_bf16"}, optional
         Precision of convolutions and of products by known matrices: that of the arrays, or as for
-        `Conv2d`; ``"low_bf16"`` is refused where no node can have it. With bfloat16 only their
-        operands are rounded: arrays between them stay float32, or float16 where the CPU computes in
-        it. `compare` tells what is gained and lost.
+        `Conv2d`; ``"low_bf16"`` is refused where no node can have it. Operands are rounded to the
+        narrower type, and so are arrays between steps where that is cheaper. `compare` tells what
+        is gained and lost.
     search : {"estimate", "measure", "exhaustive"}, optional
         How plans are made; as for `Conv2d`, with operands outside the caches.
     max_workspace : int, optional
