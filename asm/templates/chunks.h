@@ -1,8 +1,8 @@
 /* Element-wise programs, interpreted a chunk of columns at a time. Each instruction works on
  * several vectors in a row, so that its dispatch costs little beside its work, and intermediate
  * results never leave L1. The last chunk of a row has as many vectors as there are columns for. A
- * template defines load_storage and its kin before it includes this, and BFLOAT_STREAMS if there may
- * be streams of bfloat16, and calls run_program with a function that runs one instruction. */
+ * template defines load_storage and its kin, and whether there are BFLOAT_STREAMS, before it
+ * includes this, and calls run_program with a function that runs one instruction. */
 #ifndef PPLCONV_CHUNKS_H
 #define PPLCONV_CHUNKS_H
 

@@ -3,13 +3,21 @@
 
 #include "clean.h"
 #include "elementwise_operations.h"
-#include "straight.h"
 
 /* Only registers of float load and store bfloat16. */
 #if !PPLCONV_F64 && !defined(PPLCONV_STORAGE_F16)
 #define BFLOAT_STREAMS 1
-#include "bfloat_blocks.h"
+#include "bfloat.h"
+/* Portable C stays small. */
+#if PPLCONV_VECTOR_BYTES >= 32 || PPLCONV_NEON
+#define MIXED_OPERATIONS(X) SHORT_OPERATIONS(X)
+#else
+#define MIXED_OPERATIONS(X)
 #endif
+#else
+#define BFLOAT_STREAMS 0
+#endif
+#include "straight.h"
 
 #include "chunks.h"
 
@@ -62,9 +70,6 @@ INSTRUCTION run_instruction(chunk *registers, const struct pplconv_instruction *
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_elementwise_args *a = argument;
     if (a->rows > 0 && a->columns > 0 && run_straight(a)) return;
-#if BFLOAT_STREAMS
-    if (run_bfloat_blocks(a)) return;
-#endif
     run_program(a, run_instruction);
     clean_registers();
 }

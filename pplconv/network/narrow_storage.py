@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +24,7 @@ from .fusion import Chain
 from .min_cut import source_side
 from .nodes import Constants, Graph, Node
 from .operators.table import row_of
-from .operators.table_row import View
+from .operators.table_row import Moves, View
 
 __all__ = ["TypePrices", "brain_type", "in_narrow_type", "seen_as", "served_as"]
 
@@ -34,6 +33,10 @@ SINGLE = np.dtype(np.float32)
 _SINGLE, _NARROW = 0, 1
 # The price of float32 where bfloat16 is asked for wherever it can be had.
 _DEMANDED = 1e15
+# Cycles of a vector more, if it is bfloat16 (Zen 4, 2026-11-28): programs convert in registers;
+# windows and rows in scratch, on their way in and out; what only moves elements converts nothing.
+_LOADED, _STORED = 0.5, 2.5
+_IN_SCRATCH = 4.0
 
 
 class TypePrices(NamedTuple):
@@ -138,11 +141,6 @@ class _Cut:
     maker: dict[str, int] = field(default_factory=dict)
     readers: dict[str, set[int]] = field(default_factory=dict)
 
-    @cached_property
-    def rate(self) -> float:
-        """Bytes a cycle at which values arrive that no cache of a core holds."""
-        return planner.stream_rate()
-
     def chosen(self, items: Sequence[Node | Chain]) -> frozenset[str]:
         """Add all items, and cut."""
         for item in items:
@@ -156,24 +154,27 @@ class _Cut:
     def _add(self, item: Node | Chain) -> None:
         """Add the types that a node or a chain reads and writes."""
         if isinstance(item, Chain):
-            self._open([item.result])
+            self._open([item.result], _STORED)
             for name in item.inputs():
-                self._price_bytes(name)
+                self._price_pass(name, _LOADED)
             return
         reads = [name for name in item.inputs if name and name not in self.graph.constants]
         outputs = [name for name in item.outputs if name]
         row = row_of(item.op)
         found = self.prices(item)
         if found is not None:
-            own = self._open(outputs)
+            own = self._open(outputs, 0.0)
             self._price(reads[0], found.from_narrow - found.single)
             self._choose(own, found.to_narrow - found.single)
             self._read(reads[1:], own)
         elif row.view is not View.NO and reads and reads[0] in self.maker:
             self.maker.update(dict.fromkeys(outputs, self.maker[reads[0]]))
         elif self._is_narrow_too(item, outputs):
-            own = self._open(outputs)
+            converted = 0.0 if row.moves is not Moves.NOTHING else _IN_SCRATCH
+            own = self._open(outputs, converted)
             self._read(reads, own)
+            for name in reads:
+                self._price_step(own, name, converted)
         else:
             self._read(reads, _SINGLE)
 
@@ -183,21 +184,31 @@ class _Cut:
             node, self.narrow
         )
 
-    def _open(self, outputs: list[str]) -> int:
-        """Give the results of a step one type, which is open; price their stores."""
+    def _open(self, outputs: list[str], converted: float | None) -> int:
+        """Give the results of a step one type, which is open.
+
+        Their stores take `converted` cycles more for a vector of bfloat16; None: they are priced.
+        """
         own = self.count
         self.count += 1
         for name in outputs:
             if self.graph.dtypes[name] == SINGLE:
                 self.maker[name] = own
-                self._price_bytes(name)
+                if converted is not None:
+                    self._price_pass(name, converted)
         if self.demanded and not all(name in self.graph.outputs for name in outputs):
             self._choose(own, -_DEMANDED)
         return own
 
-    def _price_bytes(self, name: str) -> None:
-        """Price one pass over a value: float32 has twice the bytes."""
-        self._price(name, -2 * math.prod(self.graph.shapes[name]) / self.rate)
+    def _price_pass(self, name: str, converted: float) -> None:
+        """Price one pass over a value, whose vectors take `converted` cycles more as bfloat16."""
+        if name in self.maker:
+            self._price_step(self.maker[name], name, converted)
+
+    def _price_step(self, node: int, name: str, converted: float) -> None:
+        """Price the same for a step whose type decides that of the value."""
+        count = math.prod(self.graph.shapes[name])
+        self._choose(node, planner.narrowing_cycles(count, converted))
 
     def _price(self, name: str, more: float) -> None:
         """Say how much more a step takes if a value is bfloat16."""

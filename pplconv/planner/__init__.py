@@ -41,7 +41,7 @@ from .planning import (
     make_plan,
     plan_problem,
 )
-from .pricing import converting_cycles, kept_bytes, least_cycles, stream_rate, turning_cycles
+from .pricing import converting_cycles, kept_bytes, least_cycles, narrowing_cycles, turning_cycles
 from .target import Target
 
 __all__ = [
@@ -66,10 +66,10 @@ __all__ = [
     "least_cycles",
     "make_cheapest_plan",
     "make_plan",
+    "narrowing_cycles",
     "paying_team",
     "plan_problem",
     "share",
-    "stream_rate",
     "team_size",
     "turning_cycles",
 ]

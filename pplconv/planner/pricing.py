@@ -57,9 +57,25 @@ def kept_bytes() -> int:
     return max(l3_share(machine), machine.l2_share)
 
 
-def stream_rate() -> float:
-    """Give the bytes a cycle that one thread reads or writes beyond its L2."""
-    return CoreModel.of(default_context("f32")).l3_rate
+def narrowing_cycles(count: int, converted: float) -> float:
+    """Estimate the cycles that a pass over numbers takes more as bfloat16 than as float32.
+
+    Parameters
+    ----------
+    count : int
+        Numbers that one thread reads or writes once.
+    converted : float
+        Cycles that a vector's conversion takes.
+
+    Returns
+    -------
+    float
+        Negative if the bytes that are saved outweigh that.
+    """
+    around = default_context("f32")
+    core = CoreModel.of(around)
+    rate = core.l2_rate if 4 * count <= core.l2_bytes // 2 else core.l3_rate
+    return converted * count / around.lanes - 2 * count / rate
 
 
 def converting_cycles(count: int) -> float:

@@ -12,7 +12,7 @@ cdef enum:
     # Rows of a block of `reduce_rows`, whose sums add up in the order of the blocks.
     REDUCED_ROWS = 64
     # Elements that are float32 at once, unless a row has more.
-    WIDE_ELEMENTS = 8192
+    WIDE_ELEMENTS = 2048
 
 
 cdef struct RowsJob:

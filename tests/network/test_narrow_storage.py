@@ -63,7 +63,9 @@ def rounding(model: onnx.ModelProto) -> onnx.ModelProto:
                 continue
             node.output[i] = f"{name}_exact"
             nodes += [
-                helper.make_node("Cast", [f"{name}_exact"], [f"{name}_low"], to=TensorProto.BFLOAT16),
+                helper.make_node(
+                    "Cast", [f"{name}_exact"], [f"{name}_low"], to=TensorProto.BFLOAT16
+                ),
                 helper.make_node("Cast", [f"{name}_low"], [name], to=TensorProto.FLOAT),
             ]
     order = [*graph.node]

@@ -78,7 +78,9 @@ def problem_of(
             sparsity=sparsity,
         )  # fmt: skip
         if result is not None and result != dtype:
-            problem = replace(problem, destination=name_of(result))
+            # Half precision has no results of other types.
+            permitted = tuple(kind for kind in problem.permitted if kind != "f16")
+            problem = replace(problem, destination=name_of(result), permitted=permitted)
         builder.problems[key] = problem
     return builder.problems[key]
 

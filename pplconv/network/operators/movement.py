@@ -299,4 +299,7 @@ def serves_pad(node: Node, graph: Graph) -> bool:
     mode = node.attributes.get("mode", "constant")
     if not known or mode != "constant" or math.prod(graph.shapes[node.outputs[0]]) == 0:
         return False
-    return not fill or math.prod(graph.shapes[fill]) == 1
+    if not fill:
+        return True
+    types = graph.dtypes[fill], graph.dtypes[node.outputs[0]]
+    return math.prod(graph.shapes[fill]) == 1 and types[0] == types[1]
