@@ -30,7 +30,6 @@ from benchmarks.tables import NONE, Table
 from benchmarks.tool import INTERRUPTED, Run, command, new_parser
 from examples.models.progress import Progress as Steps
 from examples.models.published import ModelError
-from pplconv.network.low_precision import narrow_types
 
 MODELS = (
     "ppocr_v4_det", "ppocr_v4_rec", "ppocr_v2_cls", "nudenet", "torchvision.resnet50",
@@ -79,8 +78,7 @@ def main(run: Run) -> int:
             done[name] = dict(found)
     failed = [f"{n}, {way}: {why}" for n, by in done.items() for way, why in by.items()
               if isinstance(why, str)]  # fmt: skip
-    narrow = [] if narrow_types() else ['this CPU has no narrower type: "low" is float32']
-    head = run.head(_METHOD, notes=[*narrow, *failed])
+    head = run.head(_METHOD, notes=failed)
     status = run.publish(head, [table_of(done)], _plain(head, done))
     return status or int(bool(failed))
 
@@ -141,7 +139,7 @@ def worst(expected: Sequence[Array], outputs: Sequence[Array]) -> float:
     Raises
     ------
     ValueError
-        If an output of the reference is zero, and so has no signal.
+        If an output of the reference is zero, and so has no signal, or numbers are not finite.
     """
     found = [math.inf]
     for want, got in zip(expected, outputs, strict=True):
@@ -149,6 +147,8 @@ def worst(expected: Sequence[Array], outputs: Sequence[Array]) -> float:
             if not want.any():
                 raise ValueError("an output of the reference is zero")
             found.append(pplconv.quant.signal_to_noise(want, got))
+            if math.isnan(found[-1]):
+                raise ValueError("an output is not finite")
     return min(found)
 
 

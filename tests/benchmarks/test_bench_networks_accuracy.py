@@ -61,6 +61,8 @@ def test_the_worst_output_counts():
     assert accuracy.worst([places], [places]) == math.inf
     with pytest.raises(ValueError, match="an output of the reference is zero"):
         accuracy.worst([0 * one], [one])
+    with pytest.raises(ValueError, match="an output is not finite"):
+        accuracy.worst([two, one], [two, one * np.nan])
 
 
 @pytest.fixture
