@@ -292,15 +292,12 @@ def _lower_item(item: Node | Chain, builder: Builder, graph: Graph, narrow: Grap
     if narrow is None or builder.narrow_type is None or (kept and served_as(item, graph)):
         _lower(item, builder, graph)
         return
-    outputs = [name for name in item.outputs if name]
-    stored = any(name in builder.narrow for name in outputs)
-    names = [name for name in item.inputs if name and graph.dtypes[name] == SINGLE]
-    reads = [name for name in names if stored or name in builder.narrow]
-    arrays = item.inputs[: row.arrays]
-    with builder.reading(
-        [name for name in reads if name in arrays and name not in graph.constants],
-        builder.narrow_type if stored else SINGLE,
-    ):
+    stored = not builder.narrow.isdisjoint(item.outputs)
+    reads = [
+        name for name in item.inputs[: row.arrays]
+        if name and name not in graph.constants and graph.dtypes[name] == SINGLE
+    ]  # fmt: skip
+    with builder.reading(reads, builder.narrow_type if stored else SINGLE):
         _lower(item, builder, narrow if stored else graph)
 
 

@@ -184,19 +184,20 @@ class _Cut:
             node, self.narrow
         )
 
-    def _open(self, outputs: list[str], converted: float | None) -> int:
-        """Give the results of a step one type, which is open.
+    def _open(self, outputs: list[str], converted: float) -> int:
+        """Give the results of a step one type: an open one, but for those of the network.
 
-        Their stores take `converted` cycles more for a vector of bfloat16; None: they are priced.
+        Their stores take `converted` cycles more for a vector of bfloat16.
         """
+        if not set(outputs).isdisjoint(self.graph.outputs):
+            return _SINGLE
         own = self.count
         self.count += 1
         for name in outputs:
             if self.graph.dtypes[name] == SINGLE:
                 self.maker[name] = own
-                if converted is not None:
-                    self._price_pass(name, converted)
-        if self.demanded and not all(name in self.graph.outputs for name in outputs):
+                self._price_pass(name, converted)
+        if self.demanded:
             self._choose(own, -_DEMANDED)
         return own
 
@@ -216,6 +217,8 @@ class _Cut:
             self._choose(self.maker[name], more)
 
     def _choose(self, node: int, more: float) -> None:
+        if node == _SINGLE:
+            return
         if more > 0:
             self.edges.append((_SINGLE, node, more))
         elif more < 0:
