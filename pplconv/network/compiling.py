@@ -23,7 +23,7 @@ from .batches import batched_names, for_images, images_at_once
 from .builder import Builder, Settings
 from .bytewise import table_of, with_tables
 from .formats import half_level, with_formats
-from .fusion import Chain, chains, inputs_of, written
+from .fusion import Chain, chains, computed_in, inputs_of, written
 from .host_functions import function_of
 from .host_steps import host_step, refusal, run_host
 from .interface import checked_out
@@ -35,7 +35,7 @@ from .operators.either_type import prices_of_types, takes_either_type
 from .operators.elementwise_steps import Stream, emit_outputs, emit_program
 from .operators.result_placement import plan_concats, plan_views
 from .operators.table import row_of
-from .operators.table_row import Moves, View
+from .operators.table_row import Format, Moves, View
 from .paying_team import with_team
 from .search_progress import in_parts
 from .storage import Array, Buffer, Repeat, Shape, Step, Value, as_bits, place_of, strides_of
@@ -285,10 +285,15 @@ def _with_narrow_storage(
 def _lower_item(item: Node | Chain, builder: Builder, graph: Graph, narrow: Graph | None) -> None:
     """Lower a node or a chain; `narrow` is the graph of steps that compute in bfloat16."""
     if isinstance(item, Chain):
-        _lower_chain(item, builder, graph)
+        others = item.inputs() if computed_in(item, graph) != SINGLE else []
+        narrow_ones = [name for name in others if name in builder.narrow]
+        with builder.reading(narrow_ones, SINGLE):
+            _lower_chain(item, builder, graph)
         return
     row = row_of(item.op)
     kept = takes_either_type(item, graph) or row.view is not View.NO
+    if narrow is not None and row.format is Format.SUMS:
+        kept = served_as(item, narrow)
     if narrow is None or builder.narrow_type is None or (kept and served_as(item, graph)):
         _lower(item, builder, graph)
         return

@@ -112,9 +112,14 @@ class Written:
         )
 
 
+def computed_in(chain: Chain, graph: Graph) -> np.dtype[Any]:
+    """Give the type that a chain computes in."""
+    return _computed(chain.nodes, graph) or SINGLE
+
+
 def written(chain: Chain, graph: Graph) -> Written:
     """Write a chain as instructions."""
-    dtype = _computed(chain.nodes, graph) or SINGLE
+    dtype = computed_in(chain, graph)
     code = Code(dtype)
     numbers: dict[str, int] = {}
     inputs: list[tuple[str, int, Value | None]] = []

@@ -20,11 +20,11 @@ import numpy as np
 from .. import planner
 from ..memory.array_like import bfloat16_dtype
 from ..numerics import BRAIN_KINDS, numerics_of
-from .fusion import Chain
+from .fusion import Chain, computed_in
 from .min_cut import source_side
 from .nodes import Constants, Graph, Node
 from .operators.table import row_of
-from .operators.table_row import Moves, View
+from .operators.table_row import Format, Moves, View
 
 __all__ = ["TypePrices", "brain_type", "in_narrow_type", "seen_as", "served_as"]
 
@@ -155,9 +155,7 @@ class _Cut:
     def _add(self, item: Node | Chain) -> None:
         """Add the types that a node or a chain reads and writes."""
         if isinstance(item, Chain):
-            self._open([item.result], _STORED)
-            for name in item.inputs():
-                self._price_pass(name, _LOADED)
+            self._add_chain(item)
             return
         reads = [name for name in item.inputs if name and name not in self.graph.constants]
         outputs = [name for name in item.outputs if name]
@@ -170,6 +168,10 @@ class _Cut:
             self._read(reads[1:], own)
         elif row.view is not View.NO and reads and reads[0] in self.maker:
             self.maker.update(dict.fromkeys(outputs, self.maker[reads[0]]))
+        elif row.format is Format.SUMS and self._is_narrow_too(item, outputs):
+            self._keep(outputs)
+            for name in reads:
+                self._price_pass(name, _IN_SCRATCH)
         elif self._is_narrow_too(item, outputs):
             converted = 0.0 if row.moves is not Moves.NOTHING else _IN_SCRATCH
             own = self._open(outputs, converted)
@@ -180,8 +182,20 @@ class _Cut:
             self._read(reads, _SINGLE)
             self._keep(outputs)
 
+    def _add_chain(self, chain: Chain) -> None:
+        """Add a chain: one that computes float32 reads and writes either type."""
+        if computed_in(chain, self.graph) != SINGLE:
+            self._read(chain.inputs(), _SINGLE)
+            self._keep([chain.result])
+            return
+        self._open([chain.result], _STORED)
+        for name in chain.inputs():
+            self._price_pass(name, _LOADED)
+
     def _is_narrow_too(self, node: Node, outputs: list[str]) -> bool:
         """Whether loops compute a node in bfloat16 as well as in float32."""
+        if node.op.startswith("pplconv."):
+            return False  # of integers, or a conversion
         types = {self.graph.dtypes[name] for name in (*node.inputs, *outputs) if name}
         floats = {dtype for dtype in types if dtype.kind == "f"}
         stored = all(self.graph.dtypes[name] == SINGLE for name in outputs)
@@ -205,9 +219,14 @@ class _Cut:
             if self.graph.dtypes[name] == SINGLE:
                 self.maker[name] = own
                 self._price_pass(name, converted)
-        if self.demanded:
+        if self.demanded and not self._is_only_summed(outputs):
             self._choose(own, -_DEMANDED)
         return own
+
+    def _is_only_summed(self, names: Sequence[str]) -> bool:
+        """Whether values are only read by sums, whose differences may be small: variances."""
+        readers = [node for name in names for node in self.graph.users.get(name, ())]
+        return all(row_of(node.op).format is Format.SUMS for node in readers)
 
     def _price_pass(self, name: str, converted: float) -> None:
         """Price one pass over a value, whose vectors take `converted` cycles more as bfloat16."""

@@ -166,7 +166,7 @@ def reduction(
     return looped(
         Loops(row_steps.reduction(kind, finish), row_steps.serves_reduction),
         batches=batch_rules.reduction,
-        format=Format.FOLLOWS if kind in ("MAX", "MIN") else Format.SINGLE, layout=Layout.ANY,
+        format=Format.FOLLOWS if kind in ("MAX", "MIN") else Format.SUMS, layout=Layout.ANY,
         moves=Moves.NOTHING, shapes=shapes, **said,
     )  # fmt: skip
 

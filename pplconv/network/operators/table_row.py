@@ -65,6 +65,7 @@ class Format(Enum):
 
     LEADS = "loops compute in half precision: where weights are known, they begin it"
     FOLLOWS = "loops load and store float16: taken where most of the inputs are there in it"
+    SUMS = "loops add up in float32: results are float32, of inputs of float32 or bfloat16"
     SINGLE = "float32, as loops of float16 are missing, or sums would overflow"
 
 
