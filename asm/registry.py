@@ -238,9 +238,15 @@ DEPTHWISE_BYTES_LEVELS = ("portable", "avx2", "avxvnni", "avx512", "avx512vnni",
 # move bits are listed under ``u8`` for all types of one byte, under ``s16`` for all of two bytes.
 # Where wider vectors bring nothing, AVX-512 uses the kernels of AVX2.
 BYTE_CONVERSIONS = ("u8s16", "s8s16", "u8s8", "s8u8", "f32bf16")
+# Levels with an instruction that rounds to bfloat16. It flushes subnormal numbers, as their
+# products do, so it serves operands and sums; the levels below keep them.
+BRAIN_CONVERSIONS = ("avx512bf16",)
 NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
-    "convert_in": dict.fromkeys((*BYTE_CONVERSIONS, "bf16f32"), EVERY_LEVEL),
-    "convert_out": {"bf16f32": EVERY_LEVEL},
+    "convert_in": {
+        **dict.fromkeys((*BYTE_CONVERSIONS, "bf16f32"), EVERY_LEVEL),
+        "f32bf16": (*EVERY_LEVEL, *BRAIN_CONVERSIONS),
+    },
+    "convert_out": {"bf16f32": (*EVERY_LEVEL, *BRAIN_CONVERSIONS)},
     "pack_rows": dict.fromkeys(("u8", "s16"), EVERY_LEVEL),
     "pack_channels": dict.fromkeys(("u8", "s16"), EVERY_LEVEL),
     "pack_weights": dict.fromkeys(("u8", "s16"), ("portable", "avx2", "neon")),

@@ -273,12 +273,12 @@ def _made(storage: str, compute: str, destination: str) -> Numerics:
     conversion = 0.0
     if product.operand == "bf16" != storage:
         conversion = 2 * TYPES["bf16"].roundoff  # the roundings of input and weights
-    elif storage == "f16" != compute or destination == "bf16":
-        # The result is rounded once, by half an ulp. The error is relative to the largest output,
-        # so the bound holds for subnormal results too; results beyond 65504 are infinite.
-        conversion = TYPES[destination].roundoff
     elif compute == "f16" != storage:
         conversion = 2 * TYPES["f16"].roundoff
+    if destination == "bf16" or (destination == "f16" != compute):
+        # The result is rounded once, by half an ulp. The error is relative to the largest output,
+        # so the bound holds for subnormal results too; results beyond 65504 are infinite.
+        conversion += TYPES[destination].roundoff
     name = storage if storage == compute else storage + compute
     return Numerics(
         name=name if destination == storage else f"{name}-{destination}",
@@ -296,23 +296,32 @@ def _made(storage: str, compute: str, destination: str) -> Numerics:
 
 
 # The `Numerics` by storage type, kind of product and type of the output.
-_NUMERICS = {
-    (storage, compute, storage): _made(storage, compute, storage)
-    for storage, compute in (
-        ("f16", "f16"),
-        ("f16", "f32"),
-        ("f32", "f32"),
-        ("f32", "f16"),
-        ("f64", "f64"),
-        ("bf16", "f32"),
-        *((storage, compute) for storage in ("f32", "bf16") for compute in BRAIN_KINDS),
-    )
-} | {
-    (storage, compute, destination): _made(storage, compute, destination)
-    for storage in ("u8", "s8")
-    for compute in (*_BYTES, _PAIRS, f"{storage}d")
-    for destination in ("u8", "s8", "s32", "f32")
-}
+_NUMERICS = (
+    {
+        (storage, compute, storage): _made(storage, compute, storage)
+        for storage, compute in (
+            ("f16", "f16"),
+            ("f16", "f32"),
+            ("f32", "f32"),
+            ("f32", "f16"),
+            ("f64", "f64"),
+            ("bf16", "f32"),
+            *((storage, compute) for storage in ("f32", "bf16") for compute in BRAIN_KINDS),
+        )
+    }
+    | {
+        # A network's values are of the type that their maker and readers together prefer.
+        (storage, compute, destination): _made(storage, compute, destination)
+        for storage, destination in (("f32", "bf16"), ("bf16", "f32"))
+        for compute in ("f32", *BRAIN_KINDS)
+    }
+    | {
+        (storage, compute, destination): _made(storage, compute, destination)
+        for storage in ("u8", "s8")
+        for compute in (*_BYTES, _PAIRS, f"{storage}d")
+        for destination in ("u8", "s8", "s32", "f32")
+    }
+)
 
 
 def numerics_of(storage: str, compute: str, destination: str = "") -> Numerics:

@@ -94,6 +94,7 @@ STORED = {
     "S64": 5,
     "F32": 6,
     "F64": 7,
+    "BF16": 8,  # in programs of float alone; rounded to the nearest, ties to even
 }
 
 # Ways in which `pool` combines the taps of an output; see the contract.

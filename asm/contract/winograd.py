@@ -83,7 +83,7 @@ DIRECT_SUMS = Contract(
         Field("weights", CONST_POINTER, "contiguous (channels, ic, side, side), at any address"),
         Field("ic", INT, "input channels of the group"),
         Field("side", INT, "kh and kw, at most 5"),
-        Field("halves", INT, "1: src and weights are in half precision, else elements"),
+        Field("halves", INT, "1: src and weights are float16, 2: bfloat16, 0: elements"),
         Field("dst", POINTER, "pixel (0, 0), channels contiguous"),
         Field("dst_rs", INT, "dst: from one row of the image to the next"),
         Field("dst_ps", INT, "dst: from one pixel to the next"),

@@ -1,7 +1,8 @@
 /* bfloat16, the upper half of a float, as it lies in memory, to and from float. Widening is exact;
  * narrowing rounds to the nearest, ties to even. Both are arithmetic on integers, which keeps
- * subnormal numbers whatever flush-to-zero says (the machine's conversion instructions do not). NaN
- * keeps its sign and the upper bits of its payload, and becomes quiet when it is narrowed. */
+ * subnormal numbers whatever flush-to-zero says. The level with the conversion instructions, which
+ * flush them to zero, narrows by these. NaN keeps its sign and the upper bits of its payload, and
+ * becomes quiet when it is narrowed. */
 #ifndef PPLCONV_BFLOAT_H
 #define PPLCONV_BFLOAT_H
 
@@ -16,12 +17,11 @@ static inline float_bits upper_halves(vector v) {
     /* A carry out of the digits goes into the exponent, as it should. */
     const float_bits rounded = (bits + 0x7fffu + (upper & 1u)) >> 16;
 #if PPLCONV_VECTOR_BYTES == 64
-    const __mmask16 nan =
-        _mm512_cmpgt_epu32_mask((__m512i)(bits & 0x7fffffffu), _mm512_set1_epi32(0x7f800000));
+    const __mmask16 nan = _mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_UNORD_Q);
     return (float_bits)_mm512_mask_or_epi32((__m512i)rounded, nan, (__m512i)upper,
                                             _mm512_set1_epi32(0x40));
 #else
-    const vector_bits nan = (vector_bits)(bits & 0x7fffffffu) > 0x7f800000;
+    const vector_bits nan = v != v;
     return ((float_bits)nan & (upper | 0x40u)) | (~(float_bits)nan & rounded);
 #endif
 }
@@ -31,7 +31,11 @@ static inline float_bits upper_halves(vector v) {
 static inline vector widened(__m256i bfloats) {
     return (vector)_mm512_slli_epi32(_mm512_cvtepu16_epi32(bfloats), 16);
 }
+#if defined(__AVX512BF16__)
+static inline __m256i narrowed(vector v) { return (__m256i)_mm512_cvtneps_pbh((__m512)v); }
+#else
 static inline __m256i narrowed(vector v) { return _mm512_cvtepi32_epi16((__m512i)upper_halves(v)); }
+#endif
 static inline vector load_bfloat(const bfloat *p) {
     return widened(_mm256_loadu_si256((const __m256i *)p));
 }
@@ -60,16 +64,41 @@ static inline void store_bfloat(bfloat *p, vector v) {
 
 #else
 
+typedef bfloat bfloat_vector __attribute__((vector_size(PPLCONV_VECTOR_BYTES / 2)));
+
 static inline vector load_bfloat(const bfloat *p) {
-    float_bits bits = {0};
-    for (int i = 0; i < LANES; i++) bits[i] = p[i];
-    return (vector)(bits << 16);
+    bfloat_vector b;
+    memcpy(&b, p, sizeof b);
+    return (vector)(__builtin_convertvector(b, float_bits) << 16);
 }
 static inline void store_bfloat(bfloat *p, vector v) {
-    const float_bits upper = upper_halves(v);
-    for (int i = 0; i < LANES; i++) p[i] = (bfloat)upper[i];
+    const bfloat_vector b = __builtin_convertvector(upper_halves(v), bfloat_vector);
+    memcpy(p, &b, sizeof b);
 }
 
+#endif
+
+/* The first n lanes: zeros in the others, and nothing behind them is touched. */
+#if PPLCONV_VECTOR_BYTES == 64
+static inline vector load_bfloat_lanes(const bfloat *p, int64_t n) {
+    return widened(_mm256_maskz_loadu_epi16(first_lanes(n), p));
+}
+static inline void store_bfloat_lanes(bfloat *p, vector v, int64_t n) {
+    _mm256_mask_storeu_epi16(p, first_lanes(n), narrowed(v));
+}
+#else
+/* Functions, not copies in each loop. */
+#define LAST_LANES static __attribute__((noinline, unused))
+LAST_LANES vector load_bfloat_lanes(const bfloat *p, int64_t n) {
+    bfloat buffer[LANES] = {0};
+    for (int64_t i = 0; i < n; i++) buffer[i] = p[i];
+    return load_bfloat(buffer);
+}
+LAST_LANES void store_bfloat_lanes(bfloat *p, vector v, int64_t n) {
+    bfloat buffer[LANES];
+    store_bfloat(buffer, v);
+    for (int64_t i = 0; i < n; i++) p[i] = buffer[i];
+}
 #endif
 
 #endif

@@ -1,8 +1,8 @@
 /* Element-wise programs, interpreted a chunk of columns at a time. Each instruction works on
  * several vectors in a row, so that its dispatch costs little beside its work, and intermediate
  * results never leave L1. The last chunk of a row has as many vectors as there are columns for. A
- * template defines load_storage and its kin before it includes this, and calls run_program with
- * a function that runs one instruction. */
+ * template defines load_storage and its kin, and whether there are BFLOAT_STREAMS, before it
+ * includes this, and calls run_program with a function that runs one instruction. */
 #ifndef PPLCONV_CHUNKS_H
 #define PPLCONV_CHUNKS_H
 
@@ -83,6 +83,8 @@ static int64_t bytes_of(int stored) {
     switch (stored) {
     case PPLCONV_STORED_TRUTH:
         return 1;
+    case PPLCONV_STORED_BF16:
+        return 2;
 #define BYTES_OF(name, type, middle)                                                               \
     case PPLCONV_STORED_##name:                                                                    \
         return (int64_t)sizeof(type);
@@ -98,6 +100,10 @@ static void fill(chunk *registers, const struct pplconv_stream *s, int64_t row) 
     vector v = {0};
     if (s->stored == PPLCONV_STORED_TRUTH) {
         v += (element)(*(const uint8_t *)from != 0);
+#if BFLOAT_STREAMS
+    } else if (s->stored == PPLCONV_STORED_BF16) {
+        v = load_bfloat_lanes(from, 1)[0] - v;
+#endif
     } else if (s->stored) {
         convert_from(to, s->stored, from, 1);
         v = to->v[0][0] - v; /* minus, since plus would lose the sign of a zero */
@@ -107,27 +113,33 @@ static void fill(chunk *registers, const struct pplconv_stream *s, int64_t row) 
     for (int64_t i = 0; i < VECTORS; i++) to->v[i] = v;
 }
 
-static void load(chunk *to, const storage *from, int64_t n) {
-    if (n >= CHUNK) {
-        for (int64_t i = 0; i < VECTORS; i++) to->v[i] = load_storage(from + i * LANES);
-        return;
+/* Loads and stores of n elements of a type, or of a chunk if there are more. */
+#define LOAD_AND_STORE(name, type)                                                                 \
+    static void load_##name##s(chunk *to, const type *from, int64_t n) {                           \
+        if (n >= CHUNK) {                                                                          \
+            for (int64_t i = 0; i < VECTORS; i++) to->v[i] = load_##name(from + i * LANES);        \
+            return;                                                                                \
+        }                                                                                          \
+        for (int64_t i = 0; n > 0; i++, n -= LANES) {                                              \
+            to->v[i] = n >= LANES ? load_##name(from + i * LANES)                                  \
+                                  : load_##name##_lanes(from + i * LANES, n);                      \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    static void store_##name##s(type *to, const chunk *from, int64_t n) {                          \
+        if (n >= CHUNK) {                                                                          \
+            for (int64_t i = 0; i < VECTORS; i++) store_##name(to + i * LANES, from->v[i]);        \
+            return;                                                                                \
+        }                                                                                          \
+        for (int64_t i = 0; n > 0; i++, n -= LANES) {                                              \
+            if (n >= LANES) store_##name(to + i * LANES, from->v[i]);                              \
+            else store_##name##_lanes(to + i * LANES, from->v[i], n);                              \
+        }                                                                                          \
     }
-    for (int64_t i = 0; n > 0; i++, n -= LANES) {
-        to->v[i] =
-            n >= LANES ? load_storage(from + i * LANES) : load_storage_lanes(from + i * LANES, n);
-    }
-}
-
-static void store(storage *to, const chunk *from, int64_t n) {
-    if (n >= CHUNK) {
-        for (int64_t i = 0; i < VECTORS; i++) store_storage(to + i * LANES, from->v[i]);
-        return;
-    }
-    for (int64_t i = 0; n > 0; i++, n -= LANES) {
-        if (n >= LANES) store_storage(to + i * LANES, from->v[i]);
-        else store_storage_lanes(to + i * LANES, from->v[i], n);
-    }
-}
+LOAD_AND_STORE(storage, storage)
+#if BFLOAT_STREAMS
+LOAD_AND_STORE(bfloat, bfloat)
+#endif
 
 /* The chunk of n elements at `column` of a row, or what there is of it. */
 static void load_stream(chunk *registers, const struct pplconv_stream *s, int64_t row,
@@ -135,7 +147,11 @@ static void load_stream(chunk *registers, const struct pplconv_stream *s, int64_
     chunk *to = registers + s->reg;
     const char *from = AT_CONST(char, s->data, row * s->rs + column * bytes_of(s->stored));
     if (!s->stored) {
-        load(to, (const storage *)from, n);
+        load_storages(to, (const storage *)from, n);
+#if BFLOAT_STREAMS
+    } else if (s->stored == PPLCONV_STORED_BF16) {
+        load_bfloats(to, (const bfloat *)from, n);
+#endif
     } else if (s->stored == PPLCONV_STORED_TRUTH) {
         for (int64_t i = 0; i < CHUNK && i < n; i += LANES)
             to->v[i / LANES] = load_truths((const uint8_t *)from + i, n - i);
@@ -149,7 +165,11 @@ static void store_stream(const chunk *registers, const struct pplconv_stream *s,
     const chunk *from = registers + s->reg;
     char *to = AT(char, s->data, row * s->rs + column * bytes_of(s->stored));
     if (!s->stored) {
-        store((storage *)to, from, n);
+        store_storages((storage *)to, from, n);
+#if BFLOAT_STREAMS
+    } else if (s->stored == PPLCONV_STORED_BF16) {
+        store_bfloats((bfloat *)to, from, n);
+#endif
     } else if (s->stored == PPLCONV_STORED_TRUTH) {
         for (int64_t i = 0; i < CHUNK && i < n; i += LANES)
             store_truths((uint8_t *)to + i, from->v[i / LANES], n - i);

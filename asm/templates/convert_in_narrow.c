@@ -1,7 +1,11 @@
 /* Convert rows of an array into scratch, between types of one and two bytes and from float to
  * bfloat16. All arithmetic is on integers, so that flush-to-zero changes no bit, in loops that
- * compilers turn into vectors. */
+ * compilers turn into vectors. Only the level whose instruction rounds to bfloat16 uses it: it
+ * flushes subnormal numbers to zero, as the products there do. */
 #include <stdint.h>
+#if defined(__AVX512BF16__)
+#include <immintrin.h>
+#endif
 
 #include "pplconv_kernels.h"
 
@@ -24,6 +28,7 @@ static inline to converted(from x) { return x ^ 0x80; }
 #elif PPLCONV_TYPE_F32BF16
 typedef uint32_t from;
 typedef uint16_t to;
+#if !defined(__AVX512BF16__)
 /* The upper half, rounded to the nearest, ties to even: a carry out of the digits goes into the
  * exponent, as it should. NaN becomes quiet and keeps its sign and the upper bits of its payload.
  */
@@ -33,12 +38,36 @@ static inline to converted(from x) {
     return (to)((x & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
 }
 #endif
+#endif
+
+#if defined(__AVX512BF16__)
+
+static inline __mmask32 first_of_32(int64_t n) {
+    return (__mmask32)(n < 32 ? (1u << n) - 1u : 0xffffffffu);
+}
+
+static inline void convert_row(const from *src, to *dst, int64_t columns) {
+    for (; columns > 0; columns -= 32, src += 32, dst += 32) {
+        const __mmask32 left = first_of_32(columns);
+        const __m512 low = _mm512_maskz_loadu_ps((__mmask16)left, src);
+        const __m512 high = _mm512_maskz_loadu_ps((__mmask16)(left >> 16), src + 16);
+        _mm512_mask_storeu_epi16(dst, left, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+    }
+}
+
+#else
 
 /* Elements of one size may be converted in their place. */
 #if defined(__clang__)
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+static inline void convert_row(const from *src, to *dst, int64_t columns) {
+    INDEPENDENT for (int64_t i = 0; i < columns; i++) dst[i] = converted(src[i]);
+}
+
 #endif
 
 __attribute__((visibility("hidden"))) void PPLCONV_SYMBOL(const void *argument) {
@@ -50,9 +79,7 @@ __attribute__((visibility("hidden"))) void PPLCONV_SYMBOL(const void *argument) 
         rows = 1;
     }
     for (int64_t r = 0; r < rows; r++) {
-        const from *src = AT_CONST(from, a->src, r * a->src_rs);
-        to *dst = AT(to, a->dst, r * a->dst_rs);
-        INDEPENDENT for (int64_t i = 0; i < columns; i++) dst[i] = converted(src[i]);
+        convert_row(AT_CONST(from, a->src, r * a->src_rs), AT(to, a->dst, r * a->dst_rs), columns);
     }
 #if defined(__AVX__)
     __builtin_ia32_vzeroupper();

@@ -10,6 +10,8 @@
 #define INLINE static inline __attribute__((always_inline))
 
 enum { MOST_PIXELS = 6, MOST_TAPS = 5 };
+/* Arrays of two bytes; else they have elements. */
+enum { HALF = 1, BFLOAT = 2 };
 
 /* A pixel to compute again: its wanted lanes, its taps inside the image, and its sum. */
 struct pixel {
@@ -26,10 +28,17 @@ INLINE vector everywhere(const char *from, int halves) {
     const vector zero = {0};
     element number;
 #if !PPLCONV_F64
-    if (halves) {
+    if (halves == HALF) {
         half line[LANES] = {0};
         __builtin_memcpy(line, from, sizeof(half));
         return zero + load_half(line)[0];
+    }
+    if (halves == BFLOAT) {
+        uint16_t upper;
+        __builtin_memcpy(&upper, from, sizeof upper);
+        const uint32_t bits = (uint32_t)upper << 16;
+        __builtin_memcpy(&number, &bits, sizeof number);
+        return zero + number;
     }
 #endif
     (void)halves;
@@ -45,7 +54,7 @@ INLINE void gather(const char *from, int64_t filter, int64_t taps, int64_t chann
         const char *first = from + o * filter;
         for (int64_t t = 0; t < taps; t++) {
             if (o >= channels) lines[t][o] = 0;
-            else if (halves) lines[t][o] = everywhere(first + 2 * t, 1)[0];
+            else if (halves) lines[t][o] = everywhere(first + 2 * t, halves)[0];
             else lines[t][o] = everywhere(first + t * (int64_t)sizeof(element), 0)[0];
         }
     }
@@ -135,7 +144,8 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         const int64_t count = find_pixels(a, first, channels, pixels);
         if (!count) continue;
 #if !PPLCONV_F64
-        if (a->halves) add_channels(a, first, channels, pixels, count, 1);
+        if (a->halves == BFLOAT) add_channels(a, first, channels, pixels, count, BFLOAT);
+        else if (a->halves) add_channels(a, first, channels, pixels, count, HALF);
         else add_channels(a, first, channels, pixels, count, 0);
 #else
         add_channels(a, first, channels, pixels, count, 0);

@@ -3,6 +3,20 @@
 
 #include "clean.h"
 #include "elementwise_operations.h"
+
+/* Only registers of float load and store bfloat16. */
+#if !PPLCONV_F64 && !defined(PPLCONV_STORAGE_F16)
+#define BFLOAT_STREAMS 1
+#include "bfloat.h"
+/* Portable C stays small. */
+#if PPLCONV_VECTOR_BYTES >= 32 || PPLCONV_NEON
+#define MIXED_OPERATIONS(X) SHORT_OPERATIONS(X)
+#else
+#define MIXED_OPERATIONS(X)
+#endif
+#else
+#define BFLOAT_STREAMS 0
+#endif
 #include "straight.h"
 
 #include "chunks.h"

@@ -39,6 +39,7 @@ static inline vector multiplied(vector a, vector b) {
     X(MULTIPLY, multiplied(x, y))                                                                  \
     X(MULTIPLY_ADD, added(multiplied(x, y), z))
 
+#define BFLOAT_STREAMS 0
 #include "straight.h"
 
 #include "chunks.h"

@@ -147,12 +147,15 @@ static inline vector square_root(vector x) {
 }
 
 /* Name, and result for x, y and z. Many programs consist of one of these instructions. */
-#define STRAIGHT_OPERATIONS(X)                                                                     \
+#define SHORT_OPERATIONS(X)                                                                        \
     X(ADD, x + y)                                                                                  \
     X(SUBTRACT, x - y)                                                                             \
     X(MULTIPLY, (x) * (y))                                                                         \
     X(MULTIPLY_ADD, multiply_add(x, y, z))                                                         \
-    X(CLIP, at_most(at_least(x, y), z))                                                            \
+    X(CLIP, at_most(at_least(x, y), z))
+
+#define STRAIGHT_OPERATIONS(X)                                                                     \
+    SHORT_OPERATIONS(X)                                                                            \
     X(SIGMOID, logistic(x, 0))                                                                     \
     X(SILU, logistic(x, 1))                                                                        \
     X(HARDSWISH, hardswish(x))                                                                     \

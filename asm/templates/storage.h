@@ -50,14 +50,21 @@ static inline void store_storage(storage *p, vector v) { *(unaligned_vector *)p 
 
 /* The last lanes of a row: by the machine's masked or partial accesses, or through a vector's worth
  * of memory. */
-#if (defined(PPLCONV_STORAGE_F16) || defined(PPLCONV_STORAGE_BF16)) && PPLCONV_VECTOR_BYTES == 64
+#if defined(PPLCONV_STORAGE_BF16)
+static inline vector load_storage_lanes(const storage *p, int64_t n) {
+    return load_bfloat_lanes(p, n);
+}
+static inline void store_storage_lanes(storage *p, vector v, int64_t n) {
+    store_bfloat_lanes(p, v, n);
+}
+#elif defined(PPLCONV_STORAGE_F16) && PPLCONV_VECTOR_BYTES == 64
 static inline vector load_storage_lanes(const storage *p, int64_t n) {
     return widened(_mm256_maskz_loadu_epi16(first_lanes(n), p));
 }
 static inline void store_storage_lanes(storage *p, vector v, int64_t n) {
     _mm256_mask_storeu_epi16(p, first_lanes(n), narrowed(v));
 }
-#elif defined(PPLCONV_STORAGE_F16) || defined(PPLCONV_STORAGE_BF16) || defined(PPLCONV_STORAGE_F32)
+#elif defined(PPLCONV_STORAGE_F16) || defined(PPLCONV_STORAGE_F32)
 static inline vector load_storage_lanes(const storage *p, int64_t n) {
     storage buffer[LANES] = {0};
     for (int64_t i = 0; i < n; i++) buffer[i] = p[i];

@@ -59,10 +59,10 @@ GROUP_GENERIC_CYCLES = 4.0, 16.0
 MOST_DEPTH = 64  # channels of a group, beyond which a group fills the tiles of products
 SPREAD_CYCLES = 6.0  # if each input channel has several output channels, in the lanes of a vector
 PLANE_CYCLES = 60.0  # a channel plane: its weights, its rows' ends
-# Sizes of a chunk that is converted at a time: vectors of channels, and the size of their pixels as
-# a multiple of L1; or planes.
+# Sizes of a chunk that is converted at a time: vectors of channels, and the share of L2 that their
+# pixels take, since rows between two chunks are converted twice; or planes.
 CHUNK_VECTORS = 4
-CHUNK_L1 = 4
+CHUNK_L2 = 2
 CHUNK_PLANES = 16
 LONGEST_VECTOR = 16  # elements
 
@@ -131,7 +131,7 @@ class Depthwise(DepthwiseCandidate):
             p.oc // p.groups if planes else round_up(CHUNK_VECTORS * self.isa_lanes, self.depth)
         )
         channels = min(channels, max(self.channel_segment, 1))
-        room = self.l1_bytes * (1 if planes else CHUNK_L1)
+        room = self.chunk_bytes
         row = (p.iw * p.stride[0] + p.ow) * channels * element
         reach = (p.kh - 1) * p.dilation[0] * p.iw * channels * element
         rows = min(max((room - reach) // row, 1), self.row_segment)
@@ -146,9 +146,13 @@ class Depthwise(DepthwiseCandidate):
         if not self.numerics.converts:
             return 0, 0, 0, 0
         channels, rows = self.chunk
-        slab_rows = min((rows - 1) * p.stride[0] + (p.kh - 1) * p.dilation[0] + 1, p.ih)
+        slab_rows = 0
+        if self.numerics.converts_in:
+            slab_rows = min((rows - 1) * p.stride[0] + (p.kh - 1) * p.dilation[0] + 1, p.ih)
         out = LINE + round_up(channels * slab_rows * p.iw * element, LINE) + LINE
-        size = out + channels * rows * p.ow * self.numerics.sum_bytes
+        size = out
+        if self.numerics.converts_out:
+            size += channels * rows * p.ow * self.numerics.sum_bytes
         return slab_rows, LINE, out, thread_scratch(size)
 
     @property
@@ -308,20 +312,21 @@ def candidates(problem: ConvProblem, around: PlanContext) -> Iterator[Candidate]
         yield from depthwise_bytes.candidates(problem, around)
         return
     p, threads = problem, around.threads
-    together, l1 = p.oc // p.groups, around.machine.l1d_bytes
+    together, planes = p.oc // p.groups, is_planes(p)
+    room = around.machine.l1d_bytes if planes else around.machine.l2_share // CHUNK_L2
     pieces = 1 if p.batch and p.batch % threads == 0 else threads
-    if is_planes(p):
+    if planes:
         # Planes are cut by channel first: a plane's rows share their input.
         channels = balanced(p.oc, p.oc, together, pieces)
         tasks = max(p.batch, 1) * ceil_div(p.oc, channels)
         rows = balanced(p.oh, p.oh, 1, ceil_div(threads, tasks)) if p.oh else 1
-        yield Depthwise(p, around.numerics, around.lanes, channels, max(rows, 1), l1)
+        yield Depthwise(p, around.numerics, around.lanes, channels, max(rows, 1), room)
         return
     # Rows of all channels stream; short images are cut by channel.
     whole = max(round_up(p.oc, together), 1)
     rows = max(balanced(p.oh, p.oh, 1, pieces), 1)
-    yield Depthwise(p, around.numerics, around.lanes, whole, rows, l1)
+    yield Depthwise(p, around.numerics, around.lanes, whole, rows, room)
     if pieces > 1:
         lines = around.lanes * together if p.ic == p.groups else max(around.lanes, together)
         channels = balanced(p.oc, p.oc, lines, pieces)
-        yield Depthwise(p, around.numerics, around.lanes, channels, max(p.oh, 1), l1)
+        yield Depthwise(p, around.numerics, around.lanes, channels, max(p.oh, 1), room)

@@ -108,7 +108,7 @@ class DepthwiseBytes(DepthwiseCandidate):
             channels = min(round_up(self.channel_segment, self.unit), CHUNK_VECTORS * LINE // 4)
             channels = max(channels // self.unit, 1) * self.unit
         row = channels * max(p.ow, 1) * 4
-        room = self.l1_bytes * 3 // 4
+        room = self.chunk_bytes * 3 // 4
         # Two rows of outputs share most of their lines, so a single row costs more.
         rows = min(max(room // row // 2 * 2, 2), max(self.row_segment, 1))
         if self.by_pixels and rows == self.row_segment:

@@ -27,7 +27,7 @@ class DepthwiseCandidate(Candidate):
         Sums in a vector.
     channel_segment, row_segment : int
         Output channels and rows of a task.
-    l1_bytes : int
+    chunk_bytes : int
         Size that the rows and sums of a chunk in the scratch should fit.
     """
 
@@ -36,7 +36,7 @@ class DepthwiseCandidate(Candidate):
     isa_lanes: int
     channel_segment: int
     row_segment: int
-    l1_bytes: int
+    chunk_bytes: int
 
     algorithm = NAME
     multiplies_padding = False

@@ -73,8 +73,8 @@ def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
         return (
             f"its transforms make words of bytes, which products of {numerics.product} do not take"
         )
-    if (numerics.narrow and not numerics.exact) or numerics.source == "bf16":
-        return "it needs float32 or float64 arrays, or float16 ones, or bytes"
+    if numerics.narrow and not numerics.exact:
+        return "its transforms of floats have sums of the type of their operands"
     if problem.stride != (1, 1) or problem.dilation != (1, 1):
         return "it needs stride 1 and no dilation"
     sides = {r for _, r in (INTEGER_VARIANTS if numerics.exact else VARIANTS)}

@@ -14,6 +14,17 @@ DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(kind.numpy) for name, kind in
 NAMES = {DTYPES[name]: name for name in ("f16", "f32", "f64")}
 
 
+def name_of(dtype: np.dtype[Any]) -> str:
+    """Name a floating-point type of arrays as problems and kernels do.
+
+    Raises
+    ------
+    KeyError
+        If it is none of ours.
+    """
+    return "bf16" if dtype.name == "bfloat16" else NAMES[dtype]
+
+
 def array_dtype(name: str) -> np.dtype[Any]:
     """Return the type of the caller's arrays for one of the names.
 

@@ -12,7 +12,7 @@ import numpy as np
 from .. import planner
 from .._checks import one_of
 from ..arguments import checks
-from ..memory.dtypes import DTYPES
+from ..memory.dtypes import array_dtype
 from ..memory.mapping import plain, release
 from ..ops.prepared import PackedWeights, Prepared
 from ..ops.sparse.sparse_weights import checked_sparse, sparsity_of
@@ -27,8 +27,10 @@ from .storage import (
     Shape,
     Step,
     Value,
+    as_bits,
     channels_last,
     constant_value,
+    lie_alike,
     strides_of,
 )
 from .value_copies import convert_step, copy_step
@@ -173,6 +175,9 @@ class Builder:
     body_begin: int | None = None
     # Names of images that are computed in planes (NCHW).
     planes: frozenset[str] = frozenset()
+    # Names of values that are stored in `narrow_type`, and not in float32 as the graph says.
+    narrow: frozenset[str] = frozenset()
+    narrow_type: np.dtype[Any] | None = None
     # Copies in other layouts, by the value they copy, and sums of windows.
     relaid: dict[Any, tuple[Value, Value]] = field(default_factory=dict)
     # Destinations of results: parts of joined arrays, and outputs of the network.
@@ -206,7 +211,8 @@ class Builder:
             Whether the step can write a value with the strides of its argument.
         """
         wanted = self.wanted.get(name)
-        if wanted is not None and wanted.shape == shape and fits(wanted):
+        fit = wanted is not None and (wanted.shape, wanted.dtype) == (shape, dtype)
+        if wanted is not None and fit and fits(wanted):
             return wanted
         return self.new(shape, dtype, order)
 
@@ -246,7 +252,7 @@ class Builder:
         """Bind a name to a value, and copy the value to its destination if it has one."""
         wanted = self.wanted.get(name)
         if wanted is not None and not wanted.is_same(value):
-            self.copy(value, wanted, [name])
+            self.move(value, wanted, [name])
             value = wanted
         self.values[name] = value
 
@@ -259,6 +265,47 @@ class Builder:
         """Copy elements to a value of another type."""
         if destination.size:
             self.emit(convert_step(source, destination, self.isa, nodes))
+
+    def move(self, source: Value, destination: Value, nodes: list[str]) -> None:
+        """Copy elements to another place, where they may have another floating-point type."""
+        if source.dtype == destination.dtype:
+            self.copy(source, destination, nodes)
+        elif lie_alike(source, destination):
+            self.convert(source, destination, nodes)
+        elif destination.dtype.itemsize < source.dtype.itemsize:
+            # Transposed as elements of four bytes, for which every instruction set has kernels.
+            self.convert(self.contiguous(source, destination.order), destination, nodes)
+        else:
+            wide = self.new(source.shape, destination.dtype, source.order)
+            self.convert(source, wide, nodes)
+            self.copy(wide, destination, nodes)
+
+    def stored(self, name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        """Give the type that a value of the graph's `dtype` is stored in."""
+        found = self.narrow_type if name in self.narrow else None
+        return dtype if found is None else found
+
+    def in_type(self, value: Value, dtype: np.dtype[Any]) -> Value:
+        """Give a value in another floating-point type; convert it if necessary, once."""
+        if value.dtype == dtype:
+            return value
+        known = value.constant
+        if known is not None:
+            return constant_value(as_type(known, dtype))
+        key = id(value.buffer), value.offset, value.advance, value.shape, value.strides, dtype
+        if key not in self.relaid:
+            other = self.new(value.shape, dtype, value.order)
+            self.convert(value, other, [])
+            self.relaid[key] = value, other
+        return self.relaid[key][1]
+
+    @contextmanager
+    def reading(self, names: Sequence[str], dtype: np.dtype[Any]) -> Iterator[None]:
+        """Give these values in a type, meanwhile."""
+        kept = {name: self.values[name] for name in names}
+        self.values.update((name, self.in_type(value, dtype)) for name, value in kept.items())
+        yield
+        self.values.update(kept)
 
     def contiguous(self, value: Value, order: Sequence[int] | None = None) -> Value:
         """Give the value without gaps in an order of dimensions; copy it if necessary."""
@@ -404,8 +451,8 @@ def _packed(prepared: Prepared, weight: Array | ScaledTensor) -> PackedWeights:
     array = weight.numpy() if isinstance(weight, ScaledTensor) else weight
     numerics = prepared.plan.numerics
     # Floating-point weights have the type of the arrays; packing converts them.
-    floats = DTYPES[numerics.source].kind == "f"
-    array = as_type(array, DTYPES[numerics.source if floats else numerics.weights])
+    kind = numerics.weights if numerics.exact else numerics.source
+    array = as_bits(as_type(array, array_dtype(kind)))
     ready = plain(array)
     keep = array if array.flags.c_contiguous else ready
     return PackedWeights(prepared, ready, keep=keep, consume=ready is not array)

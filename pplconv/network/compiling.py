@@ -23,16 +23,19 @@ from .batches import batched_names, for_images, images_at_once
 from .builder import Builder, Settings
 from .bytewise import table_of, with_tables
 from .formats import half_level, with_formats
-from .fusion import Chain, chains, written
+from .fusion import Chain, chains, inputs_of, written
 from .host_functions import function_of
 from .host_steps import host_step, refusal, run_host
 from .interface import checked_out
 from .layouts import in_planes
+from .narrow_storage import SINGLE, TypePrices, brain_type, in_narrow_type, seen_as, served_as
 from .nodes import Graph, Node, graph_of
 from .operators.convolution import prices
+from .operators.either_type import prices_of_types, takes_either_type
 from .operators.elementwise_steps import Stream, emit_outputs, emit_program
 from .operators.result_placement import plan_concats, plan_views
 from .operators.table import row_of
+from .operators.table_row import View
 from .paying_team import with_team
 from .search_progress import in_parts
 from .storage import Array, Buffer, Repeat, Shape, Step, Value, as_bits, place_of, strides_of
@@ -225,23 +228,29 @@ def compile_model(
     for number, name in enumerate(graph.outputs):
         if name not in {*graph.constants, *graph.inputs, *builder.wanted}:
             builder.wanted[name] = _external(graph, name, len(graph.inputs) + number)
+    narrow = _with_narrow_storage(builder, graph, items)
     builder.planes = in_planes(
         graph, items, lambda node: prices(node, builder, graph),
-        lambda name: planner.turning_cycles(graph.shapes[name], graph.dtypes[name].itemsize),
+        lambda name: planner.turning_cycles(
+            graph.shapes[name], builder.stored(name, graph.dtypes[name]).itemsize
+        ),
     )  # fmt: skip
     plan_views(graph, builder)
     plan_concats(graph, builder)
     for item in with_attention(items, graph):
         if not isinstance(item, Attention):
-            _lower_item(item, builder, graph)
-        elif not lower_attention(item, builder, graph):
-            for part in item.items:
-                _lower_item(part, builder, graph)
+            _lower_item(item, builder, graph, narrow)
+            continue
+        read = {name for part in item.items for name in inputs_of(part)}
+        with builder.reading(sorted(read & builder.narrow & builder.values.keys()), SINGLE):
+            fused = lower_attention(item, builder, graph)
+        for part in () if fused else item.items:
+            _lower_item(part, builder, graph, narrow)
     for number, name in enumerate(graph.outputs):
         place = _external(graph, name, len(graph.inputs) + number)
         value = builder.values[name]
         if value.buffer.external != place.buffer.external or value.offset:
-            builder.copy(value, place, [name])
+            builder.move(value, place, [name])
     release_files(model)
     return _finished(builder, graph, model, most, times)
 
@@ -253,11 +262,43 @@ def _external(graph: Graph, name: str, number: int) -> Value:
     return Value(shape, dtype, strides, Buffer(size, external=number))
 
 
-def _lower_item(item: Node | Chain, builder: Builder, graph: Graph) -> None:
+def _with_narrow_storage(
+    builder: Builder, graph: Graph, items: Sequence[Node | Chain]
+) -> Graph | None:
+    """Choose the values that are stored as bfloat16; give the graph of steps that compute in it."""
+    precision = builder.settings.precision
+    dtype = brain_type(precision)
+    if dtype is None or SINGLE not in graph.dtypes.values():
+        return None
+    narrow = seen_as(graph, [SINGLE], dtype)
+
+    def priced(node: Node) -> TypePrices | None:
+        if not takes_either_type(node, graph):
+            return None
+        return TypePrices(*prices_of_types(node, builder, graph, dtype))
+
+    builder.narrow_type = dtype
+    builder.narrow = in_narrow_type(graph, narrow, items, priced, demanded=precision == "low_bf16")
+    return narrow
+
+
+def _lower_item(item: Node | Chain, builder: Builder, graph: Graph, narrow: Graph | None) -> None:
+    """Lower a node or a chain; `narrow` is the graph of steps that compute in bfloat16."""
     if isinstance(item, Chain):
         _lower_chain(item, builder, graph)
-    else:
+        return
+    row = row_of(item.op)
+    kept = takes_either_type(item, graph) or row.view is not View.NO
+    if narrow is None or builder.narrow_type is None or (kept and served_as(item, graph)):
         _lower(item, builder, graph)
+        return
+    stored = not builder.narrow.isdisjoint(item.outputs)
+    reads = [
+        name for name in item.inputs[: row.arrays]
+        if name and name not in graph.constants and graph.dtypes[name] == SINGLE
+    ]  # fmt: skip
+    with builder.reading(reads, builder.narrow_type if stored else SINGLE):
+        _lower(item, builder, narrow if stored else graph)
 
 
 def _lower(node: Node, builder: Builder, graph: Graph) -> None:
@@ -281,7 +322,7 @@ def _lower(node: Node, builder: Builder, graph: Graph) -> None:
 
 def _lower_chain(chain: Chain, builder: Builder, graph: Graph) -> None:
     name = chain.result
-    shape, dtype = graph.shapes[name], graph.dtypes[name]
+    shape, dtype = graph.shapes[name], builder.stored(name, graph.dtypes[name])
     names = [node.outputs[0] for node in chain.nodes]
     found = table_of(chain, graph, builder.isa)
     if found is not None:

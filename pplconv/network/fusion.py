@@ -12,12 +12,14 @@ from .._kernels import MOST_REGISTERS
 from ..schedules.elementwise_loops import MOST_CODE, MOST_STREAMS
 from .nodes import Graph, Node, as_type
 from .operators.elementwise_steps import (
+    BRAIN,
     COMPUTED,
     INTEGERS,
     NATIVE,
     SINGLE,
     STORED,
     TRUTH,
+    computed,
     numbers_of,
 )
 from .operators.expressions import Code, assign
@@ -38,8 +40,8 @@ class Chain:
     ----------
     nodes : list of Node
         In an order in which they can run; the last one gives the result. They compute numbers of
-        one type; beside them, there are truths. A Cast of what the chain reads, or of its result,
-        is done as the program loads or stores.
+        one type, which is float32 for bfloat16; beside them, there are truths. A Cast of what the
+        chain reads, or of its result, is done as the program loads or stores.
     """
 
     nodes: list[Node]
@@ -59,6 +61,11 @@ class Chain:
         made = {node.outputs[0] for node in self.nodes}
         names = (name for node in self.nodes for name in arrays_of(node) if name not in made)
         return list(dict.fromkeys(names))
+
+
+def inputs_of(item: Node | Chain) -> list[str]:
+    """Names of the values that a node or a chain reads."""
+    return item.inputs() if isinstance(item, Chain) else [name for name in item.inputs if name]
 
 
 def arrays_of(node: Node) -> list[str]:
@@ -118,7 +125,7 @@ def written(chain: Chain, graph: Graph) -> Written:
     ]  # fmt: skip
     for name in dict.fromkeys(read):
         known = graph.constants.get(name)
-        if known is not None and known.size == 1 and known.dtype in (dtype, TRUTH):
+        if known is not None and known.size == 1 and computed(known.dtype) in (dtype, TRUTH):
             numbers[name] = code.scalar(as_type(known, dtype).reshape(-1)[0].item())
         else:
             numbers[name] = code.fresh()
@@ -197,7 +204,7 @@ def _computed(nodes: Sequence[Node], graph: Graph) -> np.dtype[Any] | None:
             found |= _cast_types(node, nodes, made, graph)
         else:
             names = [*filter(None, node.inputs), node.outputs[0]]
-            types = {graph.dtypes[name] for name in names} - {TRUTH}
+            types = {computed(graph.dtypes[name]) for name in names} - {TRUTH}
             if not (types <= {*NATIVE} or node.op in OF_INTEGERS):
                 return None
             found |= types
@@ -211,6 +218,9 @@ def _cast_types(
 ) -> set[np.dtype[Any]]:
     """Give the types that a Cast's numbers have in a program's registers."""
     source, result = graph.dtypes[node.inputs[0]], graph.dtypes[node.outputs[0]]
+    if BRAIN in (source, result):
+        # The model rounds here; inside of a chain nothing is rounded.
+        return {BRAIN}
     # Types that the program converts on their way to registers, and from them.
     loaded = source in STORED and node.inputs[0] not in made
     stored = result in STORED and node is nodes[-1]
@@ -297,7 +307,7 @@ def _joined(graph: Graph) -> list[Node | Chain]:
             and len(joined) == 1
             and name not in graph.outputs
             and graph.shapes[name] == graph.shapes[chain.result]
-            and graph.dtypes[name] in (TRUTH, *COMPUTED)
+            and graph.dtypes[name] in (TRUTH, BRAIN, *COMPUTED)
             and len(chain.nodes) < MOST_NODES
             and _computed([node, *chain.nodes], graph) is not None
             and written(Chain([node, *chain.nodes]), graph).fits

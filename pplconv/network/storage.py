@@ -162,11 +162,16 @@ def channels_last(rank: int) -> Shape:
     return (0, *range(2, rank), 1) if rank > 2 else tuple(range(rank))
 
 
+def lie_alike(a: Value, b: Value) -> bool:
+    """Whether the dimensions of two values of one shape follow one another in the same order."""
+    return [d for d in a.order if a.shape[d] > 1] == [d for d in b.order if b.shape[d] > 1]
+
+
 def constant_value(array: Array) -> Value:
     """Make the value of a constant."""
     array = plain(array)
     strides = strides_of(array.shape, array.itemsize)
-    return Value(array.shape, array.dtype, strides, Buffer(array.nbytes, array=array))
+    return Value(array.shape, array.dtype, strides, Buffer(array.nbytes, array=as_bits(array)))
 
 
 @dataclass(eq=False)

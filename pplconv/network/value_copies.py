@@ -6,7 +6,7 @@ import functools
 import math
 
 from .._kernels import serving
-from ..memory.dtypes import NAMES
+from ..memory.dtypes import name_of
 from ..ops.strided_copies import BY_SIZE, convert_fields, copy_fields
 from ..schedules.copy_loops import Copy
 from .collapse import broadcast_strides
@@ -56,7 +56,7 @@ def convert_step(source: Value, destination: Value, isa: str, nodes: list[str]) 
     nodes : list of str
         What it stands for.
     """
-    types = _name(destination), _name(source)
+    types = name_of(destination.dtype), name_of(source.dtype)
     fields = convert_fields(destination.shape, types, destination.strides, source.strides)
     detail = f"{source.dtype} to {destination.dtype}"
     if fields is None:
@@ -70,10 +70,6 @@ def convert_step(source: Value, destination: Value, isa: str, nodes: list[str]) 
         nodes,
         f"{detail}, {'x'.join(map(str, fields['dims']))}",
     )
-
-
-def _name(value: Value) -> str:
-    return "bf16" if value.dtype.name == "bfloat16" else NAMES[value.dtype]
 
 
 def _from_lowest(value: Value) -> Value:

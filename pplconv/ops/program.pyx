@@ -337,8 +337,8 @@ cdef class Program:
             self.kept.append(activation)
         if places.get("finish") is not None:
             finish = <Finish?> places["finish"]
-            if (schedule.shape.converts_out
-                    or finish.element != schedule.shape.size.destination) or (
+            if ((schedule.shape.converts_out and not schedule.shape.stored)
+                    or finish.element != schedule.shape.size.bias) or (
                     finish.channels >= 0
                     and finish.channels != schedule.shape.groups * schedule.shape.oc):
                 raise ValueError("what follows an activation is not for these outputs")

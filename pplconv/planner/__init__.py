@@ -41,7 +41,7 @@ from .planning import (
     make_plan,
     plan_problem,
 )
-from .pricing import kept_bytes, least_cycles, turning_cycles
+from .pricing import converting_cycles, kept_bytes, least_cycles, narrowing_cycles, turning_cycles
 from .target import Target
 
 __all__ = [
@@ -59,12 +59,14 @@ __all__ = [
     "check_algorithm",
     "check_search",
     "check_search_context",
+    "converting_cycles",
     "default_context",
     "default_tolerance",
     "kept_bytes",
     "least_cycles",
     "make_cheapest_plan",
     "make_plan",
+    "narrowing_cycles",
     "paying_team",
     "plan_problem",
     "share",

@@ -50,7 +50,8 @@ def plan_of(
         predicted_gain=gains[0],
         measured_gain=gains[1],
     )
-    return plan, candidate.fields(threads)
+    converting = target.converting_isa(around.isa, request.settings.max_isa)
+    return plan, {**candidate.fields(threads), "converts_on": converting}
 
 
 def summary(candidate: Candidate) -> str:

@@ -305,7 +305,7 @@ class Request:
             fast = [a for a in found if a in fast or only_for(a.numerics)]
         if not fast and self.problem.dtype in ("f32", "bf16"):
             # Without vector kernels for bfloat16 products, compute in float32.
-            numerics = numerics_of(self.problem.dtype, "f32")
+            numerics = numerics_of(self.problem.dtype, "f32", self.problem.destination)
             around = _context(numerics, threads, settings, target)
             fast = [around] if around is not None else []
         found = fast or found

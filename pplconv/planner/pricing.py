@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from .. import config
 from ..algorithms import CoreModel
-from ..algorithms.core_model import CYCLES_PER_MICROSECOND
+from ..algorithms.core_model import CONVERT_OUT_CYCLES, CYCLES_PER_MICROSECOND
 from ..machine.x86_identity import l3_share
 from ..problem import Problem
 from .estimating import Request, default_context
@@ -55,6 +55,41 @@ def kept_bytes() -> int:
     """Bytes that stay in the caches of one core from step to step."""
     machine = here().machine
     return max(l3_share(machine), machine.l2_share)
+
+
+def narrowing_cycles(count: int, converted: float) -> float:
+    """Estimate the cycles that a pass over numbers takes more as bfloat16 than as float32.
+
+    Parameters
+    ----------
+    count : int
+        Numbers that one thread reads or writes once.
+    converted : float
+        Cycles that a vector's conversion takes.
+
+    Returns
+    -------
+    float
+        Negative if the bytes that are saved outweigh that.
+    """
+    around = default_context("f32")
+    core = CoreModel.of(around)
+    rate = core.l2_rate if 4 * count <= core.l2_bytes // 2 else core.l3_rate
+    return converted * count / around.lanes - 2 * count / rate
+
+
+def converting_cycles(count: int) -> float:
+    """Estimate the cycles of converting numbers between float32 and bfloat16, on one thread.
+
+    Parameters
+    ----------
+    count : int
+        Numbers in a step of their own.
+    """
+    around = default_context("f32")
+    core = CoreModel.of(around)
+    moved = 6 * count / core.far_rate(6 * count)
+    return CYCLES_PER_MICROSECOND + max(CONVERT_OUT_CYCLES * count / around.lanes, moved)
 
 
 def turning_cycles(shape: tuple[int, ...], element: int) -> float:

@@ -99,6 +99,14 @@ class Target:
         built = {isa for kind, isa, depth, *_ in self.gemm if (kind, depth) == (dtype, kr)}
         return tuple(isa for isa in self.machine.usable_isas(cap) if isa in built)
 
+    def converting_isa(self, isa: str, cap: str | None = None) -> str:
+        """Give the level whose kernels convert arrays, for a plan whose products run on `isa`.
+
+        Levels with products of bfloat16 may round by an instruction.
+        """
+        levels = self.isas("bf16", cap)
+        return levels[-1] if levels and levels[-1] != "portable" else isa
+
     def tiles(self, dtype: str, isa: str, kr: int = 1) -> tuple[int, Tiles]:
         """Lanes of a vector, and NR to the largest MR, of the GEMM kernels that are there."""
         rows = [row for row in self.gemm if row[:3] == (dtype, isa, kr)]

@@ -55,12 +55,15 @@ cdef struct Shape:
     Sizes size
     int64_t batch, groups, ic, oc, taps
     Memory x, y
+    # How the array that is added last is stored: 0, or a `PPLCONV_STORED_*`.
+    int stored
     # Kernels that may follow the store, in all loops; `curve` runs an activation alone. For sums
     # of integers, `elementwise` computes in int32, and there is no `curve`.
     pplconv_kernel curve, elementwise, zero_lanes
-    # `convert_in` converts source to operand, `convert_out` sum to destination; NULL where nothing
-    # is converted. `requantize` takes the place of `convert_out` for integer sums.
-    pplconv_kernel convert_in, convert_out, requantize
+    # `convert_in` converts source to operand, `convert_out` sum to destination, `convert_residual`
+    # the reverse; NULL where nothing is converted. `requantize` takes the place of `convert_out`
+    # for integer sums.
+    pplconv_kernel convert_in, convert_out, convert_residual, requantize
 
 
 # Packs piece `index` of `pieces` of the weights. `job` is the struct of the function's loops.
@@ -103,10 +106,12 @@ cdef inline pplconv_stream of_channels(const Shape *s, const char *numbers, int6
     return stream
 
 
-cdef inline void complete(const Shape *s, const Tensors *t, void *data, int64_t row_stride,
-                          int64_t rows, int64_t columns, int64_t channel,
-                          bint channels_in_rows) noexcept nogil:
+cdef inline void complete_block(const Shape *s, const Tensors *t, void *data, int64_t row_stride,
+                                const char *after, int64_t after_rs, int64_t rows,
+                                int64_t columns, int64_t channel,
+                                bint channels_in_rows) noexcept nogil:
     # Do all that follows the store of a block, while it is in L1; `channel` is its first one.
+    # `after` is its place in the array that is added last, whose rows are `after_rs` apart.
     cdef const Follow *f = &t.follow
     cdef pplconv_elementwise_args e
     cdef pplconv_stream[5] streams
@@ -142,11 +147,19 @@ cdef inline void complete(const Shape *s, const Tensors *t, void *data, int64_t 
         last += 1
     if t.after != NULL:
         last[0] = streams[0]
-        last.data = <char *> t.after + (<char *> data - t.y)
-        last.reg = AFTER
+        last.data, last.rs = <void *> after, after_rs
+        last.reg, last.stored = AFTER, s.stored
         last += 1
     e.input_count = last - streams
     s.elementwise(&e)
+
+
+cdef inline void complete(const Shape *s, const Tensors *t, void *data, int64_t row_stride,
+                          int64_t rows, int64_t columns, int64_t channel,
+                          bint channels_in_rows) noexcept nogil:
+    # Do the same for a block that lies in the output.
+    complete_block(s, t, data, row_stride, t.after + (<char *> data - t.y), row_stride, rows,
+                   columns, channel, channels_in_rows)
 
 
 cdef inline int64_t epilogue_flags(const Shape *s, const Tensors *t, int64_t bias) noexcept nogil:
@@ -265,9 +278,10 @@ cdef inline void finish_converted(const Shape *s, const Tensors *t, char *block,
             w.rows = rows
             w.columns = columns
             w.flags = PPLCONV_ACCUMULATE
-            s.convert_in(&w)
+            s.convert_residual(&w)
             n.flags = 0
-        complete(s, t, block, block_rs, rows, columns, channel, channels_in_rows)
+        complete_block(s, t, block, block_rs, t.after + offset, rs, rows, columns, channel,
+                       channels_in_rows)
     s.convert_out(&n)
 
 

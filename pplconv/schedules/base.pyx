@@ -4,7 +4,14 @@
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
-from pplconv._kernels cimport MAX_MR, MAX_VECTORS, GemmFamily, find, find_if_any
+from pplconv._kernels cimport (
+    MAX_MR,
+    MAX_VECTORS,
+    PPLCONV_STORED_BF16,
+    GemmFamily,
+    find,
+    find_if_any,
+)
 from pplconv.memory.workspace cimport Buffer, borrow, give_back
 from pplconv.schedules.team_loop cimport Phase, phase_function, run_team
 from pplconv.schedules.work cimport Work
@@ -149,6 +156,9 @@ cdef class Schedule(Work):
         s.converts_out = numerics.converts_out
         s.converts_weights = numerics.converts_weights
         s.exact = numerics.exact
+        # Only bfloat16 is a type that programs of floats read besides their own.
+        if numerics.destination == "bf16":
+            s.stored = PPLCONV_STORED_BF16
         s.batch = fields["batch"]
         s.groups = fields["groups"]
         s.ic = fields["ic"]
@@ -158,8 +168,10 @@ cdef class Schedule(Work):
         s.y.image, s.y.block, s.y.row, s.y.pixel, s.y.width = fields["y"]
         if s.x.width < 1 or s.y.width < 1:
             raise ValueError("at least one channel is a neighbour of itself")
+        # A higher level than that of the products may convert.
+        converting = fields.get("converts_on", isa)
         if s.converts_in:
-            s.convert_in = find("convert_in", numerics.in_converter, isa)
+            s.convert_in = find("convert_in", numerics.in_converter, converting)
         if s.exact:
             s.requantize = find("requantize", numerics.destination, isa)
             s.elementwise = find("elementwise", dtype, isa)
@@ -170,9 +182,8 @@ cdef class Schedule(Work):
                 s.curve = s.elementwise
             s.zero_lanes = find("zero_lanes", dtype, isa)
             if s.converts_out:
-                s.convert_out = find("convert_out", numerics.out_converter, isa)
-                if not s.converts_in:  # for residuals
-                    s.convert_in = find("convert_in", numerics.out_converter, isa)
+                s.convert_out = find("convert_out", numerics.out_converter, converting)
+                s.convert_residual = find("convert_in", numerics.out_converter, converting)
         self.tasks = fields["tasks"]
         self.threads = fields["threads"]
         self.thread_scratch = fields["scratch_bytes"]

@@ -91,36 +91,47 @@ cdef void run_planes(const DepthwiseJob *j, const Tensors *t, const Part *p) noe
 
 cdef void run_planes_converted(const DepthwiseJob *j, const Tensors *t, const Part *p,
                                char *scratch) noexcept nogil:
-    """NCHW with conversion: compute some rows and a few channels in the scratch."""
+    """NCHW with conversions: rows of a few channels go through the scratch."""
     cdef pplconv_depthwise_pixels_args a
     cdef int64_t e = j.shape.size.operand, row, offset
+    cdef const char *src
     cdef int64_t channel = p.channel // j.multiplier
     cdef int64_t channels = ceil_div(p.channel_end - p.channel, j.multiplier)
     cdef Rows r = rows_seen(j, p.row, p.row_end)
-    row = j.shape.geometry.iw * e
-    a.src_cs = j.plan.slab_rows * row
-    a.src = scratch + j.at.slab_offset - r.top * row
-    convert_in(&j.shape, t.x + p.image * j.shape.x.image + channel * j.shape.x.block
-               + r.top * j.shape.x.row, j.shape.x.block, scratch + j.at.slab_offset, a.src_cs,
-               channels, (r.bottom - r.top) * j.shape.geometry.iw)
-    row = j.shape.geometry.ow * j.shape.size.sum
-    a.dst_cs = (p.row_end - p.row) * row
-    a.dst = scratch + j.at.out_offset - p.row * row
+    a.src = t.x + p.image * j.shape.x.image + channel * j.shape.x.block
+    a.src_cs = j.shape.x.block
+    if j.shape.converts_in:
+        row = j.shape.geometry.iw * e
+        src = <const char *> a.src + r.top * j.shape.x.row
+        a.src_cs = j.plan.slab_rows * row
+        a.src = scratch + j.at.slab_offset - r.top * row
+        convert_in(&j.shape, src, j.shape.x.block, scratch + j.at.slab_offset, a.src_cs, channels,
+                   (r.bottom - r.top) * j.shape.geometry.iw)
+    offset = p.image * j.shape.y.image + p.channel * j.shape.y.block
+    a.dst, a.dst_cs = t.y + offset, j.shape.y.block
+    a.residual, a.residual_cs = t.residual + offset, j.shape.y.block
+    if j.shape.converts_out:
+        row = j.shape.geometry.ow * j.shape.size.sum
+        a.dst_cs = (p.row_end - p.row) * row
+        a.dst = scratch + j.at.out_offset - p.row * row
     a.weights = t.weights + p.channel * j.shape.taps * j.shape.size.weight
     a.first_row = p.row
     a.rows = p.row_end - p.row
     a.channels = p.channel_end - p.channel
     a.multiplier = j.multiplier
     a.bias = t.bias + p.channel * j.shape.size.bias
-    a.residual = NULL
-    a.residual_cs = 0
     a.clip = t.clip
     a.flags = epilogue_flags(&j.shape, t, PPLCONV_BIAS_ROW)
     a.geometry = &j.shape.geometry
     j.by_pixels(&a)
-    offset = (p.image * j.shape.y.image + p.channel * j.shape.y.block + p.row * j.shape.y.row)
-    finish_converted(&j.shape, t, scratch + j.at.out_offset, a.dst_cs, offset, j.shape.y.block,
-                     a.channels, a.rows * j.shape.geometry.ow, p.channel, True)
+    offset += p.row * j.shape.y.row
+    if j.shape.converts_out:
+        finish_converted(&j.shape, t, scratch + j.at.out_offset, a.dst_cs, offset,
+                         j.shape.y.block, a.channels, a.rows * j.shape.geometry.ow, p.channel,
+                         True)
+    elif follows(t):
+        complete(&j.shape, t, t.y + offset, j.shape.y.block, a.channels,
+                 a.rows * j.shape.geometry.ow, p.channel, True)
 
 
 cdef void run_planes_bytes(const DepthwiseJob *j, const Tensors *t, const Part *p,
@@ -198,26 +209,35 @@ cdef void run_pixels(const DepthwiseJob *j, const Tensors *t, const Part *p) noe
 
 cdef void run_pixels_converted(const DepthwiseJob *j, const Tensors *t, const Part *p,
                                char *scratch) noexcept nogil:
-    """NHWC and NCHWc with conversion: compute some rows and channels of a block in scratch."""
+    """NHWC and NCHWc with conversions: rows of some channels go through the scratch."""
     cdef pplconv_depthwise_channels_args a
-    cdef int64_t e = j.shape.size.operand, channel = p.channel // j.multiplier, offset
+    cdef int64_t e = j.shape.size.operand, channel = p.channel // j.multiplier, offset, row
     cdef int64_t channels = (p.channel_end - 1) // j.multiplier - channel + 1
     cdef Rows r = rows_seen(j, p.row, p.row_end)
     cdef const char *x = (t.x + p.image * j.shape.x.image + r.top * j.shape.x.row
                           + channel_offset(&j.shape.x, j.shape.size.source, channel))
-    a.src_ps = channels * e
-    a.src_rs = j.shape.geometry.iw * a.src_ps
-    a.src = scratch + j.at.slab_offset - r.top * a.src_rs
-    if j.shape.x.pixel == channels * j.shape.size.source:
-        convert_in(&j.shape, x, 0, scratch + j.at.slab_offset, 0, 1,
-                   (r.bottom - r.top) * j.shape.geometry.iw * channels)
-    else:
-        convert_in(&j.shape, x, j.shape.x.pixel, scratch + j.at.slab_offset, a.src_ps,
-                   (r.bottom - r.top) * j.shape.geometry.iw, channels)
+    a.src_ps, a.src_rs = j.shape.x.pixel, j.shape.x.row
+    a.src = x - r.top * j.shape.x.row
+    if j.shape.converts_in:
+        a.src_ps = channels * e
+        a.src_rs = j.shape.geometry.iw * a.src_ps
+        a.src = scratch + j.at.slab_offset - r.top * a.src_rs
+        if j.shape.x.pixel == channels * j.shape.size.source:
+            convert_in(&j.shape, x, 0, scratch + j.at.slab_offset, 0, 1,
+                       (r.bottom - r.top) * j.shape.geometry.iw * channels)
+        else:
+            convert_in(&j.shape, x, j.shape.x.pixel, scratch + j.at.slab_offset, a.src_ps,
+                       (r.bottom - r.top) * j.shape.geometry.iw, channels)
     a.channels = p.channel_end - p.channel
-    a.dst_ps = a.channels * j.shape.size.sum
-    a.dst_rs = j.shape.geometry.ow * a.dst_ps
-    a.dst = scratch + j.at.out_offset - p.row * a.dst_rs
+    offset = (p.image * j.shape.y.image
+              + channel_offset(&j.shape.y, j.shape.size.destination, p.channel))
+    a.dst, a.residual = t.y + offset, t.residual + offset
+    a.dst_ps, a.dst_rs = j.shape.y.pixel, j.shape.y.row
+    a.residual_ps, a.residual_rs = a.dst_ps, a.dst_rs
+    if j.shape.converts_out:
+        a.dst_ps = a.channels * j.shape.size.sum
+        a.dst_rs = j.shape.geometry.ow * a.dst_ps
+        a.dst = scratch + j.at.out_offset - p.row * a.dst_rs
     a.weights = weights_at(j, t, p.channel)
     a.weights_ts = j.plan.width * j.shape.size.weight
     a.first_row = p.row
@@ -226,17 +246,18 @@ cdef void run_pixels_converted(const DepthwiseJob *j, const Tensors *t, const Pa
     a.phase = p.channel % j.multiplier
     a.depth = j.shape.ic
     a.bias = t.bias + p.channel * j.shape.size.bias
-    a.residual = NULL
-    a.residual_rs = a.residual_ps = 0
     a.clip = t.clip
     a.flags = epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN)
     a.geometry = &j.shape.geometry
     j.by_channels(&a)
-    offset = (p.image * j.shape.y.image
-              + channel_offset(&j.shape.y, j.shape.size.destination, p.channel))
-    finish_converted(&j.shape, t, scratch + j.at.out_offset, a.dst_ps,
-                     offset + p.row * j.shape.y.row, j.shape.y.pixel,
-                     a.rows * j.shape.geometry.ow, a.channels, p.channel, False)
+    if j.shape.converts_out:
+        finish_converted(&j.shape, t, scratch + j.at.out_offset, a.dst_ps,
+                         offset + p.row * j.shape.y.row, j.shape.y.pixel,
+                         a.rows * j.shape.geometry.ow, a.channels, p.channel, False)
+    elif follows(t):
+        for row in range(p.row, p.row_end):
+            complete(&j.shape, t, t.y + offset + row * j.shape.y.row, j.shape.y.pixel,
+                     j.shape.geometry.ow, a.channels, p.channel, False)
 
 
 cdef void run_pixels_bytes(const DepthwiseJob *j, const Tensors *t, const Part *p,
@@ -407,7 +428,7 @@ cdef class DepthwiseSchedule(CutSchedule):
         j.pack_weights = find("pack_depthwise", dtype, isa)
         j.vector_bytes = _vectors[serving("depthwise_channels", dtype, isa)]
         j.plan = fields
-        if j.shape.converts_in:
+        if j.shape.converts_in or j.shape.converts_out:
             j.run_piece = run_planes_converted if j.shape.y.width == 1 else run_pixels_converted
         check_offsets(j.at, j.shape.size.operand)
         self.check()
@@ -425,7 +446,7 @@ cdef class DepthwiseSchedule(CutSchedule):
             raise ValueError("packed kernels are narrower than the channels")
         vectors = 1 if j.shape.ic == 1 else ceil_div(j.channels, j.plan.width)
         self.check_weights(vectors * j.plan.width * j.shape.ic * j.shape.taps * j.shape.size.weight)
-        if j.shape.converts_in:
+        if j.shape.converts_in or j.shape.converts_out:
             self.check_converted()
         return 0
 
@@ -448,16 +469,19 @@ cdef class DepthwiseSchedule(CutSchedule):
         """Refuse scratch in which converted arrays overlap or do not fit."""
         cdef DepthwiseJob *j = &self.own
         cdef int64_t channels = j.cut.channel_chunk, e = j.shape.size.operand, rows, together
+        cdef int64_t slab = 0, sums = 0
         g = &j.shape.geometry
         together = 1 if j.shape.ic == 1 else most(j.plan.width, j.shape.ic)
         self.check_chunks(j.shape.oc if j.shape.y.width == 1 else together)
-        rows = (j.cut.row_chunk - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1
-        if j.plan.slab_rows < least(rows, g.ih):
-            raise ValueError("the slab has fewer rows than what goes into it")
-        if self.tasks and (
-                j.at.out_offset < j.at.slab_offset + channels * j.plan.slab_rows * g.iw * e
-                or self.thread_scratch < (j.at.out_offset + channels * j.cut.row_chunk * g.ow
-                                          * j.shape.size.sum)):
+        if j.shape.converts_in:
+            rows = (j.cut.row_chunk - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1
+            if j.plan.slab_rows < least(rows, g.ih):
+                raise ValueError("the slab has fewer rows than what goes into it")
+            slab = channels * j.plan.slab_rows * g.iw * e
+        if j.shape.converts_out:
+            sums = channels * j.cut.row_chunk * g.ow * j.shape.size.sum
+        if self.tasks and (j.at.out_offset < j.at.slab_offset + slab
+                           or self.thread_scratch < j.at.out_offset + sums):
             raise ValueError("the scratch is too small for what is converted")
         return 0
 

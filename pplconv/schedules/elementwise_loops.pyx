@@ -159,7 +159,7 @@ cdef class Elementwise(Work):
         ``dims``, whether it has an element for each column (else one for all), and its register;
         ``code``, tuples of five numbers; ``row_segment`` and ``column_segment``. Streams whose
         elements the kernel converts name their type behind that, a key of `_kernels.STORED`:
-        ``"truth"``, for example. Streams of quantized integers name their type, and the number of
+        ``"truth"``, for example; ``"bf16"`` beside ``"f32"`` only. Streams of quantized integers name their type, and the number of
         the array that holds a float32 scale and, after it, an int32 zero point; ``dtype`` is
         ``"f32"`` then, and ``column_segment`` at most `TILE_ELEMENTS`. With a ``table``, the number
         of an array of 256 bytes, each byte of the only input, of ``dtype`` ``"u8"``, is looked up
@@ -208,6 +208,8 @@ cdef class Elementwise(Work):
             j.fields[i].element = j.element
             if not (isinstance(array, int) and isinstance(strides, tuple) and isinstance(reg, int)):
                 raise ValueError("a stream has an array, strides, a step and a register")
+            if stored == ["bf16"] and fields["dtype"] != "f32":
+                raise ValueError("bfloat16 is computed in float32")
             if len(stored) == 1 and stored[0] in STORED:
                 j.streams[i].stored = STORED[stored[0]]
                 j.fields[i].element = (1 if stored[0] == "truth"

@@ -22,7 +22,7 @@ cdef class Finish:
     Parameters
     ----------
     dtype : str
-        Type of the output; nothing may be converted.
+        Type of numbers of a channel: `Numerics.bias`.
     scale, offset : ndarray or None
         A number for each output channel of all groups: ``y * scale + offset``.
 

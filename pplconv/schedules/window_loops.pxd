@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport pplconv_kernel
+from pplconv.schedules.brain_rows cimport BrainRows
 from pplconv.schedules.work cimport Work
 
 
@@ -25,6 +26,9 @@ cdef struct PoolJob:
     Sight *rows
     Sight *columns
     int64_t column_count
+    # Of images of bfloat16: input rows that are held as float32, and channels of a block.
+    BrainRows brain
+    int64_t iw, ow, held, block
 
 
 cdef class Pool(Work):
@@ -56,6 +60,9 @@ cdef struct ResampleJob:
     const char *weights_y
     const int64_t *offsets
     const char *weights_x
+    # Of images of bfloat16: input rows that are held as float32, and channels of a block.
+    BrainRows brain
+    int64_t iw, held, block
 
 
 cdef class Resample(Work):

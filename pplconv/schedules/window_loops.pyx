@@ -3,7 +3,7 @@
 
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memset
+from libc.string cimport memmove, memset
 
 from pplconv._kernels cimport (
     PPLCONV_POOL_MAX,
@@ -15,6 +15,13 @@ from pplconv._kernels cimport (
 )
 from pplconv.memory.arrays cimport address_of
 from pplconv.schedules.base cimport ceil_div, least
+from pplconv.schedules.brain_rows cimport (
+    BRAIN_BYTES,
+    WIDE_BYTES,
+    find_brain_rows,
+    narrow_rows,
+    widen_rows,
+)
 from pplconv.schedules.work cimport Tensors, Work
 
 import numpy as np
@@ -25,35 +32,96 @@ from pplconv.schedules.work import check_numbers, extent_of
 cdef enum:
     # Of a scale, which kernels take with all their bits.
     SCALE_BYTES = 8
+    # Images of bfloat16 are float32 for a few rows at a time, and for these channels if they would
+    # take more room otherwise.
+    LEAST_CHANNELS = 32
+    WIDE_ROOM = 1 << 18
+
+
+cdef inline int64_t first_seen(const PoolJob *j, int64_t row) noexcept nogil:
+    """The first input row that an output row sees."""
+    return row * j.stride_h - j.pad_top + j.rows[row].low * j.dilation_h
+
+
+cdef inline int64_t rows_seen(const PoolJob *j, int64_t row) noexcept nogil:
+    """Input rows from the first one that an output row sees to the last."""
+    return (j.rows[row].high - 1 - j.rows[row].low) * j.dilation_h + 1
+
+
+cdef inline void pool_row(const PoolJob *j, int64_t row, const char *x, char *y,
+                          const char *scales) noexcept nogil:
+    """Compute an output row, from the first input row that it sees on."""
+    cdef pplconv_pool_args a
+    cdef const Sight *down = &j.rows[row]
+    cdef const Sight *across
+    cdef int64_t c
+    a.channels, a.kind = j.channels, j.kind
+    a.src_ps, a.src_rs = j.stride_w * j.x.pixel, j.dilation_h * j.x.row
+    a.src_cs, a.dst_ps = j.dilation_w * j.x.pixel, j.y.pixel
+    for c in range(j.column_count):
+        across = &j.columns[c]
+        a.src = x + (across.begin * j.stride_w - j.pad_left
+                     + across.low * j.dilation_w) * j.x.pixel
+        a.dst = y + across.begin * j.y.pixel
+        a.pixels = across.end - across.begin
+        a.rows, a.columns = down.high - down.low, across.high - across.low
+        # There is the reciprocal of each number of taps.
+        a.scale = scales + down.count * across.count * SCALE_BYTES
+        j.kernel(&a)
 
 
 cdef void run_pool(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
     cdef const PoolJob *j = <const PoolJob *> job
-    cdef pplconv_pool_args a
     cdef int64_t row = task % j.row_segments * j.row_segment, image = task // j.row_segments
-    cdef int64_t end = least(row + j.row_segment, j.oh), c
-    cdef const Sight *down
-    cdef const Sight *across
+    cdef int64_t end = least(row + j.row_segment, j.oh)
+    for row in range(row, end):
+        pool_row(j, row, t.arrays[1] + image * j.x.image + first_seen(j, row) * j.x.row,
+                 t.arrays[0] + image * j.y.image + row * j.y.row, t.arrays[2])
+
+
+cdef void run_brain_pool(const void *job, const Tensors *t, int64_t task,
+                         char *scratch) noexcept nogil:
+    """Rows of bfloat16 become float32 once, and stay for the outputs that see them."""
+    cdef const PoolJob *j = <const PoolJob *> job
+    cdef PoolJob wide = j[0]
+    cdef int64_t begin = task % j.row_segments * j.row_segment, image = task // j.row_segments
+    cdef int64_t end = least(begin + j.row_segment, j.oh), row, channel, first, last
+    # The input rows in scratch: low <= row < high.
+    cdef int64_t low, high
     cdef const char *x
     cdef char *y
-    a.channels, a.kind = j.channels, j.kind
-    a.src_ps, a.src_rs = j.stride_w * j.x.pixel, j.dilation_h * j.x.row
-    a.src_cs, a.dst_ps = j.dilation_w * j.x.pixel, j.y.pixel
-    for row in range(row, end):
-        down = &j.rows[row]
-        x = (t.arrays[1] + image * j.x.image
-             + (row * j.stride_h - j.pad_top + down.low * j.dilation_h) * j.x.row)
-        y = t.arrays[0] + image * j.y.image + row * j.y.row
-        for c in range(j.column_count):
-            across = &j.columns[c]
-            a.src = x + (across.begin * j.stride_w - j.pad_left
-                         + across.low * j.dilation_w) * j.x.pixel
-            a.dst = y + across.begin * j.y.pixel
-            a.pixels = across.end - across.begin
-            a.rows, a.columns = down.high - down.low, across.high - across.low
-            # Array 2 has the reciprocal of each number of taps.
-            a.scale = t.arrays[2] + down.count * across.count * SCALE_BYTES
-            j.kernel(&a)
+    cdef char *result = scratch + j.held * j.iw * j.block * WIDE_BYTES
+    channel = 0
+    while channel < j.channels:
+        wide.channels = least(j.block, j.channels - channel)
+        wide.x.pixel = wide.y.pixel = wide.channels * WIDE_BYTES
+        wide.x.row = j.iw * wide.x.pixel
+        x = t.arrays[1] + image * j.x.image + channel * BRAIN_BYTES
+        y = t.arrays[0] + image * j.y.image + channel * BRAIN_BYTES
+        low = high = 0
+        for row in range(begin, end):
+            first = first_seen(j, row)
+            last = first + rows_seen(j, row)
+            if first < low or first >= high:
+                low = high = first
+            elif last - low > j.held:
+                memmove(scratch, scratch + (first - low) * wide.x.row,
+                        (high - first) * wide.x.row)
+                low = first
+            while high < last:
+                widen_rows(&j.brain, x + high * j.x.row, j.x.pixel,
+                           scratch + (high - low) * wide.x.row, wide.x.pixel, j.iw, wide.channels)
+                high += 1
+            pool_row(&wide, row, scratch + (first - low) * wide.x.row, result, t.arrays[2])
+            narrow_rows(&j.brain, result, wide.y.pixel, y + row * j.y.row, j.y.pixel, j.ow,
+                        wide.channels)
+        channel += j.block
+
+
+cdef int64_t channels_of_block(int64_t channels, int64_t pixels) noexcept:
+    """Channels that are float32 at once, of so many pixels."""
+    cdef int64_t fitting = WIDE_ROOM // (pixels * WIDE_BYTES) // LEAST_CHANNELS * LEAST_CHANNELS
+    return least(channels, max(fitting, LEAST_CHANNELS))
 
 
 cdef int read_sights(object given, Sight *sights, int64_t outputs, int64_t inputs, int64_t stride,
@@ -92,6 +160,13 @@ cdef int64_t images_bytes(const Images *m, int64_t batch, int64_t height, int64_
                      element, written)
 
 
+cdef int64_t scratch_of(int64_t pixels, int64_t channels) except -1:
+    """Bytes of so many pixels of float32."""
+    if pixels >= (<int64_t> 1 << 47) // (channels * WIDE_BYTES):
+        raise MemoryError("images of bfloat16 are beyond what the loops can address")
+    return ceil_div(pixels * channels * WIDE_BYTES, 64) * 64
+
+
 cdef class Pool(Work):
     """Pooling compiled: array 1 to array 0, with scales in array 2.
 
@@ -117,7 +192,8 @@ cdef class Pool(Work):
         cdef int64_t element, batch, ow
         memset(j, 0, sizeof(PoolJob))
         check_numbers(fields, frozenset())
-        j.kernel = find("pool", fields["dtype"], isa)
+        brain = fields["dtype"] == "bf16"
+        j.kernel = find("pool", "f32" if brain else fields["dtype"], isa)
         element = DTYPES[fields["dtype"]].itemsize
         j.channels, j.oh = fields["channels"], fields["oh"]
         ow, batch = fields["ow"], fields["batch"]
@@ -156,7 +232,14 @@ cdef class Pool(Work):
         self.tasks = batch * j.row_segments
         self.threads = 1
         self.job = j
-        self.one_phase(run_pool)
+        if brain:
+            find_brain_rows(&j.brain, isa)
+            j.iw, j.ow = fields["iw"], ow
+            j.held = max([rows_seen(j, row) for row in range(j.oh)])
+            j.held = least(2 * j.held, fields["ih"])
+            j.block = channels_of_block(j.channels, j.held * j.iw + ow)
+            self.thread_scratch = scratch_of(j.held * j.iw + ow, j.block)
+        self.one_phase(run_brain_pool if brain else run_pool)
 
     def __dealloc__(self):
         free(self.own.rows)
@@ -303,6 +386,46 @@ cdef void run_resample(const void *job, const Tensors *t, int64_t task,
         j.kernel(&a)
 
 
+cdef void run_brain_resample(const void *job, const Tensors *t, int64_t task,
+                             char *scratch) noexcept nogil:
+    """Rows of bfloat16 become float32, and stay until a row comes that takes their place."""
+    cdef const ResampleJob *j = <const ResampleJob *> job
+    cdef pplconv_resample_args a
+    cdef const char **rows = <const char **> scratch
+    # The input row at each place.
+    cdef int64_t *found = <int64_t *> (scratch + j.taps_y * sizeof(char *))
+    cdef char *wide = scratch + ceil_div((j.taps_y + j.held) * sizeof(int64_t), 64) * 64
+    cdef int64_t begin = task % j.row_segments * j.row_segment, image = task // j.row_segments
+    cdef int64_t end = least(begin + j.row_segment, j.oh), row, tap, channel, index, at
+    cdef int64_t pixel = j.block * WIDE_BYTES
+    cdef char *result = wide + j.held * j.iw * pixel
+    cdef const char *x
+    a.rows, a.taps_y, a.taps_x, a.kind = rows, j.taps_y, j.taps_x, PPLCONV_POOL_SUM
+    a.offset_x, a.weight_x = j.offsets, j.weights_x
+    a.pixels, a.dst, a.dst_ps = j.ow, result, pixel
+    channel = 0
+    while channel < j.channels:
+        a.channels = least(j.block, j.channels - channel)
+        x = t.arrays[1] + image * j.x.image + channel * BRAIN_BYTES
+        for at in range(j.held):
+            found[at] = -1
+        for row in range(begin, end):
+            for tap in range(j.taps_y):
+                index = j.rows[row * j.taps_y + tap]
+                at = index % j.held
+                rows[tap] = wide + at * j.iw * pixel
+                if found[at] != index:
+                    widen_rows(&j.brain, x + index * j.x.row, j.x.pixel, wide + at * j.iw * pixel,
+                               pixel, j.iw, a.channels)
+                    found[at] = index
+            a.weight_y = j.weights_y + row * j.taps_y * j.element
+            j.kernel(&a)
+            narrow_rows(&j.brain, result, pixel,
+                        t.arrays[0] + image * j.y.image + row * j.y.row + channel * BRAIN_BYTES,
+                        j.y.pixel, j.ow, a.channels)
+        channel += j.block
+
+
 cdef class Resample(Work):
     """Resampling compiled: array 1 to array 0.
 
@@ -340,7 +463,8 @@ cdef class Resample(Work):
         if (down.min() < 0 or down.max() >= fields["ih"] or across.min() < 0
                 or across.max() >= fields["iw"]):
             raise ValueError("an output sees what is not there")
-        j.kernel = find("resample", fields["dtype"], isa)
+        brain = fields["dtype"] == "bf16"
+        j.kernel = find("resample", "f32" if brain else fields["dtype"], isa)
         j.element = weight.itemsize
         j.channels, batch = fields["channels"], fields["batch"]
         j.row_segment = fields["row_segment"]
@@ -351,7 +475,13 @@ cdef class Resample(Work):
                 or max(j.channels, batch, fields["ih"], fields["iw"]) >> 31):
             raise ValueError("resampling has images, and strides that are not negative")
         (j.oh, j.taps_y), (j.ow, j.taps_x) = down.shape, across.shape
-        across *= j.x.pixel
+        if brain:
+            find_brain_rows(&j.brain, isa)
+            # The rows that an output sees have places of their own.
+            j.held = (down.max(1) - down.min(1)).max() + 1
+            j.iw = fields["iw"]
+            j.block = channels_of_block(j.channels, j.held * j.iw + j.ow)
+        across *= j.block * WIDE_BYTES if brain else j.x.pixel
         self.kept = [down, across, *weights]
         j.rows = <const int64_t *> address_of(down, NULL)
         j.offsets = <const int64_t *> address_of(across, NULL)
@@ -363,7 +493,9 @@ cdef class Resample(Work):
         j.row_segments = ceil_div(j.oh, j.row_segment)
         self.tasks = batch * j.row_segments
         # Each thread lists the rows of an output.
-        self.thread_scratch = ceil_div(j.taps_y * sizeof(char *), 64) * 64
+        self.thread_scratch = ceil_div((j.taps_y + j.held) * sizeof(char *), 64) * 64
+        if brain:
+            self.thread_scratch += scratch_of(j.held * j.iw + j.ow, j.block)
         self.threads = 1
         self.job = j
-        self.one_phase(run_resample)
+        self.one_phase(run_brain_resample if brain else run_resample)

@@ -52,6 +52,8 @@ cdef struct WinogradJob:
     # Whether the input is converted before it is transformed; bytes of an element that transforms
     # read.
     bint converts_in
+    # The arrays: 0 of elements, 1 of float16, 2 of bfloat16.
+    int halves
     int64_t pixel
     # Of a block of tiles, where staged: parts of its tiles, and of their channels in V and M.
     int64_t tile_parts, ic_parts, oc_parts

@@ -195,7 +195,7 @@ cdef inline void sum_directly(const WinogradJob *j, const Tensors *t, int64_t gr
                  * j.shape.size.source)
     d.ic = j.shape.ic
     d.side = j.plan.r
-    d.halves = j.shape.converts_in
+    d.halves = j.halves
     d.dst = <char *> a.dst + index * j.plan.n * a.dst_ps
     d.dst_rs = a.dst_rs
     d.dst_ps = a.dst_ps
@@ -517,6 +517,7 @@ cdef class WinogradSchedule(Schedule):
         j.t = j.plan.n + j.plan.r - 1
         j.positions = j.t * j.t
         j.converts_in = numerics.converts_in and not numerics.exact
+        j.halves = {"f16": 1, "bf16": 2}.get(numerics.source, 0)
         j.pixel = j.shape.size.source if numerics.exact else j.shape.size.operand
         find_gemm_family(numerics.product, isa, numerics.kr, &j.gemm)
         j.input = find("winograd_input", pixels, isa, j.plan.n, j.plan.r)

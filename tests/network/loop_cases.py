@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
@@ -24,7 +25,7 @@ from pplconv.schedules.window_loops import Pool, PoolPlaces, Resample
 
 DTYPES = {
     "f16": np.dtype(np.float16), "f32": np.dtype(np.float32), "f64": np.dtype(np.float64),
-    "u8": np.dtype(np.uint8),
+    "u8": np.dtype(np.uint8), "bf16": np.dtype(ml_dtypes.bfloat16),
 }  # fmt: skip
 CANARY = 0x5A
 
@@ -86,6 +87,8 @@ class Case:
                 continue
             got, expected = laid.view(memory[i]), self.outputs[i]
             scale = float(np.abs(expected).max(initial=1e-30))
+            if got.dtype == DTYPES["bf16"]:
+                got, expected = got.astype(np.float64), expected.astype(np.float64)
             np.testing.assert_allclose(
                 got, expected, rtol=0, atol=self.allowed * scale, err_msg=str(self.fields)
             )
@@ -94,6 +97,13 @@ class Case:
                 laid.dtype
             )[0]
             assert np.all(rest == CANARY), "wrote between the elements"
+
+
+def error_of(dtype: np.dtype, times: int) -> float:
+    """Error that some operations may have; those of bfloat16 are float32, rounded once."""
+    if dtype == DTYPES["bf16"]:
+        return float(ml_dtypes.finfo(dtype).eps) / 2 + error_of(DTYPES["f32"], times)
+    return times * float(np.finfo(dtype).eps)
 
 
 def drawn(rng: np.random.Generator, count: int, dtype: np.dtype) -> np.ndarray:
@@ -144,23 +154,32 @@ def counts(rng: np.random.Generator, low: int, high: int, largest: int) -> tuple
 
 
 def elementwise(rng: np.random.Generator, name: str) -> Case:
-    """(a + b) * c and the larger of a and b, broadcast in any way."""
-    dtype = DTYPES[name]
+    """(a + b) * c and the larger of a and b, broadcast in any way.
+
+    With bfloat16, some arrays are float32.
+    """
+    kinds = [name if rng.integers(0, 3) else "f32" for _ in range(5)] if name == "bf16" else []
+    types = [DTYPES[kind] for kind in kinds or [name] * 5]
     dims, columns = counts(rng, 0, 5, 5), int(rng.integers(1, 150))
     shape = (*dims, columns)
-    arrays = [lay(rng, shape, dtype) for _ in range(2)]
-    for _ in range(3):
+    arrays = [lay(rng, shape, dtype) for dtype in types[:2]]
+    for dtype in types[2:]:
         repeat = [bool(rng.integers(0, 3) == 0) for _ in shape]
         # One element for all of a row is no array with a stride.
         repeat[-1] = repeat[-1] or columns == 1
         arrays.append(lay(rng, shape, dtype, repeat=repeat))
     a, b, c = (array.view() for array in arrays[2:])
-    streams = [
+    streams: list[tuple[Any, ...]] = [
         (i, array.strides[:-1], int(i < 2 or array.strides[-1] > 0), register)
         for i, (array, register) in enumerate(zip(arrays, (4, 5, 0, 1, 2), strict=True))
     ]
+    if kinds:
+        a, b, c = (x.astype(np.float32) for x in (a, b, c))
+        streams = [
+            (*s, *(["bf16"] if k == "bf16" else [])) for s, k in zip(streams, kinds, strict=True)
+        ]
     fields = {
-        "dtype": name, "dims": dims, "columns": columns, "outputs": streams[:2],
+        "dtype": "f32" if kinds else name, "dims": dims, "columns": columns, "outputs": streams[:2],
         "inputs": streams[2:],
         "code": [
             (INSTRUCTIONS["ADD"], 3, 0, 1, 0), (INSTRUCTIONS["MULTIPLY"], 4, 3, 2, 0),
@@ -168,7 +187,8 @@ def elementwise(rng: np.random.Generator, name: str) -> Case:
         ],
         "row_segment": int(rng.integers(1, 9)), "column_segment": int(rng.integers(1, 200)),
     }  # fmt: skip
-    return Case(Elementwise, fields, arrays, {0: (a + b) * c, 1: np.maximum(a, b)})
+    allowed = error_of(DTYPES[name], 0)
+    return Case(Elementwise, fields, arrays, {0: (a + b) * c, 1: np.maximum(a, b)}, allowed)
 
 
 def truths(rng: np.random.Generator, name: str) -> Case:
@@ -227,15 +247,16 @@ def copying(rng: np.random.Generator, name: str) -> Case:
     dst = lay(rng, shape, DTYPES[name], inner=int(rng.integers(0, 2)))
     src = lay(rng, shape, DTYPES[name], inner=int(rng.integers(0, 2)), repeat=repeat, down=down)
     fields = {
-        "dtype": name, "dims": shape, "src": src.strides, "dst": dst.strides,
+        "dtype": "s16" if name == "bf16" else name, "dims": shape, "src": src.strides,
+        "dst": dst.strides,
         "row_segment": int(rng.integers(1, 30)), "lines": int(rng.integers(1, 12)),
     }  # fmt: skip
     return Case(Copy, fields, [dst, src], {0: src.view().copy()})
 
 
 def converting(rng: np.random.Generator, name: str) -> Case:
-    """The same without gaps in rows, to float32 from float16, or else back."""
-    to, of = ("f32", "f16") if name == "f32" else ("f16", "f32")
+    """The same without gaps in rows, to float32 from float16, or else back; or to bfloat16."""
+    to, of = ("f32", "f16") if name == "f32" else ("bf16" if name == "bf16" else "f16", "f32")
     shape = (*counts(rng, 0, 4, 4), *(int(n) for n in rng.integers(1, 40, 2)))
     repeat, down = ([*(bool(rng.integers(0, 4) == 0) for _ in shape[1:]), False] for _ in range(2))
     dst = lay(rng, shape, DTYPES[to])
@@ -255,6 +276,7 @@ def rows(rng: np.random.Generator, name: str) -> Case:
     count, columns = int(rng.integers(1, 12)), int(rng.integers(1, 90))
     src = lay(rng, (*around, count, columns), dtype)
     x = src.view().astype(np.float64)
+    own = DTYPES["f32"] if name == "bf16" else dtype
     kind, epsilon, more = 0, 0.0, []
     scaled, moved = (bool(i) for i in rng.integers(0, 2, 2))
     if op.startswith("reduce"):
@@ -276,7 +298,7 @@ def rows(rng: np.random.Generator, name: str) -> Case:
             epsilon = 0.125
             centred = x - x.mean(-1, keepdims=True)
             expected = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + epsilon)
-            more = [lay(rng, (columns,), dtype) for _ in range(2)]
+            more = [lay(rng, (columns,), own) for _ in range(2)]
             more.append(numbers(np.array([epsilon])))
             expected = expected * more[0].view() if scaled else expected
             expected = expected + more[1].view() if moved else expected
@@ -289,7 +311,7 @@ def rows(rng: np.random.Generator, name: str) -> Case:
         "segment": int(rng.integers(1, 40)), "scale": bool(more) and scaled,
         "offset": bool(more) and moved,
     }  # fmt: skip
-    return Case(Rows, fields, [dst, src, *more], {0: expected}, 64 * float(np.finfo(dtype).eps))
+    return Case(Rows, fields, [dst, src, *more], {0: expected}, error_of(dtype, 64))
 
 
 def numbers(values: np.ndarray) -> Laid:
@@ -354,7 +376,7 @@ def pool(rng: np.random.Generator, name: str) -> Case:
     }  # fmt: skip
     counted = np.arange(max(s[4] for s in sides[0]) * max(s[4] for s in sides[1]) + 1)
     scales = numbers(1 / np.maximum(counted, 1))
-    return Case(Pool, fields, [dst, src, scales], {0: expected}, 8 * float(np.finfo(dtype).eps))
+    return Case(Pool, fields, [dst, src, scales], {0: expected}, error_of(dtype, 8))
 
 
 def places(rng: np.random.Generator, name: str) -> Case:
@@ -414,7 +436,8 @@ def resample(rng: np.random.Generator, name: str) -> Case:
     )
     taps = (int(rng.integers(1, 6)), int(rng.integers(1, 6)))
     down, across = rng.integers(0, ih, (oh, taps[0])), rng.integers(0, iw, (ow, taps[1]))
-    weights = [rng.standard_normal(i.shape).astype(dtype) for i in (down, across)]
+    kind = np.float32 if name == "bf16" else dtype
+    weights = [rng.standard_normal(i.shape).astype(kind) for i in (down, across)]
     if taps == (1, 1):
         # A copy, whatever the weights.
         weights = [np.ones_like(weight) for weight in weights]
@@ -424,7 +447,7 @@ def resample(rng: np.random.Generator, name: str) -> Case:
     lines = np.einsum("botwc,ot->bowc", x[:, down], weights[0].astype(np.float64))
     expected = np.einsum("bhotc,ot->bhoc", lines[:, :, across], weights[1].astype(np.float64))
     fields = _taps(rng, name, src, dst, (down, across), weights)
-    return Case(Resample, fields, [dst, src], {0: expected}, 64 * float(np.finfo(dtype).eps))
+    return Case(Resample, fields, [dst, src], {0: expected}, error_of(dtype, 64))
 
 
 def repeating(rng: np.random.Generator, name: str) -> Case:
@@ -537,3 +560,10 @@ KINDS: dict[str, Callable[[np.random.Generator, str], Case]] = {
     "pool": pool, "places": places, "resample": resample, "lookup": lookup, "repeating": repeating,
     "truths": truths, "quantizing": quantizing, "attention": attention,
 }  # fmt: skip
+# Loops that take bfloat16, too.
+OF_BRAIN_FLOATS = ("elementwise", "copying", "converting", "rows", "pool", "resample")
+
+
+def types_of(kind: str) -> tuple[str, ...]:
+    """Names of the types that cases of a kind are drawn for."""
+    return ("f32", "f64", *(("bf16",) if kind in OF_BRAIN_FLOATS else ()))

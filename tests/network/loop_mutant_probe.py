@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tests.kernels.guarded_memory import Arena, Buffer
-from tests.network.loop_cases import CANARY, KINDS, Case
+from tests.network.loop_cases import CANARY, KINDS, Case, types_of
 
 REFUSALS = (ValueError, LookupError, OverflowError, MemoryError)
 # Fields that say how an array is computed, and not where it lies.
@@ -117,7 +117,7 @@ def main(kind: str, cases: int, isas: list[str]) -> None:
     failures: list[str] = []
     counts = {"taken": 0, "refused": 0}
     for number in range(cases):
-        case = KINDS[kind](rng, ("f32", "f64")[number % 2])
+        case = KINDS[kind](rng, types_of(kind)[number % len(types_of(kind))])
         isa = isas[-1 - number % len(isas)]
         guarded = [Guarded(case, place, memory) for place in ("start", "end")]
         for text, changes in mutants(case):

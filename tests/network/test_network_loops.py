@@ -21,16 +21,17 @@ from pplconv.schedules.window_loops import Resample
 from tests import children
 from tests.emulation import is_emulated
 from tests.levels import allowed_isas
-from tests.network.loop_cases import KINDS
+from tests.network.loop_cases import KINDS, types_of
 from tests.patience import PATIENCE
 
 HERE = Path(__file__).resolve().parent
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-@pytest.mark.sampled(26)
-@every_kind
-@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.sampled(29)
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [(kind, name) for kind in KINDS for name in types_of(kind)]
+)
 @pytest.mark.parametrize("isa", allowed_isas())
 def test_any_strides(kind, dtype, isa, rng):
     """Right, nowhere else, and the same bits for each team."""
@@ -94,7 +95,7 @@ STRIDES = {
 
 
 @pytest.mark.parametrize("kind", STRIDES)
-@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16"])
 def test_strides_are_whole_elements(kind, dtype, rng):
     """A byte more or less is another array, whose elements lie where none may be read."""
     isa = allowed_isas()[-1]
@@ -110,12 +111,12 @@ def test_strides_are_whole_elements(kind, dtype, rng):
                 {name: (*old[:d], n + 1, *old[d + 1 :])} for d, n in enumerate(old)
             ]  # fmt: skip
         if kind == "elementwise":
-            array, strides, step, register = case.fields["inputs"][0]
+            array, strides, *others = case.fields["inputs"][0]
             rest = case.fields["inputs"][1:]
             changes = [
                 {
                     "inputs": [
-                        (array, (*strides[:d], n + 2, *strides[d + 1 :]), step, register),
+                        (array, (*strides[:d], n + 1, *strides[d + 1 :]), *others),
                         *rest,
                     ]
                 }

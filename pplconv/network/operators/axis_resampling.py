@@ -23,7 +23,7 @@ from ..builder import Builder
 from ..nodes import Graph, Node
 from ..resizing import Taps, unchanged, word
 from ..storage import Array, Shape, Step, Value, channels_last, constant_value, strides_of
-from .elementwise_steps import SINGLE, STORED, Stream, emit_outputs
+from .elementwise_steps import BRAIN, SINGLE, STORED, Stream, emit_outputs
 from .expressions import Code
 from .resampling import changed_axes, region_of
 from .window_steps import LONG_SUM, axes_of_resize
@@ -45,7 +45,8 @@ def serves_resize(node: Node, graph: Graph) -> bool:
     """Whether scales and region are known, and loops have numbers of the type."""
     shapes = [graph.shapes[name] for name in (node.inputs[0], node.outputs[0])]
     dtype = graph.dtypes[node.outputs[0]]
-    moved = word(node.attributes, "mode") == "nearest" and dtype.kind in "biuf"
+    nearest = word(node.attributes, "mode") == "nearest"
+    moved = nearest and (dtype.kind in "biuf" or dtype == BRAIN)
     return (
         all(map(math.prod, shapes))
         and (moved or dtype in (*_FLOATS, *_INTEGERS))

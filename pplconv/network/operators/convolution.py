@@ -12,7 +12,7 @@ import numpy as np
 from ... import planner
 from ...arguments import checks
 from ...arguments.activation import Activation
-from ...memory.dtypes import DTYPES, NAMES
+from ...memory.dtypes import DTYPES, name_of
 from ...ops.placing import with_places
 from ...ops.prepared import Activation as PlannedActivation
 from ...ops.prepared import Prepared
@@ -23,9 +23,13 @@ from ..nodes import Graph, Node, as_type
 from ..scaling import ScaledTensor
 from ..storage import Array, Shape, Step, Value, channels_last, strides_of
 from .dilated import Part, parts_of
-from .elementwise_steps import NATIVE
+from .elementwise_steps import BRAIN, NATIVE
 from .epilogue import Epilogue, emit_rest, epilogue_of, finish_of
 
+# The geometry of a product.
+PLAIN: dict[str, Any] = {
+    "stride": (1, 1), "padding": ((0, 0), (0, 0)), "dilation": (1, 1), "groups": 1,
+}  # fmt: skip
 # Estimates err, and each part is a step of its own.
 _LEAST_GAIN = 1.1
 
@@ -39,6 +43,7 @@ def problem_of(
     layout: str,
     sparsity: Sparsity | None = None,
     *,
+    result: np.dtype[Any] | None = None,
     computed: bool = False,
 ) -> ConvProblem:
     """Describe a convolution to the planner.
@@ -50,26 +55,33 @@ def problem_of(
     x, weight : tuple of int
         Shapes in ONNX's order.
     dtype : numpy.dtype
-        Of the arrays.
+        Of the input.
     geometry : dict
         See `emit_convolution`.
     layout : str
         ``"NHWC"`` or ``"NCHW"``.
     sparsity : Sparsity or None
         As of `ConvProblem`.
+    result : numpy.dtype, optional
+        Of residual and output; by default that of the input.
     computed : bool
         Whether the weights are computed; then their type is not narrowed.
     """
-    key = x, weight, dtype, tuple(sorted(geometry.items())), layout, sparsity, computed
+    key = x, weight, dtype, result, tuple(sorted(geometry.items())), layout, sparsity, computed
     if key not in builder.problems:
         n, ic, h, w = x
-        name = NAMES[dtype]
+        name = name_of(dtype)
         precision = None if computed else _precision(builder, name)
-        builder.problems[key] = checks.make_problem(
+        problem = checks.make_problem(
             (n, h, w, ic) if layout == "NHWC" else (n, ic, h, w), weight, name, **geometry,
             layout=layout, permitted=checks.check_precision(precision, name),
             sparsity=sparsity,
         )  # fmt: skip
+        if result is not None and result != dtype:
+            # Half precision has no results of other types.
+            permitted = tuple(kind for kind in problem.permitted if kind != "f16")
+            problem = replace(problem, destination=name_of(result), permitted=permitted)
+        builder.problems[key] = problem
     return builder.problems[key]
 
 
@@ -122,12 +134,16 @@ def emit_convolution(
     if counted and known is not None:
         sparsity = builder.sparsity(key, known, geometry["groups"])
     problem = problem_of(
-        builder, x.shape, shape, x.dtype, geometry, layout, sparsity, computed=known is None
-    )
+        builder, x.shape, shape, x.dtype, geometry, layout, sparsity, result=y.dtype,
+        computed=known is None,
+    )  # fmt: skip
     if (problem.batch, problem.oc, problem.oh, problem.ow) != y.shape:
         # Otherwise outputs would stay unwritten, or writes would go out of bounds.
         raise ValueError(f"the convolution {problem} of {nodes} does not give {y.shape}")
     residual = epilogue.residual
+    if residual is not None and residual.dtype != y.dtype:
+        residual = builder.in_type(residual, y.dtype)
+        epilogue = replace(epilogue, residual=residual)
     if residual is not None and not residual.lies_as(y.strides):
         residual = builder.contiguous(residual, order)
         if not residual.lies_as(y.strides):
@@ -165,9 +181,11 @@ def emit_convolution(
     if isinstance(weight, Value):
         weights = pack_computed(builder, prepared, weight, nodes)
     else:
+        # Packing rounds weights to the type of the input.
+        source = () if plan.numerics.source == plan.numerics.weights else (plan.numerics.source,)
         weights = builder.packed_once(
-            (*key, problem.groups, alpha), f"{plan.packing} of {plan.numerics.weights}", prepared,
-            scaled(weight, alpha, x.dtype),
+            (*key, problem.groups, alpha, *source),
+            f"{plan.packing} of {plan.numerics.weights}", prepared, scaled(weight, alpha, x.dtype),
         )  # fmt: skip
     bias = epilogue.bias
     if isinstance(bias, Value):
@@ -178,8 +196,8 @@ def emit_convolution(
     # The loops have already added the residual.
     rest = replace(epilogue, residual=None)
     finish = after = None
-    if described is not None and not plan.numerics.converts_out:
-        finish, after, rest = finish_of(rest, y)
+    if described is not None and (not plan.numerics.converts_out or y.dtype == BRAIN):
+        finish, after, rest = finish_of(rest, y, plan.numerics.bias)
     flops = 2 * problem.k * problem.output_pixels * problem.oc * n
     reads = [read for read in (x, residual, after, weights, bias) if isinstance(read, Value)]
     builder.emit(Step(
@@ -252,7 +270,7 @@ def lower_conv(node: Node, builder: Builder, graph: Graph) -> None:
     """Conv, plain or fused."""
     weight = weight_of(node, builder, graph)
     value, name = builder.values[node.inputs[0]], node.outputs[0]
-    shape, dtype = graph.shapes[name], graph.dtypes[name]
+    shape, dtype = graph.shapes[name], builder.stored(name, graph.dtypes[name])
     if name in builder.planes:
         layout, x = "NCHW", builder.contiguous(value)
         y = builder.target(name, shape, dtype, range(4), lambda wanted: wanted.is_plain)
@@ -291,15 +309,25 @@ def _cycles_of_parts(parts: list[Part], node: Node, builder: Builder, graph: Gra
 
 
 def _cycles(
-    node: Node, builder: Builder, graph: Graph, x: Shape, geometry: dict[str, Any], layout: str
+    node: Node,
+    builder: Builder,
+    graph: Graph,
+    x: Shape,
+    geometry: dict[str, Any],
+    layout: str,
+    types: tuple[np.dtype[Any], np.dtype[Any]] | None = None,
 ) -> float:
-    """Estimate the cycles of a node's weights, on images of any shape."""
-    shape, dtype = graph.shapes[node.inputs[1]], graph.dtypes[node.inputs[0]]
+    """Estimate the cycles of a node's weights, on images of any shape, in the stored types."""
+    shape = graph.shapes[node.inputs[1]]
+    names = node.inputs[0], node.outputs[0]
+    dtype, result = types or (builder.stored(name, graph.dtypes[name]) for name in names)
     computed, sparsity = node.inputs[1] not in graph.constants, None
     if not computed:
         weight = graph.constants.origin(node.inputs[1])
         sparsity = builder.sparsity((weight,), weight, geometry["groups"])
-    problem = problem_of(builder, x, shape, dtype, geometry, layout, sparsity, computed=computed)
+    problem = problem_of(
+        builder, x, shape, dtype, geometry, layout, sparsity, result=result, computed=computed
+    )
     return builder.least_cycles(problem)
 
 
@@ -328,6 +356,21 @@ def prices(node: Node, builder: Builder, graph: Graph) -> tuple[float, float]:
     if parts:
         pixels = _cycles_of_parts(parts, node, builder, graph)
     return pixels, planes
+
+
+def prices_of_types(
+    node: Node, builder: Builder, graph: Graph, narrow: np.dtype[Any]
+) -> tuple[float, float, float]:
+    """Estimate the cycles of a convolution in the cheaper layout: see `TypePrices`."""
+    single = graph.dtypes[node.inputs[0]]
+    x, geometry = graph.shapes[node.inputs[0]], geometry_of(node)
+    found = [
+        min(
+            _cycles(node, builder, graph, x, geometry, layout, types) for layout in ("NHWC", "NCHW")
+        )
+        for types in ((single, single), (narrow, single), (single, narrow))
+    ]
+    return found[0], found[1], found[2]
 
 
 def lies_in_pixels(value: Value) -> bool:

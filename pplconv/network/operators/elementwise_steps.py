@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 from ..._kernels import MOST_REGISTERS
@@ -29,6 +30,10 @@ SHORT_ROW = 256
 
 Line = tuple[int, int, int, int, int]
 SINGLE = np.dtype(np.float32)
+# Computed in float32: loops convert it as they load and store.
+BRAIN = np.dtype(ml_dtypes.bfloat16)
+# Types of images and rows that loops load and store, with their names.
+LOADED: dict[np.dtype[Any], str] = {**NAMES, BRAIN: "bf16"}
 # Truths become 0 or 1 as loops read them, and bytes again as loops write them.
 TRUTH = np.dtype(np.bool_)
 # Types that element-wise programs compute in, with the names of their kernels.
@@ -41,6 +46,7 @@ COMPUTED: dict[np.dtype[Any], str] = {
 STORED: dict[np.dtype[Any], str] = {
     TRUTH: "truth",
     **{np.dtype(DTYPES[name]): name for name in ("u8", "s8", "s32", "s64", "f32", "f64")},
+    BRAIN: "bf16",
 }
 # Quantized types that loops convert as they read; all but the last also as they write.
 INTEGERS: dict[np.dtype[Any], str] = {
@@ -77,9 +83,14 @@ def numbers_of(scale: float, zero: int) -> Value:
 Streams = Iterable[tuple[Value, int] | Stream]
 
 
+def computed(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Type that loops compute in for arrays of a type."""
+    return SINGLE if dtype == BRAIN else dtype
+
+
 def _computed(streams: Iterable[Stream]) -> np.dtype[Any]:
     """Type that a program computes in, if its arrays decide it."""
-    found = [SINGLE if s.numbers is not None else s.value.dtype for s in streams]
+    found = [computed(s.value.dtype) if s.numbers is None else SINGLE for s in streams]
     return SINGLE if SINGLE in found else next((d for d in found if d != TRUTH), SINGLE)
 
 

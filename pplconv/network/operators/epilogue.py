@@ -97,7 +97,9 @@ def epilogue_of(node: Node, builder: Builder, graph: Graph) -> Epilogue:
     )  # fmt: skip
 
 
-def finish_of(epilogue: Epilogue, y: Value) -> tuple[Finish | None, Value | None, Epilogue]:
+def finish_of(
+    epilogue: Epilogue, y: Value, bias: str
+) -> tuple[Finish | None, Value | None, Epilogue]:
     """Split off the operations that loops can do after the activation, on a block in L1.
 
     Parameters
@@ -106,6 +108,8 @@ def finish_of(epilogue: Epilogue, y: Value) -> tuple[Finish | None, Value | None
         Its residual and activation run in the loops.
     y : Value
         The output.
+    bias : str
+        Type of numbers of a channel: `Numerics.bias`.
 
     Returns
     -------
@@ -117,14 +121,14 @@ def finish_of(epilogue: Epilogue, y: Value) -> tuple[Finish | None, Value | None
         Operations that need another pass.
     """
     after = epilogue.last
-    if after is not None and not after.lies_as(y.strides):
+    if after is not None and (after.dtype != y.dtype or not after.lies_as(y.strides)):
         after = None
     scale, offset = epilogue.scale, epilogue.offset
     if scale is None and offset is None and after is None:
         return None, None, epilogue
     channels = y.shape[1]
     finish = Finish(
-        NAMES[y.dtype],
+        bias,
         *(None if a is None else np.broadcast_to(a.reshape(-1), channels) for a in (scale, offset)),
     )
     rest = replace(epilogue, scale=None, offset=None)
@@ -141,7 +145,8 @@ def emit_rest(
 
     def channel(array: Array) -> int:
         number = code.fresh()
-        inputs.append((constant_value(array.astype(y.dtype).reshape(1, -1, 1, 1)), number))
+        numbers = array.astype(y.dtype if y.dtype in NAMES else np.float32)
+        inputs.append((constant_value(numbers.reshape(1, -1, 1, 1)), number))
         return number
 
     def whole(value: Value) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 from ..nodes import Graph, Node
 from ..numpy_operators.types import Compute
 from . import batch_rules, costs, decompositions, integer_steps, movement, recurrent, row_steps
-from .elementwise_steps import NATIVE
+from .elementwise_steps import LOADED
 from .expressions import Write
 from .table_row import (
     Batches,
@@ -212,4 +212,4 @@ def blocks(op: str, lower: Lower, write: Decompose) -> Row:
 
 
 def _plain_type(node: Node, graph: Graph) -> bool:
-    return graph.dtypes[node.outputs[0]] in NATIVE
+    return graph.dtypes[node.outputs[0]] in LOADED

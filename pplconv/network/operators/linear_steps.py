@@ -11,7 +11,7 @@ import numpy as np
 from ..builder import Builder
 from ..nodes import Graph, Node
 from ..storage import Array, Value, strides_of
-from .convolution import emit_convolution
+from .convolution import PLAIN, emit_convolution, problem_of
 from .elementwise_steps import NATIVE
 from .epilogue import Epilogue
 
@@ -27,27 +27,42 @@ def _emit(
     """Multiply rows of an input by a matrix (K, N), and add the value named `residual`."""
     name = node.outputs[0]
     x = builder.contiguous(builder.values[node.inputs[0]])
-    shape, dtype = graph.shapes[name], graph.dtypes[name]
+    shape, dtype = graph.shapes[name], builder.stored(name, graph.dtypes[name])
     k, n = matrix.shape
     rows = math.prod(shape) // n
     y = builder.target(name, shape, dtype, None, lambda value: value.is_plain)
-    element = dtype.itemsize
 
     factors = (node.attributes.get("transB", 0), node.attributes.get("alpha", 1.0))
 
     def images(value: Value, channels: int) -> Value:
-        strides = strides_of((1, channels, 1, rows), element, (0, 2, 3, 1))
+        strides = strides_of((1, channels, 1, rows), value.dtype.itemsize, (0, 2, 3, 1))
         return value.viewed((1, channels, 1, rows), strides)
 
     if residual:
         added = builder.contiguous(builder.values[residual])
         epilogue = replace(epilogue, residual=images(added, n))
     emit_convolution(
-        builder, images(x, k), matrix.T.reshape(n, k, 1, 1), images(y, n),
-        epilogue, {"stride": (1, 1), "padding": ((0, 0), (0, 0)), "dilation": (1, 1), "groups": 1},
+        builder, images(x, k), matrix.T.reshape(n, k, 1, 1), images(y, n), epilogue, PLAIN,
         (graph.constants.origin(node.inputs[1]), node.op, *factors), [name],
     )  # fmt: skip
     builder.deliver(name, y)
+
+
+def prices_of_types(
+    node: Node, builder: Builder, graph: Graph, narrow: np.dtype[Any]
+) -> tuple[float, float, float]:
+    """Estimate the cycles of a product: see `TypePrices`."""
+    single = graph.dtypes[node.inputs[0]]
+    k = graph.shapes[node.inputs[0]][-1]
+    shape = graph.shapes[node.outputs[0]]
+    n = shape[-1]
+    x = 1, k, 1, math.prod(shape) // n
+    problems = [
+        problem_of(builder, x, (n, k, 1, 1), dtype, PLAIN, "NHWC", result=result)
+        for dtype, result in ((single, single), (narrow, single), (single, narrow))
+    ]
+    found = [builder.least_cycles(problem) for problem in problems]
+    return found[0], found[1], found[2]
 
 
 def serves_matmul(node: Node, graph: Graph) -> bool:

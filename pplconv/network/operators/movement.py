@@ -28,20 +28,8 @@ def lower_reformat(node: Node, builder: Builder, graph: Graph) -> None:
         builder.deliver(name, value)
         return
     y = builder.target(name, value.shape, dtype, value.order)
-    if _order(value) == _order(y):
-        builder.convert(value, y, [name])
-    elif dtype.itemsize < value.dtype.itemsize:
-        # Transposed as elements of four bytes, for which every instruction set has kernels.
-        builder.convert(builder.contiguous(value, y.order), y, [name])
-    else:
-        wide = builder.new(value.shape, dtype, value.order)
-        builder.convert(value, wide, [name])
-        builder.copy(wide, y, [name])
+    builder.move(value, y, [name])
     builder.deliver(name, y)
-
-
-def _order(value: Value) -> list[int]:
-    return [d for d in value.order if value.shape[d] > 1]
 
 
 def serves_cast(node: Node, graph: Graph) -> bool:
@@ -311,4 +299,7 @@ def serves_pad(node: Node, graph: Graph) -> bool:
     mode = node.attributes.get("mode", "constant")
     if not known or mode != "constant" or math.prod(graph.shapes[node.outputs[0]]) == 0:
         return False
-    return not fill or math.prod(graph.shapes[fill]) == 1
+    if not fill:
+        return True
+    types = graph.dtypes[fill], graph.dtypes[node.outputs[0]]
+    return math.prod(graph.shapes[fill]) == 1 and types[0] == types[1]

@@ -19,7 +19,9 @@ from .window_steps import axes_of_resize
 
 
 def serves_resize(node: Node, graph: Graph) -> bool:
-    """Whether it is a Resize that needs no more than known scales."""
+    """Whether it is a Resize that needs no more than known scales, of a type that NumPy has."""
+    if graph.dtypes[node.outputs[0]].isbuiltin != 1:
+        return False
     if math.prod(graph.shapes[node.outputs[0]]) == 0:
         return False
     return axes_of_resize(node, graph) is not None

@@ -21,7 +21,7 @@ def plan_views(graph: Graph, builder: Builder) -> None:
         wanted, source = builder.wanted.get(node.outputs[0]), node.inputs[0]
         if wanted is None or source not in made or source in builder.wanted:
             continue
-        if wanted.is_plain:
+        if wanted.is_plain and wanted.dtype == builder.stored(source, graph.dtypes[source]):
             shape = graph.shapes[source]
             strides = strides_of(shape, wanted.dtype.itemsize)
             builder.wanted[source] = wanted.viewed(shape, strides)
@@ -37,11 +37,13 @@ def plan_concats(graph: Graph, builder: Builder) -> None:
         if node.op != "Concat":
             continue
         name = node.outputs[0]
-        shape, dtype = graph.shapes[name], graph.dtypes[name]
+        shape, dtype = graph.shapes[name], builder.stored(name, graph.dtypes[name])
         if name not in builder.wanted:
             builder.wanted[name] = builder.new(shape, dtype, builder.order(name, len(shape)))
         for part, place in parts(node, graph, builder.wanted[name]):
             maker = made.get(part)
             if maker is None or part in builder.wanted or row_of(maker.op).view is not View.NO:
+                continue
+            if builder.stored(part, graph.dtypes[part]) != place.dtype:
                 continue
             builder.wanted[part] = place

@@ -9,13 +9,19 @@ import numpy as np
 
 from ..._kernels import REDUCTIONS
 from ...geometry import walk_dims
-from ...memory.dtypes import NAMES
 from ...ops.strided_copies import TASK_BYTES
 from ...schedules.row_loops import Rows
 from ..builder import Builder
-from ..nodes import Graph, Node
-from ..storage import Step, Value, constant_value, strides_of
-from .elementwise_steps import COMPUTED, NATIVE, emit_code
+from ..nodes import Graph, Node, as_type
+from ..storage import Shape, Step, Value, constant_value, strides_of
+from .elementwise_steps import (
+    BRAIN,
+    COMPUTED,
+    LOADED,
+    SINGLE,
+    computed,
+    emit_code,
+)
 from .expressions import Code
 from .movement import integers
 from .table_row import Lower
@@ -25,6 +31,7 @@ MOST_AROUND = 4
 Walk = tuple[list[int], list[int], int, int]
 # Reductions of integers: sums would have to saturate.
 _OF_INTEGERS = ("ReduceMax", "ReduceMin")
+_KINDS = {**COMPUTED, **LOADED}
 # Columns of a task that adds up rows: whole cache lines.
 LEAST_COLUMNS = 16
 
@@ -47,9 +54,11 @@ def axes_of(node: Node, graph: Graph) -> list[int] | None:
 
 def serves_reduction(node: Node, graph: Graph) -> bool:
     """Whether a reduction has known axes, and is not empty."""
+    dtype = graph.dtypes[node.outputs[0]]
     return (
         bool(axes_of(node, graph))
-        and graph.dtypes[node.outputs[0]] in (COMPUTED if node.op in _OF_INTEGERS else NATIVE)
+        and (dtype in LOADED or (dtype in COMPUTED and node.op in _OF_INTEGERS))
+        and graph.dtypes[node.inputs[0]] == dtype
         and math.prod(graph.shapes[node.inputs[0]]) > 0
     )
 
@@ -81,14 +90,17 @@ def reduction(kind: str, finish: str | None = None) -> Lower:
         whole = tuple(1 if d in axes else n for d, n in enumerate(value.shape))
         strides = strides_of(whole, dtype.itemsize, [*axes, *order])
         result = builder.new(whole, dtype, [*axes, *order])
-        emit_reduction(builder, kind, value, result, walk, node.op, [name])
+        # What is computed further is not rounded before.
+        wide = finish is not None and dtype == BRAIN
+        found = builder.new(whole, SINGLE, [*axes, *order]) if wide else result
+        emit_reduction(builder, kind, value, found, walk, node.op, [name])
         if finish is not None:
             code = Code()
             number = code.fresh()
             count = math.prod(value.shape[d] for d in axes)
             operands = [code.scalar(count)] if finish == "DIVIDE" else []
             scaled = code.do(finish, number, *operands)
-            emit_code(builder, result, code, [(result, number)], scaled, node.op, [name])
+            emit_code(builder, result, code, [(found, number)], scaled, node.op, [name])
         shape = graph.shapes[name]
         if shape != whole:
             result = result.viewed(shape, tuple(strides[d] for d in kept))
@@ -128,14 +140,18 @@ def emit_reduction(
     operator: str,
     nodes: list[str],
 ) -> None:
-    """Add a step that reduces a value, walked over in this way, to a result without gaps."""
+    """Add a step that reduces a value, walked over in this way, to a result without gaps.
+
+    The result of bfloat16 may be float32.
+    """
     dims, source, count, step = walk
     e = value.dtype.itemsize
-    out = list(strides_of(dims, e))
+    out = list(strides_of(dims, result.dtype.itemsize))
     threads = builder.settings.threads or 0
     fields: dict[str, Any] = {
-        "dtype": COMPUTED[value.dtype], "kind": REDUCTIONS[kind],
+        "dtype": _KINDS[value.dtype], "kind": REDUCTIONS[kind],
         "scale": False, "offset": False, "src_rs": 0, "dst_rs": 0,
+        "wide": result.dtype != value.dtype,
     }  # fmt: skip
     if source[-1] == e and (step != e or count == 1):
         columns = dims[-1]
@@ -161,12 +177,13 @@ def emit_reduction(
 def serves_rows(node: Node, graph: Graph) -> bool:
     """Whether a softmax or normalization has elements of our types, and one result."""
     return (
-        graph.dtypes[node.outputs[0]] in NATIVE
+        graph.dtypes[node.outputs[0]] in LOADED
+        and graph.dtypes[node.inputs[0]] == graph.dtypes[node.outputs[0]]
         and math.prod(graph.shapes[node.outputs[0]]) > 0
         and not any(
             name in graph.outputs or graph.users.get(name) for name in node.outputs[1:] if name
         )
-        and all(graph.dtypes[name] in NATIVE for name in node.inputs if name)
+        and all(graph.dtypes[name] in LOADED for name in node.inputs if name)
     )
 
 
@@ -215,17 +232,10 @@ def lower_layer_norm(node: Node, builder: Builder, graph: Graph) -> None:
     names = [*node.inputs, ""][:3]
     if names[1] in graph.constants and (graph.constants[names[1]] == 1).all():
         names[1] = ""
-    factors = []
-    for given in names[1:]:
-        if not given:
-            factors.append(constant_value(np.zeros(1, value.dtype)))
-            continue
-        factor = builder.values[given]
-        if factor.shape != value.shape[axis:]:
-            known = factor.constant
-            assert known is not None, "scales are known beforehand"
-            factor = constant_value(np.broadcast_to(known, value.shape[axis:]))
-        factors.append(builder.contiguous(factor))
+    factors = [
+        _factor(builder, given, value.shape[axis:], computed(value.dtype), name)
+        for given in names[1:]
+    ]
     factors.append(constant_value(np.array([node.attributes.get("epsilon", 1e-5)], np.float64)))
     y = builder.target(name, value.shape, value.dtype, fits=lambda v: v.is_plain)
     _emit_rows(builder, node, value, y, columns, {
@@ -233,6 +243,22 @@ def lower_layer_norm(node: Node, builder: Builder, graph: Graph) -> None:
         "scale": bool(names[1]), "offset": bool(names[2]),
     }, factors)  # fmt: skip
     builder.deliver(name, y)
+
+
+def _factor(builder: Builder, given: str, shape: Shape, dtype: np.dtype[Any], name: str) -> Value:
+    """Give the scales or the offsets of a normalization, in the type that loops compute in."""
+    if not given:
+        return constant_value(np.zeros(1, dtype))
+    factor = builder.values[given]
+    known = factor.constant
+    if known is not None and (known.shape != shape or known.dtype != dtype):
+        return constant_value(np.broadcast_to(as_type(known, dtype), shape))
+    factor = builder.contiguous(factor)
+    if factor.dtype == dtype:
+        return factor
+    wide = builder.new(shape, dtype)
+    builder.convert(factor, wide, [name])
+    return wide
 
 
 def _emit_rows(
@@ -248,7 +274,7 @@ def _emit_rows(
     e = value.dtype.itemsize
     rows = value.size // columns
     fields = fields | {
-        "dtype": NAMES[value.dtype], "dims": [], "src": [], "dst": [], "rows": rows,
+        "dtype": LOADED[value.dtype], "dims": [], "src": [], "dst": [], "rows": rows,
         "columns": columns, "src_rs": columns * e, "dst_rs": columns * e,
         "segment": max(1, min(TASK_BYTES // (columns * e), -(-rows // 4))),
     }  # fmt: skip

@@ -17,16 +17,13 @@ from ..builder import Builder
 from ..nodes import Graph, Node
 from ..scaling import ScaledTensor
 from ..storage import Array, Value, channels_last, constant_value, strides_of
-from .convolution import emit_convolution, explicit_pads, lies_in_pixels, weight_of
+from .convolution import PLAIN, emit_convolution, explicit_pads, lies_in_pixels, weight_of
 from .elementwise_steps import NATIVE
 from .epilogue import Epilogue, emit_rest, epilogue_of
 
 # Fewer output channels leave much of a vector idle. Then all positions within a stride are channels
 # of one product, which copies distribute afterwards.
 FEW_CHANNELS = 16
-PLAIN: dict[str, Any] = {
-    "stride": (1, 1), "padding": ((0, 0), (0, 0)), "dilation": (1, 1), "groups": 1,
-}  # fmt: skip
 
 
 def lower_conv_transpose(node: Node, builder: Builder, graph: Graph) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ..._kernels import POOLINGS
-from ...memory.dtypes import NAMES
 from ...ops.placing import pixel_bytes
 from ...ops.strided_copies import TASK_BYTES
 from ...schedules.window_loops import Pool, Resample
@@ -18,7 +17,7 @@ from ..nodes import Graph, Node
 from ..resizing import Axis, Taps, axes_resized, taps, unchanged
 from ..storage import Array, Step, Value, channels_last, constant_value
 from .convolution import explicit_pads, lies_in_pixels
-from .elementwise_steps import NATIVE
+from .elementwise_steps import BRAIN, LOADED
 
 SUMS = "sums"
 """Attribute of an AveragePool of ours that does not divide; files cannot contain it."""
@@ -110,7 +109,8 @@ def serves_pool(node: Node, graph: Graph) -> bool:
     """Whether a node pools images, and no window has padding alone."""
     return (
         len(graph.shapes[node.inputs[0]]) == 4
-        and graph.dtypes[node.outputs[0]] in NATIVE
+        and graph.dtypes[node.outputs[0]] in LOADED
+        and graph.dtypes[node.inputs[0]] == graph.dtypes[node.outputs[0]]
         and len([name for name in node.outputs if name]) == 1
         and math.prod(graph.shapes[node.outputs[0]]) > 0
         and _are_seen(*_pool_sights(node, graph))
@@ -134,7 +134,7 @@ def lower_pool(node: Node, builder: Builder, graph: Graph) -> None:
     divisors = np.ones_like(counts) if node.attributes.get(SUMS, 0) else np.maximum(counts, 1)
     scales = constant_value(1 / divisors)
     fields: dict[str, Any] = {
-        "dtype": NAMES[dtype], "kind": POOLINGS["SUM" if node.op == "AveragePool" else "MAX"],
+        "dtype": LOADED[dtype], "kind": POOLINGS["SUM" if node.op == "AveragePool" else "MAX"],
         "batch": shape[0], "channels": shape[1], "ih": x.shape[2], "iw": x.shape[3],
         "oh": shape[2], "ow": shape[3],
         "stride": tuple(node.attributes.get("strides") or (1, 1)),
@@ -185,8 +185,22 @@ def resize_taps(node: Node, graph: Graph) -> list[Taps] | None:
 
 
 def serves_resize(node: Node, graph: Graph) -> bool:
-    """Whether it is a Resize of height and width by known scales."""
-    return graph.dtypes[node.outputs[0]] in NATIVE and resize_taps(node, graph) is not None
+    """Whether it is a Resize of height and width by known scales.
+
+    Of bfloat16, no sum along one axis is rounded before that along the other one.
+    """
+    dtype = graph.dtypes[node.outputs[0]]
+    both = resize_taps(node, graph) if dtype in LOADED else None
+    return (
+        both is not None
+        and graph.dtypes[node.inputs[0]] == dtype
+        and not (dtype == BRAIN and _in_turns(node, *both))
+    )
+
+
+def _in_turns(node: Node, down: Taps, across: Taps) -> bool:
+    """Whether rows are resampled first: a filter of two dimensions would have many taps."""
+    return is_smooth(node.attributes) and down.at.shape[1] > 1 and across.at.shape[1] > 1
 
 
 def lower_resize(node: Node, builder: Builder, graph: Graph) -> None:
@@ -198,8 +212,7 @@ def lower_resize(node: Node, builder: Builder, graph: Graph) -> None:
     name = node.outputs[0]
     shape, dtype = graph.shapes[name], graph.dtypes[name]
     y = builder.target(name, shape, dtype, channels_last(4), lies_in_pixels)
-    if is_smooth(node.attributes) and down.at.shape[1] > 1 and across.at.shape[1] > 1:
-        # Rows first: a filter of two dimensions would have the product of their taps.
+    if _in_turns(node, down, across):
         rows = builder.new((*shape[:2], x.shape[2], shape[3]), dtype, channels_last(4))
         _resample(builder, x, rows, unchanged(x.shape[2]), across, name)
         _resample(builder, rows, y, down, unchanged(shape[3]), name)
@@ -212,9 +225,13 @@ def _resample(builder: Builder, x: Value, y: Value, down: Taps, across: Taps, na
     """Add a step that resamples height and width."""
     shape, dtype = y.shape, y.dtype
     _, row, pixel = images(x)
+    # One tap each copies bits.
+    copied = down.at.shape[1] * across.at.shape[1] == 1
+    as_bytes = dtype.itemsize == 1 or (dtype == BRAIN and copied)
     fields = {
-        "dtype": "u8" if dtype.itemsize == 1 else NAMES[dtype], "batch": shape[0],
-        "channels": shape[1], "ih": x.shape[2], "iw": x.shape[3],
+        "dtype": "u8" if as_bytes else LOADED[dtype], "batch": shape[0],
+        "channels": shape[1] * (dtype.itemsize if as_bytes else 1), "ih": x.shape[2],
+        "iw": x.shape[3],
         "x": (x.strides[0], row, pixel if x.shape[3] > 1 else pixel_bytes(x)),
         "y": images(y), "rows": down.at, "columns": across.at,
         "weights_y": down.weights, "weights_x": across.weights, "row_segment": rows_of_a_task(y),
