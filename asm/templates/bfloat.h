@@ -11,31 +11,27 @@
 typedef uint16_t bfloat;
 typedef uint32_t float_bits __attribute__((vector_size(PPLCONV_VECTOR_BYTES), may_alias));
 
-/* The upper half of each lane, rounded, in its lower half. */
-static inline float_bits upper_halves(vector v) {
-    const float_bits bits = (float_bits)v, upper = bits >> 16;
-    /* A carry out of the digits goes into the exponent, as it should. */
-    const float_bits rounded = (bits + 0x7fffu + (upper & 1u)) >> 16;
-#if PPLCONV_VECTOR_BYTES == 64
-    const __mmask16 nan = _mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_UNORD_Q);
-    return (float_bits)_mm512_mask_or_epi32((__m512i)rounded, nan, (__m512i)upper,
-                                            _mm512_set1_epi32(0x40));
-#else
-    const vector_bits nan = v != v;
-    return ((float_bits)nan & (upper | 0x40u)) | (~(float_bits)nan & rounded);
-#endif
-}
-
 #if PPLCONV_VECTOR_BYTES == 64
 
 static inline vector widened(__m256i bfloats) {
     return (vector)_mm512_slli_epi32(_mm512_cvtepu16_epi32(bfloats), 16);
 }
+static inline __m256i narrowed(vector v) {
 #if defined(__AVX512BF16__)
-static inline __m256i narrowed(vector v) { return (__m256i)_mm512_cvtneps_pbh((__m512)v); }
+    return (__m256i)_mm512_cvtneps_pbh((__m512)v);
 #else
-static inline __m256i narrowed(vector v) { return _mm512_cvtepi32_epi16((__m512i)upper_halves(v)); }
+    const __m512i bits = (__m512i)v, one = _mm512_set1_epi32(1);
+    const __mmask16 odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
+    const __mmask16 nan = _mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_UNORD_Q);
+    /* A carry out of the digits goes into the exponent, as it should. */
+    const __m512i below = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
+    const __m512i even = _mm512_mask_add_epi32(below, odd, below, one);
+    const __m512i all = _mm512_mask_or_epi32(even, nan, bits, _mm512_set1_epi32(0x400000));
+    const __m512i upper = _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 0x1f001d, 0x1b0019, 0x170015,
+                                           0x130011, 0xf000d, 0xb0009, 0x70005, 0x30001);
+    return _mm512_castsi512_si256(_mm512_permutexvar_epi16(upper, all));
 #endif
+}
 static inline vector load_bfloat(const bfloat *p) {
     return widened(_mm256_loadu_si256((const __m256i *)p));
 }
@@ -43,7 +39,18 @@ static inline void store_bfloat(bfloat *p, vector v) {
     _mm256_storeu_si256((__m256i *)p, narrowed(v));
 }
 
-#elif PPLCONV_VECTOR_BYTES == 32
+#else
+
+/* The upper half of each lane, rounded, in its lower half. */
+static inline float_bits upper_halves(vector v) {
+    const float_bits bits = (float_bits)v, upper = bits >> 16;
+    /* A carry out of the digits goes into the exponent, as it should. */
+    const float_bits rounded = (bits + 0x7fffu + (upper & 1u)) >> 16;
+    const vector_bits nan = v != v;
+    return ((float_bits)nan & (upper | 0x40u)) | (~(float_bits)nan & rounded);
+}
+
+#if PPLCONV_VECTOR_BYTES == 32
 
 static inline vector load_bfloat(const bfloat *p) {
     const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
@@ -76,6 +83,7 @@ static inline void store_bfloat(bfloat *p, vector v) {
     memcpy(p, &b, sizeof b);
 }
 
+#endif
 #endif
 
 /* The first n lanes: zeros in the others, and nothing behind them is touched. */

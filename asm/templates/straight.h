@@ -171,15 +171,26 @@ static int are_one_row(const struct straight *s) {
     return 1;
 }
 
+/* Run rows of whichever types; 0 if chunks are as fast. */
+static int run_any(int64_t op, const struct straight *s, int mixed) {
+#if BFLOAT_STREAMS
+    if (mixed) return run_mixed(op, s);
+#endif
+    (void)mixed;
+    run_rows(op, s);
+    return 1;
+}
+
 /* Run groups of rows that follow one another, each group as one row; 0 if rows do not follow. */
-static int run_joined(int64_t op, const struct straight *s) {
+static int run_joined(int64_t op, const struct straight *s, int mixed) {
     storage repeated[3][REPEATED];
-    const int64_t bytes = s->columns * (int64_t)sizeof(storage);
+    int64_t bytes[4];
     struct straight joined = *s;
     int64_t together = 1;
-    if (s->to_rs != bytes) return 0;
+    for (int k = 0; k < 4; k++) bytes[k] = s->columns * element_bytes(s, k);
+    if (s->to_rs != bytes[3]) return 0;
     for (int k = 0; k < 3; k++) {
-        if (s->from_rs[k] != 0 && !(s->step[k] && s->from_rs[k] == bytes)) return 0;
+        if (s->from_rs[k] != 0 && !(s->step[k] && s->from_rs[k] == bytes[k])) return 0;
     }
     while (together * 2 <= s->rows && together * 2 * s->columns <= REPEATED) together *= 2;
     if (together == 1) return 0;
@@ -187,13 +198,13 @@ static int run_joined(int64_t op, const struct straight *s) {
         joined.from_rs[k] = together * s->from_rs[k];
         if (!s->step[k] || s->from_rs[k] != 0) continue;
         for (int64_t i = 0; i < together; i++)
-            memcpy(repeated[k] + i * s->columns, s->from[k], (size_t)bytes);
+            memcpy((char *)repeated[k] + i * bytes[k], s->from[k], (size_t)bytes[k]);
         joined.from[k] = repeated[k];
     }
-    joined.to_rs = together * bytes;
+    joined.to_rs = together * bytes[3];
     joined.columns = together * s->columns;
     joined.rows = s->rows / together;
-    run_rows(op, &joined);
+    if (!run_any(op, &joined, mixed)) return 0;
     for (int k = 0; k < 3; k++) {
         const void *first = s->from_rs[k] != 0 ? s->from[k] : joined.from[k];
         joined.from[k] = AT_CONST(void, first, joined.rows *joined.from_rs[k]);
@@ -201,8 +212,7 @@ static int run_joined(int64_t op, const struct straight *s) {
     joined.to = AT(void, s->to, joined.rows *joined.to_rs);
     joined.columns = s->rows % together * s->columns;
     joined.rows = joined.columns > 0;
-    run_rows(op, &joined);
-    return 1;
+    return run_any(op, &joined, mixed);
 }
 
 /* Run a program of one instruction; 0 if the program is of another kind. */
@@ -237,17 +247,11 @@ static int run_straight(const struct pplconv_elementwise_args *a) {
         s.columns *= s.rows;
         s.rows = 1;
     }
-#if BFLOAT_STREAMS
-    if (mixed) {
-        const int done = run_mixed(code->op, &s);
-        clean_registers();
-        return done;
-    }
-#endif
     const int whole = s.columns % LANES == 0 || s.columns >= 16 * LANES;
-    if (s.rows == 1 || whole || !run_joined(code->op, &s)) run_rows(code->op, &s);
+    int done = s.rows > 1 && !whole && run_joined(code->op, &s, mixed);
+    if (!done) done = run_any(code->op, &s, mixed);
     clean_registers();
-    return 1;
+    return done;
 }
 
 #endif

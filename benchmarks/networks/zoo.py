@@ -67,15 +67,17 @@ class Animal:
     values: Mapping[str, int]
     tolerance: float = TOLERANCE
 
-    def feed(self, types: Mapping[str, str]) -> dict[str, Array]:
+    def feed(self, types: Mapping[str, str], seed: int = SEED) -> dict[str, Array]:
         """Draw the inputs, the same in every run.
 
         Parameters
         ----------
         types : mapping of str to str
             Type of each input, as onnxruntime writes it.
+        seed : int, optional
+            Others give other inputs.
         """
-        rng = np.random.default_rng(SEED)
+        rng = np.random.default_rng(seed)
         return {
             name: self._drawn(name, shape, types[name], rng) for name, shape in self.inputs.items()
         }

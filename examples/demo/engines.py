@@ -14,7 +14,7 @@ from examples.demo.reading import Network, Networks
 __all__ = ["open_onnxruntime", "open_pplconv"]
 
 
-def open_pplconv(paths: Sequence[Path], threads: int | None) -> Networks:
+def open_pplconv(paths: Sequence[Path], threads: int | None, precision: str = "auto") -> Networks:
     """Open the three models as `pplconv.InferenceSession`.
 
     Parameters
@@ -23,6 +23,8 @@ def open_pplconv(paths: Sequence[Path], threads: int | None) -> Networks:
         Detector, classifier and recogniser.
     threads : int or None
         Size of the team.
+    precision : str, optional
+        As for the session.
 
     Returns
     -------
@@ -34,10 +36,10 @@ def open_pplconv(paths: Sequence[Path], threads: int | None) -> Networks:
         If a package of the extra ``onnx`` is missing.
     """
     try:
-        kind = pplconv.InferenceSession
+        kind: Any = pplconv.InferenceSession
     except ImportError as error:  # the demo reports it as a missing extra
         raise ModuleNotFoundError(str(error), name=error.name) from error
-    sessions = [kind(str(path), threads=threads) for path in paths]
+    sessions = [kind(str(path), threads=threads, precision=precision) for path in paths]
     return Networks(f"pplconv {pplconv.__version__}", *map(_network, sessions))
 
 

@@ -3,6 +3,7 @@
 ===============  ===============================================================================
 ``figures.py``   numbers as people read them
 ``bars.py``      bars of text, as wide as the terminal
+``columns.py``   rows of words as columns
 ``svg.py``       tags of HTML and SVG, axes, tables
 ``style.py``     the style sheet of pages
 ===============  ===============================================================================

@@ -37,6 +37,8 @@ module              content
 `compiling`         from a graph to a program
 `report`            `NetworkPlan`: how a network runs, for people
 `profile`           `NetworkProfile`: measured times
+`comparison`        `NetworkComparison`: outputs and times in two precisions
+`low_precision`     what ``precision="low"`` would gain, and networks that cannot have it
 `profiling`         the HTML page of a profile
 `pruning`           prunes a model's weights, and finds the layers' steps
 ==================  ============================================================================

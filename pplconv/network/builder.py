@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -39,6 +39,8 @@ from .values import all_finite
 if TYPE_CHECKING:
     from ..planner.racing import Progress
 
+_WORDS = [word for word in checks.PRECISIONS if word is not None]
+
 # Of arrays that are released one by one.
 _LARGE_BYTES = 1 << 18
 
@@ -70,7 +72,7 @@ class Settings:
     tolerance : float
         Error that plans may trade for speed.
     precision : str
-        ``"auto"``, ``"fp32"`` or ``"fp16"``.
+        As of `InferenceSession`.
     search : str
         ``"estimate"``, ``"measure"`` or ``"exhaustive"``.
     max_workspace : int or None
@@ -101,8 +103,7 @@ class Settings:
         TypeError, ValueError
             If an argument is not as described; the message names it.
         """
-        words = [word for word in checks.PRECISIONS if word is not None]
-        one_of("precision", precision, words)
+        one_of("precision", precision, _WORDS)
         error = checks.check_tolerance(tolerance)
         if sparse is True:
             raise ValueError('sparse must be "auto" or False for a network, got True')
@@ -113,6 +114,16 @@ class Settings:
             precision, planner.check_search(search), checks.check_max_workspace(max_workspace),
             chosen, None if max_memory is None else checks.integer("max_memory", max_memory, 1),
         )  # fmt: skip
+
+    def in_precision(self, precision: str) -> Settings:
+        """Give the same settings with another precision.
+
+        Raises
+        ------
+        ValueError
+            If there is no such precision.
+        """
+        return replace(self, precision=one_of("precision", precision, _WORDS))
 
 
 class Kept(NamedTuple):

@@ -120,14 +120,15 @@ class CutProgram:
     @property
     def packed(self) -> frozenset[Any]:
         """Keys of the packed weights of all parts made until now."""
-        return frozenset(self._alone.used).union(*(part.packed for part in self._parts()))
+        return frozenset(self._alone.used).union(*(part.packed for part in self.parts()))
 
     @property
     def planned(self) -> dict[Any, Any]:
         """Plans of all parts made until now."""
-        return {key: plan for part in self._parts() for key, plan in part.planned.items()}
+        return {key: plan for part in self.parts() for key, plan in part.planned.items()}
 
-    def _parts(self) -> Iterator[Program]:
+    def parts(self) -> Iterator[Program]:
+        """Give the programs of all parts made until now."""
         if self.first is not None:
             yield self.first
         for network in (*self.bodies, *([self.rest] if self.rest is not None else [])):

@@ -143,6 +143,7 @@ class _Cut:
 
     def chosen(self, items: Sequence[Node | Chain]) -> frozenset[str]:
         """Add all items, and cut."""
+        self._keep(self.graph.inputs)
         for item in items:
             self._add(item)
         self._read(self.graph.outputs, _SINGLE)
@@ -177,6 +178,7 @@ class _Cut:
                 self._price_step(own, name, converted)
         else:
             self._read(reads, _SINGLE)
+            self._keep(outputs)
 
     def _is_narrow_too(self, node: Node, outputs: list[str]) -> bool:
         """Whether loops compute a node in bfloat16 as well as in float32."""
@@ -184,12 +186,17 @@ class _Cut:
             node, self.narrow
         )
 
+    def _keep(self, names: Sequence[str]) -> None:
+        """Say that values are float32, as their makers give them."""
+        self.maker.update((name, _SINGLE) for name in names if self.graph.dtypes[name] == SINGLE)
+
     def _open(self, outputs: list[str], converted: float) -> int:
         """Give the results of a step one type: an open one, but for those of the network.
 
         Their stores take `converted` cycles more for a vector of bfloat16.
         """
         if not set(outputs).isdisjoint(self.graph.outputs):
+            self._keep(outputs)
             return _SINGLE
         own = self.count
         self.count += 1

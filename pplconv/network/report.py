@@ -10,6 +10,7 @@ from typing import TextIO
 from .. import planner
 from ..arguments import checks
 from ..drawing.bars import Row, draw, write
+from ..drawing.columns import columns
 from ..drawing.figures import milliseconds
 from ..ops.prepared import PackedWeights, Prepared
 from ..planner.roofs import NOMINAL_HERTZ
@@ -112,6 +113,8 @@ class NetworkPlan:
         How the arena is shared, by first steps.
     times : int
         Runs of the steps, each on a part of the batch; their work and time are those of all.
+    advice : str
+        A line on `precision`: the estimated gain of ``"low"``, or why a given one changes nothing.
     """
 
     inputs: tuple[tuple[str, Shape], ...]
@@ -121,6 +124,7 @@ class NetworkPlan:
     scratch_bytes: int = 0
     buffers: tuple[BufferPlan, ...] = ()
     times: int = 1
+    advice: str = ""
 
     def show(self, *, most: int = 16, width: int | None = None, file: TextIO | None = None) -> None:
         """Print bars: the longest steps, with the estimate beside each.
@@ -184,6 +188,8 @@ class NetworkPlan:
             lines.append(f"sparse weights: of {len(known)} steps, {out} of which leave zeros out")
         for rule, names in self.fired.items():
             lines.append(f"rule {rule}: {len(names)} times")
+        if self.advice:
+            lines.append(self.advice)
         rows = [("", "step", "shape", "layout", "Mflop", "MB", "us", "how")]
         for number, s in enumerate(self.steps):
             time = "" if s.seconds is None else f"{s.seconds * 1e6:.1f}"
@@ -193,14 +199,7 @@ class NetworkPlan:
                 (str(number), s.kind, shape, s.layout, flops, f"{s.bytes / 1e6:.2f}", time,
                  s.detail)
             )  # fmt: skip
-        widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
-        right = {0, 4, 5, 6}
-        for row in rows:
-            cells = (
-                cell.rjust(width) if c in right else cell.ljust(width)
-                for c, (cell, width) in enumerate(zip(row, widths, strict=True))
-            )
-            lines.append("  ".join(cells).rstrip())
+        lines += columns(rows, {0, 4, 5, 6})
         total = sum(s.seconds or 0.0 for s in self.steps)
         if total:
             lines.append(f"total: {total * 1e3:.3f} ms")

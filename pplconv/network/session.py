@@ -26,14 +26,16 @@ from .._literals import Fallback, Precision, Search, Sparse
 from ..arguments import checks
 from ..runtime import paused_collector
 from .builder import Settings
+from .comparison import NetworkComparison, compared
 from .compiling import Compiled, compile_model
 from .interface import Declared, NodeArg, declared, item_of, shaped, told
 from .loading import load
+from .low_precision import advice, check_demand
 from .network import Network, Shared
 from .overriding import Overrides, overridable
 from .preparing import Prepared, prepare
 from .profile import NetworkProfile, profiled
-from .programs import MOST_SHAPE_ELEMENTS
+from .programs import MOST_SHAPE_ELEMENTS, Program
 from .python_values import Item, is_container
 from .refusals import FALLBACKS
 from .report import NetworkPlan, plan_of
@@ -66,8 +68,9 @@ class InferenceSession:
         Largest error that each convolution may spend on speed; as for `Conv2d`.
     precision : {"auto", "fp32", "fp16", "bf16", "low", "low_bf16"}, optional
         Precision of convolutions and of products by known matrices: that of the arrays, or as for
-        `Conv2d`. With bfloat16 only their operands are rounded: arrays between them stay float32,
-        or float16 where the CPU computes in it.
+        `Conv2d`; ``"low_bf16"`` is refused where no node can have it. Operands are rounded to the
+        narrower type, and so are arrays between steps where that is cheaper. `compare` tells what
+        is gained and lost.
     search : {"estimate", "measure", "exhaustive"}, optional
         How plans are made; as for `Conv2d`, with operands outside the caches.
     max_workspace : int, optional
@@ -136,6 +139,7 @@ class InferenceSession:
             prepared = prepare(loaded, copy=kept is not None)
             shared = Shared(settings, fallback, progress)
             shared.check(prepared.model.graph)
+            check_demand(prepared.model.graph, settings.precision)
             self._begin(prepared, shared, kept)
         if isinstance(model, (str, os.PathLike)):
             self._name = os.path.basename(os.fsdecode(model))
@@ -146,6 +150,7 @@ class InferenceSession:
         Of a model with initializers that may be overridden, it needs the loaded model, too.
         """
         self._network = Network(prepared, shared, self.programs_kept)
+        self._other: InferenceSession | None = None  # of the last comparison
         self._overrides = loaded and Overrides(loaded, shared, self.programs_kept)
         graph = prepared.model.graph
         self._name = graph.name or "network"
@@ -280,7 +285,7 @@ class InferenceSession:
         """
         network, items = self._shaped(inputs)
         program, fired, _ = network.find(items)
-        return plan_of(program, fired)
+        return replace(plan_of(program, fired), advice=self._advice(network, program))
 
     def is_ready_for(self, inputs: Mapping[str, Any]) -> bool:
         """Whether the program for inputs of these shapes is already compiled.
@@ -325,7 +330,80 @@ class InferenceSession:
         network, inputs = self._inputs(feed)
         program, fired, inputs = network.find(inputs)
         team = planner.team_size(self._network.shared.settings.threads)
-        return profiled(program, fired, inputs, self._name, repeats, team)
+        found = profiled(program, fired, inputs, self._name, repeats, team)
+        return replace(found, advice=self._advice(network, program))
+
+    def _advice(self, network: Network, program: Program) -> str:
+        return advice(network.model.graph, program, network.shared.settings)
+
+    def compare(
+        self, feed: Mapping[str, npt.ArrayLike], *, precision: Precision = "low", repeats: int = 5
+    ) -> NetworkComparison:
+        """Compare outputs and times with those in another precision.
+
+        This session's outputs are the reference: in float32, of a float32 network whose session
+        was made without `precision`. A second session of the same model, with the other precision
+        and the same settings otherwise, is made at the first call, and kept until a call asks for
+        another precision.
+
+        Parameters
+        ----------
+        feed : mapping of str to array_like
+            The inputs by name.
+        precision : {"auto", "fp32", "fp16", "bf16", "low", "low_bf16"}, optional
+            The other precision.
+        repeats : int, optional
+            Timed runs of each session, in turn; the medians count.
+
+        Returns
+        -------
+        NetworkComparison
+            Signal to noise and largest difference of each output, and both times; its ``str`` is a
+            table.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument does not fit the network, or it cannot be had in this precision.
+
+        Examples
+        --------
+        >>> print(session.compare({"x": x}))  # doctest: +SKIP
+        """
+        settings = self._network.shared.settings
+        wanted = settings.in_precision(precision)
+        check_demand(self._network.model.graph, precision)
+        repeats = checks.integer("repeats", repeats, 1)
+        network, given = self._inputs(feed)
+        first, _, inputs = network.find(given)
+        session = self._other
+        if session is None or session._network.shared.settings != wanted:
+            self._other = session = self._with(wanted)
+        network, given = session._inputs(feed)
+        second, _, others = network.find(given)
+        batches = {each.shape[0] for each in inputs if isinstance(each, np.ndarray) and each.ndim}
+        outputs, ours, theirs = compared(
+            lambda: first.compute(inputs), lambda: second.compute(others), repeats, batches
+        )
+        return NetworkComparison(settings.precision, precision, outputs, ours, theirs, repeats)
+
+    def _with(self, settings: Settings) -> InferenceSession:
+        """Make a session of the same model with other settings."""
+        network, shared = self._network, self._network.shared
+        # Both have packed weights of their own, but for those that are there now. One program of
+        # the model is made at a time.
+        with shared.making:
+            packed = dict(shared.packed)
+        other = type(self).__new__(type(self))
+        other._begin(
+            Prepared(network.model, network.fired),
+            Shared(
+                settings, shared.fallback, shared.progress, packed, shared.making, shared.warned
+            ),
+            self._overrides and self._overrides.model,
+        )
+        other._name = self._name
+        return other
 
     def __repr__(self) -> str:
         inputs = ", ".join(map(_short, self.get_inputs()))
@@ -335,6 +413,14 @@ class InferenceSession:
             f"<InferenceSession of {nodes} nodes, {inputs} -> {outputs}, "
             f"programs for {len(self._network.programs)} sets of shapes>"
         )
+
+    def __str__(self) -> str:
+        found = self._network.programs.all()
+        if not found:
+            return repr(self)
+        _, (program, _) = found[-1]
+        line = self._advice(self._network, program)
+        return f"{self!r}\n{line}" if line else repr(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A pickle has the prepared model; programs are compiled again.

@@ -159,11 +159,11 @@ cdef class Elementwise(Work):
         ``dims``, whether it has an element for each column (else one for all), and its register;
         ``code``, tuples of five numbers; ``row_segment`` and ``column_segment``. Streams whose
         elements the kernel converts name their type behind that, a key of `_kernels.STORED`:
-        ``"truth"``, for example; ``"bf16"`` beside ``"f32"`` only. Streams of quantized integers name their type, and the number of
-        the array that holds a float32 scale and, after it, an int32 zero point; ``dtype`` is
-        ``"f32"`` then, and ``column_segment`` at most `TILE_ELEMENTS`. With a ``table``, the number
-        of an array of 256 bytes, each byte of the only input, of ``dtype`` ``"u8"``, is looked up
-        in it; ``code`` is empty then.
+        ``"truth"``, for example; ``"bf16"`` beside a ``dtype`` of ``"f32"`` only. Streams of
+        quantized integers name their type, and the number of the array that holds a float32 scale
+        and, after it, an int32 zero point; ``dtype`` is ``"f32"`` then, and ``column_segment`` at
+        most `TILE_ELEMENTS`. With a ``table``, the number of an array of 256 bytes, each byte of
+        the only input, of ``dtype`` ``"u8"``, is looked up in it; ``code`` is empty then.
     isa : str
         Which kernel to call.
 

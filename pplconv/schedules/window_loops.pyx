@@ -120,7 +120,7 @@ cdef void run_brain_pool(const void *job, const Tensors *t, int64_t task,
 
 cdef int64_t channels_of_block(int64_t channels, int64_t pixels) noexcept:
     """Channels that are float32 at once, of so many pixels."""
-    cdef int64_t fitting = WIDE_ROOM // (pixels * WIDE_BYTES) // LEAST_CHANNELS * LEAST_CHANNELS
+    cdef int64_t fitting = WIDE_ROOM // WIDE_BYTES // pixels // LEAST_CHANNELS * LEAST_CHANNELS
     return least(channels, max(fitting, LEAST_CHANNELS))
 
 

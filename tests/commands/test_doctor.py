@@ -13,13 +13,16 @@ import pytest
 
 import pplconv
 from pplconv import __main__ as command
+from pplconv import planner
 from pplconv.commands import doctor
 from pplconv.commands.doctoring.facts import Facts, gather
 from pplconv.commands.doctoring.findings import CHECKS, NOTE, OK, SLOW, examine
 from pplconv.commands.doctoring.loop import Loop, run_loop
+from pplconv.commands.doctoring.narrow import LAYERS, estimate_gains
 from pplconv.config import Settings
 from pplconv.machine import Machine
 from pplconv.machine.condition import Condition, Times
+from pplconv.numerics import BRAIN_KINDS, numerics_of
 from tests.programs import ran
 
 MACHINE = Machine(
@@ -180,6 +183,16 @@ CASES = {
         replace(FINE, known=0, wisdom={"path": None, "entries": 0, "trouble": None}),
         "wisdom", NOTE, "in memory only",
     ),
+    "products of bfloat16": (
+        replace(FINE, gains={"1x1": 1.96, "3x3": 1.04}),
+        "low precision", OK, "2.0 times in a 1x1 layer, 1.0 times in a 3x3 layer; operands of "
+        "products are rounded by up to 0.4 %: session.compare(feed)",
+    ),
+    "products of bfloat16 that are not used": (
+        with_machine(isas=(*MACHINE.isas, "avx512bf16")),
+        "low precision", NOTE, "this CPU's products of bfloat16 are not in use",
+    ),
+    "no products of bfloat16": (FINE, "low precision", OK, "this CPU has no products of bfloat16"),
     "wisdom that cannot be read": (
         replace(FINE, wisdom={"path": "/w.json", "entries": 0, "trouble": "is no JSON"}),
         "wisdom", SLOW, "the file /w.json is no JSON",
@@ -254,8 +267,9 @@ def test_facts_are_those_of_the_machine_that_is_given(tmp_path, monkeypatch):
     facts = gather(
         root=str(tmp_path), settings=Settings(num_threads=3), machine=MACHINE, rows=rows,
         pools=lambda: [POOL], cpuid=lambda leaf, sub: None, xgetbv=lambda index: None,
-        run=lambda isa, threads: runs.append((isa, threads)) or loop,
+        run=lambda isa, threads: runs.append((isa, threads)) or loop, gains=lambda: {"1x1": 2.0},
     )  # fmt: skip
+    assert facts.gains == {"1x1": 2.0}
     assert runs == [("avx2", 3)] and facts.loop is loop
     assert facts.isas == ("portable", "avx2") and facts.unbuilt == ("avx512",)
     assert (facts.threads, facts.condition.load, facts.known) == (3, 3.5, 0)
@@ -270,6 +284,18 @@ def test_here_it_runs(capsys):
     assert status == int("slow  " in out)
     for name, _ in CHECKS:
         assert f" {name} " in out
+
+
+@pytest.mark.narrow
+def test_gains_are_estimated_where_there_are_such_products():
+    kinds = (planner.best_isa(numerics_of("f32", kind)) for kind in BRAIN_KINDS)
+    gains = estimate_gains()
+    if all(isa in (None, "portable") for isa in kinds):
+        assert gains == {}
+    else:
+        assert gains.keys() == LAYERS.keys()
+        # They are permitted, and not demanded.
+        assert all(1 <= gain < 32 for gain in gains.values())
 
 
 class Clock:

@@ -1,6 +1,6 @@
 """Steps whose arrays are bfloat16: they compute in float32, and round once, as they store.
 
-Graphs are typed here: float32 becomes bfloat16 in every place where `formats` may choose it.
+Graphs are typed here: float32 becomes bfloat16 in every place where `narrow_storage` may choose it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import pytest
 
 from pplconv.network import compiling
 from pplconv.network.builder import Settings
-from pplconv.network.formats import _seen_as
 from pplconv.network.fusion import is_elementwise
+from pplconv.network.narrow_storage import seen_as
 from pplconv.network.nodes import Graph as Typed
 from pplconv.network.nodes import graph_of
 from pplconv.network.operators.table import row_of
@@ -177,7 +177,7 @@ SAME_BITS = ("Relu", "Neg", "Abs", "Floor", "Ceil", "Round", "LeakyRelu", "Sign"
 
 def typed(g: Rounded, *outputs: str) -> Typed:
     """The specialised graph, its float32 values as bfloat16."""
-    return _seen_as(graph_of(stages(g, *outputs)[1].model), BRAIN)
+    return seen_as(graph_of(stages(g, *outputs)[1].model), [SINGLE], BRAIN)
 
 
 def compiled(monkeypatch, g: Rounded, *outputs: str, isa: str, graph: Typed | None = None):
@@ -232,9 +232,35 @@ def test_steps_round_once(name, monkeypatch):
             assert first.tobytes() == other.tobytes()
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        resized((1, 100, 6, 700), (1, 1, 2, 1.5), mode="linear"),
+        windows("MaxPool", (1, 200, 30, 90), kernel_shape=[5, 5], pads=[2] * 4),
+        windows("AveragePool", (2, 150, 40, 90), kernel_shape=[6, 3], strides=[2, 2]),
+        reducing("ReduceSum", (300, 700), 0),
+        reducing("ReduceMean", (3, 700, 90), 1),
+        reducing("ReduceL2", (40, 5000), 1),
+        windows("Softmax", (50, 3000), axis=-1),
+        normalized(70, 900),
+    ],
+)
+@pytest.mark.parametrize("isa", allowed_isas())
+def test_large_arrays_are_those_of_float32_rounded(write, isa, monkeypatch):
+    """Whatever parts of them are float32 at once: every bit."""
+    g = Rounded(11)
+    y = write(g)
+    narrow, wide = (
+        computed(compiled(monkeypatch, g, y, isa=isa, graph=graph), g)[0]
+        for graph in (None, graph_of(stages(g, y)[1].model))
+    )
+    assert wide.dtype == SINGLE
+    assert narrow.tobytes() == wide.astype(BRAIN).tobytes()
+
+
 @every_case
 def test_they_are_said_to_be_served(name):
-    """`formats` asks these questions before it types a value."""
+    """`narrow_storage` asks these questions before it types a value."""
     g = Rounded(3)
     graph = typed(g, CASES[name](g))
     for node in graph.nodes:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.networks.retyping import retyped
 from pplconv.network import builder
 from pplconv.network.formats import half_level
 from pplconv.network.session import InferenceSession
@@ -19,7 +20,6 @@ from pplconv.sharing import prepared
 from tests.emulation import is_emulated
 from tests.network.graphs import Graph
 from tests.network.random_networks import Network
-from tests.network.retyping import retyped
 from tests.network.running import agree, alike, copies, on_host, referred, session_of, step_kinds
 from tests.network.small_models import SMALL
 

@@ -15,6 +15,7 @@ from pplconv.network.fusion import chains
 from pplconv.network.narrow_storage import TypePrices, brain_type, in_narrow_type, seen_as
 from pplconv.network.nodes import graph_of
 from tests.emulation import is_emulated
+from tests.network.golden_narrow_values import GOLDEN, lines
 from tests.network.graphs import Graph, stages
 from tests.network.running import on_host, referred, session_of
 
@@ -267,3 +268,7 @@ def test_all_that_can_is_narrow_on_demand():
 @pytest.mark.parametrize("precision", ["auto", "fp32", "fp16"])
 def test_words_that_leave_values_alone(precision):
     assert brain_type(precision) is None
+
+
+def test_the_values_of_six_networks_are_those_of_the_golden_file():
+    assert [*lines()] == GOLDEN.read_text(encoding="utf-8").splitlines()

@@ -17,6 +17,7 @@ from ...machine.cpu import Cpuid, Xgetbv, is_x86
 from ...machine.withheld import withheld
 from ...runtime import explain_default_threads
 from .loop import Loop, run_loop
+from .narrow import estimate_gains
 
 __all__ = ["Facts", "gather"]
 
@@ -59,6 +60,8 @@ class Facts:
         Entries of the wisdom for this CPU.
     bound : tuple of int
         CPUs to which OpenMP has bound the calling thread; () if it has all CPUs of the process.
+    gains : mapping of str to float
+        Of layers in bfloat16, as `estimate_gains` gives them; empty without such products.
     """
 
     settings: Settings = field(default_factory=Settings)
@@ -76,6 +79,7 @@ class Facts:
     wisdom: Row = field(default_factory=dict)
     known: int = 0
     bound: tuple[int, ...] = ()
+    gains: Mapping[str, float] = field(default_factory=dict)
 
 
 def gather(
@@ -88,6 +92,7 @@ def gather(
     cpuid: Cpuid = _kernels.cpuid,
     xgetbv: Xgetbv = _kernels.xgetbv,
     run: Callable[[str, int], Loop] | None = run_loop,
+    gains: Callable[[], Mapping[str, float]] = estimate_gains,
 ) -> Facts:
     """Look at the machine; takes about half a second.
 
@@ -105,6 +110,8 @@ def gather(
         As for `machine.detect`.
     run : callable, optional
         ``run(isa, threads)`` times a loop of FMAs; None: nothing is timed.
+    gains : callable, optional
+        Gives the gains of layers in bfloat16.
 
     Raises
     ------
@@ -132,6 +139,7 @@ def gather(
         threads, why, tuple((pools or _pools)()), condition, conditions.times(root).since(before),
         bound_cpus(machine.affinity, root), loop, wisdom.describe(),
         sum(entry["cpu"] == cpu for entry in entries), bound_by_openmp(),
+        gains(),
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...architecture import canonical
+from ...numerics import TYPES
 from .facts import Facts
 
 __all__ = ["CHECKS", "NOTE", "OK", "SLOW", "Finding", "examine"]
@@ -251,6 +252,25 @@ def _wisdom(f: Facts) -> _Found:
     return NOTE, text, "python -m pplconv search MODEL measures plans once"
 
 
+def _low_precision(f: Facts) -> _Found:
+    if not f.gains and _OF_BFLOAT16.intersection(f.machine.isas):
+        text = "this CPU's products of bfloat16 are not in use (see instructions)"
+        return NOTE, text, 'precision="low" would use them'
+    if not f.gains:
+        return OK, 'this CPU has no products of bfloat16, which precision="low" permits', ""
+    gains = ", ".join(f"{gain:.1f} times in a {name} layer" for name, gain in f.gains.items())
+    rounding = f"{100 * TYPES['bf16'].roundoff:.1f} %"
+    text = (
+        f"bfloat16, which the estimate finds faster than float32: {gains}; operands of products are"
+    )
+    return OK, f'precision="low" permits {text} rounded by up to {rounding}: {_MEASURE}', ""
+
+
+# Instruction sets with products of bfloat16.
+_OF_BFLOAT16 = frozenset(("avx512bf16", "amx", "bf16"))
+_MEASURE = "session.compare(feed) measures gain and error"
+
+
 CHECKS: tuple[tuple[str, Callable[[Facts], _Found]], ...] = (
     ("instructions", _instructions),
     ("cores", _cores),
@@ -263,4 +283,5 @@ CHECKS: tuple[tuple[str, Callable[[Facts], _Found]], ...] = (
     ("FMA loop", _loop),
     ("memory", _memory),
     ("wisdom", _wisdom),
+    ("low precision", _low_precision),
 )

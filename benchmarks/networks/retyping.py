@@ -39,7 +39,7 @@ def retyped(model: onnx.ModelProto, before: Any, after: Any) -> onnx.ModelProto:
                 node.attributes[name] = ir.AttrInt64(name, int(new))
         for value in node.outputs:
             if value.dtype == old:
-                value.type = None
+                value.type = value.shape = None
     for value in (*graph.inputs, *graph.outputs):
         if value.dtype in (old, None):
             value.type = ir.TensorType(new)
