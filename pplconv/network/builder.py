@@ -463,7 +463,8 @@ def _packed(prepared: Prepared, weight: Array | ScaledTensor) -> PackedWeights:
     numerics = prepared.plan.numerics
     # Floating-point weights have the type of the arrays; packing converts them.
     kind = numerics.weights if numerics.exact else numerics.source
-    array = as_bits(as_type(array, array_dtype(kind)))
+    array = as_type(array, array_dtype(kind))
+    array = as_bits(array) if kind == "bf16" else array
     ready = plain(array)
     keep = array if array.flags.c_contiguous else ready
     return PackedWeights(prepared, ready, keep=keep, consume=ready is not array)

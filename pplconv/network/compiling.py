@@ -35,7 +35,7 @@ from .operators.either_type import prices_of_types, takes_either_type
 from .operators.elementwise_steps import Stream, emit_outputs, emit_program
 from .operators.result_placement import plan_concats, plan_views
 from .operators.table import row_of
-from .operators.table_row import View
+from .operators.table_row import Moves, View
 from .paying_team import with_team
 from .search_progress import in_parts
 from .storage import Array, Buffer, Repeat, Shape, Step, Value, as_bits, place_of, strides_of
@@ -293,9 +293,11 @@ def _lower_item(item: Node | Chain, builder: Builder, graph: Graph, narrow: Grap
         _lower(item, builder, graph)
         return
     stored = not builder.narrow.isdisjoint(item.outputs)
+    # Constants that a step computes with stay float32.
+    moved = row.moves is Moves.ALL
     reads = [
         name for name in item.inputs[: row.arrays]
-        if name and name not in graph.constants and graph.dtypes[name] == SINGLE
+        if name and (moved or name not in graph.constants) and graph.dtypes[name] == SINGLE
     ]  # fmt: skip
     with builder.reading(reads, builder.narrow_type if stored else SINGLE):
         _lower(item, builder, narrow if stored else graph)

@@ -182,9 +182,10 @@ class _Cut:
 
     def _is_narrow_too(self, node: Node, outputs: list[str]) -> bool:
         """Whether loops compute a node in bfloat16 as well as in float32."""
-        return all(self.graph.dtypes[name] == SINGLE for name in outputs) and served_as(
-            node, self.narrow
-        )
+        types = {self.graph.dtypes[name] for name in (*node.inputs, *outputs) if name}
+        floats = {dtype for dtype in types if dtype.kind == "f"}
+        stored = all(self.graph.dtypes[name] == SINGLE for name in outputs)
+        return stored and floats == {SINGLE} and served_as(node, self.narrow)
 
     def _keep(self, names: Sequence[str]) -> None:
         """Say that values are float32, as their makers give them."""

@@ -171,7 +171,8 @@ def constant_value(array: Array) -> Value:
     """Make the value of a constant."""
     array = plain(array)
     strides = strides_of(array.shape, array.itemsize)
-    return Value(array.shape, array.dtype, strides, Buffer(array.nbytes, array=as_bits(array)))
+    stored = as_bits(array) if array.dtype.name == "bfloat16" else array
+    return Value(array.shape, array.dtype, strides, Buffer(array.nbytes, array=stored))
 
 
 @dataclass(eq=False)

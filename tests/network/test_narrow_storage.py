@@ -182,6 +182,14 @@ class Images:
         y = g.Transpose(y, perm=[0, 2, 1])
         return str(g.Reshape(y, g.constant([0, c, n, n], np.int64)))
 
+    def bordered(self, x: str) -> str:
+        g, c, n = self.g, self.channels, self.size
+        row = g.random(1, c, 1, n)
+        if self.batch > 1:
+            row = g.Expand(row, g.constant([self.batch, 1, 1, 1], np.int64))
+        y = g.Concat(row, x, axis=2)
+        return str(g.Slice(y, *(g.constant(i, np.int64) for i in ([0], [n], [2]))))
+
     def means(self, x: str) -> str:
         g = self.g
         mean = g.ReduceMean(x, g.constant(self.pick(([1], [2, 3], [3])), np.int64), keepdims=1)
@@ -195,7 +203,7 @@ class Images:
 
 STEPS = (
     Images.conv, Images.conv, Images.residual, Images.affine, Images.gate, Images.pool,
-    Images.halves, Images.zoom, Images.shifted, Images.rows, Images.means,
+    Images.halves, Images.zoom, Images.shifted, Images.rows, Images.means, Images.bordered,
 )  # fmt: skip
 
 
