@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from benchmarks.networks.retyping import retyped
 from pplconv.network import compiling
 from pplconv.network.builder import Settings
 from pplconv.network.fusion import is_elementwise
@@ -21,7 +22,6 @@ from pplconv.network.nodes import graph_of
 from pplconv.network.operators.table import row_of
 from tests.levels import allowed_isas
 from tests.network.graphs import Graph, stages
-from tests.network.retyping import retyped
 from tests.network.running import referred
 
 BRAIN, SINGLE = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32)
