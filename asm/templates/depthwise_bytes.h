@@ -57,13 +57,24 @@ INLINE int64_t record_of(const int size, const int stride, const int format) {
     return (1 + vectors * (format == PAIRS ? 2 : 1)) * PPLCONV_VECTOR_BYTES;
 }
 
-/* Size of a kernel that has loops of its own, or 0. */
+/* Size of a kernel that has loops of its own, or 0. They are made for strides of columns; where
+ * that of rows differs, they compute one row at a time. */
 static inline int square_size(const struct pplconv_geometry *g, int64_t multiplier) {
-    const int square = g->kh == g->kw && g->stride_h == g->stride_w && g->dilation_h == 1 &&
-                       g->dilation_w == 1 && multiplier == 1 && FAST != TAPS;
-    return square && (g->kh == 3 || g->kh == 5) && g->stride_h >= 1 && g->stride_h <= 2 ? (int)g->kh
+    const int square = g->kh == g->kw && g->dilation_h == 1 && g->dilation_w == 1 &&
+                       multiplier == 1 && FAST != TAPS;
+    return square && (g->kh == 3 || g->kh == 5) && g->stride_w >= 1 && g->stride_w <= 2 ? (int)g->kh
                                                                                         : 0;
 }
+
+/* A vector of sums, and of bytes on the way to them: GCC has an instruction that makes words of
+ * bytes and one that makes sums of words, not both in one. */
+typedef int32_t lane_sums __attribute__((vector_size(4 * LANES)));
+typedef lane_sums unaligned_sums __attribute__((aligned(4), may_alias));
+#if PPLCONV_VECTOR_BYTES >= 32
+typedef int16_t lane_words __attribute__((vector_size(2 * LANES)));
+#else
+typedef lane_sums lane_words;
+#endif
 
 /* The first words of a unit, and of a channel of depthwise_bytes_pixels. Weights follow. */
 struct packed {

@@ -107,8 +107,9 @@ INLINE void strip(const struct call *s, const uint8_t *weights, int64_t channel,
                   const int vectors, const int tail) {
     const int rows = rows_of(size, stride), lines = lines_of(size, stride);
     const int live = (size - 1) / stride + 1;
-    const int64_t exist = least(s->row_end - row, rows), iw = s->g.iw, columns = s->columns;
-    const int64_t dst_ps = s->dst_ps, top = row * stride - s->g.pad_top;
+    const int64_t exist = least(s->row_end - row, s->g.stride_h == stride ? rows : 1), iw = s->g.iw,
+                  columns = s->columns;
+    const int64_t dst_ps = s->dst_ps, top = row * s->g.stride_h - s->g.pad_top;
     const words zero = all_words((int32_t)(0x01010101u * s->pad[0])),
                 pad = FLIPS ? flipped(zero) : zero;
     int64_t x = s->column * stride - s->g.pad_left;
@@ -173,7 +174,8 @@ INLINE void square(const struct call *call, const void *unit, int64_t channel, i
                    strip_function *four, const int size, const int stride, const int largest) {
     const struct call s = *call;
     const int64_t record = record_of(size, stride, FAST);
-    for (; row < s.row_end; row += rows_of(size, stride)) {
+    const int64_t rows = s.g.stride_h == stride ? rows_of(size, stride) : 1;
+    for (; row < s.row_end; row += rows) {
         const uint8_t *weights = AT_CONST(uint8_t, unit, UNIT_HEADER);
         for (int64_t done = 0; done < n;) {
             const int64_t left = (n - done) / LANES, at = channel + done;
@@ -208,7 +210,7 @@ SQUARE(5, 2, 4)
 
 static void by_size(const struct call *s, const void *unit, int64_t channel, int64_t n,
                     int64_t row) {
-    const int64_t size = s->g.kh, stride = s->g.stride_h;
+    const int64_t size = s->g.kh, stride = s->g.stride_w;
     if (size == 3 && stride == 1) {
         square_3_1(s, unit, channel, n, row);
     } else if (size == 3) {

@@ -48,7 +48,7 @@ INLINE void across(const struct slab *slab, int32_t *dst, int64_t ow, const word
 }
 
 INLINE void square(const struct slab *slab, int32_t *dst, int64_t rows, int64_t ow,
-                   const struct packed *p, const int size, const int stride) {
+                   int64_t stride_h, const struct packed *p, const int size, const int stride) {
     const int32_t *weight = (const int32_t *)(p + 1);
     const int count = size * quads_of(size) * (FAST == PAIRS ? 2 : 1);
     const words start = all_words(p->start);
@@ -57,9 +57,9 @@ INLINE void square(const struct slab *slab, int32_t *dst, int64_t rows, int64_t 
         w[i] = all_words(weight[i]);
     for (int64_t i = 0; i < rows;) {
         /* The last block reaches back, if there are rows for it. */
-        const int whole = rows >= BLOCK_ROWS;
+        const int whole = rows >= BLOCK_ROWS && stride_h == stride;
         const int64_t row = whole ? least(i, rows - BLOCK_ROWS) : i;
-        const struct slab s = {slab->data + row * stride * slab->rs, slab->rs};
+        const struct slab s = {slab->data + row * stride_h * slab->rs, slab->rs};
         if (whole) across(&s, dst + row * ow, ow, w, start, size, stride, BLOCK_ROWS);
         else across(&s, dst + row * ow, ow, w, start, size, stride, 1);
         i = row + (whole ? BLOCK_ROWS : 1);
@@ -69,8 +69,9 @@ INLINE void square(const struct slab *slab, int32_t *dst, int64_t rows, int64_t 
 /* Functions of their own, so that the compiler need not see them all at once. */
 #define SQUARE(size, stride)                                                                       \
     static __attribute__((noinline)) void square_##size##_##stride(                                \
-        const struct slab *s, int32_t *dst, int64_t rows, int64_t ow, const struct packed *p) {    \
-        square(s, dst, rows, ow, p, size, stride);                                                 \
+        const struct slab *s, const struct pplconv_geometry *g, int32_t *dst, int64_t rows,        \
+        const struct packed *p) {                                                                  \
+        square(s, dst, rows, g->ow, g->stride_h, p, size, stride);                                 \
     }
 SQUARE(3, 1)
 SQUARE(3, 2)
@@ -79,14 +80,14 @@ SQUARE(5, 2)
 
 static void by_size(const struct slab *s, const struct pplconv_geometry *g, int32_t *dst,
                     int64_t rows, const struct packed *p) {
-    if (g->kh == 3 && g->stride_h == 1) {
-        square_3_1(s, dst, rows, g->ow, p);
+    if (g->kh == 3 && g->stride_w == 1) {
+        square_3_1(s, g, dst, rows, p);
     } else if (g->kh == 3) {
-        square_3_2(s, dst, rows, g->ow, p);
-    } else if (g->stride_h == 1) {
-        square_5_1(s, dst, rows, g->ow, p);
+        square_3_2(s, g, dst, rows, p);
+    } else if (g->stride_w == 1) {
+        square_5_1(s, g, dst, rows, p);
     } else {
-        square_5_2(s, dst, rows, g->ow, p);
+        square_5_2(s, g, dst, rows, p);
     }
 }
 

@@ -37,7 +37,7 @@ static void put(char *quad, int64_t step, int place, int16_t w, int32_t format) 
 static void pack_unit(const struct packing *p, char *dst, int64_t begin, int64_t end) {
     const struct packed head = {.format = format_of(p, begin, end)};
     const int64_t taps = p->g->kh * p->g->kw;
-    const int size = p->size, stride = (int)p->g->stride_h;
+    const int size = p->size, stride = (int)p->g->stride_w;
     memcpy(dst, &head, sizeof(head));
     dst += UNIT_HEADER;
     for (int64_t c = begin; c < end; c++) {

@@ -1,8 +1,8 @@
 /* Copies of matrices with any strides, of bits: rows by whole vectors, also backwards;
  * transpositions in registers, two or three lines in turn by shuffles, broadcasts by stores alone,
  * and all else element by element. A template defines `item`, the bits of an element, SIZE, its
- * bytes, and BLOCK, the rows and columns of a block that it transposes; and the functions that are
- * declared here. */
+ * bytes, BLOCK, the rows and columns of a block that it transposes, and WIDE, the columns of its
+ * widest block; and the functions that are declared here. */
 #ifndef PPLCONV_STRIDED_H
 #define PPLCONV_STRIDED_H
 
@@ -18,13 +18,19 @@ struct matrix {
 /* Each row of dst is one element, repeated. */
 static void fill_rows(const struct matrix *m);
 
-/* Transpose the block of `rows` x `columns` elements, at most BLOCK x BLOCK, that begins with
- * element (i, j). Columns of src are contiguous, and so are rows of dst. */
-INLINE void transpose_block(const struct matrix *m, int64_t i, int64_t j, int64_t rows,
-                            int64_t columns);
+/* Transpose the block of BLOCK rows and `columns`, BLOCK or WIDE, that begins with element (i, j).
+ * Columns of src are contiguous, and so are rows of dst. */
+INLINE void transpose_block(const struct matrix *m, int64_t i, int64_t j, int columns);
+
+/* The same for a block of at most BLOCK x BLOCK elements. */
+INLINE void transpose_part(const struct matrix *m, int64_t i, int64_t j, int64_t rows,
+                           int64_t columns);
 
 /* Two or three lines of src, element by element in turn: planes of colours as pixels. */
 INLINE void take_turns(const struct matrix *m, int lines);
+
+/* The other way round: two or three lines of dst, element by element in turn from src. */
+INLINE void part_turns(const struct matrix *m, int lines);
 
 static void copy_elements(const struct matrix *m) {
     for (int64_t i = 0; i < m->rows; i++) {
@@ -58,28 +64,43 @@ INLINE void copy_rest(const struct matrix *m, int64_t first) {
     copy_elements(&rest);
 }
 
+/* The columns from `first` on, after two or three lines have been parted so far. */
+INLINE void copy_last(const struct matrix *m, int64_t first) {
+    struct matrix rest = *m;
+    rest.src += first * m->src_cs;
+    rest.dst += first * m->dst_cs;
+    rest.columns -= first;
+    copy_elements(&rest);
+}
+
 /* Blocks go along the rows of dst, several blocks one below the other, as many as a cache line of
  * src reaches. */
-static void transpose_matrix(const struct matrix *m) {
+INLINE void transpose_blocks(const struct matrix *m, const int columns) {
     enum { TALL = 64 / SIZE > BLOCK ? 64 / SIZE : BLOCK };
+    for (int64_t top = 0; top < m->rows; top += TALL) {
+        const int64_t end = m->rows - top < TALL ? m->rows : top + TALL;
+        for (int64_t left = 0; left < m->columns; left += columns) {
+            /* The last block of a row or a column reaches back. */
+            const int64_t j = left + columns <= m->columns ? left : m->columns - columns;
+            for (int64_t i = top; i < end; i += BLOCK)
+                transpose_block(m, i + BLOCK <= m->rows ? i : m->rows - BLOCK, j, columns);
+        }
+    }
+}
+
+static void transpose_matrix(const struct matrix *m) {
     if (m->rows < BLOCK || m->columns < BLOCK) {
         for (int64_t i = 0; i < m->rows; i += BLOCK) {
             for (int64_t j = 0; j < m->columns; j += BLOCK) {
                 const int64_t rows = m->rows - i, columns = m->columns - j;
-                transpose_block(m, i, j, rows < BLOCK ? rows : BLOCK,
-                                columns < BLOCK ? columns : BLOCK);
+                transpose_part(m, i, j, rows < BLOCK ? rows : BLOCK,
+                               columns < BLOCK ? columns : BLOCK);
             }
         }
-        return;
-    }
-    for (int64_t top = 0; top < m->rows; top += TALL) {
-        const int64_t end = m->rows - top < TALL ? m->rows : top + TALL;
-        for (int64_t left = 0; left < m->columns; left += BLOCK) {
-            /* The last block of a row or a column reaches back. */
-            const int64_t j = left + BLOCK <= m->columns ? left : m->columns - BLOCK;
-            for (int64_t i = top; i < end; i += BLOCK)
-                transpose_block(m, i + BLOCK <= m->rows ? i : m->rows - BLOCK, j, BLOCK, BLOCK);
-        }
+    } else if (WIDE > BLOCK && m->columns >= WIDE) {
+        transpose_blocks(m, WIDE);
+    } else {
+        transpose_blocks(m, BLOCK);
     }
 }
 
@@ -110,6 +131,10 @@ static void copy(struct matrix m) {
         take_turns(&m, 2);
     } else if (m.src_rs == SIZE && m.columns == 3 && m.dst_rs == 3 * SIZE) {
         take_turns(&m, 3);
+    } else if (SIZE < 8 && m.src_rs == SIZE && m.rows == 2 && m.src_cs == 2 * SIZE) {
+        part_turns(&m, 2);
+    } else if (SIZE < 8 && m.src_rs == SIZE && m.rows == 3 && m.src_cs == 3 * SIZE) {
+        part_turns(&m, 3);
     } else if (m.src_rs == SIZE && m.rows > 1) {
         transpose_matrix(&m);
     } else {

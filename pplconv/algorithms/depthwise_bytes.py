@@ -150,13 +150,15 @@ class DepthwiseBytes(DepthwiseCandidate):
         Terms: ``fma``, ``convert``, ``tile``, ``stream``, ``team``.
         """
         p, lanes = self.problem, self.isa_lanes
-        fast = self.square and p.dilation == (1, 1) and p.stride in ((1, 1), (2, 2))
+        fast = self.square and p.dilation == (1, 1) and p.stride[1] in (1, 2)
         fast = fast and (self.by_pixels or p.oc == p.groups)
+        # A row alone costs as much as the two that kernels of equal strides compute.
+        tap = SQUARE_CYCLES * (1 if p.stride[0] == p.stride[1] else 2) if fast else GENERIC_CYCLES
         if self.by_pixels:
             vectors = p.oc * p.oh * ceil_div(p.ow, lanes)
         else:
             vectors = ceil_div(p.oc, lanes) * p.oh * p.ow
-        fma = p.batch * vectors * p.k * (SQUARE_CYCLES if fast else GENERIC_CYCLES)
+        fma = p.batch * vectors * p.k * tap
         planes = lines = 0.0
         if self.by_pixels:
             planes = p.batch * p.oc * ceil_div(p.oh, self.chunk[1])

@@ -1,8 +1,10 @@
 """The choice of quantized values, so that integers do most of a network's work.
 
 Convolutions and products with known weights read quantized values. Their stores also compute a
-following Relu or Clip, and a sum whose other operand is quantized, too. Values that are only moved
-share the scale of their source, so that nothing is converted.
+following Relu, Clip or HardSwish, and a sum whose other operand is quantized, too. Other
+activations are tables of bytes in these stores: their operands are quantized as well, and their
+results where a sum or a gate reads them. Values that are only moved share the scale of their
+source, so that nothing is converted.
 """
 
 from __future__ import annotations
@@ -16,6 +18,9 @@ from .operators.table_row import Moves
 from .values import FLOATS, attribute_int, constant, is_constant
 
 __all__ = ["Choice", "choose"]
+
+# Activations that the store of a product looks up in a table: none of them is a clamp.
+_LOOKED_UP = frozenset({"Celu", "Elu", "Gelu", "LeakyRelu", "Mish", "Selu", "Softplus", "Swish"})
 
 
 class Choice:
@@ -123,10 +128,29 @@ def _extended(value: ir.Value, choice: Choice) -> bool:
         new = [choice.add(source) for source in sources]
         return any([*new, *(choice.join(source, value) for source in sources)])
     summed = _clamped(node)
-    if summed is None or summed.op_type != "Add":
-        return False
-    product, other = _residual(summed, choice)
-    return product is not None and other is not None and choice.add(other)
+    if summed is not None and summed.op_type == "Add":
+        product, other = _residual(summed, choice)
+        if product is not None and other is not None:
+            return choice.add(other)
+    return any([choice.add(read) for read in _read_with(node, choice)])
+
+
+def _read_with(node: ir.Node, choice: Choice) -> Iterator[ir.Value]:
+    """Give what is quantized with the result of a node, so that a product stores bytes."""
+    if _is_looked_up(node, choice):
+        assert node.inputs[0] is not None
+        yield node.inputs[0]
+    elif node.op_type in ("Add", "Mul"):
+        for value in node.inputs:
+            made = None if value is None else value.producer()
+            if value is not None and made is not None and _is_looked_up(made, choice):
+                yield value
+
+
+def _is_looked_up(node: ir.Node, choice: Choice) -> bool:
+    """Whether the store of a product can have a table of an activation."""
+    x = node.inputs[0] if node.op_type in _LOOKED_UP else None
+    return x is not None and _is_single(x) and x.producer() in choice.products
 
 
 def _moves(node: ir.Node) -> bool:
@@ -185,6 +209,8 @@ def _residual(node: ir.Node, choice: Choice) -> tuple[ir.Node | None, ir.Value |
 def _stored_with(value: ir.Value, choice: Choice) -> Iterator[ir.Node]:
     """Give the product that stores a quantized value, if one does."""
     node = value.producer()
+    if node is not None and _is_looked_up(node, choice) and node.inputs[0] in choice.values:
+        node = node.inputs[0].producer()
     inner = None if node is None else _clamped(node)
     if inner is None:
         return

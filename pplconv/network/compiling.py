@@ -203,7 +203,7 @@ def compile_model(
     """
     half = half_level()
     graph = with_formats(graph_of(model), settings, half)
-    items = chains(graph)
+    items, graph = chains(graph)
     batched = batched_names(graph)
     times = 1
     if batched:
@@ -212,7 +212,7 @@ def compile_model(
         if images < batch:
             times = batch // images
             graph = for_images(graph, batched, images)
-            items = chains(graph)
+            items, graph = chains(graph)
     most = planner.share(settings.threads)
     # For the steps outside plans; lower instruction sets serve the other types.
     isa = half or planner.default_context("f32").isa
@@ -330,18 +330,20 @@ def _lower(node: Node, builder: Builder, graph: Graph) -> None:
 def _lower_chain(chain: Chain, builder: Builder, graph: Graph) -> None:
     name = chain.result
     shape, dtype = graph.shapes[name], builder.stored(name, graph.dtypes[name])
+    names = [node.outputs[0] for node in chain.nodes]
+    found = table_of(chain, graph, builder.isa)
+    if found is not None:
+        x = builder.values[found[0]]
+        y = builder.target(name, shape, dtype, _order(builder.order(name, len(shape)), shape, [x]))
+        emit_program(builder, [(y, 0)], [(x, 0)], [], chain.kind, names, found[1])
+        builder.deliver(name, y)
+        return
     program = written(chain, graph)
     inputs = [Stream(builder.values[n], number, pair) for n, number, pair in program.inputs]
     order = _order(builder.order(name, len(shape)), shape, [stream.value for stream in inputs])
     y = builder.target(name, shape, dtype, order)
-    names = [node.outputs[0] for node in chain.nodes]
-    table = table_of(chain, graph, builder.isa)
-    if table is not None:
-        x = inputs[0].value
-        emit_program(builder, [(y, 0)], [(x, 0)], [], chain.kind, names, table)
-    else:
-        stored = Stream(y, program.result, program.stored)
-        emit_outputs(builder, [stored], program.code, inputs, chain.kind, names, program.dtype)
+    stored = Stream(y, program.result, program.stored)
+    emit_outputs(builder, [stored], program.code, inputs, chain.kind, names, program.dtype)
     builder.deliver(name, y)
 
 

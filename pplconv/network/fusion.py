@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -239,10 +239,11 @@ def _cast_types(
     return {source, result} - kept - {TRUTH}
 
 
-def chains(graph: Graph) -> list[Node | Chain]:
+def chains(graph: Graph) -> tuple[list[Node | Chain], Graph]:
     """Join element-wise nodes: a node goes with its users if they all go together.
 
-    A value with other readers, or of another shape, ends a chain.
+    A value with other readers, or of another shape, ends a chain; but bytes are dequantized by each
+    chain that reads their numbers.
 
     Parameters
     ----------
@@ -253,7 +254,49 @@ def chains(graph: Graph) -> list[Node | Chain]:
     -------
     list
         Nodes and chains in an order in which they can run.
+    Graph
+        The graph, with a DequantizeLinear for each such chain.
     """
+    items = _joined(graph)
+    apart = _apart(items, graph)
+    return (items, graph) if apart is graph else (_joined(apart), apart)
+
+
+def _apart(items: Sequence[Node | Chain], graph: Graph) -> Graph:
+    """Give each chain that reads dequantized bytes a DequantizeLinear of its own."""
+    chain_of = {id(node): item for item in items if isinstance(item, Chain) for node in item.nodes}
+    copies: dict[int, list[Node]] = {}
+    names: dict[tuple[int, str], str] = {}
+    for item in items:
+        node = item.nodes[0] if isinstance(item, Chain) and len(item.nodes) == 1 else None
+        if node is None or node.op != "DequantizeLinear" or node.outputs[0] in graph.outputs:
+            continue
+        name = node.outputs[0]
+        users = graph.users.get(name, [])
+        readers = {id(chain_of.get(id(user))): chain_of.get(id(user)) for user in users}
+        if graph.dtypes[node.inputs[0]].itemsize > 1 or not all(
+            chain is not None and graph.shapes[chain.result] == graph.shapes[name]
+            for chain in readers.values()
+        ):
+            continue
+        for number, reader in enumerate([*readers][1:]):
+            own = f"{name} {number}"
+            while own in graph.shapes:
+                own += "'"
+            copies.setdefault(id(node), []).append(replace(node, outputs=[own]))
+            graph.shapes[own], graph.dtypes[own] = graph.shapes[name], graph.dtypes[name]
+            names |= {(id(u), name): own for u in users if id(chain_of.get(id(u))) == reader}
+    if not copies:
+        return graph
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        read = [names.get((id(node), name), name) for name in node.inputs]
+        nodes += [node if read == node.inputs else replace(node, inputs=read)]
+        nodes += copies.get(id(node), [])
+    return Graph(nodes, graph.shapes, graph.dtypes, graph.constants, graph.inputs, graph.outputs)
+
+
+def _joined(graph: Graph) -> list[Node | Chain]:
     chain_of: dict[int, Chain] = {}
     found: list[Node | Chain] = []
     for node in reversed(graph.nodes):

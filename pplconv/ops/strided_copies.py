@@ -12,8 +12,9 @@ from ..memory.dtypes import DTYPES
 BY_SIZE = {1: "u8", 2: "s16", 4: "f32", 8: "f64"}
 # Bytes of a task: small enough to share among a team, large enough to make its overhead small.
 TASK_BYTES = 1 << 16
-# Rows of a task: whole cache lines where a transposition writes columns.
-LEAST_ROWS = 16
+# Bytes of the source that are contiguous along the rows of a transposition: tasks take whole cache
+# lines of them.
+LINE_BYTES = 64
 # Columns of a row that is worth a task of its own.
 LEAST_COLUMNS = 256
 MOST_DIMS = 6
@@ -58,6 +59,8 @@ def copy_fields(
         row = min(range(inner), key=lambda d: (steps[d] == 0, steps[d] if strided else -d))
         for numbers in (dims, dst, src):
             numbers.insert(inner - 1, numbers.pop(row))
+    if src[-2] == element < src[-1] and len(dims) < MOST_DIMS:
+        _divide_columns(dims, dst, src, element)
     return _fields(sizes[element], dims, dst, src, element)
 
 
@@ -122,12 +125,25 @@ def _divide(dims: list[int], dst: list[int], src: list[int], element: int) -> No
         strides.insert(0, columns * strides[0])
 
 
+def _divide_columns(dims: list[int], dst: list[int], src: list[int], element: int) -> None:
+    """Split the columns of a transposition so that tasks can take whole lines of its source."""
+    rows = min(dims[-2], LINE_BYTES // element)
+    columns = shared_columns(dims[-1], element * rows)
+    if columns == dims[-1]:
+        return
+    for strides in (dst, src):
+        strides.insert(-2, columns * strides[-1])
+    dims.insert(-2, dims[-1] // columns)
+    dims[-1] = columns
+
+
 def _fields(
     dtype: str, dims: list[int], dst: list[int], src: list[int], element: int
 ) -> dict[str, Any]:
     rows, columns = dims[-2:]
+    line = LINE_BYTES // element
     return {
         "dtype": dtype, "dims": dims, "src": src, "dst": dst,
-        "row_segment": min(max(LEAST_ROWS, TASK_BYTES // (element * columns)), rows),
+        "row_segment": min(max(TASK_BYTES // (element * columns * line), 1) * line, rows),
         "lines": max(TASK_BYTES // (element * columns * rows), 1),
     }  # fmt: skip

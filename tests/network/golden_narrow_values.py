@@ -54,7 +54,7 @@ def lines() -> Iterator[str]:
         for demanded in (True, False):
             with mock.patch.object(narrow_storage, "planner", planner):
                 found = in_narrow_type(
-                    graph, narrow, chains(graph), partial(prices_of, graph),
+                    graph, narrow, chains(graph)[0], partial(prices_of, graph),
                     demanded=demanded,
                 )  # fmt: skip
             word = "low_bf16" if demanded else "low"

@@ -87,6 +87,45 @@ def test_alone(function, first, second, g):
     assert kind.startswith("Dequantize") and kind.endswith("Quantize")
 
 
+@every_type
+def test_pairs_within_a_function(dtype, g):
+    """As onnxruntime quantizes SiLU and Mish: a pair behind each operator."""
+    x = image(g, dtype)
+    y = g.pair(g.Mul(x, g.pair(g.Sigmoid(x), 0.004, 0, U8)), *SECOND[dtype])
+    z = g.pair(g.Softplus(g.pair(g.qconv(y, 24, (19, 1, 1)), *FIRST[dtype])), 0.03, 3, U8)
+    z = g.pair(g.Tanh(z), 0.008, 128, U8)
+    found = tables(run(g, g.pair(g.Mul(y, y), *SECOND[dtype]), g.pair(z, *FIRST[U8])))
+    assert found.count("QuantizedConv") == (2 if dtype == U8 else 1)
+    assert len(found) == 3
+
+
+def test_a_part_that_others_read_is_a_table_of_its_own(g):
+    """The sigmoid is read outside, too, and so is the image of another function."""
+    x = image(g, U8)
+    part = g.pair(g.Sigmoid(x), 0.004, 0, U8)
+    y = g.pair(g.Mul(x, part), *SECOND[U8])
+    other = g.qconv(part, 4, (19, 1, 1))
+    assert tables(run(g, y, other)) == ["Dequantize+Sigmoid+Quantize"]
+
+
+def test_parts_of_two_images_are_tables_of_their_own(g):
+    x = image(g, U8)
+    y = g.pair(g.MaxPool(g.pair(g.input(1, 19, 14, 10)), kernel_shape=[2, 2], strides=[2, 2]))
+    both = g.Mul(g.pair(g.Sigmoid(x), 0.004, 0, U8), g.pair(g.Tanh(y), 0.008, 128, U8))
+    found = tables(run(g, g.pair(both, *SECOND[U8])))
+    assert sorted(found) == ["Dequantize+Tanh+Quantize", "QuantizedConv"]
+
+
+def test_readers_of_bytes_convert_them(g):
+    """No array of numbers, though several chains read the dequantized image."""
+    x = image(g, U8)
+    first = g.pair(g.Mul(x, g.pair(g.input(1, 19, 7, 5))), *SECOND[U8])
+    second = g.pair(g.Add(x, g.pair(g.input(1, 19, 7, 5))), *SECOND[U8])
+    kinds = [step.kind for step in run(g, first, second)]
+    assert "Dequantize+Dequantize+Mul+Quantize" in kinds or "Dequantize+Mul+Quantize" in kinds
+    assert kinds.count("Dequantize") == 2
+
+
 def test_types_that_differ_behind_a_convolution(g):
     y = g.pair(g.HardSwish(image(g, U8)), *SECOND[S8])
     assert tables(run(g, y)) == ["Dequantize+HardSwish+Quantize"]
@@ -151,8 +190,10 @@ def test_every_byte(isa, g):
     g.feed[name] = np.arange(256, dtype=np.uint8).reshape(1, 256)
     result = folded(g, y)
     graph = graph_of(result.model)
-    (chain,) = chains(graph)
-    table = bytewise.table_of(chain, graph, isa)
+    ((chain,), _) = chains(graph)
+    found = bytewise.table_of(chain, graph, isa)
+    assert found is not None and found[0] == chain.nodes[0].inputs[0]
+    table = found[1]
     np.testing.assert_array_equal(table, exact(result, g.feed)[0].reshape(-1))
 
 

@@ -235,7 +235,7 @@ def decided(g: Graph, y: str, prices, *, demanded: bool = False) -> set[str]:
     """Operators whose results are stored as bfloat16."""
     graph = graph_of(stages(g, y)[1].model)
     narrow = seen_as(graph, [SINGLE], BRAIN)
-    found = in_narrow_type(graph, narrow, chains(graph), prices, demanded=demanded)
+    found = in_narrow_type(graph, narrow, chains(graph)[0], prices, demanded=demanded)
     return {node.op for node in graph.nodes if not found.isdisjoint(node.outputs)}
 
 

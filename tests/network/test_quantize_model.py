@@ -84,6 +84,36 @@ def test_network(method):
     assert not any(step.host for step in plan.steps)
 
 
+@pytest.mark.parametrize("op", ["Celu", "Elu", "Gelu", "LeakyRelu", "Selu", "Softplus", "Swish"])
+def test_activations_are_tables_in_stores(g, op):
+    """The operand of an activation is quantized, so that its product stores bytes."""
+    x = g.conv(g.input(1, 8, 9, 7), 16, (8, 3, 3), pads=[1] * 4)
+    y = g.conv(getattr(g, op)(x), 4, (16, 1, 1))
+    session, (got,), _ = quantized(g, y)
+    assert kinds(session, g.feed).count("QuantizedConv") == 2
+    assert not any(op in kind for kind in kinds(session, g.feed))
+    (other,) = by_onnxruntime(quantize_model(g.model(y), samples(g)), g.feed)
+    assert signal_to_noise(other, got) > 35
+
+
+def test_sums_and_gates_of_activations_read_bytes(g):
+    """Blocks of EfficientNet and of YOLO: no array of float32 that is larger than a gate."""
+    a = g.conv(g.input(1, 8, 9, 7), 16, (8, 3, 3), pads=[1] * 4)
+    a = g.Mul(a, g.Sigmoid(a))
+    gate = g.conv(g.GlobalAveragePool(a), 4, (16, 1, 1))
+    gate = g.Sigmoid(g.conv(g.Mul(gate, g.Sigmoid(gate)), 16, (4, 1, 1)))
+    b = g.conv(g.Mul(a, gate), 16, (16, 1, 1))
+    c = g.conv(b, 16, (16, 1, 1))
+    d = g.Add(b, g.Mul(c, g.Sigmoid(c)))
+    y = g.conv(d, 8, (16, 1, 1))
+    session, (got,), _ = quantized(g, y)
+    found = kinds(session, g.feed)
+    assert found.count("QuantizedConv") == 6 and "Swish" not in "".join(found)
+    assert "Dequantize+Mul+Quantize" in found and "QuantizedAdd" in found
+    (other,) = by_onnxruntime(quantize_model(g.model(y), samples(g)), g.feed)
+    assert signal_to_noise(other, got) > 35
+
+
 def test_weights_and_values():
     g, y = network()
     model = quantize_model(g.model(y), samples(g))
