@@ -33,6 +33,9 @@ SINGLE = np.dtype(np.float32)
 _SINGLE, _NARROW = 0, 1
 # The price of float32 where bfloat16 is asked for wherever it can be had.
 _DEMANDED = 1e15
+# Values of fewer numbers stay float32 on demand, too: statistics, whose differences may be small,
+# and gates. Half of their memory is little.
+FEW = 4096
 # Cycles of a vector more, if it is bfloat16 (Zen 4, 2026-11-28): programs convert in registers;
 # windows and rows in scratch, on their way in and out; what only moves elements converts nothing.
 _LOADED, _STORED = 0.5, 2.5
@@ -219,7 +222,10 @@ class _Cut:
             if self.graph.dtypes[name] == SINGLE:
                 self.maker[name] = own
                 self._price_pass(name, converted)
-        if self.demanded and not self._is_only_summed(outputs):
+        few = sum(math.prod(self.graph.shapes[name]) for name in outputs) < FEW
+        if few:
+            self._choose(own, 1.0)
+        elif self.demanded and not self._is_only_summed(outputs):
             self._choose(own, -_DEMANDED)
         return own
 

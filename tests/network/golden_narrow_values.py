@@ -52,7 +52,7 @@ def lines() -> Iterator[str]:
         graph = graph_of(specialize(prepare(load(small.model)).model, shapes).model)
         narrow = seen_as(graph, [single], brain)
         for demanded in (True, False):
-            with mock.patch.object(narrow_storage, "planner", planner):
+            with mock.patch.multiple(narrow_storage, planner=planner, FEW=0):
                 found = in_narrow_type(
                     graph, narrow, chains(graph)[0], partial(prices_of, graph),
                     demanded=demanded,

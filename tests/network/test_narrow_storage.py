@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import onnx
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from pplconv.memory.array_like import bfloat16_dtype
-from pplconv.network import compiling
+from pplconv.network import compiling, narrow_storage
 from pplconv.network.fusion import chains
 from pplconv.network.narrow_storage import TypePrices, brain_type, in_narrow_type, seen_as
 from pplconv.network.nodes import graph_of
@@ -30,6 +32,7 @@ EXAMPLES = 2 if is_emulated() else max(settings.default.max_examples // 4, 10)
 def everywhere(monkeypatch):
     """Let every CPU store bfloat16, and say which values are stored so; gives what may be."""
     monkeypatch.setattr(compiling, "brain_type", lambda precision: BRAIN)
+    monkeypatch.setattr(narrow_storage, "FEW", 0)
     open_values: list[str] = []
 
     def choose(picked):
@@ -231,11 +234,12 @@ def test_any_choice_of_values_is_right(everywhere, data):
             assert a.tobytes() == b.tobytes()
 
 
-def decided(g: Graph, y: str, prices, *, demanded: bool = False) -> set[str]:
-    """Operators whose results are stored as bfloat16."""
+def decided(g: Graph, y: str, prices, *, demanded: bool = False, few: int = 0) -> set[str]:
+    """Operators whose results are stored as bfloat16, if they have so many numbers."""
     graph = graph_of(stages(g, y)[1].model)
     narrow = seen_as(graph, [SINGLE], BRAIN)
-    found = in_narrow_type(graph, narrow, chains(graph)[0], prices, demanded=demanded)
+    with mock.patch.object(narrow_storage, "FEW", few):
+        found = in_narrow_type(graph, narrow, chains(graph)[0], prices, demanded=demanded)
     return {node.op for node in graph.nodes if not found.isdisjoint(node.outputs)}
 
 
@@ -271,6 +275,17 @@ def test_all_that_can_is_narrow_on_demand():
     dear = TypePrices(1.0, 1e9, 1e9)
     found = decided(g, y, lambda node: dear if "Conv" in node.op else None, demanded=True)
     assert found >= {"pplconv.Conv", "MaxPool"}
+
+
+def test_what_has_few_numbers_stays_float32():
+    g, y = fork()
+    dear = TypePrices(1.0, 1e9, 1e9)
+    numbers = 4 * 8 * 8
+    for few, narrow in ((numbers, True), (numbers + 1, False)):
+        found = decided(
+            g, y, lambda node: dear if "Conv" in node.op else None, demanded=True, few=few
+        )
+        assert ("MaxPool" in found) == narrow
 
 
 @pytest.mark.parametrize("precision", ["auto", "fp32", "fp16"])
