@@ -280,7 +280,7 @@ def test_all_that_can_is_narrow_on_demand():
 def test_what_has_few_numbers_stays_float32():
     g, y = fork()
     dear = TypePrices(1.0, 1e9, 1e9)
-    numbers = 4 * 8 * 8
+    numbers = 4 * 6 * 6
     for few, narrow in ((numbers, True), (numbers + 1, False)):
         found = decided(
             g, y, lambda node: dear if "Conv" in node.op else None, demanded=True, few=few
