@@ -79,6 +79,16 @@ class Depthwise(DepthwiseCandidate):
         return f"sum over {'c, ' if self.depth > 1 else ''}kh, kw{self.numerics.order}"
 
     @property
+    def takes_gaps(self) -> bool:
+        """Whether vectors run over channels, and not over planes."""
+        return not self.by_pixels
+
+    @property
+    def pixels_run_on(self) -> bool:  # type: ignore[override]
+        """Whether pixels of several rows are converted at once."""
+        return self.numerics.converts
+
+    @property
     def depth(self) -> int:
         """Input channels of a group."""
         return self.problem.ic // self.problem.groups

@@ -43,6 +43,7 @@ class DepthwiseBytes(DepthwiseCandidate):
     """One way to run a problem through the loops of depthwise convolution of bytes."""
 
     loops = "depthwise_bytes"
+    takes_gaps = False
     bits = EXACT
     error_bound = 0.0
 

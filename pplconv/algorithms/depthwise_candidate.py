@@ -40,7 +40,6 @@ class DepthwiseCandidate(Candidate):
 
     algorithm = NAME
     multiplies_padding = False
-    takes_gaps = False
 
     @property
     @abstractmethod

@@ -84,7 +84,12 @@ class WinogradBlocking(Candidate):
     loops = "winograd"
     transforms = True
     multiplies_padding = False  # outputs that are not finite are computed again
-    takes_gaps = False
+
+    @property
+    def takes_gaps(self) -> bool:
+        """Whether patches are read, and outputs stored, pixel by pixel and not as planes."""
+        p = self.problem
+        return p.layout == "NHWC" and 1 not in (p.ic, p.oc) and not self.numerics.exact
 
     @property
     def staged(self) -> bool:

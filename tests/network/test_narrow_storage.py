@@ -163,6 +163,11 @@ class Images:
         a, b = g.Split(x, g.constant([first, c - first], np.int64), outputs=2, axis=1)
         return str(g.Concat(self.activated(b), a, axis=1))
 
+    def joined(self, x: str) -> str:
+        g, c = self.g, self.channels
+        y = g.Concat(self.conv(x), self.conv(x), axis=1)
+        return self.activated(str(g.Conv(y, self.weights(c, 2 * c, 1, 1), g.random(c))))
+
     def zoom(self, x: str) -> str:
         g = self.g
         mode = self.pick(("nearest", "linear"))
@@ -206,7 +211,7 @@ class Images:
 
 STEPS = (
     Images.conv, Images.conv, Images.residual, Images.affine, Images.gate, Images.pool,
-    Images.halves, Images.zoom, Images.shifted, Images.rows, Images.means, Images.bordered,
+    Images.halves, Images.joined, Images.zoom, Images.shifted, Images.rows, Images.means, Images.bordered,
 )  # fmt: skip
 
 
