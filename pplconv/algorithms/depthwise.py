@@ -84,11 +84,6 @@ class Depthwise(DepthwiseCandidate):
         return not self.by_pixels
 
     @property
-    def pixels_run_on(self) -> bool:  # type: ignore[override]
-        """Whether pixels of several rows are converted at once."""
-        return self.numerics.converts
-
-    @property
     def depth(self) -> int:
         """Input channels of a group."""
         return self.problem.ic // self.problem.groups

@@ -207,11 +207,27 @@ cdef void run_pixels(const DepthwiseJob *j, const Tensors *t, const Part *p) noe
               t.y + image + p.row * j.shape.y.row, p.row_end - p.row, j.shape.geometry.ow)
 
 
+cdef inline void convert_rows(const DepthwiseJob *j, const char *x, int64_t channels, int64_t rows,
+                              char *slab) noexcept nogil:
+    """Convert rows of some channels, which lie densely then."""
+    cdef int64_t pixel = channels * j.shape.size.operand, columns = j.shape.geometry.iw, row
+    if j.shape.x.row == columns * j.shape.x.pixel:
+        if j.shape.x.pixel == channels * j.shape.size.source:
+            convert_in(&j.shape, x, 0, slab, 0, 1, rows * columns * channels)
+        else:
+            convert_in(&j.shape, x, j.shape.x.pixel, slab, pixel, rows * columns, channels)
+        return
+    for row in range(rows):
+        convert_in(&j.shape, x + row * j.shape.x.row, j.shape.x.pixel,
+                   slab + row * columns * pixel, pixel, columns, channels)
+
+
 cdef void run_pixels_converted(const DepthwiseJob *j, const Tensors *t, const Part *p,
                                char *scratch) noexcept nogil:
     """NHWC and NCHWc with conversions: rows of some channels go through the scratch."""
     cdef pplconv_depthwise_channels_args a
     cdef int64_t e = j.shape.size.operand, channel = p.channel // j.multiplier, offset, row
+    cdef int64_t together
     cdef int64_t channels = (p.channel_end - 1) // j.multiplier - channel + 1
     cdef Rows r = rows_seen(j, p.row, p.row_end)
     cdef const char *x = (t.x + p.image * j.shape.x.image + r.top * j.shape.x.row
@@ -222,12 +238,7 @@ cdef void run_pixels_converted(const DepthwiseJob *j, const Tensors *t, const Pa
         a.src_ps = channels * e
         a.src_rs = j.shape.geometry.iw * a.src_ps
         a.src = scratch + j.at.slab_offset - r.top * a.src_rs
-        if j.shape.x.pixel == channels * j.shape.size.source:
-            convert_in(&j.shape, x, 0, scratch + j.at.slab_offset, 0, 1,
-                       (r.bottom - r.top) * j.shape.geometry.iw * channels)
-        else:
-            convert_in(&j.shape, x, j.shape.x.pixel, scratch + j.at.slab_offset, a.src_ps,
-                       (r.bottom - r.top) * j.shape.geometry.iw, channels)
+        convert_rows(j, x, channels, r.bottom - r.top, scratch + j.at.slab_offset)
     a.channels = p.channel_end - p.channel
     offset = (p.image * j.shape.y.image
               + channel_offset(&j.shape.y, j.shape.size.destination, p.channel))
@@ -251,9 +262,15 @@ cdef void run_pixels_converted(const DepthwiseJob *j, const Tensors *t, const Pa
     a.geometry = &j.shape.geometry
     j.by_channels(&a)
     if j.shape.converts_out:
-        finish_converted(&j.shape, t, scratch + j.at.out_offset, a.dst_ps,
-                         offset + p.row * j.shape.y.row, j.shape.y.pixel,
-                         a.rows * j.shape.geometry.ow, a.channels, p.channel, False)
+        # Rows without gaps between them are finished together.
+        row, together = p.row, 1
+        if j.shape.y.row == j.shape.geometry.ow * j.shape.y.pixel:
+            together = a.rows
+        while row < p.row_end:
+            finish_converted(&j.shape, t, <char *> a.dst + row * a.dst_rs, a.dst_ps,
+                             offset + row * j.shape.y.row, j.shape.y.pixel,
+                             together * j.shape.geometry.ow, a.channels, p.channel, False)
+            row += together
     elif follows(t):
         for row in range(p.row, p.row_end):
             complete(&j.shape, t, t.y + offset + row * j.shape.y.row, j.shape.y.pixel,

@@ -136,9 +136,11 @@ class Images:
         c, g = self.channels, self.g
         side = self.pick((1, 1, 3, 3, 5))
         groups = self.pick((1, 1, 1, c))
-        padding = [side // 2] * 4
+        apart = self.pick((1, 1, 2))
+        padding = [side // 2 * apart] * 4
         w, bias = self.weights(c, c // groups, side, side), self.g.random(c)
-        return self.activated(str(g.Conv(x, w, bias, pads=padding, group=groups)))
+        y = g.Conv(x, w, bias, pads=padding, group=groups, dilations=[apart] * 2)
+        return self.activated(str(y))
 
     def residual(self, x: str) -> str:
         return self.activated(str(self.g.Add(self.conv(x), self.pick(self.values))))
