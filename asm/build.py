@@ -76,6 +76,8 @@ OF_INTEGERS = ("arg_columns", "elementwise", "reduce_columns", "reduce_rows", "t
 # Operations that are as fast, and smaller by a quarter, when they are compiled for size: their
 # vectors and blocks are written out.
 FOR_SIZE = ("depthwise_bytes_channels",)
+# The same of portable C alone.
+PORTABLE_FOR_SIZE = ("depthwise_channels", "winograd_input")
 # Operations whose template takes computed constants: dtype to macros.
 CONSTANTS: dict[str, Callable[[str], dict[str, str]]] = {
     "elementwise": lambda dtype: {
@@ -118,7 +120,7 @@ def _template_name(kernel: Kernel) -> str:
 
 def _optimization(kernel: Kernel) -> str:
     """Ask for more code where it runs faster: not for weights, which are packed once."""
-    if kernel.op in FOR_SIZE:
+    if kernel.op in FOR_SIZE or (kernel.isa == "portable" and kernel.op in PORTABLE_FOR_SIZE):
         return "-Os"
     once = kernel.op.startswith(("pack_weights", "pack_depthwise", "pack_sparse"))
     return "-O2" if once else "-O3"

@@ -213,7 +213,8 @@ class Images:
 
 STEPS = (
     Images.conv, Images.conv, Images.residual, Images.affine, Images.gate, Images.pool,
-    Images.halves, Images.joined, Images.zoom, Images.shifted, Images.rows, Images.means, Images.bordered,
+    Images.halves, Images.joined, Images.zoom, Images.shifted, Images.rows, Images.means,
+    Images.bordered,
 )  # fmt: skip
 
 
