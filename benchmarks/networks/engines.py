@@ -102,6 +102,8 @@ class Pplconv(Engine):
     module = "pplconv"
     distribution = "pplconv"
     note = "InferenceSession(path, threads=n), run(None, feed)"
+    settings: Mapping[str, str] = {}
+    """Further arguments of the session."""
 
     @classmethod
     def missing(cls) -> str:
@@ -120,7 +122,7 @@ class Pplconv(Engine):
 
         # By name: type checkers accept this file also with a version without sessions.
         make = getattr(pplconv, _SESSION)
-        self.session: Any = make(path, threads=threads)
+        self.session: Any = make(path, threads=threads, **self.settings)
 
     def run(self, feed: Feed) -> Sequence[Array]:
         """Run it."""
@@ -176,6 +178,8 @@ class OpenVino(Engine):
         "LATENCY, INFERENCE_NUM_THREADS n, NUM_STREAMS 1, precision f32, static shapes, "
         "share_inputs, share_outputs"
     )
+    settings: Mapping[str, str] = {"INFERENCE_PRECISION_HINT": "f32"}
+    """Further properties of the compiled model."""
 
     def load(self, path: str, shapes: Shapes, threads: int) -> None:
         """Read, reshape and compile the model."""
@@ -188,7 +192,7 @@ class OpenVino(Engine):
             "PERFORMANCE_HINT": "LATENCY",
             "INFERENCE_NUM_THREADS": str(threads),
             "NUM_STREAMS": "1",
-            "INFERENCE_PRECISION_HINT": "f32",
+            **self.settings,
         }
         compiled = core.compile_model(model, "CPU", config)
         self._outputs = compiled.outputs

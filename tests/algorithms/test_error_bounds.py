@@ -85,7 +85,7 @@ def test_bfloat16_in_float32(isa):
     problems = [
         replace(square_problem(64, 8, 3, side, "bf16"), permitted=("f32",)) for side in (12, 14)
     ]
-    check(problems, isa, ["direct", "im2col"])
+    check(problems, isa, ["direct", "im2col", "winograd"])
 
 
 @pytest.mark.sampled(8)
