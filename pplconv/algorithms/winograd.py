@@ -98,11 +98,11 @@ def largest_sum(problem: ConvProblem) -> int:
 
 
 def volunteers(problem: ConvProblem) -> bool:
-    """Whether it may be chosen without being named: not for arrays of half precision.
+    """Whether it may be chosen without being named: not for arrays of float16 and bfloat16.
 
     There, a user of ``tolerance`` expects no error but the rounding of the arrays.
     """
-    return problem.dtype != "f16"
+    return problem.dtype not in ("f16", "bf16")
 
 
 def candidates(problem: ConvProblem, around: PlanContext) -> Iterator[Candidate]:

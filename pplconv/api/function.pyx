@@ -234,7 +234,7 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     activation included, and each element is rounded once, to the nearest: its error is half a
     unit in its last place beside that of float32. Results beyond 65504 then become infinite.
     `tolerance` is the error that may be spent besides that rounding. ``"auto"`` never chooses
-    Winograd for float16, as it does for bfloat16. Arithmetic in half precision first rounds
+    Winograd for float16 or bfloat16. Arithmetic in half precision first rounds
     input and weights of float32 to it. Bias, residual and activation are then separate steps in
     half precision, and numbers beyond 65504 are infinite, even in spare lanes.
 
