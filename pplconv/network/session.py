@@ -390,7 +390,7 @@ class InferenceSession:
     def _with(self, settings: Settings) -> InferenceSession:
         """Make a session of the same model with other settings."""
         network, shared = self._network, self._network.shared
-        # Both have packed weights of their own, but for those that are there now. One program of
+        # The sessions share the weights that are packed now, and pack others apart. One program of
         # the model is made at a time.
         with shared.making:
             packed = dict(shared.packed)
