@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pplconv.instances.process import ProcessWorkers, make_process_workers
@@ -82,6 +82,15 @@ def mappings(pid: int, name: str) -> list[dict[str, int]]:
                 found.append({})
         elif wanted and rest.endswith("kB"):
             found[-1][key] = int(rest.split()[0])
+    return found
+
+
+def own_descriptors() -> set[tuple[str, str]]:
+    """Number and target of each open descriptor; the one that lists them is left out."""
+    found = set()
+    for number in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):
+            found.add((number, os.readlink(f"/proc/self/fd/{number}")))
     return found
 
 
