@@ -189,6 +189,8 @@ class Builder:
     # Names of values that are stored in `narrow_type`, and not in float32 as the graph says.
     narrow: frozenset[str] = frozenset()
     narrow_type: np.dtype[Any] | None = None
+    # The plan that convolutions follow: the same bits and packed weights.
+    followed: planner.Plan | None = None
     # Copies in other layouts, by the value they copy, and sums of windows.
     relaid: dict[Any, tuple[Value, Value]] = field(default_factory=dict)
     # Destinations of results: parts of joined arrays, and outputs of the network.
@@ -355,16 +357,26 @@ class Builder:
         self, problem: Any, algorithm: str, epilogue: Any
     ) -> tuple[planner.Plan, dict[str, Any]]:
         """Find or make the plan of a convolution, as `planner.make_plan` gives it."""
-        settings = self.settings
-        key = problem, algorithm, epilogue, settings.threads
+        settings, like = self.settings, None
+        if self.followed is not None:
+            algorithm = self.followed.algorithm
+            like = self.followed.bits, self.followed.packing
+        key = problem, algorithm, epilogue, settings.threads, like
         if key not in self.planned:
             self.planned[key] = planner.make_plan(
                 problem, algorithm=algorithm, tolerance=settings.tolerance,
                 threads=settings.threads, search=settings.search, search_context="cold",
-                epilogue=epilogue, max_workspace=settings.max_workspace,
+                epilogue=epilogue, max_workspace=settings.max_workspace, like=like,
                 progress=self.progress(str(problem)) if self.progress is not None else None,
             )  # fmt: skip
         return self.planned[key]
+
+    @contextmanager
+    def following(self, plan: planner.Plan | None) -> Iterator[None]:
+        """Give convolutions, meanwhile, the bits and the packed weights of a plan."""
+        kept, self.followed = self.followed, plan
+        yield
+        self.followed = kept
 
     def least_cycles(self, problem: Any) -> float:
         """Estimate the best plan's cycles on one thread, with weights outside the caches."""

@@ -21,6 +21,8 @@ from .attention import Attention, with_attention
 from .attention_step import lower_attention
 from .batches import batched_names, for_images, images_at_once
 from .builder import Builder, Settings
+from .bands.groups import groups_of
+from .bands.lowering import lower_group
 from .bytewise import table_of, with_tables
 from .formats import half_level, with_formats
 from .fusion import Chain, chains, computed_in, inputs_of, written
@@ -237,7 +239,19 @@ def compile_model(
     )  # fmt: skip
     plan_views(graph, builder)
     plan_concats(graph, builder)
-    for item in with_attention(items, graph):
+    listed = list(with_attention(items, graph))
+    groups = (
+        {} if any(isinstance(item, Attention) for item in listed)
+        else groups_of(listed, builder, graph, narrow, lambda *given: _lower_item(given[0], builder, *given[1:]))
+    )
+    skip = 0
+    for number, item in enumerate(listed):
+        if number in groups:
+            lower_group(groups[number], builder, graph, narrow, lambda *given: _lower_item(given[0], builder, *given[1:]))
+            skip = len(groups[number].members)
+        if skip:
+            skip -= 1
+            continue
         if not isinstance(item, Attention):
             _lower_item(item, builder, graph, narrow)
             continue
