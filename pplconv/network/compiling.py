@@ -19,10 +19,10 @@ from ..ops.refused import Refused
 from . import arena
 from .attention import Attention, with_attention
 from .attention_step import lower_attention
+from .bands.groups import groups_of
+from .bands.lowering import Network, lower_group, plan_of
 from .batches import batched_names, for_images, images_at_once
 from .builder import Builder, Settings
-from .bands.groups import groups_of
-from .bands.lowering import lower_group
 from .bytewise import table_of, with_tables
 from .formats import half_level, with_formats
 from .fusion import Chain, chains, computed_in, inputs_of, written
@@ -239,27 +239,7 @@ def compile_model(
     )  # fmt: skip
     plan_views(graph, builder)
     plan_concats(graph, builder)
-    listed = list(with_attention(items, graph))
-    groups = (
-        {} if any(isinstance(item, Attention) for item in listed)
-        else groups_of(listed, builder, graph, narrow, lambda *given: _lower_item(given[0], builder, *given[1:]))
-    )
-    skip = 0
-    for number, item in enumerate(listed):
-        if number in groups:
-            lower_group(groups[number], builder, graph, narrow, lambda *given: _lower_item(given[0], builder, *given[1:]))
-            skip = len(groups[number].members)
-        if skip:
-            skip -= 1
-            continue
-        if not isinstance(item, Attention):
-            _lower_item(item, builder, graph, narrow)
-            continue
-        read = {name for part in item.items for name in inputs_of(part)}
-        with builder.reading(sorted(read & builder.narrow & builder.values.keys()), SINGLE):
-            fused = lower_attention(item, builder, graph)
-        for part in () if fused else item.items:
-            _lower_item(part, builder, graph, narrow)
+    _lower_items(with_attention(items, graph), builder, graph, narrow)
     for number, name in enumerate(graph.outputs):
         place = _external(graph, name, len(graph.inputs) + number)
         value = builder.values[name]
@@ -267,6 +247,45 @@ def compile_model(
             builder.move(value, place, [name])
     release_files(model)
     return _finished(builder, graph, model, most, times)
+
+
+def _lower_items(
+    items: Sequence[Node | Chain | Attention], builder: Builder, graph: Graph, narrow: Graph | None
+) -> None:
+    """Lower all items; groups of them band by band."""
+
+    def lower(item: Node | Chain, graph: Graph, narrow: Graph | None) -> None:
+        _lower_item(item, builder, graph, narrow)
+
+    network = Network(builder, graph, narrow, lower)
+    groups = groups_of(
+        items, graph, builder.planes, frozenset(builder.wanted),
+        lambda name: math.prod(graph.shapes[name])
+        * builder.stored(name, graph.dtypes[name]).itemsize,
+        lambda item: plan_of(item, network),
+    )  # fmt: skip
+    done = 0
+    for number, item in enumerate(items):
+        if number < done:
+            continue
+        group = groups.get(number)
+        if group is not None and lower_group(group, network):
+            done = number + len(group.members)
+        elif isinstance(item, Attention):
+            _lower_attention(item, builder, graph, narrow)
+        else:
+            lower(item, graph, narrow)
+
+
+def _lower_attention(
+    item: Attention, builder: Builder, graph: Graph, narrow: Graph | None
+) -> None:
+    """Lower an attention as one step, or its parts."""
+    read = {name for part in item.items for name in inputs_of(part)}
+    with builder.reading(sorted(read & builder.narrow & builder.values.keys()), SINGLE):
+        fused = lower_attention(item, builder, graph)
+    for part in () if fused else item.items:
+        _lower_item(part, builder, graph, narrow)
 
 
 def _external(graph: Graph, name: str, number: int) -> Value:

@@ -1,7 +1,8 @@
 """Chains of layers that run band by band, so that what lies between them stays in a core's cache.
 
-``reach``
-    Which rows of its operands an operator reads for some rows of its result.
+``members``
+    The steps that can run band by band: the rows of the operators' table say which rows of its
+    operands an operator reads for some rows of its result (`operators.row_rules`).
 ``rows``
     The rows that each band of a group computes.
 ``groups``

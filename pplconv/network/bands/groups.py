@@ -1,166 +1,223 @@
-"""Chooses the steps that run band by band together."""
+"""Chooses the groups of steps that run band by band.
+
+Runs of neighbouring steps that can be cut into bands are divided into groups and single steps, for
+the largest estimated gain: the time in which arrays would leave L2 and come back, less the time of
+starting steps again for each band, and of moving rows that the next band reads again. `lowering`
+compares that gain with what convolutions of bands take longer, when their plans are known.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ... import planner
-from ...ops.prepared import Prepared
-from ..builder import Builder, Values
+from ...planner import Plan
+from ..attention import Attention
 from ..fusion import Chain, inputs_of
 from ..nodes import Graph, Node
-from ..storage import channels_last
-from .lowering import Group, Lower
-from .members import Member, member_of, result_of
+from .members import Item, Member, member_of
 from .rows import Bands, Part, bands_of, rates_of
 
-__all__ = ["groups_of"]
+__all__ = ["Group", "groups_of"]
 
-Item = Node | Chain
+# Longer groups gain little, and each of their sub-groups is considered.
 MOST_MEMBERS = 12
+LEAST_BANDS = 3
+# To start a step again for another band.
+STEP_CYCLES = 4000.0
+# Bytes a cycle at which rows are moved in L2.
+COPIED = 16.0
+
+
+@dataclass(frozen=True)
+class Group:
+    """Steps that run band by band.
+
+    Parameters
+    ----------
+    members : sequence of Member
+        In the order that they run in.
+    inner : frozenset of str
+        Values that they alone read.
+    bands : Bands
+        Rows of each band.
+    gain : float
+        Cycles that it is estimated to save, if convolutions of bands are as fast as whole ones.
+    """
+
+    members: Sequence[Member]
+    inner: frozenset[str]
+    bands: Bands
+    gain: float
+
+
+@dataclass(frozen=True)
+class _Images:
+    """Rows and bytes of images, and the steps that read them.
+
+    Parameters
+    ----------
+    graph : Graph
+        Of whole images.
+    size : callable
+        Bytes of a whole image, as it is stored.
+    readers : mapping of str to list of int
+        Numbers of the items that read a value.
+    placed : set of str
+        Values with a place of their own in a joined array.
+    """
+
+    graph: Graph
+    size: Callable[[str], int]
+    readers: Mapping[str, Sequence[int]]
+    placed: frozenset[str]
+
+    def height(self, name: str) -> int:
+        return self.graph.shapes[name][2]
+
+    def row(self, name: str) -> float:
+        """Bytes of a row."""
+        return self.size(name) / self.height(name)
+
+    def inside(self, members: Sequence[Member], begin: int) -> frozenset[str]:
+        """Name the results that these members alone read; `begin` is the number of the first."""
+        end = begin + len(members)
+        return frozenset(
+            member.result
+            for member in members
+            if member.result not in self.graph.outputs
+            and all(begin <= at < end for at in self.readers.get(member.result, ()))
+        )
 
 
 def groups_of(
-    items: Sequence[Item], builder: Builder, graph: Graph, narrow: Graph | None, lower: Lower
+    items: Sequence[Item | Attention],
+    graph: Graph,
+    apart: frozenset[str],
+    placed: frozenset[str],
+    size: Callable[[str], int],
+    plan_of: Callable[[Item], Plan | None],
 ) -> dict[int, Group]:
-    """Choose groups: by the number of their first item."""
-    found: dict[int, Group] = {}
+    """Choose groups of neighbouring items.
+
+    Parameters
+    ----------
+    items : sequence of Node, Chain or Attention
+        Of a network, in the order that they run in.
+    graph : Graph
+        The network.
+    apart : frozenset of str
+        Images whose rows do not lie together.
+    placed : frozenset of str
+        Images that are written straight into a joined array.
+    size : callable
+        Bytes of an image, as it is stored.
+    plan_of : callable
+        Gives the plan of a convolution of whole images; None if it has not exactly one.
+
+    Returns
+    -------
+    dict of int to Group
+        Groups by the number of their first item.
+    """
     readers: dict[str, list[int]] = {}
     for at, item in enumerate(items):
-        for name in inputs_of(item):
-            readers.setdefault(name, []).append(at)
-    for begin, members in _runs(items, builder, graph):
-        members = [planned(member, builder, graph, narrow, lower) for member in members]
-        # The least that members from each one on take: alone, or as groups.
-        best: list[tuple[float, int, Group | None]] = [(0.0, 0, None)]
-        for at in reversed(range(len(members))):
-            choice = best[0][0], 1, None
-            for end in range(at + 2, min(at + MOST_MEMBERS, len(members)) + 1):
-                group, gain = _grouped(members[at:end], begin + at, readers, builder, graph)
-                if group is not None and gain + best[end - at - 1][0] > choice[0]:
-                    choice = gain + best[end - at - 1][0], end - at, group
-            best.insert(0, choice)
-        at = 0
-        while at < len(members):
-            _, count, group = best[at]
-            if group is not None:
-                found[begin + at] = group
-            at += count
+        for part in [item] if isinstance(item, (Node, Chain)) else item.items:
+            for name in inputs_of(part):
+                readers.setdefault(name, []).append(at)
+    images = _Images(graph, size, readers, placed)
+    found: dict[int, Group] = {}
+    for begin, run in _runs(items, images, apart):
+        members = [
+            replace(member, plan=plan_of(member.item)) if member.planned else member
+            for member in run
+        ]
+        found.update(_divided(members, begin, images))
     return found
 
 
 def _runs(
-    items: Sequence[Item], builder: Builder, graph: Graph
+    items: Sequence[Item | Attention], images: _Images, apart: frozenset[str]
 ) -> Iterator[tuple[int, list[Member]]]:
-    """Give runs of neighbouring items that can run band by band."""
+    """Give runs of neighbouring items that can be cut, where a gain is possible."""
     run: list[Member] = []
     for at, item in enumerate([*items, None]):
-        member = None if item is None else member_of(item, graph)
-        if member is not None and builder.planes.isdisjoint((*member.reads, member.result)):
+        member = None
+        if isinstance(item, (Node, Chain)):
+            member = member_of(item, images.graph)
+        if member is not None and apart.isdisjoint((*member.reads, member.result)):
             run.append(member)
             continue
-        if len(run) > 1:
+        inside = images.inside(run, at - len(run))
+        if any(
+            planner.staying_cycles(images.size(name)) > LEAST_BANDS * 2 * STEP_CYCLES
+            for name in inside
+        ):
             yield at - len(run), run
         run = []
 
 
-def planned(
-    member: Member, builder: Builder, graph: Graph, narrow: Graph | None, lower: Lower
-) -> Member:
-    """Learn a convolution's plan, by lowering it for nothing."""
-    if isinstance(member.item, Chain) or "Conv" not in member.item.op:
-        return member
-    values = Values(builder.values)
-    values.constants = graph.constants
-    for name in (*member.reads, *inputs_of(member.item)):
-        if name not in values and name not in graph.constants:
-            shape, dtype = graph.shapes[name], builder.stored(name, graph.dtypes[name])
-            order = channels_last(4) if len(shape) == 4 else None
-            values[name] = builder.new(shape, dtype, order)
-    kept = builder.steps, builder.values, builder.relaid, builder.wanted
-    builder.steps, builder.values, builder.relaid, builder.wanted = [], values, {}, {}
-    lower(member.item, graph, narrow)
-    works = [step.work for step in builder.steps if isinstance(step.work, Prepared)]
-    builder.steps, builder.values, builder.relaid, builder.wanted = kept
-    return replace(member, plan=works[0].plan if len(works) == 1 else None)
+def _divided(members: Sequence[Member], begin: int, images: _Images) -> dict[int, Group]:
+    """Divide a run into groups and single steps, for the largest gain."""
+    best: list[tuple[float, int, Group | None]] = [(0.0, 0, None)]
+    for at in reversed(range(len(members))):
+        choice: tuple[float, int, Group | None] = best[0][0], 1, None
+        for count in range(2, min(MOST_MEMBERS, len(members) - at) + 1):
+            group = _group(members[at : at + count], begin + at, images)
+            if group is not None and group.gain + best[count - 1][0] > choice[0]:
+                choice = group.gain + best[count - 1][0], count, group
+        best.insert(0, choice)
+    found, at = {}, 0
+    while at < len(members):
+        _, count, group = best[at]
+        if group is not None:
+            found[begin + at] = group
+        at += count
+    return found
 
 
-def _grouped(
-    members: Sequence[Member], first: int, readers: dict[str, list[int]], builder: Builder,
-    graph: Graph,
-) -> tuple[Group | None, float]:  # fmt: skip
-    made = {member.result for member in members}
-    if any(
-        not isinstance(m.item, Chain) and "Conv" in m.item.op and m.plan is None for m in members
-    ):
-        return None, 0.0
-    end = first + len(members)
-    inner = frozenset(
-        name for name in made
-        if name not in graph.outputs and all(first <= at < end for at in readers.get(name, ()))
-    )
-    if not inner:
-        return None, 0.0
-    joined = []
-    for member in members:
-        joins = ()
-        if not isinstance(member.item, Chain) and member.item.op == "Concat":
-            joins = tuple(n for n in member.item.inputs if n in inner and n in builder.wanted)
-        joined.append(replace(member, joins=joins))
-    parts = [Part(m.result, m.reads, _align(m), m.joins if m.result in inner else ())
-             for m in joined]
-    heights = {name: graph.shapes[name][2] for m in members for name in (*m.reads, m.result)}
-    found = _units(parts, heights, inner, builder, graph)
-    if found is None:
-        return None, 0.0
-    gain = 0.0
-    from ...machine import current
-    l2 = current().l2_share
-    saved = sum(max(_bytes(name, graph, builder) - l2 / 4, 0) for name in inner)
-    gain = 2 * saved / 16
-    gain -= (found.turns + 1) * len(members) * 3000
-    for name in inner:
-        gain -= found.turns * found.again[name] * _bytes(name, graph, builder) / heights[name] / 16
-    return (Group(joined, inner, found), gain) if gain > 0 else (None, 0.0)
-
-
-def _bytes(name: str, graph: Graph, builder: Builder) -> int:
-    return math.prod(graph.shapes[name]) * builder.stored(name, graph.dtypes[name]).itemsize
+def _group(members: Sequence[Member], begin: int, images: _Images) -> Group | None:
+    """Make a group, if it promises a gain."""
+    inner = images.inside(members, begin)
+    saved = sum(planner.staying_cycles(images.size(name)) for name in inner)
+    if saved < LEAST_BANDS * STEP_CYCLES * len(members):
+        return None
+    if any(member.planned and member.plan is None for member in members):
+        return None
+    kept = [
+        replace(m, joins=tuple(name for name in m.joins if name in inner & images.placed))
+        for m in members
+    ]  # fmt: skip
+    parts = [Part(m.result, m.reads, _align(m), m.joins if m.result in inner else ()) for m in kept]
+    bands = _largest(parts, inner, images)
+    if bands is None:
+        return None
+    moved = sum(bands.again[name] * images.row(name) for name in inner)
+    gain = saved - (bands.turns + 1) * STEP_CYCLES * len(members)
+    gain -= bands.turns * moved / COPIED
+    return Group(kept, inner, bands, gain) if gain > 0 else None
 
 
 def _align(member: Member) -> int:
-    plan = member.plan
-    if plan is None or not plan.bits.startswith("F("):
-        return 1
-    return int(plan.bits[2:].split("x")[0])
+    """Rows of a tile: bands of Winograd's convolutions begin where tiles do."""
+    variant = member.plan.bits if member.plan is not None else ""
+    return int(variant[2 : variant.index("x")]) if variant.startswith("F(") else 1
 
 
-BUDGET = 0.6
-
-
-def _units(
-    parts: list[Part], heights: dict[str, int], inner: frozenset[str], builder: Builder,
-    graph: Graph,
-) -> Bands | None:  # fmt: skip
+def _largest(parts: Sequence[Part], inner: frozenset[str], images: _Images) -> Bands | None:
+    """Give the highest bands whose rows stay in L2."""
     rates = rates_of(parts)
     if rates is None:
         return None
-    from ...machine import current
-    room = BUDGET * current().l2_share
-    row = {name: _bytes(name, graph, builder) / heights[name] for name in heights}
-    unit = sum(rates[name] * row[name] for name in rates)
-    most = int(room / unit)
-    best = None
-    align = math.lcm(*(part.align for part in parts))
-    for units in range(most, 0, -1):
-        if any(rates[p.result] * units % p.align for p in parts):
-            continue
-        bands = bands_of(parts, heights, sorted(inner), units)
+    room = planner.band_bytes()
+    heights = {name: images.height(name) for name in rates}
+    most = int(room / sum(rate * images.row(name) for name, rate in rates.items()))
+    for unit in range(min(most, *(heights[part.result] for part in parts)), 0, -1):
+        bands = bands_of(parts, heights, sorted(inner), unit)
         if bands is None:
             continue
-        size = sum(row[n] * (bands.step[n] + bands.again.get(n, 0)) for n in rates)
-        if size <= room:
+        rows = {name: step + bands.again.get(name, 0) for name, step in bands.step.items()}
+        if sum(count * images.row(name) for name, count in rows.items()) <= room:
             return bands
     return None

@@ -2,42 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ..builder import Builder
-from ..fusion import Chain
+from ...ops.prepared import Prepared
+from ...planner import Plan
+from ..builder import Builder, Values
+from ..fusion import inputs_of
 from ..nodes import Graph, Node
 from ..operators.convolution import lies_in_pixels
 from ..operators.movement import parts
-from ..storage import Value, channels_last
-from .members import Member, in_band
-from .rows import Bands
+from ..operators.row_reach import Band
+from ..storage import Step, Value, channels_last
+from .groups import Group
+from .members import Item, Member, in_band
 
-__all__ = ["Group", "lower_group"]
+__all__ = ["Lower", "Network", "lower_group", "plan_of"]
 
-Lower = Callable[[Node | Chain, Graph, Graph | None], None]
+Lower = Callable[[Item, Graph, Graph | None], None]
 
 
 @dataclass(frozen=True)
-class Group:
-    """Steps that run band by band.
+class Network:
+    """A network that is being lowered.
 
     Parameters
     ----------
-    members : sequence of Member
-        In the order that they run in.
-    inner : frozenset of str
-        Values that they alone read.
-    bands : Bands
-        Rows of each band.
+    builder : Builder
+        Gets the steps.
+    graph : Graph
+        Of whole images.
+    narrow : Graph or None
+        The same of steps that compute in a narrow type.
+    lower : callable
+        Lowers an item of graphs like these two.
     """
 
-    members: Sequence[Member]
-    inner: frozenset[str]
-    bands: Bands
+    builder: Builder
+    graph: Graph
+    narrow: Graph | None
+    lower: Lower
+
+
+def plan_of(item: Item, network: Network) -> Plan | None:
+    """Give the plan of a convolution of whole images; None if it takes more than one.
+
+    It is lowered among values that do not exist yet, and its steps are dropped.
+    """
+    builder, graph = network.builder, network.graph
+    values = Values(builder.values)
+    values.constants = graph.constants
+    for name in inputs_of(item):
+        if name not in values and name not in graph.constants:
+            shape, dtype = graph.shapes[name], builder.stored(name, graph.dtypes[name])
+            order = channels_last(4) if len(shape) == 4 else None
+            values[name] = builder.new(shape, dtype, order)
+    kept = builder.steps, builder.values, builder.relaid, builder.wanted
+    builder.steps, builder.values, builder.relaid, builder.wanted = [], values, {}, {}
+    network.lower(item, graph, network.narrow)
+    plans = [step.work.plan for step in builder.steps if isinstance(step.work, Prepared)]
+    builder.steps, builder.values, builder.relaid, builder.wanted = kept
+    return plans[0] if len(plans) == 1 else None
 
 
 class _Places:
@@ -49,33 +75,33 @@ class _Places:
         self.windows: dict[str, Value] = {}
         for member in reversed(group.members):
             name = member.result
-            n, c, h, w = graph.shapes[name]
-            if name in self.windows or name in self.whole:
-                continue
-            dtype = builder.stored(name, graph.dtypes[name])
-            if name in group.inner:
-                shape = n, c, group.bands.room(name), w
-                self.windows[name] = builder.new(shape, dtype, channels_last(4))
-            else:
-                self.whole[name] = builder.target(
-                    name, (n, c, h, w), dtype, channels_last(4), lies_in_pixels
-                )
-            self._join(member, builder, graph)
+            if name not in self.windows and name not in self.whole:
+                self._make(name, builder, graph)
+            if member.joins and isinstance(member.item, Node):
+                self._join(member, member.item, builder, graph)
 
-    def _join(self, member: Member, builder: Builder, graph: Graph) -> None:
+    def _make(self, name: str, builder: Builder, graph: Graph) -> None:
+        n, c, h, w = graph.shapes[name]
+        dtype, order = builder.stored(name, graph.dtypes[name]), channels_last(4)
+        if name in self.group.inner:
+            shape = n, c, self.group.bands.room(name), w
+            self.windows[name] = builder.new(shape, dtype, order)
+        else:
+            self.whole[name] = builder.target(name, (n, c, h, w), dtype, order, lies_in_pixels)
+
+    def _join(self, member: Member, node: Node, builder: Builder, graph: Graph) -> None:
         """Place the operands of a Concat in its result."""
-        name, node = member.result, member.item
-        if not member.joins or not isinstance(node, Node):
-            return
+        name = member.result
         places = self.windows if name in self.windows else self.whole
         rows = places[name].shape[2]
-        _, inner = in_band(node, graph, dict.fromkeys((*node.inputs, name), rows), 0, 0)
+        heights = dict.fromkeys((*node.inputs, name), rows)
+        _, inner = in_band(node, graph, heights, Band(0, rows, 0, 0, 0))
         for part, place in parts(node, inner, places[name]):
             if part in member.joins and builder.stored(part, graph.dtypes[part]) == place.dtype:
                 places[part] = place
 
     def rows(self, name: str, begin: int, count: int, turn: int) -> Value:
-        """Give rows of an image: in the repeat if `turn` is 1, behind it if it is more."""
+        """Give rows of an image in a band: `turn` is 0 in the first one, 1 in the repeat."""
         bands = self.group.bands
         window = self.windows.get(name)
         value = window or self.whole.get(name) or self.builder.values[name]
@@ -89,64 +115,85 @@ class _Places:
         return replace(found, advance=advance)
 
 
-def lower_group(
-    group: Group, builder: Builder, graph: Graph, narrow: Graph | None, lower: Lower
-) -> None:
-    """Add the steps of a group."""
-    bands, places = group.bands, _Places(group, builder, graph)
+def lower_group(group: Group, network: Network) -> bool:
+    """Add the steps of a group, if that is estimated to pay; tell whether it is.
+
+    Convolutions of few rows may take longer than their part of a whole one.
+    """
+    builder, bands = network.builder, group.bands
+    places = _Places(group, builder, network.graph)
+    steps, repeats = len(builder.steps), len(builder.repeats)
     for turn in (0, 1, 1 + bands.turns):
         with builder.repeat(bands.turns) if turn == 1 else nullcontext():
             for member in group.members:
-                name = member.result
-                begin, rows = 0, bands.begin[name]
-                if turn:
-                    begin = bands.begin[name] + (turn - 1) * bands.step[name]
-                    rows = bands.step[name] if turn == 1 else bands.rest[name]
-                if rows:
-                    _lower_rows(member, begin, rows, turn, places, builder, graph, narrow, lower)
+                _lower_band(member, turn, places, network)
             if turn == 1:
-                joined = {part for member in group.members for part in member.joins}
-                for name, window in places.windows.items():
-                    again = bands.again[name]
-                    if again and name not in joined:
-                        first = bands.begin[name] - again
-                        n, c, _, w = window.shape
-                        kept = places.rows(name, first, again, 1)
-                        moved = places.rows(name, first + bands.step[name], again, 1)
-                        builder.copy(moved, kept, [name])
+                _move_up(group, places, builder)
+    if _slower(group, builder.steps[steps:]):
+        del builder.steps[steps:], builder.repeats[repeats:]
+        builder.relaid.clear()
+        return False
     for name, value in places.whole.items():
         if name not in group.inner:
             builder.deliver(name, value)
+    return True
 
 
-def _lower_rows(
-    member: Member, begin: int, rows: int, turn: int, places: _Places, builder: Builder,
-    graph: Graph, narrow: Graph | None, lower: Lower,
-) -> None:  # fmt: skip
-    """Lower a member for some rows of its result."""
-    heights = {member.result: rows}
-    views: dict[str, Value] = {}
-    top = bottom = 0
-    for name, reach in member.reads.items():
+def _slower(group: Group, steps: list[Step]) -> bool:
+    """Whether convolutions of bands take more time than the group saves."""
+    whole = sum(sum(m.plan.cost.values()) for m in group.members if m.plan is not None)
+    taken = sum(
+        step.turns * sum(step.work.plan.cost.values())
+        for step in steps
+        if isinstance(step.work, Prepared)
+    )
+    return taken - whole > group.gain
+
+
+def _move_up(group: Group, places: _Places, builder: Builder) -> None:
+    """Move the rows that the next band reads again."""
+    joined = {name for member in group.members for name in member.joins}
+    for name in places.windows:
+        rows = group.bands.again[name]
+        if rows and name not in joined:
+            first = group.bands.begin[name] - rows
+            kept = places.rows(name, first, rows, 1)
+            last = places.rows(name, first + group.bands.step[name], rows, 1)
+            builder.copy(last, kept, [name])
+
+
+def _lower_band(member: Member, turn: int, places: _Places, network: Network) -> None:
+    """Lower a member for a band of its result."""
+    name, bands = member.result, places.group.bands
+    begin, rows = 0, bands.begin[name]
+    if turn:
+        begin = bands.begin[name] + (turn - 1) * bands.step[name]
+        rows = bands.step[name] if turn == 1 else bands.rest[name]
+    if not rows:
+        return
+    heights, views, band = {name: rows}, {}, None
+    for read, reach in member.reads.items():
+        height = network.graph.shapes[read][2]
         first, end = reach.first(begin), reach.end(begin + rows)
-        height = graph.shapes[name][2]
-        if reach.extent > 1 or reach.stride > 1 or reach.before:
-            top, bottom = max(-first, 0), max(end - height, 0)
+        top, bottom = max(-first, 0), max(end - height, 0)
         first, end = max(first, 0), min(end, height)
-        heights[name] = end - first
-        views[name] = places.rows(name, first, end - first, turn)
-    item, inner = in_band(member.item, graph, heights, top, bottom)
-    within = None
+        heights[read] = end - first
+        views[read] = places.rows(read, first, end - first, turn)
+        band = band or Band(begin, begin + rows, first, top, bottom)
+    assert band is not None, "a member reads an image"
+    item, graph = in_band(member.item, network.graph, heights, band)
+    narrow = network.narrow
     if narrow is not None:
-        _, within = in_band(member.item, narrow, heights, top, bottom)
-    target = places.rows(member.result, begin, rows, turn)
-    with _bound(builder, views, member.result, target), builder.following(member.plan):
-        lower(item, inner, within)
+        _, narrow = in_band(member.item, narrow, heights, band)
+    target = places.rows(name, begin, rows, turn)
+    builder = network.builder
+    with _bound(builder, views, name, target), builder.following(member.plan):
+        network.lower(item, graph, narrow)
 
 
 @contextmanager
 def _bound(
-    builder: Builder, views: dict[str, Value], result: str, target: Value
+    builder: Builder, views: Mapping[str, Value], result: str, target: Value
 ) -> Iterator[None]:
     """Give images other places meanwhile."""
     kept = {name: builder.values.get(name) for name in (*views, result)}
@@ -155,9 +202,11 @@ def _bound(
     builder.wanted[result] = target
     yield
     for name, value in kept.items():
-        builder.values.pop(name, None)
-        if value is not None:
+        if value is None:
+            builder.values.pop(name, None)
+        else:
             builder.values[name] = value
-    builder.wanted.pop(result)
-    if wanted is not None:
+    if wanted is None:
+        del builder.wanted[result]
+    else:
         builder.wanted[result] = wanted

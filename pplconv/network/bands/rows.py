@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from .reach import Reach
+from ..operators.row_reach import Reach
 
 __all__ = ["Bands", "Part", "bands_of", "rates_of"]
 
@@ -78,7 +78,7 @@ def rates_of(parts: Sequence[Part]) -> dict[str, int] | None:
     while waiting:
         left = []
         for part in reversed(waiting):
-            known = [rates[name] / reach.stride
+            known = [rates[name] / reach.rate
                      for name, reach in part.reads.items() if name in rates]  # fmt: skip
             if part.result in rates:
                 known.append(rates[part.result])
@@ -89,7 +89,7 @@ def rates_of(parts: Sequence[Part]) -> dict[str, int] | None:
                 return None
             rates[part.result] = known[0]
             for name, reach in part.reads.items():
-                rates[name] = known[0] * reach.stride
+                rates[name] = known[0] * reach.rate
         if len(left) == len(waiting):
             return None
         waiting = left[::-1]
@@ -146,13 +146,9 @@ def bands_of(
         if any(begin[name] >= heights[name] for name in made):
             return None
     turns = min((heights[name] - begin[name]) // step[name] for name in made)
-    for part in parts:
-        for name, reach in part.reads.items():
-            room = heights[name] - reach.end(begin[part.result])
-            turns = min(turns, room // (reach.stride * step[part.result]))
-            if reach.first(begin[part.result]) < 0:
-                return None
-    if turns < 1:
+    while turns and not _fit(parts, heights, begin, step, turns):
+        turns -= 1
+    if not turns:
         return None
     rest = {name: heights[name] - begin[name] - turns * step[name] for name in made}
     again = {
@@ -172,3 +168,17 @@ def bands_of(
     if any(rows > step[name] for name, rows in again.items()):
         return None
     return Bands(turns, begin, step, rest, again)
+
+
+def _fit(
+    parts: Sequence[Part], heights: Mapping[str, int], begin: Mapping[str, int],
+    step: Mapping[str, int], turns: int,
+) -> bool:  # fmt: skip
+    """Whether bands behind the first one read no padding, and read alike."""
+    return all(
+        reach.first(begin[part.result]) >= 0
+        and reach.end(begin[part.result] + turns * step[part.result]) <= heights[name]
+        and reach.repeats(begin[part.result], step[part.result], turns)
+        for part in parts
+        for name, reach in part.reads.items()
+    )
