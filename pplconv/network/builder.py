@@ -189,8 +189,9 @@ class Builder:
     # Names of values that are stored in `narrow_type`, and not in float32 as the graph says.
     narrow: frozenset[str] = frozenset()
     narrow_type: np.dtype[Any] | None = None
-    # The plan that convolutions follow: the same bits and packed weights.
+    # The plan that convolutions follow, and plans that were made like others.
     followed: planner.Plan | None = None
+    alike: dict[Any, tuple[planner.Plan, dict[str, Any]]] = field(default_factory=dict)
     # Copies in other layouts, by the value they copy, and sums of windows.
     relaid: dict[Any, tuple[Value, Value]] = field(default_factory=dict)
     # Destinations of results: parts of joined arrays, and outputs of the network.
@@ -357,19 +358,32 @@ class Builder:
         self, problem: Any, algorithm: str, epilogue: Any
     ) -> tuple[planner.Plan, dict[str, Any]]:
         """Find or make the plan of a convolution, as `planner.make_plan` gives it."""
-        settings, like = self.settings, None
+        settings = self.settings
         if self.followed is not None:
-            algorithm = self.followed.algorithm
-            like = self.followed.bits, self.followed.packing
-        key = problem, algorithm, epilogue, settings.threads, like
+            return self._plan_like(self.followed, problem, epilogue)
+        key = problem, algorithm, epilogue, settings.threads
         if key not in self.planned:
             self.planned[key] = planner.make_plan(
                 problem, algorithm=algorithm, tolerance=settings.tolerance,
                 threads=settings.threads, search=settings.search, search_context="cold",
-                epilogue=epilogue, max_workspace=settings.max_workspace, like=like,
+                epilogue=epilogue, max_workspace=settings.max_workspace,
                 progress=self.progress(str(problem)) if self.progress is not None else None,
             )  # fmt: skip
         return self.planned[key]
+
+    def _plan_like(
+        self, plan: planner.Plan, problem: Any, epilogue: Any
+    ) -> tuple[planner.Plan, dict[str, Any]]:
+        """Find or make a plan with the bits and the packed weights of another one."""
+        settings, like = self.settings, (plan.bits, plan.packing)
+        key = problem, plan.algorithm, epilogue, like
+        if key not in self.alike:
+            self.alike[key] = planner.make_plan(
+                problem, algorithm=plan.algorithm, tolerance=settings.tolerance,
+                threads=settings.threads, search_context="cold", epilogue=epilogue,
+                max_workspace=settings.max_workspace, like=like,
+            )  # fmt: skip
+        return self.alike[key]
 
     @contextmanager
     def following(self, plan: planner.Plan | None) -> Iterator[None]:

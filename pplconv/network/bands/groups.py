@@ -150,10 +150,7 @@ def _runs(
             run.append(member)
             continue
         inside = images.inside(run, at - len(run))
-        if any(
-            planner.staying_cycles(images.size(name)) > LEAST_BANDS * 2 * STEP_CYCLES
-            for name in inside
-        ):
+        if inside and _saved(inside, images) > _spent(LEAST_BANDS, run[:2], 0.0):
             yield at - len(run), run
         run = []
 
@@ -180,8 +177,9 @@ def _divided(members: Sequence[Member], begin: int, images: _Images) -> dict[int
 def _group(members: Sequence[Member], begin: int, images: _Images) -> Group | None:
     """Make a group, if it promises a gain."""
     inner = images.inside(members, begin)
-    saved = sum(planner.staying_cycles(images.size(name)) for name in inner)
-    if saved < LEAST_BANDS * STEP_CYCLES * len(members):
+    saved = _saved(inner, images)
+    # A first look, without the rows of bands.
+    if saved <= _spent(LEAST_BANDS, members, 0.0):
         return None
     if any(member.planned and member.plan is None for member in members):
         return None
@@ -189,14 +187,25 @@ def _group(members: Sequence[Member], begin: int, images: _Images) -> Group | No
         replace(m, joins=tuple(name for name in m.joins if name in inner & images.placed))
         for m in members
     ]  # fmt: skip
-    parts = [Part(m.result, m.reads, _align(m), m.joins if m.result in inner else ()) for m in kept]
+    parts = [
+        Part(m.result, m.reads, _align(m), m.joins if m.result in inner else ()) for m in kept
+    ]
     bands = _largest(parts, inner, images)
     if bands is None:
         return None
     moved = sum(bands.again[name] * images.row(name) for name in inner)
-    gain = saved - (bands.turns + 1) * STEP_CYCLES * len(members)
-    gain -= bands.turns * moved / COPIED
+    gain = saved - _spent(bands.turns + 2, members, bands.turns * moved)
     return Group(kept, inner, bands, gain) if gain > 0 else None
+
+
+def _saved(names: frozenset[str], images: _Images) -> float:
+    """Cycles that are saved where images stay in L2."""
+    return sum(planner.staying_cycles(images.size(name)) for name in names)
+
+
+def _spent(bands: int, members: Sequence[Member], moved: float) -> float:
+    """Cycles that bands take more: `moved` bytes of rows are read again."""
+    return (bands - 1) * STEP_CYCLES * len(members) + moved / COPIED
 
 
 def _align(member: Member) -> int:
@@ -210,10 +219,9 @@ def _largest(parts: Sequence[Part], inner: frozenset[str], images: _Images) -> B
     rates = rates_of(parts)
     if rates is None:
         return None
-    room = planner.band_bytes()
     heights = {name: images.height(name) for name in rates}
-    most = int(room / sum(rate * images.row(name) for name, rate in rates.items()))
-    for unit in range(min(most, *(heights[part.result] for part in parts)), 0, -1):
+    room = planner.band_bytes()
+    for unit in _units({name: rate * images.row(name) for name, rate in rates.items()}, room):
         bands = bands_of(parts, heights, sorted(inner), unit)
         if bands is None:
             continue
@@ -221,3 +229,8 @@ def _largest(parts: Sequence[Part], inner: frozenset[str], images: _Images) -> B
         if sum(count * images.row(name) for name, count in rows.items()) <= room:
             return bands
     return None
+
+
+def _units(sizes: Mapping[str, float], room: int) -> Sequence[int]:
+    """Heights of bands to try, in units; `sizes` are the bytes of one unit."""
+    return range(int(room / sum(sizes.values())), 0, -1)

@@ -47,8 +47,8 @@ class Member:
 def member_of(item: Item, graph: Graph) -> Member | None:
     """Describe a step that can run band by band; None for any other one."""
     if isinstance(item, Chain):
-        reads = _rows_of_chain(item, graph)
-        return Member(item, item.result, reads) if reads and _is_image(item.result, graph) else None
+        reads = _rows_of_chain(item, graph) if _is_image(item.result, graph) else None
+        return Member(item, item.result, reads) if reads else None
     row, results = row_of(item.op), [name for name in item.outputs if name]
     if row.rows is None or len(results) > 1 or not row.is_served(item, graph):
         return None
@@ -69,7 +69,7 @@ def _is_image(name: str, graph: Graph) -> bool:
 
 def _rows_of_chain(chain: Chain, graph: Graph) -> dict[str, Reach] | None:
     """Give the images of the height of a chain's result; others are the same for each row."""
-    height = graph.shapes[chain.result][-2:][0]
+    height = graph.shapes[chain.result][2]
     for node in chain.nodes:
         shape = graph.shapes[node.outputs[0]]
         if len(shape) != 4 or shape[2] != height:

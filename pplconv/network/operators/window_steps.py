@@ -158,10 +158,11 @@ def axes_of_resize(node: Node, graph: Graph) -> list[Axis] | None:
     if any(name and name not in graph.constants for name in names[2:]):
         return None
     scales, sizes = (graph.constants[name] if name else None for name in names[2:])
-    n, c, height, *rest = graph.shapes[node.inputs[0]]
+    shape = graph.shapes[node.inputs[0]]
     if ROWS in node.attributes:
         *_, height = node.attributes[ROWS]
-    return axes_resized((n, c, height, *rest), scales, sizes, node.attributes)
+        shape = (*shape[:2], height, *shape[3:])
+    return axes_resized(shape, scales, sizes, node.attributes)
 
 
 def resize_taps(node: Node, graph: Graph) -> list[Taps] | None:

@@ -1,0 +1,21 @@
+"""Bands of a given height wherever steps can be cut, whatever they cost."""
+
+from __future__ import annotations
+
+import pytest
+
+from pplconv.network.bands import groups
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Declare ``--bands``."""
+    parser.addoption(
+        "--bands", type=int, default=0, metavar="ROWS",
+        help="networks run in bands of so many rows, wherever they can be cut",
+    )  # fmt: skip
+
+
+def force(monkeypatch: pytest.MonkeyPatch, unit: int) -> None:
+    """Make bands of `unit` times the fewest whole rows, or fewer where an image is too low."""
+    monkeypatch.setattr(groups, "_saved", lambda names, images: 1e18 * len(names))
+    monkeypatch.setattr(groups, "_units", lambda sizes, room: range(unit, 0, -1))
