@@ -16,6 +16,7 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def force(monkeypatch: pytest.MonkeyPatch, unit: int) -> None:
-    """Make bands of `unit` times the fewest whole rows, or fewer where an image is too low."""
+    """Make bands of `unit` times the fewest whole rows; where that is no height, of another."""
+    heights = [unit, unit + 1, *range(unit - 1, 0, -1)]
     monkeypatch.setattr(groups, "_saved", lambda names, images: 1e18 * len(names))
-    monkeypatch.setattr(groups, "_units", lambda sizes, room: range(unit, 0, -1))
+    monkeypatch.setattr(groups, "_units", lambda sizes, room: heights)

@@ -66,7 +66,7 @@ class Bands:
 
 
 def rates_of(parts: Sequence[Part]) -> dict[str, int] | None:
-    """Give the rows of each value for one unit of work, the fewest that are whole.
+    """Give the rows of each value for one unit of work, the fewest that are whole and aligned.
 
     None if two ways through the group disagree.
     """
@@ -96,7 +96,9 @@ def rates_of(parts: Sequence[Part]) -> dict[str, int] | None:
     scale = math.lcm(*(rate.denominator for rate in rates.values()))
     found = {name: int(rate * scale) for name, rate in rates.items()}
     common = math.gcd(*found.values())
-    return {name: rate // common for name, rate in found.items()}
+    found = {name: rate // common for name, rate in found.items()}
+    times = math.lcm(*(part.align // math.gcd(part.align, found[part.result]) for part in parts))
+    return {name: rate * times for name, rate in found.items()}
 
 
 def bands_of(
@@ -124,8 +126,6 @@ def bands_of(
     if rates is None:
         return None
     step = {name: rate * unit for name, rate in rates.items()}
-    if any(step[part.result] % part.align for part in parts):
-        return None
     made = [part.result for part in parts]
     begin = dict.fromkeys(made, 0)
     # Each pass propagates needs from readers to makers; joined images begin alike.
