@@ -45,6 +45,10 @@ _WORDS = [word for word in checks.PRECISIONS if word is not None]
 _LARGE_BYTES = 1 << 18
 
 
+class NoSuchPlan(ValueError):
+    """No plan has the bits and the packed weights of another one."""
+
+
 class Values(dict[str, Value]):
     """Values by name; constants are laid out when they are first asked for.
 
@@ -252,9 +256,11 @@ class Builder:
         self.body_begin = len(self.steps)
         # What is copied before a repeat may change in its turns.
         self.relaid.clear()
-        yield
-        self.relaid.clear()
-        begin, self.body_begin = self.body_begin, None
+        try:
+            yield
+        finally:
+            self.relaid.clear()
+            begin, self.body_begin = self.body_begin, None
         body = self.steps[begin:]
         assert not any(step.host or step.turns > 1 for step in body), "loops run in loops alone"
         for step in body:
@@ -318,8 +324,10 @@ class Builder:
         """Give these values in a type, meanwhile."""
         kept = {name: self.values[name] for name in names}
         self.values.update((name, self.in_type(value, dtype)) for name, value in kept.items())
-        yield
-        self.values.update(kept)
+        try:
+            yield
+        finally:
+            self.values.update(kept)
 
     def contiguous(self, value: Value, order: Sequence[int] | None = None) -> Value:
         """Give the value without gaps in an order of dimensions; copy it if necessary."""
@@ -374,23 +382,34 @@ class Builder:
     def _plan_like(
         self, plan: planner.Plan, problem: Any, epilogue: Any
     ) -> tuple[planner.Plan, dict[str, Any]]:
-        """Find or make a plan with the bits and the packed weights of another one."""
+        """Find or make a plan with the bits and the packed weights of another one.
+
+        Raises
+        ------
+        NoSuchPlan
+            If there is none.
+        """
         settings, like = self.settings, (plan.bits, plan.packing)
         key = problem, plan.algorithm, epilogue, like
         if key not in self.alike:
-            self.alike[key] = planner.make_plan(
-                problem, algorithm=plan.algorithm, tolerance=settings.tolerance,
-                threads=settings.threads, search_context="cold", epilogue=epilogue,
-                max_workspace=settings.max_workspace, like=like,
-            )  # fmt: skip
+            try:
+                self.alike[key] = planner.make_plan(
+                    problem, algorithm=plan.algorithm, tolerance=settings.tolerance,
+                    threads=settings.threads, search_context="cold", epilogue=epilogue,
+                    max_workspace=settings.max_workspace, like=like,
+                )  # fmt: skip
+            except ValueError as error:
+                raise NoSuchPlan(str(error)) from error
         return self.alike[key]
 
     @contextmanager
     def following(self, plan: planner.Plan | None) -> Iterator[None]:
         """Give convolutions, meanwhile, the bits and the packed weights of a plan."""
         kept, self.followed = self.followed, plan
-        yield
-        self.followed = kept
+        try:
+            yield
+        finally:
+            self.followed = kept
 
     def least_cycles(self, problem: Any) -> float:
         """Estimate the best plan's cycles on one thread, with weights outside the caches."""

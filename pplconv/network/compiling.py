@@ -187,6 +187,7 @@ def compile_model(
     packed: dict[Any, Any] | None = None,
     planned: dict[Any, Any] | None = None,
     progress: Progress | None = None,
+    banded: bool = True,
 ) -> Compiled:
     """Make the program of a specialised model.
 
@@ -202,6 +203,9 @@ def compile_model(
         Plans to reuse; receives all new plans.
     progress : callable, optional
         Called with the share done, and a text, while plans are searched.
+    banded : bool
+        Whether groups of steps may run band by band. A program with repeats of its own cannot be
+        the body of one.
     """
     half = half_level()
     graph = with_formats(graph_of(model), settings, half)
@@ -239,7 +243,7 @@ def compile_model(
     )  # fmt: skip
     plan_views(graph, builder)
     plan_concats(graph, builder)
-    _lower_items(with_attention(items, graph), builder, graph, narrow)
+    _lower_items(with_attention(items, graph), builder, graph, narrow, banded)
     for number, name in enumerate(graph.outputs):
         place = _external(graph, name, len(graph.inputs) + number)
         value = builder.values[name]
@@ -250,15 +254,16 @@ def compile_model(
 
 
 def _lower_items(
-    items: Sequence[Node | Chain | Attention], builder: Builder, graph: Graph, narrow: Graph | None
-) -> None:
-    """Lower all items; groups of them band by band."""
+    items: Sequence[Node | Chain | Attention], builder: Builder, graph: Graph,
+    narrow: Graph | None, banded: bool,
+) -> None:  # fmt: skip
+    """Lower all items; if `banded`, groups of them band by band."""
 
     def lower(item: Node | Chain, graph: Graph, narrow: Graph | None) -> None:
         _lower_item(item, builder, graph, narrow)
 
     network = Network(builder, graph, narrow, lower)
-    groups = groups_of(
+    groups = {} if not banded else groups_of(
         items, graph, builder.planes, frozenset(builder.wanted),
         lambda name: math.prod(graph.shapes[name])
         * builder.stored(name, graph.dtypes[name]).itemsize,

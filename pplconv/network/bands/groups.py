@@ -187,9 +187,7 @@ def _group(members: Sequence[Member], begin: int, images: _Images) -> Group | No
         replace(m, joins=tuple(name for name in m.joins if name in inner & images.placed))
         for m in members
     ]  # fmt: skip
-    parts = [
-        Part(m.result, m.reads, _align(m), m.joins if m.result in inner else ()) for m in kept
-    ]
+    parts = [Part(m.result, m.reads, _align(m), m.joins if m.result in inner else ()) for m in kept]
     bands = _largest(parts, inner, images)
     if bands is None:
         return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ...ops.prepared import Prepared
 from ...planner import Plan
-from ..builder import Builder, Values
+from ..builder import Builder, NoSuchPlan, Values
 from ..fusion import inputs_of
 from ..nodes import Graph, Node
 from ..operators.convolution import lies_in_pixels
@@ -120,16 +120,15 @@ def lower_group(group: Group, network: Network) -> bool:
 
     Convolutions of few rows may take longer than their part of a whole one.
     """
-    builder, bands = network.builder, group.bands
+    builder = network.builder
     places = _Places(group, builder, network.graph)
     steps, repeats = len(builder.steps), len(builder.repeats)
-    for turn in (0, 1, 1 + bands.turns):
-        with builder.repeat(bands.turns) if turn == 1 else nullcontext():
-            for member in group.members:
-                _lower_band(member, turn, places, network)
-            if turn == 1:
-                _move_up(group, places, builder)
-    if _slower(group, builder.steps[steps:]):
+    try:
+        _lower_bands(group, places, network)
+        paid = not _slower(group, builder.steps[steps:])
+    except (NoSuchPlan, _InPython):
+        paid = False
+    if not paid:
         del builder.steps[steps:], builder.repeats[repeats:]
         builder.relaid.clear()
         return False
@@ -137,6 +136,26 @@ def lower_group(group: Group, network: Network) -> bool:
         if name not in group.inner:
             builder.deliver(name, value)
     return True
+
+
+class _InPython(Exception):
+    """A step of a band would run in Python, where a repeat cannot."""
+
+
+def _lower_bands(group: Group, places: _Places, network: Network) -> None:
+    """Lower the members for each kind of band."""
+    builder, bands = network.builder, group.bands
+    for turn, named in ((0, ", first band"), (1, ""), (1 + bands.turns, ", last band")):
+        begin = len(builder.steps)
+        with builder.repeat(bands.turns) if turn == 1 else nullcontext():
+            for member in group.members:
+                _lower_band(member, turn, places, network)
+            if turn == 1:
+                _move_up(group, places, builder)
+            if any(step.host for step in builder.steps[begin:]):
+                raise _InPython
+        for step in builder.steps[begin:]:
+            step.detail += named
 
 
 def _slower(group: Group, steps: list[Step]) -> bool:
@@ -200,13 +219,15 @@ def _bound(
     wanted = builder.wanted.get(result)
     builder.values.update(views)
     builder.wanted[result] = target
-    yield
-    for name, value in kept.items():
-        if value is None:
-            builder.values.pop(name, None)
+    try:
+        yield
+    finally:
+        for name, value in kept.items():
+            if value is None:
+                builder.values.pop(name, None)
+            else:
+                builder.values[name] = value
+        if wanted is None:
+            del builder.wanted[result]
         else:
-            builder.values[name] = value
-    if wanted is None:
-        del builder.wanted[result]
-    else:
-        builder.wanted[result] = wanted
+            builder.wanted[result] = wanted
