@@ -10,10 +10,10 @@ group, 4 bytes). B is a panel [k / kr][nr][kr], whose rows lie ``b_ks`` apart.
 
 The sum may be made of segments, as in ``gemm.py``. Nothing beyond the groups of a segment is read.
 If they are fewer than 16, the tiles are configured for so many: rows of A are shorter, and B has
-fewer rows. So A and B are loaded from where they lie. Integers wrap, so their groups may be cut into
-steps anywhere: steps of fewer groups are taken if they cut the segment evenly, into at most one step
-more than steps of 16 would (24 groups are twice 12). Otherwise steps have 16 groups, and the last
-ones of a segment are copied to the stack under masks, with zeros behind them, and the tiles are
+fewer rows. So A and B are loaded from where they lie. Integers wrap, so sums of them may be cut
+anywhere: they have steps of fewer groups if these are equal, and at most one more than steps of 16
+would be (24 groups are two steps of 12). Otherwise steps have 16 groups, and those that remain at
+the end of a segment are copied to the stack under masks, with zeros behind them, and the tiles are
 loaded from there. All steps are copied this way where B is not padded to whole vectors and n ends
 within one.
 

@@ -228,9 +228,7 @@ class DirectBlocking(Candidate):
             return False
         groups, exact = ceil_div(self.channels, self.numerics.kr), self.numerics.exact
         taps = self.problem.kw
-        (joined, copied), (each, copies) = (
-            tile_steps(n, exact) for n in (taps * groups, groups)
-        )
+        (joined, copied), (each, copies) = (tile_steps(n, exact) for n in (taps * groups, groups))
         more = (taps * each - joined) * WHOLE_CYCLES
         return copied and not copies and more < PART_CYCLES
 

@@ -6,7 +6,8 @@ interpreter in ``tile_interpreter``, with the same bytes at the same addresses.
 
 Sums of bytes must equal integer sums modulo 2**32. Sums of bfloat16 must have the bits of
 ``tile_arithmetic``, in steps of 16 groups from the start of each segment, the last one filled up
-with zeros, or in one step of fewer groups; followed by the epilogue in float32; and they must lie within ``gemm_case``'s bound of the float64 sum.
+with zeros, or in one step of fewer groups; followed by the epilogue in float32. And they must lie
+within ``gemm_case``'s bound of the float64 sum.
 """
 
 from __future__ import annotations
