@@ -274,9 +274,9 @@ class _GemmTiles:
         largest, found = GEMM_TILES["avx512", self.nv], []
         ends = [0]
         for top in range(0, self.mr, ROWS):
-            rows = min(ROWS, self.mr - top)
-            count = -(-rows // largest)
-            ends += [top + rows * (i + 1) // count for i in range(count)]
+            height = min(ROWS, self.mr - top)
+            count = -(-height // largest)
+            ends += [top + height * (i + 1) // count for i in range(count)]
         for first, end in itertools.pairwise(ends):
             rows = Kernel("gemm", "f32", "avx512", end - first, self.kernel.nr, 1)
             found.append(Tile(rows, first, Marked(self.w.lines, f"{mark}_{first}")))

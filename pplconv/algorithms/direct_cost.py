@@ -166,11 +166,8 @@ def estimate(direct: DirectBlocking, core: CoreModel, threads: int) -> dict[str,
             pack = max(pack, slabs / core.l3_rate)
         if image + result > core.l2_bytes:
             store = max(store, result / p.groups / core.l3_rate)
-    if (
-        core.broadcasts == TILE_GROUPS
-        and direct.gathered
-        and not (direct.slab or direct.numerics.converts_in)
-    ):
+    filled = direct.channels % direct.numerics.kr and not direct.slab
+    if core.broadcasts == TILE_GROUPS and filled:
         pack = row_tasks * direct.slab_rows * direct.geometry[1] * PADDED_CYCLES
     work = {
         "fma": fma * share,
