@@ -398,7 +398,7 @@ class _GemmTiles:
         w("jnz .Lcopy_a")
 
     def copy_b(self) -> None:
-        """Copy rax rows of B, and zeros behind them: NaN there times zeros of A would be NaN."""
+        """Copy rax rows of B; of floats with zeros behind them: zeros of A times NaN are NaN."""
         w = self.w
         w(f"lea r12, [rsp + {_B_BUFFER}]")
         w.label("copy")
@@ -409,6 +409,8 @@ class _GemmTiles:
         w(f"add r12, {ROW_BYTES}")
         w("dec rax")
         w("jnz .Lcopy")
+        if not self.floats:
+            return
         w("vpxord zmm0, zmm0, zmm0")
         w(f"lea rax, [rsp + {_B_BUFFER + TILE_BYTES}]")
         w.label("clear")

@@ -34,7 +34,7 @@ from tests.kernels.tile_arithmetic import dot_bf16
 from tests.kernels.tile_interpreter import Tiles
 
 STEP = 16  # groups
-GROUPS = (0, 1, 2, 7, 15, 16, 17, 31, 32, 33, 50)
+GROUPS = (0, 1, 2, 7, 15, 16, 17, 24, 31, 32, 33, 50)
 KERNELS = [k for k in kernels("x86_64") if k.op == "gemm" and k.isa == "amx"]
 
 
