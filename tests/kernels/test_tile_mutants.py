@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 from asm.x86_64.gemm_tiles import generate
-from tests.kernels.gemm_case import ACCUMULATE, B_PADDED
+from tests.kernels.gemm_case import ACCUMULATE, B_PADDED, BIAS_COLUMN
+from tests.kernels.kernel_checker import Checker
+from tests.kernels.test_tile_arithmetic import bits, put
 from tests.kernels.tile_case import KERNELS, STEP, Interpreted, TileCall, draw_case, row_of
 
 # Groups of a segment, columns, flags, segments; two calls with the same step in turn.
@@ -31,6 +33,7 @@ CALLS = (
     (3, 32, ACCUMULATE, 1),
     (48, 32, ACCUMULATE | B_PADDED, 1),
     (18, 20, ACCUMULATE, 0),
+    (16, 32, BIAS_COLUMN, 1),
 )
 # Whole steps go the way of equal steps as well.
 HARMLESS = {"u8t": {f"test ecx, {STEP - 1}"}, "bf16t": set()}
@@ -65,6 +68,17 @@ def lines_of(text: str) -> list[int]:
     return found
 
 
+def of_infinity(checker: Checker, row: dict) -> TileCall:
+    """Lay out a call whose copied step ends with infinities: 0 times one behind it would be NaN."""
+    rng = np.random.default_rng(0)
+    fixed = {"n": 32, "flags": 0, "segment_count": 0, "kind": "extreme"}
+    call = TileCall(checker, row, draw_case(rng, row, k=36, **fixed), rng)
+    b = np.full((18, 64), bits(1.0), np.uint16)
+    b[-1] = bits(np.inf)
+    put(call, np.full((17, 36), bits(1.0), np.uint16), b)
+    return call
+
+
 def run(text: str, calls: Iterable[TileCall], mutant: Mutant) -> list[tuple[int, ...]]:
     """Make all calls in one thread and judge them; count what each executed."""
     mutant.text = text
@@ -84,8 +98,10 @@ def test_no_instruction_around_the_products_is_missed(checker, dtype, rng):
     (kernel,) = (k for k in KERNELS if (k.dtype, k.mr, k.nr) == (dtype, 17, 32))
     row, text = row_of(kernel), generate(kernel)
     mutant = Mutant(checker)
-    calls = []
+    calls, floats = [], dtype == "bf16t"
     for groups, n, flags, segments in CALLS:
+        if flags & BIAS_COLUMN and not floats:
+            continue
         fixed = {"n": n, "flags": flags, "segment_count": segments, "kind": "random"}
         # The last group is not whole.
         k = max(groups * kernel.kr - 1, 0)
@@ -96,6 +112,8 @@ def test_no_instruction_around_the_products_is_missed(checker, dtype, rng):
         """Calls laid out anew, one after the other: they share their memory."""
         for case, seed in calls:
             yield TileCall(checker, row, case, np.random.default_rng(seed))
+        if floats:
+            yield of_infinity(checker, row)
 
     expected = run(text, fresh(), mutant)
     lines, unnoticed = text.split("\n"), []
