@@ -40,7 +40,8 @@ BY_ELEMENT = {"neon": 16, "fp16": 16, "dotprod": 16, "i8mm": 16, "bf16": 16}
 TILED = ("amx",)
 TILE_GROUPS = 16
 STAYS = 0.4  # of L1: the rows of a tile stay there while panels of weights are streamed
-PART_CYCLES = 180.0  # of a row that is not whole: it is copied and filled with zeros
+PART_CYCLES = 180.0  # of a step that is copied and filled with zeros
+WHOLE_CYCLES = 64.0  # of a step of the largest tile
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,8 @@ class CoreModel:
         Cycles to get a cache line that another core has written.
     together : int
         Neighbouring k that a lane of an FMA multiplies and adds up.
+    exact : bool
+        Whether sums are exact, so that they may be cut anywhere.
     """
 
     fma_per_cycle: float
@@ -87,6 +90,7 @@ class CoreModel:
     l3_bytes: int = 0
     taken: float = USUAL_RATES["taken"]
     together: int = 1
+    exact: bool = False
 
     def far_rate(self, size: int) -> float:
         """Bytes a cycle at which an operand of `size` bytes, too many for L2, is streamed again.
@@ -126,7 +130,7 @@ def _core_of(
         broadcasts,
         min(rates["l2_read"], loads * BY_ELEMENT.get(isa, math.inf)),
         rates["l3_read"], rates["memory"], rates["l2_write"], l3_share(machine), rates["taken"],
-        numerics.kr,
+        numerics.kr, numerics.exact,
     )  # fmt: skip
 
 
@@ -144,14 +148,28 @@ def conflict_cycles(core: CoreModel, rows: int, apart: int) -> float:
     return CONFLICT_CYCLES if full and core.broadcasts < TILE_GROUPS else 0.0
 
 
+def tile_steps(groups: int, exact: bool) -> tuple[int, bool]:
+    """Steps of tile registers over a segment, and whether the last one is copied first.
+
+    A step has at most `TILE_GROUPS`. Tiles are configured for shorter ones, if all steps of the
+    segment are equal: there is only one, or the sum is `exact` and may be cut anywhere.
+    """
+    steps = -(-groups // TILE_GROUPS)
+    if groups % TILE_GROUPS == 0 or steps == 1:
+        return steps, False
+    equal = [n for n in (steps, steps + 1) if exact and groups % n == 0]
+    return (equal[0], False) if equal else (steps, True)
+
+
 def segment_cycles(core: CoreModel, groups: int, step: float) -> float:
     """Cycles of a segment of a sum, of `groups` of k that take `step` cycles each.
 
-    Tile registers take the groups of a whole row at once; a partial row is copied first.
+    Tile registers take the groups of a step at once, and as long for fewer of them.
     """
-    if core.broadcasts < TILE_GROUPS or groups % TILE_GROUPS == 0:
+    if core.broadcasts < TILE_GROUPS:
         return groups * step
-    return -(-groups // TILE_GROUPS) * TILE_GROUPS * step + PART_CYCLES
+    steps, copied = tile_steps(groups, core.exact)
+    return steps * TILE_GROUPS * step + (PART_CYCLES if copied else 0.0)
 
 
 def streams_cycles(core: CoreModel, mr: int) -> float:

@@ -23,6 +23,7 @@ from .candidate import (
     round_up,
     thread_scratch,
 )
+from .core_model import PART_CYCLES, WHOLE_CYCLES, tile_steps
 from .error_bounds import direct_error_bound
 from .panels import Panels
 
@@ -207,14 +208,29 @@ class DirectBlocking(Candidate):
 
     @property
     def taps_touch(self) -> bool:
-        """Whether the taps of one row of the kernel are contiguous in memory."""
+        """Whether the taps of one row of the kernel are contiguous in memory, and one segment."""
         p = self.problem
         if p.layout == "NHWC":
             # The slab has the group's channels only.
             whole = p.groups == 1 or self.gathered
         else:
             whole = p.layout == "NCHW" or self.channels == p.block
-        return p.dilation[1] == 1 and whole
+        return p.dilation[1] == 1 and whole and not self.taps_fill_steps
+
+    @property
+    def taps_fill_steps(self) -> bool:
+        """Whether tile registers are faster with a segment for each tap.
+
+        All taps of a row may end in a step that is copied, where single taps need no copies. The
+        answer must not depend on the tile, since the bits of rounded sums depend on it.
+        """
+        if self.numerics.step == self.numerics.kr:
+            return False
+        groups, exact = ceil_div(self.channels, self.numerics.kr), self.numerics.exact
+        taps = self.problem.kw
+        (joined, copied), (each, copies) = (tile_steps(n, exact) for n in (taps * groups, groups))
+        more = (taps * each - joined) * WHOLE_CYCLES
+        return copied and not copies and more < PART_CYCLES
 
     @lazy
     def panels(self) -> Panels:
