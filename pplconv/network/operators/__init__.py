@@ -24,6 +24,7 @@
 ``resampling``        Resize in Python
 ``integer_steps``     products of integers, and conversions from and to them
 ``integer_products``  convolutions of integers, as plans
+``integer_transposed`` ConvTranspose of integers
 ``integer_windows``   pools and Resize of integers
 ``dynamic_quantization`` DynamicQuantizeLinear
 ``recurrent``         LSTM, GRU and RNN

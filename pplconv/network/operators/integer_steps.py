@@ -195,6 +195,7 @@ def _multiplier(node: Node, builder: Builder, graph: Graph) -> Value | None:
 
 
 def types_of(node: Node, graph: Graph) -> str:
+    """Say the types of a product, and what follows its sums, for people."""
     x, w, y = (graph.dtypes[name] for name in (*node.inputs[:2], node.outputs[0]))
     added = ", residual" if _input(node, RESIDUAL) else ""
     if _input(node, ZERO):

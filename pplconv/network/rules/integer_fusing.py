@@ -82,9 +82,7 @@ class TransposedConvolution(Rule):
     """A ConvTranspose of images, all of its operands dequantized or constant."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "ConvTranspose of integers", "ConvTranspose", above="DequantizeLinear"
-        )
+        super().__init__("ConvTranspose of integers", "ConvTranspose", above="DequantizeLinear")
 
     def pattern(self, op: Any, x: Any, w: Any) -> Any:
         """See `Rule`."""
