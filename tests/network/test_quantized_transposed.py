@@ -127,8 +127,7 @@ def test_steps_are_products_of_bytes(side, channels, g):
     becomes(g, y, nodes=TRANSPOSED, unit=0.02)
     session = InferenceSession(g.model(y), threads=1)
     steps = [step for step in session.plan_for(g.feed).steps if step.kind == NAME]
-    at_once = side == 2 and channels < 16
-    assert len(steps) == (1 if at_once else 4)
+    assert len(steps) == (1 if side == 2 else 4)
     assert all(
         "u8 x int8" in step.detail or "uint8 x int8 to uint8" in step.detail for step in steps
     )

@@ -208,9 +208,9 @@ class Transposed:
         return cls(x, weight[1] * groups, groups, *axes(node, graph))
 
     @property
-    def _is_one_product(self) -> bool:
-        """Whether a product gives all outputs of a pixel, which have few channels."""
-        return self.channels < FEW_CHANNELS and all(
+    def _is_tiled(self) -> bool:
+        """Whether each output is a product with one pixel, which no other pixel reaches."""
+        return all(
             axis.kernel == axis.stride and axis.outputs == axis.inputs * axis.stride
             and not axis.padding and axis.dilation == 1
             for axis in (self.down, self.across)
@@ -227,12 +227,18 @@ class Transposed:
             "dilation": (down.dilation, across.dilation), "groups": self.groups,
         }  # fmt: skip
 
-    def parts(self) -> tuple[list[Part], bool]:
+    def parts(self, few: float = FEW_CHANNELS) -> tuple[list[Part], bool]:
         """Divide it; the second result says whether the parts give all outputs.
 
         If they do not, the other outputs have sums of nothing.
+
+        Parameters
+        ----------
+        few : float
+            Of fewer output channels, one product gives all outputs of a pixel, where it can.
         """
-        if not self._is_one_product and not has_many_phases(self.down, self.across):
+        by_phases = not self._is_tiled or self.channels >= few
+        if by_phases and not has_many_phases(self.down, self.across):
             ways = product(phases(self.down), phases(self.across))
             return [OfPhases(self, *way) for way in ways], True
         downs, acrosses = tap_runs(self.down), tap_runs(self.across)
