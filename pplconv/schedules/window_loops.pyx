@@ -173,11 +173,11 @@ cdef class Pool(Work):
     Parameters
     ----------
     fields : dict
-        ``dtype``; ``kind``, of ``PPLCONV_POOL_*``, of bytes the largest; ``batch``, ``channels``, ``ih``, ``iw``, ``oh``,
-        ``ow``; ``stride``, ``dilation``, ``pads`` (top, left); ``x`` and ``y``, strides in bytes of
-        image, row and pixel; ``rows`` and ``columns``, tuples (begin, end, low, high, count) of
-        outputs that see the same taps, one for each output row; ``row_segment``. Array 2 has a
-        scale of eight bytes for each number of taps, from 0 on.
+        ``dtype``; ``kind``, of ``PPLCONV_POOL_*``, of bytes the largest; ``batch``, ``channels``,
+        ``ih``, ``iw``, ``oh``, ``ow``; ``stride``, ``dilation``, ``pads`` (top, left); ``x`` and
+        ``y``, strides in bytes of image, row and pixel; ``rows`` and ``columns``, tuples (begin,
+        end, low, high, count) of outputs that see the same taps, one for each output row;
+        ``row_segment``. Array 2 has a scale of eight bytes for each number of taps, from 0 on.
     isa : str
         Which kernel to call.
 
