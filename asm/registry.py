@@ -266,6 +266,8 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "suppress": {"f32": EVERY_LEVEL},
     # By the type of the indices.
     "copy_indexed": dict.fromkeys(("s32", "s64"), ("portable",)),
+    # The largest alone. The portable kernel has vectors of 16 bytes; a pixel has few longer ones.
+    "pool": dict.fromkeys(("u8", "s8"), ("portable",)),
     "resample": {"u8": EVERY_LEVEL},
     "requantize": dict.fromkeys(("u8", "s8", "s32", "f32"), EVERY_LEVEL),
     **dict.fromkeys(

@@ -1,10 +1,10 @@
 """The choice of quantized values, so that integers do most of a network's work.
 
 Convolutions and products with known weights read quantized values. Their stores also compute a
-following Relu, Clip or HardSwish, and a sum whose other operand is quantized, too. Other
-activations are tables of bytes in these stores: their operands are quantized as well, and their
-results where a sum or a gate reads them. Values that are only moved share the scale of their
-source, so that nothing is converted.
+following Relu, Clip or HardSwish, and, of all but transposed convolutions, a sum whose other
+operand is quantized, too. Other activations are tables of bytes in these stores: their operands are
+quantized as well, and their results where a sum or a gate reads them. Values that are only moved
+share the scale of their source, so that nothing is converted.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ __all__ = ["Choice", "choose"]
 
 # Activations that the store of a product looks up in a table: none of them is a clamp.
 _LOOKED_UP = frozenset({"Celu", "Elu", "Gelu", "LeakyRelu", "Mish", "Selu", "Softplus", "Swish"})
+
+_TRANSPOSED = "ConvTranspose"
 
 
 class Choice:
@@ -98,7 +100,7 @@ def choose(graph: ir.Graph, keep: Collection[str] = ()) -> Choice:
 
 def _channel_axis(node: ir.Node) -> int | None:
     """Axis of output channels in the weights; None if the product cannot be quantized."""
-    if node.domain or node.op_type not in ("Conv", "Gemm", "MatMul"):
+    if node.domain or node.op_type not in ("Conv", _TRANSPOSED, "Gemm", "MatMul"):
         return None
     x, w = node.inputs[:2]
     array = constant(w)
@@ -109,6 +111,9 @@ def _channel_axis(node: ir.Node) -> int | None:
         return None
     if node.op_type == "Conv":
         return 0 if array.ndim == 4 else None
+    if node.op_type == _TRANSPOSED:
+        # ONNX has one scale for the same channel of all groups.
+        return 1 if array.ndim == 4 and attribute_int(node, "group", 1) == 1 else None
     if array.ndim != 2:
         return None
     if node.op_type == "MatMul":
@@ -195,7 +200,7 @@ def _residual(node: ir.Node, choice: Choice) -> tuple[ir.Node | None, ir.Value |
     found = [
         (value.producer(), other)
         for value, other in ((a, b), (b, a))
-        if _is_single(value) and value.producer() in choice.products
+        if _is_single(value) and _adds(value.producer(), choice)
     ]
     if not found:
         return None, None
@@ -204,6 +209,11 @@ def _residual(node: ir.Node, choice: Choice) -> tuple[ir.Node | None, ir.Value |
         order = list(choice.products)
         found.sort(key=lambda pair: order.index(pair[0]) if pair[0] else 0)
     return found[-1]
+
+
+def _adds(node: ir.Node | None, choice: Choice) -> bool:
+    """Whether a node is a product whose store adds a residual."""
+    return node in choice.products and node is not None and node.op_type != _TRANSPOSED
 
 
 def _stored_with(value: ir.Value, choice: Choice) -> Iterator[ir.Node]:

@@ -1,9 +1,10 @@
 """The type of stored values: float32, or bfloat16, in which all steps still compute as float32.
 
-One decision for the whole graph, as for `layouts`. A convolution by known weights, and a product by
-a known matrix, may read and write either type: the planner prices each. Element-wise chains convert
-as they load and store. All other steps that have loops for bfloat16 read and write one type, and a
-value is converted where its maker and a reader differ. The cheapest choice is a minimum cut.
+One decision for the whole graph, as for `layouts`. A convolution by known weights, transposed or
+not, and a product by a known matrix may read and write either type: the planner prices each.
+Element-wise chains convert as they load and store. All other steps that have loops for bfloat16
+read and write one type, and a value is converted where its maker and a reader differ. The cheapest
+choice is a minimum cut.
 
 What such a step reads as bfloat16 was rounded once, as it was stored; sums are of float32.
 """

@@ -142,6 +142,17 @@ class Images:
         y = g.Conv(x, w, bias, pads=padding, group=groups, dilations=[apart] * 2)
         return self.activated(str(y))
 
+    def transposed(self, x: str) -> str:
+        """A ConvTranspose of all ways: phases, one product and copies; back to the size."""
+        c, g, size = self.channels, self.g, self.size
+        stride = self.pick((1, 2, 3, 9))
+        side = self.pick((stride, stride + 1, 3))
+        bias = (g.random(c),) if self.pick((True, False)) else ()
+        y = str(g.ConvTranspose(x, self.weights(c, c, side, side), *bias, strides=[stride] * 2))
+        begin, end = (g.constant([n, n], np.int64) for n in (0, size))
+        y = self.activated(str(g.Slice(y, begin, end, g.constant([2, 3], np.int64))))
+        return str(g.Add(y, x)) if self.pick((True, False)) else y
+
     def residual(self, x: str) -> str:
         return self.activated(str(self.g.Add(self.conv(x), self.pick(self.values))))
 
@@ -214,7 +225,7 @@ class Images:
 STEPS = (
     Images.conv, Images.conv, Images.residual, Images.affine, Images.gate, Images.pool,
     Images.halves, Images.joined, Images.zoom, Images.shifted, Images.rows, Images.means,
-    Images.bordered,
+    Images.bordered, Images.transposed,
 )  # fmt: skip
 
 

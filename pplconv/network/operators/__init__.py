@@ -11,6 +11,7 @@
 ``convolution``       Conv, fused nodes included
 ``epilogue``          the operations after the sums of a convolution
 ``transposed_steps``  ConvTranspose as several convolutions
+``transposed_parts``  the geometry of these, for numbers of any type
 ``linear_steps``      products with constant matrices
 ``product_steps``     products of two computed matrices
 ``elementwise_steps`` programs for chains of element-wise operators
@@ -23,6 +24,7 @@
 ``resampling``        Resize in Python
 ``integer_steps``     products of integers, and conversions from and to them
 ``integer_products``  convolutions of integers, as plans
+``integer_transposed`` ConvTranspose of integers
 ``integer_windows``   pools and Resize of integers
 ``dynamic_quantization`` DynamicQuantizeLinear
 ``recurrent``         LSTM, GRU and RNN

@@ -6,13 +6,15 @@ import numpy as np
 
 from ..builder import Builder
 from ..nodes import Graph, Node
-from . import convolution, linear_steps
+from . import convolution, linear_steps, transposed_steps
 from .table import row_of
 
 _SINGLE = np.dtype(np.float32)
 _PRICES = {
     "Conv": convolution.prices_of_types,
     "pplconv.Conv": convolution.prices_of_types,
+    "ConvTranspose": transposed_steps.prices_of_types,
+    "pplconv.ConvTranspose": transposed_steps.prices_of_types,
     "Gemm": linear_steps.prices_of_types,
     "MatMul": linear_steps.prices_of_types,
     "pplconv.Linear": linear_steps.prices_of_types,

@@ -44,6 +44,7 @@ from . import (
     expressions,
     indexed_steps,
     integer_steps,
+    integer_transposed,
     integer_windows,
     linear_steps,
     moments,
@@ -419,6 +420,9 @@ ROWS: Mapping[str, Row] = {
     "pplconv.QuantizedAdd": ours(integer_steps.lower_add, batches=batch_rules.images(0, 1)),
     "pplconv.QuantizedAverage": ours(integer_windows.lower_average, batches=batch_rules.images()),
     "pplconv.QuantizedConv": ours(integer_steps.lower_conv, batches=batch_rules.images(RESIDUAL)),
+    "pplconv.QuantizedConvTranspose": ours(
+        integer_transposed.lower_transposed, batches=batch_rules.images()
+    ),
     "pplconv.QuantizedLinear": ours(
         integer_steps.lower_linear, batches=batch_rules.images(RESIDUAL)
     ),
