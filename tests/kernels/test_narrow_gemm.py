@@ -22,8 +22,8 @@ from tests.kernels.gemm_case import (
     Call,
     draw_case,
 )
-from tests.kernels.kernel_values import KINDS
 from tests.kernels.kernel_table import DTYPES, every_row, symbol
+from tests.kernels.kernel_values import KINDS
 from tests.kernels.narrow_gemm import (
     dot_products,
     is_integer,
@@ -123,7 +123,9 @@ def test_stores_the_sums_that_it_would_store_rounded(checker, row, rng):
     for n in range(1, row["nr"] + 1):
         for kind in KINDS:
             with np.errstate(all="ignore"):
-                call = Call(checker, row, draw_case(rng, row, n=n, kind=kind, flags=next(flags)), rng)
+                call = Call(
+                    checker, row, draw_case(rng, row, n=n, kind=kind, flags=next(flags)), rng
+                )
                 expected = widened(rounded(call.run_unrounded()), "bf16")
             call.same_bits(call.run(), expected)
 
