@@ -296,8 +296,8 @@ class Tile:
     def of_bfloats(self, matrix: str, action: RowAction, done: str) -> None:
         """Run `action` over a matrix of bfloat16, if it is one, and go to `done`.
 
-        Vectors are half as long as those of sums, and masks cost them nothing, so whole rows have
-        no code of their own: it would make the kernels a tenth larger.
+        Whole rows have no code of their own: masks cost these short vectors nothing, and the code
+        would be twice as long.
         """
         w, name = self.w, f"{action.__name__}"
         self.flag("STORE_BF16", f"no_{name}")
@@ -356,21 +356,19 @@ class Tile:
             self.masked_load(t, address, j)
             w(f"vadd{v.suffix} {a}, {a}, {t}")
 
-    def add_widened(self, m: int, j: int, address: str, tail: bool) -> None:
+    def add_widened(self, m: int, j: int, address: str, _tail: bool) -> None:
         """Add a vector of a residual of bfloat16."""
         w, a, spare = self.w, self.acc(m, j), [*self.b, *self.temps]
         t = self.v.reg(spare[(m * self.nv + j) % len(spare)])
-        mask = f"{{k{j + 1}}}{{z}}" if tail else ""
-        w(f"vpmovzxwd {t}{mask}, {address}")
+        w(f"vpmovzxwd {t}{{k{j + 1}}}{{z}}, {address}")
         w(f"vpslld {t}, {t}, 16")
         w(f"vaddps {a}, {a}, {t}")
 
-    def store_rounded(self, m: int, j: int, address: str, tail: bool) -> None:
+    def store_rounded(self, m: int, j: int, address: str, _tail: bool) -> None:
         """Round a vector of C to bfloat16, and store it."""
-        mask = f"{{k{j + 1}}}" if tail else ""
         half = self.acc(m, j).replace("zmm", "ymm")
         self.w(f"vcvtneps2bf16 {half}, {self.acc(m, j)}")
-        self.w(f"vmovdqu16 {address}{mask}, {half}")
+        self.w(f"vmovdqu16 {address}{{k{j + 1}}}, {half}")
 
     def store(self, m: int, j: int, address: str, tail: bool) -> None:
         """Store a vector of C; on AVX2, `store_parts` stores the tail."""
