@@ -74,6 +74,8 @@ class CoreModel:
         Neighbouring k that a lane of an FMA multiplies and adds up.
     exact : bool
         Whether sums are exact, so that they may be cut anywhere.
+    rounds : bool
+        Whether kernels can convert sums to the output's type as they store them.
     """
 
     fma_per_cycle: float
@@ -91,6 +93,7 @@ class CoreModel:
     taken: float = USUAL_RATES["taken"]
     together: int = 1
     exact: bool = False
+    rounds: bool = False
 
     def far_rate(self, size: int) -> float:
         """Bytes a cycle at which an operand of `size` bytes, too many for L2, is streamed again.
@@ -130,7 +133,7 @@ def _core_of(
         broadcasts,
         min(rates["l2_read"], loads * BY_ELEMENT.get(isa, math.inf)),
         rates["l3_read"], rates["memory"], rates["l2_write"], l3_share(machine), rates["taken"],
-        numerics.kr, numerics.exact,
+        numerics.kr, numerics.exact, numerics.rounds_on(isa),
     )  # fmt: skip
 
 
@@ -184,12 +187,17 @@ def direct_sum_floor(problem: Problem, lanes: int, core: CoreModel) -> float:
     return problem.flops / 2 / (lanes * core.together * core.fma_per_cycle)
 
 
-def conversion_cycles(problem: Problem, numerics: Numerics, lanes: int, reads: float) -> float:
-    """Cycles to convert the input `reads` times, and the output once, if they are converted."""
+def conversion_cycles(
+    problem: Problem, numerics: Numerics, lanes: int, reads: float, *, rounded: bool = False
+) -> float:
+    """Cycles to convert the input `reads` times, and the output once, if they are converted.
+
+    `rounded` says that kernels convert the output as they store it, which costs nothing more.
+    """
     p, cycles = problem, 0.0
     if numerics.converts_in:
         cycles += reads * p.ic * p.input_pixels * CONVERT_IN_CYCLES
-    if numerics.converts_out:
+    if numerics.converts_out and not rounded:
         cycles += p.oc * p.output_pixels * CONVERT_OUT_CYCLES
     return p.batch * cycles / lanes
 

@@ -178,8 +178,10 @@ def estimate(direct: DirectBlocking, core: CoreModel, threads: int) -> dict[str,
     }
     if direct.numerics.converts:
         reads = row_tasks * direct.slab_rows / max(direct.geometry[0], 1)
+        reads *= ceil_div(direct.oc, direct.oc_segment)
+        rounded = core.rounds and not direct.slab
         work["convert"] = conversion_cycles(
-            p, direct.numerics, direct.lanes, reads * ceil_div(direct.oc, direct.oc_segment)
+            p, direct.numerics, direct.lanes, reads, rounded=rounded
         )
     largest = direct.row_segment / max(direct.geometry[2], 1)
     largest *= min(1.0, direct.oc_segment / direct.oc) / max(share, 1)

@@ -44,6 +44,8 @@ from pplconv.schedules.base cimport (
     least,
     most,
     mover_of,
+    rounding_flags,
+    rounds_in_tiles,
     zero_tail,
     complete,
     finish_converted,
@@ -297,7 +299,10 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
     cdef pplconv_gemm_args g
     cdef const DirectFields *f = &j.plan
     cdef int64_t e = j.shape.size.operand, panel, line, run, at, m, across = j.panels.width
-    cdef int64_t flags = epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN)
+    cdef bint rounds = not f.slab and rounds_in_tiles(&j.shape, t)
+    cdef bint converts = j.shape.converts_out and not rounds
+    cdef int64_t flags = (rounding_flags(t, PPLCONV_BIAS_COLUMN) if rounds
+                          else epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN))
     cdef int64_t channels = oc_end - oc_begin, channel = part.group * j.shape.oc + oc_begin
     cdef int64_t panels = ceil_div(channels, across), last_n = channels - (panels - 1) * across
     cdef int64_t whole = ceil_div(across, j.lanes) - 1, last = ceil_div(last_n, j.lanes) - 1
@@ -338,7 +343,7 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
         g.residual_rs = g.c_rs
         g.residual_vs = g.c_vs
         g.flags = flags
-        if j.shape.converts_out:
+        if converts:
             g.c_rs = f.nr * f.finish_panels * j.shape.size.sum
             g.c_vs = j.lanes * j.shape.size.sum
     if across == f.nr:
@@ -368,13 +373,13 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
                 if f.slab:
                     # A run of pixels is stored transposed when it is whole.
                     g.c = part.scratch + j.at.run_offset + at * g.c_rs
-                elif j.shape.converts_out:
+                elif converts:
                     g.c = part.scratch + j.at.run_offset + waiting * across * j.shape.size.sum
                 else:
                     g.c = t.y + offset + place.offset
                     g.residual = t.residual + offset + place.offset
                 kernel(&g)
-                if j.shape.converts_out and not f.slab:
+                if converts and not f.slab:
                     waiting += 1
                     if waiting == f.finish_panels or panel == panels - 1:
                         convert_tiles(j, t, r, &g, m, channel + panel * across,
