@@ -37,9 +37,8 @@ def everywhere(monkeypatch):
 
     def choose(picked):
         def chosen(graph, narrow, items, prices, *, demanded):
-            free = TypePrices(0.0, 0.0, 0.0)
             found = in_narrow_type(
-                graph, narrow, items, lambda node: free if prices(node) else None, demanded=True
+                graph, narrow, items, lambda item: free(prices(item)), demanded=True
             )
             open_values[:] = sorted(found)
             return frozenset(name for i, name in enumerate(open_values) if picked(i))
@@ -48,6 +47,11 @@ def everywhere(monkeypatch):
         return open_values
 
     return choose
+
+
+def free(prices):
+    """Either type at no price, where there is a choice."""
+    return prices and type(prices)(*[0.0] * len(prices))
 
 
 def rounding(model: onnx.ModelProto) -> onnx.ModelProto:
