@@ -260,9 +260,7 @@ def _external(graph: Graph, name: str, number: int) -> Value:
     return Value(shape, dtype, strides, Buffer(size, external=number))
 
 
-def _with_narrow_storage(
-    builder: Builder, graph: Graph, items: Sequence[Item]
-) -> Graph | None:
+def _with_narrow_storage(builder: Builder, graph: Graph, items: Sequence[Item]) -> Graph | None:
     """Choose the values that are stored as bfloat16; give the graph of steps that compute in it."""
     precision = builder.settings.precision
     dtype = brain_type(precision)

@@ -2,10 +2,11 @@
 
 One decision for the whole graph, as for `layouts`. A convolution by known weights, and a product by
 a known matrix, may read and write either type: the planner prices each. Element-wise chains convert
-as they load and store. Products of computed matrices multiply float32 or bfloat16, which both
-operands then are; those of an attention are one such decision, and its result another. It is told
-by the name of its scores, whose sums are float32 all the same. All other steps that have loops for bfloat16 read and write one type, and a
-value is converted where its maker and a reader differ. The cheapest choice is a minimum cut.
+as they load and store. Products of computed matrices multiply float32 or bfloat16, and both their
+operands are then of that type; the products of an attention are one such choice, told by the name
+of its scores, whose sums are float32 all the same, and its result is another. All other steps that
+have loops for bfloat16 read and write one type, and a value is converted where its maker and a
+reader differ. The cheapest choice is a minimum cut.
 
 What such a step reads as bfloat16 was rounded once, as it was stored; sums are of float32.
 """

@@ -64,12 +64,12 @@ def lines() -> Iterator[str]:
         shapes = {name: array.shape for name, array in small.feed.items()}
         graph = graph_of(specialize(prepare(load(small.model)).model, shapes).model)
         narrow = seen_as(graph, [single], brain)
+        items = with_attention(chains(graph)[0], graph)
         for demanded in (True, False):
             with mock.patch.multiple(narrow_storage, planner=planner, FEW=0):
                 found = in_narrow_type(
-                    graph, narrow, with_attention(chains(graph)[0], graph), partial(prices_of, graph),
-                    demanded=demanded,
-                )  # fmt: skip
+                    graph, narrow, items, partial(prices_of, graph), demanded=demanded
+                )
             word = "low_bf16" if demanded else "low"
             for node in graph.nodes:
                 for name in node.outputs:
