@@ -296,13 +296,13 @@ def _lower_item(item: Node | Chain, builder: Builder, graph: Graph, narrow: Grap
             _lower_chain(item, builder, graph)
         return
     row = row_of(item.op)
+    stored = not builder.narrow.isdisjoint(item.outputs)
     kept = takes_either_type(item, graph) or row.view is not View.NO
-    if narrow is not None and row.format is Format.SUMS:
+    if narrow is not None and (row.format is Format.SUMS or (row.widens and not stored)):
         kept = served_as(item, narrow)
     if narrow is None or builder.narrow_type is None or (kept and served_as(item, graph)):
         _lower(item, builder, graph)
         return
-    stored = not builder.narrow.isdisjoint(item.outputs)
     # Constants that a step computes with stay float32.
     moved = row.moves is Moves.ALL
     reads = [

@@ -186,7 +186,7 @@ class _Cut:
             self._read(reads[1:], own)
         elif row.view is not View.NO and reads and reads[0] in self.maker:
             self.maker.update(dict.fromkeys(outputs, self.maker[reads[0]]))
-        elif row.format is Format.SUMS and self._is_narrow_too(item, outputs):
+        elif self._widens(item, outputs) and self._is_narrow_too(item, outputs):
             self._keep(outputs)
             for name in reads:
                 self._price_pass(name, _IN_SCRATCH)
@@ -228,6 +228,12 @@ class _Cut:
         self._choose(own, found.narrow - found.single)
         self._read_as([name for name in operands if name not in self.graph.constants], own, 0.0)
         self._open([result], _STORED)
+
+    def _widens(self, node: Node, outputs: list[str]) -> bool:
+        """Whether a node gives float32, and its loops read bfloat16 all the same."""
+        row = row_of(node.op)
+        returned = not set(outputs).isdisjoint(self.graph.outputs)
+        return row.format is Format.SUMS or (row.widens and returned)
 
     def _is_narrow_too(self, node: Node, outputs: list[str]) -> bool:
         """Whether loops compute a node in bfloat16 as well as in float32."""

@@ -19,7 +19,7 @@ from pplconv.network.nodes import graph_of
 from tests.emulation import is_emulated
 from tests.network.golden_narrow_values import GOLDEN, lines
 from tests.network.graphs import Graph, stages
-from tests.network.running import on_host, referred, session_of
+from tests.network.running import agree, on_host, referred, run, session_of, step_kinds
 
 BRAIN = bfloat16_dtype()
 SINGLE = np.dtype(np.float32)
@@ -244,6 +244,21 @@ def test_any_choice_of_values_is_right(everywhere, data):
             assert not on_host(session), on_host(session)
         for a, b in zip(got, first, strict=True):
             assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "LayerNormalization"])
+def test_rows_that_the_network_returns_are_read_as_they_are_stored(op, everywhere):
+    """Loops widen them: no conversion before, and no rounding behind."""
+    everywhere(lambda i: True)
+    g = Graph(2)
+    x = g.input(5, 3, 70)
+    g.feed[x] = g.feed[x].astype(BRAIN).astype(np.float32)
+    more = [g.random(70), g.random(70)] if op.startswith("Layer") else []
+    y = getattr(g, op)(g.Neg(x), *more, axis=-1)
+    session = session_of(g, y, precision="low")
+    assert step_kinds(session, g.feed) == ["Neg", op]
+    got = run(g.model(y), g.feed, (1, 3), precision="low")
+    agree(got, referred(g.model(y), g.feed), 2e-6)
 
 
 def decided(g: Graph, y: str, prices, *, demanded: bool = False, few: int = 0) -> set[str]:
