@@ -196,6 +196,20 @@ class Images:
         y = g.Transpose(y, perm=[0, 2, 1])
         return str(g.Reshape(y, g.constant([0, c, n, n], np.int64)))
 
+    def attended(self, x: str) -> str:
+        """Attention of pixels, or products of two computed matrices without the softmax."""
+        g, c, n = self.g, self.channels, self.size
+        y = g.Transpose(g.Reshape(x, g.constant([0, c, n * n], np.int64)), perm=[0, 2, 1])
+        y = g.LayerNormalization(y, g.positive(c), g.random(c))
+        q, k, v = (g.MatMul(y, self.weights(c, c)) for _ in "qkv")
+        k = g.Transpose(k, perm=[0, 2, 1])
+        if self.pick((True, False)):
+            y = g.MatMul(g.Softmax(g.Mul(g.MatMul(q, k), g.constant(c**-0.5)), axis=-1), v)
+        else:
+            y = g.MatMul(q, g.Mul(g.MatMul(k, v), g.constant(1 / n**2)))
+        y = g.Transpose(y, perm=[0, 2, 1])
+        return str(g.Reshape(y, g.constant([0, c, n, n], np.int64)))
+
     def bordered(self, x: str) -> str:
         g, c, n = self.g, self.channels, self.size
         row = g.random(1, c, 1, n)
@@ -218,7 +232,7 @@ class Images:
 STEPS = (
     Images.conv, Images.conv, Images.residual, Images.affine, Images.gate, Images.pool,
     Images.halves, Images.joined, Images.zoom, Images.shifted, Images.rows, Images.means,
-    Images.bordered,
+    Images.bordered, Images.attended,
 )  # fmt: skip
 
 
