@@ -14,6 +14,7 @@
 ``transposed_parts``  the geometry of these, for numbers of any type
 ``linear_steps``      products with constant matrices
 ``product_steps``     products of two computed matrices
+``brain_products``    their kinds and prices in bfloat16
 ``elementwise_steps`` programs for chains of element-wise operators
 ``expressions``       element-wise operators as instructions, and registers
 ``movement``          views, Concat, Pad with a constant, changes of type, blocks of pixels
