@@ -34,7 +34,8 @@ _OPERATIONS = frozenset(INSTRUCTIONS.values())
 _OF_INTEGERS = frozenset([INSTRUCTIONS[name] for name in OF_INTEGERS])
 # Those for which kernels of floating point have loops of their own.
 _STRAIGHT = frozenset([INSTRUCTIONS[name] for name in (
-    "ADD", "SUBTRACT", "MULTIPLY", "MULTIPLY_ADD", "CLIP", "HARDSWISH", "SIGMOID", "SILU", "SLOPE")])
+    "ADD", "SUBTRACT", "MULTIPLY", "MULTIPLY_ADD", "CLIP", "HARDSWISH", "SIGMOID", "SILU", "SLOPE",
+)])
 # `__cinit__` compares lengths of Python sequences with these.
 globals().update(MOST_DIMS=MOST_DIMS, MOST_STREAMS=MOST_STREAMS, MOST_CODE=MOST_CODE,
                  TILE_ELEMENTS=TILE_ELEMENTS)
