@@ -119,11 +119,16 @@ def _core_of(
     machine: Machine, isa: str, numerics: Numerics, lanes: int, team_start: float
 ) -> CoreModel:
     rates = USUAL_RATES
-    if found := x86_core(machine):
+    found = x86_core(machine)
+    if found:
         rates = {name: getattr(found.core, name) or usual for name, usual in rates.items()}
     loads, fma = machine.loads_per_cycle, machine.fma_rate(isa, numerics.product)
     if isa == "portable":
         fma /= numerics.kr  # C multiplies singly what instructions take together
+    if found and numerics.exact and isa.startswith("avx512"):
+        # Products of integers cannot repeat an element of A as they read it: a load repeats it in
+        # a whole vector first.
+        loads = min(loads, found.core.loads512 or loads)
     broadcasts = lanes if isa in BY_ELEMENT else 1
     if isa in TILED:
         broadcasts = TILE_GROUPS

@@ -3,8 +3,10 @@
 Convolutions and products with known weights read quantized values. Their stores also compute a
 following Relu, Clip or HardSwish, and, of all but transposed convolutions, a sum whose other
 operand is quantized, too. Other activations are tables of bytes in these stores: their operands are
-quantized as well, and their results where a sum or a gate reads them. Values that are only moved
-share the scale of their source, so that nothing is converted.
+quantized as well, and their results where a sum or a gate reads them. So is an image that has a
+computed factor for each channel (squeeze and excite): its mean and its product with the factors
+read bytes. Values that are only moved share the scale of their source, so that nothing is
+converted.
 """
 
 from __future__ import annotations
@@ -15,12 +17,14 @@ import onnx_ir as ir
 
 from .operators.table import row_of
 from .operators.table_row import Moves
-from .values import FLOATS, attribute_int, constant, is_constant
+from .values import FLOATS, attribute_int, constant, is_constant, scalar
 
 __all__ = ["Choice", "choose"]
 
 # Activations that the store of a product looks up in a table: none of them is a clamp.
 _LOOKED_UP = frozenset({"Celu", "Elu", "Gelu", "LeakyRelu", "Mish", "Selu", "Softplus", "Swish"})
+# Nodes that compute in one pass with others: a chain of them reads bytes if it writes bytes.
+_PASSED = frozenset({"Add", "Clip", "HardSwish", "Mul", "Relu"})
 
 _TRANSPOSED = "ConvTranspose"
 
@@ -142,14 +146,37 @@ def _extended(value: ir.Value, choice: Choice) -> bool:
 
 def _read_with(node: ir.Node, choice: Choice) -> Iterator[ir.Value]:
     """Give what is quantized with the result of a node, so that a product stores bytes."""
-    if _is_looked_up(node, choice):
-        assert node.inputs[0] is not None
-        yield node.inputs[0]
-    elif node.op_type in ("Add", "Mul"):
+    pending = [node]
+    while pending:
+        node = pending.pop()
+        if _is_looked_up(node, choice):
+            assert node.inputs[0] is not None
+            yield node.inputs[0]
+        if node.op_type not in _PASSED:
+            continue
+        excited = _excited(node)
         for value in node.inputs:
             made = None if value is None else value.producer()
-            if value is not None and made is not None and _is_looked_up(made, choice):
+            if value is None or made is None:
+                continue
+            summed = node.op_type in ("Add", "Mul") and _is_looked_up(made, choice)
+            if summed or (value is excited and _may_be_stored(made, choice)):
                 yield value
+            elif excited is None and _is_single(value):
+                # A chain of element-wise operators, as of sums in pyramids, reads bytes as well.
+                pending.append(made)
+
+
+def _excited(node: ir.Node) -> ir.Value | None:
+    """The image that a Mul gives a computed factor for each channel; None for other nodes."""
+    if node.op_type != "Mul" or any(value is None or is_constant(value) for value in node.inputs):
+        return None
+    a, b = node.inputs[:2]
+    for x, factors in ((a, b), (b, a)):
+        image, beside = ([] if value.shape is None else list(value.shape) for value in (x, factors))
+        if len(image) == len(beside) == 4 and image[2:] != [1, 1] == beside[2:]:
+            return x if image[1] == beside[1] else None
+    return None
 
 
 def _is_looked_up(node: ir.Node, choice: Choice) -> bool:
@@ -188,6 +215,26 @@ def _clamped(node: ir.Node) -> ir.Node | None:
     return inner.producer() if _is_single(inner) else None
 
 
+def _swished(node: ir.Node) -> ir.Node:
+    """The node before HardSwish with a factor and an offset behind it; else the node itself."""
+    found: ir.Node | None = node
+    while found is not None and found.op_type in ("Add", "Mul"):
+        found = _only_computed(found)
+    if found is None or found.op_type != "HardSwish" or found.inputs[0] is None:
+        return node
+    inner = found.inputs[0].producer() if _is_single(found.inputs[0]) else None
+    return node if inner is None else inner
+
+
+def _only_computed(node: ir.Node) -> ir.Node | None:
+    """The node that alone computes an operand of another, which has one number besides."""
+    a, b = node.inputs[:2]
+    for value, other in ((a, b), (b, a)):
+        if value is not None and scalar(other) is not None and _is_single(value):
+            return value.producer()
+    return None
+
+
 def _is_single(value: ir.Value) -> bool:
     return len(value.uses()) == 1 and not value.is_graph_output()
 
@@ -221,7 +268,7 @@ def _stored_with(value: ir.Value, choice: Choice) -> Iterator[ir.Node]:
     node = value.producer()
     if node is not None and _is_looked_up(node, choice) and node.inputs[0] in choice.values:
         node = node.inputs[0].producer()
-    inner = None if node is None else _clamped(node)
+    inner = None if node is None else _clamped(_swished(node))
     if inner is None:
         return
     if inner.op_type == "Add":
@@ -230,6 +277,12 @@ def _stored_with(value: ir.Value, choice: Choice) -> Iterator[ir.Node]:
             yield product
     elif inner in choice.products:
         yield inner
+
+
+def _may_be_stored(node: ir.Node, choice: Choice) -> bool:
+    """Whether a product stores the result of a node, once a residual is quantized."""
+    inner = _clamped(_swished(node))
+    return inner is not None and (inner in choice.products or _is_sum(inner, choice))
 
 
 def _is_stored(value: ir.Value, choice: Choice) -> bool:
