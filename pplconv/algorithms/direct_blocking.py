@@ -339,7 +339,7 @@ class DirectBlocking(Candidate):
             out = 0
             if numerics.converts_out and not self.turned:
                 out = self.nr * self.run_pixels * numerics.sum_bytes
-            size = stage + max(self.stage_channels * p.iw * e, out)
+            size = stage + max(self.stage_channels * self.geometry[1] * e, out)
             turned = round_up(size, LINE)
             size = turned + self.row_segment * self.geometry[3] * self.turned_pixel
         return slab, run, stage, turned, thread_scratch(size)
