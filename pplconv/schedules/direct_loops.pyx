@@ -5,7 +5,9 @@ For one row of the kernel, an output reads one stretch of an input row, which mo
 output. So a sum over taps and channels is a sum over a few such stretches, and the microkernel
 takes them as a list of segments. Nothing is packed in NHWC and NCHWc. In NCHW the rows that a task
 needs are first copied, once, into a slab with neighbouring channels: a ninth of what im2col would
-write for a 3x3 kernel.
+write for a 3x3 kernel. On their way back, outputs of a floating-point type are stored into planes
+run by run. Integer sums are finished as in NHWC, tile by tile, and stay in the scratch as pixels;
+when all of a task are there, it turns them into planes: bytes in place of sums.
 
 Outputs that see the same taps form rectangles: the inside, where all taps lie in the image, and its
 borders, where taps on padding are left out of the list instead of being multiplied. This comes from
