@@ -117,6 +117,9 @@ def estimate(direct: DirectBlocking, core: CoreModel, threads: int) -> dict[str,
     panels = ceil_div(direct.oc, direct.panels.width)
     pixel = (p.block or p.ic) * e  # bytes to the next one, if there is no slab
     apart = None if direct.slab else (p.stride[1] * pixel, p.stride[0] * p.iw * pixel)
+    if direct.turned:
+        pixel = direct.slab_pixel
+        apart = (p.stride[1] * pixel, direct.geometry[6] * direct.geometry[1] * pixel)
     fma, calls, stores, segments = _tiles(
         core, direct.rows, direct.columns, (direct.mr, direct.nr, direct.lanes),
         (direct.oc, direct.panels.width), (direct.ic, direct.channels, direct.numerics.kr),
@@ -130,7 +133,7 @@ def estimate(direct: DirectBlocking, core: CoreModel, threads: int) -> dict[str,
     pixels = direct.slab_rows * direct.geometry[1] * direct.ic * e
     stream = 0.0
     rows = calls * _rows_from_l2(direct, core)
-    if direct.pixels_inner or direct.slab:
+    if direct.pixels_inner:
         # A task reads each panel of weights once, and its pixels once for each panel.
         if rows:
             again = calls * panel if panel > core.l1_bytes else 0.0
@@ -144,7 +147,7 @@ def estimate(direct: DirectBlocking, core: CoreModel, threads: int) -> dict[str,
             stream += max(far - HIDDEN * fma, far * (1.0 - HIDDEN))
         if pixels > core.l2_bytes:
             stream += row_tasks * panels * pixels / core.l3_rate
-        if panels > 1 and not direct.slab:
+        if panels > 1 and (direct.turned or not direct.slab):
             stream += p.oh * p.ow * direct.oc * direct.numerics.sum_bytes * APART_CYCLES
     else:
         if rows:
@@ -154,7 +157,14 @@ def estimate(direct: DirectBlocking, core: CoreModel, threads: int) -> dict[str,
         if weights > core.l2_bytes:
             stream += calls / panels * weights / core.l3_rate
     pack = store = 0.0
-    if direct.slab:
+    if direct.turned:
+        oc_tasks = ceil_div(direct.oc, direct.oc_segment)
+        bytes_in = row_tasks * direct.slab_rows * direct.geometry[1] * direct.ic * e * oc_tasks
+        bytes_out = p.oh * p.ow * direct.oc * direct.numerics.destination_bytes
+        vector = direct.lanes * direct.numerics.sum_bytes
+        pack = bytes_in / vector * STORE_TRANSPOSED_CYCLES
+        store = bytes_out / vector * STORE_TRANSPOSED_CYCLES
+    elif direct.slab:
         oc_tasks = ceil_div(direct.oc, direct.oc_segment)
         vectors_in = row_tasks * direct.slab_rows * p.iw * max(direct.ic / direct.lanes, 0.25)
         pack = vectors_in * STORE_TRANSPOSED_CYCLES * oc_tasks
