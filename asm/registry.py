@@ -234,6 +234,9 @@ DEPTHWISE_BYTES_OPERATIONS = (
 )
 DEPTHWISE_BYTES_LEVELS = ("portable", "avx2", "avxvnni", "avx512", "avx512vnni", "dotprod")
 
+# Level and product of the GEMM kernels that round to bfloat16 as they store, with STORE_BF16.
+ROUNDING_TILES = (("avx512bf16", "bf16"),)
+
 # Operations of narrow types besides products: operation -> {type: levels}. Operations that only
 # move bits are listed under ``u8`` for all types of one byte, under ``s16`` for all of two bytes.
 # Where wider vectors bring nothing, AVX-512 uses the kernels of AVX2.
@@ -266,6 +269,8 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "suppress": {"f32": EVERY_LEVEL},
     # By the type of the indices.
     "copy_indexed": dict.fromkeys(("s32", "s64"), ("portable",)),
+    # The largest alone. The portable kernel has vectors of 16 bytes; a pixel has few longer ones.
+    "pool": dict.fromkeys(("u8", "s8"), ("portable",)),
     "resample": {"u8": EVERY_LEVEL},
     "requantize": dict.fromkeys(("u8", "s8", "s32", "f32"), EVERY_LEVEL),
     **dict.fromkeys(
@@ -351,6 +356,11 @@ class Kernel:
     def vectors(self) -> int:
         """Vectors in one row of the tile."""
         return self.nr // self.lanes
+
+    @property
+    def rounds(self) -> bool:
+        """Whether it stores bfloat16 if `STORE_BF16` is set."""
+        return self.op == "gemm" and (self.isa, self.dtype) in ROUNDING_TILES
 
 
 def _gemm_family() -> Iterator[Kernel]:

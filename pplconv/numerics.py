@@ -80,6 +80,8 @@ class Product:
     step : int
         Neighbouring k that one instruction adds up. Rounded sums depend on how it adds them and on
         where steps begin. 0: `kr`.
+    rounding : tuple of str
+        Levels whose kernels can round sums to bfloat16 as they store them.
     """
 
     operand: str
@@ -88,6 +90,7 @@ class Product:
     kr: int = 1
     instruction: str = ""
     step: int = 0
+    rounding: tuple[str, ...] = ()
 
 
 # Kinds of products, as the registry of kernels names them. ``t`` is for tiles of AMX, ``m`` for
@@ -101,7 +104,9 @@ PRODUCTS = {
     "u8p": Product("u8", "s8", "s32", 4),
     "u8d": Product("u8", "s16", "s32"),
     "s8d": Product("s8", "s16", "s32"),
-    "bf16": Product("bf16", "bf16", "f32", 2, "pairs of bf16 by the dot product"),
+    "bf16": Product(
+        "bf16", "bf16", "f32", 2, "pairs of bf16 by the dot product", rounding=("avx512bf16",)
+    ),
     "u8m": Product("u8", "s8", "s32", 8),
     "s8m": Product("s8", "s8", "s32", 8),
     "bf16m": Product("bf16", "bf16", "f32", 4, "bf16 by BFMMLA"),
@@ -169,6 +174,10 @@ class Numerics:
     def converts_out(self) -> bool:
         """Whether sums are finished in scratch, on their way to an array of another type."""
         return self.exact or self.accumulator != self.destination
+
+    def rounds_on(self, isa: str) -> bool:
+        """Whether kernels of a level can convert sums to the output's type as they store them."""
+        return self.destination == "bf16" and isa in PRODUCTS[self.product].rounding
 
     @lazy
     def converts_weights(self) -> bool:

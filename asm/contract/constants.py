@@ -9,6 +9,7 @@ FLAGS = {
     "RESIDUAL": 8,  # residual[m, n] is added
     "CLIP": 16,  # min(max(x, clip[0]), clip[1]); NaN passes through
     "B_PADDED": 32,  # whole vectors of b may be read, whatever n is
+    "STORE_BF16": 64,  # c and residual are bfloat16; excludes ACCUMULATE; see `Kernel.rounds`
 }
 
 # Longest chain of products that GEMM in half precision adds in half precision. A segment's k is

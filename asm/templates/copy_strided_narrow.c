@@ -1,7 +1,7 @@
 /* Copies of matrices with any strides, for items of one or two bytes: blocks of 16 bytes a row. */
 #include "bytes.h"
 
-/* WIDE: columns of a block, of which each half is transposed in a half of the vectors. */
+/* A block of WIDE columns is two blocks side by side: each lies in one half of the vectors. */
 #if defined(__AVX2__)
 enum { BLOCK = ITEMS, WIDE = 2 * ITEMS };
 #else

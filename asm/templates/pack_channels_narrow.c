@@ -86,24 +86,74 @@ static __attribute__((noinline)) void pack_some(const char *src, int64_t src_cs,
     pack_block(src, src_cs, dst, dst_ps, pixels, channels, fill);
 }
 
+#if defined(__AVX512BW__)
+/* Pixels of a whole cache line of channels: lane l of a vector has the channels of block l, which
+ * are transposed side by side. A line that is stored whole is not merged from parts. */
+enum { LINE = 64 / SIZE };
+
+INLINE __m512i line_low(__m512i a, __m512i b) {
+    return SIZE == 1 ? _mm512_unpacklo_epi8(a, b) : _mm512_unpacklo_epi16(a, b);
+}
+INLINE __m512i line_high(__m512i a, __m512i b) {
+    return SIZE == 1 ? _mm512_unpackhi_epi8(a, b) : _mm512_unpackhi_epi16(a, b);
+}
+INLINE __m256i two_pieces(const char *low, const char *high) {
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(load_piece(low)), load_piece(high), 1);
+}
+
+static __attribute__((noinline)) void pack_lines(const char *src, int64_t src_cs, char *dst,
+                                                 int64_t dst_ps) {
+    __m512i block[ITEMS];
+    const int64_t next = ITEMS * src_cs;
+    UNROLL for (int c = 0; c < ITEMS; c++, src += src_cs) {
+        const __m256i high = two_pieces(src + 2 * next, src + 3 * next);
+        block[c] = _mm512_inserti64x4(_mm512_castsi256_si512(two_pieces(src, src + next)), high, 1);
+    }
+    ZIP_ROUND(__m512i, line_low, line_high, block, ITEMS);
+    ZIP_ROUND(__m512i, line_low, line_high, block, ITEMS);
+    ZIP_ROUND(__m512i, line_low, line_high, block, ITEMS);
+    if (SIZE == 1) ZIP_ROUND(__m512i, line_low, line_high, block, ITEMS);
+    UNROLL for (int i = 0; i < ITEMS; i++)
+        _mm512_storeu_si512(dst + i * dst_ps, block[i]);
+}
+#endif
+
+/* Planes are more streams than a core follows, so their next chunk is fetched beforehand. */
+INLINE void fetch_planes(const char *src, int64_t src_cs, int64_t channels) {
+    for (int64_t c = 0; c < channels; c++) __builtin_prefetch(src + c * src_cs);
+}
+
 static void pack_row(const struct pplconv_pack_channels_args *a, const char *src, char *dst,
                      int64_t columns) {
+    const int64_t src_cs = a->src_cs, dst_ps = a->dst_ps;
     for (int64_t chunk = 0; chunk < columns; chunk += CHUNK) {
         const int64_t end = least(chunk + CHUNK, columns);
-        for (int64_t c = 0; c < a->fill; c += ITEMS) {
+        int64_t c = 0;
+#if defined(__AVX512BW__)
+        for (; columns >= ITEMS && c + LINE <= a->channels; c += LINE) {
+            const char *from = src + c * src_cs;
+            fetch_planes(from + (chunk + CHUNK) * SIZE, src_cs, LINE);
+            for (int64_t i = chunk; i < end; i += ITEMS) {
+                const int64_t at = least(i, columns - ITEMS);
+                pack_lines(from + at * SIZE, src_cs, dst + c * SIZE + at * dst_ps, dst_ps);
+            }
+        }
+#endif
+        for (; c < a->fill; c += ITEMS) {
             const int64_t held = a->channels - c, fill = least(a->fill - c, ITEMS);
             const int64_t channels = held < 0 ? 0 : least(held, ITEMS);
-            const char *from = src + (channels ? c * a->src_cs : 0);
+            const char *from = src + (channels ? c * src_cs : 0);
             char *to = dst + c * SIZE;
+            fetch_planes(from + (chunk + CHUNK) * SIZE, src_cs, channels);
             for (int64_t i = chunk; i < end; i += PIXELS) {
                 /* The last block of a row reaches back instead of being a part. */
                 const int64_t at = columns < PIXELS ? i : least(i, columns - PIXELS);
                 const int64_t pixels = least(columns - at, PIXELS);
                 if (pixels == PIXELS && channels == ITEMS) {
-                    pack_whole(from + at * SIZE, a->src_cs, to + at * a->dst_ps, a->dst_ps);
+                    pack_whole(from + at * SIZE, src_cs, to + at * dst_ps, dst_ps);
                 } else {
-                    pack_some(from + at * SIZE, a->src_cs, to + at * a->dst_ps, a->dst_ps, pixels,
-                              channels, fill);
+                    pack_some(from + at * SIZE, src_cs, to + at * dst_ps, dst_ps, pixels, channels,
+                              fill);
                 }
             }
         }

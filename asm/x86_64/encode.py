@@ -2,7 +2,7 @@
 
 A build asks the assembler for them once (``setup.py``). If it does not know one of them, all are
 written as bytes with the instruction as a comment. Only the forms that the generators write are
-known here: three registers, or for AVX-512 two and a broadcast from memory.
+known here: three registers, or for AVX-512 two and a broadcast from memory; two of a conversion.
 
 Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, chapter 2 (VEX, EVEX
 and the compressed displacement), and the pages of the instructions.
@@ -26,11 +26,14 @@ class Encoding:
         Legacy prefix that the field pp stands for: 1 is 66, 2 is F3, 3 is F2.
     evex : bool
         True: EVEX with vectors of 512 bits. False: VEX with vectors of 256 bits.
+    converts : bool
+        Whether it has one source, which is converted to elements of half the size.
     """
 
     opcode: int
     prefix: int
     evex: bool
+    converts: bool = False
 
 
 ENCODINGS = {
@@ -38,15 +41,16 @@ ENCODINGS = {
     "{vex} vpdpbusd": Encoding(0x50, 1, evex=False),
     "vpdpbssd": Encoding(0x50, 3, evex=False),
     "vdpbf16ps": Encoding(0x52, 2, evex=True),
+    "vcvtneps2bf16": Encoding(0x72, 2, evex=True, converts=True),
 }
 # One instruction of each name, to test whether an assembler knows them.
 PROBE = ".intel_syntax noprefix\n" + "".join(
-    f"    {name} {r}0, {r}1, {r}2\n"
-    for name, r in ((name, "zmm" if e.evex else "ymm") for name, e in ENCODINGS.items())
+    f"    {name} ymm0, zmm1\n" if e.converts else f"    {name} {r}0, {r}1, {r}2\n"
+    for name, e, r in ((name, e, "zmm" if e.evex else "ymm") for name, e in ENCODINGS.items())
 )
 _MAP_0F38 = 2
 _NAMES = "|".join(re.escape(name) for name in ENCODINGS)
-_LINE = re.compile(rf"^    ({_NAMES}) ([yz])mm(\d+), [yz]mm(\d+), (.+)$", re.MULTILINE)
+_LINE = re.compile(rf"^    ({_NAMES}) [yz]mm(\d+), (?:[yz]mm(\d+), )?(.+)$", re.MULTILINE)
 _REGISTER = re.compile(r"[yz]mm(\d+)")
 _MEMORY = re.compile(r"\[(\w+)(?: \+ (\w+)(?:\*([1248]))?)??(?: \+ (-?\d+))?\]\{1to16\}")
 _GENERAL = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi")
@@ -77,9 +81,10 @@ def instruction_bytes(name: str, target: int, first: int, second: str) -> bytes:
     name : str
         A key of :data:`ENCODINGS`.
     target, first : int
-        Numbers of the vector registers of the sum and the first factor.
+        Numbers of the vector registers of the sum and the first factor; a conversion has no first
+        factor, and 0 stands for none.
     second : str
-        The second factor, as the assembler takes it.
+        The second factor, or what is converted, as the assembler takes it.
 
     Raises
     ------
@@ -88,7 +93,7 @@ def instruction_bytes(name: str, target: int, first: int, second: str) -> bytes:
     """
     encoding = ENCODINGS[name]
     operand = _operand(second)
-    if operand.memory and not encoding.evex:
+    if operand.memory and (encoding.converts or not encoding.evex):
         raise ValueError(f"{name} with {second!r}: expected a register")
     prefix = _evex if encoding.evex else _vex
     modrm, *rest = operand.fields
@@ -98,8 +103,8 @@ def instruction_bytes(name: str, target: int, first: int, second: str) -> bytes:
 
 
 def _line(match: re.Match[str]) -> str:
-    name, _, target, first, second = match.groups()
-    found = instruction_bytes(name, int(target), int(first), second)
+    name, target, first, second = match.groups()
+    found = instruction_bytes(name, int(target), int(first or 0), second)
     text = match.group().strip()
     return f"    .byte {', '.join(f'{byte:#04x}' for byte in found)} # {text}"
 

@@ -169,6 +169,25 @@ class Tile:
     def rows_of(self, matrix: str, action: RowAction) -> None:
         """Run `action(m, j, address, tail)` over the tile: whole rows, else masked ones."""
         w, name = self.w, f"{action.__name__}"
+        self.first_row(matrix)
+        w(f"cmp qword ptr {self.field('n')}, {self.kernel.nr}")
+        w(f"jne .L{name}_tail")
+        self.each_row(lambda m: self.each_vector(m, self.nv, action))
+        w(f"jmp .L{name}_done")
+        w.label(f"{name}_tail")
+        if action == self.store and not self.v.masked:
+            self.store_parts(f"{name}_done")
+        else:
+            self.masked_rows(action)
+        w.label(f"{name}_done")
+
+    def masked_rows(self, action: RowAction) -> None:
+        """Run `action(m, j, address, tail)` over the tile, under masks whatever n is."""
+        self.each_row(lambda m: self.each_vector(m, self.nv, action, tail=True))
+
+    def first_row(self, matrix: str) -> None:
+        """Point to the first row of a matrix, and load the distances of its rows and vectors."""
+        w = self.w
         w(f"mov rax, {self.field(matrix)}")
         if self.mr > 1 or self.first:
             w(f"mov rdx, {self.field(f'{matrix}_rs')}")
@@ -183,16 +202,6 @@ class Tile:
             w("lea r9, [rsi + rsi*4]")
         if self.nv > 7:
             w("lea r10, [rcx + rsi*4]")
-        w(f"cmp qword ptr {self.field('n')}, {self.kernel.nr}")
-        w(f"jne .L{name}_tail")
-        self.each_row(lambda m: self.each_vector(m, self.nv, action))
-        w(f"jmp .L{name}_done")
-        w.label(f"{name}_tail")
-        if action == self.store and not self.v.masked:
-            self.store_parts(f"{name}_done")
-        else:
-            self.each_row(lambda m: self.each_vector(m, self.nv, action, tail=True))
-        w.label(f"{name}_done")
 
     def each_row(self, action: Callable[[int], None]) -> None:
         """Run `action(m)` for each row, of which rax is the address."""
@@ -278,7 +287,24 @@ class Tile:
         """
         if PRODUCTS[self.kernel.dtype].sum != "s32":
             self.finish()
+        if self.kernel.rounds:
+            self.of_bfloats("c", self.store_rounded, "stored")
         self.rows_of("c", self.store)
+        if self.kernel.rounds:
+            self.w.label("stored")
+
+    def of_bfloats(self, matrix: str, action: RowAction, done: str) -> None:
+        """Run `action` over a matrix of bfloat16, if it is one, and go to `done`.
+
+        Whole rows have no code of their own: masks cost these short vectors nothing, and the code
+        would be twice as long.
+        """
+        w, name = self.w, f"{action.__name__}"
+        self.flag("STORE_BF16", f"no_{name}")
+        self.first_row(matrix)
+        self.masked_rows(action)
+        w(f"jmp .L{done}")
+        w.label(f"no_{name}")
 
     def finish(self) -> None:
         """Bias, residual and clip."""
@@ -302,6 +328,8 @@ class Tile:
                 w(f"vadd{v.suffix} {self.acc(m, j)}, {self.acc(m, j)}, {t}")
         w.label("no_bias_column")
         self.flag("RESIDUAL", "no_residual")
+        if self.kernel.rounds:
+            self.of_bfloats("residual", self.add_widened, "no_residual")
         self.rows_of("residual", self.add_residual)
         w.label("no_residual")
         self.flag("CLIP", "no_clip")
@@ -327,6 +355,20 @@ class Tile:
             t = v.reg(self.b[j % len(self.b)])
             self.masked_load(t, address, j)
             w(f"vadd{v.suffix} {a}, {a}, {t}")
+
+    def add_widened(self, m: int, j: int, address: str, _tail: bool) -> None:
+        """Add a vector of a residual of bfloat16."""
+        w, a, spare = self.w, self.acc(m, j), [*self.b, *self.temps]
+        t = self.v.reg(spare[(m * self.nv + j) % len(spare)])
+        w(f"vpmovzxwd {t}{{k{j + 1}}}{{z}}, {address}")
+        w(f"vpslld {t}, {t}, 16")
+        w(f"vaddps {a}, {a}, {t}")
+
+    def store_rounded(self, m: int, j: int, address: str, _tail: bool) -> None:
+        """Round a vector of C to bfloat16, and store it."""
+        half = self.acc(m, j).replace("zmm", "ymm")
+        self.w(f"vcvtneps2bf16 {half}, {self.acc(m, j)}")
+        self.w(f"vmovdqu16 {address}{{k{j + 1}}}, {half}")
 
     def store(self, m: int, j: int, address: str, tail: bool) -> None:
         """Store a vector of C; on AVX2, `store_parts` stores the tail."""

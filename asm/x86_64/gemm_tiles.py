@@ -8,24 +8,34 @@ the time is proportional to MR. A lies in rows, packed or as the pixels of an im
 last: the hardware takes rows at any stride, and groups of a row side by side (``a_ks`` is one
 group, 4 bytes). B is a panel [k / kr][nr][kr], whose rows lie ``b_ks`` apart.
 
-The sum may be made of segments, as in ``gemm.py``. The last step of a segment may have fewer groups
-than 16. Nothing beyond them is read: they are copied to the stack under masks, with zeros behind
-them, and the tiles are loaded from there. All steps are copied this way where B is not padded to
-whole vectors and n ends within one.
+The sum may be made of segments, as in ``gemm.py``. Nothing beyond the groups of a segment is read.
+If they are fewer than 16, the tiles are configured for so many: rows of A are shorter, and B has
+fewer rows. So A and B are loaded from where they lie. Integers wrap, so sums of them may be cut
+anywhere: they have steps of fewer groups if these are equal, and at most one more than steps of 16
+would be (24 groups are two steps of 12). Otherwise steps have 16 groups, and those that remain at
+the end of a segment are copied to the stack under masks, with zeros behind them, and the tiles are
+loaded from there. All steps are copied this way where B is not padded to whole vectors and n ends
+within one.
 
-The tile configuration gives the rows and the row bytes of each tile. It depends on MR alone, and MR
-is its number: the kernel loads its configuration if ``*tiles`` has another number, and stores its
-own number there. So kernels of a task with the same MR configure once, even if their types differ;
-``release_tiles`` gives the tiles back.
+The tile configuration gives the rows and the row bytes of each tile. It depends on MR and on the
+groups of a step, and these two make its number: the kernel loads its configuration if ``*tiles``
+has another number, and stores its own number there. So kernels of a task with the same MR and step
+configure once, even if their types differ; ``release_tiles`` gives the tiles back.
 
 Order of sums: integers wrap, so it does not matter. Of bfloat16, TDPBF16PS multiplies the even and
 the odd k of one step apart, two chains of fused multiply-adds in ascending k that begin with zero;
 adds the two; and adds that to C. Each of these is rounded to nearest even, takes subnormal numbers
 as zeros and gives zeros for them, whatever MXCSR says. Steps begin where segments begin, so the
-bits depend neither on the tile nor on the team.
+bits depend neither on the tile nor on the team. They do not depend on how k is cut into blocks,
+either: zeros behind a last step can only turn a negative zero of its sum into a positive one, which
+shows if C is a negative zero, too. C is none where it begins with zero and has one step; so sums
+that are loaded always have steps of 16 groups.
 """
 
 from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
 
 from asm.contract import FLAGS, GEMM
 from asm.fitting import require
@@ -45,6 +55,13 @@ _A_POINTERS = ("r8", "r9")
 # Four tiles on the stack: C between tiles and rows, or A and then B of a step of fewer groups.
 _BUFFER_BYTES = 4 * TILE_BYTES
 _B_BUFFER = 2 * TILE_BYTES
+# Behind them a line: the configuration, and once that is loaded, the groups to copy of a segment.
+_LINE = f"rsp + {_BUFFER_BYTES}"
+_SAVED = ("rbx", "r12", "r13", "r14", "r15")
+# Where a configuration has bytes in a row and rows of the registers.
+_WIDTHS, _HEIGHTS = 16, 48
+# The number of a configuration: the groups of a step times this, and MR.
+STEP_NUMBER = 256
 _EPILOGUE = FLAGS["BIAS_ROW"] | FLAGS["BIAS_COLUMN"] | FLAGS["RESIDUAL"] | FLAGS["CLIP"]
 
 
@@ -76,18 +93,19 @@ class _GemmTiles:
         w = self.w
         w("push rbp")
         w("mov rbp, rsp")
-        w("push rbx")
-        w("push r12")
-        w(f"sub rsp, {_BUFFER_BYTES}")
+        for name in _SAVED:
+            w(f"push {name}")
+        w(f"sub rsp, {_BUFFER_BYTES + ROW_BYTES}")
         w(f"and rsp, -{ROW_BYTES}")
+        self.divide()
         self.configure()
         self.masks()
         self.start()
         self.sum()
         self.finish()
         w("vzeroupper")
-        w("mov rbx, [rbp - 8]")
-        w("mov r12, [rbp - 16]")
+        for i, name in enumerate(_SAVED, 1):
+            w(f"mov {name}, [rbp - {8 * i}]")
         w("mov rsp, rbp")
         w("pop rbp")
         w("ret")
@@ -107,8 +125,9 @@ class _GemmTiles:
             f"{', '.join(_A[: self.tile_rows])} A, {', '.join(_B[: self.nv])} B",
             f"{', '.join(_A_POINTERS[: self.tile_rows])} A, 16 rows apart; r10 a_rs",
             "rsi B, rdx b_ks",
-            "rcx groups, rax steps, r11 next segment, rbx segments left, r12 copies",
-            "k1-k2 columns of C, k3-k4 of B, k5 groups of A; rsp four tiles of memory",
+            "rcx groups to copy, rax steps, r11 next segment, rbx segments left, r12 copies",
+            "r13 groups of a step, r14 steps of a segment that are not copied, r15 a step of B",
+            "k1-k2 columns of C, k3-k4 of B, k5 groups of A; rsp four tiles of memory, and a line",
         ]
 
     def rodata(self) -> list[str]:
@@ -129,16 +148,67 @@ class _GemmTiles:
             f"    .byte {', '.join(map(str, rows))}",
         ]
 
+    def divide(self) -> None:
+        """Divide a segment: r13 groups in each of r14 steps, then rcx groups that are copied."""
+        w, kr = self.w, self.kernel.kr
+        w(f"mov rcx, {self.field('k')}")
+        w(f"add rcx, {kr - 1}")
+        w(f"shr rcx, {kr.bit_length() - 1}")
+        w(f"mov r13d, {ROWS}")
+        if self.floats:
+            w("lea rax, [rcx - 1]")
+            w(f"cmp rax, {ROWS - 1}")
+            w("jae .Lsteps")
+            w(f"test dword ptr {self.field('flags')}, {FLAGS['ACCUMULATE']}")
+            w("jnz .Lsteps")
+            w("mov rax, rcx")
+            w("mov r14d, 1")
+        else:
+            w(f"test ecx, {ROWS - 1}")
+            w("jz .Lsteps")
+            # The fewest steps, or one more, if that divides the groups.
+            w(f"lea r14, [rcx + {ROWS - 1}]")
+            w("shr r14, 4")
+            for attempt in range(2):
+                w("mov rax, rcx")
+                w("xor edx, edx")
+                w("div r14")
+                w("test rdx, rdx")
+                w(("jz .Lequal", "jnz .Lsteps")[attempt])
+                if attempt == 0:
+                    w("inc r14")
+            w.label("equal")
+        w("mov r13, rax")
+        w("xor ecx, ecx")
+        w("jmp .Ldivided")
+        w.label("steps")
+        w("mov r14, rcx")
+        w("shr r14, 4")
+        w(f"and ecx, {ROWS - 1}")
+        w.label("divided")
+
     def configure(self) -> None:
-        """Load the configuration unless it is there already."""
+        """Load the configuration unless it is there already; put the groups to copy in its place.
+
+        Bytes of a row of A and rows of B are those of the constant only in steps of 16 groups.
+        """
         w = self.w
         w(f"mov rax, {self.field('tiles')}")
-        w(f"cmp qword ptr [rax], {self.mr}")
+        w(f"imul rdx, r13, {STEP_NUMBER}")
+        w(f"add rdx, {self.mr}")
+        w("cmp [rax], rdx")
         w("je .Lconfigured")
-        w("lea rcx, .Lconfiguration[rip]")
-        w("ldtilecfg [rcx]")
-        w(f"mov qword ptr [rax], {self.mr}")
+        w("mov [rax], rdx")
+        w("vmovups zmm0, .Lconfiguration[rip]")
+        w(f"vmovaps [{_LINE}], zmm0")
+        w("lea eax, [r13*4]")
+        for name in _A[: self.tile_rows]:
+            w(f"mov word ptr [{_LINE} + {_WIDTHS + 2 * int(name[3:])}], ax")
+        for name in _B:
+            w(f"mov byte ptr [{_LINE} + {_HEIGHTS + int(name[3:])}], r13b")
+        w(f"ldtilecfg [{_LINE}]")
         w.label("configured")
+        w(f"mov [{_LINE}], rcx")
 
     def masks(self) -> None:
         """Make masks of the columns within n (k1, k2) and of the readable columns of B (k3, k4)."""
@@ -168,7 +238,7 @@ class _GemmTiles:
         for block in self.blocks("start"):
             block.rows_of("c", block.load)
             self.spill(block, "vmovaps {memory}, {register}")
-        self.buffered_tiles("tileloadd {tile}, {address}")
+        self.buffered_tiles("tileloadd {tile}, {address}", range(self.tile_rows))
         w("jmp .Lstarted")
         w.label("zero")
         for at in self.tiles():
@@ -192,19 +262,22 @@ class _GemmTiles:
             if i + 1 < self.tile_rows:
                 w(f"add {pointer}, rcx")
 
-    def buffered_tiles(self, instruction: str) -> None:
-        """Run `instruction` for each tile of C and its place on the stack."""
+    def buffered_tiles(self, instruction: str, tile_rows: Iterable[int]) -> None:
+        """Run `instruction` for each tile of C in these rows and its place on the stack."""
         self.w(f"mov eax, {ROW_BYTES}")
-        for i, j in self.tiles():
+        for i, j in itertools.product(tile_rows, range(self.nv)):
             address = f"[rsp + rax*1 + {(2 * i + j) * TILE_BYTES}]"
             self.w(instruction.format(tile=self.acc(i, j), address=address))
 
     def blocks(self, mark: str) -> list[Tile]:
-        """Split the rows of C into as many tiles of vector registers as they need."""
-        count = -(-self.mr // GEMM_TILES["avx512", self.nv])
-        ends = [self.mr * (i + 1) // count for i in range(count)]
-        found = []
-        for first, end in zip([0, *ends], ends, strict=False):
+        """Split the rows of each tile row into as many tiles of vector registers as they need."""
+        largest, found = GEMM_TILES["avx512", self.nv], []
+        ends = [0]
+        for top in range(0, self.mr, ROWS):
+            height = min(ROWS, self.mr - top)
+            count = -(-height // largest)
+            ends += [top + height * (i + 1) // count for i in range(count)]
+        for first, end in itertools.pairwise(ends):
             rows = Kernel("gemm", "f32", "avx512", end - first, self.kernel.nr, 1)
             found.append(Tile(rows, first, Marked(self.w.lines, f"{mark}_{first}")))
         return found
@@ -219,9 +292,20 @@ class _GemmTiles:
 
     def sum(self) -> None:
         """Run over the segments; without any, A and B are the only one."""
-        w, kr = self.w, self.kernel.kr
+        w = self.w
         w(f"mov r10, {self.field('a_rs')}")
         w(f"mov rdx, {self.field('b_ks')}")
+        w("mov r15, rdx")
+        w("imul r15, r13")
+        w(f"cmp qword ptr {self.field('n')}, {self.kernel.nr}")
+        w("je .Lreadable")
+        w(f"test dword ptr {self.field('flags')}, {FLAGS['B_PADDED']}")
+        w("jnz .Lreadable")
+        # All steps are copied.
+        w("imul r14, r13")
+        w(f"add [{_LINE}], r14")
+        w("xor r14d, r14d")
+        w.label("readable")
         w(f"mov r8, {self.field('a')}")
         w(f"mov rsi, {self.field('b')}")
         w(f"mov r11, {self.field('segments')}")
@@ -239,13 +323,6 @@ class _GemmTiles:
             w("mov r9, r10")
             w("shl r9, 4")
             w("add r9, r8")
-        w(f"mov rcx, {self.field('k')}")
-        w(f"add rcx, {kr - 1}")
-        w(f"shr rcx, {kr.bit_length() - 1}")
-        w(f"cmp qword ptr {self.field('n')}, {self.kernel.nr}")
-        w("je .Lwhole")
-        w(f"test dword ptr {self.field('flags')}, {FLAGS['B_PADDED']}")
-        w("jz .Lparts")
         self.steps()
         self.parts()
         w.label("segment_done")
@@ -253,28 +330,24 @@ class _GemmTiles:
         w("jg .Lnext_segment")
 
     def steps(self) -> None:
-        """Whole steps, from where A and B lie."""
+        """Steps from where A and B lie."""
         w = self.w
-        w.label("whole")
-        w("mov rax, rcx")
-        w("and ecx, 15")
-        w("shr rax, 4")
+        w("mov rax, r14")
+        w("test rax, rax")
         w("jz .Lparts")
         w(".p2align 5")
         w.label("step")
         b = [f"[rsi + rdx*1 + {j * ROW_BYTES}]" for j in range(self.nv)]
         self.multiply([f"[{pointer} + r10*1]" for pointer in _A_POINTERS], b)
-        # Advance by 16 rows of B, in two additions: no register holds that distance.
-        w("lea rsi, [rsi + rdx*8]")
-        w("lea rsi, [rsi + rdx*8]")
-        self.next_step()
+        w("add rsi, r15")
+        self.next_step(self.tile_rows)
         w("dec rax")
         w("jnz .Lstep")
 
-    def next_step(self) -> None:
+    def next_step(self, pointers: int) -> None:
         """Move the pointers to A."""
-        for pointer in _A_POINTERS[: self.tile_rows]:
-            self.w(f"add {pointer}, {ROW_BYTES}")
+        for pointer in _A_POINTERS[:pointers]:
+            self.w(f"lea {pointer}, [{pointer} + r13*4]")
 
     def multiply(self, a: list[str], b: list[str]) -> None:
         """Load a tile of each, and multiply each with each; loads stand just before their use."""
@@ -287,36 +360,45 @@ class _GemmTiles:
                 w(f"{self.product} {self.acc(i, j)}, {_A[i]}, {_B[j]}")
 
     def parts(self) -> None:
-        """Copy and multiply steps of rcx groups in all, whose rows may not be read whole."""
+        """Copy and multiply the groups of a segment whose rows may not be read whole."""
         w = self.w
         w.label("parts")
+        w(f"mov rcx, [{_LINE}]")
         w("test rcx, rcx")
         w("jz .Lsegment_done")
         w.label("part")
-        w(f"mov eax, {ROWS}")
+        w("mov rax, r13")
         w("cmp rcx, rax")
         w("cmovb rax, rcx")
         w("sub rcx, rax")
         w("mov r12, -1")
         w("bzhi r12, r12, rax")
         w("kmovw k5, r12d")
-        w("mov r12, r8")
-        for m in range(self.mr):
-            w(f"vmovups zmm{m % 8}{{k5}}{{z}}, [r12]")
-            w(f"vmovaps [rsp + {m * ROW_BYTES}], zmm{m % 8}")
-            if m + 1 < self.mr:
-                w("add r12, r10")
+        self.copy_a()
         self.copy_b()
         w(f"mov eax, {ROW_BYTES}")
         a = [f"[rsp + rax*1 + {i * TILE_BYTES}]" for i in range(self.tile_rows)]
         b = [f"[rsp + rax*1 + {_B_BUFFER + j * TILE_BYTES}]" for j in range(self.nv)]
         self.multiply(a, b)
-        self.next_step()
+        self.next_step(1)
         w("test rcx, rcx")
         w("jnz .Lpart")
 
+    def copy_a(self) -> None:
+        """Copy the groups in k5 of all rows of A, the last row first; r9 has no other use here."""
+        w = self.w
+        w(f"imul r12, r10, {self.mr - 1}")
+        w("add r12, r8")
+        w(f"mov r9d, {self.mr * ROW_BYTES}")
+        w.label("copy_a")
+        w("vmovups zmm0{k5}{z}, [r12]")
+        w(f"vmovaps [rsp + r9*1 - {ROW_BYTES}], zmm0")
+        w("sub r12, r10")
+        w(f"sub r9, {ROW_BYTES}")
+        w("jnz .Lcopy_a")
+
     def copy_b(self) -> None:
-        """Copy rax rows of B, and zeros behind them: NaN there times zeros of A would be NaN."""
+        """Copy rax rows of B; of floats with zeros behind them: zeros of A times NaN are NaN."""
         w = self.w
         w(f"lea r12, [rsp + {_B_BUFFER}]")
         w.label("copy")
@@ -327,6 +409,8 @@ class _GemmTiles:
         w(f"add r12, {ROW_BYTES}")
         w("dec rax")
         w("jnz .Lcopy")
+        if not self.floats:
+            return
         w("vpxord zmm0, zmm0, zmm0")
         w(f"lea rax, [rsp + {_B_BUFFER + TILE_BYTES}]")
         w.label("clear")
@@ -349,13 +433,18 @@ class _GemmTiles:
         self.whole_tiles("tilestored {address}, {tile}")
         w("jmp .Ldone")
         w.label("store_rows")
-        self.buffered_tiles("tilestored {address}, {tile}")
-        for block in self.blocks("end"):
-            self.spill(block, "vmovaps {register}, {memory}")
-            if self.floats:
-                block.epilogue()
-            else:
-                block.rows_of("c", block.store)
+        # The rows of a tile are stored before the next tile row is complete.
+        blocks = self.blocks("end")
+        for i in range(self.tile_rows):
+            self.buffered_tiles("tilestored {address}, {tile}", [i])
+            for block in blocks:
+                if block.first // ROWS != i:
+                    continue
+                self.spill(block, "vmovaps {register}, {memory}")
+                if self.floats:
+                    block.epilogue()
+                else:
+                    block.rows_of("c", block.store)
         w.label("done")
 
 

@@ -40,7 +40,8 @@ BY_ELEMENT = {"neon": 16, "fp16": 16, "dotprod": 16, "i8mm": 16, "bf16": 16}
 TILED = ("amx",)
 TILE_GROUPS = 16
 STAYS = 0.4  # of L1: the rows of a tile stay there while panels of weights are streamed
-PART_CYCLES = 180.0  # of a row that is not whole: it is copied and filled with zeros
+PART_CYCLES = 180.0  # of a step that is copied and filled with zeros
+WHOLE_CYCLES = 64.0  # of a step of the largest tile
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,10 @@ class CoreModel:
         Cycles to get a cache line that another core has written.
     together : int
         Neighbouring k that a lane of an FMA multiplies and adds up.
+    exact : bool
+        Whether sums are exact, so that they may be cut anywhere.
+    rounds : bool
+        Whether kernels can convert sums to the output's type as they store them.
     """
 
     fma_per_cycle: float
@@ -87,6 +92,8 @@ class CoreModel:
     l3_bytes: int = 0
     taken: float = USUAL_RATES["taken"]
     together: int = 1
+    exact: bool = False
+    rounds: bool = False
 
     def far_rate(self, size: int) -> float:
         """Bytes a cycle at which an operand of `size` bytes, too many for L2, is streamed again.
@@ -112,11 +119,16 @@ def _core_of(
     machine: Machine, isa: str, numerics: Numerics, lanes: int, team_start: float
 ) -> CoreModel:
     rates = USUAL_RATES
-    if found := x86_core(machine):
+    found = x86_core(machine)
+    if found:
         rates = {name: getattr(found.core, name) or usual for name, usual in rates.items()}
     loads, fma = machine.loads_per_cycle, machine.fma_rate(isa, numerics.product)
     if isa == "portable":
         fma /= numerics.kr  # C multiplies singly what instructions take together
+    if found and numerics.exact and isa.startswith("avx512"):
+        # Products of integers cannot repeat an element of A as they read it: a load repeats it in
+        # a whole vector first.
+        loads = min(loads, found.core.loads512 or loads)
     broadcasts = lanes if isa in BY_ELEMENT else 1
     if isa in TILED:
         broadcasts = TILE_GROUPS
@@ -126,7 +138,7 @@ def _core_of(
         broadcasts,
         min(rates["l2_read"], loads * BY_ELEMENT.get(isa, math.inf)),
         rates["l3_read"], rates["memory"], rates["l2_write"], l3_share(machine), rates["taken"],
-        numerics.kr,
+        numerics.kr, numerics.exact, numerics.rounds_on(isa),
     )  # fmt: skip
 
 
@@ -144,14 +156,28 @@ def conflict_cycles(core: CoreModel, rows: int, apart: int) -> float:
     return CONFLICT_CYCLES if full and core.broadcasts < TILE_GROUPS else 0.0
 
 
+def tile_steps(groups: int, exact: bool) -> tuple[int, bool]:
+    """Steps of tile registers over a segment, and whether the last one is copied first.
+
+    A step has at most `TILE_GROUPS`. Tiles are configured for shorter ones, if all steps of the
+    segment are equal: there is only one, or the sum is `exact` and may be cut anywhere.
+    """
+    steps = -(-groups // TILE_GROUPS)
+    if groups % TILE_GROUPS == 0 or steps == 1:
+        return steps, False
+    equal = [n for n in (steps, steps + 1) if exact and groups % n == 0]
+    return (equal[0], False) if equal else (steps, True)
+
+
 def segment_cycles(core: CoreModel, groups: int, step: float) -> float:
     """Cycles of a segment of a sum, of `groups` of k that take `step` cycles each.
 
-    Tile registers take the groups of a whole row at once; a partial row is copied first.
+    Tile registers take the groups of a step at once, and as long for fewer of them.
     """
-    if core.broadcasts < TILE_GROUPS or groups % TILE_GROUPS == 0:
+    if core.broadcasts < TILE_GROUPS:
         return groups * step
-    return -(-groups // TILE_GROUPS) * TILE_GROUPS * step + PART_CYCLES
+    steps, copied = tile_steps(groups, core.exact)
+    return steps * TILE_GROUPS * step + (PART_CYCLES if copied else 0.0)
 
 
 def streams_cycles(core: CoreModel, mr: int) -> float:
@@ -166,12 +192,17 @@ def direct_sum_floor(problem: Problem, lanes: int, core: CoreModel) -> float:
     return problem.flops / 2 / (lanes * core.together * core.fma_per_cycle)
 
 
-def conversion_cycles(problem: Problem, numerics: Numerics, lanes: int, reads: float) -> float:
-    """Cycles to convert the input `reads` times, and the output once, if they are converted."""
+def conversion_cycles(
+    problem: Problem, numerics: Numerics, lanes: int, reads: float, *, rounded: bool = False
+) -> float:
+    """Cycles to convert the input `reads` times, and the output once, if they are converted.
+
+    `rounded` says that kernels convert the output as they store it, which costs nothing more.
+    """
     p, cycles = problem, 0.0
     if numerics.converts_in:
         cycles += reads * p.ic * p.input_pixels * CONVERT_IN_CYCLES
-    if numerics.converts_out:
+    if numerics.converts_out and not rounded:
         cycles += p.oc * p.output_pixels * CONVERT_OUT_CYCLES
     return p.batch * cycles / lanes
 

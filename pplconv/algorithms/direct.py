@@ -80,12 +80,13 @@ def _with_tile(
     rows, width = max(frame.geometry[2], 1), max(frame.geometry[3], 1)
     weights = frame.panels.bytes(oc, frame.k_packed, numerics.weight_bytes)
     share = frame.images * problem.groups
-    row_bytes = max(frame.geometry[1] * frame.ic * numerics.operand_bytes * problem.stride[0], 1)
+    row_bytes = frame.geometry[1] * frame.ic * numerics.operand_bytes * frame.geometry[6]
+    row_bytes = max(row_bytes + frame.geometry[3] * frame.turned_pixel, 1)
     reach = problem.kh * problem.dilation[0]
     pieces = 1 if share and share % threads == 0 else threads
     options = set()
     for budget in (l2 // 4, l2 // 2):
-        most = max(budget // row_bytes - reach // problem.stride[0], 1)
+        most = max(budget // row_bytes - reach // frame.geometry[6], 1)
         options.add(balanced(rows, most, 1, pieces))
     if not frame.gathered:
         if pieces > 1 and weights <= l2 // 4:
@@ -99,7 +100,7 @@ def _with_tile(
         oc_segment = frame.panels.padded(oc)
         if tasks < threads:
             oc_segment = balanced(oc, oc_segment, frame.panels.width, ceil_div(threads, tasks))
-        orders = {True} if frame.slab else {True, weights > l2}
+        orders = {True, weights > l2} if frame.turned or not frame.slab else {True}
         for pixels_inner in orders:
             for mr in row_tiles(inside, largest):
                 yield Direct(

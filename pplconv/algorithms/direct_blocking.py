@@ -20,9 +20,11 @@ from .candidate import (
     KernelKey,
     ceil_div,
     finish_panels,
+    odd_lines,
     round_up,
     thread_scratch,
 )
+from .core_model import PART_CYCLES, WHOLE_CYCLES, tile_steps
 from .error_bounds import direct_error_bound
 from .panels import Panels
 
@@ -60,6 +62,11 @@ def ranges(
             found.append((at, end, low, high))
         at = end
     return tuple(found)
+
+
+def apart(size: int) -> int:
+    """Bytes from one pixel of `size` bytes to the next, so that long ones share no cache set."""
+    return size if size <= LINE else odd_lines(size)
 
 
 def weight_panels(problem: ConvProblem, kernel: KernelKey, lanes: int) -> Panels:
@@ -159,6 +166,14 @@ class DirectBlocking(Candidate):
         return self.problem.layout == "NCHW"
 
     @property
+    def turned(self) -> bool:
+        """Whether outputs stay in the scratch as pixels until the task turns them into planes.
+
+        So bytes are turned, after their sums are finished, and not sums.
+        """
+        return self.slab and self.numerics.exact
+
+    @property
     def ic(self) -> int:
         """Input channels of a group."""
         return self.problem.ic // self.problem.groups
@@ -177,7 +192,14 @@ class DirectBlocking(Candidate):
     @property
     def flat(self) -> bool:
         """Whether an image is one long row: a 1x1 kernel sees pixels, not rows."""
-        return self.problem.is_pointwise and not self.slab
+        return self.problem.is_pointwise and (self.turned or not self.slab)
+
+    @property
+    def skips_rows(self) -> bool:
+        """Whether only the rows that a strided 1x1 kernel sees are copied into the slab."""
+        p = self.problem
+        strided = p.kh == p.kw == 1 < p.stride[0] and not any(sum(p.padding, ()))
+        return self.turned and strided
 
     @lazy
     def geometry(self) -> tuple[int, ...]:
@@ -192,6 +214,8 @@ class DirectBlocking(Candidate):
             rows = ceil_div(rows, max(along, 1))
             return (rows, pixels, rows, pixels, 1, 1, 1, 1, 1, 1, 0, 0)
         (top, _), (left, _) = p.padding
+        if self.skips_rows:
+            return (p.oh, p.iw, p.oh, p.ow, 1, 1, 1, p.stride[1], 1, 1, 0, 0)
         return (p.ih, p.iw, p.oh, p.ow, p.kh, p.kw, *p.stride, *p.dilation, top, left)
 
     @property
@@ -207,14 +231,29 @@ class DirectBlocking(Candidate):
 
     @property
     def taps_touch(self) -> bool:
-        """Whether the taps of one row of the kernel are contiguous in memory."""
+        """Whether the taps of one row of the kernel are contiguous in memory, and one segment."""
         p = self.problem
         if p.layout == "NHWC":
             # The slab has the group's channels only.
             whole = p.groups == 1 or self.gathered
         else:
             whole = p.layout == "NCHW" or self.channels == p.block
-        return p.dilation[1] == 1 and whole
+        return p.dilation[1] == 1 and whole and not self.taps_fill_steps
+
+    @property
+    def taps_fill_steps(self) -> bool:
+        """Whether tile registers are faster with a segment for each tap.
+
+        All taps of a row may end in a step that is copied, where single taps need no copies. The
+        answer must not depend on the tile, since the bits of rounded sums depend on it.
+        """
+        if self.numerics.step == self.numerics.kr:
+            return False
+        groups, exact = ceil_div(self.channels, self.numerics.kr), self.numerics.exact
+        taps = self.problem.kw
+        (joined, copied), (each, copies) = (tile_steps(n, exact) for n in (taps * groups, groups))
+        more = (taps * each - joined) * WHOLE_CYCLES
+        return copied and not copies and more < PART_CYCLES
 
     @lazy
     def panels(self) -> Panels:
@@ -270,7 +309,17 @@ class DirectBlocking(Candidate):
     def slab_pixel(self) -> int:
         """Bytes of a pixel in the slab: the group's channels, or a block of them."""
         channels = self.problem.block or round_up(self.ic, self.numerics.kr)
-        return channels * self.numerics.operand_bytes
+        size = channels * self.numerics.operand_bytes
+        if self.turned and self.problem.kw == 1:
+            return apart(size)
+        return size
+
+    @property
+    def turned_pixel(self) -> int:
+        """Bytes of a pixel of outputs in the scratch, if they are turned into planes."""
+        if not self.turned:
+            return 0
+        return apart(min(self.oc_segment, self.oc) * self.numerics.destination_bytes)
 
     @property
     def stage_channels(self) -> int:
@@ -280,32 +329,36 @@ class DirectBlocking(Candidate):
     @property
     def finish_panels(self) -> int:
         """Panels of output channels whose tiles are finished together; see `NestBlocking`."""
-        if not self.numerics.exact or self.pixels_inner or self.slab:
+        if not self.numerics.exact or self.pixels_inner:
             return 1
         return finish_panels(self.oc_segment, self.nr)
 
     @lazy
-    def scratch(self) -> tuple[int, int, int, int]:
-        """Offsets of the slab, of a run of outputs and of the stage, and bytes of one thread."""
+    def scratch(self) -> tuple[int, int, int, int, int]:
+        """Offsets of slab, run of outputs, stage and turned outputs, and bytes of one thread."""
         p, e, numerics = self.problem, self.numerics.operand_bytes, self.numerics
         size = ceil_div(self.ic, self.channels) * p.kh * p.kw * SEGMENT_BYTES
         slab = round_up(size, LINE)
-        size = run = stage = slab
+        size = run = stage = turned = slab
         if self.gathered or numerics.converts_out:
             blocks = ceil_div(self.ic, self.channels)
             rows = self.slab_rows if self.gathered else 0
             size = slab + blocks * rows * self.geometry[1] * self.slab_pixel
             run = round_up(size, LINE)
             size = run + (
-                (self.run_pixels if self.slab else self.mr)
+                (self.run_pixels if self.slab and not self.turned else self.mr)
                 * (self.nr * self.finish_panels)
                 * self.numerics.sum_bytes
             )
-            stage = round_up(size, LINE)
+            stage = turned = round_up(size, LINE)
         if self.slab and numerics.converts:
-            out = self.nr * self.run_pixels * numerics.sum_bytes if numerics.converts_out else 0
-            size = stage + max(self.stage_channels * p.iw * e, out)
-        return slab, run, stage, thread_scratch(size)
+            out = 0
+            if numerics.converts_out and not self.turned:
+                out = self.nr * self.run_pixels * numerics.sum_bytes
+            size = stage + max(self.stage_channels * self.geometry[1] * e, out)
+            turned = round_up(size, LINE)
+            size = turned + self.row_segment * self.geometry[3] * self.turned_pixel
+        return slab, run, stage, turned, thread_scratch(size)
 
     @property
     def run_pixels(self) -> int:
@@ -319,13 +372,15 @@ class DirectBlocking(Candidate):
 
     def own_fields(self) -> dict[str, Any]:
         """Collect what ``schedules.direct_loops.DirectSchedule`` takes."""
-        slab, run, stage, _ = self.scratch
+        slab, run, stage, turned, _ = self.scratch
         return {
             "geometry": self.geometry,
             "batch": self.images,
             **self._memories(),
             "slab": self.slab,
             "gathered": self.gathered,
+            "turned": self.turned,
+            "turned_pixel": self.turned_pixel,
             "slab_pixel": self.slab_pixel,
             "slab_row": self.geometry[1] * self.slab_pixel,
             "slab_rows": self.slab_rows,
@@ -335,6 +390,7 @@ class DirectBlocking(Candidate):
             "stage_channels": self.stage_channels,
             "finish_panels": self.finish_panels,
             "stage_offset": stage,
+            "turned_offset": turned,
             "channels": self.channels,
             "taps_touch": self.taps_touch,
             "pixels_inner": self.pixels_inner,
@@ -350,9 +406,12 @@ class DirectBlocking(Candidate):
 
     def _memories(self) -> dict[str, tuple[int, ...]]:
         """Describe the arrays by the rows of `geometry`, if these are not the user's."""
+        p = self.problem
+        if self.skips_rows:
+            image, block, row, *pixel = p.input_memory(self.numerics.source_bytes)
+            return {"x": (image, block, row * p.stride[0], *pixel)}
         if not self.flat:
             return {}
-        p = self.problem
         x = p.memory(self.numerics.source_bytes, p.ic, *self.geometry[:2])
         y = p.memory(self.numerics.destination_bytes, p.oc, *self.geometry[2:4])
         return {"x": x, "y": y}

@@ -133,11 +133,12 @@ class NestBlocking(MatrixBlocking):
         """The panels of packed weights.
 
         For integer sums, panels have zeros up to a whole step, so that no step needs a copy of A.
-        For floats, the zeros times values past a row of A might give NaN.
+        For floats, the zeros times values past a row of A might give NaN. Sums shorter than a step
+        need neither zeros nor copies.
         """
         panels = weight_panels(self.problem, self.kernel, self.orientation)
         step = self.numerics.step
-        padded = self.numerics.exact and self.matrix.k % step
+        padded = self.numerics.exact and self.matrix.k % step and self.matrix.k > step
         return panels._replace(step=step) if padded else panels
 
     @property

@@ -111,7 +111,10 @@ def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, flo
         if nest.packed:
             images = nest.problem.batch // max(nest.images, 1)
             reads *= nest.hw_segments * nest.slab[0] / max(nest.geometry.ih * images, 1)
-        work["convert"] = conversion_cycles(nest.problem, numerics, nest.lanes, reads)
+        rounded = core.rounds and nest.y_in_rows and nest.k_block >= p.k
+        work["convert"] = conversion_cycles(
+            nest.problem, numerics, nest.lanes, reads, rounded=rounded
+        )
     work["tile"] += nest.tasks * TASK_CYCLES
     largest = (
         (1.0 if nest.columns == BY_TASK else min(1.0, nest.hw_segment / nest.pixels))

@@ -48,9 +48,10 @@ taken
     corpora.
 words, pairs, bf16
     Ports of the instructions by Agner Fog's tables and uops.info, as the larger share of one
-    port; words measured on Zen 3 (2.0), Skylake (1.5), pairs there too (1.0 and 1.0), and of bf16
-    on Zen 4 and Granite Rapids, whose rate stands for Sapphire and Emerald Rapids too. Of Zen 5
-    nothing was found: words as its FMAs, pairs half of that, as they take two multiplications.
+    port; words measured on Zen 3 (2.0), Skylake (1.5), pairs there too (1.0 and 1.0), words of 512
+    bits on Zen 4, in Winograd's products (0.8), and of bf16 on Zen 4 and Granite Rapids, whose rate
+    stands for Sapphire and Emerald Rapids too. Of Zen 5 nothing was found: words as its FMAs, pairs
+    half of that, as they take two multiplications.
 measured
     Measured by this project, on the date that the row has: of Zen 3 fma, l2, l3, memory, masked and
     split, of Zen 4 fma, the loads, stores and split of 512 bits, l2_read, l3, memory, masked and
@@ -206,7 +207,7 @@ _ZEN2 = X86Core("Zen 2", 2, 0, 5, 2, 0, 1, 0, 32, 8, 512, 4096, 31.8, 0, 23.0, 9
 _ZEN3 = X86Core("Zen 3", 2, 0, 4, 2, 0, 1, 0, 32, 8, 512, 4096,
                 28, 26, 20, 5, 15, 0, 1, words256=2, pairs256=1, measured="2026-11-22")
 _ZEN4 = X86Core("Zen 4", 2, 1, 4, 2, 1, 1, 0.5, 32, 8, 1024, 4096,
-                32, 32, 27, 8.6, 12, 2, 2.1, 34, 100, words256=2, words512=1, pairs256=1,
+                32, 32, 27, 8.6, 12, 2, 2.1, 34, 100, words256=2, words512=0.8, pairs256=1,
                 pairs512=0.5, bf16=1, measured="2026-11-23")
 _ZEN4C = _ZEN4._replace(name="Zen 4c", l3_share=2048, measured="")
 _ZEN5 = X86Core("Zen 5", 2, 2, 4, 2, 2, 2, 1, 48, 12, 1024, 4096,

@@ -14,7 +14,7 @@ from .. import planner
 from .._kernels import MOST_REGISTERS
 from ..geometry import Strides, walk_dims
 from ..machine import current
-from ..memory.dtypes import NAMES
+from ..memory.dtypes import NAMES, name_of
 from ..ops import matrices
 from ..ops.prepared import Prepared
 from ..schedules.elementwise_loops import TILE_ELEMENTS, Elementwise
@@ -23,12 +23,13 @@ from .builder import Builder
 from .collapse import broadcast_strides
 from .fusion import Chain
 from .nodes import Graph, Node, as_type
+from .operators.brain_products import ProductPrices, brain_kinds, fastest_kind, prices_of_product
 from .operators.elementwise_steps import INTEGERS, stored_as
 from .operators.expressions import assign
 from .operators.movement import lower_transpose, lower_view
 from .storage import Shape, Step, Value, constant_value, strides_of
 
-__all__ = ["lower_attention"]
+__all__ = ["lower_attention", "prices_of_attention"]
 
 # Arrays besides the operands of programs; and dimensions of heads that loops walk.
 _OWN, _MOST_DIMS = 4, 4
@@ -40,6 +41,8 @@ _LEAST_ROWS = 16
 # A team's tasks, and their least queries, so that packing keys and values is a small part of them.
 _TASKS_PER_THREAD, _LEAST_TASK = 3, 128
 _LINE, _PAGE = 64, 4096
+# Cycles of a vector of scores that is rounded for products of bfloat16 (Zen 4, 2026-11-28).
+_ROUNDED = 2.5
 
 
 def lower_attention(attention: Attention, builder: Builder, graph: Graph) -> bool:
@@ -51,28 +54,36 @@ def lower_attention(attention: Attention, builder: Builder, graph: Graph) -> boo
     queries, keys = scores[-2:]
     for path in attention.before:
         _show_narrow(path, builder, graph)
-    q, k = (builder.values[read] for read in attention.product.inputs)
-    v = builder.values[attention.sums.inputs[1]]
+    q, k, v = (builder.values[read] for read in _operands(attention))
+    multiplied = _multiplied(attention, (q, k, v), builder, graph)
+    if multiplied != dtype:
+        q, k, v = (builder.in_type(x, multiplied) for x in (q, k, v))
     if q.dtype != dtype and not _in_rows(q):
         q = builder.contiguous(q)
-    k, v = (x if x.dtype == dtype or _lines(x) else builder.contiguous(x) for x in (k, v))
+    k, v = (x if x.dtype == multiplied or _lines(x) else builder.contiguous(x) for x in (k, v))
     width = q.shape[-1]
     y = _result(attention, builder, graph)
+    # Products of bfloat16 store their sums as they are asked to; others leave that to the step.
+    given = y.dtype if y.dtype == multiplied else dtype
     score_row = _apart(keys * e)
-    rows, chunks = _tiles(queries, score_row, math.prod(scores[:-2]), builder)
-    first, q, k = _problem(builder, q, k, (rows, width, keys), dtype)
-    second, _, v = _problem(builder, None, v, (rows, keys, shape[-1]), dtype)
+    narrowed_row = _apart(keys * multiplied.itemsize) if multiplied != dtype else 0
+    rows, chunks = _tiles(queries, score_row + narrowed_row, math.prod(scores[:-2]), builder)
+    first, q, k = _problem(builder, q, k, (rows, width, keys), multiplied)
+    second, _, v = _problem(builder, None, v, (rows, keys, shape[-1]), multiplied)
     tile = Strides(0, 0, score_row // e, 1)
-    first = replace(first, c=tile)
-    second = replace(second, a=tile, c=Strides(0, 0, _distances(y, dtype)[0], 1))
+    first = _for_sums(first, queries, dtype, c=tile)
+    if narrowed_row:
+        tile = Strides(0, 0, narrowed_row // multiplied.itemsize, 1)
+    result = Strides(0, 0, _distances(y, given)[0], 1)
+    second = _for_sums(second, queries, given, a=tile, c=result)
     lines = [
         (rows, shape[-1], y.strides[-2]),
         (rows, width, max(q.strides[-2], 0)),
         *map(_lines, (k, v)),
     ]
     stored = [
-        (NARROW[x.dtype.name], *found) if found is not None and x.dtype != dtype else None
-        for x, found in zip((y, q, k, v), lines, strict=True)
+        (NARROW[x.dtype.name], *found) if found is not None and x.dtype != type_ else None
+        for x, found, type_ in zip((y, q, k, v), lines, (given, *[multiplied] * 3), strict=True)
     ]
     programs = _Programs(attention, builder, graph, (rows, keys, score_row))
     in_front, behind = (
@@ -99,7 +110,8 @@ def lower_attention(attention: Attention, builder: Builder, graph: Graph) -> boo
     fields = {
         "dtype": NAMES[dtype], "dims": tuple(dims), "strides": [tuple(s) for s in walked],
         "rows": [*inner[:2], 0, 0, *inner[_OWN:]], "queries": queries, "tile": rows,
-        "chunks": chunks, "score_row": score_row, "stored": tuple(stored),
+        "chunks": chunks, "score_row": score_row, "operands": name_of(multiplied),
+        "narrowed_row": narrowed_row, "stored": tuple(stored),
     }  # fmt: skip
     work = products[0].attention_work(products[1], in_front, behind, fields, builder.isa)
     arrays = [value for value, _ in wholes]
@@ -122,6 +134,50 @@ def lower_attention(attention: Attention, builder: Builder, graph: Graph) -> boo
         else:
             builder.deliver(node.outputs[0], builder.values[node.inputs[0]])
     return True
+
+
+def prices_of_attention(attention: Attention, graph: Graph) -> ProductPrices | None:
+    """Estimate the cycles of an attention's products; None if they stay float32."""
+    q, _, v = (graph.shapes[name] for name in _operands(attention))
+    scores = graph.shapes[attention.product.outputs[0]]
+    m, n = scores[-2:]
+    pair = prices_of_product(m, n, q[-1]), prices_of_product(m, v[-1], n)
+    if pair[0] is None or pair[1] is None:
+        return None
+    heads = math.prod(scores[:-2])
+    rounded = planner.narrowing_cycles(heads * m * n, _ROUNDED)
+    return ProductPrices(
+        heads * (pair[0].single + pair[1].single),
+        heads * (pair[0].narrow + pair[1].narrow) + rounded,
+    )
+
+
+def _operands(attention: Attention) -> tuple[str, str, str]:
+    q, k = attention.product.inputs
+    return q, k, attention.sums.inputs[1]
+
+
+def _multiplied(
+    attention: Attention, operands: Sequence[Value], builder: Builder, graph: Graph
+) -> np.dtype[Any]:
+    """Give the type in which the products multiply: that of the scores' name, if all can have it.
+
+    Its choice is that of `narrow_storage`.
+    """
+    name = attention.product.outputs[0]
+    dtype = graph.dtypes[name]
+    narrow = builder.stored(name, dtype)
+    fit = all(value.dtype in (dtype, narrow) for value in operands)
+    return narrow if fit and brain_kinds() else dtype
+
+
+def _for_sums(problem: Any, queries: int, given: np.dtype[Any], **strides: Strides) -> Any:
+    """Place a tile's product; products of bfloat16 get their kind, and the type of their sums."""
+    problem = replace(problem, **strides)
+    if problem.dtype != "bf16":
+        return problem
+    kind = fastest_kind(queries, problem.n, problem.k)
+    return replace(problem, permitted=(kind,), destination=name_of(given))
 
 
 def _lower_view(node: Node, builder: Builder, graph: Graph) -> None:
@@ -163,7 +219,7 @@ def _distances(value: Value, dtype: np.dtype[Any]) -> Shape:
 def _result(attention: Attention, builder: Builder, graph: Graph) -> Value:
     """Give the value that the step writes, in the type in which it is stored."""
     name = attention.sums.outputs[0]
-    shape, dtype = graph.shapes[name], graph.dtypes[name]
+    shape, dtype = graph.shapes[name], builder.stored(name, graph.dtypes[name])
     order = _order(name, graph)
 
     def fits(value: Value) -> bool:
@@ -240,10 +296,11 @@ def _problem(
 
     ``a`` is None for scores.
     """
-    (m, k, n), kind = sizes, NAMES[dtype]
+    (m, k, n), kind = sizes, name_of(dtype)
     while True:
         rows = (k, 1) if a is None else _distances(a, dtype)
         columns = _distances(b, dtype)
+        # Which kind it is does not matter to the shapes.
         found = matrices.product_of(
             (m, k), rows, (k, n), columns, kind, (kind,), may_swap=False, may_read=False
         )

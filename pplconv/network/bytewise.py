@@ -17,7 +17,9 @@ import numpy as np
 from ..ops.program import Program
 from . import arena
 from .builder import Builder, Settings
+from .fused_nodes import DOMAIN
 from .fusion import Chain, Written, written
+from .integer_nodes import STORING
 from .integers import RANGES
 from .nodes import Graph, Node
 from .operators.elementwise_steps import Stream, emit_outputs
@@ -26,7 +28,7 @@ from .storage import Array, Buffer, Value, constant_value, place_of
 __all__ = ["joined", "table_of", "with_tables"]
 
 _BYTES = 256
-_PRODUCTS = ("pplconv.QuantizedConv", "pplconv.QuantizedLinear")
+_PRODUCTS = tuple(f"{DOMAIN}.{name}" for name in STORING)
 
 
 @dataclass(eq=False)

@@ -1,10 +1,12 @@
 """The choice of quantized values, so that integers do most of a network's work.
 
 Convolutions and products with known weights read quantized values. Their stores also compute a
-following Relu, Clip or HardSwish, and a sum whose other operand is quantized, too. Other
-activations are tables of bytes in these stores: their operands are quantized as well, and their
-results where a sum or a gate reads them. Values that are only moved share the scale of their
-source, so that nothing is converted.
+following Relu, Clip or HardSwish, and, of all but transposed convolutions, a sum whose other
+operand is quantized, too. Other activations are tables of bytes in these stores: their operands are
+quantized as well, and their results where a sum or a gate reads them. So is an image that has a
+computed factor for each channel (squeeze and excite): its mean and its product with the factors
+read bytes. Values that are only moved share the scale of their source, so that nothing is
+converted.
 """
 
 from __future__ import annotations
@@ -15,12 +17,16 @@ import onnx_ir as ir
 
 from .operators.table import row_of
 from .operators.table_row import Moves
-from .values import FLOATS, attribute_int, constant, is_constant
+from .values import FLOATS, attribute_int, constant, is_constant, scalar
 
 __all__ = ["Choice", "choose"]
 
 # Activations that the store of a product looks up in a table: none of them is a clamp.
 _LOOKED_UP = frozenset({"Celu", "Elu", "Gelu", "LeakyRelu", "Mish", "Selu", "Softplus", "Swish"})
+# Nodes that compute in one pass with others: a chain of them reads bytes if it writes bytes.
+_PASSED = frozenset({"Add", "Clip", "HardSwish", "Mul", "Relu"})
+
+_TRANSPOSED = "ConvTranspose"
 
 
 class Choice:
@@ -98,7 +104,7 @@ def choose(graph: ir.Graph, keep: Collection[str] = ()) -> Choice:
 
 def _channel_axis(node: ir.Node) -> int | None:
     """Axis of output channels in the weights; None if the product cannot be quantized."""
-    if node.domain or node.op_type not in ("Conv", "Gemm", "MatMul"):
+    if node.domain or node.op_type not in ("Conv", _TRANSPOSED, "Gemm", "MatMul"):
         return None
     x, w = node.inputs[:2]
     array = constant(w)
@@ -109,6 +115,9 @@ def _channel_axis(node: ir.Node) -> int | None:
         return None
     if node.op_type == "Conv":
         return 0 if array.ndim == 4 else None
+    if node.op_type == _TRANSPOSED:
+        # ONNX has one scale for the same channel of all groups.
+        return 1 if array.ndim == 4 and attribute_int(node, "group", 1) == 1 else None
     if array.ndim != 2:
         return None
     if node.op_type == "MatMul":
@@ -137,14 +146,37 @@ def _extended(value: ir.Value, choice: Choice) -> bool:
 
 def _read_with(node: ir.Node, choice: Choice) -> Iterator[ir.Value]:
     """Give what is quantized with the result of a node, so that a product stores bytes."""
-    if _is_looked_up(node, choice):
-        assert node.inputs[0] is not None
-        yield node.inputs[0]
-    elif node.op_type in ("Add", "Mul"):
+    pending = [node]
+    while pending:
+        node = pending.pop()
+        if _is_looked_up(node, choice):
+            assert node.inputs[0] is not None
+            yield node.inputs[0]
+        if node.op_type not in _PASSED:
+            continue
+        excited = _excited(node)
         for value in node.inputs:
             made = None if value is None else value.producer()
-            if value is not None and made is not None and _is_looked_up(made, choice):
+            if value is None or made is None:
+                continue
+            summed = node.op_type in ("Add", "Mul") and _is_looked_up(made, choice)
+            if summed or (value is excited and _may_be_stored(made, choice)):
                 yield value
+            elif excited is None and _is_single(value):
+                # A chain of element-wise operators, as of sums in pyramids, reads bytes as well.
+                pending.append(made)
+
+
+def _excited(node: ir.Node) -> ir.Value | None:
+    """The image that a Mul gives a computed factor for each channel; None for other nodes."""
+    if node.op_type != "Mul" or any(value is None or is_constant(value) for value in node.inputs):
+        return None
+    a, b = node.inputs[:2]
+    for x, factors in ((a, b), (b, a)):
+        image, beside = ([] if value.shape is None else list(value.shape) for value in (x, factors))
+        if len(image) == len(beside) == 4 and image[2:] != [1, 1] == beside[2:]:
+            return x if image[1] == beside[1] else None
+    return None
 
 
 def _is_looked_up(node: ir.Node, choice: Choice) -> bool:
@@ -183,6 +215,26 @@ def _clamped(node: ir.Node) -> ir.Node | None:
     return inner.producer() if _is_single(inner) else None
 
 
+def _swished(node: ir.Node) -> ir.Node:
+    """The node before HardSwish with a factor and an offset behind it; else the node itself."""
+    found: ir.Node | None = node
+    while found is not None and found.op_type in ("Add", "Mul"):
+        found = _only_computed(found)
+    if found is None or found.op_type != "HardSwish" or found.inputs[0] is None:
+        return node
+    inner = found.inputs[0].producer() if _is_single(found.inputs[0]) else None
+    return node if inner is None else inner
+
+
+def _only_computed(node: ir.Node) -> ir.Node | None:
+    """The node that alone computes an operand of another, which has one number besides."""
+    a, b = node.inputs[:2]
+    for value, other in ((a, b), (b, a)):
+        if value is not None and scalar(other) is not None and _is_single(value):
+            return value.producer()
+    return None
+
+
 def _is_single(value: ir.Value) -> bool:
     return len(value.uses()) == 1 and not value.is_graph_output()
 
@@ -195,7 +247,7 @@ def _residual(node: ir.Node, choice: Choice) -> tuple[ir.Node | None, ir.Value |
     found = [
         (value.producer(), other)
         for value, other in ((a, b), (b, a))
-        if _is_single(value) and value.producer() in choice.products
+        if _is_single(value) and _adds(value.producer(), choice)
     ]
     if not found:
         return None, None
@@ -206,12 +258,17 @@ def _residual(node: ir.Node, choice: Choice) -> tuple[ir.Node | None, ir.Value |
     return found[-1]
 
 
+def _adds(node: ir.Node | None, choice: Choice) -> bool:
+    """Whether a node is a product whose store adds a residual."""
+    return node in choice.products and node is not None and node.op_type != _TRANSPOSED
+
+
 def _stored_with(value: ir.Value, choice: Choice) -> Iterator[ir.Node]:
     """Give the product that stores a quantized value, if one does."""
     node = value.producer()
     if node is not None and _is_looked_up(node, choice) and node.inputs[0] in choice.values:
         node = node.inputs[0].producer()
-    inner = None if node is None else _clamped(node)
+    inner = None if node is None else _clamped(_swished(node))
     if inner is None:
         return
     if inner.op_type == "Add":
@@ -220,6 +277,12 @@ def _stored_with(value: ir.Value, choice: Choice) -> Iterator[ir.Node]:
             yield product
     elif inner in choice.products:
         yield inner
+
+
+def _may_be_stored(node: ir.Node, choice: Choice) -> bool:
+    """Whether a product stores the result of a node, once a residual is quantized."""
+    inner = _clamped(_swished(node))
+    return inner is not None and (inner in choice.products or _is_sum(inner, choice))
 
 
 def _is_stored(value: ir.Value, choice: Choice) -> bool:

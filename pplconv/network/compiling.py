@@ -17,8 +17,8 @@ from ..memory.arrays import empty_aligned
 from ..ops.program import Frame, Program
 from ..ops.refused import Refused
 from . import arena
-from .attention import Attention, with_attention
-from .attention_step import lower_attention
+from .attention import Attention, Item, with_attention
+from .attention_step import lower_attention, prices_of_attention
 from .bands.groups import groups_of
 from .bands.lowering import Network, lower_group, plan_of
 from .batches import batched_names, for_images, images_at_once
@@ -30,7 +30,7 @@ from .host_functions import function_of
 from .host_steps import host_step, refusal, run_host
 from .interface import checked_out
 from .layouts import in_planes
-from .narrow_storage import SINGLE, TypePrices, brain_type, in_narrow_type, seen_as, served_as
+from .narrow_storage import SINGLE, Prices, brain_type, in_narrow_type, seen_as, served_as
 from .nodes import Graph, Node, graph_of
 from .operators.convolution import prices
 from .operators.either_type import prices_of_types, takes_either_type
@@ -234,7 +234,8 @@ def compile_model(
     for number, name in enumerate(graph.outputs):
         if name not in {*graph.constants, *graph.inputs, *builder.wanted}:
             builder.wanted[name] = _external(graph, name, len(graph.inputs) + number)
-    narrow = _with_narrow_storage(builder, graph, items)
+    joined = with_attention(items, graph)
+    narrow = _with_narrow_storage(builder, graph, joined)
     builder.planes = in_planes(
         graph, items, lambda node: prices(node, builder, graph),
         lambda name: planner.turning_cycles(
@@ -243,7 +244,7 @@ def compile_model(
     )  # fmt: skip
     plan_views(graph, builder)
     plan_concats(graph, builder)
-    _lower_items(with_attention(items, graph), builder, graph, narrow, banded)
+    _lower_items(joined, builder, graph, narrow, banded)
     for number, name in enumerate(graph.outputs):
         place = _external(graph, name, len(graph.inputs) + number)
         value = builder.values[name]
@@ -276,21 +277,11 @@ def _lower_items(
         group = groups.get(number)
         if group is not None and lower_group(group, network):
             done = number + len(group.members)
-        elif isinstance(item, Attention):
-            _lower_attention(item, builder, graph, narrow)
-        else:
+        elif not isinstance(item, Attention):
             lower(item, graph, narrow)
-
-
-def _lower_attention(
-    item: Attention, builder: Builder, graph: Graph, narrow: Graph | None
-) -> None:
-    """Lower an attention as one step, or its parts."""
-    read = {name for part in item.items for name in inputs_of(part)}
-    with builder.reading(sorted(read & builder.narrow & builder.values.keys()), SINGLE):
-        fused = lower_attention(item, builder, graph)
-    for part in () if fused else item.items:
-        _lower_item(part, builder, graph, narrow)
+        elif not _is_fused(item, builder, graph):
+            for part in item.items:
+                lower(part, graph, narrow)
 
 
 def _external(graph: Graph, name: str, number: int) -> Value:
@@ -300,9 +291,7 @@ def _external(graph: Graph, name: str, number: int) -> Value:
     return Value(shape, dtype, strides, Buffer(size, external=number))
 
 
-def _with_narrow_storage(
-    builder: Builder, graph: Graph, items: Sequence[Node | Chain]
-) -> Graph | None:
+def _with_narrow_storage(builder: Builder, graph: Graph, items: Sequence[Item]) -> Graph | None:
     """Choose the values that are stored as bfloat16; give the graph of steps that compute in it."""
     precision = builder.settings.precision
     dtype = brain_type(precision)
@@ -310,14 +299,23 @@ def _with_narrow_storage(
         return None
     narrow = seen_as(graph, [SINGLE], dtype)
 
-    def priced(node: Node) -> TypePrices | None:
-        if not takes_either_type(node, graph):
-            return None
-        return TypePrices(*prices_of_types(node, builder, graph, dtype))
+    def priced(item: Node | Attention) -> Prices:
+        if isinstance(item, Attention):
+            return prices_of_attention(item, graph)
+        return prices_of_types(item, builder, graph, dtype)
 
     builder.narrow_type = dtype
     builder.narrow = in_narrow_type(graph, narrow, items, priced, demanded=precision == "low_bf16")
     return narrow
+
+
+def _is_fused(attention: Attention, builder: Builder, graph: Graph) -> bool:
+    """Lower an attention as one step, if there is one for its arrays."""
+    apart: set[str] = set()
+    if graph.dtypes[attention.sums.outputs[0]] != SINGLE:
+        apart = {name for part in attention.items for name in inputs_of(part)}
+    with builder.reading(sorted(apart & builder.narrow & builder.values.keys()), SINGLE):
+        return lower_attention(attention, builder, graph)
 
 
 def _lower_item(item: Node | Chain, builder: Builder, graph: Graph, narrow: Graph | None) -> None:
@@ -329,13 +327,13 @@ def _lower_item(item: Node | Chain, builder: Builder, graph: Graph, narrow: Grap
             _lower_chain(item, builder, graph)
         return
     row = row_of(item.op)
+    stored = not builder.narrow.isdisjoint(item.outputs)
     kept = takes_either_type(item, graph) or row.view is not View.NO
-    if narrow is not None and row.format is Format.SUMS:
+    if narrow is not None and (row.format is Format.SUMS or (row.widens and not stored)):
         kept = served_as(item, narrow)
     if narrow is None or builder.narrow_type is None or (kept and served_as(item, graph)):
         _lower(item, builder, graph)
         return
-    stored = not builder.narrow.isdisjoint(item.outputs)
     # Constants that a step computes with stay float32.
     moved = row.moves is Moves.ALL
     reads = [

@@ -1,7 +1,7 @@
 """The fused nodes of integers: their meaning and construction.
 
-``pplconv::QuantizedConv`` and ``pplconv::QuantizedLinear`` take six inputs; the last two are
-optional::
+``pplconv::QuantizedConv``, ``pplconv::QuantizedConvTranspose`` and ``pplconv::QuantizedLinear``
+take six inputs; the last two are optional::
 
     X, W, offset, multiplier, residual, zero
 
@@ -27,7 +27,8 @@ int32      the sum plus ``offset``
 
 ``residual`` is uint8 or int8, as the output is if that is one of them. Besides ``x_zero``,
 ``y_zero``, ``residual_zero``, ``low``, ``high`` and ``residual_scale`` a convolution has ONNX's
-attributes, padding in numbers. With a gate, for HardSwish, there is no residual.
+attributes, padding in numbers. With a gate, for HardSwish, there is no residual; a transposed
+convolution never has one, nor a computed ``zero``. Its W is that of ONNX's ConvTranspose.
 
 ``pplconv::QuantizedAdd`` takes A and B of one shape: ``(A - a_zero) * a_scale + (B - b_zero) *
 b_scale``, clamped, rounded and stored likewise. ``pplconv::QuantizedAverage`` takes X: the sum of a
@@ -55,8 +56,10 @@ __all__ = [
     "QUANTIZED_ADD",
     "QUANTIZED_AVERAGE",
     "QUANTIZED_CONV",
+    "QUANTIZED_CONV_TRANSPOSE",
     "QUANTIZED_LINEAR",
     "RESIDUAL",
+    "STORING",
     "ZERO",
     "Sums",
     "build_product",
@@ -66,15 +69,19 @@ __all__ = [
     "numbers",
     "offset_of",
     "offset_of_any_zero",
+    "rows_of",
     "sums_of",
     "with_numbers",
 ]
 
 QUANTIZED_CONV = "QuantizedConv"
+QUANTIZED_CONV_TRANSPOSE = "QuantizedConvTranspose"
 QUANTIZED_LINEAR = "QuantizedLinear"
 QUANTIZED_ADD = "QuantizedAdd"
 QUANTIZED_AVERAGE = "QuantizedAverage"
 PRODUCTS = (QUANTIZED_CONV, QUANTIZED_LINEAR)
+# Products whose store clamps, gates and quantizes; `PRODUCTS` add residuals, too.
+STORING = (*PRODUCTS, QUANTIZED_CONV_TRANSPOSE)
 # Ports of a product's multiplier, its residual, and a zero point that the network computes.
 MULTIPLIER = 3
 RESIDUAL = 4
@@ -148,7 +155,11 @@ def centered(weight: Array, zero: Array) -> Array:
 
 
 def sums_of(
-    x: Quantization, weight: ir.Value | None, axis: int, bias: Array | None = None
+    x: Quantization,
+    weight: ir.Value | None,
+    axis: int,
+    bias: Array | None = None,
+    groups: int = 1,
 ) -> Sums | None:
     """Describe the sums of products of quantized numbers and quantized weights.
 
@@ -162,6 +173,9 @@ def sums_of(
         Axis of the output channels.
     bias : ndarray of float64, optional
         Real numbers, one for each channel.
+    groups : int
+        Groups of input channels along the first axis, which is not `axis` then: each has as many
+        output channels as that has.
 
     Returns
     -------
@@ -177,11 +191,12 @@ def sums_of(
     integers, source = constant(node.inputs[0]), node.inputs[0]
     if integers is None or source is None or not integers.size or w.axis not in (None, axis):
         return None
-    channels = integers.shape[axis]
     zero = w.zero.reshape([-1 if d == axis else 1 for d in range(integers.ndim)])
     centred = centered(integers, zero)
-    rows = np.moveaxis(centred, axis, 0).reshape(channels, -1)
-    units = np.broadcast_to(x.scale.astype(np.float64) * w.scale.astype(np.float64), (channels,))
+    rows = rows_of(centred, axis, groups)
+    channels = len(rows)
+    scales = np.broadcast_to(w.scale.astype(np.float64), integers.shape[axis : axis + 1])
+    units = x.scale.astype(np.float64) * np.tile(scales, groups)
     biases = np.zeros(channels) if bias is None else bias
     # A channel without weights is only its bias, in a unit that holds it.
     empty = ~rows.any(1)
@@ -198,6 +213,15 @@ def sums_of(
         return None
     kept = source if centred is integers else centred
     return Sums(kept, offset, units)
+
+
+def rows_of(weight: Array, axis: int, groups: int = 1) -> Array:
+    """Give the weights of each output channel as a row: see `sums_of`."""
+    channels = weight.shape[axis]
+    if groups == 1:
+        return np.moveaxis(weight, axis, 0).reshape(channels, -1)
+    grouped = weight.reshape(groups, -1, *weight.shape[1:])
+    return np.moveaxis(grouped, axis + 1, 1).reshape(groups * channels, -1)
 
 
 def offset_of(rows: Array, bias: Array, x: Quantization) -> Array | None:
@@ -235,7 +259,7 @@ def build_product(
     op : builder
         What onnxscript gives to a rule.
     operator : str
-        One of `PRODUCTS`.
+        One of `STORING`.
     x : ir.Value
         The input.
     sums : Sums

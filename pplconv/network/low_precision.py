@@ -10,9 +10,10 @@ import onnx_ir as ir
 
 from .. import planner
 from ..arguments.checks import PRECISIONS
+from ..matrix_problem import MatrixProblem
 from ..numerics import BRAIN_KINDS, TYPES, numerics_of
 from ..ops.prepared import PackedWeights, Prepared
-from ..problem import ConvProblem
+from ..problem import ConvProblem, Problem
 from .builder import Settings
 from .compiling import Compiled
 from .cut_program import CutProgram
@@ -121,9 +122,12 @@ def _gain(programs: Iterable[Compiled], settings: Settings) -> float | None:
                 continue
             problem = step.work.problem
             known = isinstance(step.places.get("weights"), PackedWeights)
-            low = problem
+            low: Problem = problem
             if known and isinstance(problem, ConvProblem) and problem.dtype == "f32":
                 low, may = replace(problem, permitted=PRECISIONS["low"]["f32"]), True
+            elif isinstance(problem, MatrixProblem) and problem.dtype == "f32":
+                kinds = PRECISIONS["low"]["bf16"]
+                low, may = replace(problem, dtype="bf16", permitted=kinds, destination="f32"), True
             runs = compiled.times * step.turns
             cycles = [
                 planner.least_cycles(each, settings.tolerance, settings.max_workspace)
@@ -163,6 +167,6 @@ def _obstacle(node: ir.Node) -> str:
     if dtype is not None and dtype not in _FLOATS:
         return f"is of {dtype.numpy().name}"
     quantized = makers[1] is not None and makers[1].op_type == "DequantizeLinear"
-    if constant(weight) is None and not quantized:
-        return "multiplies two computed matrices"
+    if constant(weight) is None and not quantized and node.op_type != "MatMul":
+        return "multiplies by computed weights"
     return ""

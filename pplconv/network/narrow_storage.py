@@ -1,9 +1,12 @@
 """The type of stored values: float32, or bfloat16, in which all steps still compute as float32.
 
-One decision for the whole graph, as for `layouts`. A convolution by known weights, and a product by
-a known matrix, may read and write either type: the planner prices each. Element-wise chains convert
-as they load and store. All other steps that have loops for bfloat16 read and write one type, and a
-value is converted where its maker and a reader differ. The cheapest choice is a minimum cut.
+One decision for the whole graph, as for `layouts`. A convolution by known weights, transposed or
+not, and a product by a known matrix may read and write either type: the planner prices each.
+Element-wise chains convert as they load and store. Products of computed matrices multiply float32
+or bfloat16, and both their operands are then of that type; the products of an attention are one
+such choice, told by the name of its scores, whose sums are float32 all the same, and its result is
+another. All other steps that have loops for bfloat16 read and write one type, and a value is
+converted where its maker and a reader differ. The cheapest choice is a minimum cut.
 
 What such a step reads as bfloat16 was rounded once, as it was stored; sums are of float32.
 """
@@ -19,10 +22,11 @@ import numpy as np
 
 from .. import planner
 from ..memory.array_like import bfloat16_dtype
-from ..numerics import BRAIN_KINDS, numerics_of
+from .attention import Attention, Item
 from .fusion import Chain, computed_in
 from .min_cut import source_side
 from .nodes import Constants, Graph, Node
+from .operators.brain_products import ProductPrices, brain_kinds
 from .operators.table import row_of
 from .operators.table_row import Format, Moves, View
 
@@ -58,6 +62,9 @@ class TypePrices(NamedTuple):
     to_narrow: float
 
 
+Prices = TypePrices | ProductPrices | None
+
+
 def brain_type(precision: str) -> np.dtype[Any] | None:
     """Give bfloat16 as NumPy's type, if a network's values may have it on this CPU.
 
@@ -73,8 +80,7 @@ def brain_type(precision: str) -> np.dtype[Any] | None:
     """
     if precision not in ("bf16", "low", "low_bf16"):
         return None
-    levels = [planner.best_isa(numerics_of("bf16", kind)) for kind in BRAIN_KINDS]
-    return bfloat16_dtype() if any(level not in (None, "portable") for level in levels) else None
+    return bfloat16_dtype() if brain_kinds() else None
 
 
 def seen_as(graph: Graph, dtypes: Sequence[np.dtype[Any]], dtype: np.dtype[Any]) -> Graph:
@@ -105,8 +111,8 @@ def served_as(item: Node, graph: Graph) -> bool:
 def in_narrow_type(
     graph: Graph,
     narrow: Graph,
-    items: Sequence[Node | Chain],
-    prices: Callable[[Node], TypePrices | None],
+    items: Sequence[Item],
+    prices: Callable[[Node | Attention], Prices],
     *,
     demanded: bool,
 ) -> frozenset[str]:
@@ -118,10 +124,11 @@ def in_narrow_type(
         With all shapes, and ONNX's types.
     narrow : Graph
         The same, with bfloat16 in place of float32.
-    items : sequence of Node or Chain
-        Its nodes, element-wise ones joined.
+    items : sequence of Node, Chain or Attention
+        Its nodes, element-wise ones and those of attentions joined.
     prices : callable
-        Prices of a node whose input and result may differ in type; None for all other nodes.
+        Prices of a node whose input and result may differ in type, and of products of computed
+        matrices; None for all other nodes, and where products stay float32.
     demanded : bool
         Whether each value that can be bfloat16 is, at whatever price.
 
@@ -138,14 +145,14 @@ class _Cut:
 
     graph: Graph
     narrow: Graph
-    prices: Callable[[Node], TypePrices | None]
+    prices: Callable[[Node | Attention], Prices]
     demanded: bool
     count: int = 2
     edges: list[tuple[int, int, float]] = field(default_factory=list)
     maker: dict[str, int] = field(default_factory=dict)
     readers: dict[str, set[int]] = field(default_factory=dict)
 
-    def chosen(self, items: Sequence[Node | Chain]) -> frozenset[str]:
+    def chosen(self, items: Sequence[Item]) -> frozenset[str]:
         """Add all items, and cut."""
         self._keep(self.graph.inputs)
         for item in items:
@@ -156,32 +163,37 @@ class _Cut:
         apart = source_side(self.count, _SINGLE, _NARROW, self.edges)
         return frozenset(name for name, node in self.maker.items() if node not in apart)
 
-    def _add(self, item: Node | Chain) -> None:
-        """Add the types that a node or a chain reads and writes."""
+    def _add(self, item: Item) -> None:
+        """Add the types that an item reads and writes."""
         if isinstance(item, Chain):
             self._add_chain(item)
+            return
+        if isinstance(item, Attention):
+            self._add_attention(item)
             return
         reads = [name for name in item.inputs if name and name not in self.graph.constants]
         outputs = [name for name in item.outputs if name]
         row = row_of(item.op)
         found = self.prices(item)
-        if found is not None:
+        if isinstance(found, ProductPrices):
+            own = self._open(outputs, _STORED)
+            self._choose(own, found.narrow - found.single)
+            self._read_as(reads, own, 0.0)
+        elif found is not None:
             own = self._open(outputs, 0.0)
             self._price(reads[0], found.from_narrow - found.single)
             self._choose(own, found.to_narrow - found.single)
             self._read(reads[1:], own)
         elif row.view is not View.NO and reads and reads[0] in self.maker:
             self.maker.update(dict.fromkeys(outputs, self.maker[reads[0]]))
-        elif row.format is Format.SUMS and self._is_narrow_too(item, outputs):
+        elif self._widens(item, outputs) and self._is_narrow_too(item, outputs):
             self._keep(outputs)
             for name in reads:
                 self._price_pass(name, _IN_SCRATCH)
         elif self._is_narrow_too(item, outputs):
             converted = 0.0 if row.moves is not Moves.NOTHING else _IN_SCRATCH
             own = self._open(outputs, converted)
-            self._read(reads, own)
-            for name in reads:
-                self._price_step(own, name, converted)
+            self._read_as(reads, own, converted)
         else:
             self._read(reads, _SINGLE)
             self._keep(outputs)
@@ -195,6 +207,33 @@ class _Cut:
         self._open([chain.result], _STORED)
         for name in chain.inputs():
             self._price_pass(name, _LOADED)
+
+    def _add_attention(self, attention: Attention) -> None:
+        """Add an attention: its products, its result, and what is read a score at a time."""
+        product, sums = attention.product, attention.sums
+        operands, result = [*product.inputs, sums.inputs[1]], sums.outputs[0]
+        others = [name for name in attention.shapes if name not in self.graph.constants]
+        if self.graph.dtypes[result] != SINGLE:
+            self._read([*operands, *others], _SINGLE)
+            return
+        for name in others:
+            self._price_pass(name, _LOADED)
+        found = self.prices(attention)
+        if not isinstance(found, ProductPrices):
+            self._open([result], _IN_SCRATCH)
+            for name in operands:
+                self._price_pass(name, _IN_SCRATCH)
+            return
+        own = self._new(product.outputs)
+        self._choose(own, found.narrow - found.single)
+        self._read_as([name for name in operands if name not in self.graph.constants], own, 0.0)
+        self._open([result], _STORED)
+
+    def _widens(self, node: Node, outputs: list[str]) -> bool:
+        """Whether a node gives float32, and its loops read bfloat16 all the same."""
+        row = row_of(node.op)
+        returned = not set(outputs).isdisjoint(self.graph.outputs)
+        return row.format is Format.SUMS or (row.widens and returned)
 
     def _is_narrow_too(self, node: Node, outputs: list[str]) -> bool:
         """Whether loops compute a node in bfloat16 as well as in float32."""
@@ -217,12 +256,16 @@ class _Cut:
         if not set(outputs).isdisjoint(self.graph.outputs):
             self._keep(outputs)
             return _SINGLE
+        own = self._new(outputs)
+        for name in outputs:
+            self._price_pass(name, converted)
+        return own
+
+    def _new(self, outputs: Sequence[str]) -> int:
+        """Give results a type of their own; on demand it is bfloat16 unless they are few."""
         own = self.count
         self.count += 1
-        for name in outputs:
-            if self.graph.dtypes[name] == SINGLE:
-                self.maker[name] = own
-                self._price_pass(name, converted)
+        self.maker.update((name, own) for name in outputs if self.graph.dtypes[name] == SINGLE)
         few = sum(math.prod(self.graph.shapes[name]) for name in outputs) < FEW
         if few:
             self._choose(own, 1.0)
@@ -257,6 +300,12 @@ class _Cut:
             self.edges.append((_SINGLE, node, more))
         elif more < 0:
             self.edges.append((node, _NARROW, -more))
+
+    def _read_as(self, names: Sequence[str], by: int, converted: float) -> None:
+        """Say that a step reads values in its own type, and price its pass over them."""
+        self._read(names, by)
+        for name in names:
+            self._price_step(by, name, converted)
 
     def _read(self, names: Sequence[str], by: int) -> None:
         for name in names:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..geometry import Strides
 from ..matrix_problem import MatrixProblem
+from ..numerics import numerics_of
 from ..problem import LARGEST_PLANE, LARGEST_PRODUCT
 from ..sparsity import Sparsity
 
@@ -251,7 +252,7 @@ def product_of(
     if min(b_strides) < 0 or (b := Operand.of(k, n, *b_strides[-2:])) is None:
         return "b"
     axes = _batch_axes(wide, a_strides, tall, b_strides, m * n)
-    if permitted != (dtype,):
+    if any(numerics_of(dtype, kind).converts_weights for kind in permitted):
         # The packed operand is converted first, and conversion needs a dense one.
         in_columns = b.row == 1 or k == 1, n == 1 or b.column == k
         groups = [axis.b for axis in axes if axis.b]

@@ -56,6 +56,10 @@ cdef struct AttentionJob:
     StoredJob[STORED_ARRAYS] stored
     int64_t room_offset
     pplconv_kernel softmax
+    # If products are of a narrower type than their sums: converts the finished scores of a tile,
+    # whose rows are then `narrowed_row` bytes apart. Else NULL.
+    pplconv_kernel narrow_scores
+    int64_t narrowed_offset, narrowed_row
     # What is computed one element at a time: between product and softmax, and behind the softmax.
     ProgramJob[MOST_PROGRAMS] programs
     int before, program_count
@@ -66,6 +70,7 @@ cdef class Attention(Work):
     cdef GemmSchedule scores, sums
     cdef tuple programs
 
+    cdef int64_t take_products(self, dict fields, str isa, int64_t tile_bytes) except -1
     cdef int64_t take_stored(self, stored, str dtype, str isa, int64_t *tops) except -1
     cdef int64_t take_programs(self, list before, list behind, int64_t tile_bytes,
                                int64_t *tops) except -1

@@ -7,6 +7,9 @@ Products, program and softmax are those of the separate steps, with the same ord
 
 Queries, keys, values and the result may be stored in a narrower type. They are converted in
 scratch: keys and values before they are packed, queries and the result with each tile.
+
+Products may be of a narrower type than their sums: queries, keys and values are read as they are
+stored, and the scores of a tile are rounded once, behind the softmax and the programs.
 """
 
 from libc.stdint cimport int64_t
@@ -16,6 +19,7 @@ from pplconv._kernels cimport (
     find,
     pplconv_convert_in_args,
     pplconv_convert_out_args,
+    pplconv_kernel,
     pplconv_softmax_args,
 )
 from pplconv.schedules.base cimport ceil_div, least
@@ -61,13 +65,14 @@ cdef inline char *widened(const StoredJob *s, char *array, char *room) noexcept 
     return room
 
 
-cdef inline void narrow(const StoredJob *s, const char *room, char *array) noexcept nogil:
-    """Store a result that was computed in scratch."""
+cdef inline void narrow_rows(pplconv_kernel kernel, const char *src, int64_t src_rs, char *dst,
+                             int64_t dst_rs, int64_t rows, int64_t columns) noexcept nogil:
+    """Store rows in a narrower type: a result that was computed in scratch, or scores."""
     cdef pplconv_convert_out_args a
-    a.src, a.src_rs, a.dst, a.dst_rs = room, s.wide, array, s.stride
-    a.rows, a.columns, a.fill, a.flags = s.lines, s.length, 0, 0
+    a.src, a.src_rs, a.dst, a.dst_rs = src, src_rs, dst, dst_rs
+    a.rows, a.columns, a.fill, a.flags = rows, columns, 0, 0
     a.residual, a.residual_rs, a.clip = NULL, 0, NULL
-    s.kernel(&a)
+    kernel(&a)
 
 
 cdef inline void run_programs(const AttentionJob *j, int first, int end, const Tensors *operands,
@@ -123,12 +128,18 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
         run_programs(j, 0, j.before, &of_tile, products)
         j.softmax(&s)
         run_programs(j, j.before, j.program_count, &of_tile, products)
+        rows = tile
+        if j.narrow_scores != NULL:
+            rows = scratch + j.narrowed_offset
+            narrow_rows(j.narrow_scores, tile, j.score_row, <char *> rows, j.narrowed_row, j.rows,
+                        j.keys)
         result = heads[Y] + query * j.row[Y]
         if j.stored[Y].kernel == NULL:
-            multiply(&j.sums, tile, result, scratch, products)
+            multiply(&j.sums, rows, result, scratch, products)
         else:
-            multiply(&j.sums, tile, room, scratch, products)
-            narrow(&j.stored[Y], room, result)
+            multiply(&j.sums, rows, room, scratch, products)
+            narrow_rows(j.stored[Y].kernel, room, j.stored[Y].wide, result, j.stored[Y].stride,
+                        j.stored[Y].lines, j.stored[Y].length)
 
 
 cdef int take_product(ProductJob *p, GemmSchedule schedule, int64_t panels) except -1:
@@ -151,7 +162,9 @@ cdef class Attention(Work):
         ``dtype``; ``dims``, at most four counts of heads, and ``strides``, a tuple of as many
         numbers for each array, in bytes; ``rows``, bytes from a query to the next, for each array,
         0 for keys and values; ``queries``; ``tile``, queries at a time; ``chunks``, tasks of a
-        head; ``score_row``, bytes from a tile's row of scores to the next; ``stored``, for each of
+        head; ``score_row``, bytes from a tile's row of scores to the next; ``operands``, the type
+        of the products, and ``narrowed_row``, the bytes from a tile's row to the next in it, 0 if
+        it is ``dtype``; ``stored``, for each of
         the arrays 0 to 3, None if it has the type of the sums, or a narrower type, the number and
         the length of contiguous lines, and the bytes from one to the next: those of a tile, or of
         the keys and values of a head. The products then see these lines without gaps.
@@ -173,12 +186,12 @@ cdef class Attention(Work):
     def __cinit__(self, dict fields, GemmSchedule scores not None, GemmSchedule sums not None,
                   list before not None, list behind not None, str isa):
         cdef AttentionJob *j = &self.own
-        cdef int64_t element, tile_bytes, heads = 1, last, products, room
+        cdef int64_t element, tile_bytes, heads = 1, last, products, room, narrowed
         cdef int64_t tops[MOST_ARRAYS]
         cdef int a, d, missing
         memset(j, 0, sizeof(AttentionJob))
         memset(tops, 0, sizeof(tops))
-        check_numbers(fields, frozenset(("score_row",)))
+        check_numbers(fields, frozenset(("score_row", "narrowed_row")))
         dims, strides, rows = fields["dims"], fields["strides"], fields["rows"]
         missing = HEADS_AROUND - <int> len(dims)
         j.array_count = len(rows)
@@ -201,17 +214,7 @@ cdef class Attention(Work):
         tile_bytes = ceil_div((j.rows - 1) * j.score_row + j.keys * element, LINE) * LINE
         if tile_bytes >= <int64_t> 1 << 40:
             raise MemoryError("a tile is beyond what the loops can address")
-        for schedule in (scores, sums):
-            if ((<GemmSchedule> schedule).shape.size.source != element
-                    or (<GemmSchedule> schedule).shape.size.destination != element
-                    or (<GemmSchedule> schedule).shape.geometry.ow
-                    * (<GemmSchedule> schedule).shape.geometry.oh != j.rows):
-                raise ValueError("products are of the tile's queries and of its type")
-        # The products write and read whole rows of the tile, as the softmax does.
-        if (sums.shape.ic != j.keys or scores.output_bytes() > tile_bytes
-                or sums.input_bytes() > tile_bytes or scores.shape.y.pixel != j.score_row
-                or sums.shape.x.pixel != j.score_row):
-            raise ValueError("products differ in the tile of scores")
+        narrowed = self.take_products(fields, isa, tile_bytes)
         take_product(&j.scores, scores, 0)
         j.sums.panels = ceil_div(scores.packed_bytes(), LINE) * LINE
         take_product(&j.sums, sums, j.sums.panels)
@@ -220,7 +223,8 @@ cdef class Attention(Work):
         tops[KEYS], tops[VALUES] = scores.source_bytes(), sums.source_bytes()
         j.room_offset = j.tile_offset + tile_bytes
         room = self.take_stored(fields["stored"], fields["dtype"], isa, tops)
-        j.quantized_offset = j.room_offset + room
+        j.narrowed_offset = j.room_offset + room
+        j.quantized_offset = j.narrowed_offset + narrowed
         j.products_offset = j.quantized_offset + self.take_programs(before, behind, tile_bytes,
                                                                     tops)
         products = max(scores.thread_scratch, sums.thread_scratch)
@@ -231,7 +235,7 @@ cdef class Attention(Work):
             if a > VALUES:
                 unit = 1
             elif j.stored[a].kernel == NULL:
-                unit = element
+                unit = sums.shape.size.destination if a == Y else scores.shape.size.source
             else:
                 unit = DTYPES[fields["stored"][a][0]].itemsize
             self.extents[a] = extent_of(tops[a], (*dims, last + 1), (*strides[a], rows[a]), unit,
@@ -259,6 +263,42 @@ cdef class Attention(Work):
         self.job = j
         self.one_phase(run_task)
 
+    cdef int64_t take_products(self, dict fields, str isa, int64_t tile_bytes) except -1:
+        """Check the products of a tile; give the bytes of scores that are narrowed for them."""
+        cdef AttentionJob *j = &self.own
+        cdef GemmSchedule scores = self.scores, sums = self.sums
+        cdef int64_t element = DTYPES[fields["dtype"]].itemsize, size = element, narrowed = 0
+        cdef int64_t row = j.score_row, room = tile_bytes
+        types = fields["dtype"], fields["operands"]
+        if types[0] != types[1]:
+            if types not in CONVERSIONS or DTYPES[types[1]].itemsize >= element:
+                raise ValueError(f"no kernel makes {types[1]} of {types[0]}")
+            operation, pair = CONVERSIONS[types]
+            j.narrow_scores = find(operation, pair, isa)
+            size = DTYPES[types[1]].itemsize
+            row = j.narrowed_row = fields["narrowed_row"]
+            if row % size or row < j.keys * size:
+                raise ValueError("a row of narrowed scores is shorter than the keys")
+            room = narrowed = ceil_div((j.rows - 1) * row + j.keys * size, LINE) * LINE
+            if narrowed >= <int64_t> 1 << 40:
+                raise MemoryError("a tile is beyond what the loops can address")
+        for schedule in (scores, sums):
+            if ((<GemmSchedule> schedule).shape.size.source != size
+                    or (<GemmSchedule> schedule).shape.geometry.ow
+                    * (<GemmSchedule> schedule).shape.geometry.oh != j.rows):
+                raise ValueError("products are of the tile's queries and of its type")
+        # A product that stores its result in the operands' type converts it itself.
+        if (scores.shape.size.destination != element
+                or sums.shape.size.destination != element
+                and (sums.shape.size.destination != size or fields["stored"][Y] is not None)):
+            raise ValueError("products are of the tile's queries and of its type")
+        # The products write and read whole rows of the tile, as the softmax does.
+        if (sums.shape.ic != j.keys or scores.output_bytes() > tile_bytes
+                or sums.input_bytes() > room or scores.shape.y.pixel != j.score_row
+                or sums.shape.x.pixel != row):
+            raise ValueError("products differ in the tile of scores")
+        return narrowed
+
     cdef int64_t take_stored(self, stored, str dtype, str isa, int64_t *tops) except -1:
         """Set up conversions; put the bytes of stored arrays into `tops`, give the scratch."""
         cdef StoredJob *s
@@ -273,7 +313,8 @@ cdef class Attention(Work):
                 raise ValueError("lines have a type, their number and length, and a stride")
             kind, lines, length, stride = stored[a]
             types = (dtype, kind) if a == Y else (kind, dtype)
-            if types not in CONVERSIONS or DTYPES[kind].itemsize >= element:
+            if (types not in CONVERSIONS or DTYPES[kind].itemsize >= element
+                    or a != Y and self.own.narrow_scores != NULL):
                 raise ValueError(f"no kernel makes {types[1]} of {types[0]}")
             check_numbers({"lines": lines, "length": length, "stride": stride},
                           frozenset(("stride",)))

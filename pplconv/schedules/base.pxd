@@ -11,6 +11,7 @@ from pplconv._kernels cimport (
     PPLCONV_CLIP,
     PPLCONV_DO_MULTIPLY_ADD,
     PPLCONV_RESIDUAL,
+    PPLCONV_STORE_BF16,
     pplconv_geometry,
     pplconv_kernel,
     pplconv_convert_in_args,
@@ -49,9 +50,9 @@ cdef struct Shape:
     # The problem as the loops see it; channels are those of one group. The input is converted
     # where kernels read another type; residual and output, where sums are of another type; weights
     # where they come as the input does. `exact` says that sums are integers, which are scaled on
-    # their way to the output.
+    # their way to the output; `rounds`, that GEMM kernels can convert sums as they store them.
     pplconv_geometry geometry
-    bint converts_in, converts_out, converts_weights, exact
+    bint converts_in, converts_out, converts_weights, exact, rounds
     Sizes size
     int64_t batch, groups, ic, oc, taps
     Memory x, y
@@ -173,6 +174,23 @@ cdef inline int64_t epilogue_flags(const Shape *s, const Tensors *t, int64_t bia
     if t.residual != NULL:
         if s.converts_out:
             return flags
+        flags |= PPLCONV_RESIDUAL
+    if t.clip != NULL:
+        flags |= PPLCONV_CLIP
+    return flags
+
+
+cdef inline bint rounds_in_tiles(const Shape *s, const Tensors *t) noexcept nogil:
+    # Whether kernels that finish a sum store it as bfloat16. What follows the store reads float32.
+    return s.rounds and not follows(t)
+
+
+cdef inline int64_t rounding_flags(const Tensors *t, int64_t bias) noexcept nogil:
+    # Flags of the whole epilogue, for kernels that store bfloat16.
+    cdef int64_t flags = PPLCONV_STORE_BF16
+    if t.bias != NULL:
+        flags |= bias
+    if t.residual != NULL:
         flags |= PPLCONV_RESIDUAL
     if t.clip != NULL:
         flags |= PPLCONV_CLIP

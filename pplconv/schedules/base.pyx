@@ -156,6 +156,7 @@ cdef class Schedule(Work):
         s.converts_out = numerics.converts_out
         s.converts_weights = numerics.converts_weights
         s.exact = numerics.exact
+        s.rounds = numerics.rounds_on(isa)
         # Only bfloat16 is a type that programs of floats read besides their own.
         if numerics.destination == "bf16":
             s.stored = PPLCONV_STORED_BF16

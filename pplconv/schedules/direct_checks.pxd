@@ -42,7 +42,13 @@ cdef inline int check_plan(Schedule schedule, const DirectJob *j) except -1:
     g = &j.shape.geometry
     if min(f.row_segment, f.oc_segment, f.finish_panels) < 1:
         raise ValueError("segments are at least 1")
-    if f.finish_panels > 1 and (not j.shape.exact or f.slab or j.shape.y.block):
+    if f.turned != (f.slab and j.shape.exact):
+        raise ValueError("integer sums from planes, and no others, are turned")
+    if f.turned and f.turned_pixel < least(f.oc_segment, j.shape.oc) * j.shape.size.destination:
+        raise ValueError("pixels of outputs are smaller than what goes into them")
+    if f.slab and not (f.turned or f.pixels_inner):
+        raise ValueError("runs of outputs are stored panel by panel")
+    if f.finish_panels > 1 and (not j.shape.exact or j.y.block):
         raise ValueError("only integer sums of neighbouring channels wait for one another")
     if f.oc_segment % f.panel_width and f.oc_segment < j.shape.oc:
         raise ValueError("oc_segment must be whole panels")
@@ -79,10 +85,11 @@ cdef inline int check_plan(Schedule schedule, const DirectJob *j) except -1:
         raise ValueError("vectors of output channels must not cross blocks of the array")
     if schedule.tasks and (
             at.slab_offset < j.channel_blocks * j.shape.taps * sizeof(pplconv_segment)
-            or (f.slab and (longest > f.run_pixels
-                            or at.run_offset < at.slab_offset + f.slab_rows * j.x.row
-                            or schedule.thread_scratch
-                            < at.run_offset + f.run_pixels * f.nr * j.shape.size.sum))
+            or (f.slab and not f.turned
+                and (longest > f.run_pixels
+                     or at.run_offset < at.slab_offset + f.slab_rows * j.x.row
+                     or schedule.thread_scratch
+                     < at.run_offset + f.run_pixels * f.nr * j.shape.size.sum))
             or schedule.thread_scratch < at.slab_offset):
         raise ValueError("the scratch is too small")
     if schedule.tasks and (j.shape.converts_in or j.shape.converts_out or f.gathered):
@@ -100,18 +107,23 @@ cdef inline int check_converted(Schedule schedule, const DirectJob *j) except -1
     cdef int64_t e = j.shape.size.operand, sum = j.shape.size.sum, stage = 0
     cdef int64_t run = f.mr * f.nr * f.finish_panels * sum
     cdef int64_t slab = j.channel_blocks * f.slab_rows * j.x.row if f.gathered else 0
+    cdef int64_t outputs = 0
+    if f.turned:
+        outputs = least(f.row_segment, j.shape.geometry.oh) * j.y.row
     if f.slab:
-        run = f.run_pixels * f.nr * sum
+        if not f.turned:
+            run = f.run_pixels * f.nr * sum
         if j.shape.converts_in:
             if f.stage_channels < 1:
                 raise ValueError("planes are converted at least one at a time")
             stage = f.stage_channels * j.shape.geometry.iw * e
-        if j.shape.converts_out:
+        if j.shape.converts_out and not f.turned:
             stage = most(stage, f.nr * f.run_pixels * sum)
     elif not j.shape.converts_out:
         run = 0
     if (j.at.run_offset < j.at.slab_offset + slab
             or j.at.stage_offset < j.at.run_offset + run
-            or schedule.thread_scratch < j.at.stage_offset + stage):
+            or j.at.turned_offset < j.at.stage_offset + stage
+            or schedule.thread_scratch < j.at.turned_offset + outputs):
         raise ValueError("the scratch is too small for what is converted")
     return 0

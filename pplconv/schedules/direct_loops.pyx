@@ -5,7 +5,9 @@ For one row of the kernel, an output reads one stretch of an input row, which mo
 output. So a sum over taps and channels is a sum over a few such stretches, and the microkernel
 takes them as a list of segments. Nothing is packed in NHWC and NCHWc. In NCHW the rows that a task
 needs are first copied, once, into a slab with neighbouring channels: a ninth of what im2col would
-write for a 3x3 kernel.
+write for a 3x3 kernel. On their way back, outputs of a floating-point type are stored into planes
+run by run. Integer sums are finished as in NHWC, tile by tile, and stay in the scratch as pixels;
+when all of a task are there, it turns them into planes: bytes in place of sums.
 
 Outputs that see the same taps form rectangles: the inside, where all taps lie in the image, and its
 borders, where taps on padding are left out of the list instead of being multiplied. This comes from
@@ -44,6 +46,8 @@ from pplconv.schedules.base cimport (
     least,
     most,
     mover_of,
+    rounding_flags,
+    rounds_in_tiles,
     zero_tail,
     complete,
     finish_converted,
@@ -128,10 +132,7 @@ cdef inline void store_run(const DirectJob *j, const Tensors *t, const Part *par
         s.dst = part.scratch + j.at.stage_offset
         s.dst_rs = j.plan.run_pixels * j.shape.size.sum
     j.store_transposed(&s)
-    if j.shape.exact:
-        scale_block(&j.shape, t, <char *> s.dst, s.dst_rs, offset, s.residual_rs, s.columns,
-                    s.rows, channel, r.offsets, True)
-    elif j.shape.converts_out:
+    if j.shape.converts_out:
         finish_converted(&j.shape, t, <char *> s.dst, s.dst_rs, offset, s.residual_rs, s.columns,
                          s.rows, channel, True)
     elif follows(t):
@@ -241,6 +242,44 @@ cdef inline const char *make_slab(const DirectJob *j, const Tensors *t,
     return <const char *> c.dst - top * j.x.row
 
 
+cdef inline Tensors turned(const DirectJob *j, const Tensors *t, const Part *part) noexcept nogil:
+    # The same arrays, but outputs and residual are pixels in the scratch. The residual is turned
+    # into the place of the outputs: each of its elements is read before that output is stored.
+    cdef Tensors own = t[0]
+    cdef pplconv_pack_channels_args c
+    cdef char *first = part.scratch + j.at.turned_offset
+    own.y = first - (part.image * j.y.image + part.row * j.y.row
+                     + (part.group * j.shape.oc + part.oc) * j.shape.size.destination)
+    if t.residual != NULL:
+        own.residual = own.y
+        c.src = (t.residual + part.image * j.shape.y.image + part.row * j.shape.y.row
+                 + (part.group * j.shape.oc + part.oc) * j.shape.y.block)
+        c.src_cs, c.dst, c.dst_ps = j.shape.y.block, first, j.y.pixel
+        c.channels = c.fill = part.oc_end - part.oc
+        c.rows, c.src_rs, c.dst_rs = part.row_end - part.row, j.shape.y.row, j.y.row
+        c.columns = j.shape.geometry.ow
+        j.turn(&c)
+    return own
+
+
+cdef inline void turn_back(const DirectJob *j, const Tensors *t, const Part *part) noexcept nogil:
+    # Turn all outputs of a task into planes. To the kernel, these are the pixels of an image.
+    cdef pplconv_pack_channels_args c
+    cdef int64_t pixels = j.shape.geometry.ow, row = part.row, step = 1
+    c.src = part.scratch + j.at.turned_offset
+    c.src_cs, c.src_rs, c.dst_rs = j.y.pixel, 0, 0
+    c.dst_ps, c.rows, c.columns = j.shape.y.block, 1, part.oc_end - part.oc
+    if j.shape.y.row == pixels * j.shape.y.pixel:  # rows follow one another
+        step = part.row_end - part.row
+    c.channels = c.fill = pixels * step
+    while row < part.row_end:
+        c.dst = (t.y + part.image * j.shape.y.image + row * j.shape.y.row
+                 + (part.group * j.shape.oc + part.oc) * j.shape.y.block)
+        j.turn(&c)
+        c.src = <const char *> c.src + step * j.y.row
+        row += step
+
+
 cdef struct Place:
     # Where a panel of output channels begins in an image, and how many panels are left in its block
     # of channels; an unblocked array counts as one endless block.
@@ -250,10 +289,10 @@ cdef struct Place:
 cdef inline Place place_of(const DirectJob *j, int64_t channel) noexcept nogil:
     """The place of the panel that begins at a channel, counted over all groups."""
     cdef Place place
-    place.offset = channel_offset(&j.shape.y, j.shape.size.destination, channel)
+    place.offset = channel_offset(&j.y, j.shape.size.destination, channel)
     place.left = INT64_MAX
-    if j.shape.y.block:
-        place.left = j.block_panels - channel % j.shape.y.width // j.panels.width
+    if j.y.block:
+        place.left = j.block_panels - channel % j.y.width // j.panels.width
     return place
 
 
@@ -297,13 +336,16 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
     cdef pplconv_gemm_args g
     cdef const DirectFields *f = &j.plan
     cdef int64_t e = j.shape.size.operand, panel, line, run, at, m, across = j.panels.width
-    cdef int64_t flags = epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN)
+    cdef bint rounds = not f.slab and rounds_in_tiles(&j.shape, t)
+    cdef bint converts = j.shape.converts_out and not rounds
+    cdef int64_t flags = (rounding_flags(t, PPLCONV_BIAS_COLUMN) if rounds
+                          else epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN))
     cdef int64_t channels = oc_end - oc_begin, channel = part.group * j.shape.oc + oc_begin
     cdef int64_t panels = ceil_div(channels, across), last_n = channels - (panels - 1) * across
     cdef int64_t whole = ceil_div(across, j.lanes) - 1, last = ceil_div(last_n, j.lanes) - 1
     cdef int64_t height = r.row_end - r.row, width = r.column_end - r.column
     cdef int64_t lines, length, pieces, size, offset, waiting = 0
-    cdef bint down
+    cdef bint down, by_runs = f.slab and not f.turned
     cdef const char *origin
     cdef const char *weights = (t.weights + part.group * j.panels.bytes
                                 + offset_in(&j.panels, oc_begin, 0))
@@ -312,7 +354,7 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
     cdef pplconv_kernel kernel
     memset(&g, 0, sizeof(g))
     # Narrow rectangles, such as the left border, are walked down instead of along.
-    down = not f.slab and ceil_div(width, f.mr) * height > ceil_div(height, f.mr) * width
+    down = not by_runs and ceil_div(width, f.mr) * height > ceil_div(height, f.mr) * width
     lines, length = (width, height) if down else (height, width)
     pieces = ceil_div(length, f.mr)
     size = ceil_div(length, pieces)
@@ -326,19 +368,19 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
     g.a_rs = (j.shape.geometry.stride_h * j.x.row if down
               else j.shape.geometry.stride_w * j.x.pixel)
     g.clip = t.clip
-    if f.slab:
+    if by_runs:
         g.c_rs = f.nr * j.shape.size.sum
         g.c_vs = j.lanes * j.shape.size.sum
         g.flags = 0
     else:
-        g.c_rs = j.shape.y.row if down else j.shape.y.pixel
+        g.c_rs = j.y.row if down else j.y.pixel
         # In blocked arrays each vector of a wide tile goes to a block of its own.
-        g.c_vs = (j.shape.y.block if j.shape.y.block and across > j.shape.y.width
+        g.c_vs = (j.y.block if j.y.block and across > j.y.width
                   else j.lanes * j.shape.size.destination)
         g.residual_rs = g.c_rs
         g.residual_vs = g.c_vs
         g.flags = flags
-        if j.shape.converts_out:
+        if converts:
             g.c_rs = f.nr * f.finish_panels * j.shape.size.sum
             g.c_vs = j.lanes * j.shape.size.sum
     if across == f.nr:
@@ -349,11 +391,11 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
             m = least(size, length - at)
             if down:
                 origin = pixel_at(j, part, r.row + at, r.column + line)
-                offset = (r.row + at) * j.shape.y.row + (r.column + line) * j.shape.y.pixel
+                offset = (r.row + at) * j.y.row + (r.column + line) * j.y.pixel
             else:
                 origin = pixel_at(j, part, r.row + line, r.column + at)
-                offset = (r.row + line) * j.shape.y.row + (r.column + at) * j.shape.y.pixel
-            offset += part.image * j.shape.y.image
+                offset = (r.row + line) * j.y.row + (r.column + at) * j.y.pixel
+            offset += part.image * j.y.image
             g.a = origin
             # A tile of short sums takes a few hundred cycles, so this loop must not divide.
             g.b = weights
@@ -365,27 +407,27 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
                 if panel == panels - 1:
                     g.n = last_n
                     kernel = j.gemm.tile[last][m - 1]
-                if f.slab:
+                if by_runs:
                     # A run of pixels is stored transposed when it is whole.
                     g.c = part.scratch + j.at.run_offset + at * g.c_rs
-                elif j.shape.converts_out:
+                elif converts:
                     g.c = part.scratch + j.at.run_offset + waiting * across * j.shape.size.sum
                 else:
                     g.c = t.y + offset + place.offset
                     g.residual = t.residual + offset + place.offset
                 kernel(&g)
-                if j.shape.converts_out and not f.slab:
+                if converts and not by_runs:
                     waiting += 1
                     if waiting == f.finish_panels or panel == panels - 1:
                         convert_tiles(j, t, r, &g, m, channel + panel * across,
                                       offset + place.offset, waiting - 1)
                         waiting = 0
-                elif follows(t) and not f.slab:
+                elif follows(t) and not by_runs:
                     finish(j, t, &g, m, channel + panel * across)
                 g.b = <const char *> g.b + j.panels.panel_bytes
                 g.bias = <const char *> g.bias + across * j.shape.size.bias
                 next_panel(j, &place)
-        if f.slab:
+        if by_runs:
             store_run(j, t, part, r, line, oc_begin, oc_end, flags)
 
 
@@ -420,8 +462,10 @@ cdef void run_rectangles(const DirectJob *j, const Tensors *t, const Part *part,
 cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
     cdef const DirectJob *j = <const DirectJob *> job
     cdef Part part
+    cdef Tensors own
     cdef pplconv_release_tiles_args released
     cdef int64_t panel, oc, tiles = 0, rest = task
+    cdef const Tensors *whole = t
     part.scratch = scratch
     part.tiles = &tiles
     part.oc = rest % j.oc_segments * j.plan.oc_segment
@@ -437,7 +481,10 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     else:
         part.x = (t.x + part.image * j.shape.x.image
                   + channel_offset(&j.shape.x, j.shape.size.source, part.group * j.shape.ic))
-    if j.plan.pixels_inner or j.plan.slab:
+    if j.plan.turned:
+        own = turned(j, t, &part)
+        whole, t = t, &own
+    if j.plan.pixels_inner:
         for panel in range(ceil_div(part.oc_end - part.oc, j.panels.width)):
             oc = part.oc + panel * j.panels.width
             run_rectangles(j, t, &part, oc, least(oc + j.panels.width, part.oc_end))
@@ -446,6 +493,8 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     if j.release != NULL:
         released.tiles = &tiles
         j.release(&released)
+    if j.plan.turned:
+        turn_back(j, whole, &part)
     if not j.plan.slab:
         zero_tail(&j.shape, part.group * j.shape.oc + part.oc_end,
                   t.y + part.image * j.shape.y.image + part.row * j.shape.y.row,
@@ -495,9 +544,12 @@ cdef class DirectSchedule(Schedule):
         if numerics.narrow:
             j.pad_channels = find("pad_channels", dtype, isa)
         j.pack_weights = find("pack_weights", mover_of(numerics.weights), isa)
-        # Kernels of float32 move integer sums, without an epilogue.
-        j.store_transposed = find(
-            "store_transposed", "f32" if numerics.exact else numerics.accumulator, isa)
+        if numerics.exact:
+            # Kernels of float32 move all elements of its size.
+            j.turn = find("pack_channels", "f32" if numerics.destination_bytes == 4
+                          else mover_of(numerics.destination), isa)
+        else:
+            j.store_transposed = find("store_transposed", numerics.accumulator, isa)
         j.release = find_release(numerics.product, isa)
         j.lanes = j.gemm.lanes
         # Each member by its name, from the numbers that `check_numbers` has seen.
@@ -510,12 +562,18 @@ cdef class DirectSchedule(Schedule):
             j.x.row = j.plan.slab_row
             if not j.plan.slab:
                 j.x.block = j.plan.slab_rows * j.x.row
+        j.y = self.shape.y
+        if j.plan.turned:
+            j.y.block, j.y.width = 0, j.shape.groups * j.shape.oc
+            j.y.pixel = j.plan.turned_pixel
+            j.y.row = j.shape.geometry.ow * j.y.pixel
+            j.y.image = j.shape.geometry.oh * j.y.row
         if j.plan.channels < 1:
             raise ValueError("blocks are at least 1")
         j.channel_blocks = ceil_div(j.shape.ic, j.plan.channels)
         check_tile(&j.gemm, j.plan.mr, j.plan.nr)
         check_panels(j.plan.panel_width, j.plan.kr, &j.gemm, j.plan.nr,
-                     j.plan.slab or j.shape.y.block == 0)
+                     j.plan.slab or j.y.block == 0)
         j.panels = panels_of(
             j.plan.panel_width, j.plan.kr, j.shape.oc,
             j.channel_blocks * depth(j.plan.channels, j.plan.kr) * j.shape.taps,
@@ -529,9 +587,9 @@ cdef class DirectSchedule(Schedule):
         j.rows = ranges
         j.columns = ranges + j.row_count
         check_plan(self, j)
-        if j.shape.y.block:
-            j.block_panels = most(j.shape.y.width // j.panels.width, 1)
-            j.block_step = (most(j.panels.width // j.shape.y.width, 1) * j.shape.y.block
+        if j.y.block:
+            j.block_panels = most(j.y.width // j.panels.width, 1)
+            j.block_step = (most(j.panels.width // j.y.width, 1) * j.y.block
                             - j.block_panels * j.panels.width * j.shape.size.destination)
         j.oc_segments = ceil_div(j.shape.oc, j.plan.oc_segment)
         j.row_segments = ceil_div(j.shape.geometry.oh, j.plan.row_segment)

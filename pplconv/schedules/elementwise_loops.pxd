@@ -12,16 +12,27 @@ cdef enum:
     MOST_CODE = 96
     # How many integers are converted at once, into scratch that stays in L1.
     TILE_ELEMENTS = 2048
+    # Instructions of a program that runs tile by tile, and their operands.
+    MOST_STEPS = 8
+    OPERANDS = 3
 
 
 cdef struct StreamField:
     # An array: its strides in bytes, its number, and the bytes of an element.
     int64_t strides[MOST_DIMS]
     int64_t array, element
-    # Converts integers on their way to or from registers, by a scale and a zero point that are
-    # neighbours in array `numbers`. NULL if elements have the computed type.
+    # Converts integers on their way to or from tile number `tile` of scratch, by a scale and a zero
+    # point that are neighbours in array `numbers`. NULL if elements have the computed type.
     pplconv_kernel convert
-    int64_t numbers
+    int64_t numbers, tile
+
+
+cdef struct TileStep:
+    # An instruction on whole tiles: the number of a stream for each operand, or, from MOST_STREAMS
+    # on, that of a tile of scratch; the tile of its result; a program that computes it.
+    int64_t operands[OPERANDS]
+    int64_t tile
+    pplconv_instruction code
 
 
 cdef struct ElementwiseJob:
@@ -33,6 +44,9 @@ cdef struct ElementwiseJob:
     int64_t element
     # Rows that are converted at once; 0 where none are.
     int64_t tile_rows
+    # Instructions that run one after the other on whole tiles; none if the kernel runs them all.
+    int64_t step_count
+    TileStep steps[MOST_STEPS]
     # Number of the array of 256 bytes in which `kernel` looks bytes up; -1 if there is a program.
     int64_t table
     # Whether there is nothing but one conversion of integers, from input to output.
@@ -47,5 +61,6 @@ cdef class Elementwise(Work):
     cdef ElementwiseJob own
 
     cdef int check_table(self, dict fields, int64_t tiles) except -1
+    cdef int64_t in_steps(self, list streams, list code, int64_t tiles) except -1
     cdef int convert(self, int stream, str dtype, int64_t numbers, str computed,
                      str isa) except -1

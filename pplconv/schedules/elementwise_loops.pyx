@@ -5,6 +5,8 @@ The caller has merged dimensions that all arrays traverse with one stride. The i
 is the columns: an array has them as neighbours in memory, or has one element if it is broadcast
 along them. Quantized integers are converted tile by tile, as they are read or written; arrays of
 other types than the program's, truths (NumPy's bool) among them, are converted in the kernel. A
+program of a few short instructions with converted integers runs one instruction after the other on
+whole tiles: the kernel's loops for one instruction do not copy operands to registers in memory. A
 table of the 256 values of a function of a byte may take the place of a program.
 """
 
@@ -30,6 +32,10 @@ from pplconv.schedules.work import check_numbers, extent_of
 _OPERATIONS = frozenset(INSTRUCTIONS.values())
 # The instructions of programs that compute integers.
 _OF_INTEGERS = frozenset([INSTRUCTIONS[name] for name in OF_INTEGERS])
+# Those for which kernels of floating point have loops of their own.
+_STRAIGHT = frozenset([INSTRUCTIONS[name] for name in (
+    "ADD", "SUBTRACT", "MULTIPLY", "MULTIPLY_ADD", "CLIP", "HARDSWISH", "SIGMOID", "SILU", "SLOPE",
+)])
 # `__cinit__` compares lengths of Python sequences with these.
 globals().update(MOST_DIMS=MOST_DIMS, MOST_STREAMS=MOST_STREAMS, MOST_CODE=MOST_CODE,
                  TILE_ELEMENTS=TILE_ELEMENTS)
@@ -39,7 +45,18 @@ cdef enum:
     # A scale, then a zero point.
     SCALE_BYTES = 4
     NUMBERS_BYTES = 8
+    FLOAT_BYTES = 4
     TABLE_BYTES = 256
+    # Elements of the tiles of a program that runs tile by tile: all tiles stay in L1.
+    STEP_ELEMENTS = 1024
+
+
+cdef inline void join_rows(int64_t *rows, int64_t *columns, int64_t src_rs, int64_t src_bytes,
+                           int64_t dst_rs, int64_t dst_bytes) noexcept nogil:
+    """Make one row of rows that follow one another on both sides."""
+    if src_rs == columns[0] * src_bytes and dst_rs == columns[0] * dst_bytes:
+        columns[0] *= rows[0]
+        rows[0] = 1
 
 
 cdef inline void read_integers(const StreamField *f, pplconv_stream *stream, const Tensors *t,
@@ -53,6 +70,8 @@ cdef inline void read_integers(const StreamField *f, pplconv_stream *stream, con
     a.scale = t.arrays[f.numbers]
     a.zero = t.arrays[f.numbers] + SCALE_BYTES
     a.flags = 0
+    if stream.step:
+        join_rows(&a.rows, &a.columns, a.src_rs, f.element, a.dst_rs, FLOAT_BYTES)
     f.convert(&a)
     stream.data, stream.rs = tile, row_bytes
 
@@ -68,6 +87,7 @@ cdef inline void write_integers(const StreamField *f, const pplconv_stream *stre
     a.scale = t.arrays[f.numbers]
     a.zero = t.arrays[f.numbers] + SCALE_BYTES
     a.flags = 0
+    join_rows(&a.rows, &a.columns, a.src_rs, FLOAT_BYTES, a.dst_rs, f.element)
     f.convert(&a)
 
 
@@ -92,6 +112,34 @@ cdef inline void look_up(const ElementwiseJob *j, const pplconv_stream *streams,
     j.kernel(&a)
 
 
+cdef void run_steps(const ElementwiseJob *j, const pplconv_stream *streams, char *scratch,
+                    int64_t rows, int64_t columns) noexcept nogil:
+    """Run the instructions one after the other, each on whole tiles."""
+    cdef pplconv_elementwise_args a
+    cdef pplconv_stream[OPERANDS] given
+    cdef pplconv_stream result
+    cdef int64_t tile_bytes = TILE_ELEMENTS * j.element, row_bytes = columns * j.element, operand
+    cdef int i, k
+    a.inputs, a.input_count = given, OPERANDS
+    a.outputs, a.output_count = &result, 1
+    a.code_count = 1
+    a.rows, a.columns = rows, columns
+    memset(&result, 0, sizeof(pplconv_stream))
+    result.rs, result.step, result.reg = row_bytes, 1, OPERANDS
+    for i in range(j.step_count):
+        result.data = scratch + j.steps[i].tile * tile_bytes
+        for k in range(OPERANDS):
+            operand = j.steps[i].operands[k]
+            if operand < MOST_STREAMS:
+                given[k] = streams[operand]
+            else:
+                given[k] = result
+                given[k].data = scratch + (operand - MOST_STREAMS) * tile_bytes
+            given[k].reg = k
+        a.code = <const void *> &j.steps[i].code
+        j.kernel(&a)
+
+
 cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
     cdef const ElementwiseJob *j = <const ElementwiseJob *> job
     cdef pplconv_elementwise_args a
@@ -114,7 +162,6 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
         a.rows = least(j.dims[MOST_DIMS - 1] - index, end - row)
         if j.tile_rows:
             a.rows = least(a.rows, j.tile_rows)
-        tile = scratch
         for s in range(count):
             rest = row
             offset = column * j.fields[s].element if streams[s].step else 0
@@ -127,18 +174,20 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
             streams[s].rs = j.streams[s].rs
             if j.only_converts:
                 continue
+            tile = scratch + j.fields[s].tile * TILE_ELEMENTS * j.element
             if s < j.input_count:
                 read_integers(&j.fields[s], &streams[s], t, tile, row_bytes, a.rows, a.columns)
             else:
                 places[s] = <char *> streams[s].data
                 streams[s].data, streams[s].rs = tile, row_bytes
-            tile += TILE_ELEMENTS * j.element
         if j.only_converts:
             convert_all(j, streams, t, a.rows, a.columns)
             row += a.rows
             continue
         if j.table >= 0:
             look_up(j, streams, t.arrays[j.table], a.rows, a.columns)
+        elif j.step_count:
+            run_steps(j, streams, scratch, a.rows, a.columns)
         else:
             j.kernel(&a)
         for s in range(j.input_count, count):
@@ -146,6 +195,18 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
                 write_integers(&j.fields[s], &streams[s], t, places[s], j.streams[s].rs, a.rows,
                                a.columns)
         row += a.rows
+
+
+def _is_read(reg, to, code, outputs):
+    """Whether later instructions, or outputs, read what a register holds before the one at `to`."""
+    if reg == to:
+        return False
+    for line in code:
+        if reg in line[2:]:
+            return True
+        if line[1] == reg:
+            return False
+    return reg in outputs
 
 
 cdef class Elementwise(Work):
@@ -219,6 +280,7 @@ cdef class Elementwise(Work):
                     raise ValueError("a stream of quantized integers has a type and the number of "
                                      "an array, any other stream a type or none")
                 self.convert(i, stored[0], stored[1], fields["dtype"], isa)
+                j.fields[i].tile = tiles
                 tiles += 1
             element = j.fields[i].element
             if not (0 <= array < MOST_STREAMS and 0 <= reg < PPLCONV_MOST_REGISTERS):
@@ -256,7 +318,9 @@ cdef class Elementwise(Work):
         if tiles:
             if j.column_segment > TILE_ELEMENTS:
                 raise ValueError("rows of integers are longer than a tile")
-            j.tile_rows = TILE_ELEMENTS // j.column_segment
+            tiles = self.in_steps(streams, fields["code"], tiles)
+            most = STEP_ELEMENTS if j.step_count else TILE_ELEMENTS
+            j.tile_rows = max(1, most // j.column_segment)
             self.thread_scratch = tiles * TILE_ELEMENTS * j.element
         j.column_segments = ceil_div(j.columns, j.column_segment)
         self.tasks = ceil_div(j.rows, j.row_segment) * j.column_segments
@@ -272,6 +336,44 @@ cdef class Elementwise(Work):
             raise ValueError("a table is looked up for bytes of one array")
         self.extents[self.own.table] = max(self.extents[self.own.table], <int64_t> TABLE_BYTES)
         return 0
+
+    cdef int64_t in_steps(self, list streams, list code, int64_t tiles) except -1:
+        """Have a program run one instruction after the other, if that is faster.
+
+        Gives the number of tiles in scratch, of which there are `tiles` so far.
+        """
+        cdef ElementwiseJob *j = &self.own
+        cdef int i, k
+        if (not 1 < len(code) <= MOST_STEPS
+                or not {line[0] for line in code} <= _STRAIGHT
+                or any([j.fields[i].convert == NULL for i in range(j.input_count, len(streams))])):
+            return tiles
+        outputs = {stream[3] for stream in streams[j.input_count:]}
+        # Where the value of each register is, and which tiles may be overwritten after their last
+        # reader.
+        place = {stream[3]: i for i, stream in enumerate(streams[:j.input_count])}
+        for i, line in enumerate(code):
+            op, to, *operands = line
+            own = [MOST_STREAMS + j.fields[at].tile if at < MOST_STREAMS else at
+                   for reg in operands for at in [place[reg]]
+                   if not _is_read(reg, to, code[i + 1:], outputs)
+                   and (at >= MOST_STREAMS or (j.fields[at].convert != NULL
+                                               and j.streams[at].step))]
+            for k in range(OPERANDS):
+                j.steps[i].operands[k] = place[operands[k]]
+            if not own:
+                own = [MOST_STREAMS + tiles]
+                tiles += 1
+            j.steps[i].tile = own[0] - MOST_STREAMS
+            j.steps[i].code.op, j.steps[i].code.to = op, OPERANDS
+            j.steps[i].code.a, j.steps[i].code.b, j.steps[i].code.c = 0, 1, 2
+            place[to] = own[0]
+        if not all([place[reg] >= MOST_STREAMS for reg in outputs]):
+            return tiles
+        for i in range(j.input_count, len(streams)):
+            j.fields[i].tile = place[streams[i][3]] - MOST_STREAMS
+        j.step_count = len(code)
+        return tiles
 
     cdef int convert(self, int stream, str dtype, int64_t numbers, str computed,
                      str isa) except -1:

@@ -86,6 +86,8 @@ cdef struct Product:
     bint moves
     # Whether C is a tile in the scratch; then each panel is stored transposed when it is whole.
     bint transposed
+    # Whether tiles store C in the type of the output.
+    bint rounds
     # If C has to be converted: its offsets in the output, like those of C; and whether tiles that
     # wait for conversion are collected from the first place of the scratch on.
     int64_t y, y_rs, y_down, y_across

@@ -46,6 +46,8 @@ from pplconv.schedules.base cimport (
     finish_converted,
     least,
     mover_of,
+    rounding_flags,
+    rounds_in_tiles,
     zero_tail,
     convert_in,
 )
@@ -289,7 +291,7 @@ cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const P
             if inner > 0 and p.rows_inner and k + 1 < wide and not j.plan.weights_in_place:
                 fetch_panel(g, p.b_across, inner, tall)
             j.gemm.tile[vectors - 1][m - 1](g)
-            if not tile.last:
+            if p.rounds or not tile.last:
                 continue
             if p.transposed:
                 if i == tall - 1:
@@ -411,7 +413,11 @@ cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
             g.a_ks = j.nest.plan.packed_row
     p.a += tile.k_begin // j.plan.kr * g.a_ks
     if j.plan.y_in_rows:
-        if tile.last:
+        p.rounds = tile.first and tile.last and rounds_in_tiles(&j.nest.shape, t)
+        if p.rounds:
+            g.flags |= rounding_flags(t, PPLCONV_BIAS_COLUMN)
+            g.c_vs = g.residual_vs = j.nest.lanes * j.nest.shape.size.destination
+        elif tile.last:
             g.flags |= epilogue_flags(&j.nest.shape, t, PPLCONV_BIAS_COLUMN)
         g.c_rs = j.nest.shape.y.pixel
     else:
@@ -436,7 +442,7 @@ cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
         g.a_rs = j.plan.moved_row
         p.a_end = scratch + j.at.moved_offset + j.plan.mr * j.plan.moved_row
     p.c_down = j.plan.mr * g.c_rs
-    if j.nest.shape.converts_out and j.plan.y_in_rows:
+    if j.nest.shape.converts_out and j.plan.y_in_rows and not p.rounds:
         place_in_scratch(j, tile, &p, &g, scratch)
     multiply(j, t, tile, &p, &g, scratch)
 

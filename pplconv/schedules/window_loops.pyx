@@ -173,11 +173,11 @@ cdef class Pool(Work):
     Parameters
     ----------
     fields : dict
-        ``dtype``; ``kind``, of ``PPLCONV_POOL_*``; ``batch``, ``channels``, ``ih``, ``iw``, ``oh``,
-        ``ow``; ``stride``, ``dilation``, ``pads`` (top, left); ``x`` and ``y``, strides in bytes of
-        image, row and pixel; ``rows`` and ``columns``, tuples (begin, end, low, high, count) of
-        outputs that see the same taps, one for each output row; ``row_segment``. Array 2 has a
-        scale of eight bytes for each number of taps, from 0 on.
+        ``dtype``; ``kind``, of ``PPLCONV_POOL_*``, of bytes the largest; ``batch``, ``channels``,
+        ``ih``, ``iw``, ``oh``, ``ow``; ``stride``, ``dilation``, ``pads`` (top, left); ``x`` and
+        ``y``, strides in bytes of image, row and pixel; ``rows`` and ``columns``, tuples (begin,
+        end, low, high, count) of outputs that see the same taps, one for each output row;
+        ``row_segment``. Array 2 has a scale of eight bytes for each number of taps, from 0 on.
     isa : str
         Which kernel to call.
 
@@ -209,6 +209,8 @@ cdef class Pool(Work):
                 or min(*fields["pads"], *fields["x"], *fields["y"]) < 0
                 or j.kind not in (PPLCONV_POOL_MAX, PPLCONV_POOL_SUM)):
             raise ValueError("pooling has images, strides of at least 1, and a kind")
+        if element == 1 and j.kind != PPLCONV_POOL_MAX:
+            raise ValueError("pooling of bytes gives the largest")
         if max(*fields["stride"], *fields["dilation"], *fields["pads"]) >> 31 or max(
                 *fields["x"], *fields["y"]) >> 47:
             raise MemoryError("pooling is beyond what the loops can address")

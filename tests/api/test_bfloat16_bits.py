@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pplconv
-from pplconv.numerics import BRAIN_KINDS, numerics_of
+from pplconv.numerics import BRAIN_KINDS, default_permission, numerics_of
 from pplconv.planner.estimating import Request
 from tests.api.candidates import (
     all_contexts,
@@ -64,6 +64,44 @@ def test_every_candidate(
             first = seen.setdefault((plan.isa, plan.bits), y.tobytes())
             assert y.tobytes() == first, describe(candidate)
     assert seen
+
+
+@pytest.mark.parametrize("kind", BRAIN_KINDS)
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_tiles_round_as_conversions_do(
+    shape: str, layout: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slope of 1 changes no number, but it is computed in float32, between sum and rounding."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    numerics = numerics_of("bf16", kind)
+    if usable_isas(numerics)[-1:] in ((), ("portable",)):
+        return  # another machine's instruction; here float32 serves it
+    plain = Problem("float32", layout, *SHAPES[shape], seed=3, with_bias=True, with_residual=True)
+    problem = replace(conv_problem(plain), dtype="bf16", permitted=default_permission("bf16"))
+    arrays = {name: x.astype(ml_dtypes.bfloat16) for name, x in plain.arrays().items()}
+    x, w, bias, residual = (arrays[n] for n in ("input", "weight", "bias", "residual"))
+    ran = 0
+    for around in all_contexts(numerics):
+        request = Request(problem, tolerance=np.inf, threads=around.threads)
+        for candidate in few(list(every_candidate(problem, around)), 5):
+            force_plan(monkeypatch, request, candidate, around.isa)
+
+            def convolve(activation, added, threads=around.threads):
+                layer = pplconv.Conv2d(
+                    w, bias, **plain.parameters | {"activation": activation}, threads=threads
+                )
+                return layer(x, residual=residual if added else None)
+
+            for added in (False, True):
+                y = convolve(None, added)
+                same = convolve(("leaky_relu", 1.0), added)
+                assert y.tobytes() == same.tobytes(), describe(candidate)
+                clipped = convolve(("clip", -0.5, 0.75), added).astype(np.float32)
+                expected = np.clip(y.astype(np.float32), -0.5, 0.75)
+                assert (clipped == expected).all(), describe(candidate)
+            ran += 1
+    assert ran
 
 
 def rounded(array: np.ndarray) -> np.ndarray:

@@ -162,6 +162,35 @@ def test_what_only_integers_have_is_refused_for_floats(loops, name, value, other
             compile_plan(fields | {name: other}, isa)
 
 
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"turned": False}, "integer sums from planes"),
+        ({"turned_pixel": 1}, "pixels of outputs are smaller"),
+        ({"turned_offset": 0}, "scratch is too small"),
+    ],
+    ids=str,
+)
+def test_outputs_that_are_turned_into_planes_have_their_place(change, complaint):
+    fields, isa, _ = fields_for("direct", "NCHW", "uint8")
+    assert fields["turned"]
+    compile_plan(fields, isa)
+    with pytest.raises(ValueError, match=complaint):
+        compile_plan(fields | change, isa)
+    with pytest.raises(ValueError, match="scratch is too small"):
+        compile_plan(fields | {"scratch_bytes": fields["turned_offset"] // 64 * 64}, isa)
+
+
+def test_only_integer_sums_from_planes_are_turned():
+    for layout, dtype in (("NHWC", "uint8"), ("NCHW", "float32")):
+        fields, isa, _ = fields_for("direct", layout, dtype)
+        with pytest.raises(ValueError, match="integer sums from planes"):
+            compile_plan(fields | {"turned": True}, isa)
+    fields, isa, _ = fields_for("direct", "NCHW")
+    with pytest.raises(ValueError, match="stored panel by panel"):
+        compile_plan(fields | {"pixels_inner": False}, isa)
+
+
 @pytest.mark.parametrize("columns", ["by task", "in place"])
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_matrix_that_is_not_packed_before_has_its_place(columns, packed):

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from asm.contract import FLAGS
-from asm.registry import PRODUCTS
+from asm.registry import PRODUCTS, ROUNDING_TILES
 from tests.kernels.guarded_memory import CANARY, PLACES, POISON, Buffer, extent_of
 from tests.kernels.half_gemm import ordered_sum
 from tests.kernels.kernel_checker import Checker
@@ -35,6 +35,7 @@ from tests.kernels.narrow_gemm import (
     group_bytes,
     is_integer,
     known_sum,
+    rounded,
     widened,
 )
 
@@ -44,14 +45,19 @@ BIAS_COLUMN = FLAGS["BIAS_COLUMN"]
 RESIDUAL = FLAGS["RESIDUAL"]
 CLIP = FLAGS["CLIP"]
 B_PADDED = FLAGS["B_PADDED"]
+STORE_BF16 = FLAGS["STORE_BF16"]
 # A bias goes along the rows or along the columns, never both.
 FLAG_COMBINATIONS = [
     flags
-    for flags in range(1 << len(FLAGS))
+    for flags in range(STORE_BF16)
     if flags & (BIAS_ROW | BIAS_COLUMN) != BIAS_ROW | BIAS_COLUMN
 ]
 # Integers get the rest of their epilogue from `requantize`.
 INTEGER_FLAGS = [flags for flags in FLAG_COMBINATIONS if not flags & ~(ACCUMULATE | B_PADDED)]
+# Of kernels that can store bfloat16.
+ROUNDING_FLAGS = FLAG_COMBINATIONS + [
+    flags | STORE_BF16 for flags in FLAG_COMBINATIONS if not flags & ACCUMULATE
+]
 DEPTHS = (0, 1, 2, 3, 4, 5, 8, 17, 70, 71)
 # Layouts of A: a packed panel; rows of pixels (an image, channels last); planes. By the contract,
 # one of the two strides is one element.
@@ -119,12 +125,19 @@ def draw_segments(rng: np.random.Generator, count: int, size: int) -> list[tuple
 
 def flag_combinations(row: dict) -> list[int]:
     """Sets of flags that the kernel `row` takes."""
+    if row["op"] == "gemm" and (row["isa"], row["dtype"]) in ROUNDING_TILES:
+        return ROUNDING_FLAGS
     return INTEGER_FLAGS if is_integer(row) else FLAG_COMBINATIONS
+
+
+def stored_type(row: dict, flags: int) -> str:
+    """Give the type of C and of the residual."""
+    return "bf16" if flags & STORE_BF16 else PRODUCTS[row["dtype"]].sum
 
 
 def draw_case(rng: np.random.Generator, row: dict, **fixed: object) -> Case:
     """Draw a case for the kernel `row`; `fixed` sets some members of it."""
-    size, group = DTYPES[PRODUCTS[row["dtype"]].sum].itemsize, group_bytes(row)
+    group = group_bytes(row)
     mr, nr = row["mr"], row["nr"]
     case = Case(
         n=int(rng.integers(1, nr + 1)),
@@ -149,7 +162,9 @@ def draw_case(rng: np.random.Generator, row: dict, **fixed: object) -> Case:
     case.a_rs, case.a_ks = case.a_rs * group, case.a_ks * group
     b_row = nr if case.flags & B_PADDED else case.n
     case.b_ks = (b_row + gaps[2]) * group
-    shape = mr, case.n, row["vector_bytes"], size
+    lanes = row["vector_bytes"] // DTYPES[PRODUCTS[row["dtype"]].sum].itemsize
+    size = DTYPES[stored_type(row, case.flags)].itemsize
+    shape = mr, case.n, lanes * size, size
     case.c_rs, case.c_vs = vector_strides(case.c_layout, *shape, gaps[3])
     layout = pick(rng, C_LAYOUTS)
     case.residual_rs, case.residual_vs = vector_strides(layout, *shape, gaps[4])
@@ -183,6 +198,7 @@ class Call:
         self.checker, self.row, self.case = checker, row, case
         self.product = PRODUCTS[row["dtype"]]
         self.dtype = DTYPES[self.product.sum]
+        self.stored_type = stored_type(row, case.flags)
         self.lanes = row["vector_bytes"] // self.dtype.itemsize
         mr, n = row["mr"], case.n
         names = ("segment_count", "k", "a_rs", "a_ks", "b_ks", "c_rs", "c_vs", "n")
@@ -218,8 +234,9 @@ class Call:
             self.bias = self._input("bias", length, rng, 3)
         if case.flags & RESIDUAL:
             residual = self._matrix("residual", (case.residual_rs, case.residual_vs), 4)
-            residual.write(self._drawn(rng, residual.index.shape))
-            self.residual = residual.read()
+            shape = residual.index.shape
+            residual.write(draw_stored(rng, case.kind, shape, self.stored_type))
+            self.residual = self._computed(residual.read())
         if case.flags & CLIP:
             self.clip = self._input("clip", 2, rng, 5)
             self.clip[...] = CLIPS[int(rng.integers(len(CLIPS)))]
@@ -232,7 +249,7 @@ class Call:
         offset = self.case.offsets[index] // unit * unit
         buffer = arena.buffer(extent, self.case.place, offset)
         buffer.fill(CANARY if writable else POISON)
-        self.values[name.removesuffix(" of portable")] = buffer.address
+        self.values[name.split(" of ")[0]] = buffer.address
         return buffer
 
     def _input(self, name: str, length: int, rng: np.random.Generator, index: int) -> np.ndarray:
@@ -243,6 +260,10 @@ class Call:
 
     def _drawn(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
         return draw_stored(rng, self.case.kind, shape, self.product.sum)
+
+    def _computed(self, values: np.ndarray) -> np.ndarray:
+        """Elements of C or the residual in the type of sums."""
+        return values if self.stored_type == self.product.sum else widened(values, self.stored_type)
 
     def _segments(
         self,
@@ -289,18 +310,19 @@ class Call:
         self, name: str, strides: tuple[int, int], index: int, *, writable: bool = False
     ) -> Matrix:
         """Place C or the residual: whole vectors; the last one ends with column n."""
-        size, mr, n = self.dtype.itemsize, self.row["mr"], self.case.n
+        dtype, mr, n = DTYPES[self.stored_type], self.row["mr"], self.case.n
+        size = dtype.itemsize
         rows, columns = np.ogrid[:mr, :n]
         first = rows * strides[0] + columns // self.lanes * strides[1]
         index_of = first // size + columns % self.lanes
         count = int(index_of.max()) + 1
         buffer = self._place(name, count * size, index, writable=writable)
-        return Matrix(buffer, buffer.array((count,), self.dtype, (size,)), index_of)
+        return Matrix(buffer, buffer.array((count,), dtype, (size,)), index_of)
 
     def _output(self, name: str, rng: np.random.Generator) -> Matrix:
         c = self._matrix(name, (self.case.c_rs, self.case.c_vs), 2, writable=True)
         accumulate = self.case.flags & ACCUMULATE
-        unread = np.nan if self.dtype.kind == "f" else CANARY
+        unread = np.nan if DTYPES[self.stored_type].kind == "f" else CANARY
         c.write(self._drawn(rng, c.index.shape) if accumulate else unread)
         return c
 
@@ -338,7 +360,8 @@ class Call:
             low, high = self.clip
             x = np.where(x < low, low, x)
             x = np.where(x > high, high, x)
-        return np.ascontiguousarray(x)
+        x = np.ascontiguousarray(x)
+        return self._computed(rounded(x)) if self.case.flags & STORE_BF16 else x
 
     def sums(self, start: np.ndarray) -> np.ndarray | None:
         """`start` plus the products, before the epilogue; None if the bits are not known."""
@@ -370,7 +393,10 @@ class Call:
         # The float64 reference has rounding errors, too; they matter for float64 kernels only.
         unit = [float(info.eps) / 2, float(np.finfo(np.float64).eps) / 2]
         growth = sum(roundings * u / (1 - roundings * u) for u in unit)
-        return x, growth * magnitude + 2 * roundings * lost
+        bound = growth * magnitude + 2 * roundings * lost
+        if self.case.flags & STORE_BF16:
+            bound = bound + (np.abs(x) + bound) * 2.0**-8
+        return x, bound
 
     def run(self, execute: Callable[[Call], None] | None = None) -> np.ndarray:
         """Call the kernel (by `execute`), check that it wrote nothing else, and give C."""
@@ -383,7 +409,23 @@ class Call:
         self.c.write(initial)
         same = np.array_equal(self.c.buffer.surroundings, before)
         assert same, f"{self.row['symbol']} wrote outside its columns of C\n{self.case}"
-        return result
+        return self._computed(result)
+
+    def run_unrounded(self) -> np.ndarray:
+        """Run a kernel that stores bfloat16, and store the sums in their own type instead."""
+        whole, stored = dict(self.values), self.stored_type
+        self.stored_type = self.product.sum
+        size, mr, n = self.dtype.itemsize, self.row["mr"], self.case.n
+        strides = vector_strides("rows", mr, n, self.lanes * size, size, 0)
+        c = self._matrix("c of sums", strides, 2, writable=True)
+        self.values["c_rs"], self.values["c_vs"] = strides
+        if self.residual is not None:
+            self._matrix("residual of sums", strides, 4).write(self.residual)
+            self.values["residual_rs"], self.values["residual_vs"] = strides
+        self.values["flags"] &= ~STORE_BF16
+        self.checker.call(self.row, self.values, self.case)
+        self.values, self.stored_type = whole, stored
+        return c.read()
 
     def run_portable(self, portable: dict, rng: np.random.Generator) -> np.ndarray:
         """Compute the same C with the portable kernels, piece by piece."""

@@ -19,6 +19,8 @@ from functools import cache, partialmethod
 import numpy as np
 
 _WIDE = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", *(f"r{i}" for i in range(8, 16)))
+_PARTS = {"ax": ("rax", 2), "r13b": ("r13", 1)}  # bytes of registers
+_SIZES = {"byte": 1, "word": 2, "dword": 4, "qword": 8}
 _HALF = {f"e{name[1:]}": name for name in _WIDE[:8]} | {f"{name}d": name for name in _WIDE[8:]}
 _SAVED = ("rbx", "rbp", "r12", "r13", "r14", "r15")
 MASK = (1 << 64) - 1
@@ -31,6 +33,7 @@ _JUMPS: dict[str, Callable[[Interpreter], bool]] = {
     "jne": lambda m: not m.zero,
     "jnz": lambda m: not m.zero,
     "jg": lambda m: m.above,
+    "jae": lambda m: not m.carry,
 }
 
 
@@ -118,6 +121,11 @@ def parse(text: str) -> Text:
     return Text(tuple(code), labels, bytes(rodata), constants)
 
 
+def _size(operand: str) -> int:
+    """Bytes of a memory operand; of a register's, if it does not say."""
+    return _SIZES.get(operand.split()[0], 8)
+
+
 class Interpreter:
     """A machine with integer registers, flags and vectors of 64 bytes.
 
@@ -196,9 +204,9 @@ class Interpreter:
     def _get(self, address: int, size: int = 8) -> int:
         return int.from_bytes(self.memory.view(address, size).tobytes(), "little")
 
-    def _put(self, address: int, value: int) -> None:
+    def _put(self, address: int, value: int, size: int = 8) -> None:
         raw = np.frombuffer((value & MASK).to_bytes(8, "little"), np.uint8)
-        self.memory.view(address, 8, write=True)[:] = raw
+        self.memory.view(address, size, write=True)[:] = raw[:size]
 
     def address(self, operand: str) -> int:
         label, bracket, inside = operand.partition("[")
@@ -220,8 +228,9 @@ class Interpreter:
         if operand in _HALF:
             return self.r[_HALF[operand]] & 0xFFFFFFFF
         if "[" in operand:
-            size = 4 if operand.startswith("dword") else 8
-            return self._get(self.address(operand[operand.index("[") :]), size)
+            return self._get(self.address(operand[operand.index("[") :]), _size(operand))
+        if operand in _PARTS:
+            return self.r[_PARTS[operand][0]] & ((1 << 8 * _PARTS[operand][1]) - 1)
         return int(operand) & MASK
 
     def _assign(self, operand: str, value: int) -> None:
@@ -231,8 +240,7 @@ class Interpreter:
         elif operand in _HALF:
             self.r[_HALF[operand]] = value & 0xFFFFFFFF
         else:
-            assert operand.startswith("qword")
-            self._put(self.address(operand[operand.index("[") :]), value)
+            self._put(self.address(operand[operand.index("[") :]), value, _size(operand))
 
     # Integers.
 
@@ -270,8 +278,23 @@ class Interpreter:
     def do_dec(self, to: str) -> None:
         self._arithmetic(to, self._value(to) - 1)
 
-    def do_imul(self, to: str, source: str, factor: str) -> None:
-        self._arithmetic(to, self._value(source) * int(factor))
+    def do_inc(self, to: str) -> None:
+        self._arithmetic(to, self._value(to) + 1)
+
+    def do_xor(self, to: str, source: str) -> None:
+        self._arithmetic(to, 0 if to == source else self._value(to) ^ self._value(source))
+
+    def do_imul(self, to: str, source: str, factor: str = "") -> None:
+        # Of a register and a number, or of two registers.
+        other = int(factor) if factor else self._value(to)
+        self._arithmetic(to, self._value(source) * other)
+
+    def do_div(self, by: str) -> None:
+        divisor = self._value(by)
+        assert divisor, "a division by zero"
+        whole, rest = divmod(self.r["rdx"] << 64 | self.r["rax"], divisor)
+        assert whole <= MASK, "a quotient that is too large"
+        self.r["rax"], self.r["rdx"] = whole, rest
 
     def do_bzhi(self, to: str, source: str, count: str) -> None:
         bits = self._value(count) & 0xFF

@@ -70,6 +70,14 @@ def narrowed(x: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(x), np.uint16(0x7FC0), bits)
 
 
+def rounded(x: np.ndarray) -> np.ndarray:
+    """Bits of float32 numbers rounded to bfloat16, to nearest even; subnormal ones are zeros."""
+    bits = x.view(np.uint32)
+    bits = np.where(np.abs(x) < TINY, bits & 0x80000000, bits)
+    nearest = (bits.astype(np.uint64) + 0x7FFF + (bits >> 16 & 1)) >> 16
+    return np.where(np.isnan(x), bits >> 16 | 0x40, nearest).astype(np.uint16)
+
+
 def widened(x: np.ndarray, name: str) -> np.ndarray:
     """Values of stored elements, as int64 or as floating point."""
     if name == "bf16":

@@ -155,6 +155,7 @@ class Panel(Call):
     def __init__(self, call: SparseCall, index: int, terms: slice) -> None:
         self.checker, self.row, self.case = call.checker, call.row, call.case
         self.product, self.dtype, self.lanes = call.product, call.dtype, call.lanes
+        self.stored_type = call.stored_type
         self.width, self.at = call.width, call.at[terms]
         if self.row["op"] == "sparse_pixels":
             self.a, self.b = call.weights[:, terms], call.pixels[terms]
@@ -207,6 +208,7 @@ class SparseCall(Call):
         self.checker, self.row, self.case = checker, row, case
         self.product = PRODUCTS[row["dtype"]]
         self.dtype = DTYPES[self.product.sum]
+        self.stored_type = self.product.sum
         self.lanes = row["vector_bytes"] // self.dtype.itemsize
         strides = (f"{of}_{to}" for of in ("c", "residual") for to in ("rs", "vs", "ps"))
         names = ("panels", "x_ks", "x_rs", *strides, "n", "flags")

@@ -6,21 +6,30 @@ Tests of all types are in ``test_product_kernels.py``.
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import cycle
 from itertools import product as cartesian
 
 import numpy as np
 import pytest
 
 from asm.contract import FLAGS
-from asm.registry import PRODUCTS
+from asm.registry import PRODUCTS, ROUNDING_TILES
 from pplconv import numerics
-from tests.kernels.gemm_case import A_LAYOUTS, Call, draw_case
+from tests.kernels.gemm_case import (
+    A_LAYOUTS,
+    ROUNDING_FLAGS,
+    STORE_BF16,
+    Call,
+    draw_case,
+)
 from tests.kernels.kernel_table import DTYPES, every_row, symbol
+from tests.kernels.kernel_values import KINDS
 from tests.kernels.narrow_gemm import (
     dot_products,
     is_integer,
     known_sum,
     narrowed,
+    rounded,
     rounded_steps,
     widened,
 )
@@ -31,6 +40,7 @@ pytestmark = pytest.mark.narrow
 ROWS = [row for row in every_row("gemm") if row["kr"] > 1 and not row["dtype"].endswith("t")]
 INTEGERS = [row for row in ROWS if is_integer(row)]
 BFLOATS = [row for row in ROWS if not is_integer(row)]
+ROUNDING = [row for row in BFLOATS if (row["isa"], row["dtype"]) in ROUNDING_TILES]
 
 
 def ends(name: str) -> tuple[int, int]:
@@ -103,6 +113,39 @@ def test_bfloat16_near_the_smallest_normal_number(checker, row, rng):
         call.near(got, *exact)
         if known is not None:
             call.same_bits(got, known)
+
+
+@pytest.mark.sampled(20)
+@pytest.mark.parametrize("row", ROUNDING, ids=symbol)
+def test_stores_the_sums_that_it_would_store_rounded(checker, row, rng):
+    """Every tail with every epilogue and every kind of number, next to guard pages: same bits."""
+    flags = cycle(flags for flags in ROUNDING_FLAGS if flags & STORE_BF16)
+    for n in range(1, row["nr"] + 1):
+        for kind in KINDS:
+            with np.errstate(all="ignore"):
+                call = Call(
+                    checker, row, draw_case(rng, row, n=n, kind=kind, flags=next(flags)), rng
+                )
+                expected = widened(rounded(call.run_unrounded()), "bf16")
+            call.same_bits(call.run(), expected)
+
+
+def test_the_rounding_of_the_reference():
+    """To the nearest, ties to even, up to infinity; subnormal numbers are zeros."""
+    one, step = 1.0, 2.0**-7
+    cases = {
+        one + step / 2: one,
+        one + step * 1.5: one + 2 * step,
+        one + step * 0.51: one + step,
+        -(one + step * 0.49): -one,
+        3.4e38: np.inf,
+        2.0**-126: 2.0**-126,
+        2.0**-127: 0.0,
+        -np.inf: -np.inf,
+    }
+    x = np.array(list(cases), np.float32)
+    assert widened(rounded(x), "bf16").tolist() == list(cases.values())
+    assert np.isnan(widened(rounded(np.array([np.nan], np.float32)), "bf16")).all()
 
 
 @pytest.mark.parametrize("row", [row for row in INTEGERS if row["dtype"] == "u8p"], ids=symbol)
@@ -218,3 +261,5 @@ def test_the_package_knows_the_kinds_of_products_as_they_are_built():
         if not name.endswith("d")  # depthwise kernels, which no GEMM multiplies with
     }
     assert known == {name: (p.a, p.b, p.sum, p.kr) for name, p in PRODUCTS.items()}
+    rounding = [(isa, n) for n, kind in numerics.PRODUCTS.items() for isa in kind.rounding]
+    assert rounding == list(ROUNDING_TILES)

@@ -24,6 +24,7 @@ from tests.kernels.guarded_memory import PLACES
 from tests.kernels.interpreter_x86_64 import parse
 from tests.kernels.kernel_table import every_row, rows, symbol
 from tests.kernels.kernel_values import KINDS
+from tests.kernels.test_tile_arithmetic import put
 from tests.kernels.tile_case import (
     GROUPS,
     KERNELS,
@@ -38,6 +39,8 @@ ROWS = [row for row in every_row("gemm") if row["isa"] == "amx"]
 every_kernel = pytest.mark.parametrize("row", ROWS, ids=symbol)
 # Tiles with rows at the limits, for slow tests.
 SOME = [k for k in KERNELS if k.mr in (1, 2, 15, 16, 17, 31, 32)]
+# One tile row and two, one column of tiles and two.
+SHORT = [k for k in KERNELS if (k.mr, k.nr) in ((3, 16), (16, 32), (17, 16), (32, 32))]
 some_kernels = pytest.mark.parametrize("kernel", SOME, ids=lambda k: k.symbol[len("pplconv_") :])
 
 
@@ -128,14 +131,87 @@ def test_sums_wrap(silicon, row, rng):
         judge(silicon, row, rng, kind="extreme", flags=flags, k=800, segment_count=0)
 
 
+@pytest.mark.sampled(12)
+@pytest.mark.parametrize("segments", [0, 1, 9])
+@pytest.mark.parametrize("kernel", SHORT, ids=lambda k: k.symbol[len("pplconv_") :])
+def test_every_short_segment(interpreted, kernel, segments, rng):
+    """1 to 15 groups: whole columns, a part of them, and a part that may be read whole."""
+    row, nr, kr = row_of(kernel), kernel.nr, kernel.kr
+    for groups in range(1, 16):
+        k = groups * kr - int(rng.integers(0, kr))
+        for n, padded in ((nr, 0), (nr - 3, 0), (nr - 3, B_PADDED)):
+            flags = int(rng.choice(flag_combinations(row))) & ~B_PADDED | padded
+            place = str(rng.choice(PLACES))
+            judge(interpreted, row, rng, k=k, n=n, flags=flags, segment_count=segments, place=place)
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("kernel", SHORT, ids=lambda k: k.symbol[len("pplconv_") :])
+def test_every_depth_interpreted(interpreted, kernel, rng):
+    """Integer sums in equal steps or not, to 16 groups behind any number of whole steps."""
+    row = row_of(kernel)
+    for groups in range(16, 81):
+        judge(interpreted, row, rng, k=groups * kernel.kr, segment_count=int(rng.choice([1, 3])))
+
+
+@pytest.mark.parametrize("dtype", ["bf16t", "u8t"])
+def test_what_is_not_copied(interpreted, dtype, rng):
+    """Steps from where A and B lie, and steps from the stack: tile loads and copied rows."""
+    (kernel,) = (k for k in KERNELS if (k.dtype, k.mr, k.nr) == (dtype, 32, 32))
+    row, exact = row_of(kernel), dtype == "u8t"
+    # Groups of a segment, steps of it, those that are copied.
+    cases = [(g, 1, 0) for g in (1, 4, 8, 15, 16)] + [(32, 2, 0), (48, 3, 0), (17, 2, 1)]
+    cases += [(24, 2, 0 if exact else 1), (40, 4 if exact else 3, 0 if exact else 1)]
+    for groups, steps, copies in cases:
+        judge(interpreted, row, rng, k=32 * kernel.kr, flags=0)  # another configuration
+        interpreted.thread.executed.clear()
+        judge(interpreted, row, rng, k=groups * kernel.kr, n=32, flags=0, segment_count=3)
+        executed = interpreted.thread.executed
+        assert executed["tileloadd"] == 3 * steps * 4, groups
+        assert executed[kernel_product(dtype)] == 3 * steps * 4
+        # One of a constant where it configures; 32 rows of A, and two vectors in each row of B.
+        rows = 32 + 2 * (groups % 16)
+        assert executed.get("vmovups", 0) == 3 * copies * rows + executed.get("ldtilecfg", 0)
+        assert executed["tilestored"] == 4
+
+
+def kernel_product(dtype: str) -> str:
+    """Give the instruction that multiplies tiles."""
+    return {"u8t": "tdpbusd", "s8t": "tdpbssd", "bf16t": "tdpbf16ps"}[dtype]
+
+
+def test_zeros_behind_a_sum_do_not_depend_on_blocks_of_k(interpreted, rng):
+    """Sums in two calls have the bits of sums in one, even of a zero that was negative."""
+    (kernel,) = (k for k in KERNELS if (k.dtype, k.mr, k.nr) == ("bf16t", 1, 16))
+    row, fixed = row_of(kernel), {"n": 16, "segment_count": 0, "kind": "extreme"}
+    a, b = np.zeros((1, 36), np.uint16), np.zeros((18, 32), np.uint16)
+    small = np.float32(2.0**-70).view(np.uint32) >> 16
+    a[0, 34:], b[17] = small, small | 0x8000  # products that are flushed to -0
+    a[0, 0], b[0, ::2] = small, small | 0x8000  # so that C is -0 after the first step
+    got = []
+    for begin, end, flags in (
+        (0, 36, B_PADDED),
+        (0, 32, B_PADDED),
+        (32, 36, ACCUMULATE | B_PADDED),
+    ):
+        case = draw_case(rng, row, k=end - begin, flags=flags, **fixed)
+        call = TileCall(interpreted.checker, row, case, rng)
+        put(call, a[:, begin:end], b[begin // 2 : end // 2])
+        if flags & ACCUMULATE:
+            call.c.write(got[-1])
+        got.append(call.run(interpreted))
+        call.judge(got[-1])
+    assert np.array_equal(got[0].view(np.uint32), got[2].view(np.uint32))
+
+
 def test_it_configures_once(interpreted, rng):
-    """Consecutive kernels of the same MR do not load another configuration."""
-    groups = [[k for k in KERNELS if k.mr == mr] for mr in (3, 16, 17, 32)]
-    for count, of_one_mr in enumerate(groups, 1):
+    """Consecutive kernels of the same MR and step do not load another configuration."""
+    for count, (mr, groups) in enumerate(product((3, 16, 17, 32), (5, 32, 12)), 1):
+        of_one_mr = [k for k in KERNELS if k.mr == mr]
+        assert len(of_one_mr) == 6
         for kernel in of_one_mr:
-            judge(interpreted, row_of(kernel), rng)
+            judge(interpreted, row_of(kernel), rng, k=groups * kernel.kr, flags=0)
         assert interpreted.thread.configured == count
-    assert {len(of_one_mr) for of_one_mr in groups} == {6}
 
 
 def test_what_is_configured_is_what_mr_needs():

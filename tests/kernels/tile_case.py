@@ -5,8 +5,9 @@ Beyond k, the last group is finite in A and zero in B. A call is executed by sil
 interpreter in ``tile_interpreter``, with the same bytes at the same addresses.
 
 Sums of bytes must equal integer sums modulo 2**32. Sums of bfloat16 must have the bits of
-``tile_arithmetic``, in steps of 16 groups from the start of each segment, followed by the epilogue
-in float32; and they must lie within ``gemm_case``'s bound of the float64 sum.
+``tile_arithmetic``, in steps of 16 groups from the start of each segment, the last one filled up
+with zeros, or in one step of fewer groups; followed by the epilogue in float32. And they must lie
+within ``gemm_case``'s bound of the float64 sum.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ import ctypes
 import numpy as np
 
 from asm.registry import PRODUCTS, Kernel, kernels
-from asm.x86_64.gemm_tiles import generate
+from asm.x86_64.gemm_tiles import STEP_NUMBER, generate
 from tests.kernels import gemm_case
 from tests.kernels.gemm_case import (
+    ACCUMULATE,
     ANYWHERE,
     Call,
     Case,
@@ -32,7 +34,7 @@ from tests.kernels.tile_arithmetic import dot_bf16
 from tests.kernels.tile_interpreter import Tiles
 
 STEP = 16  # groups
-GROUPS = (0, 1, 2, 7, 15, 16, 17, 31, 32, 33, 50)
+GROUPS = (0, 1, 2, 7, 15, 16, 17, 24, 31, 32, 33, 50)
 KERNELS = [k for k in kernels("x86_64") if k.op == "gemm" and k.isa == "amx"]
 
 
@@ -84,17 +86,32 @@ class TileCall(Call):
         if self.dtype == np.int32:
             return super().sums(start)
         x = start
+        step = self.step()
         for a, b in zip(*self.stored, strict=True):
             # Rows as they lie in memory: [mr][k] and [groups][n * kr].
             left, right = a.reshape(len(a), 2 * len(b)), b.reshape(len(b), 2 * self.case.n)
-            for g in range(0, len(b), STEP):
-                groups = min(STEP, len(b) - g)
-                rows = np.zeros((STEP, right.shape[1]), b.dtype)
-                steps = np.zeros((len(a), 2 * STEP), a.dtype)
+            for g in range(0, len(b), step):
+                groups = min(step, len(b) - g)
+                rows = np.zeros((step, right.shape[1]), b.dtype)
+                steps = np.zeros((len(a), 2 * step), a.dtype)
                 rows[:groups] = right[g : g + groups]
                 steps[:, : 2 * groups] = left[:, 2 * g : 2 * (g + groups)]
                 x = dot_bf16(x, steps, rows)
         return x
+
+    def step(self) -> int:
+        """Groups of a step, as the kernel's module says."""
+        groups = -(-self.case.k // self.row["kr"])
+        if self.dtype == np.float32:
+            few = 0 < groups < STEP and not self.case.flags & ACCUMULATE
+            return groups if few else STEP
+        fewest = -(-groups // STEP)
+        equal = [n for n in (fewest, fewest + 1) if n and groups % n == 0]
+        return groups // equal[0] if equal and groups % STEP else STEP
+
+    def number(self) -> int:
+        """The number that a call leaves in its tiles."""
+        return STEP_NUMBER * self.step() + self.row["mr"]
 
     def judge(self, got: np.ndarray) -> None:
         """Fail unless all bits are as expected (any NaN equals any other) and errors in bounds."""
@@ -129,7 +146,7 @@ class Silicon:
     def __call__(self, call: TileCall) -> None:
         """Make a call."""
         self.checker.call(call.row, call.values | {"tiles": self.address}, call.case)
-        assert self.tiles[0] == call.row["mr"]
+        assert self.tiles[0] == call.number()
 
     def release(self) -> None:
         """Release the tiles."""
@@ -169,4 +186,4 @@ class Interpreted:
         arguments, memory = self.memory("gemm", call.values, call.buffers)
         kernel = next(k for k in KERNELS if k.symbol == call.row["symbol"])
         self.thread.call(generate(kernel), arguments, memory)
-        assert self.tiles[0] == call.row["mr"]
+        assert self.tiles[0] == call.number()

@@ -59,7 +59,7 @@ def test_ordinary_virtual_machine(tree: Tree, fake_cpu: Cpus) -> None:
             "avx2/s16": 2,
             "avx2/u8p": 1,
             "avx512": 1,
-            "avx512/s16": 1,
+            "avx512/s16": 0.8,
             "avx512/u8p": 0.5,
         },
         l1d_bytes=32 * KIB,

@@ -14,6 +14,7 @@ from numpy.lib.stride_tricks import as_strided
 from pplconv._kernels import INSTRUCTIONS, POOLINGS, REDUCTIONS
 from pplconv.geometry import Strides
 from pplconv.matrix_problem import MatrixProblem
+from pplconv.network.operators.brain_products import brain_kinds
 from pplconv.network.operators.window_steps import joined, listed, sights
 from pplconv.ops.prepared import Prepared
 from pplconv.ops.program import Program
@@ -493,44 +494,54 @@ def quantizing(rng: np.random.Generator, name: str) -> Case:
 def attention(rng: np.random.Generator, name: str) -> Case:
     """Attention of heads that lie anywhere, with a mask that may be broadcast.
 
-    Of float32, some arrays are stored as float16.
+    Of float32, some arrays are stored as float16; or products are of bfloat16, on a CPU that has
+    them, and the result is of either type.
     """
     dtype = DTYPES[name]
     e = dtype.itemsize
+    kinds = brain_kinds() if name == "f32" and rng.integers(0, 2) else ()
     around = counts(rng, 0, 4, 3)
     tile, keys, width, depth = (int(n) for n in rng.integers(1, [10, 40, 20, 20]))
     queries = tile * int(rng.integers(1, 6))
     queries -= int(rng.integers(0, tile)) if queries > tile else 0
     tiles = -(-queries // tile)
     shapes = [(queries, depth), (queries, width), (keys, width), (keys, depth)]
-    narrow = [name == "f32" and bool(rng.integers(0, 2)) for _ in shapes]
+    narrow = [name == "f32" and not kinds and bool(rng.integers(0, 2)) for _ in shapes]
     types = [DTYPES["f16"] if half else dtype for half in narrow]
+    operand, given = name, name
+    if kinds:
+        operand, given = "bf16", ("f32", "bf16")[int(rng.integers(0, 2))]
+        types = [DTYPES[given], *[DTYPES[operand]] * 3]
     arrays = [lay(rng, (*around, *shape), own) for shape, own in zip(shapes, types, strict=True)]
     repeat = [bool(i) for i in rng.integers(0, 2, len(around) + 1)]
     arrays.append(lay(rng, (*around, queries, keys), dtype, repeat=[*repeat, False]))
     q, k, v, mask = (laid.view().astype(np.float64) for laid in arrays[1:])
     x = q @ k.swapaxes(-1, -2) + mask
     shares = np.exp(x - x.max(-1, keepdims=True))
-    expected = shares / shares.sum(-1, keepdims=True) @ v
+    shares /= shares.sum(-1, keepdims=True)
+    expected, terms = shares @ v, shares @ np.abs(v)
     n = len(around)
     rows = [laid.strides[n] for laid in arrays]
     score_row = keys * e + e * int(rng.integers(0, 3))
     inner = Strides(0, 0, score_row // e, 1)
+    narrowed_row = 2 * (keys + int(rng.integers(0, 3))) if kinds else 0
+    shared = Strides(0, 0, narrowed_row // 2, 1) if kinds else inner
     # Converted arrays have no gaps.
     apart = [
-        shape[-1] if half else row // e
-        for shape, half, row in zip(shapes, narrow, rows[:4], strict=True)
+        shape[-1] if half else row // own.itemsize
+        for shape, half, row, own in zip(shapes, narrow, rows[:4], types, strict=True)
     ]
     stored = tuple(
         ("f16", tile if i < 2 else keys, shape[-1], row) if half else None
         for i, (shape, half, row) in enumerate(zip(shapes, narrow, rows[:4], strict=True))
     )
+    permitted = kinds or (name,)
     scores = MatrixProblem(
-        tile, keys, width, dtype=name, permitted=(name,), a=Strides(0, 0, apart[1], 1),
-        b=Strides(0, 0, 1, apart[2]), c=inner,
+        tile, keys, width, dtype=operand, permitted=permitted, destination=name,
+        a=Strides(0, 0, apart[1], 1), b=Strides(0, 0, 1, apart[2]), c=inner,
     )  # fmt: skip
     sums = MatrixProblem(
-        tile, depth, keys, dtype=name, permitted=(name,), a=inner,
+        tile, depth, keys, dtype=operand, permitted=permitted, destination=given, a=shared,
         b=Strides(0, 0, apart[3], 1), c=Strides(0, 0, apart[0], 1),
     )  # fmt: skip
     added = {
@@ -550,13 +561,16 @@ def attention(rng: np.random.Generator, name: str) -> Case:
         "dtype": name, "dims": around, "strides": [laid.strides[:n] for laid in arrays],
         "rows": [*rows[:2], 0, 0, rows[4]], "queries": queries, "tile": tile,
         "chunks": 2 if 4 <= tiles <= tile else 1, "score_row": score_row, "stored": stored,
+        "operands": operand, "narrowed_row": narrowed_row,
     }  # fmt: skip
+    # Shares are rounded, and maybe the result.
+    rounded = 2.0**-8 * (1.1 + terms.max() / max(np.abs(expected).max(), 1e-30))
     return Case(
         work,
         fields,
         arrays,
         {0: expected},
-        64 * float(np.finfo(types[0]).eps) / (1 + 63 * narrow[0]),
+        rounded if kinds else 64 * float(np.finfo(types[0]).eps) / (1 + 63 * narrow[0]),
     )
 
 

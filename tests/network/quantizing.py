@@ -205,6 +205,30 @@ def _conv(inputs: Any, own: Any, y: Any) -> np.ndarray:
     return _store(inputs, own, y)(sums, residual).transpose(0, 3, 1, 2)
 
 
+def _transposed(inputs: Any, own: Any, y: Any) -> np.ndarray:
+    """One product for each tap, added to its outputs."""
+    x, w, zero, groups = inputs[0], inputs[1].astype(np.float64), own["x_zero"], own["group"]
+    (n, ic, *size), (_, channels, *kernel) = x.shape, w.shape
+    stride, dilation, pads = own["strides"], own["dilations"], own["pads"]
+    outputs = y.shape.numpy()[2:]
+    full = [max((size[d] - 1) * stride[d] + (kernel[d] - 1) * dilation[d] + 1, outputs[d] + pads[d])
+            for d in range(2)]  # fmt: skip
+    sums = np.zeros((n, groups, channels, *full))
+    images = (x.astype(np.float64) - zero).reshape(n, groups, ic // groups, *size)
+    w = w.reshape(groups, ic // groups, channels, *kernel)
+    for i, j in np.ndindex(*kernel):
+        rows, columns = (
+            slice(tap * dilation[d], tap * dilation[d] + (size[d] - 1) * stride[d] + 1, stride[d])
+            for d, tap in enumerate((i, j))
+        )
+        sums[..., rows, columns] += np.einsum("ngchw,gco->ngohw", images, w[..., i, j])
+    rows, columns = (slice(pads[d], pads[d] + outputs[d]) for d in range(2))
+    found = sums[..., rows, columns].reshape(n, groups * channels, *outputs).transpose(0, 2, 3, 1)
+    # The offset has what the zero point takes from a sum over all taps.
+    taken = (zero * w.sum((1, 3, 4))).reshape(-1)
+    return _store(inputs, own, y)(found + taken).transpose(0, 3, 1, 2)
+
+
 def _linear(inputs: Any, own: Any, y: Any) -> np.ndarray:
     matrix = inputs[1].T if own["transB"] else inputs[1]
     residual = inputs[4] if len(inputs) > 4 else None
@@ -238,6 +262,7 @@ NODES: dict[str, Any] = {
         inputs[0], *_scales(inputs, own)
     ),
     "QuantizedConv": _conv,
+    "QuantizedConvTranspose": _transposed,
     "QuantizedLinear": _linear,
     "QuantizedAdd": _add,
     "QuantizedAverage": _average,

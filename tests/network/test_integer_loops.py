@@ -79,6 +79,89 @@ def test_sums_of_integers(isa, first, second, stored, rows, rng):
         np.testing.assert_array_equal(results[0], results[1])
 
 
+# Instructions on inputs 0 and 1, bytes, 2, a number for each column, and 3, one number; and the
+# registers of the outputs.
+PROGRAMS = {
+    "in place": ([line("MULTIPLY", 0, 0, 2), line("ADD", 0, 0, 1)], [0]),
+    "inputs are read again": (
+        [line("ADD", 4, 0, 1), line("MULTIPLY", 5, 4, 0), line("SUBTRACT", 6, 5, 4)], [6]),
+    "two outputs": (
+        [line("MULTIPLY", 4, 0, 2), line("ADD", 5, 4, 1), line("MULTIPLY", 6, 4, 3)], [5, 6]),
+    "one operand": ([line("ADD", 4, 2, 2), line("MULTIPLY", 4, 4, 4), line("ADD", 5, 4, 0)], [5]),
+    "three operands": (
+        [line("CLIP", 4, 0, 3, 2), line("HARDSWISH", 5, 4), line("CLIP", 5, 5, 3, 1)], [5]),
+    "an input is an output": ([line("ADD", 4, 0, 1), line("ADD", 4, 4, 2)], [4, 0]),
+    "instructions without loops of their own": (
+        [line("MAXIMUM", 4, 0, 1), line("ADD", 4, 4, 2)], [4]),
+    "many": ([line("ADD", 0, 0, 1)] + 8 * [line("ADD", 0, 0, 3)], [0]),
+}  # fmt: skip
+
+
+def computed(code: list[tuple[int, ...]], registers: dict[int, np.ndarray]) -> None:
+    """Run instructions on whole arrays."""
+    names = {number: name for name, number in INSTRUCTIONS.items()}
+    for op, to, a, b, c in code:
+        x, y, z = (registers[reg] for reg in (a, b, c))
+        results = {
+            "ADD": lambda x, y, z: x + y,
+            "SUBTRACT": lambda x, y, z: x - y,
+            "MULTIPLY": lambda x, y, z: x * y,
+            "MAXIMUM": lambda x, y, z: np.maximum(x, y),
+            "CLIP": lambda x, y, z: np.minimum(np.maximum(x, y), z),
+            "HARDSWISH": lambda x, y, z: x * np.clip(x / 6 + 0.5, 0, 1),
+        }
+        registers[to] = results[names[op]](x, y, z)
+
+
+@pytest.mark.parametrize("isa", allowed_isas())
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_programs_of_integers(isa, program, rng):
+    """Instructions on whole tiles, whatever their operands are; the same bits for each team."""
+    code, outputs = PROGRAMS[program]
+    for rows, columns in ((1, 1), (3, 5), (67, 24), (30, 96), (5, 700), (2, TILE_ELEMENTS)):
+        a = rng.integers(0, 256, (rows, columns)).astype(np.uint8)
+        wide = rng.integers(-128, 128, (rows, columns + 3)).astype(np.int8)
+        each, one = rng.standard_normal(columns), np.full(1, -0.75)
+        each, one = each.astype(np.float32), one.astype(np.float32)
+        each[::7] = np.inf
+        registers = {
+            0: integers.dequantize(a, np.float32(0.031), 7),
+            1: integers.dequantize(wide[:, :columns], np.float32(0.017), -2),
+            2: np.broadcast_to(each, (rows, columns)),
+            3: np.broadcast_to(one, (rows, columns)),
+        }
+        with np.errstate(invalid="ignore", over="ignore"):
+            computed(code, registers)
+        results = []
+        for threads in (1, 3):
+            stored = [np.full((rows, columns), 0x5A, np.uint8) for _ in outputs]
+            numbers = [pair(0.031, 7), pair(0.017, -2), pair(0.043, 100)]
+            arrays = [a, wide, each, one, *numbers, *stored]
+            fields = {
+                "dtype": "f32", "dims": (rows,), "columns": columns,
+                "inputs": [
+                    (0, (columns,), 1, 0, "u8", 4), (1, (columns + 3,), 1, 1, "s8", 5),
+                    (2, (0,), 1, 2), (3, (0,), 0, 3),
+                ],
+                "outputs": [
+                    (7 + i, (columns,), 1, reg, "u8", 6) for i, reg in enumerate(outputs)
+                ],
+                "code": code, "row_segment": 20, "column_segment": columns,
+            }  # fmt: skip
+            memory = [array.reshape(-1).view(np.uint8) for array in arrays]
+            run(Elementwise(fields, isa), threads, memory)
+            for reg, found in zip(outputs, stored, strict=True):
+                expected = integers.quantize(
+                    registers[reg], np.float32(0.043), 100, np.dtype(np.uint8)
+                )
+                # HardSwish rounds otherwise than these formulas.
+                near = 1 if program == "three operands" else 0
+                assert np.abs(found.astype(int) - expected).max() <= near
+            results.append(stored)
+        for first, second in zip(*results, strict=True):
+            np.testing.assert_array_equal(first, second)
+
+
 def fields_of(**changes: Any) -> dict[str, Any]:
     """A conversion of 4 rows of 8, with something else about it."""
     return {

@@ -340,7 +340,8 @@ def test_every_operator_has_a_test():
     own = {"pplconv.Conv", "pplconv.ConvTranspose", "pplconv.Linear", "pplconv.Reformat"}
     quantized = {
         "DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear", "pplconv.QuantizedAdd",
-        "pplconv.QuantizedAverage", "pplconv.QuantizedConv", "pplconv.QuantizedLinear",
+        "pplconv.QuantizedAverage", "pplconv.QuantizedConv", "pplconv.QuantizedConvTranspose",
+        "pplconv.QuantizedLinear",
     }  # fmt: skip
     lowered = {op for op, row in ROWS.items() if row.loops is not None}
     assert lowered == elsewhere | here | own | quantized

@@ -19,7 +19,7 @@ from pplconv.network.nodes import graph_of
 from tests.emulation import is_emulated
 from tests.network.golden_narrow_values import GOLDEN, lines
 from tests.network.graphs import Graph, stages
-from tests.network.running import on_host, referred, session_of
+from tests.network.running import agree, on_host, referred, run, session_of, step_kinds
 
 BRAIN = bfloat16_dtype()
 SINGLE = np.dtype(np.float32)
@@ -37,9 +37,8 @@ def everywhere(monkeypatch):
 
     def choose(picked):
         def chosen(graph, narrow, items, prices, *, demanded):
-            free = TypePrices(0.0, 0.0, 0.0)
             found = in_narrow_type(
-                graph, narrow, items, lambda node: free if prices(node) else None, demanded=True
+                graph, narrow, items, lambda item: free(prices(item)), demanded=True
             )
             open_values[:] = sorted(found)
             return frozenset(name for i, name in enumerate(open_values) if picked(i))
@@ -48,6 +47,11 @@ def everywhere(monkeypatch):
         return open_values
 
     return choose
+
+
+def free(prices):
+    """Either type at no price, where there is a choice."""
+    return prices and type(prices)(*[0.0] * len(prices))
 
 
 def rounding(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -142,6 +146,17 @@ class Images:
         y = g.Conv(x, w, bias, pads=padding, group=groups, dilations=[apart] * 2)
         return self.activated(str(y))
 
+    def transposed(self, x: str) -> str:
+        """A ConvTranspose of all ways: phases, one product and copies; back to the size."""
+        c, g, size = self.channels, self.g, self.size
+        stride = self.pick((1, 2, 3, 9))
+        side = self.pick((stride, stride + 1, 3))
+        bias = (g.random(c),) if self.pick((True, False)) else ()
+        y = str(g.ConvTranspose(x, self.weights(c, c, side, side), *bias, strides=[stride] * 2))
+        begin, end = (g.constant([n, n], np.int64) for n in (0, size))
+        y = self.activated(str(g.Slice(y, begin, end, g.constant([2, 3], np.int64))))
+        return str(g.Add(y, x)) if self.pick((True, False)) else y
+
     def residual(self, x: str) -> str:
         return self.activated(str(self.g.Add(self.conv(x), self.pick(self.values))))
 
@@ -192,6 +207,20 @@ class Images:
         y = g.Transpose(y, perm=[0, 2, 1])
         return str(g.Reshape(y, g.constant([0, c, n, n], np.int64)))
 
+    def attended(self, x: str) -> str:
+        """Attention of pixels, or products of two computed matrices without the softmax."""
+        g, c, n = self.g, self.channels, self.size
+        y = g.Transpose(g.Reshape(x, g.constant([0, c, n * n], np.int64)), perm=[0, 2, 1])
+        y = g.LayerNormalization(y, g.positive(c), g.random(c))
+        q, k, v = (g.MatMul(y, self.weights(c, c)) for _ in "qkv")
+        k = g.Transpose(k, perm=[0, 2, 1])
+        if self.pick((True, False)):
+            y = g.MatMul(g.Softmax(g.Mul(g.MatMul(q, k), g.constant(c**-0.5)), axis=-1), v)
+        else:
+            y = g.MatMul(q, g.Mul(g.MatMul(k, v), g.constant(1 / n**2)))
+        y = g.Transpose(y, perm=[0, 2, 1])
+        return str(g.Reshape(y, g.constant([0, c, n, n], np.int64)))
+
     def bordered(self, x: str) -> str:
         g, c, n = self.g, self.channels, self.size
         row = g.random(1, c, 1, n)
@@ -214,7 +243,7 @@ class Images:
 STEPS = (
     Images.conv, Images.conv, Images.residual, Images.affine, Images.gate, Images.pool,
     Images.halves, Images.joined, Images.zoom, Images.shifted, Images.rows, Images.means,
-    Images.bordered,
+    Images.bordered, Images.transposed, Images.attended,
 )  # fmt: skip
 
 
@@ -240,6 +269,21 @@ def test_any_choice_of_values_is_right(everywhere, data):
             assert not on_host(session), on_host(session)
         for a, b in zip(got, first, strict=True):
             assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "LayerNormalization"])
+def test_rows_that_the_network_returns_are_read_as_they_are_stored(op, everywhere):
+    """Loops widen them: no conversion before, and no rounding behind."""
+    everywhere(lambda i: True)
+    g = Graph(2)
+    x = g.input(5, 3, 70)
+    g.feed[x] = g.feed[x].astype(BRAIN).astype(np.float32)
+    more = [g.random(70), g.random(70)] if op.startswith("Layer") else []
+    y = getattr(g, op)(g.Neg(x), *more, axis=-1)
+    session = session_of(g, y, precision="low")
+    assert step_kinds(session, g.feed) == ["Neg", op]
+    got = run(g.model(y), g.feed, (1, 3), precision="low")
+    agree(got, referred(g.model(y), g.feed), 2e-6)
 
 
 def decided(g: Graph, y: str, prices, *, demanded: bool = False, few: int = 0) -> set[str]:

@@ -216,12 +216,22 @@ def test_parts_of_an_attention_fit_one_another(rng):
     fields = {
         "dtype": "f32", "dims": (), "strides": [()] * 4, "rows": [64, 64, 0, 0], "queries": 16,
         "tile": tile, "chunks": 1, "score_row": row, "stored": (None,) * 4,
+        "operands": "f32", "narrowed_row": 0,
     }  # fmt: skip
     scores.attention_work(sums, [], [], fields, isa)
+    for operands, narrowed, message in (
+        ("bf16", 2 * keys, "of its type"), ("bf16", 2 * keys - 2, "shorter"),
+        ("bf16", 2 * keys + 1, "shorter"), ("bf16", -2, "negative"), ("bf16", 1 << 62, "beyond"),
+        ("f64", 8 * keys, "no kernel"), ("u8", keys, "no kernel"),
+    ):  # fmt: skip
+        wrong = fields | {"operands": operands, "narrowed_row": narrowed}
+        with pytest.raises((ValueError, MemoryError), match=message):
+            scores.attention_work(sums, [], [], wrong, isa)
     with pytest.raises(ValueError, match=r"scores is shorter|products differ"):
         sums.attention_work(scores, [], [], fields, isa)
     with pytest.raises(ValueError, match="of its type"):
-        scores.attention_work(sums, [], [], fields | {"dtype": "f64", "score_row": 2 * row}, isa)
+        wrong = fields | {"dtype": "f64", "operands": "f64", "score_row": 2 * row}
+        scores.attention_work(sums, [], [], wrong, isa)
     with pytest.raises(ValueError, match="as far apart"):
         scores.attention_work(sums, [], [], fields | {"rows": [64, 128, 0, 0]}, isa)
     with pytest.raises(ValueError, match="those of all queries"):

@@ -77,9 +77,9 @@ def test_network(method):
     plan = session.plan_for(g.feed)
     assert sum("residual" in step.detail for step in plan.steps) == 1
     assert sum("HardSwish" in step.detail for step in plan.steps) == 1
-    # Numbers for the averages, and in the pool, whose loops are of float32.
+    # Numbers for the averages; the pool compares bytes.
     assert [kind for kind in found if "uantize" in kind and "ized" not in kind] == [
-        "Quantize", "Dequantize", "Quantize", "Quantize"
+        "Quantize", "Quantize"
     ]  # fmt: skip
     assert not any(step.host for step in plan.steps)
 
@@ -112,6 +112,68 @@ def test_sums_and_gates_of_activations_read_bytes(g):
     assert "Dequantize+Mul+Quantize" in found and "QuantizedAdd" in found
     (other,) = by_onnxruntime(quantize_model(g.model(y), samples(g)), g.feed)
     assert signal_to_noise(other, got) > 35
+
+
+@pytest.mark.parametrize("activation", ["none", "Relu", "HardSwish", "affine", "residual"])
+@pytest.mark.parametrize("free", [False, True])
+def test_factors_of_channels_read_bytes(g, activation, free):
+    """Squeeze and excite: the product stores bytes, for the mean and for the factors."""
+    x = g.input(2, 8, 9, 7, free=free)
+    a = g.conv(x, 20, (8, 3, 3), pads=[1] * 4)
+    if activation == "Relu":
+        a = g.Relu(a)
+    elif activation == "residual":
+        a = g.Relu(g.Add(a, g.conv(x, 20, (8, 1, 1))))
+    elif activation != "none":
+        a = g.HardSwish(a)
+    if activation == "affine":
+        a = g.Add(g.Mul(a, g.constant(1.25)), g.constant(0.125))
+    gate = g.conv(g.GlobalAveragePool(a), 4, (20, 1, 1))
+    gate = g.HardSigmoid(g.conv(g.Relu(gate), 20, (4, 1, 1)), alpha=0.2, beta=0.5)
+    y = g.conv(g.Mul(a, gate), 4, (20, 1, 1))
+    session, (got,), _ = quantized(g, y)
+    found = kinds(session, g.feed)
+    assert "Dequantize+Mul+Quantize" in found
+    assert found.count("QuantizedConv") == (5 if activation == "residual" else 4)
+    for step in session.plan_for(g.feed).steps:
+        # The factors and the result are numbers, no image before the last product.
+        assert "to float32" not in step.detail or step.shape[1:] in ((20, 1, 1), (4, 9, 7))
+    (other,) = by_onnxruntime(quantize_model(g.model(y), samples(g)), g.feed)
+    assert signal_to_noise(other, got) > 35
+
+
+def test_sums_of_factors_read_bytes(g):
+    """Blocks of PP-OCR's pyramid: what a factor multiplies is added to a larger image's bytes."""
+    x = g.Relu(g.conv(g.input(1, 8, 4, 5), 16, (8, 1, 1)))
+    below, above = (
+        g.conv(value, 20, (16, 1, 1)) for value in (g.Resize(x, "", g.constant([1, 1, 2, 2])), x)
+    )
+    low, high = (
+        g.Mul(value, g.Sigmoid(g.conv(g.GlobalAveragePool(value), 20, (20, 1, 1))))
+        for value in (below, above)
+    )
+    y = g.conv(g.Add(low, g.Resize(high, "", g.constant([1, 1, 2, 2]))), 4, (20, 3, 3))
+    outputs = y, g.conv(high, 4, (20, 3, 3))
+    session, got, _ = quantized(g, *outputs)
+    for step in session.plan_for(g.feed).steps:
+        assert (
+            "to float32" not in step.detail or step.shape[1:2] == (4,) or step.shape[2:] == (1, 1)
+        )
+    assert "Dequantize+Mul+Dequantize+Add+Quantize" in kinds(session, g.feed)
+    others = by_onnxruntime(quantize_model(g.model(*outputs), samples(g)), g.feed)
+    for other, result in zip(others, got, strict=True):
+        assert signal_to_noise(other, result) > 35
+
+
+def test_long_chains_of_sums(g):
+    """Chains that are longer than Python's stack."""
+    x = g.input(1, 4, 3, 3)
+    y = x
+    for _ in range(1200):
+        y = g.Mul(y, x)
+    assert quantize_model(
+        g.model(g.conv(y, 4, (4, 1, 1))), [{name: np.ones_like(a) for name, a in g.feed.items()}]
+    )
 
 
 def test_weights_and_values():

@@ -19,7 +19,7 @@ from tests.network.quantizing import (
     kinds,
     only,
 )
-from tests.network.running import on_host
+from tests.network.running import by_onnxruntime, on_host
 
 pytestmark = pytest.mark.unemulated("reads and rewrites graphs; onnxruntime crashes there")
 
@@ -146,6 +146,32 @@ def test_what_computes_numbers_stays(move, g):
     assert nodes.index("DequantizeLinear") < nodes.index(
         g.nodes[2 if len(outputs) > 1 else -1].op_type
     )
+
+
+@pytest.mark.parametrize("dtype", [U8, S8])
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_pools_of_bytes(axes, dtype):
+    """Drawn windows of all bytes, for every number of channels around a vector's."""
+    for seed, channels in enumerate((1, 2, 7, 15, 16, 17, 31, 47, 48, 49, 63, 64, 65, 81, 129)):
+        g = Quantized()
+        rng = g.rng = np.random.default_rng(seed)
+        kernel, strides, dilations = (rng.integers(1, n, axes) for n in (5, 4, 3))
+        reach = (kernel - 1) * dilations + 1
+        size = reach + rng.integers(0, 9, axes)
+        pads = [int(rng.integers(0, k)) for k in (*kernel, *kernel)]
+        x = g.integers(2, channels, *size.tolist(), dtype=dtype)
+        y = g.MaxPool(
+            g.dq(x, 0.1, 3, dtype), kernel_shape=kernel.tolist(), strides=strides.tolist(),
+            dilations=dilations.tolist(), pads=pads, ceil_mode=int(rng.integers(0, 2)),
+        )  # fmt: skip
+        model = g.model(g.pair(y, 0.1, 3, dtype))
+        session = InferenceSession(model, threads=1)
+        (got,) = session.run(None, g.feed)
+        (expected,) = by_onnxruntime(model, g.feed)
+        np.testing.assert_array_equal(got, expected)
+        found = [step.kind for step in session.plan_for(g.feed).steps]
+        assert "MaxPool" in found and "Quantize" not in found
+        assert found.count("Dequantize") == 1
 
 
 def test_concat_of_one_scale(g):

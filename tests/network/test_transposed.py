@@ -7,6 +7,8 @@ import pytest
 from onnx import helper
 
 import pplconv
+from pplconv.memory.array_like import bfloat16_dtype
+from pplconv.network import compiling, narrow_storage
 from tests.network import models
 from tests.network.graphs import Graph
 from tests.network.running import (
@@ -92,6 +94,19 @@ def drawn(rng, axes, kind):
     return models.model_of(nodes, feed, weights, outputs, opset=17), feed
 
 
+def around(model) -> None:
+    """Put an element-wise step before a drawn node, and one behind it: values between steps."""
+    nodes = model.graph.node
+    nodes[0].input[0], nodes[0].output[0] = "before", "behind"
+    first, last = (
+        helper.make_node("Tanh", ["x"], ["before"]),
+        helper.make_node("Tanh", ["behind"], ["z"]),
+    )
+    kept = [first, nodes[0], last, *nodes[1:]]
+    del nodes[:]
+    nodes.extend(kept)
+
+
 @pytest.mark.sampled(2)
 @needs_onnxruntime
 @pytest.mark.parametrize("kind", ["constants", "inputs"])
@@ -110,6 +125,35 @@ def test_drawn_attributes_beside_onnxruntime(axes, kind, rng):
         got = pplconv.InferenceSession(model, threads=1).run(None, feed)
         agree(got, expected)
     assert taken >= 20
+
+
+@pytest.mark.narrow
+@pytest.mark.sampled(2)
+@needs_onnxruntime
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_drawn_attributes_in_bfloat16(axes, rng, monkeypatch):
+    """The input, the result, or both are stored as bfloat16; weights follow the input."""
+    types = {"low_bf16": bfloat16_dtype()}
+    monkeypatch.setattr(compiling, "brain_type", types.get)
+    monkeypatch.setattr(narrow_storage, "FEW", 0)
+    narrow = 0
+    for _ in range(40):
+        model, feed = drawn(rng, axes, "constants")
+        around(model)
+        try:
+            (expected, *_) = by_onnxruntime(model, feed)
+        except Exception as error:
+            assert "ConvTranspose" in str(error)
+            continue
+        session = pplconv.InferenceSession(model, threads=1, precision="low_bf16")
+        (got, *_) = session.run(None, feed)
+        # Each operand and the result are rounded once, and sums are of few terms.
+        bound = 2.0**-7 * (1 + np.abs(expected).max(initial=0))
+        np.testing.assert_allclose(got, expected, rtol=0, atol=3 * bound)
+        narrow += "bfloat16" in str(session.plan_for(feed)) or "bf16" in str(session.plan_for(feed))
+        wide = pplconv.InferenceSession(model, threads=1)
+        agree(wide.run(None, feed)[:1], [expected])
+    assert narrow >= 10
 
 
 @needs_onnxruntime

@@ -11,8 +11,10 @@
 ``convolution``       Conv, fused nodes included
 ``epilogue``          the operations after the sums of a convolution
 ``transposed_steps``  ConvTranspose as several convolutions
+``transposed_parts``  the geometry of these, for numbers of any type
 ``linear_steps``      products with constant matrices
 ``product_steps``     products of two computed matrices
+``brain_products``    their kinds and prices in bfloat16
 ``elementwise_steps`` programs for chains of element-wise operators
 ``expressions``       element-wise operators as instructions, and registers
 ``movement``          views, Concat, Pad with a constant, changes of type, blocks of pixels
@@ -23,6 +25,7 @@
 ``resampling``        Resize in Python
 ``integer_steps``     products of integers, and conversions from and to them
 ``integer_products``  convolutions of integers, as plans
+``integer_transposed`` ConvTranspose of integers
 ``integer_windows``   pools and Resize of integers
 ``dynamic_quantization`` DynamicQuantizeLinear
 ``recurrent``         LSTM, GRU and RNN

@@ -1,18 +1,21 @@
-"""Steps that read and write float32 or bfloat16, each as it is cheaper: see `narrow_storage`."""
+"""Steps that compute with float32 or bfloat16, each as it is cheaper: see `narrow_storage`."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ..builder import Builder
+from ..narrow_storage import Prices, TypePrices
 from ..nodes import Graph, Node
-from . import convolution, linear_steps
+from . import convolution, linear_steps, product_steps, transposed_steps
 from .table import row_of
 
 _SINGLE = np.dtype(np.float32)
 _PRICES = {
     "Conv": convolution.prices_of_types,
     "pplconv.Conv": convolution.prices_of_types,
+    "ConvTranspose": transposed_steps.prices_of_types,
+    "pplconv.ConvTranspose": transposed_steps.prices_of_types,
     "Gemm": linear_steps.prices_of_types,
     "MatMul": linear_steps.prices_of_types,
     "pplconv.Linear": linear_steps.prices_of_types,
@@ -34,6 +37,8 @@ def takes_either_type(node: Node, graph: Graph) -> bool:
 
 def prices_of_types(
     node: Node, builder: Builder, graph: Graph, narrow: np.dtype[np.generic]
-) -> tuple[float, float, float]:
-    """Estimate the cycles of such a node: see `narrow_storage.TypePrices`."""
-    return _PRICES[node.op](node, builder, graph, narrow)
+) -> Prices:
+    """Estimate the cycles of such a node, or of products of computed matrices; None of others."""
+    if takes_either_type(node, graph):
+        return TypePrices(*_PRICES[node.op](node, builder, graph, narrow))
+    return product_steps.prices_of_types(node, graph) if node.op == "MatMul" else None

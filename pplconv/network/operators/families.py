@@ -60,7 +60,7 @@ def in_python(
         said, python=python, shapes=shapes, loops=None, expression=None, of_integers=False,
         decomposition=None, batches=batch_rules.mixed, format=Format.SINGLE, arrays=None,
         rows=None, layout=Layout.PYTHON, view=View.NO, moves=Moves.NOTHING, moves_if=always,
-        flops=costs.moved, planned=False,
+        flops=costs.moved, planned=False, widens=False,
     )  # fmt: skip
 
 
@@ -103,7 +103,7 @@ def looped(
         said, loops=loops, batches=batches, format=format, layout=layout, moves=moves,
         shapes=shapes, expression=None, of_integers=False, python=Python.REFERENCE,
         decomposition=None, arrays=None, rows=None, view=View.NO, moves_if=always,
-        flops=costs.moved, planned=False,
+        flops=costs.moved, planned=False, widens=False,
     )  # fmt: skip
 
 
@@ -162,7 +162,7 @@ def along_rows(lower: Lower, serves: Serves, batches: Batches, **said: Any) -> R
     """Softmax and normalization along rows."""
     return looped(
         Loops(lower, serves), batches=batches, format=Format.FOLLOWS, layout=Layout.PIXELS,
-        moves=Moves.NOTHING, shapes=(), **said,
+        moves=Moves.NOTHING, shapes=(), widens=True, **said,
     )  # fmt: skip
 
 

@@ -157,7 +157,7 @@ def _emit_program(
 # Products --------------------------------------------------------------------------------------
 
 
-def _store(node: Node, graph: Graph) -> integers.Store:
+def store_of(node: Node, graph: Graph) -> integers.Store:
     """Read the operations after a product's sums."""
     own, multiplier = node.attributes, None
     if _input(node, MULTIPLIER) in graph.constants:
@@ -194,7 +194,8 @@ def _multiplier(node: Node, builder: Builder, graph: Graph) -> Value | None:
     return builder.contiguous(value).viewed(channels, strides_of(channels, value.dtype.itemsize))
 
 
-def _types(node: Node, graph: Graph) -> str:
+def types_of(node: Node, graph: Graph) -> str:
+    """Say the types of a product, and what follows its sums, for people."""
     x, w, y = (graph.dtypes[name] for name in (*node.inputs[:2], node.outputs[0]))
     added = ", residual" if _input(node, RESIDUAL) else ""
     if _input(node, ZERO):
@@ -233,7 +234,7 @@ def lower_conv(node: Node, builder: Builder, graph: Graph) -> None:
     name, origin = node.outputs[0], graph.constants.origin(node.inputs[1])
     product = Product(
         graph.constants[node.inputs[1]], (origin,), geometry_of(node), _zero(node, builder),
-        _store(node, graph), "QuantizedConv", _types(node, graph),
+        store_of(node, graph), "QuantizedConv", types_of(node, graph),
         _multiplier(node, builder, graph),
     )  # fmt: skip
     x = builder.pixels(builder.values[node.inputs[0]])
@@ -255,7 +256,7 @@ def lower_linear(node: Node, builder: Builder, graph: Graph) -> None:
     }  # fmt: skip
     product = Product(
         weight.reshape(*weight.shape, 1, 1), (origin, "rows", transposed), geometry,
-        _zero(node, builder), _store(node, graph), "QuantizedLinear", _types(node, graph),
+        _zero(node, builder), store_of(node, graph), "QuantizedLinear", types_of(node, graph),
         _multiplier(node, builder, graph),
     )  # fmt: skip
     n, k = weight.shape

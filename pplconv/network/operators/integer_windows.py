@@ -1,4 +1,4 @@
-"""Pools and Resize of quantized images: loops of float32, which holds their integers exactly."""
+"""Pools and Resize of quantized images: bytes, or loops of float32, which holds them exactly."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def serves_pool(node: Node, graph: Graph) -> bool:
 
 
 def lower_pool(node: Node, builder: Builder, graph: Graph) -> None:
-    """MaxPool: padding is below every value."""
-    _among_numbers(node, builder, graph, window_steps.lower_pool, 0, 1.0, 0)
+    """MaxPool, whose windows leave padding out."""
+    window_steps.lower_pool(node, builder, graph)
 
 
 def serves_resize(node: Node, graph: Graph) -> bool:

@@ -214,8 +214,9 @@ def lower_softmax(node: Node, builder: Builder, graph: Graph) -> None:
     axis = int(node.attributes.get("axis", -1)) % len(value.shape)
     order = (*(d for d in range(len(value.shape)) if d != axis), axis)
     value = builder.contiguous(value, order)
-    strides = strides_of(value.shape, value.dtype.itemsize, order)
-    y = builder.target(name, value.shape, value.dtype, order, lambda v: v.lies_as(strides))
+    dtype = builder.stored(name, graph.dtypes[name])
+    strides = strides_of(value.shape, dtype.itemsize, order)
+    y = builder.target(name, value.shape, dtype, order, lambda v: v.lies_as(strides))
     _emit_rows(builder, node, value, y, value.shape[axis], {
         "op": "softmax", "kind": int(node.op == "LogSoftmax"), "scale": False,
         "offset": False,
@@ -237,7 +238,8 @@ def lower_layer_norm(node: Node, builder: Builder, graph: Graph) -> None:
         for given in names[1:]
     ]
     factors.append(constant_value(np.array([node.attributes.get("epsilon", 1e-5)], np.float64)))
-    y = builder.target(name, value.shape, value.dtype, fits=lambda v: v.is_plain)
+    dtype = builder.stored(name, graph.dtypes[name])
+    y = builder.target(name, value.shape, dtype, fits=lambda v: v.is_plain)
     _emit_rows(builder, node, value, y, columns, {
         "op": "layer_norm", "kind": 0,
         "scale": bool(names[1]), "offset": bool(names[2]),
@@ -275,7 +277,8 @@ def _emit_rows(
     rows = value.size // columns
     fields = fields | {
         "dtype": LOADED[value.dtype], "dims": [], "src": [], "dst": [], "rows": rows,
-        "columns": columns, "src_rs": columns * e, "dst_rs": columns * e,
+        "columns": columns, "src_rs": columns * e, "dst_rs": columns * y.dtype.itemsize,
+        "wide": y.dtype != value.dtype,
         "segment": max(1, min(TASK_BYTES // (columns * e), -(-rows // 4))),
     }  # fmt: skip
     builder.emit(Step(

@@ -44,6 +44,7 @@ from . import (
     expressions,
     indexed_steps,
     integer_steps,
+    integer_transposed,
     integer_windows,
     linear_steps,
     moments,
@@ -428,6 +429,9 @@ ROWS: Mapping[str, Row] = {
     "pplconv.QuantizedConv": ours(
         integer_steps.lower_conv, batches=batch_rules.images(RESIDUAL),
         rows=row_rules.windows(RESIDUAL),
+    ),
+    "pplconv.QuantizedConvTranspose": ours(
+        integer_transposed.lower_transposed, batches=batch_rules.images()
     ),
     "pplconv.QuantizedLinear": ours(
         integer_steps.lower_linear, batches=batch_rules.images(RESIDUAL)

@@ -164,6 +164,8 @@ class Row:
         Estimates the floating-point operations of a node.
     planned : bool
         Whether a node needs a plan, whose search takes time.
+    widens : bool
+        Whether loops give float32 for arrays of bfloat16, too.
     """
 
     loops: Loops | None
@@ -182,6 +184,7 @@ class Row:
     shapes: tuple[int, ...]
     flops: Flops
     planned: bool
+    widens: bool
 
     def is_served(self, node: Node, graph: Graph) -> bool:
         """Whether loops compute a node, outside element-wise chains."""

@@ -24,6 +24,8 @@ SUMS = "sums"
 ROWS = "rows"
 """Attribute of a Resize of ours in a band: first row and end of the result's rows, the first row of
 the image that is given, and the height of the whole image."""
+# Types that pools of integers compute: they give the largest alone.
+POOLED_BYTES = {np.dtype(np.uint8): "u8", np.dtype(np.int8): "s8"}
 # Largest divisor of an average; a table has the reciprocal of each divisor.
 MOST_TAPS = 1 << 16
 Sight = tuple[int, int, int, int, int]
@@ -136,10 +138,10 @@ def lower_pool(node: Node, builder: Builder, graph: Graph) -> None:
     counts = np.arange(rows[:, 2].max() * columns[:, 2].max() + 1, dtype=np.float64)
     divisors = np.ones_like(counts) if node.attributes.get(SUMS, 0) else np.maximum(counts, 1)
     scales = constant_value(1 / divisors)
+    kind = "SUM" if node.op == "AveragePool" else "MAX"
     fields: dict[str, Any] = {
-        "dtype": LOADED[dtype], "kind": POOLINGS["SUM" if node.op == "AveragePool" else "MAX"],
-        "batch": shape[0], "channels": shape[1], "ih": x.shape[2], "iw": x.shape[3],
-        "oh": shape[2], "ow": shape[3],
+        "dtype": (LOADED | POOLED_BYTES)[dtype], "kind": POOLINGS[kind], "batch": shape[0],
+        "channels": shape[1], "ih": x.shape[2], "iw": x.shape[3], "oh": shape[2], "ow": shape[3],
         "stride": tuple(node.attributes.get("strides") or (1, 1)),
         "dilation": tuple(node.attributes.get("dilations") or (1, 1)),
         "pads": explicit_pads(node)[:2], "x": images(x), "y": images(y),

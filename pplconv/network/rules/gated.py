@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..fused_nodes import DOMAIN
-from ..integer_nodes import PRODUCTS, RESIDUAL, is_normal, with_numbers
+from ..integer_nodes import RESIDUAL, STORING, is_normal, with_numbers
 from ..quantized_values import numbers_of
 from ..values import attribute_int, rank, scalar
 from .driver import Rule
@@ -30,7 +30,7 @@ def is_open(y: ir.Value) -> bool:
     Parameters
     ----------
     y : ir.Value
-        The output of one of `PRODUCTS`.
+        The output of one of `STORING`.
     """
     node = y.producer()
     return (
@@ -116,7 +116,7 @@ class Affine(Rule):
 
 GATES: tuple[Rule, ...] = tuple(
     rule
-    for inner in PRODUCTS
+    for inner in STORING
     for rule in (
         Gate(inner),
         *(

@@ -18,12 +18,15 @@ from ..integer_nodes import (
     MULTIPLIER,
     PRODUCTS,
     QUANTIZED_CONV,
+    QUANTIZED_CONV_TRANSPOSE,
     QUANTIZED_LINEAR,
     RESIDUAL,
+    STORING,
     Sums,
     build_product,
     dequantized,
     is_normal,
+    rows_of,
     sums_of,
     with_numbers,
 )
@@ -73,6 +76,55 @@ class Convolution(Rule):
         found = dequantized(x)
         known, bias = _bias(y.producer(), 2)
         return sums_of(found[1], w, 0, bias) if found is not None and known else None
+
+
+class TransposedConvolution(Rule):
+    """A ConvTranspose of images, all of its operands dequantized or constant."""
+
+    def __init__(self) -> None:
+        super().__init__("ConvTranspose of integers", "ConvTranspose", above="DequantizeLinear")
+
+    def pattern(self, op: Any, x: Any, w: Any) -> Any:
+        """See `Rule`."""
+        return op.ConvTranspose(x, w, _allow_other_inputs=True, _outputs=["y"])
+
+    def check(self, context: Any, x: ir.Value, w: ir.Value, y: ir.Value) -> bool:
+        """See `Rule`."""
+        attributes = y.producer().attributes
+        shapes = [static_shape(value) for value in (x, y)]
+        return (
+            rank(x) == 4
+            and all(shape is not None and 0 not in shape for shape in shapes)
+            and "pads" in attributes
+            and not {"auto_pad", "output_shape"} & attributes.keys()
+            and self._sums(x, w, y) is not None
+        )
+
+    def rewrite(self, op: Any, x: ir.Value, w: ir.Value, y: ir.Value) -> Any:
+        """See `Rule`."""
+        found, sums = dequantized(x), self._sums(x, w, y)
+        assert found is not None and sums is not None
+        node = y.producer()
+        own = [node.attributes[name] for name in _ATTRIBUTES if name in node.attributes]
+        return build_product(
+            op, QUANTIZED_CONV_TRANSPOSE, found[0], sums, str(y.name), found[1].one_zero, own
+        )
+
+    @staticmethod
+    def _sums(x: ir.Value, w: ir.Value, y: ir.Value) -> Sums | None:
+        node, found = y.producer(), dequantized(x)
+        groups = attribute_int(node, "group", 1)
+        known, bias = _bias(node, 2)
+        sums = sums_of(found[1], w, 1, bias, groups) if found is not None and known else None
+        if sums is None:
+            return None
+        integers = sums.weight
+        weight = constant(integers) if isinstance(integers, ir.Value) else integers
+        assert weight is not None
+        # Sums of some taps are those of all less those of the others: no part exceeds this.
+        reach = 255 * np.abs(rows_of(weight, 1, groups).astype(np.int64)).sum(1)
+        most = 2 * reach + np.abs(sums.offset.astype(np.int64))
+        return sums if (most <= np.iinfo(np.int32).max).all() else None
 
 
 def _bias(node: ir.Node, port: int) -> tuple[bool, Any]:
@@ -361,13 +413,14 @@ class Store(Rule):
 
 RULES: tuple[Rule, ...] = (
     Convolution(),
+    TransposedConvolution(),
     Product(),
     MatrixProduct(),
     *(Scaled(inner, first=first) for inner in PRODUCTS for first in (False, True)),
     *(Offset(first=first) for first in (False, True)),
     *(Residual(inner, first=first) for inner in PRODUCTS for first in (False, True)),
-    *(Clamp(inner, activation) for inner in PRODUCTS for activation in ("Relu", "Clip")),
+    *(Clamp(inner, activation) for inner in STORING for activation in ("Relu", "Clip")),
     *GATES,
-    *(Store(inner) for inner in PRODUCTS),
+    *(Store(inner) for inner in STORING),
 )
 """Rules of this module, in the order in which they are tried."""
