@@ -8,6 +8,7 @@ compares that gain with what convolutions of bands take longer, when their plans
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -60,8 +61,8 @@ class _Images:
     ----------
     graph : Graph
         Of whole images.
-    size : callable
-        Bytes of a whole image, as it is stored.
+    size, staying : callable
+        Bytes of a whole image, as it is stored; cycles that are saved where it stays in L2.
     readers : mapping of str to list of int
         Numbers of the items that read a value.
     placed : set of str
@@ -70,6 +71,7 @@ class _Images:
 
     graph: Graph
     size: Callable[[str], int]
+    staying: Callable[[str], float]
     readers: Mapping[str, Sequence[int]]
     placed: frozenset[str]
 
@@ -123,18 +125,35 @@ def groups_of(
     """
     readers: dict[str, list[int]] = {}
     for at, item in enumerate(items):
-        for part in [item] if isinstance(item, (Node, Chain)) else item.items:
-            for name in inputs_of(part):
+        for one in [item] if isinstance(item, (Node, Chain)) else item.items:
+            for name in inputs_of(one):
                 readers.setdefault(name, []).append(at)
-    images = _Images(graph, size, readers, placed)
+    # Each is asked for again in every group that it might belong to.
+    kept = functools.cache(size)
+    staying = functools.cache(lambda name: planner.staying_cycles(kept(name)))
+    images = _Images(graph, kept, staying, readers, placed)
     found: dict[int, Group] = {}
     for begin, run in _runs(items, images, apart):
-        members = [
-            replace(member, plan=plan_of(member.item)) if member.planned else member
-            for member in run
-        ]
-        found.update(_divided(members, begin, images))
+        # Plans take time, and most runs promise no gain.
+        if _divided(run, begin, images):
+            for first, part in _planned(run, plan_of):
+                found.update(_divided(part, begin + first, images))
     return found
+
+
+def _planned(
+    run: Sequence[Member], plan_of: Callable[[Item], Plan | None]
+) -> Iterator[tuple[int, list[Member]]]:
+    """Learn plans, and give the parts of a run between convolutions that have not exactly one."""
+    part: list[Member] = []
+    for at, member in enumerate(run):
+        plan = plan_of(member.item) if member.planned else None
+        if member.planned and plan is None:
+            yield at - len(part), part
+            part = []
+        else:
+            part.append(replace(member, plan=plan))
+    yield len(run) - len(part), part
 
 
 def _runs(
@@ -160,7 +179,12 @@ def _divided(members: Sequence[Member], begin: int, images: _Images) -> dict[int
     best: list[tuple[float, int, Group | None]] = [(0.0, 0, None)]
     for at in reversed(range(len(members))):
         choice: tuple[float, int, Group | None] = best[0][0], 1, None
+        saved = images.staying(members[at].result)
         for count in range(2, min(MOST_MEMBERS, len(members) - at) + 1):
+            # No more than if the group alone read all of its results.
+            saved += images.staying(members[at + count - 1].result)
+            if saved <= _spent(LEAST_BANDS, members[:count], 0.0):
+                continue
             group = _group(members[at : at + count], begin + at, images)
             if group is not None and group.gain + best[count - 1][0] > choice[0]:
                 choice = group.gain + best[count - 1][0], count, group
@@ -181,8 +205,6 @@ def _group(members: Sequence[Member], begin: int, images: _Images) -> Group | No
     # A first look, without the rows of bands.
     if saved <= _spent(LEAST_BANDS, members, 0.0):
         return None
-    if any(member.planned and member.plan is None for member in members):
-        return None
     kept = [
         replace(m, joins=tuple(name for name in m.joins if name in inner & images.placed))
         for m in members
@@ -198,7 +220,7 @@ def _group(members: Sequence[Member], begin: int, images: _Images) -> Group | No
 
 def _saved(names: frozenset[str], images: _Images) -> float:
     """Cycles that are saved where images stay in L2."""
-    return sum(planner.staying_cycles(images.size(name)) for name in names)
+    return sum(images.staying(name) for name in names)
 
 
 def _spent(bands: int, members: Sequence[Member], moved: float) -> float:
