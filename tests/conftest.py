@@ -28,6 +28,7 @@ from tests import absent  # noqa: E402
 absent.install()
 
 from tests import caps, cases, emulation, instruction_sets, shares, tiers  # noqa: E402
+from tests.network import forced_bands  # noqa: E402
 
 # The user's own plans must not decide a test, and no test may write to them. Tests of wisdom name
 # files of their own.
@@ -78,6 +79,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     tiers.add_options(parser)
     shares.add_options(parser)
     emulation.add_options(parser)
+    forced_bands.add_options(parser)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

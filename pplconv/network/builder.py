@@ -45,6 +45,10 @@ _WORDS = [word for word in checks.PRECISIONS if word is not None]
 _LARGE_BYTES = 1 << 18
 
 
+class NoSuchPlan(ValueError):
+    """No plan has the bits and the packed weights of another one."""
+
+
 class Values(dict[str, Value]):
     """Values by name; constants are laid out when they are first asked for.
 
@@ -189,6 +193,9 @@ class Builder:
     # Names of values that are stored in `narrow_type`, and not in float32 as the graph says.
     narrow: frozenset[str] = frozenset()
     narrow_type: np.dtype[Any] | None = None
+    # The plan that convolutions follow, and plans that were made like others.
+    followed: planner.Plan | None = None
+    alike: dict[Any, tuple[planner.Plan, dict[str, Any]]] = field(default_factory=dict)
     # Copies in other layouts, by the value they copy, and sums of windows.
     relaid: dict[Any, tuple[Value, Value]] = field(default_factory=dict)
     # Destinations of results: parts of joined arrays, and outputs of the network.
@@ -249,9 +256,11 @@ class Builder:
         self.body_begin = len(self.steps)
         # What is copied before a repeat may change in its turns.
         self.relaid.clear()
-        yield
-        self.relaid.clear()
-        begin, self.body_begin = self.body_begin, None
+        try:
+            yield
+        finally:
+            self.relaid.clear()
+            begin, self.body_begin = self.body_begin, None
         body = self.steps[begin:]
         assert not any(step.host or step.turns > 1 for step in body), "loops run in loops alone"
         for step in body:
@@ -315,8 +324,10 @@ class Builder:
         """Give these values in a type, meanwhile."""
         kept = {name: self.values[name] for name in names}
         self.values.update((name, self.in_type(value, dtype)) for name, value in kept.items())
-        yield
-        self.values.update(kept)
+        try:
+            yield
+        finally:
+            self.values.update(kept)
 
     def contiguous(self, value: Value, order: Sequence[int] | None = None) -> Value:
         """Give the value without gaps in an order of dimensions; copy it if necessary."""
@@ -356,6 +367,8 @@ class Builder:
     ) -> tuple[planner.Plan, dict[str, Any]]:
         """Find or make the plan of a convolution, as `planner.make_plan` gives it."""
         settings = self.settings
+        if self.followed is not None:
+            return self._plan_like(self.followed, problem, epilogue)
         key = problem, algorithm, epilogue, settings.threads
         if key not in self.planned:
             self.planned[key] = planner.make_plan(
@@ -365,6 +378,38 @@ class Builder:
                 progress=self.progress(str(problem)) if self.progress is not None else None,
             )  # fmt: skip
         return self.planned[key]
+
+    def _plan_like(
+        self, plan: planner.Plan, problem: Any, epilogue: Any
+    ) -> tuple[planner.Plan, dict[str, Any]]:
+        """Find or make a plan with the bits and the packed weights of another one.
+
+        Raises
+        ------
+        NoSuchPlan
+            If there is none.
+        """
+        settings, like = self.settings, (plan.bits, plan.packing)
+        key = problem, plan.algorithm, epilogue, like
+        if key not in self.alike:
+            try:
+                self.alike[key] = planner.make_plan(
+                    problem, algorithm=plan.algorithm, tolerance=settings.tolerance,
+                    threads=settings.threads, search_context="cold", epilogue=epilogue,
+                    max_workspace=settings.max_workspace, like=like,
+                )  # fmt: skip
+            except ValueError as error:
+                raise NoSuchPlan(str(error)) from error
+        return self.alike[key]
+
+    @contextmanager
+    def following(self, plan: planner.Plan | None) -> Iterator[None]:
+        """Give convolutions, meanwhile, the bits and the packed weights of a plan."""
+        kept, self.followed = self.followed, plan
+        try:
+            yield
+        finally:
+            self.followed = kept
 
     def least_cycles(self, problem: Any) -> float:
         """Estimate the best plan's cycles on one thread, with weights outside the caches."""

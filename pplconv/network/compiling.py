@@ -19,6 +19,8 @@ from ..ops.refused import Refused
 from . import arena
 from .attention import Attention, Item, with_attention
 from .attention_step import lower_attention, prices_of_attention
+from .bands.groups import groups_of
+from .bands.lowering import Network, lower_group, plan_of
 from .batches import batched_names, for_images, images_at_once
 from .builder import Builder, Settings
 from .bytewise import table_of, with_tables
@@ -185,6 +187,7 @@ def compile_model(
     packed: dict[Any, Any] | None = None,
     planned: dict[Any, Any] | None = None,
     progress: Progress | None = None,
+    banded: bool = True,
 ) -> Compiled:
     """Make the program of a specialised model.
 
@@ -200,6 +203,9 @@ def compile_model(
         Plans to reuse; receives all new plans.
     progress : callable, optional
         Called with the share done, and a text, while plans are searched.
+    banded : bool
+        Whether groups of steps may run band by band. A program with repeats of its own cannot be
+        the body of one.
     """
     half = half_level()
     graph = with_formats(graph_of(model), settings, half)
@@ -238,12 +244,7 @@ def compile_model(
     )  # fmt: skip
     plan_views(graph, builder)
     plan_concats(graph, builder)
-    for item in joined:
-        if not isinstance(item, Attention):
-            _lower_item(item, builder, graph, narrow)
-            continue
-        for part in () if _is_fused(item, builder, graph) else item.items:
-            _lower_item(part, builder, graph, narrow)
+    _lower_items(joined, builder, graph, narrow, banded)
     for number, name in enumerate(graph.outputs):
         place = _external(graph, name, len(graph.inputs) + number)
         value = builder.values[name]
@@ -251,6 +252,36 @@ def compile_model(
             builder.move(value, place, [name])
     release_files(model)
     return _finished(builder, graph, model, most, times)
+
+
+def _lower_items(
+    items: Sequence[Node | Chain | Attention], builder: Builder, graph: Graph,
+    narrow: Graph | None, banded: bool,
+) -> None:  # fmt: skip
+    """Lower all items; if `banded`, groups of them band by band."""
+
+    def lower(item: Node | Chain, graph: Graph, narrow: Graph | None) -> None:
+        _lower_item(item, builder, graph, narrow)
+
+    network = Network(builder, graph, narrow, lower)
+    groups = {} if not banded else groups_of(
+        items, graph, builder.planes, frozenset(builder.wanted),
+        lambda name: math.prod(graph.shapes[name])
+        * builder.stored(name, graph.dtypes[name]).itemsize,
+        lambda item: plan_of(item, network),
+    )  # fmt: skip
+    done = 0
+    for number, item in enumerate(items):
+        if number < done:
+            continue
+        group = groups.get(number)
+        if group is not None and lower_group(group, network):
+            done = number + len(group.members)
+        elif not isinstance(item, Attention):
+            lower(item, graph, narrow)
+        elif not _is_fused(item, builder, graph):
+            for part in item.items:
+                lower(part, graph, narrow)
 
 
 def _external(graph: Graph, name: str, number: int) -> Value:

@@ -210,7 +210,7 @@ class Network:
             self.shared.check(special.model.graph)
             first = compile_model(
                 special.model, self.shared.settings, self.shared.packed,
-                progress=self.shared.progress,
+                progress=self.shared.progress, banded=not self._repeats,
             )  # fmt: skip
             check_memory(first, self.shared.settings.max_memory)
         if special.cut is not None:

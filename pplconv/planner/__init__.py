@@ -41,7 +41,15 @@ from .planning import (
     make_plan,
     plan_problem,
 )
-from .pricing import converting_cycles, kept_bytes, least_cycles, narrowing_cycles, turning_cycles
+from .pricing import (
+    band_bytes,
+    converting_cycles,
+    kept_bytes,
+    least_cycles,
+    narrowing_cycles,
+    staying_cycles,
+    turning_cycles,
+)
 from .target import Target
 
 __all__ = [
@@ -55,6 +63,7 @@ __all__ = [
     "Target",
     "as_run_here",
     "asked_in_turn",
+    "band_bytes",
     "best_isa",
     "check_algorithm",
     "check_search",
@@ -70,6 +79,7 @@ __all__ = [
     "paying_team",
     "plan_problem",
     "share",
+    "staying_cycles",
     "team_size",
     "turning_cycles",
 ]

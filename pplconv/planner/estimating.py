@@ -248,6 +248,8 @@ class Request:
         Another machine that the plan is for; this one if None.
     cold : bool
         Whether weights are in no cache when a call begins, as in a network that outgrows them.
+    like : (str, str) or None
+        Bits and packing that a candidate must have.
     """
 
     problem: Problem
@@ -257,6 +259,7 @@ class Request:
     max_workspace: int | None = None
     target: Target | None = None
     cold: bool = False
+    like: tuple[str, str] | None = None
 
     @property
     def machine(self) -> Machine:
@@ -367,7 +370,7 @@ class Request:
                     settings, target,
                 )  # fmt: skip
                 own = costed
-                if self.max_workspace is not None:
+                if self.max_workspace is not None or self.like is not None:
                     own = [each for each in costed if self._fits(each.candidate)]
                 found += own
                 best = min([best, *(r.total for r in own[:1])])
@@ -387,6 +390,8 @@ class Request:
 
     def _fits(self, candidate: Candidate) -> bool:
         # Compare the scratch of one thread, so that the team does not influence the choice.
+        if self.like is not None and self.like != (candidate.bits, candidate.packing):
+            return False
         return self.max_workspace is None or candidate.workspace(1) <= self.max_workspace
 
     def _too_imprecise(self, name: str, around: PlanContext) -> str:

@@ -86,6 +86,7 @@ def make_plan(
     search_context: str = "hot",
     max_workspace: int | None = None,
     epilogue: str = "none",
+    like: tuple[str, str] | None = None,
     progress: Progress | None = None,
 ) -> tuple[Plan, dict[str, Any]]:
     """Plan one problem: `plan_problem` for callers that only want the plan.
@@ -94,7 +95,7 @@ def make_plan(
     ----------
     problem : Problem
         The problem to compute.
-    algorithm, threads, max_workspace
+    algorithm, threads, max_workspace, like
         See `Request`.
     tolerance : float or None
         See `Request`; None: the default tolerance of a call.
@@ -115,7 +116,7 @@ def make_plan(
     """
     if tolerance is None:
         tolerance = default_tolerance()
-    request = Request(problem, algorithm, tolerance, threads, max_workspace)
+    request = Request(problem, algorithm, tolerance, threads, max_workspace, like=like)
     planned = plan_problem(
         request, search=search, search_seconds=search_seconds, search_context=search_context,
         epilogue=epilogue, progress=progress,

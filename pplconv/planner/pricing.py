@@ -15,7 +15,11 @@ from .target import Target, here
 
 # Cycles to transpose an element, in blocks that fit L1 (0.29 to 0.78 on a Zen 5).
 TURN_CYCLES = 0.4
-
+# Of L2: rows that steps hand to one another. Weights and what a prefetcher brings need the rest.
+BAND_SHARE = 0.6
+STAYS_SHARE = 0.25
+# Products hide a part of the time in which their operands arrive.
+HIDDEN = 0.75
 
 @lru_cache(maxsize=1024)
 def _least_cycles(request: Request, settings: config.Settings, target: Target) -> float:
@@ -55,6 +59,25 @@ def kept_bytes() -> int:
     """Bytes that stay in the caches of one core from step to step."""
     machine = here().machine
     return max(l3_share(machine), machine.l2_share)
+
+
+def band_bytes() -> int:
+    """Bytes of the arrays of neighbouring steps that stay in a core's L2, with all else there."""
+    return int(BAND_SHARE * here().machine.l2_share)
+
+
+def staying_cycles(size: int) -> float:
+    """Estimate the cycles that are saved where an array stays in L2 until it is read.
+
+    Parameters
+    ----------
+    size : int
+        Bytes of the whole array. A part of it stays in L2 in any case.
+    """
+    core = CoreModel.of(default_context("f32"))
+    beyond = max(size - STAYS_SHARE * core.l2_bytes, 0)
+    # A line is brought before it is written, written back, and brought again.
+    return 3 * HIDDEN * beyond * (1 / core.far_rate(2 * size) - 1 / core.l2_rate)
 
 
 def narrowing_cycles(count: int, converted: float) -> float:

@@ -11,7 +11,16 @@ from typing import Any
 
 from ..nodes import Graph, Node
 from ..numpy_operators.types import Compute
-from . import batch_rules, costs, decompositions, integer_steps, movement, recurrent, row_steps
+from . import (
+    batch_rules,
+    costs,
+    decompositions,
+    integer_steps,
+    movement,
+    recurrent,
+    row_rules,
+    row_steps,
+)
 from .elementwise_steps import LOADED
 from .expressions import Write
 from .table_row import (
@@ -50,7 +59,7 @@ def in_python(
     return _row(
         said, python=python, shapes=shapes, loops=None, expression=None, of_integers=False,
         decomposition=None, batches=batch_rules.mixed, format=Format.SINGLE, arrays=None,
-        layout=Layout.PYTHON, view=View.NO, moves=Moves.NOTHING, moves_if=always,
+        rows=None, layout=Layout.PYTHON, view=View.NO, moves=Moves.NOTHING, moves_if=always,
         flops=costs.moved, planned=False, widens=False,
     )  # fmt: skip
 
@@ -93,8 +102,8 @@ def looped(
     return _row(
         said, loops=loops, batches=batches, format=format, layout=layout, moves=moves,
         shapes=shapes, expression=None, of_integers=False, python=Python.REFERENCE,
-        decomposition=None, arrays=None, view=View.NO, moves_if=always, flops=costs.moved,
-        planned=False, widens=False,
+        decomposition=None, arrays=None, rows=None, view=View.NO, moves_if=always,
+        flops=costs.moved, planned=False, widens=False,
     )  # fmt: skip
 
 
@@ -125,6 +134,7 @@ def images(loops: Loops, *, format: Format, moves: Moves, **said: Any) -> Row:
 
 def convolved(loops: Loops, *added: int, layout: Layout, flops: Flops, **said: Any) -> Row:
     """A convolution with a plan; `added` are further inputs that are images."""
+    said = {"rows": row_rules.windows(*added), **said}
     return looped(
         loops, batches=batch_rules.convolution(*added), format=Format.LEADS, layout=layout,
         moves=Moves.NOTHING, shapes=(), flops=flops, planned=True, **said,

@@ -54,6 +54,7 @@ from . import (
     product_steps,
     region_steps,
     resampling,
+    row_rules,
     row_steps,
     transposed_steps,
     truths,
@@ -133,7 +134,8 @@ ROWS: Mapping[str, Row] = {
         "Attention in pieces", attentions.attention, early=False, outputs=4
     ),
     "AveragePool": images(
-        _POOL, format=Format.FOLLOWS, moves=Moves.NOTHING, python=pools.average_pool
+        _POOL, format=Format.FOLLOWS, moves=Moves.NOTHING, rows=row_rules.windows(),
+        python=pools.average_pool,
     ),
     "BatchNormalization": decomposed(
         "BatchNormalization to Mul, Add", moments.batch_norm, early=False, outputs=3
@@ -155,8 +157,8 @@ ROWS: Mapping[str, Row] = {
     "Compress": in_python(moves.compress, shapes=()),
     "Concat": looped(
         Loops(movement.lower_concat, always), batches=batch_rules.concatenation,
-        format=Format.FOLLOWS, layout=Layout.FREE, moves=Moves.ALL, shapes=(),
-        python=views.concat,
+        format=Format.FOLLOWS, rows=row_rules.joined, layout=Layout.FREE, moves=Moves.ALL,
+        shapes=(), python=views.concat,
     ),
     "ConcatFromSequence": in_python(sequence_values.concat_from_sequence, shapes=()),
     "Constant": in_python(fills.constant, shapes=()),
@@ -166,7 +168,7 @@ ROWS: Mapping[str, Row] = {
         "ConvInteger as an exact Conv", exact_products.conv_integer, early=False
     ),
     "ConvTranspose": convolved(
-        _CONV_TRANSPOSE, layout=Layout.PIXELS, flops=costs.transposed_convolution,
+        _CONV_TRANSPOSE, rows=None, layout=Layout.PIXELS, flops=costs.transposed_convolution,
         python=transposed_sums.conv_transpose,
     ),
     "Cos": program(expressions.plain("COSINE")),
@@ -278,7 +280,7 @@ ROWS: Mapping[str, Row] = {
     ),
     "MaxPool": images(
         either(either(_POOL, _INTEGER_POOL), _PLACES), batches=batch_rules.pools,
-        format=Format.FOLLOWS, moves=Moves.FIRST, python=pools.max_pool,
+        format=Format.FOLLOWS, moves=Moves.FIRST, rows=row_rules.windows(), python=pools.max_pool,
     ),
     "MaxUnpool": decomposed("MaxUnpool as ScatterElements", unpooling.max_unpool, early=False),
     "Mean": in_pairs("Mean", expressions.mean),
@@ -335,7 +337,7 @@ ROWS: Mapping[str, Row] = {
     "Reshape": reshaped(1, python=views.reshape),
     "Resize": images(
         _RESIZES, batches=batch_rules.resized, format=Format.FOLLOWS, moves=Moves.FIRST,
-        moves_if=moving.repeats_pixels, arrays=1, shapes=(1, 2, 3),
+        moves_if=moving.repeats_pixels, arrays=1, rows=row_rules.resized, shapes=(1, 2, 3),
     ),
     "RoiAlign": indexed(
         region_steps.lower_roi_align, region_steps.serves_roi_align, regions.roi_align
@@ -411,15 +413,23 @@ ROWS: Mapping[str, Row] = {
         _CONV, *_ADDED, layout=Layout.PRICED, flops=costs.convolution
     ),
     "pplconv.ConvTranspose": convolved(
-        _CONV_TRANSPOSE, *_ADDED, layout=Layout.PIXELS, flops=costs.transposed_convolution
+        _CONV_TRANSPOSE, *_ADDED, rows=None, layout=Layout.PIXELS,
+        flops=costs.transposed_convolution,
     ),
     "pplconv.Linear": product(
         Loops(linear_steps.lower_linear, linear_steps.serves_matmul),
         batches=batch_rules.with_residual,
     ),
-    "pplconv.QuantizedAdd": ours(integer_steps.lower_add, batches=batch_rules.images(0, 1)),
-    "pplconv.QuantizedAverage": ours(integer_windows.lower_average, batches=batch_rules.images()),
-    "pplconv.QuantizedConv": ours(integer_steps.lower_conv, batches=batch_rules.images(RESIDUAL)),
+    "pplconv.QuantizedAdd": ours(
+        integer_steps.lower_add, batches=batch_rules.images(0, 1), rows=row_rules.same(0, 1)
+    ),
+    "pplconv.QuantizedAverage": ours(
+        integer_windows.lower_average, batches=batch_rules.images(), rows=row_rules.windows()
+    ),
+    "pplconv.QuantizedConv": ours(
+        integer_steps.lower_conv, batches=batch_rules.images(RESIDUAL),
+        rows=row_rules.windows(RESIDUAL),
+    ),
     "pplconv.QuantizedConvTranspose": ours(
         integer_transposed.lower_transposed, batches=batch_rules.images()
     ),
@@ -427,7 +437,8 @@ ROWS: Mapping[str, Row] = {
         integer_steps.lower_linear, batches=batch_rules.images(RESIDUAL)
     ),
     "pplconv.Reformat": ours(
-        movement.lower_reformat, always, batches=batch_rules.images(), layout=Layout.KEPT
+        movement.lower_reformat, always, batches=batch_rules.images(), rows=row_rules.same(0),
+        layout=Layout.KEPT,
     ),
 }  # fmt: skip
 """Rows of ONNX's operators in opset `opsets.OPSET`; those of other domains, and ours, with them."""

@@ -16,6 +16,7 @@ from ..builder import Builder
 from ..nodes import Graph, Node
 from ..numpy_operators.types import Compute
 from .expressions import Write
+from .row_reach import RowRule
 
 __all__ = [
     "Batches", "Decompose", "Decomposition", "Flops", "Format", "Layout", "Loops", "Lower",
@@ -146,6 +147,8 @@ class Row:
     arrays : int or None
         Number of leading inputs that are stored in the node's format; later inputs keep the
         model's type. None: all.
+    rows : callable or None
+        How a node can be cut into bands of rows: see `row_rules`. None: it needs whole images.
     layout : Layout
         Layout of images.
     view : View
@@ -173,6 +176,7 @@ class Row:
     batches: Batches
     format: Format
     arrays: int | None
+    rows: RowRule | None
     layout: Layout
     view: View
     moves: Moves

@@ -21,6 +21,9 @@ from .elementwise_steps import BRAIN, LOADED
 
 SUMS = "sums"
 """Attribute of an AveragePool of ours that does not divide; files cannot contain it."""
+ROWS = "rows"
+"""Attribute of a Resize of ours in a band: first row and end of the result's rows, the first row of
+the image that is given, and the height of the whole image."""
 # Types that pools of integers compute: they give the largest alone.
 POOLED_BYTES = {np.dtype(np.uint8): "u8", np.dtype(np.int8): "s8"}
 # Largest divisor of an average; a table has the reciprocal of each divisor.
@@ -157,7 +160,11 @@ def axes_of_resize(node: Node, graph: Graph) -> list[Axis] | None:
     if any(name and name not in graph.constants for name in names[2:]):
         return None
     scales, sizes = (graph.constants[name] if name else None for name in names[2:])
-    return axes_resized(graph.shapes[node.inputs[0]], scales, sizes, node.attributes)
+    shape = graph.shapes[node.inputs[0]]
+    if ROWS in node.attributes:
+        *_, height = node.attributes[ROWS]
+        shape = (*shape[:2], height, *shape[3:])
+    return axes_resized(shape, scales, sizes, node.attributes)
 
 
 def resize_taps(node: Node, graph: Graph) -> list[Taps] | None:
@@ -174,7 +181,8 @@ def resize_taps(node: Node, graph: Graph) -> list[Taps] | None:
     if axes is None or any(axis.scale != 1 for axis in axes[:2]):
         return None
     if not is_smooth(attributes):
-        return [taps(axis, attributes) for axis in axes[2:]]
+        down, across = (taps(axis, attributes) for axis in axes[2:])
+        return [_in_rows(down, node), across]
     # An antialiased axis that keeps its size is copied for any scale, as in onnxruntime.
     found = [
         unchanged(axis.outputs) if axis.inputs == axis.outputs
@@ -183,7 +191,17 @@ def resize_taps(node: Node, graph: Graph) -> list[Taps] | None:
     ]  # fmt: skip
     if any(each.at.shape[1] > LONG_SUM for each in found):
         return None
-    return [every_tap_counts(each) for each in found]
+    down, across = (every_tap_counts(each) for each in found)
+    return [_in_rows(down, node), across]
+
+
+def _in_rows(down: Taps, node: Node) -> Taps:
+    """Give the taps of a band of rows."""
+    if ROWS not in node.attributes:
+        return down
+    begin, end, first, _ = node.attributes[ROWS]
+    rows = slice(begin, end)
+    return Taps(down.at[rows] - first, down.weights[rows], down.outside[rows])
 
 
 def serves_resize(node: Node, graph: Graph) -> bool:

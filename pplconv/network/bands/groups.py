@@ -1,0 +1,256 @@
+"""Chooses the groups of steps that run band by band.
+
+Runs of neighbouring steps that can be cut into bands are divided into groups and single steps, for
+the largest estimated gain: the time in which arrays would leave L2 and come back, less the time of
+starting steps again for each band, and of moving rows that the next band reads again. `lowering`
+compares that gain with what convolutions of bands take longer, when their plans are known.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ... import planner
+from ...planner import Plan
+from ..attention import Attention
+from ..fusion import Chain, inputs_of
+from ..nodes import Graph, Node
+from .members import Item, Member, member_of
+from .rows import Bands, Part, bands_of, rates_of
+
+__all__ = ["Group", "groups_of"]
+
+# Longer groups gain little, and each of their sub-groups is considered.
+MOST_MEMBERS = 12
+LEAST_BANDS = 3
+# To start a step again for another band.
+STEP_CYCLES = 4000.0
+# Bytes a cycle at which rows are moved in L2.
+COPIED = 16.0
+
+
+@dataclass(frozen=True)
+class Group:
+    """Steps that run band by band.
+
+    Parameters
+    ----------
+    members : sequence of Member
+        In the order that they run in.
+    inner : frozenset of str
+        Values that they alone read.
+    bands : Bands
+        Rows of each band.
+    gain : float
+        Cycles that it is estimated to save, if convolutions of bands are as fast as whole ones.
+    """
+
+    members: Sequence[Member]
+    inner: frozenset[str]
+    bands: Bands
+    gain: float
+
+
+@dataclass(frozen=True)
+class _Images:
+    """Rows and bytes of images, and the steps that read them.
+
+    Parameters
+    ----------
+    graph : Graph
+        Of whole images.
+    size, staying : callable
+        Bytes of a whole image, as it is stored; cycles that are saved where it stays in L2.
+    readers : mapping of str to list of int
+        Numbers of the items that read a value.
+    placed : set of str
+        Values with a place of their own in a joined array.
+    """
+
+    graph: Graph
+    size: Callable[[str], int]
+    staying: Callable[[str], float]
+    readers: Mapping[str, Sequence[int]]
+    placed: frozenset[str]
+
+    def height(self, name: str) -> int:
+        return self.graph.shapes[name][2]
+
+    def row(self, name: str) -> float:
+        """Bytes of a row."""
+        return self.size(name) / self.height(name)
+
+    def inside(self, members: Sequence[Member], begin: int) -> frozenset[str]:
+        """Name the results that these members alone read; `begin` is the number of the first."""
+        end = begin + len(members)
+        return frozenset(
+            member.result
+            for member in members
+            if member.result not in self.graph.outputs
+            and all(begin <= at < end for at in self.readers.get(member.result, ()))
+        )
+
+
+def groups_of(
+    items: Sequence[Item | Attention],
+    graph: Graph,
+    apart: frozenset[str],
+    placed: frozenset[str],
+    size: Callable[[str], int],
+    plan_of: Callable[[Item], Plan | None],
+) -> dict[int, Group]:
+    """Choose groups of neighbouring items.
+
+    Parameters
+    ----------
+    items : sequence of Node, Chain or Attention
+        Of a network, in the order that they run in.
+    graph : Graph
+        The network.
+    apart : frozenset of str
+        Images whose rows do not lie together.
+    placed : frozenset of str
+        Images that are written straight into a joined array.
+    size : callable
+        Bytes of an image, as it is stored.
+    plan_of : callable
+        Gives the plan of a convolution of whole images; None if it has not exactly one.
+
+    Returns
+    -------
+    dict of int to Group
+        Groups by the number of their first item.
+    """
+    readers: dict[str, list[int]] = {}
+    for at, item in enumerate(items):
+        for one in [item] if isinstance(item, (Node, Chain)) else item.items:
+            for name in inputs_of(one):
+                readers.setdefault(name, []).append(at)
+    # Each is asked for again in every group that it might belong to.
+    kept = functools.cache(size)
+    staying = functools.cache(lambda name: planner.staying_cycles(kept(name)))
+    images = _Images(graph, kept, staying, readers, placed)
+    found: dict[int, Group] = {}
+    for begin, run in _runs(items, images, apart):
+        # Plans take time, and most runs promise no gain.
+        if _divided(run, begin, images):
+            for first, part in _planned(run, plan_of):
+                found.update(_divided(part, begin + first, images))
+    return found
+
+
+def _planned(
+    run: Sequence[Member], plan_of: Callable[[Item], Plan | None]
+) -> Iterator[tuple[int, list[Member]]]:
+    """Learn plans, and give the parts of a run between convolutions that have not exactly one."""
+    part: list[Member] = []
+    for at, member in enumerate(run):
+        plan = plan_of(member.item) if member.planned else None
+        if member.planned and plan is None:
+            yield at - len(part), part
+            part = []
+        else:
+            part.append(replace(member, plan=plan))
+    yield len(run) - len(part), part
+
+
+def _runs(
+    items: Sequence[Item | Attention], images: _Images, apart: frozenset[str]
+) -> Iterator[tuple[int, list[Member]]]:
+    """Give runs of neighbouring items that can be cut, where a gain is possible."""
+    run: list[Member] = []
+    for at, item in enumerate([*items, None]):
+        member = None
+        if isinstance(item, (Node, Chain)):
+            member = member_of(item, images.graph)
+        if member is not None and apart.isdisjoint((*member.reads, member.result)):
+            run.append(member)
+            continue
+        inside = images.inside(run, at - len(run))
+        if inside and _saved(inside, images) > _spent(LEAST_BANDS, run[:2], 0.0):
+            yield at - len(run), run
+        run = []
+
+
+def _divided(members: Sequence[Member], begin: int, images: _Images) -> dict[int, Group]:
+    """Divide a run into groups and single steps, for the largest gain."""
+    best: list[tuple[float, int, Group | None]] = [(0.0, 0, None)]
+    for at in reversed(range(len(members))):
+        choice: tuple[float, int, Group | None] = best[0][0], 1, None
+        saved = images.staying(members[at].result)
+        for count in range(2, min(MOST_MEMBERS, len(members) - at) + 1):
+            # No more than if the group alone read all of its results.
+            saved += images.staying(members[at + count - 1].result)
+            if saved <= _spent(LEAST_BANDS, members[:count], 0.0):
+                continue
+            group = _group(members[at : at + count], begin + at, images)
+            if group is not None and group.gain + best[count - 1][0] > choice[0]:
+                choice = group.gain + best[count - 1][0], count, group
+        best.insert(0, choice)
+    found, at = {}, 0
+    while at < len(members):
+        _, count, group = best[at]
+        if group is not None:
+            found[begin + at] = group
+        at += count
+    return found
+
+
+def _group(members: Sequence[Member], begin: int, images: _Images) -> Group | None:
+    """Make a group, if it promises a gain."""
+    inner = images.inside(members, begin)
+    saved = _saved(inner, images)
+    # A first look, without the rows of bands.
+    if saved <= _spent(LEAST_BANDS, members, 0.0):
+        return None
+    kept = [
+        replace(m, joins=tuple(name for name in m.joins if name in inner & images.placed))
+        for m in members
+    ]  # fmt: skip
+    parts = [Part(m.result, m.reads, _align(m), m.joins if m.result in inner else ()) for m in kept]
+    bands = _largest(parts, inner, images)
+    if bands is None:
+        return None
+    moved = sum(bands.again[name] * images.row(name) for name in inner)
+    gain = saved - _spent(bands.turns + 2, members, bands.turns * moved)
+    return Group(kept, inner, bands, gain) if gain > 0 else None
+
+
+def _saved(names: frozenset[str], images: _Images) -> float:
+    """Cycles that are saved where images stay in L2."""
+    return sum(images.staying(name) for name in names)
+
+
+def _spent(bands: int, members: Sequence[Member], moved: float) -> float:
+    """Cycles that bands take more: `moved` bytes of rows are read again."""
+    return (bands - 1) * STEP_CYCLES * len(members) + moved / COPIED
+
+
+def _align(member: Member) -> int:
+    """Rows of a tile: bands of Winograd's convolutions begin where tiles do."""
+    variant = member.plan.bits if member.plan is not None else ""
+    return int(variant[2 : variant.index("x")]) if variant.startswith("F(") else 1
+
+
+def _largest(parts: Sequence[Part], inner: frozenset[str], images: _Images) -> Bands | None:
+    """Give the highest bands whose rows stay in L2."""
+    rates = rates_of(parts)
+    if rates is None:
+        return None
+    heights = {name: images.height(name) for name in rates}
+    room = planner.band_bytes()
+    for unit in _units({name: rate * images.row(name) for name, rate in rates.items()}, room):
+        bands = bands_of(parts, heights, sorted(inner), unit)
+        if bands is None:
+            continue
+        rows = {name: step + bands.again.get(name, 0) for name, step in bands.step.items()}
+        if sum(count * images.row(name) for name, count in rows.items()) <= room:
+            return bands
+    return None
+
+
+def _units(sizes: Mapping[str, float], room: int) -> Sequence[int]:
+    """Heights of bands to try, in units; `sizes` are the bytes of one unit."""
+    return range(int(room / sum(sizes.values())), 0, -1)

@@ -1,0 +1,233 @@
+"""Groups of steps as bands: the first one, a repeat of those between, and the last one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+
+from ...ops.prepared import Prepared
+from ...planner import Plan
+from ..builder import Builder, NoSuchPlan, Values
+from ..fusion import inputs_of
+from ..nodes import Graph, Node
+from ..operators.convolution import lies_in_pixels
+from ..operators.movement import parts
+from ..operators.row_reach import Band
+from ..storage import Step, Value, channels_last
+from .groups import Group
+from .members import Item, Member, in_band
+
+__all__ = ["Lower", "Network", "lower_group", "plan_of"]
+
+Lower = Callable[[Item, Graph, Graph | None], None]
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network that is being lowered.
+
+    Parameters
+    ----------
+    builder : Builder
+        Gets the steps.
+    graph : Graph
+        Of whole images.
+    narrow : Graph or None
+        The same of steps that compute in a narrow type.
+    lower : callable
+        Lowers an item of graphs like these two.
+    """
+
+    builder: Builder
+    graph: Graph
+    narrow: Graph | None
+    lower: Lower
+
+
+def plan_of(item: Item, network: Network) -> Plan | None:
+    """Give the plan of a convolution of whole images; None if it takes more than one.
+
+    It is lowered among values that do not exist yet, and its steps are dropped.
+    """
+    builder, graph = network.builder, network.graph
+    values = Values(builder.values)
+    values.constants = graph.constants
+    for name in inputs_of(item):
+        if name not in values and name not in graph.constants:
+            shape, dtype = graph.shapes[name], builder.stored(name, graph.dtypes[name])
+            order = channels_last(4) if len(shape) == 4 else None
+            values[name] = builder.new(shape, dtype, order)
+    kept = builder.steps, builder.values, builder.relaid, builder.wanted
+    builder.steps, builder.values, builder.relaid, builder.wanted = [], values, {}, {}
+    network.lower(item, graph, network.narrow)
+    plans = [step.work.plan for step in builder.steps if isinstance(step.work, Prepared)]
+    builder.steps, builder.values, builder.relaid, builder.wanted = kept
+    return plans[0] if len(plans) == 1 else None
+
+
+class _Places:
+    """Where the images of a group lie: whole ones, and windows of inner ones."""
+
+    def __init__(self, group: Group, builder: Builder, graph: Graph) -> None:
+        self.group, self.builder = group, builder
+        self.whole: dict[str, Value] = {}
+        self.windows: dict[str, Value] = {}
+        for member in reversed(group.members):
+            name = member.result
+            if name not in self.windows and name not in self.whole:
+                self._make(name, builder, graph)
+            if member.joins and isinstance(member.item, Node):
+                self._join(member, member.item, builder, graph)
+
+    def _make(self, name: str, builder: Builder, graph: Graph) -> None:
+        n, c, h, w = graph.shapes[name]
+        dtype, order = builder.stored(name, graph.dtypes[name]), channels_last(4)
+        if name in self.group.inner:
+            shape = n, c, self.group.bands.room(name), w
+            self.windows[name] = builder.new(shape, dtype, order)
+        else:
+            self.whole[name] = builder.target(name, (n, c, h, w), dtype, order, lies_in_pixels)
+
+    def _join(self, member: Member, node: Node, builder: Builder, graph: Graph) -> None:
+        """Place the operands of a Concat in its result."""
+        name = member.result
+        places = self.windows if name in self.windows else self.whole
+        rows = places[name].shape[2]
+        heights = dict.fromkeys((*node.inputs, name), rows)
+        _, inner = in_band(node, graph, heights, Band(0, rows, 0, 0, 0))
+        for part, place in parts(node, inner, places[name]):
+            if part in member.joins and builder.stored(part, graph.dtypes[part]) == place.dtype:
+                places[part] = place
+
+    def rows(self, name: str, begin: int, count: int, turn: int) -> Value:
+        """Give rows of an image in a band: `turn` is 0 in the first one, 1 in the repeat."""
+        bands = self.group.bands
+        window = self.windows.get(name)
+        value = window or self.whole.get(name) or self.builder.values[name]
+        advance = 0
+        if window is not None:
+            begin -= max(turn - 1, 0) * bands.step[name]
+        elif turn == 1:
+            advance = bands.step[name] * value.strides[2]
+        n, c, _, w = value.shape
+        found = value.viewed((n, c, count, w), value.strides, begin * value.strides[2])
+        return replace(found, advance=advance)
+
+
+def lower_group(group: Group, network: Network) -> bool:
+    """Add the steps of a group, if that is estimated to pay; tell whether it is.
+
+    Convolutions of few rows may take longer than their part of a whole one.
+    """
+    builder = network.builder
+    places = _Places(group, builder, network.graph)
+    steps, repeats = len(builder.steps), len(builder.repeats)
+    try:
+        _lower_bands(group, places, network)
+        paid = not _slower(group, builder.steps[steps:])
+    except (NoSuchPlan, _InPython):
+        paid = False
+    if not paid:
+        del builder.steps[steps:], builder.repeats[repeats:]
+        builder.relaid.clear()
+        return False
+    for name, value in places.whole.items():
+        if name not in group.inner:
+            builder.deliver(name, value)
+    return True
+
+
+class _InPython(Exception):
+    """A step of a band would run in Python, where a repeat cannot."""
+
+
+def _lower_bands(group: Group, places: _Places, network: Network) -> None:
+    """Lower the members for each kind of band."""
+    builder, bands = network.builder, group.bands
+    for turn, named in ((0, ", first band"), (1, ""), (1 + bands.turns, ", last band")):
+        begin = len(builder.steps)
+        with builder.repeat(bands.turns) if turn == 1 else nullcontext():
+            for member in group.members:
+                _lower_band(member, turn, places, network)
+            if turn == 1:
+                _move_up(group, places, builder)
+            if any(step.host for step in builder.steps[begin:]):
+                raise _InPython
+        for step in builder.steps[begin:]:
+            step.detail += named
+
+
+def _slower(group: Group, steps: list[Step]) -> bool:
+    """Whether convolutions of bands take more time than the group saves."""
+    whole = sum(sum(m.plan.cost.values()) for m in group.members if m.plan is not None)
+    taken = sum(
+        step.turns * sum(step.work.plan.cost.values())
+        for step in steps
+        if isinstance(step.work, Prepared)
+    )
+    return taken - whole > group.gain
+
+
+def _move_up(group: Group, places: _Places, builder: Builder) -> None:
+    """Move the rows that the next band reads again."""
+    joined = {name for member in group.members for name in member.joins}
+    for name in places.windows:
+        rows = group.bands.again[name]
+        if rows and name not in joined:
+            first = group.bands.begin[name] - rows
+            kept = places.rows(name, first, rows, 1)
+            last = places.rows(name, first + group.bands.step[name], rows, 1)
+            builder.copy(last, kept, [name])
+
+
+def _lower_band(member: Member, turn: int, places: _Places, network: Network) -> None:
+    """Lower a member for a band of its result."""
+    name, bands = member.result, places.group.bands
+    begin, rows = 0, bands.begin[name]
+    if turn:
+        begin = bands.begin[name] + (turn - 1) * bands.step[name]
+        rows = bands.step[name] if turn == 1 else bands.rest[name]
+    if not rows:
+        return
+    heights, views, band = {name: rows}, {}, None
+    for read, reach in member.reads.items():
+        height = network.graph.shapes[read][2]
+        first, end = reach.first(begin), reach.end(begin + rows)
+        top, bottom = max(-first, 0), max(end - height, 0)
+        first, end = max(first, 0), min(end, height)
+        heights[read] = end - first
+        views[read] = places.rows(read, first, end - first, turn)
+        band = band or Band(begin, begin + rows, first, top, bottom)
+    assert band is not None, "a member reads an image"
+    item, graph = in_band(member.item, network.graph, heights, band)
+    narrow = network.narrow
+    if narrow is not None:
+        _, narrow = in_band(member.item, narrow, heights, band)
+    target = places.rows(name, begin, rows, turn)
+    builder = network.builder
+    with _bound(builder, views, name, target), builder.following(member.plan):
+        network.lower(item, graph, narrow)
+
+
+@contextmanager
+def _bound(
+    builder: Builder, views: Mapping[str, Value], result: str, target: Value
+) -> Iterator[None]:
+    """Give images other places meanwhile."""
+    kept = {name: builder.values.get(name) for name in (*views, result)}
+    wanted = builder.wanted.get(result)
+    builder.values.update(views)
+    builder.wanted[result] = target
+    try:
+        yield
+    finally:
+        for name, value in kept.items():
+            if value is None:
+                builder.values.pop(name, None)
+            else:
+                builder.values[name] = value
+        if wanted is None:
+            del builder.wanted[result]
+        else:
+            builder.wanted[result] = wanted

@@ -1,0 +1,184 @@
+"""The rows that each band of a group computes.
+
+The first band computes `begin` rows of each value, each of `turns` bands after it `step` more rows,
+and the last one the rest. A value that only the group reads lies in a window: rows that are read
+again, and behind them the new ones. Its rows have the places that they have in the second band, and
+at the end of each turn the rows that are read again move up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from ..operators.row_reach import Reach
+
+__all__ = ["Bands", "Part", "bands_of", "rates_of"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A step of a group.
+
+    Parameters
+    ----------
+    result : str
+        Name of its result.
+    reads : mapping of str to Reach
+        Images that it reads by rows.
+    align : int
+        Bands begin at multiples of so many rows of its result.
+    joins : tuple of str
+        Images that its result consists of, if they lie in it.
+    """
+
+    result: str
+    reads: Mapping[str, Reach]
+    align: int = 1
+    joins: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Bands:
+    """The rows of each value in the bands of a group.
+
+    Parameters
+    ----------
+    turns : int
+        Bands between the first and the last one.
+    begin, step, rest : dict of str to int
+        Rows of a value in the first band, in each of the next ones, and in the last.
+    again : dict of str to int
+        Rows of an inner value that the next band reads again.
+    """
+
+    turns: int
+    begin: dict[str, int] = field(default_factory=dict)
+    step: dict[str, int] = field(default_factory=dict)
+    rest: dict[str, int] = field(default_factory=dict)
+    again: dict[str, int] = field(default_factory=dict)
+
+    def room(self, name: str) -> int:
+        """Rows of the window of an inner value."""
+        return self.begin[name] + max(self.step[name], self.rest[name])
+
+
+def rates_of(parts: Sequence[Part]) -> dict[str, int] | None:
+    """Give the rows of each value for one unit of work, the fewest that are whole and aligned.
+
+    None if two ways through the group disagree.
+    """
+    rates: dict[str, Fraction] = {}
+    # Parts that no known one touches wait; a group is connected, so each pass finds some.
+    waiting = list(parts)
+    if waiting:
+        rates[waiting[-1].result] = Fraction(1)
+    while waiting:
+        left = []
+        for part in reversed(waiting):
+            known = [rates[name] / reach.rate
+                     for name, reach in part.reads.items() if name in rates]  # fmt: skip
+            if part.result in rates:
+                known.append(rates[part.result])
+            if not known:
+                left.append(part)
+                continue
+            if len(set(known)) > 1:
+                return None
+            rates[part.result] = known[0]
+            for name, reach in part.reads.items():
+                rates[name] = known[0] * reach.rate
+        if len(left) == len(waiting):
+            return None
+        waiting = left[::-1]
+    scale = math.lcm(*(rate.denominator for rate in rates.values()))
+    found = {name: int(rate * scale) for name, rate in rates.items()}
+    common = math.gcd(*found.values())
+    found = {name: rate // common for name, rate in found.items()}
+    times = math.lcm(*(part.align // math.gcd(part.align, found[part.result]) for part in parts))
+    return {name: rate * times for name, rate in found.items()}
+
+
+def bands_of(
+    parts: Sequence[Part], heights: Mapping[str, int], inner: Sequence[str], unit: int
+) -> Bands | None:
+    """Divide the rows of a group among its bands.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+        In an order in which they can run.
+    heights : mapping of str to int
+        Rows of each image.
+    inner : sequence of str
+        Values that the group alone reads.
+    unit : int
+        How often the fewest whole rows make a band.
+
+    Returns
+    -------
+    Bands or None
+        None where the image is too low for a first, a middle and a last band.
+    """
+    rates = rates_of(parts)
+    if rates is None:
+        return None
+    step = {name: rate * unit for name, rate in rates.items()}
+    made = [part.result for part in parts]
+    begin = dict.fromkeys(made, 0)
+    # Each pass propagates needs from readers to makers; joined images begin alike.
+    while True:
+        before = dict(begin)
+        for part in reversed(parts):
+            name = part.result
+            need = max(begin[name], 0 if name in inner else step[name])
+            need = max([need, *(begin[other] for other in part.joins)])
+            begin[name] = -(-need // part.align) * part.align
+            for other, reach in part.reads.items():
+                if other in begin:
+                    begin[other] = max(begin[other], reach.end(begin[name]))
+            for other in part.joins:
+                begin[other] = max(begin[other], begin[name])
+        if begin == before:
+            break
+        if any(begin[name] >= heights[name] for name in made):
+            return None
+    turns = min((heights[name] - begin[name]) // step[name] for name in made)
+    while turns and not _fit(parts, heights, begin, step, turns):
+        turns -= 1
+    if not turns:
+        return None
+    rest = {name: heights[name] - begin[name] - turns * step[name] for name in made}
+    again = {
+        name: max(
+            (begin[name] - reach.first(begin[part.result])
+             for part in parts for other, reach in part.reads.items() if other == name),
+            default=0,
+        )
+        for name in inner
+    }  # fmt: skip
+    for part in parts:
+        for name in part.joins:
+            if name in again:
+                most = max(again[name], again.get(part.result, 0))
+                again[name] = again[part.result] = most
+    again = {name: max(rows, 0) for name, rows in again.items()}
+    if any(rows > step[name] for name, rows in again.items()):
+        return None
+    return Bands(turns, begin, step, rest, again)
+
+
+def _fit(
+    parts: Sequence[Part], heights: Mapping[str, int], begin: Mapping[str, int],
+    step: Mapping[str, int], turns: int,
+) -> bool:  # fmt: skip
+    """Whether bands behind the first one read no padding, and read alike."""
+    return all(
+        reach.first(begin[part.result]) >= 0
+        and reach.end(begin[part.result] + turns * step[part.result]) <= heights[name]
+        and reach.repeats(begin[part.result], step[part.result], turns)
+        for part in parts
+        for name, reach in part.reads.items()
+    )

@@ -1,0 +1,107 @@
+"""The rows of images that a node reads for some rows of its result: the words of `row_rules`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import NamedTuple, Protocol
+
+from ..nodes import Graph, Node
+
+__all__ = ["SAME", "Band", "Reach", "RowRule", "Rows", "Windows"]
+
+
+class Reach(Protocol):
+    """The rows of an operand behind the rows of a result."""
+
+    @property
+    def rate(self) -> Fraction:
+        """Rows of the operand for one row of the result."""
+
+    def first(self, row: int) -> int:
+        """Give the first row that is read from row `row` of the result on; padding is below 0."""
+
+    def end(self, rows: int) -> int:
+        """Give the end of the rows that are read for the first `rows` rows of the result."""
+
+    def repeats(self, begin: int, step: int, turns: int) -> bool:
+        """Whether `turns` bands of `step` rows from row `begin` on read alike."""
+
+
+class Windows(NamedTuple):
+    """Row `i` of a result is computed from rows `i * stride - before` on.
+
+    Parameters
+    ----------
+    stride : int
+        Rows of the operand from one row of the result to the next.
+    before : int
+        Rows of padding above the image.
+    extent : int
+        Rows of a window.
+    """
+
+    stride: int = 1
+    before: int = 0
+    extent: int = 1
+
+    @property
+    def rate(self) -> Fraction:
+        """The stride."""
+        return Fraction(self.stride)
+
+    def first(self, row: int) -> int:
+        """Give the first row of a window."""
+        return row * self.stride - self.before
+
+    def end(self, rows: int) -> int:
+        """Give the end of the last window."""
+        return (rows - 1) * self.stride - self.before + self.extent
+
+    def repeats(self, begin: int, step: int, turns: int) -> bool:
+        """Windows are alike everywhere."""
+        return True
+
+
+SAME = Windows()
+
+
+class Band(NamedTuple):
+    """Some rows of a result.
+
+    Parameters
+    ----------
+    begin, end : int
+        Which rows.
+    first : int
+        First row of the operand that is given.
+    top, bottom : int
+        Rows of padding above and below what is given.
+    """
+
+    begin: int
+    end: int
+    first: int
+    top: int
+    bottom: int
+
+
+class Rows(NamedTuple):
+    """How a node can be cut into bands.
+
+    Parameters
+    ----------
+    reads : mapping of str to Reach
+        Images that are read by rows, that of the windows first; other operands are read whole.
+    cut : callable
+        Gives the node for a band of its result.
+    joins : bool
+        Whether the result consists of these images, so that they may lie in it.
+    """
+
+    reads: Mapping[str, Reach]
+    cut: Callable[[Node, Band], Node]
+    joins: bool = False
+
+
+RowRule = Callable[[Node, Graph], Rows | None]

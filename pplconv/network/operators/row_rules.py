@@ -1,0 +1,130 @@
+"""Rules by which a node can be cut into bands of rows of its result.
+
+A rule takes a node and its graph, and says which rows of its operands the node reads for some rows
+of its result; None if it needs whole images.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from ..nodes import Graph, Node
+from ..resizing import Taps
+from . import integer_windows, window_steps
+from .convolution import explicit_pads
+from .row_reach import SAME, Band, Reach, RowRule, Rows, Windows
+
+__all__ = ["joined", "resized", "same", "windows"]
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """Rows of a result are weighted sums of some rows.
+
+    Parameters
+    ----------
+    taps : Taps
+        Rows that are read for each row of the result, and their factors.
+    height : int
+        Rows of the operand.
+    """
+
+    taps: Taps
+    height: int
+
+    @property
+    def rate(self) -> Fraction:
+        """The ratio of the heights."""
+        return Fraction(self.height, len(self.taps.at))
+
+    def first(self, row: int) -> int:
+        """Give the first row that is read from a row on."""
+        return int(self.taps.at[row:].min())
+
+    def end(self, rows: int) -> int:
+        """Give the end of the rows that are read."""
+        return int(self.taps.at[:rows].max()) + 1
+
+    def repeats(self, begin: int, step: int, turns: int) -> bool:
+        """Whether factors and distances are those of the first band."""
+        moved = step * self.rate
+        if moved.denominator > 1:
+            return False
+        rows = slice(begin, begin + turns * step)
+        at, weights, outside = (
+            array[rows].reshape(turns, step, -1)
+            for array in (self.taps.at, self.taps.weights, self.taps.outside)
+        )
+        away = np.arange(turns).reshape(-1, 1, 1) * int(moved)
+        return bool(
+            (at - away == at[:1]).all() and (weights == weights[:1]).all() and not outside.any()
+        )
+
+
+def _uncut(node: Node, _: Band) -> Node:
+    return node
+
+
+def same(*images: int) -> RowRule:
+    """Each row from the same rows of these operands."""
+
+    def rule(node: Node, graph: Graph) -> Rows | None:
+        names = [node.inputs[at] for at in images if at < len(node.inputs) and node.inputs[at]]
+        if any(name in graph.constants for name in names):
+            return None
+        return Rows(dict.fromkeys(names, SAME), _uncut)
+
+    return rule
+
+
+def joined(node: Node, graph: Graph) -> Rows | None:
+    """Concat of channels."""
+    if node.attributes["axis"] % 4 != 1 or any(name in graph.constants for name in node.inputs):
+        return None
+    return Rows(dict.fromkeys(node.inputs, SAME), _uncut, joins=True)
+
+
+def windows(*added: int) -> RowRule:
+    """Windows of the first operand; `added` are further operands of the result's rows."""
+
+    def rule(node: Node, graph: Graph) -> Rows | None:
+        own = node.attributes
+        kernel = own.get("kernel_shape") or graph.shapes[node.inputs[1]][2:]
+        if (own.get("dilations") or [1])[0] != 1:
+            return None
+        stride = int((own.get("strides") or [1])[0])
+        x, reach = node.inputs[0], Windows(stride, int(explicit_pads(node)[0]), int(kernel[0]))
+        if x in graph.constants or (len(node.inputs) > 1 and node.inputs[1] not in graph.constants):
+            return None
+        reads: dict[str, Reach] = {x: reach}
+        for name in (node.inputs[at] for at in added if at < len(node.inputs)):
+            if name and (reads.setdefault(name, SAME) != SAME or name in graph.constants):
+                return None
+        return Rows(reads, _cut_windows)
+
+    return rule
+
+
+def _cut_windows(node: Node, band: Band) -> Node:
+    _, left, bottom, right = explicit_pads(node)
+    # A window may end beyond the padding, which then does not count there.
+    pads = [band.top, left, min(band.bottom, int(bottom)), right]
+    return replace(node, attributes={**node.attributes, "pads": pads})
+
+
+def resized(node: Node, graph: Graph) -> Rows | None:
+    """Resize by known scales, one way of height and width at once."""
+    if not (window_steps.serves_resize(node, graph) or integer_windows.serves_resize(node, graph)):
+        return None
+    both = window_steps.resize_taps(node, graph)
+    assert both is not None
+    height = graph.shapes[node.inputs[0]][2]
+
+    def cut(node: Node, band: Band) -> Node:
+        rows = band.begin, band.end, band.first, height
+        return replace(node, attributes={**node.attributes, window_steps.ROWS: rows})
+
+    return Rows({node.inputs[0]: Sampled(both[0], height)}, cut)

@@ -1,0 +1,252 @@
+"""Groups of steps band by band: the same bits as layer by layer, whatever the height of bands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import pplconv
+from pplconv.network import compiling
+from pplconv.network.bands.rows import Part, bands_of, rates_of
+from pplconv.network.operators.row_reach import SAME, Windows
+from pplconv.quant import quantize_model
+from tests.emulation import is_emulated
+from tests.network import forced_bands
+from tests.network.graphs import Graph
+from tests.network.running import agree as agrees
+from tests.network.running import referred, session_of
+
+EXAMPLES = 2 if is_emulated() else max(settings.default.max_examples // 10, 6)
+
+
+@pytest.fixture(autouse=True)
+def in_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of planes do not lie together, and small images often lie in planes."""
+    monkeypatch.setattr(compiling, "in_planes", lambda *given: frozenset())
+
+
+def repeats(session: pplconv.InferenceSession) -> list[int]:
+    """Turns of the repeats of all programs."""
+    programs = [compiled for compiled, _ in session._network.programs.values()]
+    return [repeat.turns for program in programs for repeat in program.repeats]
+
+
+def layer_by_layer(g: Graph, *outputs: str, **options: object) -> list[np.ndarray]:
+    with mock.patch.object(compiling, "groups_of", lambda *given: {}):
+        return session_of(g, *outputs, **options).run(None, g.feed)
+
+
+def check(
+    g: Graph, *outputs: str, teams: tuple[int, ...] = (1,), refer: bool = False, **options: object
+) -> list[int]:
+    """Compare bands with layers, and with the reference; give the turns of repeats."""
+    expected = layer_by_layer(g, *outputs, **options)
+    found: list[int] = []
+    for threads in teams:
+        session = session_of(g, *outputs, **{**options, "threads": threads})
+        got = session.run(None, g.feed)
+        for one, other in zip(got, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+        found = repeats(session)
+    if refer:
+        agrees(got, referred(g.model(*outputs), g.feed))
+    return found
+
+
+def inverted(g: Graph, x: str, stride: int = 1) -> str:
+    """An inverted residual of MobileNetV2."""
+    wide = g.Clip(g.conv(x, 24, (8, 1, 1)), g.constant(0.0), g.constant(6.0))
+    deep = g.conv(wide, 24, (1, 3, 3), group=24, pads=[1] * 4, strides=[stride] * 2)
+    narrow = g.conv(g.Clip(deep, g.constant(0.0), g.constant(6.0)), 8, (24, 1, 1))
+    return str(g.Add(x, narrow)) if stride == 1 else narrow
+
+
+def mobile(g: Graph) -> str:
+    x = g.input(1, 3, 41, 19)
+    stem = g.Relu(g.conv(x, 8, (3, 3, 3), pads=[1] * 4, strides=[2, 2]))
+    return inverted(g, inverted(g, stem), 2)
+
+
+def ladder(g: Graph) -> str:
+    """A level of a U-Net: down, up, joined with what was there before."""
+    x = g.input(1, 4, 32, 12)
+    top = g.Relu(g.conv(x, 6, (4, 3, 3), pads=[1] * 4))
+    low = g.Relu(g.conv(g.MaxPool(top, kernel_shape=[2, 2], strides=[2, 2]), 5, (6, 1, 1)))
+    up = g.Resize(low, "", g.constant([1, 1, 2, 2]), mode="linear")
+    return str(g.Relu(g.conv(g.Concat(top, up, axis=1), 7, (11, 3, 3), pads=[1] * 4)))
+
+
+def nearest(g: Graph) -> str:
+    """The neck of a detector."""
+    a, b = g.input(1, 6, 30, 10), g.input(1, 6, 15, 5)
+    options = {"mode": "nearest", "nearest_mode": "floor"}
+    up = g.Resize(g.conv(b, 6, (6, 1, 1)), "", g.constant([1, 1, 2, 2]), **options,
+                  coordinate_transformation_mode="asymmetric")  # fmt: skip
+    return str(g.conv(g.Add(up, g.conv(a, 6, (6, 1, 1))), 4, (6, 3, 3), pads=[1] * 4))
+
+
+def gated(g: Graph) -> str:
+    """Factors of channels, and a curve with a sum behind it."""
+    x, gate = g.input(1, 8, 29, 7), g.input(1, 8, 1, 1)
+    y = g.Mul(g.Sigmoid(g.conv(x, 8, (8, 3, 3), pads=[1, 1, 1, 1])), gate)
+    z = g.AveragePool(y, kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=0)
+    return str(g.Add(g.HardSwish(g.conv(z, 8, (8, 1, 1))), x))
+
+
+def tiles(g: Graph) -> str:
+    """Convolutions for Winograd, whose bands begin where tiles do."""
+    x = g.input(1, 16, 46, 18)
+    for _ in range(3):
+        x = g.Relu(g.conv(x, 16, (16, 3, 3), pads=[1] * 4))
+    return x
+
+
+def branched(g: Graph) -> list[str]:
+    """One value leaves the group, and others read it there."""
+    x = g.input(1, 6, 33, 9)
+    one = g.Relu(g.conv(x, 6, (6, 5, 5), pads=[2] * 4))
+    two = g.conv(one, 6, (6, 1, 1))
+    three = g.MaxPool(two, kernel_shape=[3, 3], strides=[2, 2], pads=[0, 0, 1, 1], ceil_mode=1)
+    return [one, str(g.Relu(g.conv(three, 5, (6, 3, 3), pads=[1, 0, 1, 2])))]
+
+
+NETWORKS: list[Callable[[Graph], str | list[str]]] = [
+    mobile, ladder, nearest, gated, tiles, branched,
+]  # fmt: skip
+
+
+def named(outputs: str | list[str]) -> list[str]:
+    return [outputs] if isinstance(outputs, str) else outputs
+
+
+@pytest.mark.parametrize("unit", [1, 2, 3, 7])
+@pytest.mark.parametrize("network", NETWORKS, ids=lambda made: made.__name__)
+def test_the_same_bits_for_any_height(g, network, unit, monkeypatch):
+    forced_bands.force(monkeypatch, unit)
+    found = check(g, *named(network(g)), teams=(1, 2, 3), refer=True)
+    assert found and max(found) >= 1
+
+
+@pytest.mark.parametrize("precision", ["bf16", "low", "low_bf16", "fp32"])
+@pytest.mark.parametrize("network", [mobile, ladder, nearest], ids=lambda made: made.__name__)
+def test_the_same_bits_in_any_precision(g, network, precision, monkeypatch):
+    forced_bands.force(monkeypatch, 3)
+    assert check(g, *named(network(g)), precision=precision)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64], ids=lambda kind: kind.__name__)
+def test_the_same_bits_of_other_types(dtype, monkeypatch):
+    forced_bands.force(monkeypatch, 2)
+    g = Graph(dtype=dtype)
+    check(g, mobile(g))
+
+
+@pytest.mark.parametrize("unit", [1, 3])
+@pytest.mark.parametrize("network", [mobile, ladder], ids=lambda made: made.__name__)
+def test_the_same_bytes_of_quantized_networks(g, network, unit, monkeypatch):
+    output = network(g)
+    model = quantize_model(g.model(output), [g.feed])
+    with mock.patch.object(compiling, "groups_of", lambda *given: {}):
+        (expected,) = pplconv.InferenceSession(model, threads=1).run(None, g.feed)
+    forced_bands.force(monkeypatch, unit)
+    session = pplconv.InferenceSession(model, threads=1)
+    (got,) = session.run(None, g.feed)
+    assert repeats(session)
+    np.testing.assert_array_equal(got, expected)
+
+
+@given(data=st.data())
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+def test_the_same_bits_of_any_chain(data: st.DataObject) -> None:
+    g = Graph(data.draw(st.integers(0, 1 << 20)))
+    channels, height = data.draw(st.integers(1, 9)), data.draw(st.integers(12, 50))
+    values = [g.input(1, channels, height, data.draw(st.integers(3, 9)))]
+    for _ in range(data.draw(st.integers(2, 6))):
+        x = values[-1]
+        kernel, stride = data.draw(st.integers(1, 5)), data.draw(st.sampled_from([1, 1, 1, 2]))
+        pads = [data.draw(st.integers(0, kernel // 2)) for _ in range(4)]
+        pads[1] = pads[3] = kernel // 2
+        kind = data.draw(st.sampled_from(["conv", "depthwise", "pool", "sum", "curve", "join"]))
+        if kind == "conv":
+            values.append(g.conv(x, channels, (channels, kernel, kernel), pads=pads,
+                                 strides=[stride, 1]))  # fmt: skip
+        elif kind == "depthwise":
+            values.append(g.conv(x, channels, (1, kernel, kernel), group=channels, pads=pads,
+                                 strides=[stride, 1]))  # fmt: skip
+        elif kind == "pool":
+            values.append(g.MaxPool(x, kernel_shape=[kernel] * 2, pads=pads, strides=[stride, 1]))
+        elif kind == "sum":
+            values.append(g.Add(g.conv(x, channels, (channels, 1, 1)), x))
+        elif kind == "curve":
+            values.append(g.Sigmoid(x))
+        else:
+            both = g.Concat(x, g.conv(x, channels, (channels, 1, 1)), axis=1)
+            values.append(g.conv(both, channels, (2 * channels, 1, 1)))
+    outputs = {values[-1], data.draw(st.sampled_from(values[1:]))}
+    with pytest.MonkeyPatch.context() as patch:
+        forced_bands.force(patch, data.draw(st.integers(1, 6)))
+        check(g, *sorted(outputs))
+
+
+# The rows of bands ------------------------------------------------------------------------------
+
+
+@given(
+    reaches=st.lists(
+        st.builds(Windows, st.integers(1, 3), st.integers(0, 3), st.integers(1, 6)), min_size=1,
+        max_size=5,
+    ),
+    height=st.integers(8, 200), unit=st.integers(1, 8), align=st.integers(1, 4),
+)  # fmt: skip
+def test_each_row_is_there_before_it_is_read(reaches, height, unit, align):
+    """Each band finds what it reads among the rows of earlier steps, and computes all rows once."""
+    heights, parts = {"0": height}, []
+    for at, reach in enumerate(reaches, 1):
+        before = heights[str(at - 1)]
+        rows = (before + 2 * reach.before - reach.extent) // reach.stride + 1
+        if rows < 1 or reach.before >= reach.extent:
+            return
+        heights[str(at)] = rows
+        parts.append(Part(str(at), {str(at - 1): reach}, align if at == 1 else 1))
+    inner = [part.result for part in parts[:-1]]
+    bands = bands_of(parts, heights, inner, unit)
+    if bands is None:
+        return
+    done = dict.fromkeys(heights, 0) | {"0": height}
+    for band in range(bands.turns + 2):
+        kept = {name: max(done[name] - bands.again[name], 0) for name in inner}
+        for part in parts:
+            name, ((read, reach),) = part.result, part.reads.items()
+            count = bands.step[name]
+            if band in (0, bands.turns + 1):
+                count = bands.begin[name] if not band else bands.rest[name]
+            assert done[name] % part.align == 0
+            if count:
+                end = min(reach.end(done[name] + count), heights[read])
+                assert end <= done[read]
+                if band and read in inner:
+                    assert max(reach.first(done[name]), 0) >= kept[read]
+            done[name] += count
+    assert done == heights
+
+
+def test_ways_that_disagree_are_no_group():
+    """Two ways through a group whose strides differ."""
+    parts = [
+        Part("b", {"a": Windows(2, 0, 2)}), Part("c", {"a": SAME}),
+        Part("d", {"b": SAME, "c": SAME}),
+    ]  # fmt: skip
+    assert rates_of(parts) is None
+    assert rates_of([*parts[:2], Part("d", {"b": SAME, "c": Windows(2, 0, 1)})]) == {
+        "a": 2, "b": 1, "c": 2, "d": 1,
+    }  # fmt: skip
+
+
+def test_an_image_that_is_too_low_is_no_group():
+    parts = [Part("b", {"a": Windows(1, 1, 3)}), Part("c", {"b": Windows(1, 1, 3)})]
+    assert bands_of(parts, {"a": 4, "b": 4, "c": 4}, ["b"], 2) is None
