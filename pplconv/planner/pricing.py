@@ -21,6 +21,7 @@ STAYS_SHARE = 0.25
 # Products hide a part of the time in which their operands arrive.
 HIDDEN = 0.75
 
+
 @lru_cache(maxsize=1024)
 def _least_cycles(request: Request, settings: config.Settings, target: Target) -> float:
     return request.ranked(1, settings=settings)[0].total
