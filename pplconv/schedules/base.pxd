@@ -163,16 +163,18 @@ cdef inline void complete(const Shape *s, const Tensors *t, void *data, int64_t 
                    columns, channel, channels_in_rows)
 
 
-cdef inline int64_t epilogue_flags(const Shape *s, const Tensors *t, int64_t bias) noexcept nogil:
-    # Flags of the epilogue for the kernels that finish a sum. A residual of another type is added
-    # when the sum is converted, and the rest of the epilogue follows there.
-    cdef int64_t flags = 0
+cdef inline int64_t epilogue_flags(const Shape *s, const Tensors *t, int64_t bias,
+                                   bint rounds=False) noexcept nogil:
+    # Flags of the epilogue for the kernels that finish a sum; `rounds` if they store bfloat16. A
+    # residual of another type is otherwise added when the sum is converted, and the rest of the
+    # epilogue follows there.
+    cdef int64_t flags = PPLCONV_STORE_BF16 if rounds else 0
     if s.exact:
         return flags
     if t.bias != NULL:
         flags |= bias
     if t.residual != NULL:
-        if s.converts_out:
+        if s.converts_out and not rounds:
             return flags
         flags |= PPLCONV_RESIDUAL
     if t.clip != NULL:
@@ -183,18 +185,6 @@ cdef inline int64_t epilogue_flags(const Shape *s, const Tensors *t, int64_t bia
 cdef inline bint rounds_in_tiles(const Shape *s, const Tensors *t) noexcept nogil:
     # Whether kernels that finish a sum store it as bfloat16. What follows the store reads float32.
     return s.rounds and not follows(t)
-
-
-cdef inline int64_t rounding_flags(const Tensors *t, int64_t bias) noexcept nogil:
-    # Flags of the whole epilogue, for kernels that store bfloat16.
-    cdef int64_t flags = PPLCONV_STORE_BF16
-    if t.bias != NULL:
-        flags |= bias
-    if t.residual != NULL:
-        flags |= PPLCONV_RESIDUAL
-    if t.clip != NULL:
-        flags |= PPLCONV_CLIP
-    return flags
 
 
 cdef inline void convert_in(const Shape *s, const char *src, int64_t src_rs, char *dst,

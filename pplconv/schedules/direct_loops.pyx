@@ -46,7 +46,6 @@ from pplconv.schedules.base cimport (
     least,
     most,
     mover_of,
-    rounding_flags,
     rounds_in_tiles,
     zero_tail,
     complete,
@@ -338,8 +337,7 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
     cdef int64_t e = j.shape.size.operand, panel, line, run, at, m, across = j.panels.width
     cdef bint rounds = not f.slab and rounds_in_tiles(&j.shape, t)
     cdef bint converts = j.shape.converts_out and not rounds
-    cdef int64_t flags = (rounding_flags(t, PPLCONV_BIAS_COLUMN) if rounds
-                          else epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN))
+    cdef int64_t flags = epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN, rounds)
     cdef int64_t channels = oc_end - oc_begin, channel = part.group * j.shape.oc + oc_begin
     cdef int64_t panels = ceil_div(channels, across), last_n = channels - (panels - 1) * across
     cdef int64_t whole = ceil_div(across, j.lanes) - 1, last = ceil_div(last_n, j.lanes) - 1

@@ -340,7 +340,7 @@ cdef class Elementwise(Work):
     cdef int64_t in_steps(self, list streams, list code, int64_t tiles) except -1:
         """Have a program run one instruction after the other, if that is faster.
 
-        Gives the number of tiles in scratch, of which there are `tiles` so far.
+        Gives the number of tiles in scratch; `tiles` is the number before.
         """
         cdef ElementwiseJob *j = &self.own
         cdef int i, k

@@ -46,7 +46,6 @@ from pplconv.schedules.base cimport (
     finish_converted,
     least,
     mover_of,
-    rounding_flags,
     rounds_in_tiles,
     zero_tail,
     convert_in,
@@ -415,10 +414,9 @@ cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
     if j.plan.y_in_rows:
         p.rounds = tile.first and tile.last and rounds_in_tiles(&j.nest.shape, t)
         if p.rounds:
-            g.flags |= rounding_flags(t, PPLCONV_BIAS_COLUMN)
             g.c_vs = g.residual_vs = j.nest.lanes * j.nest.shape.size.destination
-        elif tile.last:
-            g.flags |= epilogue_flags(&j.nest.shape, t, PPLCONV_BIAS_COLUMN)
+        if tile.last:
+            g.flags |= epilogue_flags(&j.nest.shape, t, PPLCONV_BIAS_COLUMN, p.rounds)
         g.c_rs = j.nest.shape.y.pixel
     else:
         p.transposed = True

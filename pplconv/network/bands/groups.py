@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 
 from ... import planner
 from ...planner import Plan
-from ..attention import Attention
+from ..attention import Item
 from ..fusion import Chain, inputs_of
 from ..nodes import Graph, Node
-from .members import Item, Member, member_of
+from .members import Member, member_of
 from .rows import Bands, Part, bands_of, rates_of
 
 __all__ = ["Group", "groups_of"]
@@ -94,12 +94,12 @@ class _Images:
 
 
 def groups_of(
-    items: Sequence[Item | Attention],
+    items: Sequence[Item],
     graph: Graph,
     apart: frozenset[str],
     placed: frozenset[str],
     size: Callable[[str], int],
-    plan_of: Callable[[Item], Plan | None],
+    plan_of: Callable[[Node | Chain], Plan | None],
 ) -> dict[int, Group]:
     """Choose groups of neighbouring items.
 
@@ -142,7 +142,7 @@ def groups_of(
 
 
 def _planned(
-    run: Sequence[Member], plan_of: Callable[[Item], Plan | None]
+    run: Sequence[Member], plan_of: Callable[[Node | Chain], Plan | None]
 ) -> Iterator[tuple[int, list[Member]]]:
     """Learn plans, and give the parts of a run between convolutions that have not exactly one."""
     part: list[Member] = []
@@ -157,7 +157,7 @@ def _planned(
 
 
 def _runs(
-    items: Sequence[Item | Attention], images: _Images, apart: frozenset[str]
+    items: Sequence[Item], images: _Images, apart: frozenset[str]
 ) -> Iterator[tuple[int, list[Member]]]:
     """Give runs of neighbouring items that can be cut, where a gain is possible."""
     run: list[Member] = []

@@ -9,18 +9,18 @@ from dataclasses import dataclass, replace
 from ...ops.prepared import Prepared
 from ...planner import Plan
 from ..builder import Builder, NoSuchPlan, Values
-from ..fusion import inputs_of
+from ..fusion import Chain, inputs_of
 from ..nodes import Graph, Node
 from ..operators.convolution import lies_in_pixels
 from ..operators.movement import parts
 from ..operators.row_reach import Band
 from ..storage import Step, Value, channels_last
 from .groups import Group
-from .members import Item, Member, in_band
+from .members import Member, graph_of
 
 __all__ = ["Lower", "Network", "lower_group", "plan_of"]
 
-Lower = Callable[[Item, Graph, Graph | None], None]
+Lower = Callable[[Node | Chain, Graph, Graph | None], None]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Network:
     lower: Lower
 
 
-def plan_of(item: Item, network: Network) -> Plan | None:
+def plan_of(item: Node | Chain, network: Network) -> Plan | None:
     """Give the plan of a convolution of whole images; None if it takes more than one.
 
     It is lowered among values that do not exist yet, and its steps are dropped.
@@ -94,8 +94,7 @@ class _Places:
         name = member.result
         places = self.windows if name in self.windows else self.whole
         rows = places[name].shape[2]
-        heights = dict.fromkeys((*node.inputs, name), rows)
-        _, inner = in_band(node, graph, heights, Band(0, rows, 0, 0, 0))
+        inner = graph_of(node, graph, dict.fromkeys((*node.inputs, name), rows))
         for part, place in parts(node, inner, places[name]):
             if part in member.joins and builder.stored(part, graph.dtypes[part]) == place.dtype:
                 places[part] = place
@@ -200,10 +199,10 @@ def _lower_band(member: Member, turn: int, places: _Places, network: Network) ->
         views[read] = places.rows(read, first, end - first, turn)
         band = band or Band(begin, begin + rows, first, top, bottom)
     assert band is not None, "a member reads an image"
-    item, graph = in_band(member.item, network.graph, heights, band)
-    narrow = network.narrow
+    item = member.cut(band)
+    graph, narrow = graph_of(item, network.graph, heights), network.narrow
     if narrow is not None:
-        _, narrow = in_band(member.item, narrow, heights, band)
+        narrow = graph_of(item, narrow, heights)
     target = places.rows(name, begin, rows, turn)
     builder = network.builder
     with _bound(builder, views, name, target), builder.following(member.plan):

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from ...planner import Plan
-from ..fusion import Chain, inputs_of
+from ..fusion import Chain
 from ..nodes import Graph, Node
 from ..operators.row_reach import SAME, Band, Reach
 from ..operators.table import row_of
 
-__all__ = ["Item", "Member", "in_band", "member_of"]
-
-Item = Node | Chain
+__all__ = ["Member", "graph_of", "member_of"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +27,8 @@ class Member:
         Its only result, an image.
     reads : mapping of str to Reach
         Images that it reads by rows, that of its windows first; it reads other operands whole.
+    cut : callable
+        Gives the step for a band of its result.
     planned : bool
         Whether it is a convolution.
     plan : Plan or None
@@ -36,19 +37,20 @@ class Member:
         Operands that are written straight into the result.
     """
 
-    item: Item
+    item: Node | Chain
     result: str
     reads: Mapping[str, Reach]
+    cut: Callable[[Band], Node | Chain]
     planned: bool = False
     plan: Plan | None = None
     joins: tuple[str, ...] = ()
 
 
-def member_of(item: Item, graph: Graph) -> Member | None:
+def member_of(item: Node | Chain, graph: Graph) -> Member | None:
     """Describe a step that can run band by band; None for any other one."""
     if isinstance(item, Chain):
         reads = _rows_of_chain(item, graph) if _is_image(item.result, graph) else None
-        return Member(item, item.result, reads) if reads else None
+        return Member(item, item.result, reads, lambda _: item) if reads else None
     row, results = row_of(item.op), [name for name in item.outputs if name]
     if row.rows is None or len(results) > 1 or not row.is_served(item, graph):
         return None
@@ -57,9 +59,9 @@ def member_of(item: Item, graph: Graph) -> Member | None:
     rows = row.rows(item, graph)
     if rows is None:
         return None
-    planned = row.planned or ("kernel_shape" in item.attributes and len(inputs_of(item)) > 1)
     joins = tuple(rows.reads) if rows.joins else ()
-    return Member(item, results[0], rows.reads, planned, joins=joins)
+    cut = partial(rows.cut, item)
+    return Member(item, results[0], rows.reads, cut, planned=rows.planned, joins=joins)
 
 
 def _is_image(name: str, graph: Graph) -> bool:
@@ -85,30 +87,23 @@ def _rows_of_chain(chain: Chain, graph: Graph) -> dict[str, Reach] | None:
     return reads
 
 
-def in_band(item: Item, graph: Graph, heights: Mapping[str, int], band: Band) -> tuple[Item, Graph]:
-    """Give a step and its graph with fewer rows of images.
+def graph_of(item: Node | Chain, graph: Graph, heights: Mapping[str, int]) -> Graph:
+    """Give the graph of a step of a band.
 
     Parameters
     ----------
     item : Node or Chain
-        The step of whole images.
+        The step.
     graph : Graph
-        Its graph; left as it is.
+        Of whole images; left as it is.
     heights : mapping of str to int
-        Rows of the images that it reads by rows, and of its result.
-    band : Band
-        Rows of its result.
+        Rows of the images that the step reads by rows, and of its result.
     """
     nodes = item.nodes if isinstance(item, Chain) else [item]
+    made = [name for node in nodes for name in node.outputs if name]
     shapes = dict(graph.shapes)
-    for name in (*heights, *(name for node in nodes for name in node.outputs if name)):
+    # Values inside a chain are as high as its result.
+    for name in {**heights, **dict.fromkeys(made)}:
         n, c, _, w = shapes[name]
-        shapes[name] = n, c, heights.get(name, band.end - band.begin), w
-    if isinstance(item, Node):
-        rule = row_of(item.op).rows
-        rows = rule(item, graph) if rule is not None else None
-        assert rows is not None, "members have such a rule"
-        item = rows.cut(item, band)
-        nodes = [item]
-    inner = Graph(nodes, shapes, graph.dtypes, graph.constants, graph.inputs, graph.outputs)
-    return item, inner
+        shapes[name] = n, c, heights.get(name, heights[made[-1]]), w
+    return Graph(nodes, shapes, graph.dtypes, graph.constants, graph.inputs, graph.outputs)

@@ -64,11 +64,6 @@ def serves_pool(node: Node, graph: Graph) -> bool:
     )
 
 
-def lower_pool(node: Node, builder: Builder, graph: Graph) -> None:
-    """MaxPool, whose windows leave padding out."""
-    window_steps.lower_pool(node, builder, graph)
-
-
 def serves_resize(node: Node, graph: Graph) -> bool:
     """Whether it is a Resize of quantized images that repeats or leaves out pixels."""
     return (

@@ -97,11 +97,14 @@ class Rows(NamedTuple):
         Gives the node for a band of its result.
     joins : bool
         Whether the result consists of these images, so that they may lie in it.
+    planned : bool
+        Whether known weights multiply windows, by a plan.
     """
 
     reads: Mapping[str, Reach]
     cut: Callable[[Node, Band], Node]
     joins: bool = False
+    planned: bool = False
 
 
 RowRule = Callable[[Node, Graph], Rows | None]

@@ -103,7 +103,7 @@ def windows(*added: int) -> RowRule:
         for name in (node.inputs[at] for at in added if at < len(node.inputs)):
             if name and (reads.setdefault(name, SAME) != SAME or name in graph.constants):
                 return None
-        return Rows(reads, _cut_windows)
+        return Rows(reads, _cut_windows, planned=len(node.inputs) > 1)
 
     return rule
 

@@ -92,7 +92,7 @@ _CONV_TRANSPOSE = Loops(
     transposed_steps.lower_conv_transpose, transposed_steps.serves_conv_transpose
 )
 _POOL = Loops(window_steps.lower_pool, window_steps.serves_pool)
-_INTEGER_POOL = Loops(integer_windows.lower_pool, integer_windows.serves_pool)
+_INTEGER_POOL = Loops(window_steps.lower_pool, integer_windows.serves_pool)
 _PLACES = Loops(place_steps.lower_places, place_steps.serves_places)
 _PADS = either(
     Loops(movement.lower_pad, movement.serves_pad),

@@ -41,8 +41,30 @@ __all__ = ["RULES", "stored_as"]
 _ATTRIBUTES = ("strides", "pads", "dilations", "group", "kernel_shape")
 
 
-class Convolution(Rule):
+class _OfImages(Rule):
+    """An operator of windows, all of its operands dequantized or constant."""
+
+    # Operator that takes its place.
+    integer: str
+
+    def rewrite(self, op: Any, x: ir.Value, w: ir.Value, y: ir.Value) -> Any:
+        """See `Rule`."""
+        found, sums = dequantized(x), self._sums(x, w, y)
+        assert found is not None and sums is not None
+        node = y.producer()
+        own = [node.attributes[name] for name in _ATTRIBUTES if name in node.attributes]
+        return build_product(op, self.integer, found[0], sums, str(y.name), found[1].one_zero, own)
+
+    @staticmethod
+    def _sums(x: ir.Value, w: ir.Value, y: ir.Value) -> Sums | None:
+        """Give the integers that it sums; None if they do not fit."""
+        raise NotImplementedError
+
+
+class Convolution(_OfImages):
     """A Conv of images, all of its operands dequantized or constant."""
+
+    integer = QUANTIZED_CONV
 
     def __init__(self) -> None:
         super().__init__("Conv of integers", "Conv", above="DequantizeLinear")
@@ -61,16 +83,6 @@ class Convolution(Rule):
             and self._sums(x, w, y) is not None
         )
 
-    def rewrite(self, op: Any, x: ir.Value, w: ir.Value, y: ir.Value) -> Any:
-        """See `Rule`."""
-        found, sums = dequantized(x), self._sums(x, w, y)
-        assert found is not None and sums is not None
-        node = y.producer()
-        own = [node.attributes[name] for name in _ATTRIBUTES if name in node.attributes]
-        return build_product(
-            op, QUANTIZED_CONV, found[0], sums, str(y.name), found[1].one_zero, own
-        )
-
     @staticmethod
     def _sums(x: ir.Value, w: ir.Value, y: ir.Value) -> Sums | None:
         found = dequantized(x)
@@ -78,8 +90,10 @@ class Convolution(Rule):
         return sums_of(found[1], w, 0, bias) if found is not None and known else None
 
 
-class TransposedConvolution(Rule):
+class TransposedConvolution(_OfImages):
     """A ConvTranspose of images, all of its operands dequantized or constant."""
+
+    integer = QUANTIZED_CONV_TRANSPOSE
 
     def __init__(self) -> None:
         super().__init__("ConvTranspose of integers", "ConvTranspose", above="DequantizeLinear")
@@ -98,16 +112,6 @@ class TransposedConvolution(Rule):
             and "pads" in attributes
             and not {"auto_pad", "output_shape"} & attributes.keys()
             and self._sums(x, w, y) is not None
-        )
-
-    def rewrite(self, op: Any, x: ir.Value, w: ir.Value, y: ir.Value) -> Any:
-        """See `Rule`."""
-        found, sums = dequantized(x), self._sums(x, w, y)
-        assert found is not None and sums is not None
-        node = y.producer()
-        own = [node.attributes[name] for name in _ATTRIBUTES if name in node.attributes]
-        return build_product(
-            op, QUANTIZED_CONV_TRANSPOSE, found[0], sums, str(y.name), found[1].one_zero, own
         )
 
     @staticmethod
