@@ -26,29 +26,19 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         .taps = g->kh * g->kw,
     };
     const int64_t end = a->first_row + a->rows;
-    const int square_taps = g->kh == g->kw && g->stride_h == g->stride_w && g->dilation_h == 1 &&
-                            g->dilation_w == 1 && a->multiplier == 1;
     const enum reading reading = reading_of(a->depth);
-    /* Portable C stays small. */
-    const int blocks = PPLCONV_VECTOR_BYTES >= 32 || PPLCONV_NEON;
-    if (blocks && reading != OWN && square_taps && g->kh == 3 && g->stride_h <= 2) {
-        if (reading == PICKED) {
-            (g->stride_h == 1 ? picked_1 : picked_2)(&s, a->first_row, end, a->channels);
+    if (reading != OWN) {
+        groups_function *const groups = groups_of(g, reading);
+        if (groups) {
+            groups(&s, a->first_row, end, a->channels);
         } else {
-            (g->stride_h == 1 ? shared_1 : shared_2)(&s, a->first_row, end, a->channels);
+            any(&s, a->first_row, end, a->channels, 1, 0);
         }
-    } else if (reading != OWN) {
-        any(&s, a->first_row, end, a->channels, 1, 0);
-    } else if (square_taps && g->kh == 3 && g->stride_h == 1) {
-        square_3_1(&s, a->first_row, end, a->channels);
-    } else if (square_taps && g->kh == 3 && g->stride_h == 2) {
-        square_3_2(&s, a->first_row, end, a->channels);
-    } else if (square_taps && g->kh == 5 && g->stride_h == 1) {
-        square_5_1(&s, a->first_row, end, a->channels);
-    } else if (square_taps && g->kh == 5 && g->stride_h == 2) {
-        square_5_2(&s, a->first_row, end, a->channels);
-    } else if (square_taps && g->kh == 7 && g->stride_h == 1) {
-        square_7_1(&s, a->first_row, end, a->channels);
+        return;
+    }
+    square_function *const square = a->multiplier == 1 ? square_of(g) : 0;
+    if (square) {
+        square(&s, a->first_row, end, a->channels);
     } else {
         any(&s, a->first_row, end, a->channels, a->multiplier, a->phase);
     }

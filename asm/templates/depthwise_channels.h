@@ -50,11 +50,11 @@ struct block {
     uint32_t row_bits, column_bits; /* of its inputs */
 };
 
-/* The rows of a block from b->row on, of outputs that end at `end`. */
+/* The rows of a block from b->row on, of outputs that end at `end`, `down` lines apart. */
 INLINE void begin_rows(const struct call *s, struct block *b, int64_t end, const int size,
-                       const int stride) {
+                       const int down) {
     b->rows = (int)least(end - b->row, ROWS);
-    b->row_bits = inside_bits(b->row * stride - s->g.pad_top, stride + size, s->g.ih);
+    b->row_bits = inside_bits(b->row * down - s->g.pad_top, down + size, s->g.ih);
     if (b->rows == 1) b->row_bits &= (1u << size) - 1;
 }
 

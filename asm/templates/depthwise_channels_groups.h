@@ -121,4 +121,15 @@ GROUPS(picked, PICKED, 2)
 GROUPS(shared, SHARED, 1)
 GROUPS(shared, SHARED, 2)
 
+typedef void groups_function(const struct call *s, int64_t first, int64_t end, int64_t channels);
+
+/* The function for a geometry; null if there is none, as in portable C, which stays small. */
+static groups_function *groups_of(const struct pplconv_geometry *g, enum reading reading) {
+    const int square = g->kh == GROUP_SIZE && g->kw == GROUP_SIZE && g->stride_h == g->stride_w &&
+                       g->dilation_h == 1 && g->dilation_w == 1;
+    if (!(PPLCONV_VECTOR_BYTES >= 32 || PPLCONV_NEON) || !square || g->stride_h > 2) return 0;
+    if (reading == PICKED) return g->stride_h == 1 ? picked_1 : picked_2;
+    return g->stride_h == 1 ? shared_1 : shared_2;
+}
+
 #endif

@@ -1,5 +1,5 @@
-/* Depthwise convolution of channels-last pixels with a square kernel: blocks of 2 x 4 output
- * pixels, channels innermost. Each input vector of a block is loaded once. Neighbouring channels
+/* Depthwise convolution of channels-last pixels with a square kernel, strides `down` and `across`:
+ * blocks of 2 x 4 output pixels, channels innermost. Each input vector of a block is loaded once. Neighbouring channels
  * follow each other at once because that is how memory takes stores: vectors stored a pixel
  * apart cost up to four times as much. */
 #ifndef PPLCONV_DEPTHWISE_CHANNELS_SQUARE_H
@@ -13,16 +13,16 @@ enum { LARGEST_SIZE = 7 };
  * `right` are padding, known to the compiler; with `checked` it asks the bits as well. Whole
  * vectors unless `tail`, which means the one vector that is not. */
 INLINE void square_block(const struct call *s, const struct block *b, int64_t begin, int64_t end,
-                         const int size, const int stride, const int columns, const int left,
-                         const int right, const int checked, const int tail) {
-    const int lines = (ROWS - 1) * stride + size, inputs = (columns - 1) * stride + size;
+                         const int size, const int down, const int across, const int columns,
+                         const int left, const int right, const int checked, const int tail) {
+    const int lines = (ROWS - 1) * down + size, inputs = (columns - 1) * across + size;
     const int64_t rs = s->src_rs, ps = s->src_ps, ps3 = kept(3 * ps), ts = s->weights_ts;
     const int64_t near[5] = {0, ps, 2 * ps, ps3, 4 * ps};
     const int64_t dst_ps = s->dst_ps, dst_ps3 = kept(3 * dst_ps);
     const int64_t out[COLUMNS] = {0, dst_ps, 2 * dst_ps, dst_ps3};
     const uint32_t row_bits = b->row_bits, column_bits = b->column_bits;
-    const int64_t offset = (b->row * stride - s->g.pad_top) * rs + //
-                           (b->column * stride - s->g.pad_left) * ps;
+    const int64_t offset = (b->row * down - s->g.pad_top) * rs + //
+                           (b->column * across - s->g.pad_left) * ps;
     const element *src = AT_CONST(element, s->src + begin, offset);
     const element *weights = s->weights + begin, *bias = s->bias;
     element *dst = AT(element, s->dst + begin, b->row * s->dst_rs + b->column * dst_ps);
@@ -52,10 +52,10 @@ INLINE void square_block(const struct call *s, const struct block *b, int64_t be
                     p = AT_CONST(element, from, near[j % 5]);
                     const vector x = in_register(load_channels(p, n, tail));
                     UNROLL for (int r = 0; r < ROWS; r++) {
-                        const int kh = i - r * stride;
+                        const int kh = i - r * down;
                         if (kh < 0 || kh >= size) continue;
                         UNROLL for (int c = 0; c < columns; c++) {
-                            const int kw = j - c * stride;
+                            const int kw = j - c * across;
                             if (kw < 0 || kw >= size) continue;
                             sum[r][c] = multiply_add(x, w[kh * size + kw], sum[r][c]);
                         }
@@ -77,16 +77,19 @@ INLINE void square_block(const struct call *s, const struct block *b, int64_t be
 
 /* The block at b->row, b->column; gives how many columns it has. */
 INLINE int square_step(const struct call *s, struct block *b, int64_t begin, int64_t end,
-                       const int size, const int stride, const int tail) {
+                       const int size, const int down, const int across, const int tail) {
     const int pad = size / 2;
-    const int64_t start = b->column * stride - s->g.pad_left, todo = s->g.ow - b->column;
-    /* Portable C stays small: larger kernels ask for each column of a block. */
+    const int64_t start = b->column * across - s->g.pad_left, todo = s->g.ow - b->column;
+    /* Portable C stays small: larger kernels ask for each column of a block. So do strides that
+     * differ, which are rare, at the edges of the image. */
     const int known = size == 3 || PPLCONV_VECTOR_BYTES >= 32 || PPLCONV_NEON;
+    const int edges = down == across;
 #define BLOCK(columns, left, right)                                                                \
-    if (start >= -left && start + (columns - 1) * stride + size <= s->g.iw + right &&              \
+    if ((edges || !(left || right)) && start >= -left &&                                           \
+        start + (columns - 1) * across + size <= s->g.iw + right &&                                \
         (left ? start == -left : 1) &&                                                             \
-        (right ? start + (columns - 1) * stride + size == s->g.iw + right : 1)) {                  \
-        square_block(s, b, begin, end, size, stride, columns, left, right, 0, tail);               \
+        (right ? start + (columns - 1) * across + size == s->g.iw + right : 1)) {                  \
+        square_block(s, b, begin, end, size, down, across, columns, left, right, 0, tail);         \
         return columns;                                                                            \
     }
     /* For five or six columns, three and the rest are less work than four and the rest. */
@@ -94,30 +97,30 @@ INLINE int square_step(const struct call *s, struct block *b, int64_t begin, int
         BLOCK(4, 0, 0)
         BLOCK(4, pad, 0)
         BLOCK(4, 0, pad)
-    } else if (known && !tail && todo >= 3) {
+    } else if (known && edges && !tail && todo >= 3) {
         BLOCK(3, 0, 0)
         BLOCK(3, 0, pad)
     }
 #undef BLOCK
     b->columns = (int)least(todo, b->most);
-    b->column_bits = inside_bits(start, (COLUMNS - 1) * stride + size, s->g.iw);
-    square_block(s, b, begin, end, size, stride, COLUMNS, 0, 0, 1, tail);
+    b->column_bits = inside_bits(start, (COLUMNS - 1) * across + size, s->g.iw);
+    square_block(s, b, begin, end, size, down, across, COLUMNS, 0, 0, 1, tail);
     return b->columns;
 }
 
 /* Output rows first .. end - 1, channels 0 .. channels - 1. */
 INLINE void square(const struct call *call, int64_t first, int64_t end, int64_t channels,
-                   const int size, const int stride) {
+                   const int size, const int down, const int across) {
     const struct call s = *call;
     const int64_t whole = channels / LANES * LANES;
     struct block b;
     for (b.row = first; b.row < end; b.row += ROWS) {
-        begin_rows(&s, &b, end, size, stride);
+        begin_rows(&s, &b, end, size, down);
         for (b.column = 0; b.column < s.g.ow;) {
             b.most = COLUMNS;
-            if (whole) b.most = square_step(&s, &b, 0, whole, size, stride, 0);
+            if (whole) b.most = square_step(&s, &b, 0, whole, size, down, across, 0);
             if (whole < channels) {
-                b.most = square_step(&s, &b, whole, channels, size, stride, 1);
+                b.most = square_step(&s, &b, whole, channels, size, down, across, 1);
             }
             b.column += b.most;
         }
@@ -125,15 +128,36 @@ INLINE void square(const struct call *call, int64_t first, int64_t end, int64_t 
 }
 
 /* A function each, so that the compiler need not see them all at once. */
-#define SQUARE(size, stride)                                                                       \
-    static __attribute__((noinline)) void square_##size##_##stride(                                \
-        const struct call *s, int64_t first, int64_t end, int64_t channels) {                      \
-        square(s, first, end, channels, size, stride);                                             \
+#define SQUARE(name, size, down, across)                                                           \
+    static __attribute__((noinline)) void square_##name(const struct call *s, int64_t first,       \
+                                                        int64_t end, int64_t channels) {           \
+        square(s, first, end, channels, size, down, across);                                       \
     }
-SQUARE(3, 1)
-SQUARE(3, 2)
-SQUARE(5, 1)
-SQUARE(5, 2)
-SQUARE(7, 1)
+SQUARE(3_1, 3, 1, 1)
+SQUARE(3_2, 3, 2, 2)
+SQUARE(3_down, 3, 2, 1)
+SQUARE(3_across, 3, 1, 2)
+SQUARE(5_1, 5, 1, 1)
+SQUARE(5_2, 5, 2, 2)
+SQUARE(5_down, 5, 2, 1)
+SQUARE(5_across, 5, 1, 2)
+SQUARE(7_1, 7, 1, 1)
+
+typedef void square_function(const struct call *s, int64_t first, int64_t end, int64_t channels);
+
+/* The function for a geometry; null if there is none. */
+static square_function *square_of(const struct pplconv_geometry *g) {
+    square_function *const threes[2][2] = {{square_3_1, square_3_across},
+                                           {square_3_down, square_3_2}};
+    square_function *const fives[2][2] = {{square_5_1, square_5_across},
+                                          {square_5_down, square_5_2}};
+    const int64_t down = g->stride_h, across = g->stride_w;
+    if (g->kh != g->kw || g->dilation_h != 1 || g->dilation_w != 1) return 0;
+    if (g->kh == 7 && down == 1 && across == 1) return square_7_1;
+    if (down > 2 || across > 2) return 0;
+    if (g->kh == 3) return threes[down - 1][across - 1];
+    if (g->kh == 5) return fives[down - 1][across - 1];
+    return 0;
+}
 
 #endif

@@ -30,23 +30,13 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         .channels = a->channels,
         .multiplier = a->multiplier,
     };
-    const int square_taps =
-        g->kh == g->kw && g->stride_h == g->stride_w && g->dilation_h == 1 && g->dilation_w == 1;
     const int unstrided = g->stride_h == 1 && g->stride_w == 1;
-    const int64_t size = square_taps ? g->kh : 0, stride = g->stride_h;
-    if (unstrided && g->ow * (int64_t)sizeof(element) >= WIDE_BYTES) return blocks(&s);
-#if PPLCONV_VECTOR_BYTES == 64
-    if (2 * g->ow <= LANES && a->multiplier == 1) {
-        if (size == 3 && stride == 1) return square_3_1_pairs(&s);
-        if (size == 3 && stride == 2) return square_3_2_pairs(&s);
-        if (size == 5 && stride == 1) return square_5_1_pairs(&s);
-        if (size == 5 && stride == 2) return square_5_2_pairs(&s);
+    square_function *const square = square_of(&s);
+    if (unstrided && (!square || g->ow * (int64_t)sizeof(element) >= WIDE_BYTES)) {
+        blocks(&s);
+    } else if (square) {
+        square(&s);
+    } else {
+        any(&s);
     }
-#endif
-    if (size == 3 && stride == 1) return square_3_1(&s);
-    if (size == 3 && stride == 2) return square_3_2(&s);
-    if (size == 5 && stride == 1) return square_5_1(&s);
-    if (size == 5 && stride == 2) return square_5_2(&s);
-    if (unstrided) return blocks(&s);
-    any(&s);
 }

@@ -14,34 +14,34 @@ typedef void strip_function(const struct planes *s, const struct strip *c, int64
 /* Output rows first .. end - 1 of some planes; `edge` and `inside` compute a strip of them. */
 INLINE void square_rows(const struct planes *s, int64_t channel, int64_t channel_end, int64_t first,
                         int64_t end, struct strip *left, struct strip *right, strip_function *edge,
-                        strip_function *inside, const int size, const int stride,
-                        const int planes) {
+                        strip_function *inside, const int size, const int down,
+                        const int across, const int planes) {
     const int64_t lanes = LANES / planes;
     struct strip middle;
-    set_rows(left, &s->g, first, end, size, stride);
+    set_rows(left, &s->g, first, end, size, down);
     (left->inside ? inside : edge)(s, left, channel, channel_end);
     for (int64_t column = lanes; column < right->column; column += lanes) {
-        set_columns(&middle, &s->g, column, size, stride, planes);
-        set_rows(&middle, &s->g, first, end, size, stride);
+        set_columns(&middle, &s->g, column, size, across, planes);
+        set_rows(&middle, &s->g, first, end, size, down);
         (middle.inside ? inside : edge)(s, &middle, channel, channel_end);
     }
     if (right->column > 0) {
-        set_rows(right, &s->g, first, end, size, stride);
+        set_rows(right, &s->g, first, end, size, down);
         (right->inside ? inside : edge)(s, right, channel, channel_end);
     }
 }
 
 INLINE void square(const struct planes *s, strip_function *edge, strip_function *inside,
-                   const int size, const int stride, const int planes) {
+                   const int size, const int down, const int across, const int planes) {
     const int64_t lanes = LANES / planes, all = s->end - s->first;
     /* An image without columns has outputs, if it is padded. */
-    const int64_t line = most(s->g.iw, 1) * (int64_t)sizeof(element) * stride;
+    const int64_t line = most(s->g.iw, 1) * (int64_t)sizeof(element) * down;
     int64_t rows = all, channels = s->channels;
     struct strip left, right;
     if (all <= 0 || s->g.ow <= 0) return;
-    set_columns(&left, &s->g, 0, size, stride, planes);
+    set_columns(&left, &s->g, 0, size, across, planes);
     /* The last strip reaches back over what the one before has computed. */
-    set_columns(&right, &s->g, most(s->g.ow - lanes, 0), size, stride, planes);
+    set_columns(&right, &s->g, most(s->g.ow - lanes, 0), size, across, planes);
     if (s->g.ow > lanes) {
         const int64_t bands = ceil_of(all, most(NEAR_BYTES / line, LEAST_ROWS));
         rows = ceil_of(all, bands);
@@ -51,39 +51,70 @@ INLINE void square(const struct planes *s, strip_function *edge, strip_function 
         const int64_t channel_end = least(channel + channels, s->channels);
         for (int64_t row = s->first; row < s->end; row += rows) {
             square_rows(s, channel, channel_end, row, least(row + rows, s->end), &left, &right,
-                        edge, inside, size, stride, planes);
+                        edge, inside, size, down, across, planes);
         }
     }
 }
 
 /* Functions of their own, so that the compiler need not see them all at once. */
-#define STRIP(name, size, stride, edge, n)                                                         \
+#define STRIP(name, size, down, across, edge, n)                                                   \
     static __attribute__((noinline)) void name(const struct planes *s, const struct strip *c,      \
                                                int64_t begin, int64_t end) {                       \
-        strip_of(s, c, begin, end, size, stride, edge, n);                                         \
+        strip_of(s, c, begin, end, size, down, across, edge, n);                                   \
     }
-#define SQUARE(size, stride)                                                                       \
-    STRIP(edge_##size##_##stride, size, stride, 1, 1)                                              \
-    STRIP(inside_##size##_##stride, size, stride, 0, 1)                                            \
-    static __attribute__((noinline)) void square_##size##_##stride(const struct planes *s) {       \
-        square(s, edge_##size##_##stride, inside_##size##_##stride, size, stride, 1);              \
+#define SQUARE(name, size, down, across)                                                           \
+    STRIP(edge_##name, size, down, across, 1, 1)                                                   \
+    STRIP(inside_##name, size, down, across, 0, 1)                                                 \
+    static __attribute__((noinline)) void square_##name(const struct planes *s) {                  \
+        square(s, edge_##name, inside_##name, size, down, across, 1);                              \
     }
-SQUARE(3, 1)
-SQUARE(3, 2)
-SQUARE(5, 1)
-SQUARE(5, 2)
+SQUARE(3_1, 3, 1, 1)
+SQUARE(3_2, 3, 2, 2)
+SQUARE(3_down, 3, 2, 1)
+SQUARE(3_across, 3, 1, 2)
+SQUARE(5_1, 5, 1, 1)
+SQUARE(5_2, 5, 2, 2)
+SQUARE(5_down, 5, 2, 1)
+SQUARE(5_across, 5, 1, 2)
+
+typedef void square_function(const struct planes *s);
 
 #if PPLCONV_VECTOR_BYTES == 64
 #define SQUARE_PAIRS(size, stride)                                                                 \
-    STRIP(pair_##size##_##stride, size, stride, 1, 2)                                              \
+    STRIP(pair_##size##_##stride, size, stride, stride, 1, 2)                                      \
     static __attribute__((noinline)) void square_##size##_##stride##_pairs(                        \
         const struct planes *s) {                                                                  \
-        square(s, pair_##size##_##stride, pair_##size##_##stride, size, stride, 2);                \
+        square(s, pair_##size##_##stride, pair_##size##_##stride, size, stride, stride, 2);        \
     }
 SQUARE_PAIRS(3, 1)
 SQUARE_PAIRS(3, 2)
 SQUARE_PAIRS(5, 1)
 SQUARE_PAIRS(5, 2)
+
+/* The function for pairs of planes, whose rows fill less than half a vector; null if there is none.
+ */
+static square_function *pairs_of(const struct pplconv_geometry *g) {
+    if (2 * g->ow > LANES || g->stride_h != g->stride_w) return 0;
+    if (g->kh == 3) return g->stride_h == 1 ? square_3_1_pairs : square_3_2_pairs;
+    return g->stride_h == 1 ? square_5_1_pairs : square_5_2_pairs;
+}
 #endif
+
+/* The function for a geometry; null if there is none. */
+static square_function *square_of(const struct planes *s) {
+    const struct pplconv_geometry *g = &s->g;
+    square_function *const threes[2][2] = {{square_3_1, square_3_across},
+                                           {square_3_down, square_3_2}};
+    square_function *const fives[2][2] = {{square_5_1, square_5_across},
+                                          {square_5_down, square_5_2}};
+    const int64_t down = g->stride_h, across = g->stride_w;
+    if (g->kh != g->kw || g->dilation_h != 1 || g->dilation_w != 1) return 0;
+    if ((g->kh != 3 && g->kh != 5) || down > 2 || across > 2) return 0;
+#if PPLCONV_VECTOR_BYTES == 64
+    square_function *const pairs = s->multiplier == 1 ? pairs_of(g) : 0;
+    if (pairs) return pairs;
+#endif
+    return (g->kh == 3 ? threes : fives)[down - 1][across - 1];
+}
 
 #endif

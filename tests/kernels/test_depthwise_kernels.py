@@ -120,17 +120,19 @@ def test_every_number_of_rows(checker, row, size, stride, rng):
                 judge(checker, row, rng, case_of(row, g, 2, first=first, rows=count))
 
 
-@pytest.mark.parametrize("row", BYTES, ids=symbol)
+@every_kernel
 @pytest.mark.parametrize("size", [3, 5])
 @pytest.mark.parametrize("strides", [(2, 1), (1, 2), (3, 1), (4, 2)])
 def test_rows_and_columns_of_different_strides(checker, row, size, strides, rng):
-    """Loops of squares take one row at a time; each number of rows, and every tail of channels."""
-    for shape in ((9, 18), (10, 4), (5, 21)):
+    """Each number of rows, every tail of channels, and each width of a vector's rows."""
+    widths = few(range(1, 36), 3)
+    for shape in ((9, 18), (10, 4), (5, 21), *((int(rng.integers(1, 9)), w) for w in widths)):
         g = geometry(shape, (size, size), strides, pads=(size // 2,) * 4)
         for count in range(1, g.oh + 1):
             first = int(rng.integers(0, g.oh - count + 1))
             channels = int(rng.integers(1, 150 if by_channels(row) else 4))
-            judge(checker, row, rng, drawn(rng, row, g, channels, first=first, rows=count))
+            part = {"first": first, "rows": count, "slab": not is_bytes(row)}
+            judge(checker, row, rng, drawn(rng, row, g, channels, **part))
 
 
 @pytest.mark.parametrize("row", every_row("depthwise_bytes_channels"), ids=symbol)
