@@ -26,9 +26,10 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from .architecture import canonical, here, ladder, owner
 
@@ -130,6 +131,28 @@ def read(environ: Mapping[str, str] | None = None, arch: str | None = None) -> S
     )
 
 
+def _lookup() -> tuple[Callable[[Any], Any], tuple[Any, ...]]:
+    """Give a function that reads raw variables of this process, and their names for it.
+
+    ``os.environ`` takes a microsecond to say that a variable is not set, longer than all else that
+    a small convolution does. CPython keeps its variables as bytes in a dictionary.
+    """
+    names = (
+        _MAX_ISA, _NUM_THREADS, _OMP_NUM_THREADS, _WISDOM, _CACHE_HOME, _HOME, _TEAM_START,
+        _TOLERANCE,
+    )  # fmt: skip
+    raw = getattr(os.environ, "_data", None)
+    encoded = {os.fsencode(name): os.fsencode(value) for name, value in os.environ.items()}
+    if type(raw) is dict and raw == encoded:
+        return raw.get, tuple(map(os.fsencode, names))
+    return os.environ.get, names
+
+
+_raw, _RAW_NAMES = _lookup()
+# The raw variables at the last call, and what they say.
+_last: tuple[tuple[Any, ...], Settings] | None = None
+
+
 def current() -> Settings:
     """Read the settings of this process from its present environment.
 
@@ -142,7 +165,13 @@ def current() -> Settings:
     ValueError
         If a ``PPLCONV_*`` variable is malformed.
     """
-    return read()
+    global _last
+    raw, last = tuple(map(_raw, _RAW_NAMES)), _last
+    if last is not None and last[0] == raw:
+        return last[1]
+    settings = read()
+    _last = raw, settings
+    return settings
 
 
 def ask_for_threads(threads: int) -> None:

@@ -14,15 +14,20 @@ class Rounding(NamedTuple):
     separable: bool
 
 def has_rows(array: NDArray[Any]) -> bool: ...
-def run_bands(
-    image: NDArray[Any],
-    convs: tuple[Conv2d, ...],
-    rows: NDArray[np.int64],
-    runs: NDArray[np.int64],
-    value: NDArray[Any],
-    results: NDArray[Any],
-    rounding: Rounding | None,
-    extent: tuple[int, int],
-    band: int,
-    threads: int,
-) -> None: ...
+
+class Banded:
+    def __init__(
+        self,
+        image: NDArray[Any],
+        convs: tuple[Conv2d, ...],
+        rows: NDArray[np.int64],
+        runs: NDArray[np.int64],
+        value: NDArray[Any],
+        results: NDArray[Any],
+        rounding: Rounding | None,
+        extent: tuple[int, int],
+        band: int,
+        threads: int,
+        share: int,
+    ) -> None: ...
+    def __call__(self, image: NDArray[Any], results: NDArray[Any]) -> None: ...

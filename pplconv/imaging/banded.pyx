@@ -1,13 +1,14 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Convolutions of an image in bands: from arrays and `Conv2d` objects to the loops."""
 
+from cpython.buffer cimport PyBUF_STRIDED, PyBUF_STRIDES
 from libc.stdint cimport int64_t
 
 from pplconv.ops.keys cimport keep_plan
 from pplconv.api.layer cimport Layer
 from pplconv.ops.prepared cimport Prepared
 from pplconv.ops.ready cimport Ready, ReadyPlans
-from pplconv.memory.arrays cimport address_of
+from pplconv.memory.arrays cimport View, address_of, hold, release
 from pplconv.schedules.band_loops cimport Bands
 from pplconv.schedules.execute cimport execute
 from pplconv.schedules.work cimport Tensors
@@ -68,9 +69,13 @@ cdef list passes_of(tuple convs, int64_t height, int64_t width, str isa, list ke
     return made
 
 
-cdef const char *place_of(object array) except NULL:
-    """Return the address of a non-empty array with any strides."""
-    return <const char *> <size_t> array.ctypes.data
+cdef const char *place_of(object array, int flags) except NULL:
+    """Return the address of a non-empty array with any strides, which its caller keeps."""
+    cdef View view
+    hold(array, &view, flags)
+    cdef const char *place = <const char *> view.buffer.buf
+    release(&view)
+    return place
 
 
 class Rounding(NamedTuple):
@@ -111,14 +116,41 @@ def has_rows(array):
     return neighbours and array.dtype.isnative and array.flags.aligned
 
 
-def run_bands(image, tuple convs, rows, runs, value, results, rounding, tuple extent, int64_t band,
-              int threads):
-    """Convolve an image, channel by channel.
+cdef tuple form_of(object array):
+    """Type, shape and strides."""
+    return array.dtype, array.shape, array.strides
+
+
+cdef int check_rounding(object rounding, object results, object dtype, tuple extent) except? -1:
+    """Refuse a rounding of other sums or results; gives how many numbers sums are made again of."""
+    cdef int64_t count = results.shape[0], again_numbers = 0
+    most = 4 if dtype == np.float64 else 2
+    if results.dtype.kind not in "iu" or results.itemsize > most or results.dtype == np.uint32:
+        raise ValueError("results are integers that sums can be")
+    area = extent[0] * extent[1]
+    exact = sum(extent) if rounding.separable else area
+    arrays_of = [(rounding.limits, dtype, 5), (rounding.taps, np.float64, exact)]
+    again = rounding.again
+    if again is not None:
+        digits = 0
+        if again.ndim == 2 and again.size and again.shape[1] > 1:
+            digits = int(np.clip(again[:, 1], 0, again.shape[1]).max())
+        again_numbers = 2 + area + digits * (1 + area)
+        arrays_of.append((again, np.float64, again_numbers))
+    for array, of, numbers in arrays_of:
+        if array.dtype != of or array.shape != (count, numbers) or not array.flags.c_contiguous:
+            raise ValueError("each output channel has its limits and taps")
+    return again_numbers
+
+
+cdef class Banded:
+    """A filter of images of one form, channel by channel; any number of threads may call it.
 
     Parameters
     ----------
     image : ndarray, shape (H, W, C)
-        Of a type in `READ`; the pixels of a row are neighbours. Not empty.
+        Of the form of those to come: of a type in `READ`; the pixels of a row are neighbours. Not
+        empty.
     convs : tuple of Conv2d
         One or two of one input channel, applied one after the other to a plane whose rows are
         those of all channels, without padding. Only the last one may have more than one output
@@ -131,16 +163,16 @@ def run_bands(image, tuple convs, rows, runs, value, results, rounding, tuple ex
     value : ndarray, shape (1,)
         Value of pixels outside the image, of the type of the convolutions.
     results : ndarray, shape (n, height, width, C)
-        Written; the pixels of a row are neighbours. Of the type of the convolutions, or integers of
-        8, 16 or, for convolutions in float64, 32 bits.
+        Of the form of those to come; the pixels of a row are neighbours. Of the type of the
+        convolutions, or integers of 8, 16 or, for convolutions in float64, 32 bits.
     rounding : Rounding, optional
         How sums become integers.
     extent : (int, int)
         Rows and columns of the kernels.
     band : int
         Rows of results that are computed at a time.
-    threads : int
-        Most threads that compute.
+    threads, share : int
+        Most threads that compute, and most of the process that may at once.
 
     Raises
     ------
@@ -149,66 +181,89 @@ def run_bands(image, tuple convs, rows, runs, value, results, rounding, tuple ex
     MemoryError
         If memory cannot be had.
     """
-    cdef char *arrays[8]
-    cdef Tensors t
+
     cdef Bands bands
-    cdef int64_t size
-    cdef str computed = NAMES[value.dtype]
-    cdef str isa = planner.best_isa(numerics_of(computed, computed))
-    cdef list kept = []
-    count, height, width, channels = results.shape
-    columns, halo = int(runs[:, 2].sum()), len(rows) - height
-    for array in (image, results):
-        if not has_rows(array):
-            raise ValueError("pixels of a row are neighbours")
-    for array, dtype in ((rows, np.int64), (runs, np.int64), (value, value.dtype)):
-        if array.dtype != dtype or not array.flags.c_contiguous or not array.size:
-            raise ValueError("rows, runs and value are contiguous")
-    taps, separable, again, low, high, again_numbers = (0, 0), False, None, 0, 0, 0
-    if rounding is None:
-        whole = 0
-        if results.dtype != value.dtype:
+    cdef list kept  # what the loops refer to
+    cdef object rows, runs, value, rounding
+    cdef tuple image_form, results_form
+    cdef int share
+
+    def __init__(self, image, tuple convs, rows, runs, value, results, rounding, tuple extent,
+                 int64_t band, int threads, int share):
+        cdef str computed = NAMES[value.dtype]
+        cdef str isa = planner.best_isa(numerics_of(computed, computed))
+        cdef int64_t size
+        count, height, width, channels = results.shape
+        columns, halo = int(runs[:, 2].sum()), len(rows) - height
+        for array in (image, results):
+            if not has_rows(array):
+                raise ValueError("pixels of a row are neighbours")
+        for array, dtype in ((rows, np.int64), (runs, np.int64), (value, value.dtype)):
+            if array.dtype != dtype or not array.flags.c_contiguous or not array.size:
+                raise ValueError("rows, runs and value are contiguous")
+        whole, taps, low, high, again = 0, (0, 0), 0, 0, 0
+        if rounding is not None:
+            again = check_rounding(rounding, results, value.dtype, extent)
+            whole, taps = results.itemsize, extent
+            low, high = np.iinfo(results.dtype).min, np.iinfo(results.dtype).max
+        elif results.dtype != value.dtype:
             raise ValueError("results are of the type of the sums")
-    else:
-        whole, taps, separable, again = results.itemsize, extent, rounding.separable, rounding.again
-        most = 4 if value.dtype == np.float64 else 2
-        if results.dtype.kind not in "iu" or whole > most or results.dtype == np.uint32:
-            raise ValueError("results are integers that sums can be")
-        low, high = np.iinfo(results.dtype).min, np.iinfo(results.dtype).max
-        area = extent[0] * extent[1]
-        exact = sum(extent) if separable else area
-        arrays_of = [(rounding.limits, value.dtype, 5), (rounding.taps, np.float64, exact)]
-        if again is not None:
-            digits = 0
-            if again.ndim == 2 and again.size and again.shape[1] > 1:
-                digits = int(np.clip(again[:, 1], 0, again.shape[1]).max())
-            again_numbers = 2 + area + digits * (1 + area)
-            arrays_of.append((again, np.float64, again_numbers))
-        for array, dtype, numbers in arrays_of:
-            if (array.dtype != dtype or array.shape != (count, numbers)
-                    or not array.flags.c_contiguous):
-                raise ValueError("each output channel has its limits and taps")
-    band = min(max(band, 1), height)
-    last = height - (height - 1) // band * band
-    passes = [passes_of(convs, some + halo, columns * channels, isa, kept) for some in (band, last)]
-    bands = Bands({
-        "pixel": PIXEL_NAMES[image.dtype], "computed": computed, "result": whole,
-        "image_rows": image.shape[0], "image_columns": image.shape[1], "channels": channels,
-        "height": height, "width": width, "columns": columns, "rows": band, "halo": halo,
-        "count": count, "runs": len(runs), "taps": taps, "separable": separable,
-        "again": again_numbers, "low": low, "high": high, "image_rs": image.strides[0],
-        "result_rs": results.strides[1], "result_ps": results.strides[0],
-    }, passes, isa)
-    if image.shape[2] != channels:
-        raise ValueError("image and results have the same channels")
-    arrays[0], arrays[1] = <char *> place_of(results), <char *> place_of(image)
-    arrays[2], arrays[3] = <char *> address_of(rows, &size), <char *> address_of(runs, &size)
-    bands.check_input(<const int64_t *> arrays[2], <const int64_t *> arrays[3])
-    arrays[4] = <char *> address_of(value, &size)
-    arrays[5] = NULL if rounding is None else <char *> address_of(rounding.limits, &size)
-    arrays[6] = NULL if rounding is None else <char *> address_of(rounding.taps, &size)
-    arrays[7] = NULL if again is None else <char *> address_of(again, &size)
-    t.arrays = arrays
-    # Scratch is for as many.
-    bands.threads = max(min(threads, bands.tasks), 1)
-    execute(bands, &t, bands.threads, planner.share(threads), 1, NULL)
+        if image.shape[2] != channels:
+            raise ValueError("image and results have the same channels")
+        band = min(max(band, 1), height)
+        last = height - (height - 1) // band * band
+        self.kept = []
+        passes = [passes_of(convs, some + halo, columns * channels, isa, self.kept)
+                  for some in (band, last)]
+        self.bands = Bands({
+            "pixel": PIXEL_NAMES[image.dtype], "computed": computed, "result": whole,
+            "image_rows": image.shape[0], "image_columns": image.shape[1], "channels": channels,
+            "height": height, "width": width, "columns": columns, "rows": band, "halo": halo,
+            "count": count, "runs": len(runs), "taps": taps,
+            "separable": rounding is not None and rounding.separable,
+            "again": again, "low": low, "high": high, "image_rs": image.strides[0],
+            "result_rs": results.strides[1], "result_ps": results.strides[0],
+        }, passes, isa)
+        # Copies, which nobody else can change later.
+        self.rows, self.runs, self.value = rows.copy(), runs.copy(), value.copy()
+        self.bands.check_input(<const int64_t *> address_of(self.rows, &size),
+                               <const int64_t *> address_of(self.runs, &size))
+        # Scratch is for as many.
+        self.bands.threads = max(min(threads, self.bands.tasks), 1)
+        self.rounding = rounding
+        self.image_form, self.results_form = form_of(image), form_of(results)
+        self.share = share
+
+    def __call__(self, image, results):
+        """Filter an image.
+
+        Parameters
+        ----------
+        image, results : ndarray
+            Of the forms that the filter was made for; results are written.
+
+        Raises
+        ------
+        ValueError
+            If they have other forms.
+        MemoryError
+            If memory cannot be had.
+        """
+        cdef char *arrays[8]
+        cdef Tensors t
+        cdef int64_t size
+        if form_of(image) != self.image_form or form_of(results) != self.results_form:
+            raise ValueError("a filter is made for images and results of one form")
+        arrays[0], arrays[1] = (
+            <char *> place_of(results, PyBUF_STRIDED), <char *> place_of(image, PyBUF_STRIDES))
+        arrays[2] = <char *> address_of(self.rows, &size)
+        arrays[3] = <char *> address_of(self.runs, &size)
+        arrays[4] = <char *> address_of(self.value, &size)
+        arrays[5] = arrays[6] = arrays[7] = NULL
+        if self.rounding is not None:
+            arrays[5] = <char *> address_of(self.rounding.limits, &size)
+            arrays[6] = <char *> address_of(self.rounding.taps, &size)
+            if self.rounding.again is not None:
+                arrays[7] = <char *> address_of(self.rounding.again, &size)
+        t.arrays = arrays
+        execute(self.bands, &t, self.bands.threads, self.share, 1, NULL)

@@ -15,16 +15,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .. import planner
 from ..ops.edges import runs_of, source_index
-from .banded import READ, Rounding, has_rows, run_bands
+from .banded import READ, Banded, Rounding, has_rows
 from .operators import Bank, Operator
 
-__all__ = ["Region", "Store", "run"]
+__all__ = ["Filter", "Region", "Store", "prepared", "run"]
 
 Array = npt.NDArray[Any]
 # Turns sums (the first array, which may be overwritten) into results (the second array).
@@ -68,6 +70,10 @@ class Region:
     value: float = 0.0
 
 
+Filter = Callable[[Array, Array], None]
+"""Filters an image into an output, both of the forms that it was prepared for."""
+
+
 def run(
     image: Array,
     operator: Operator,
@@ -77,7 +83,21 @@ def run(
     team: int,
     store: Store | None = None,
 ) -> None:
-    """Filter an image.
+    """Filter an image, as `prepared` describes."""
+    if out.size:
+        prepared(image, operator, region, out, rounding, team, store)(image, out)
+
+
+def prepared(
+    image: Array,
+    operator: Operator,
+    region: Region,
+    out: Array,
+    rounding: Rounding | None,
+    team: int,
+    store: Store | None = None,
+) -> Filter:
+    """Prepare a filter for images of one form: all that does not depend on their pixels.
 
     Parameters
     ----------
@@ -88,7 +108,7 @@ def run(
     region : Region
         Outputs to compute.
     out : ndarray, shape (n, rows, columns, C)
-        Written; integers with `rounding`.
+        Not empty; integers with `rounding`.
     rounding : Rounding, optional
         How the loops round sums.
     team : int
@@ -96,14 +116,36 @@ def run(
     store : callable, optional
         Makes results of sums. Without `rounding` and `store`, sums are cast to the type of `out`.
     """
-    if not out.size:
-        return
+    taps = operator.extent[0] * operator.extent[1]
+    paid = min(team, planner.paying_team(2.0 * taps * out.size, team))
     if rounding is None and store is None and _lies_in_zeros(image, operator, region, out):
-        _run_whole(image, operator, region, out, team)
-        return
+        return _whole(image, operator, region, out, paid)
+    if _is_read(image, operator.dtype) and _is_stored(out, operator, rounding, store):
+        return _banded(image, operator, region, out, rounding, paid, planner.share(team))
+    return partial(_run_parts, operator, region, rounding, paid, store)
+
+
+def _is_read(image: Array, computed: np.dtype[Any]) -> bool:
+    """Whether the loops read an image as it lies."""
+    return has_rows(image) and image.dtype in READ[computed]
+
+
+def _is_stored(
+    out: Array, operator: Operator, rounding: Rounding | None, store: Store | None
+) -> bool:
+    """Whether the loops write results as they are to lie."""
+    sums = store is None and out.dtype == operator.dtype
+    return has_rows(out) and (rounding is not None or sums)
+
+
+def _run_parts(
+    operator: Operator, region: Region, rounding: Rounding | None, team: int, store: Store | None,
+    image: Array, out: Array,
+) -> None:  # fmt: skip
+    """Filter an image that the loops do not read, or results that they do not write."""
     image = _readable(image, operator.dtype)
     count, height, width, channels = out.shape
-    if has_rows(out) and (rounding is not None or (store is None and out.dtype == operator.dtype)):
+    if _is_stored(out, operator, rounding, store):
         _run_bands(image, operator, region, out, rounding, team)
         return
     # Compute a part at a time; its sums or results are stored afterwards.
@@ -124,7 +166,7 @@ def run(
 
 def _readable(image: Array, computed: np.dtype[Any]) -> Array:
     """Convert an image to a form that the loops read, once for all parts."""
-    if has_rows(image) and image.dtype in READ[computed]:
+    if _is_read(image, computed):
         return image
     native = image.dtype.newbyteorder("=")
     with np.errstate(all="ignore"):
@@ -150,8 +192,8 @@ def _lies_in_zeros(image: Array, operator: Operator, region: Region, out: Array)
     )
 
 
-def _run_whole(image: Array, operator: Operator, region: Region, out: Array, team: int) -> None:
-    """Filter an image with zeros around it."""
+def _whole(image: Array, operator: Operator, region: Region, out: Array, team: int) -> Filter:
+    """Prepare the filter of an image with zeros around it."""
     assert isinstance(operator, Bank)
     count, height, _, channels = out.shape
     above, left = (-at for at in region.origin)
@@ -162,8 +204,12 @@ def _run_whole(image: Array, operator: Operator, region: Region, out: Array, tea
         )
     )
     padding = ((above, below), (left * channels, right * channels))
-    plane, sums = image.reshape(len(image), -1), out.reshape(count, height, -1)
-    operator.on_image(plane, sums, padding, team)
+
+    def run(image: Array, out: Array) -> None:
+        plane, sums = image.reshape(len(image), -1), out.reshape(count, height, -1)
+        operator.on_image(plane, sums, padding, team)
+
+    return run
 
 
 def _run_bands(
@@ -175,6 +221,14 @@ def _run_bands(
     team: int,
 ) -> None:
     """Filter an image band by band."""
+    _banded(image, operator, region, out, rounding, team, planner.share(team))(image, out)
+
+
+def _banded(
+    image: Array, operator: Operator, region: Region, out: Array, rounding: Rounding | None,
+    team: int, share: int,
+) -> Banded:  # fmt: skip
+    """Prepare the filter of an image band by band."""
     count, height, width, channels = out.shape
     dtype = operator.dtype
     (halo, beside), seen = (size - 1 for size in operator.extent), image.shape[:2]
@@ -184,11 +238,13 @@ def _run_bands(
     row_bytes = dtype.itemsize * channels * (columns + count * width)
     # Rows that two bands share are read, and summed up along rows, twice.
     band = max(BAND_BYTES // row_bytes, HALOS * halo, LEAST_ROWS)
-    band = min(band, max(-(-height // (BANDS_EACH * team)), LEAST_ROWS))
+    if team > 1:
+        band = min(band, max(-(-height // (BANDS_EACH * team)), LEAST_ROWS))
     # Bands of equal height, so that no thread waits for a large last one.
     band = -(-height // -(-height // band))
     with np.errstate(all="ignore"):
         value = np.array([region.value], dtype)
-    run_bands(
-        image, operator.convolutions, rows, runs, value, out, rounding, operator.extent, band, team
-    )
+    return Banded(
+        image, operator.convolutions, rows, runs, value, out, rounding, operator.extent, band,
+        team, share,
+    )  # fmt: skip

@@ -14,7 +14,7 @@ from ..memory.array_like import renewed
 from ..memory.arrays import check_out, empty_aligned
 from ..memory.namespaces import as_given
 from .banded import Rounding
-from .bands import Region, run
+from .bands import Region, prepared
 from .borders import check_border
 from .filter_arguments import (
     INTEGERS,
@@ -27,6 +27,7 @@ from .filter_arguments import (
     check_value,
     pixel_limit,
 )
+from .kept_filters import Ready, keep, kept, key_of
 from .operators import Bank, Operator, Separable
 from .rounding import Exact, saturated
 
@@ -113,6 +114,10 @@ def filter2d(
            [5, 5, 6, 6],
            [6, 6, 7, 8]], dtype=uint8)
     """
+    key = key_of(image, (kernel,), border, value, anchor, flip, dtype, threads)
+    ready = None if key is None else kept(key)
+    if ready is not None:
+        return ready(image, out, kernel=kernel)  # type: ignore[arg-type]
     pixels = check_image(image)
     flip = check_flag("flip", flip)
     integers = pixels.dtype.newbyteorder("=") in INTEGERS
@@ -121,7 +126,7 @@ def filter2d(
     above, left = check_anchor(anchor, (extent[0], extent[1]), flip=flip)
     shape = pixels.shape if bank.ndim == 2 else (len(bank), *pixels.shape)
     call = _Call(
-        image, pixels, above, left, border, value, dtype, out, threads, shape, kernel=kernel
+        image, pixels, above, left, border, value, dtype, out, threads, shape, key, kernel=kernel
     )
     bank = bank.reshape(-1, *extent)
     if flip:
@@ -195,6 +200,10 @@ def sepfilter2d(
            [0, 8, 8, 0],
            [0, 8, 8, 0]], dtype=int16)
     """
+    key = key_of(image, (kernel_x, kernel_y), border, value, anchor, flip, dtype, threads)
+    ready = None if key is None else kept(key)
+    if ready is not None:
+        return ready(image, out, kernel_x=kernel_x, kernel_y=kernel_y)  # type: ignore[arg-type]
     pixels = check_image(image)
     flip = check_flag("flip", flip)
     integers = pixels.dtype.newbyteorder("=") in INTEGERS
@@ -203,7 +212,7 @@ def sepfilter2d(
     extent = len(down), len(across)
     above, left = check_anchor(anchor, extent, flip=flip)
     call = _Call(
-        image, pixels, above, left, border, value, dtype, out, threads, pixels.shape,
+        image, pixels, above, left, border, value, dtype, out, threads, pixels.shape, key,
         kernel_x=kernel_x, kernel_y=kernel_y,
     )  # fmt: skip
     if flip:
@@ -244,6 +253,7 @@ class _Call:
         out: object,
         threads: object,
         shape: tuple[int, ...],
+        key: Any,
         **operands: object,
     ) -> None:
         border = check_border(border)
@@ -259,7 +269,7 @@ class _Call:
         if out is not None:
             out = check_out(out, shape, self.dtype, image=pixels, **operands)
         self._shape, self._out = shape, out
-        self._operands = operands
+        self._operands, self._key = operands, key
 
     @property
     def computed(self) -> np.dtype[Any]:
@@ -277,13 +287,16 @@ class _Call:
         return np.dtype(np.float32 if all(k.is_exact("float32") for k in kernels) else np.float64)
 
     def run(self, operator: Operator, rounding: Rounding | None) -> Array:
-        """Compute."""
+        """Compute, and keep the filter for other images of this form."""
         out: Any = self._out
         if out is None:
             out = empty_aligned(self._shape, self.dtype)
         planes = out.reshape(-1, *self.image.shape)
         try:
-            run(self.image, operator, self._region, planes, rounding, self._team)
+            made = prepared(self.image, operator, self._region, planes, rounding, self._team)
+            made(self.image, planes)
         except (TypeError, ValueError) as error:
             raise renamed(error, input="image", weight=" or ".join(self._operands)) from error
+        if self._key is not None:
+            keep(self._key, Ready(made, self._shape, self.dtype), tuple(self._operands.values()))
         return out  # type: ignore[no-any-return]

@@ -142,9 +142,12 @@ def default_tolerance() -> float:
     return tolerance_of(config.current())
 
 
-def team_size(threads: int | None) -> int:
-    """Size of the team of a call that asks for `threads`; None: the process's default."""
-    own = threads or default_threads(config.current(), current_machine())
+def team_size(threads: int | None, settings: config.Settings | None = None) -> int:
+    """Size of the team of a call that asks for `threads`; None: the process's default.
+
+    `settings` are those of the environment, if the caller has read it.
+    """
+    own = threads or default_threads(settings or config.current(), current_machine())
     return max(1, min(own, LARGEST_TEAM))
 
 

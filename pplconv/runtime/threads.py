@@ -93,6 +93,23 @@ def _of_process(settings: Settings, machine: Machine) -> tuple[int, str]:
         return settings.num_threads, f"PPLCONV_NUM_THREADS is {settings.num_threads}"
     if settings.omp_num_threads is not None:
         return settings.omp_num_threads, f"OMP_NUM_THREADS is {settings.omp_num_threads}"
+    return _of_machine(machine)
+
+
+# Its machine stays the same for nearly all of a process's life, and each call asks for its team.
+_last: tuple[Machine, tuple[int, str]] | None = None
+
+
+def _of_machine(machine: Machine) -> tuple[int, str]:
+    """Give the team of a machine, that of the last one without counting again."""
+    global _last
+    last = _last
+    if last is None or last[0] is not machine:
+        last = _last = machine, _counted(machine)
+    return last[1]
+
+
+def _counted(machine: Machine) -> tuple[int, str]:
     cores = machine.usable_cores()
     count = max(1, len(cores))
     if machine.quota is not None:

@@ -9,7 +9,7 @@ import scipy.signal
 from pplconv import imaging, runtime
 from pplconv.api.conv import Conv2d
 from pplconv.imaging import bands
-from pplconv.imaging.banded import READ, Rounding, run_bands
+from pplconv.imaging.banded import READ, Banded, Rounding
 from pplconv.ops.edges import runs_of, source_index
 from tests.imaging.image_reference import BORDERS, exactly, padded
 
@@ -115,7 +115,7 @@ def test_images_are_converted_once(layout, rng, monkeypatch):
         got = imaging.filter2d(laid, kernel, border="reflect101", dtype=result)
         expected = imaging.filter2d(image, kernel, border="reflect101", dtype=result)
         np.testing.assert_array_equal(got, expected)
-    assert len(converted) == 6
+    assert sum(not np.shares_memory(one, image) for one in converted) == 3
     assert all(one.dtype == np.uint16 and one.flags.c_contiguous for one in converted)
 
 
@@ -197,11 +197,18 @@ def test_the_loops_refuse_what_does_not_go_together(case):
         "convs": (Conv2d(np.ones((1, 1, 3, 3), np.float32), tolerance=0, threads=1),),
         "rows": np.arange(6), "runs": np.array([[0, 0, 6]]), "value": np.zeros(1, np.float32),
         "results": np.empty((1, 4, 4, 1), np.float32), "rounding": None,
-        "extent": (3, 3), "band": 2, "threads": 1,
+        "extent": (3, 3), "band": 2, "threads": 1, "share": 1,
     }  # fmt: skip
-    run_bands(**call)
+    filtered = Banded(**call)
+    filtered(call["image"], call["results"])
     with pytest.raises((ValueError, TypeError)):
-        run_bands(**{**call, **WRONG[case]})
+        Banded(**{**call, **WRONG[case]})
+    other = np.zeros((6, 6, 1), np.float64), np.zeros((5, 6, 1), np.float32)
+    for image in (*other, np.zeros((6, 7, 1), np.float32)[:, :-1]):
+        with pytest.raises(ValueError, match="of one form"):
+            filtered(image, call["results"])
+    with pytest.raises(ValueError, match="of one form"):
+        filtered(call["image"], call["results"][:, :3])
 
 
 def test_what_is_read_has_a_kernel_or_a_loop():

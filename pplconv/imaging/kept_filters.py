@@ -1,0 +1,121 @@
+"""Prepared filters, kept from call to call: small images take less time than their preparation.
+
+A filter is kept by all that it depends on but pixels: the form of the image, the bytes of the
+kernels, the other arguments, the team, and the settings of the environment.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import config, planner
+from ..memory.arrays import check_out, empty_aligned
+from ..runtime import ForkableLock
+from .bands import Filter
+
+__all__ = ["Ready", "keep", "kept", "key_of"]
+
+Array = npt.NDArray[Any]
+
+# Filters that are kept, and bytes of them all together, in order of their last use.
+MOST = 64
+MOST_BYTES = 1 << 23
+# Bytes of a kernel, beyond which a filter is not kept: its arithmetic outweighs the preparation.
+KERNEL_BYTES = 1 << 14
+# What a filter takes besides its kernels and the places of its rows: plans, mostly.
+FIXED_BYTES = 1 << 13
+
+
+class Ready(NamedTuple):
+    """A filter prepared for images of one form.
+
+    Parameters
+    ----------
+    filter : callable
+        Takes an image (H, W, C) and results (n, rows, columns, C).
+    shape : tuple of int
+        Of the result as the caller gets it.
+    dtype : dtype
+        Of the result.
+    """
+
+    filter: Filter
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def __call__(self, image: Array, out: Array | None, **operands: object) -> Array:
+        """Filter an image; `operands` are arrays apart from which `out` must lie."""
+        if out is None:
+            out = empty_aligned(self.shape, self.dtype)
+        else:
+            out = check_out(out, self.shape, self.dtype, image=image, **operands)
+        pixels = image if image.ndim == 3 else image.reshape(*image.shape, 1)
+        self.filter(pixels, out.reshape(-1, *pixels.shape))
+        return out
+
+
+_lock = ForkableLock()
+_kept: OrderedDict[Any, tuple[Ready, int]] = OrderedDict()
+_bytes = 0
+
+
+def key_of(
+    image: object, kernels: tuple[object, ...], border: object, value: object, anchor: object,
+    flip: object, dtype: object, threads: object,
+) -> Any:  # fmt: skip
+    """Describe a call by its arguments, as the filters have them, and by the environment.
+
+    None if equal arguments may mean something else another time.
+    """
+    if type(image) is not np.ndarray or type(border) is not str or type(flip) is not bool:
+        return None
+    if type(value) is not int and type(value) is not float:
+        return None
+    if anchor is not None and not (type(anchor) is tuple and all(type(at) is int for at in anchor)):
+        return None
+    if not (dtype is None or isinstance(dtype, (np.dtype, type, str))):
+        return None
+    if not (threads is None or type(threads) is int):
+        return None
+    operands: tuple[object, ...] = ()
+    for kernel in kernels:
+        if type(kernel) is not np.ndarray or kernel.nbytes > KERNEL_BYTES:
+            return None
+        operands += kernel.shape, kernel.dtype, kernel.tobytes()
+    settings = config.current()
+    # 0 and 0.0 are equal, and so are a type and its name.
+    return (
+        settings, planner.team_size(threads, settings), image.shape, image.strides, image.dtype,
+        operands, border, type(value), value, anchor, flip, dtype, type(dtype),
+    )  # fmt: skip
+
+
+def kept(key: Any) -> Ready | None:
+    """Find a filter that was kept under a key."""
+    with _lock:
+        found = _kept.get(key)
+        if found is None:
+            return None
+        _kept.move_to_end(key)
+        return found[0]
+
+
+def keep(key: Any, ready: Ready, kernels: tuple[object, ...]) -> None:
+    """Keep a filter, and drop those that were not used for long."""
+    global _bytes
+    size = FIXED_BYTES + 16 * (ready.shape[-2] + max(ready.shape))
+    size += sum(4 * kernel.nbytes for kernel in kernels if isinstance(kernel, np.ndarray))
+    if size > MOST_BYTES // 4:
+        return
+    with _lock:
+        if key in _kept:
+            return
+        _kept[key] = ready, size
+        _bytes += size
+        while len(_kept) > MOST or _bytes > MOST_BYTES:
+            _, (_, freed) = _kept.popitem(last=False)
+            _bytes -= freed

@@ -1,0 +1,147 @@
+"""Filters that are kept from call to call: none answers for another one."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+import scipy.ndimage
+
+import pplconv
+from pplconv.imaging import filter2d, kept_filters, sepfilter2d
+
+
+def mirrored(image, kernel):
+    """The result in float64, from SciPy."""
+    return scipy.ndimage.correlate(image.astype(np.float64), kernel, mode="mirror")
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept():
+    """Begin and end with an empty memory."""
+    kept_filters._kept.clear()
+    kept_filters._bytes = 0
+    yield
+    kept_filters._kept.clear()
+    kept_filters._bytes = 0
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float32, np.float64])
+def test_a_kernel_that_is_changed_in_place_is_another(dtype, rng):
+    image = rng.integers(0, 100, (20, 30)).astype(dtype)
+    kernel = rng.integers(-2, 3, (3, 3)).astype(np.float64)
+    for _ in range(3):
+        expected = mirrored(image, kernel)
+        got = filter2d(image, kernel, dtype=None if dtype in (np.float32, np.float64) else "int32")
+        np.testing.assert_array_equal(got, expected)
+        kernel[1, 1] += 1
+
+
+def test_each_argument_counts(rng):
+    """One call after the other, with values that are equal in Python among them."""
+    image = rng.integers(0, 256, (9, 12)).astype(np.uint8)
+    kernel = rng.integers(0, 3, (3, 3)).astype(np.float64)
+    calls = [
+        {"border": "wrap"}, {"border": "constant"}, {"border": "constant", "value": 7},
+        {"border": "constant", "value": 7.0}, {"anchor": (0, 0)}, {"anchor": (0, 1)},
+        {"flip": True}, {"flip": False}, {"dtype": np.uint16}, {"dtype": "int16"},
+        {"dtype": np.dtype(np.float32)}, {"dtype": np.float64}, {"threads": 1}, {},
+    ]  # fmt: skip
+    first = [filter2d(image, kernel, **call) for call in calls]
+    again = [filter2d(image, kernel, **call) for call in calls]
+    for call, a, b in zip(calls, first, again, strict=True):
+        kept_filters._kept.clear()
+        expected = filter2d(image, kernel, **call)
+        assert a.dtype == b.dtype == expected.dtype
+        np.testing.assert_array_equal(a, expected)
+        np.testing.assert_array_equal(b, expected)
+    with pytest.raises(TypeError, match="flip"):
+        filter2d(image, kernel, flip=1)
+    with pytest.raises(TypeError, match="anchor"):
+        filter2d(image, kernel, anchor=(0.0, 1.0))
+    with pytest.raises(TypeError, match="value"):
+        filter2d(image, kernel, border="constant", value=True)
+
+
+def test_forms_of_the_image_count(rng):
+    """Strides, channels and types: the same numbers give the same results."""
+    image = rng.integers(0, 256, (12, 10, 3)).astype(np.uint8)
+    kernel = rng.integers(-2, 3, (3, 3)).astype(np.float64)
+    expected = np.stack([mirrored(image[:, :, c], kernel) for c in range(3)], axis=2)
+    forms = [
+        image, np.asfortranarray(image), image.astype(np.int16), image[:, ::-1].copy()[:, ::-1],
+        np.repeat(image, 2, axis=0)[::2],
+    ]  # fmt: skip
+    for form in [*forms, *forms]:
+        np.testing.assert_array_equal(filter2d(form, kernel, dtype=np.int32), expected)
+
+
+def test_a_changed_environment_prepares_again(monkeypatch, rng):
+    image = rng.random((16, 16)).astype(np.float32)
+    kernel = rng.random((3, 3))
+    filter2d(image, kernel)
+    filter2d(image, kernel)
+    assert len(kept_filters._kept) == 1
+    monkeypatch.setenv("PPLCONV_MAX_ISA", "portable")
+    np.testing.assert_allclose(filter2d(image, kernel), mirrored(image, kernel), rtol=1e-5)
+    assert len(kept_filters._kept) == 2
+    with pplconv.runtime.team(3):
+        filter2d(image, kernel)
+    assert len(kept_filters._kept) == 3
+
+
+def test_the_memory_is_bounded(rng, monkeypatch):
+    monkeypatch.setattr(kept_filters, "MOST", 5)
+    image = rng.random((16, 16)).astype(np.float32)
+    for _ in range(9):
+        filter2d(image, rng.random((3, 3)))
+    assert len(kept_filters._kept) == 5
+    monkeypatch.setattr(kept_filters, "MOST_BYTES", 40_000)
+    for _ in range(9):
+        filter2d(image, rng.random((5, 5)))
+        assert sum(size for _, size in kept_filters._kept.values()) == kept_filters._bytes
+        assert 0 < kept_filters._bytes <= 40_000
+    filter2d(image, rng.random((50, 50)))  # too large to be kept
+    assert all(key[5][0] != (50, 50) for key in kept_filters._kept)
+
+
+def test_out_is_checked_each_time(rng):
+    image, kernel = rng.random((16, 16)), rng.random((3, 3))
+    out = np.empty((16, 16))
+    for _ in range(2):
+        assert filter2d(image, kernel, out=out) is out
+        np.testing.assert_allclose(out, mirrored(image, kernel))
+        for wrong in (np.empty((16, 17)), np.empty((16, 16), np.float32), out.T, image):
+            with pytest.raises((TypeError, ValueError), match="out"):
+                filter2d(image, kernel, out=wrong)
+
+
+def test_separable_filters_are_kept_apart_from_others(rng):
+    image = rng.integers(0, 256, (16, 16)).astype(np.uint8)
+    row, column = rng.integers(0, 4, (1, 3)), rng.integers(0, 4, (3, 1))
+    row, column = row.astype(np.float64), column.astype(np.float64)
+    for _ in range(2):
+        got = sepfilter2d(image, row, column, dtype=np.int32)
+        np.testing.assert_array_equal(got, mirrored(image, column * row))
+        got = filter2d(image, row, dtype=np.int32)
+        np.testing.assert_array_equal(got, mirrored(image, row))
+
+
+def test_many_threads_share_a_filter(rng):
+    images = [rng.integers(0, 256, (40, 50)).astype(np.uint8) for _ in range(8)]
+    kernel = rng.integers(-3, 4, (5, 5)).astype(np.float64)
+    wrong = []
+
+    def work(image):
+        expected = mirrored(image, kernel)
+        for _ in range(50):
+            if not np.array_equal(filter2d(image, kernel, dtype=np.int32), expected):
+                wrong.append(image)
+
+    threads = [threading.Thread(target=work, args=(image,)) for image in images]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
