@@ -26,7 +26,7 @@ from ..ops.edges import runs_of, source_index
 from .banded import READ, Banded, Rounding, has_rows
 from .operators import Bank, Operator
 
-__all__ = ["Filter", "Region", "Store", "prepared", "run"]
+__all__ = ["Filter", "Region", "Store", "prepared"]
 
 Array = npt.NDArray[Any]
 # Turns sums (the first array, which may be overwritten) into results (the second array).
@@ -72,20 +72,6 @@ class Region:
 
 Filter = Callable[[Array, Array], None]
 """Filters an image into an output, both of the forms that it was prepared for."""
-
-
-def run(
-    image: Array,
-    operator: Operator,
-    region: Region,
-    out: Array,
-    rounding: Rounding | None,
-    team: int,
-    store: Store | None = None,
-) -> None:
-    """Filter an image, as `prepared` describes."""
-    if out.size:
-        prepared(image, operator, region, out, rounding, team, store)(image, out)
 
 
 def prepared(

@@ -298,5 +298,6 @@ class _Call:
         except (TypeError, ValueError) as error:
             raise renamed(error, input="image", weight=" or ".join(self._operands)) from error
         if self._key is not None:
-            keep(self._key, Ready(made, self._shape, self.dtype), tuple(self._operands.values()))
+            ready = Ready(made, self._shape, planes.shape, self.dtype)
+            keep(self._key, ready, tuple(self._operands.values()))
         return out  # type: ignore[no-any-return]

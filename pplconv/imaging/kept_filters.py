@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .. import config, planner
+from .. import planner
 from ..memory.arrays import check_out, empty_aligned
 from ..runtime import ForkableLock
 from .bands import Filter
@@ -37,14 +37,15 @@ class Ready(NamedTuple):
     ----------
     filter : callable
         Takes an image (H, W, C) and results (n, rows, columns, C).
-    shape : tuple of int
-        Of the result as the caller gets it.
+    shape, planes : tuple of int
+        Of the result as the caller gets it, and as the filter takes it.
     dtype : dtype
         Of the result.
     """
 
     filter: Filter
     shape: tuple[int, ...]
+    planes: tuple[int, ...]
     dtype: np.dtype[Any]
 
     def __call__(self, image: Array, out: Array | None, **operands: object) -> Array:
@@ -54,7 +55,7 @@ class Ready(NamedTuple):
         else:
             out = check_out(out, self.shape, self.dtype, image=image, **operands)
         pixels = image if image.ndim == 3 else image.reshape(*image.shape, 1)
-        self.filter(pixels, out.reshape(-1, *pixels.shape))
+        self.filter(pixels, out.reshape(self.planes))
         return out
 
 
@@ -86,11 +87,10 @@ def key_of(
         if type(kernel) is not np.ndarray or kernel.nbytes > KERNEL_BYTES:
             return None
         operands += kernel.shape, kernel.dtype, kernel.tobytes()
-    settings = config.current()
     # 0 and 0.0 are equal, and so are a type and its name.
     return (
-        settings, planner.team_size(threads, settings), image.shape, image.strides, image.dtype,
-        operands, border, type(value), value, anchor, flip, dtype, type(dtype),
+        planner.team_and_settings(threads), image.shape, image.strides, image.dtype, operands,
+        border, type(value), value, anchor, flip, dtype, type(dtype),
     )  # fmt: skip
 
 

@@ -29,6 +29,7 @@ from .estimating import (
     default_tolerance,
     paying_team,
     share,
+    team_and_settings,
     team_size,
 )
 from .plan import Plan, as_run_here
@@ -80,6 +81,7 @@ __all__ = [
     "plan_problem",
     "share",
     "staying_cycles",
+    "team_and_settings",
     "team_size",
     "turning_cycles",
 ]

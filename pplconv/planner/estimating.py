@@ -142,13 +142,16 @@ def default_tolerance() -> float:
     return tolerance_of(config.current())
 
 
-def team_size(threads: int | None, settings: config.Settings | None = None) -> int:
-    """Size of the team of a call that asks for `threads`; None: the process's default.
+def team_size(threads: int | None) -> int:
+    """Size of the team of a call that asks for `threads`; None: the process's default."""
+    return team_and_settings(threads)[0]
 
-    `settings` are those of the environment, if the caller has read it.
-    """
-    own = threads or default_threads(settings or config.current(), current_machine())
-    return max(1, min(own, LARGEST_TEAM))
+
+def team_and_settings(threads: int | None) -> tuple[int, config.Settings]:
+    """Give `team_size`, and the settings of the environment: what prepared calls depend on."""
+    settings = config.current()
+    own = threads or default_threads(settings, current_machine())
+    return max(1, min(own, LARGEST_TEAM)), settings
 
 
 def share(threads: int | None) -> int:
