@@ -135,7 +135,7 @@ def test_roundings_are_of_what_float32_stores(checker, row, flush, rng):
                         call.write(result)
                     with checker.flushing(flush):
                         got += call.run([(op, 7, 0, 1, 2), *after])
-                np.testing.assert_array_equal(got[1], float_to_bfloat(got[0]), f"{op} {after}")
+                same(got[1], float_to_bfloat(got[0]))
 
 
 @every_kernel
