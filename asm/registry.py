@@ -226,6 +226,15 @@ STORES = {
     "f16f16": ("fp16",),
 }
 
+# Levels with an instruction that rounds to bfloat16. On x86 it flushes subnormal numbers, as their
+# products do, so it serves operands and sums; all other levels keep them. On Arm it flushes only
+# where asked to, so it serves element-wise programs, too (`asm/templates/flushed.h`).
+FLUSHING_CONVERSIONS = ("avx512bf16",)
+EXACT_CONVERSIONS = ("bf16",)
+BRAIN_CONVERSIONS = (*FLUSHING_CONVERSIONS, *EXACT_CONVERSIONS)
+# Operations of float32 that a level has for its rounding to bfloat16 alone.
+ROUNDING_OPERATIONS = {"elementwise": EXACT_CONVERSIONS}
+
 # Depthwise convolution of bytes, and the levels with their own way of multiplying bytes.
 DEPTHWISE_BYTES_OPERATIONS = (
     "depthwise_bytes_channels",
@@ -241,9 +250,6 @@ ROUNDING_TILES = (("avx512bf16", "bf16"),)
 # move bits are listed under ``u8`` for all types of one byte, under ``s16`` for all of two bytes.
 # Where wider vectors bring nothing, AVX-512 uses the kernels of AVX2.
 BYTE_CONVERSIONS = ("u8s16", "s8s16", "u8s8", "s8u8", "f32bf16")
-# Levels with an instruction that rounds to bfloat16. It flushes subnormal numbers, as their
-# products do, so it serves operands and sums; the levels below keep them.
-BRAIN_CONVERSIONS = ("avx512bf16",)
 NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "convert_in": {
         **dict.fromkeys((*BYTE_CONVERSIONS, "bf16f32"), EVERY_LEVEL),
@@ -423,6 +429,8 @@ def kernels(machine: str | None = None) -> list[Kernel]:
     for dtype, isas in CONVERSIONS.items():
         rows += [Kernel(op, dtype, isa) for op in CONVERSION_OPERATIONS for isa in isas]
     rows += [Kernel("convert_out", dtype, isa) for dtype, isas in STORES.items() for isa in isas]
+    for op, isas in ROUNDING_OPERATIONS.items():
+        rows += [Kernel(op, "f32", isa) for isa in isas]
     for op, types in NARROW_OPERATIONS.items():
         source = "generator" if op in NARROW_ASSEMBLY else "template"
         tiles = WINOGRAD_INTEGER_VARIANTS if op in WINOGRAD_INTEGERS else ((0, 0),)

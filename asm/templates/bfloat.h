@@ -1,11 +1,12 @@
 /* bfloat16, the upper half of a float, as it lies in memory, to and from float. Widening is exact;
  * narrowing rounds to the nearest, ties to even. Both are arithmetic on integers, which keeps
- * subnormal numbers whatever flush-to-zero says. The level with the conversion instructions, which
- * flush them to zero, narrows by these. NaN keeps its sign and the upper bits of its payload, and
- * becomes quiet when it is narrowed. */
+ * subnormal numbers whatever flush-to-zero says. The level with x86's conversion instructions,
+ * which flush them to zero, narrows by these; flushed.h says where Arm's is used. NaN keeps its
+ * sign and the upper bits of its payload, and becomes quiet when it is narrowed. */
 #ifndef PPLCONV_BFLOAT_H
 #define PPLCONV_BFLOAT_H
 
+#include "flushed.h"
 #include "lanes.h"
 
 typedef uint16_t bfloat;
@@ -68,6 +69,11 @@ static inline vector load_bfloat(const bfloat *p) { return (vector)vshll_n_u16(v
 static inline void store_bfloat(bfloat *p, vector v) {
     vst1_u16(p, vmovn_u32((uint32x4_t)upper_halves(v)));
 }
+#if HAS_BFCVTN
+static inline void store_flushed_bfloat(bfloat *p, vector v) {
+    vst1_u16(p, vreinterpret_u16_bf16(vcvt_bf16_f32((float32x4_t)v)));
+}
+#endif
 
 #else
 
@@ -107,6 +113,13 @@ LAST_LANES void store_bfloat_lanes(bfloat *p, vector v, int64_t n) {
     store_bfloat(buffer, v);
     for (int64_t i = 0; i < n; i++) p[i] = buffer[i];
 }
+#if HAS_BFCVTN
+LAST_LANES void store_flushed_bfloat_lanes(bfloat *p, vector v, int64_t n) {
+    bfloat buffer[LANES];
+    store_flushed_bfloat(buffer, v);
+    for (int64_t i = 0; i < n; i++) p[i] = buffer[i];
+}
+#endif
 #endif
 
 #endif

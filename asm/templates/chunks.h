@@ -114,7 +114,7 @@ static void fill(chunk *registers, const struct pplconv_stream *s, int64_t row) 
 }
 
 /* Loads and stores of n elements of a type, or of a chunk if there are more. */
-#define LOAD_AND_STORE(name, type)                                                                 \
+#define LOADS(name, type)                                                                          \
     static void load_##name##s(chunk *to, const type *from, int64_t n) {                           \
         if (n >= CHUNK) {                                                                          \
             for (int64_t i = 0; i < VECTORS; i++) to->v[i] = load_##name(from + i * LANES);        \
@@ -124,8 +124,9 @@ static void fill(chunk *registers, const struct pplconv_stream *s, int64_t row) 
             to->v[i] = n >= LANES ? load_##name(from + i * LANES)                                  \
                                   : load_##name##_lanes(from + i * LANES, n);                      \
         }                                                                                          \
-    }                                                                                              \
-                                                                                                   \
+    }
+
+#define STORES(name, type)                                                                         \
     static void store_##name##s(type *to, const chunk *from, int64_t n) {                          \
         if (n >= CHUNK) {                                                                          \
             for (int64_t i = 0; i < VECTORS; i++) store_##name(to + i * LANES, from->v[i]);        \
@@ -136,9 +137,14 @@ static void fill(chunk *registers, const struct pplconv_stream *s, int64_t row) 
             else store_##name##_lanes(to + i * LANES, from->v[i], n);                              \
         }                                                                                          \
     }
-LOAD_AND_STORE(storage, storage)
+LOADS(storage, storage)
+STORES(storage, storage)
 #if BFLOAT_STREAMS
-LOAD_AND_STORE(bfloat, bfloat)
+LOADS(bfloat, bfloat)
+STORES(bfloat, bfloat)
+#if HAS_BFCVTN
+STORES(flushed_bfloat, bfloat)
+#endif
 #endif
 
 /* The chunk of n elements at `column` of a row, or what there is of it. */
@@ -184,6 +190,9 @@ run_program(const struct pplconv_elementwise_args *a, run_function run) {
     const struct pplconv_instruction *code = a->code;
     chunk registers[PPLCONV_MOST_REGISTERS];
     const int64_t rows = a->columns > 0 ? a->rows : 0;
+#if BFLOAT_STREAMS && HAS_BFCVTN
+    const uint32_t flushed = flushed_registers(a);
+#endif
     for (int64_t i = 0; i < rows; i++) {
         for (int64_t k = 0; k < a->input_count; k++) {
             const struct pplconv_stream *s = inputs + k;
@@ -202,8 +211,17 @@ run_program(const struct pplconv_elementwise_args *a, run_function run) {
                 const int64_t count = ((n < CHUNK ? n : CHUNK) + LANES - 1) / LANES;
                 for (int64_t k = 0; k < a->code_count; k++) run(registers, code + k, count);
             }
-            for (int64_t k = 0; k < a->output_count; k++)
+            for (int64_t k = 0; k < a->output_count; k++) {
+#if BFLOAT_STREAMS && HAS_BFCVTN
+                const struct pplconv_stream *s = outputs + k;
+                if (s->stored == PPLCONV_STORED_BF16 && flushed >> s->reg & 1) {
+                    char *to = AT(char, s->data, i * s->rs + j * (int64_t)sizeof(bfloat));
+                    store_flushed_bfloats((bfloat *)to, registers + s->reg, n);
+                    continue;
+                }
+#endif
                 store_stream(registers, outputs + k, i, j, n);
+            }
         }
     }
 }

@@ -1,10 +1,14 @@
 /* Convert rows of an array into scratch, between types of one and two bytes and from float to
  * bfloat16. All arithmetic is on integers, so that flush-to-zero changes no bit, in loops that
  * compilers turn into vectors. Only the level whose instruction rounds to bfloat16 uses it: it
- * flushes subnormal numbers to zero, as the products there do. */
+ * flushes subnormal numbers to zero, as the products there do; flushed.h says how Arm's is used. */
 #include <stdint.h>
+
+#include "flushed.h"
 #if defined(__AVX512BF16__)
 #include <immintrin.h>
+#elif HAS_BFCVTN
+#include <arm_neon.h>
 #endif
 
 #include "pplconv_kernels.h"
@@ -70,6 +74,20 @@ static inline void convert_row(const from *src, to *dst, int64_t columns) {
 
 #endif
 
+#if HAS_BFCVTN
+
+/* Where flush-to-zero is off. */
+static inline void convert_row_by_instruction(const from *src, to *dst, int64_t columns) {
+    for (; columns >= 8; columns -= 8, src += 8, dst += 8) {
+        const bfloat16x8_t low = vcvtq_low_bf16_f32(vld1q_f32((const float *)src));
+        const bfloat16x8_t all = vcvtq_high_bf16_f32(low, vld1q_f32((const float *)src + 4));
+        vst1q_u16(dst, vreinterpretq_u16_bf16(all));
+    }
+    for (; columns > 0; columns--) *dst++ = converted(*src++);
+}
+
+#endif
+
 __attribute__((visibility("hidden"))) void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_convert_in_args *a = argument;
     int64_t rows = a->rows, columns = a->columns;
@@ -78,6 +96,19 @@ __attribute__((visibility("hidden"))) void PPLCONV_SYMBOL(const void *argument) 
         columns *= rows;
         rows = 1;
     }
+#if HAS_BFCVTN
+    const uint64_t control = control_register();
+    const int flushes = (control & FLUSH_TO_ZERO) != 0;
+    if (!flushes || rows * columns >= WORTH_A_SWITCH) {
+        if (flushes) set_control_register(control & ~(uint64_t)FLUSH_TO_ZERO);
+        for (int64_t r = 0; r < rows; r++) {
+            convert_row_by_instruction(AT_CONST(from, a->src, r * a->src_rs),
+                                       AT(to, a->dst, r * a->dst_rs), columns);
+        }
+        if (flushes) set_control_register(control);
+        return;
+    }
+#endif
     for (int64_t r = 0; r < rows; r++) {
         convert_row(AT_CONST(from, a->src, r * a->src_rs), AT(to, a->dst, r * a->dst_rs), columns);
     }

@@ -14,6 +14,7 @@
 #else
 #define MIXED_OPERATIONS(X)
 #endif
+#include "flushed_registers.h"
 #else
 #define BFLOAT_STREAMS 0
 #endif

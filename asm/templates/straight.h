@@ -12,6 +12,10 @@
 
 enum { REPEATED = 64 * LANES /* elements of an input that is written down several times */ };
 
+#if BFLOAT_STREAMS && HAS_BFCVTN
+enum { FLUSHED = 2 /* bfloat16, of numbers that are not subnormal */ };
+#endif
+
 /* Three operands and the result; `narrow` says which of these are bfloat16. */
 struct straight {
     const void *from[3];
@@ -109,11 +113,23 @@ static inline vector load_last_mixed(OPERAND, int64_t j, int64_t n) {
                         : load_storage_lanes((const storage *)p + j, n);
 }
 static inline void store_mixed(const struct straight *s, void *to, int64_t j, vector v) {
+#if HAS_BFCVTN
+    if (s->narrow[3] == FLUSHED) {
+        store_flushed_bfloat((bfloat *)to + j, v);
+        return;
+    }
+#endif
     if (s->narrow[3]) store_bfloat((bfloat *)to + j, v);
     else store_storage((storage *)to + j, v);
 }
 static inline void store_last_mixed(const struct straight *s, void *to, int64_t j, vector v,
                                     int64_t n) {
+#if HAS_BFCVTN
+    if (s->narrow[3] == FLUSHED) {
+        store_flushed_bfloat_lanes((bfloat *)to + j, v, n);
+        return;
+    }
+#endif
     if (s->narrow[3]) store_bfloat_lanes((bfloat *)to + j, v, n);
     else store_storage_lanes((storage *)to + j, v, n);
 }
@@ -239,6 +255,9 @@ static int run_straight(const struct pplconv_elementwise_args *a) {
         if (stream->stored && !s.narrow[k]) return 0;
         mixed |= s.narrow[k];
     }
+#if BFLOAT_STREAMS && HAS_BFCVTN
+    if (s.narrow[3] && flushed_registers(a) >> output->reg & 1) s.narrow[3] = FLUSHED;
+#endif
     s.to = output->data;
     s.to_rs = output->rs;
     s.rows = a->rows;

@@ -113,8 +113,9 @@ def lower_attention(attention: Attention, builder: Builder, graph: Graph) -> boo
         "chunks": chunks, "score_row": score_row, "operands": name_of(multiplied),
         "narrowed_row": narrowed_row, "stored": tuple(stored),
     }  # fmt: skip
-    work = products[0].attention_work(products[1], in_front, behind, fields, builder.isa)
     arrays = [value for value, _ in wholes]
+    isa = planner.brain_isa() if multiplied.name == "bfloat16" else builder.isa_of(*arrays)
+    work = products[0].attention_work(products[1], in_front, behind, fields, isa)
     names = [
         node.outputs[0]
         for item in attention.items

@@ -284,7 +284,13 @@ class Builder:
     def convert(self, source: Value, destination: Value, nodes: list[str]) -> None:
         """Copy elements to a value of another type."""
         if destination.size:
-            self.emit(convert_step(source, destination, self.isa, nodes))
+            isa = self.isa_of(source, destination)
+            self.emit(convert_step(source, destination, isa, nodes))
+
+    def isa_of(self, *values: Value) -> str:
+        """Level of the kernels of a step over these values."""
+        narrow = any(value.dtype.name == "bfloat16" for value in values)
+        return planner.brain_isa() if narrow else self.isa
 
     def move(self, source: Value, destination: Value, nodes: list[str]) -> None:
         """Copy elements to another place, where they may have another floating-point type."""

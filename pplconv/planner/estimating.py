@@ -131,6 +131,19 @@ def best_isa(numerics: Numerics) -> str | None:
     return _best_isa(here(), numerics, config.current().max_isa)
 
 
+def brain_isa() -> str:
+    """Instruction set of steps that load or store bfloat16, in the current environment.
+
+    It is that of float32, or a level above it that rounds to the same bits by an instruction.
+    """
+    return _brain_isa(here(), config.current().max_isa)
+
+
+@lru_cache(maxsize=64)
+def _brain_isa(target: Target, cap: str | None) -> str:
+    return target.brain_isa(cap)
+
+
 @lru_cache(maxsize=64)
 def _best_isa(target: Target, numerics: Numerics, cap: str | None) -> str | None:
     isas = target.isas(numerics.product, cap, numerics.kr)

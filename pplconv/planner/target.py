@@ -107,6 +107,11 @@ class Target:
         levels = self.isas("bf16", cap)
         return levels[-1] if levels and levels[-1] != "portable" else isa
 
+    def brain_isa(self, cap: str | None = None) -> str:
+        """Give the level whose kernels load and store bfloat16 in steps of float32."""
+        levels = self.machine.usable_isas(cap)
+        return [isa for isa in levels if ("elementwise", "f32", isa, 0, 0, 0) in self.symbols][-1]
+
     def tiles(self, dtype: str, isa: str, kr: int = 1) -> tuple[int, Tiles]:
         """Lanes of a vector, and NR to the largest MR, of the GEMM kernels that are there."""
         rows = [row for row in self.gemm if row[:3] == (dtype, isa, kr)]

@@ -95,6 +95,49 @@ def test_every_rounding(checker, row, rng):
     np.testing.assert_array_equal(got, float_to_bfloat(floats))
 
 
+# Numbers around zero whose sums, products and quotients are often subnormal, or the least normal.
+SMALL = np.concatenate([
+    np.array([0, 1, 0x8000, 0x12345, 0x7FFFFF, 0x800000, 0x800001, 0x987654, 0x1000000], np.uint32),
+    np.float32([1, 0.5, 1e-19, 3e-20, 2e-38, np.inf, np.nan]).view(np.uint32),
+])  # fmt: skip
+SMALL = np.concatenate([SMALL, SMALL | 0x80000000]).view(np.float32)
+# Arithmetic, what gives one of its operands, and what does either.
+RESULTS = (
+    "ADD", "SUBTRACT", "MULTIPLY", "MULTIPLY_ADD", "DIVIDE", "SIGMOID", "SILU", "HARDSWISH",
+    "COPY", "SLOPE", "MINIMUM", "MAXIMUM", "CLIP", "NEGATE", "ABSOLUTE", "WHERE", "GELU",
+    "HYPERBOLIC_TANGENT", "SQUARE_ROOT",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("flush", [False, True])
+@every_kernel
+def test_roundings_are_of_what_float32_stores(checker, row, flush, rng):
+    """Each result that is stored twice, as float32 and as bfloat16, subnormal numbers included.
+
+    Under flush-to-zero arithmetic gives no subnormal numbers; what only moves numbers does.
+    """
+    x, y, z = (np.tile(v, 3) for v in (SMALL, rng.permutation(SMALL), rng.permutation(SMALL)))
+    for op in RESULTS:
+        for bound in (np.float32([[0]]), np.float32([[1e-40]]), None):
+            operands = [x[None], y[None] if bound is None else bound, z[None]]
+            for after in ((), (("CLIP", 6, 7, 4, 5),), (("NEGATE", 6, 7, 0, 0),)):
+                got = []
+                for stored in (None, "BF16"):
+                    call = Call(checker, row, np.random.default_rng(0), x[None].shape)
+                    for register, operand in enumerate(operands):
+                        call.read(operand, register)
+                    call.read(np.float32([[-1e-42]]), 4)
+                    call.read(np.float32([[6]]), 5)
+                    result = after[0][1] if after else 7
+                    if stored:
+                        call.write_as(result, stored, BITS)
+                    else:
+                        call.write(result)
+                    with checker.flushing(flush):
+                        got += call.run([(op, 7, 0, 1, 2), *after])
+                same(got[1], float_to_bfloat(got[0]))
+
+
 @every_kernel
 def test_values_between_instructions_are_not_rounded(checker, row, rng):
     """Two outputs of one program, one of each type."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from asm.contract import FLAGS
-from asm.registry import BRAIN_CONVERSIONS, BYTE_CONVERSIONS
+from asm.registry import BYTE_CONVERSIONS, FLUSHING_CONVERSIONS
 from pplconv._kernels import PIXELS
 from tests.kernels.kernel_table import DTYPES, every_row, symbol
 from tests.kernels.rows_call import Call
@@ -88,9 +89,9 @@ def converted(x: np.ndarray, source: str, target: str) -> np.ndarray:
 
 
 def expected(row, x: np.ndarray) -> np.ndarray:
-    """Convert as a row does: where an instruction rounds to bfloat16, it flushes to zero."""
+    """Convert as a row does: where x86's instruction rounds to bfloat16, it flushes to zero."""
     right = converted(x, *types(row))
-    if row["isa"] in BRAIN_CONVERSIONS:
+    if row["isa"] in FLUSHING_CONVERSIONS:
         # Intel's manual: VCVTNEPS2BF16 takes subnormal numbers as zeros of their sign.
         tiny = np.abs(x) < np.finfo(np.float32).tiny
         right = np.where(tiny, right & np.uint16(0x8000), right)
@@ -194,6 +195,37 @@ def test_every_value(checker, row, flush, rng):
     with checker.flushing(flush):
         got = call.run(rows=1, columns=x.size, flags=0, **fill)
     assert_same(row, got, expected(row, x), x)
+
+
+ROUNDING = [row for row in IN + OUT if types(row) == ("f32", "bf16")]
+# Lower halves of floats: exact, next to it, around a tie, and the largest.
+LOWER_HALVES = np.array([0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF], np.uint32)
+
+
+def with_every_upper_half(lower: np.ndarray) -> np.ndarray:
+    """Give floats of all upper halves with each of some lower ones."""
+    return (EVERY_BFLOAT.astype(np.uint32)[:, None] << 16 | lower).view(np.float32)
+
+
+@pytest.mark.parametrize("flush", [False, True])
+@pytest.mark.parametrize("row", ROUNDING, ids=symbol)
+def test_roundings_are_those_of_ml_dtypes(checker, row, flush):
+    """All upper halves, and few: Arm's level switches flush-to-zero off only for many."""
+    x = with_every_upper_half(LOWER_HALVES).reshape(-1, 48)
+    with np.errstate(all="ignore"):
+        right = x.astype(ml_dtypes.bfloat16).view(np.uint16)
+    # ml_dtypes makes one NaN of all.
+    right = np.where(np.isnan(x), float_to_bfloat(x), right)
+    if row["isa"] in FLUSHING_CONVERSIONS:
+        right = np.where(np.abs(x) < np.finfo(np.float32).tiny, right & np.uint16(0x8000), right)
+    fill = {"fill": 0} if row["op"] == "convert_out" else {}
+    for rows in (len(x), 4):
+        call = Call(checker, row, np.random.default_rng(0))
+        call.put("src", x[:rows], x.strides[0])
+        call.put("dst", np.zeros((rows, 48), np.uint16), 2 * 48, writable=True)
+        with checker.flushing(flush):
+            got = call.run(rows=rows, columns=48, flags=0, **fill)
+        assert_same(row, got, right[:rows], x[:rows])
 
 
 @pytest.mark.parametrize("row", IN, ids=symbol)

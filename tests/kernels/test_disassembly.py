@@ -9,7 +9,7 @@ import pytest
 
 import pplconv
 from asm.aarch64.products import BY_MATRIX
-from asm.registry import ISAS, SPARSE_OPERATIONS, kernels
+from asm.registry import BRAIN_CONVERSIONS, ISAS, SPARSE_OPERATIONS, kernels
 from pplconv import _kernels
 from tests.cases import each
 from tests.kernels.disassembly import Function
@@ -75,6 +75,28 @@ def test_tiles_stay_in_registers(kernel_functions, kernel):
     rows = kernel.mr + kernel.mr % 2 * (kernel.dtype in BY_MATRIX) + in_pairs(kernel)
     assert len(JUDGE.chains(function)) == rows * kernel.vectors
     assert JUDGE.spills(function) == []
+
+
+# Kernels of all levels that round to bfloat16, and the instruction for it.
+ROUNDING = [
+    kernel
+    for kernel in kernels(MACHINE)
+    if (kernel.op, kernel.dtype)
+    in (("convert_in", "f32bf16"), ("convert_out", "bf16f32"), ("elementwise", "f32"))
+]
+ROUNDS = {"aarch64": "bfcvtn", "x86_64": "vcvtne"}
+
+
+@each("kernel", ROUNDING, lambda kernel: kernel.symbol)
+def test_levels_round_by_their_instruction(kernel_functions, kernel):
+    """Levels that have an instruction for bfloat16 use it, and no other level does."""
+    found = [t for _, t in kernel_functions[kernel.symbol].instructions if rounds(t)]
+    assert bool(found) == (kernel.isa in BRAIN_CONVERSIONS)
+
+
+def rounds(text: str) -> bool:
+    """Whether an instruction rounds to bfloat16."""
+    return text.startswith(ROUNDS.get(MACHINE, "none"))
 
 
 @pytest.mark.skipif(MACHINE != "x86_64", reason="only AVX2 has such stores")

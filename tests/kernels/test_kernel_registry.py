@@ -22,6 +22,7 @@ from asm.registry import (
     NARROW_OPERATIONS,
     NARROW_TILES,
     PRODUCTS,
+    ROUNDING_OPERATIONS,
     SPARSE_NARROW_TILES,
     SPARSE_OPERATIONS,
     SPARSE_PANELS,
@@ -81,6 +82,7 @@ def test_name_says_what_the_kernel_is(kernel):
     else:
         named = kernel.isa in NARROW_OPERATIONS.get(kernel.op, {}).get(kernel.dtype, ())
         named |= kernel.op == "convert_out" and kernel.isa in STORES.get(kernel.dtype, ())
+        named |= kernel.dtype == "f32" and kernel.isa in ROUNDING_OPERATIONS.get(kernel.op, ())
         assert kernel.dtype in ELEMENT_BYTES or named
     # Some kernels of narrow arrays have the name of another type that they work with.
     assert named or kernel.dtype in ISAS[kernel.isa].dtypes

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from benchmarks.networks.retyping import retyped
+from pplconv import planner
 from pplconv.network import compiling
 from pplconv.network.builder import Settings
 from pplconv.network.fusion import is_elementwise
@@ -185,6 +186,7 @@ def compiled(monkeypatch, g: Rounded, *outputs: str, isa: str, graph: Typed | No
     chosen = typed(g, *outputs) if graph is None else graph
     monkeypatch.setattr(compiling, "with_formats", lambda *_: chosen)
     monkeypatch.setattr(compiling, "half_level", lambda: isa)
+    monkeypatch.setattr(planner, "brain_isa", lambda: isa)
     return compiling.compile_model(stages(g, *outputs)[1].model, Settings(threads=1))
 
 

@@ -226,6 +226,27 @@ def test_half_precision_is_weighed_against_winograd(text: str, computed: str) ->
     assert (teamed.bits, teamed.numerics) == (plan.bits, plan.numerics)
 
 
+@pytest.mark.parametrize(
+    ("name", "cap", "isa"),
+    [
+        ("graviton_3", None, "bf16"),
+        ("graviton_3", "i8mm", "neon"),
+        ("graviton_3", "portable", "portable"),
+        ("graviton_2", None, "neon"),
+    ],
+)
+def test_steps_round_to_bfloat16_by_an_instruction(name: str, cap: str | None, isa: str) -> None:
+    """Where CPU and cap permit: Graviton 3 has BFCVTN, Graviton 2 has not."""
+    assert Target.of(recorded(name), TABLE).brain_isa(cap) == isa
+
+
+def test_x86_rounds_steps_by_integers() -> None:
+    """Its instruction flushes subnormal numbers, which no other level does."""
+    machine = recorded("xeon")
+    able = replace(machine, isas=(*machine.isas, "avx512bf16"))
+    assert Target.of(able, list(table("x86_64"))).brain_isa() == "avx512"
+
+
 def test_nothing_is_measured_for_another_machine() -> None:
     target = Target.of(recorded("graviton_2"), TABLE)
     asked = Request(ConvProblem.parse("mb1ic64ih28oc64kh1"), threads=1, target=target)

@@ -186,8 +186,8 @@ def emit_program(
         fields["table"], detail = len(arrays), "a table"
         arrays.append(constant_value(table))
     builder.emit(Step(
-        Elementwise(fields, builder.isa), streams[count:], streams[:count], {"arrays": arrays},
-        kind, nodes,
+        Elementwise(fields, builder.isa_of(*streams)), streams[count:], streams[:count],
+        {"arrays": arrays}, kind, nodes,
         f"{'x'.join(map(str, (*walk.dims, walk.columns)))}, {detail}",
     ))  # fmt: skip
     for stream, place in zip(own, wanted, strict=True):

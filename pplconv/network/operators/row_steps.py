@@ -169,8 +169,8 @@ def emit_reduction(
             "segment": max(1, TASK_BYTES // (count * e)),
         }  # fmt: skip
     builder.emit(Step(
-        Rows(fields, builder.isa), [value], [result], {"arrays": [result, value]}, operator,
-        nodes, f"{fields['op']} {count} of {'x'.join(map(str, dims))}",
+        Rows(fields, builder.isa_of(value)), [value], [result], {"arrays": [result, value]},
+        operator, nodes, f"{fields['op']} {count} of {'x'.join(map(str, dims))}",
     ))  # fmt: skip
 
 
@@ -282,6 +282,6 @@ def _emit_rows(
         "segment": max(1, min(TASK_BYTES // (columns * e), -(-rows // 4))),
     }  # fmt: skip
     builder.emit(Step(
-        Rows(fields, builder.isa), [value, *more], [y], {"arrays": [y, value, *more]}, node.op,
-        [node.outputs[0]], f"{rows}x{columns}",
+        Rows(fields, builder.isa_of(value)), [value, *more], [y], {"arrays": [y, value, *more]},
+        node.op, [node.outputs[0]], f"{rows}x{columns}",
     ))  # fmt: skip

@@ -148,7 +148,7 @@ def lower_pool(node: Node, builder: Builder, graph: Graph) -> None:
         "rows": listed(rows), "columns": joined(columns), "row_segment": rows_of_a_task(y),
     }  # fmt: skip
     builder.emit(Step(
-        Pool(fields, builder.isa), [x], [y], {"arrays": [y, x, scales]}, node.op, [name],
+        Pool(fields, builder.isa_of(x)), [x], [y], {"arrays": [y, x, scales]}, node.op, [name],
         f"{tuple(node.attributes['kernel_shape'])} of {x.shape}",
     ))  # fmt: skip
     builder.deliver(name, y)
@@ -257,7 +257,7 @@ def _resample(builder: Builder, x: Value, y: Value, down: Taps, across: Taps, na
         "weights_y": down.weights, "weights_x": across.weights, "row_segment": rows_of_a_task(y),
     }  # fmt: skip
     builder.emit(Step(
-        Resample(fields, builder.isa), [x], [y], {"arrays": [y, x]}, "Resize", [name],
+        Resample(fields, builder.isa_of(x)), [x], [y], {"arrays": [y, x]}, "Resize", [name],
         f"{x.shape[2:]} to {shape[2:]} of {shape[1]} channels, "
         f"{down.at.shape[1]}x{across.at.shape[1]} taps",
     ))  # fmt: skip
