@@ -115,8 +115,31 @@ def branched(g: Graph) -> list[str]:
     return [one, str(g.Relu(g.conv(three, 5, (6, 3, 3), pads=[1, 0, 1, 2])))]
 
 
+def decoder(g: Graph) -> str:
+    """Transposed convolutions: by phases, of few channels, and with rows that no tap reaches."""
+    x = g.input(1, 6, 19, 5)
+    x = g.Relu(turned(g, x, 17, (6, 17, 4, 3), strides=[2, 1], pads=[1, 1, 1, 1]))
+    x = turned(g, x, 5, (17, 5, 2, 2), strides=[2, 2])
+    x = g.Relu(turned(g, x, 4, (5, 4, 1, 3), strides=[3, 2], output_padding=[2, 1]))
+    x = turned(g, x, 6, (4, 6, 3, 3), strides=[2, 1], dilations=[2, 1], pads=[3, 0, 4, 1])
+    return str(g.conv(x, 3, (6, 3, 3), pads=[1] * 4))
+
+
+def pushed(g: Graph) -> str:
+    """Many rows are cut off above, and what is added decides the type of the sums."""
+    x, y = g.input(1, 5, 21, 4), g.input(1, 20, 40, 8)
+    up = turned(g, x, 20, (5, 20, 3, 2), strides=[2, 2], pads=[4, 0, 0, 0], output_padding=[1, 0])
+    return str(g.conv(g.Sigmoid(g.Add(up, y)), 4, (20, 3, 3), pads=[1] * 4))
+
+
+def turned(g: Graph, x: str, channels: int, weight: tuple[int, ...], **attributes: object) -> str:
+    return str(g.ConvTranspose(
+        x, g.random(*weight), g.random(channels), **attributes
+    ))  # fmt: skip
+
+
 NETWORKS: list[Callable[[Graph], str | list[str]]] = [
-    mobile, ladder, nearest, gated, tiles, branched,
+    mobile, ladder, nearest, gated, tiles, branched, decoder, pushed,
 ]  # fmt: skip
 
 
@@ -133,7 +156,9 @@ def test_the_same_bits_for_any_height(g, network, unit, monkeypatch):
 
 
 @pytest.mark.parametrize("precision", ["bf16", "low", "low_bf16", "fp32"])
-@pytest.mark.parametrize("network", [mobile, ladder, nearest], ids=lambda made: made.__name__)
+@pytest.mark.parametrize(
+    "network", [mobile, ladder, nearest, pushed], ids=lambda made: made.__name__
+)
 def test_the_same_bits_in_any_precision(g, network, precision, monkeypatch):
     forced_bands.force(monkeypatch, 3)
     assert check(g, *named(network(g)), precision=precision)
@@ -147,7 +172,7 @@ def test_the_same_bits_of_other_types(dtype, monkeypatch):
 
 
 @pytest.mark.parametrize("unit", [1, 3])
-@pytest.mark.parametrize("network", [mobile, ladder], ids=lambda made: made.__name__)
+@pytest.mark.parametrize("network", [mobile, ladder, decoder], ids=lambda made: made.__name__)
 def test_the_same_bytes_of_quantized_networks(g, network, unit, monkeypatch):
     output = network(g)
     model = quantize_model(g.model(output), [g.feed])
@@ -171,13 +196,18 @@ def test_the_same_bits_of_any_chain(data: st.DataObject) -> None:
         kernel, stride = data.draw(st.integers(1, 5)), data.draw(st.sampled_from([1, 1, 1, 2]))
         pads = [data.draw(st.integers(0, kernel // 2)) for _ in range(4)]
         pads[1] = pads[3] = kernel // 2
-        kind = data.draw(st.sampled_from(["conv", "depthwise", "pool", "sum", "curve", "join"]))
+        kind = data.draw(
+            st.sampled_from(["conv", "depthwise", "turned", "pool", "sum", "curve", "join"])
+        )
         if kind == "conv":
             values.append(g.conv(x, channels, (channels, kernel, kernel), pads=pads,
                                  strides=[stride, 1]))  # fmt: skip
         elif kind == "depthwise":
             values.append(g.conv(x, channels, (1, kernel, kernel), group=channels, pads=pads,
                                  strides=[stride, 1]))  # fmt: skip
+        elif kind == "turned":
+            weight = g.random(channels, channels, kernel + stride - 1, kernel)
+            values.append(g.ConvTranspose(x, weight, strides=[stride, 1], pads=pads))
         elif kind == "pool":
             values.append(g.MaxPool(x, kernel_shape=[kernel] * 2, pads=pads, strides=[stride, 1]))
         elif kind == "sum":

@@ -9,8 +9,10 @@ compares that gain with what convolutions of bands take longer, when their plans
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ... import planner
 from ...planner import Plan
@@ -99,7 +101,7 @@ def groups_of(
     apart: frozenset[str],
     placed: frozenset[str],
     size: Callable[[str], int],
-    plan_of: Callable[[Node | Chain], Plan | None],
+    plans_of: Callable[[Node | Chain], Mapping[Any, Plan]],
 ) -> dict[int, Group]:
     """Choose groups of neighbouring items.
 
@@ -115,8 +117,8 @@ def groups_of(
         Images that are written straight into a joined array.
     size : callable
         Bytes of an image, as it is stored.
-    plan_of : callable
-        Gives the plan of a convolution of whole images; None if it has not exactly one.
+    plans_of : callable
+        Gives the plans of a convolution of whole images.
 
     Returns
     -------
@@ -136,23 +138,23 @@ def groups_of(
     for begin, run in _runs(items, images, apart):
         # Plans take time, and most runs promise no gain.
         if _divided(run, begin, images):
-            for first, part in _planned(run, plan_of):
+            for first, part in _planned(run, plans_of):
                 found.update(_divided(part, begin + first, images))
     return found
 
 
 def _planned(
-    run: Sequence[Member], plan_of: Callable[[Node | Chain], Plan | None]
+    run: Sequence[Member], plans_of: Callable[[Node | Chain], Mapping[Any, Plan]]
 ) -> Iterator[tuple[int, list[Member]]]:
-    """Learn plans, and give the parts of a run between convolutions that have not exactly one."""
+    """Learn plans, and give the parts of a run between convolutions that have none."""
     part: list[Member] = []
     for at, member in enumerate(run):
-        plan = plan_of(member.item) if member.planned else None
-        if member.planned and plan is None:
+        plans = plans_of(member.item) if member.planned else None
+        if member.planned and not plans:
             yield at - len(part), part
             part = []
         else:
-            part.append(replace(member, plan=plan))
+            part.append(replace(member, plans=plans))
     yield len(run) - len(part), part
 
 
@@ -230,8 +232,9 @@ def _spent(bands: int, members: Sequence[Member], moved: float) -> float:
 
 def _align(member: Member) -> int:
     """Rows of a tile: bands of Winograd's convolutions begin where tiles do."""
-    variant = member.plan.bits if member.plan is not None else ""
-    return int(variant[2 : variant.index("x")]) if variant.startswith("F(") else 1
+    variants = [plan.bits for plan in (member.plans or {}).values()]
+    tiles = [int(bits[2 : bits.index("x")]) for bits in variants if bits.startswith("F(")]
+    return member.apart * math.lcm(*tiles)
 
 
 def _largest(parts: Sequence[Part], inner: frozenset[str], images: _Images) -> Bands | None:

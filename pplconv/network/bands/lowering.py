@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ...ops.prepared import Prepared
 from ...planner import Plan
@@ -18,7 +19,7 @@ from ..storage import Step, Value, channels_last
 from .groups import Group
 from .members import Member, graph_of
 
-__all__ = ["Lower", "Network", "lower_group", "plan_of"]
+__all__ = ["Lower", "Network", "lower_group", "plans_of"]
 
 Lower = Callable[[Node | Chain, Graph, Graph | None], None]
 
@@ -45,8 +46,8 @@ class Network:
     lower: Lower
 
 
-def plan_of(item: Node | Chain, network: Network) -> Plan | None:
-    """Give the plan of a convolution of whole images; None if it takes more than one.
+def plans_of(item: Node | Chain, network: Network) -> Mapping[Any, Plan]:
+    """Give the plans of a convolution of whole images, as `Builder.noting` does.
 
     It is lowered among values that do not exist yet, and its steps are dropped.
     """
@@ -60,10 +61,10 @@ def plan_of(item: Node | Chain, network: Network) -> Plan | None:
             values[name] = builder.new(shape, dtype, order)
     kept = builder.steps, builder.values, builder.relaid, builder.wanted
     builder.steps, builder.values, builder.relaid, builder.wanted = [], values, {}, {}
-    network.lower(item, graph, network.narrow)
-    plans = [step.work.plan for step in builder.steps if isinstance(step.work, Prepared)]
+    with builder.noting() as plans:
+        network.lower(item, graph, network.narrow)
     builder.steps, builder.values, builder.relaid, builder.wanted = kept
-    return plans[0] if len(plans) == 1 else None
+    return plans
 
 
 class _Places:
@@ -159,7 +160,8 @@ def _lower_bands(group: Group, places: _Places, network: Network) -> None:
 
 def _slower(group: Group, steps: list[Step]) -> bool:
     """Whether convolutions of bands take more time than the group saves."""
-    whole = sum(sum(m.plan.cost.values()) for m in group.members if m.plan is not None)
+    plans = [plan for member in group.members for plan in (member.plans or {}).values()]
+    whole = sum(sum(plan.cost.values()) for plan in plans)
     taken = sum(
         step.turns * sum(step.work.plan.cost.values())
         for step in steps
@@ -205,7 +207,7 @@ def _lower_band(member: Member, turn: int, places: _Places, network: Network) ->
         narrow = graph_of(item, narrow, heights)
     target = places.rows(name, begin, rows, turn)
     builder = network.builder
-    with _bound(builder, views, name, target), builder.following(member.plan):
+    with _bound(builder, views, name, target), builder.following(member.plans):
         network.lower(item, graph, narrow)
 
 

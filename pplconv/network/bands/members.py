@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from ...planner import Plan
 from ..fusion import Chain
@@ -31,8 +32,11 @@ class Member:
         Gives the step for a band of its result.
     planned : bool
         Whether it is a convolution.
-    plan : Plan or None
-        Of the convolution of the whole image: bands have its bits and its packed weights.
+    apart : int
+        Rows of the result from one row of a plan to its next one; bands begin at their multiples.
+    plans : mapping or None
+        Of convolutions of the whole image, by parts of the weights (`Builder.noting`): bands have
+        their bits and their packed weights.
     joins : tuple of str
         Operands that are written straight into the result.
     """
@@ -42,7 +46,8 @@ class Member:
     reads: Mapping[str, Reach]
     cut: Callable[[Band], Node | Chain]
     planned: bool = False
-    plan: Plan | None = None
+    apart: int = 1
+    plans: Mapping[Any, Plan] | None = None
     joins: tuple[str, ...] = ()
 
 
@@ -61,7 +66,7 @@ def member_of(item: Node | Chain, graph: Graph) -> Member | None:
         return None
     joins = tuple(rows.reads) if rows.joins else ()
     cut = partial(rows.cut, item)
-    return Member(item, results[0], rows.reads, cut, planned=rows.planned, joins=joins)
+    return Member(item, results[0], rows.reads, cut, rows.planned, rows.apart, joins=joins)
 
 
 def _is_image(name: str, graph: Graph) -> bool:

@@ -11,13 +11,15 @@ from fractions import Fraction
 
 import numpy as np
 
+from ...ops.transposed.tap_runs import has_many_phases
 from ..nodes import Graph, Node
 from ..resizing import Taps
 from . import integer_windows, window_steps
 from .convolution import explicit_pads
-from .row_reach import SAME, Band, Reach, RowRule, Rows, Windows
+from .row_reach import SAME, Band, Reach, RowRule, Rows, Scattered, Windows
+from .transposed_parts import axes
 
-__all__ = ["joined", "resized", "same", "windows"]
+__all__ = ["joined", "resized", "same", "transposed", "windows"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,19 +95,27 @@ def windows(*added: int) -> RowRule:
     def rule(node: Node, graph: Graph) -> Rows | None:
         own = node.attributes
         kernel = own.get("kernel_shape") or graph.shapes[node.inputs[1]][2:]
-        if (own.get("dilations") or [1])[0] != 1:
+        # Dilation may be several convolutions by the same weights, each with a plan of its own.
+        if any(dilation != 1 for dilation in own.get("dilations") or []):
             return None
         stride = int((own.get("strides") or [1])[0])
         x, reach = node.inputs[0], Windows(stride, int(explicit_pads(node)[0]), int(kernel[0]))
         if x in graph.constants or (len(node.inputs) > 1 and node.inputs[1] not in graph.constants):
             return None
-        reads: dict[str, Reach] = {x: reach}
-        for name in (node.inputs[at] for at in added if at < len(node.inputs)):
-            if name and (reads.setdefault(name, SAME) != SAME or name in graph.constants):
-                return None
-        return Rows(reads, _cut_windows, planned=len(node.inputs) > 1)
+        reads = _with_added({x: reach}, added, node, graph)
+        return None if reads is None else Rows(reads, _cut_windows, len(node.inputs) > 1)
 
     return rule
+
+
+def _with_added(
+    reads: dict[str, Reach], added: tuple[int, ...], node: Node, graph: Graph
+) -> dict[str, Reach] | None:
+    """Add operands of which the result's rows are read; None if one of them is read otherwise."""
+    for name in (node.inputs[at] for at in added if at < len(node.inputs)):
+        if name and (reads.setdefault(name, SAME) != SAME or name in graph.constants):
+            return None
+    return reads
 
 
 def _cut_windows(node: Node, band: Band) -> Node:
@@ -113,6 +123,28 @@ def _cut_windows(node: Node, band: Band) -> Node:
     # A window may end beyond the padding, which then does not count there.
     pads = [band.top, left, min(band.bottom, int(bottom)), right]
     return replace(node, attributes={**node.attributes, "pads": pads})
+
+
+def transposed(*added: int) -> RowRule:
+    """A transposed convolution; `added` are further operands of the result's rows."""
+
+    def rule(node: Node, graph: Graph) -> Rows | None:
+        (x, weight), (down, across) = node.inputs[:2], axes(node, graph)
+        if x in graph.constants or weight not in graph.constants or has_many_phases(down, across):
+            return None
+        extent = (down.kernel - 1) * down.dilation + 1
+        reach = Scattered(down.stride, down.padding, extent, down.inputs)
+        reads = _with_added({x: reach}, added, node, graph)
+
+        def cut(node: Node, band: Band) -> Node:
+            # The first row that is given adds to rows above the band, too.
+            top = down.padding + band.begin - band.first * down.stride
+            pads = [top, *explicit_pads(node)[1:]]
+            return replace(node, attributes={**node.attributes, "pads": pads})
+
+        return None if reads is None else Rows(reads, cut, True, apart=down.stride)
+
+    return rule
 
 
 def resized(node: Node, graph: Graph) -> Rows | None:
