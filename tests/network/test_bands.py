@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 import pplconv
 from pplconv.network import compiling
+from pplconv.network.bands import members
 from pplconv.network.bands.rows import Part, bands_of, rates_of
 from pplconv.network.operators.row_reach import SAME, Windows
 from pplconv.quant import quantize_model
@@ -115,9 +117,19 @@ def branched(g: Graph) -> list[str]:
     return [one, str(g.Relu(g.conv(three, 5, (6, 3, 3), pads=[1, 0, 1, 2])))]
 
 
+def squeezed(g: Graph) -> str:
+    """Squeeze and excite: the mean ends a group, and factors of channels begin the next one."""
+    x = g.input(1, 6, 31, 9)
+    wide = g.HardSwish(g.conv(x, 24, (6, 1, 1)))
+    deep = g.HardSwish(g.conv(wide, 24, (1, 3, 3), group=24, pads=[1] * 4))
+    mean = g.Relu(g.conv(g.GlobalAveragePool(deep), 8, (24, 1, 1)))
+    gated = g.Mul(deep, g.HardSigmoid(g.conv(mean, 24, (8, 1, 1))))
+    return str(g.Add(x, g.conv(gated, 6, (24, 1, 1))))
+
+
 def decoder(g: Graph) -> str:
     """Transposed convolutions: by phases, of few channels, and with rows that no tap reaches."""
-    x = g.input(1, 6, 19, 5)
+    x = g.input(1, 6, 11, 4)
     x = g.Relu(turned(g, x, 17, (6, 17, 4, 3), strides=[2, 1], pads=[1, 1, 1, 1]))
     x = turned(g, x, 5, (17, 5, 2, 2), strides=[2, 2])
     x = g.Relu(turned(g, x, 4, (5, 4, 1, 3), strides=[3, 2], output_padding=[2, 1]))
@@ -139,7 +151,7 @@ def turned(g: Graph, x: str, channels: int, weight: tuple[int, ...], **attribute
 
 
 NETWORKS: list[Callable[[Graph], str | list[str]]] = [
-    mobile, ladder, nearest, gated, tiles, branched, decoder, pushed,
+    mobile, ladder, nearest, gated, tiles, branched, squeezed, decoder, pushed,
 ]  # fmt: skip
 
 
@@ -153,6 +165,61 @@ def test_the_same_bits_for_any_height(g, network, unit, monkeypatch):
     forced_bands.force(monkeypatch, unit)
     found = check(g, *named(network(g)), teams=(1, 2, 3), refer=True)
     assert found and max(found) >= 1
+
+
+def test_a_mean_stands_between_two_groups(g, monkeypatch):
+    forced_bands.force(monkeypatch, 2)
+    assert len(check(g, squeezed(g))) == 2
+
+
+class Batch(Graph):
+    """Inputs have three images."""
+
+    def input(self, *shape: int, **options: Any) -> str:
+        return super().input(3 * shape[0], *shape[1:], **options)
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small caches would divide batches."""
+    monkeypatch.setattr(compiling, "images_at_once", lambda graph, *given: batch_of(graph))
+
+
+def batch_of(graph: Any) -> int:
+    return int(graph.shapes[graph.inputs[0]][0])
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("network", NETWORKS, ids=lambda made: made.__name__)
+def test_the_same_bits_of_batches(network, monkeypatch):
+    """A band is of one image."""
+    forced_bands.force(monkeypatch, 3)
+    g = Batch()
+    found = check(g, *named(network(g)), teams=(1, 2), refer=True)
+    assert len(found) % 3 == 0 and found
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("images", [1, 3])
+def test_factors_of_all_images_and_of_each(images, monkeypatch):
+    forced_bands.force(monkeypatch, 2)
+    g = Graph()
+    x = g.Sigmoid(g.Mul(g.conv(g.input(3, 8, 29, 7), 8, (8, 3, 3)), g.input(images, 8, 1, 1)))
+    y = g.conv(g.Mul(g.Erf(g.conv(x, 8, (8, 3, 3))), g.random(images, 8, 1, 1)), 8, (8, 1, 1))
+    # What is known for each image is not cut.
+    assert len(check(g, y, refer=True)) == 3
+
+
+@pytest.mark.usefixtures("at_once")
+def test_large_batches_run_layer_by_layer(monkeypatch):
+    """Each image would have steps of its own."""
+    forced_bands.force(monkeypatch, 2)
+    found = []
+    for images in (members.MOST_IMAGES, members.MOST_IMAGES + 1):
+        g = Graph()
+        x = g.conv(g.conv(g.input(images, 2, 24, 5), 3, (2, 3, 3)), 2, (3, 3, 3))
+        found.append(len(check(g, x, refer=True)))
+    assert found == [members.MOST_IMAGES, 0]
 
 
 @pytest.mark.parametrize("precision", ["bf16", "low", "low_bf16", "fp32"])

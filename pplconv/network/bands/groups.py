@@ -81,8 +81,8 @@ class _Images:
         return self.graph.shapes[name][2]
 
     def row(self, name: str) -> float:
-        """Bytes of a row."""
-        return self.size(name) / self.height(name)
+        """Bytes of a row of one image."""
+        return self.size(name) / (self.graph.shapes[name][0] * self.height(name))
 
     def inside(self, members: Sequence[Member], begin: int) -> frozenset[str]:
         """Name the results that these members alone read; `begin` is the number of the first."""
@@ -226,8 +226,9 @@ def _saved(names: frozenset[str], images: _Images) -> float:
 
 
 def _spent(bands: int, members: Sequence[Member], moved: float) -> float:
-    """Cycles that bands take more: `moved` bytes of rows are read again."""
-    return (bands - 1) * STEP_CYCLES * len(members) + moved / COPIED
+    """Cycles that bands of each image take more: `moved` bytes of rows are read again."""
+    each = members[0].images
+    return (each * bands - 1) * STEP_CYCLES * len(members) + each * moved / COPIED
 
 
 def _align(member: Member) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -85,7 +86,7 @@ class _Places:
         n, c, h, w = graph.shapes[name]
         dtype, order = builder.stored(name, graph.dtypes[name]), channels_last(4)
         if name in self.group.inner:
-            shape = n, c, self.group.bands.room(name), w
+            shape = 1, c, self.group.bands.room(name), w
             self.windows[name] = builder.new(shape, dtype, order)
         else:
             self.whole[name] = builder.target(name, (n, c, h, w), dtype, order, lies_in_pixels)
@@ -94,13 +95,13 @@ class _Places:
         """Place the operands of a Concat in its result."""
         name = member.result
         places = self.windows if name in self.windows else self.whole
-        rows = places[name].shape[2]
+        images, _, rows, _ = places[name].shape
         inner = graph_of(node, graph, dict.fromkeys((*node.inputs, name), rows))
         for part, place in parts(node, inner, places[name]):
             if part in member.joins and builder.stored(part, graph.dtypes[part]) == place.dtype:
-                places[part] = place
+                places[part] = place.viewed((images, *place.shape[1:]), place.strides)
 
-    def rows(self, name: str, begin: int, count: int, turn: int) -> Value:
+    def rows(self, name: str, image: int, begin: int, count: int, turn: int) -> Value:
         """Give rows of an image in a band: `turn` is 0 in the first one, 1 in the repeat."""
         bands = self.group.bands
         window = self.windows.get(name)
@@ -110,9 +111,17 @@ class _Places:
             begin -= max(turn - 1, 0) * bands.step[name]
         elif turn == 1:
             advance = bands.step[name] * value.strides[2]
-        n, c, _, w = value.shape
-        found = value.viewed((n, c, count, w), value.strides, begin * value.strides[2])
+        _, c, _, w = value.shape
+        place = begin * value.strides[2]
+        if window is None:
+            place += image * value.strides[0]
+        found = value.viewed((1, c, count, w), value.strides, place)
         return replace(found, advance=advance)
+
+    def whole_of(self, name: str, image: int) -> Value:
+        """Give what an operand has for an image."""
+        value = self.builder.values[name]
+        return value.viewed((1, *value.shape[1:]), value.strides, image * value.strides[0])
 
 
 def lower_group(group: Group, network: Network) -> bool:
@@ -143,13 +152,14 @@ class _InPython(Exception):
 
 
 def _lower_bands(group: Group, places: _Places, network: Network) -> None:
-    """Lower the members for each kind of band."""
+    """Lower the members for each kind of band of each image."""
     builder, bands = network.builder, group.bands
-    for turn, named in ((0, ", first band"), (1, ""), (1 + bands.turns, ", last band")):
+    turns = (0, ", first band"), (1, ""), (1 + bands.turns, ", last band")
+    for image, (turn, named) in itertools.product(range(group.members[0].images), turns):
         begin = len(builder.steps)
         with builder.repeat(bands.turns) if turn == 1 else nullcontext():
             for member in group.members:
-                _lower_band(member, turn, places, network)
+                _lower_band(member, image, turn, places, network)
             if turn == 1:
                 _move_up(group, places, builder)
             if any(step.host for step in builder.steps[begin:]):
@@ -177,12 +187,12 @@ def _move_up(group: Group, places: _Places, builder: Builder) -> None:
         rows = group.bands.again[name]
         if rows and name not in joined:
             first = group.bands.begin[name] - rows
-            kept = places.rows(name, first, rows, 1)
-            last = places.rows(name, first + group.bands.step[name], rows, 1)
+            kept = places.rows(name, 0, first, rows, 1)
+            last = places.rows(name, 0, first + group.bands.step[name], rows, 1)
             builder.copy(last, kept, [name])
 
 
-def _lower_band(member: Member, turn: int, places: _Places, network: Network) -> None:
+def _lower_band(member: Member, image: int, turn: int, places: _Places, network: Network) -> None:
     """Lower a member for a band of its result."""
     name, bands = member.result, places.group.bands
     begin, rows = 0, bands.begin[name]
@@ -191,21 +201,22 @@ def _lower_band(member: Member, turn: int, places: _Places, network: Network) ->
         rows = bands.step[name] if turn == 1 else bands.rest[name]
     if not rows:
         return
-    heights, views, band = {name: rows}, {}, None
+    heights, band = {name: rows}, None
+    views = {part: places.whole_of(part, image) for part in member.each}
     for read, reach in member.reads.items():
         height = network.graph.shapes[read][2]
         first, end = reach.first(begin), reach.end(begin + rows)
         top, bottom = max(-first, 0), max(end - height, 0)
         first, end = max(first, 0), min(end, height)
         heights[read] = end - first
-        views[read] = places.rows(read, first, end - first, turn)
+        views[read] = places.rows(read, image, first, end - first, turn)
         band = band or Band(begin, begin + rows, first, top, bottom)
     assert band is not None, "a member reads an image"
     item = member.cut(band)
-    graph, narrow = graph_of(item, network.graph, heights), network.narrow
+    graph, narrow = graph_of(item, network.graph, heights, member.each), network.narrow
     if narrow is not None:
-        narrow = graph_of(item, narrow, heights)
-    target = places.rows(name, begin, rows, turn)
+        narrow = graph_of(item, narrow, heights, member.each)
+    target = places.rows(name, image, begin, rows, turn)
     builder = network.builder
     with _bound(builder, views, name, target), builder.following(member.plans):
         network.lower(item, graph, narrow)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from ...planner import Plan
-from ..fusion import Chain
+from ..fusion import Chain, inputs_of
 from ..nodes import Graph, Node
 from ..operators.row_reach import SAME, Band, Reach
 from ..operators.table import row_of
 
 __all__ = ["Member", "graph_of", "member_of"]
+
+# Each image has steps of its own.
+MOST_IMAGES = 8
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,10 @@ class Member:
         their bits and their packed weights.
     joins : tuple of str
         Operands that are written straight into the result.
+    images : int
+        The batch: a band is of one image.
+    each : tuple of str
+        Other operands that have the batch, as factors of channels: a band reads those of its image.
     """
 
     item: Node | Chain
@@ -49,29 +56,67 @@ class Member:
     apart: int = 1
     plans: Mapping[Any, Plan] | None = None
     joins: tuple[str, ...] = ()
+    images: int = 1
+    each: tuple[str, ...] = ()
 
 
 def member_of(item: Node | Chain, graph: Graph) -> Member | None:
     """Describe a step that can run band by band; None for any other one."""
-    if isinstance(item, Chain):
-        reads = _rows_of_chain(item, graph) if _is_image(item.result, graph) else None
-        return Member(item, item.result, reads, lambda _: item) if reads else None
+    member = _of_chain(item, graph) if isinstance(item, Chain) else _of_node(item, graph)
+    if member is None or member.images == 1:
+        return member
+    if member.images > MOST_IMAGES or not _keeps_apart(item, member.images, graph):
+        return None
+    each = [
+        name for name in inputs_of(item)
+        if name not in member.reads and _has_batch(name, member.images, graph)
+    ]  # fmt: skip
+    return replace(member, each=tuple(each))
+
+
+def _of_chain(item: Chain, graph: Graph) -> Member | None:
+    if not _is_image(item.result, graph):
+        return None
+    reads = _rows_of_chain(item, graph)
+    images = graph.shapes[item.result][0]
+    return Member(item, item.result, reads, lambda _: item, images=images) if reads else None
+
+
+def _of_node(item: Node, graph: Graph) -> Member | None:
     row, results = row_of(item.op), [name for name in item.outputs if name]
     if row.rows is None or len(results) > 1 or not row.is_served(item, graph):
         return None
     if not all(_is_image(name, graph) for name in (item.inputs[0], *results)):
         return None
-    rows = row.rows(item, graph)
-    if rows is None:
+    rows, images = row.rows(item, graph), graph.shapes[results[0]][0]
+    if rows is None or any(graph.shapes[name][0] != images for name in rows.reads):
         return None
     joins = tuple(rows.reads) if rows.joins else ()
     cut = partial(rows.cut, item)
-    return Member(item, results[0], rows.reads, cut, rows.planned, rows.apart, joins=joins)
+    return Member(
+        item, results[0], rows.reads, cut, rows.planned, rows.apart, joins=joins, images=images
+    )
 
 
 def _is_image(name: str, graph: Graph) -> bool:
     shape = graph.shapes[name]
-    return len(shape) == 4 and shape[0] == 1 and 0 not in shape and name not in graph.constants
+    return len(shape) == 4 and 0 not in shape and name not in graph.constants
+
+
+def _has_batch(name: str, images: int, graph: Graph) -> bool:
+    return name not in graph.constants and graph.shapes[name][:1] == (images,)
+
+
+def _keeps_apart(item: Node | Chain, images: int, graph: Graph) -> bool:
+    """Whether each image of the result depends on the same image of the operands alone."""
+    batched = {name for name in inputs_of(item) if name and _has_batch(name, images, graph)}
+    for node in item.nodes if isinstance(item, Chain) else [item]:
+        # Others, as constants and what follows from them, are the same for all images.
+        if not batched.isdisjoint(node.inputs):
+            if not row_of(node.op).batches(node, graph, batched):
+                return False
+            batched.update(node.outputs)
+    return True
 
 
 def _rows_of_chain(chain: Chain, graph: Graph) -> dict[str, Reach] | None:
@@ -86,14 +131,16 @@ def _rows_of_chain(chain: Chain, graph: Graph) -> dict[str, Reach] | None:
         shape = graph.shapes[name]
         if len(shape) < 2 or shape[-2] == 1:
             continue
-        if not _is_image(name, graph):
+        if not _is_image(name, graph) or shape[0] != graph.shapes[chain.result][0]:
             return None
         reads[name] = SAME
     return reads
 
 
-def graph_of(item: Node | Chain, graph: Graph, heights: Mapping[str, int]) -> Graph:
-    """Give the graph of a step of a band.
+def graph_of(
+    item: Node | Chain, graph: Graph, heights: Mapping[str, int], each: Sequence[str] = ()
+) -> Graph:
+    """Give the graph of a step of a band of one image.
 
     Parameters
     ----------
@@ -103,12 +150,16 @@ def graph_of(item: Node | Chain, graph: Graph, heights: Mapping[str, int]) -> Gr
         Of whole images; left as it is.
     heights : mapping of str to int
         Rows of the images that the step reads by rows, and of its result.
+    each : sequence of str
+        Other operands that have the batch.
     """
     nodes = item.nodes if isinstance(item, Chain) else [item]
     made = [name for node in nodes for name in node.outputs if name]
     shapes = dict(graph.shapes)
     # Values inside a chain are as high as its result.
     for name in {**heights, **dict.fromkeys(made)}:
-        n, c, _, w = shapes[name]
-        shapes[name] = n, c, heights.get(name, heights[made[-1]]), w
+        _, c, _, w = shapes[name]
+        shapes[name] = 1, c, heights.get(name, heights[made[-1]]), w
+    for name in each:
+        shapes[name] = 1, *shapes[name][1:]
     return Graph(nodes, shapes, graph.dtypes, graph.constants, graph.inputs, graph.outputs)
