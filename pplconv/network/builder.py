@@ -195,7 +195,7 @@ class Builder:
     narrow_type: np.dtype[Any] | None = None
     # Plans of each part of the weights that are noted; plans that convolutions follow, and plans
     # that were made like others.
-    noted: dict[Any, planner.Plan] | None = None
+    noted: dict[Any, tuple[ConvProblem, planner.Plan | None]] | None = None
     followed: Mapping[Any, planner.Plan] | None = None
     alike: dict[Any, tuple[planner.Plan, dict[str, Any]]] = field(default_factory=dict)
     # Copies in other layouts, by the value they copy, and sums of windows.
@@ -384,7 +384,8 @@ class Builder:
             return self._plan_like(self.followed[weights], problem, epilogue)
         found = self._plan_of(problem, algorithm, epilogue)
         if self.noted is not None:
-            self.noted[weights] = found[0]
+            before, _ = self.noted.get(weights, (problem, None))
+            self.noted[weights] = before, found[0] if before == problem else None
         return found
 
     def _plan_of(
@@ -426,8 +427,11 @@ class Builder:
         return self.alike[key]
 
     @contextmanager
-    def noting(self) -> Iterator[dict[Any, planner.Plan]]:
-        """Note the plans that are made meanwhile, by the parts of weights that they are for."""
+    def noting(self) -> Iterator[dict[Any, tuple[ConvProblem, planner.Plan | None]]]:
+        """Note the plans that are made meanwhile, by the parts of weights that they are for.
+
+        Where several problems have the same weights, there is None instead of a plan.
+        """
         kept, self.noted = self.noted, {}
         try:
             yield self.noted
@@ -436,12 +440,13 @@ class Builder:
 
     @contextmanager
     def following(self, plans: Mapping[Any, planner.Plan] | None) -> Iterator[None]:
-        """Give convolutions, meanwhile, the bits and the packed weights of noted plans."""
-        kept, self.followed = self.followed, plans
+        """Give convolutions, meanwhile, the bits and the packed weights of plans; note none."""
+        kept = self.followed, self.noted
+        self.followed, self.noted = plans, None
         try:
             yield
         finally:
-            self.followed = kept
+            self.followed, self.noted = kept
 
     def least_cycles(self, problem: Any) -> float:
         """Estimate the best plan's cycles on one thread, with weights outside the caches."""

@@ -150,8 +150,20 @@ def turned(g: Graph, x: str, channels: int, weight: tuple[int, ...], **attribute
     ))  # fmt: skip
 
 
+def signal(g: Graph) -> str:
+    """A vocoder: signals are images of height 1, in bands of columns."""
+    x, gate = g.input(1, 9, 70), g.input(1, 12, 1)
+    y = g.LeakyRelu(g.conv(x, 12, (9, 7), pads=[3, 3]))
+    y = g.Mul(g.Sigmoid(g.conv(y, 12, (12, 3), pads=[2, 2], dilations=[2])), gate)
+    up = turned(g, y, 8, (12, 8, 6), strides=[3], pads=[1, 2])
+    deep = g.Tanh(g.conv(g.LeakyRelu(up), 8, (1, 5), group=8, pads=[2, 2]))
+    both = g.Concat(g.conv(deep, 8, (8, 1)), up, axis=1)
+    low = g.AveragePool(both, kernel_shape=[4], strides=[2], pads=[1, 1])
+    return str(g.conv(low, 3, (16, 3), strides=[2], pads=[0, 1]))
+
+
 NETWORKS: list[Callable[[Graph], str | list[str]]] = [
-    mobile, ladder, nearest, gated, tiles, branched, squeezed, decoder, pushed,
+    mobile, ladder, nearest, gated, tiles, branched, squeezed, decoder, pushed, signal,
 ]  # fmt: skip
 
 
@@ -224,7 +236,7 @@ def test_large_batches_run_layer_by_layer(monkeypatch):
 
 @pytest.mark.parametrize("precision", ["bf16", "low", "low_bf16", "fp32"])
 @pytest.mark.parametrize(
-    "network", [mobile, ladder, nearest, pushed], ids=lambda made: made.__name__
+    "network", [mobile, ladder, nearest, pushed, signal], ids=lambda made: made.__name__
 )
 def test_the_same_bits_in_any_precision(g, network, precision, monkeypatch):
     forced_bands.force(monkeypatch, 3)
@@ -239,7 +251,9 @@ def test_the_same_bits_of_other_types(dtype, monkeypatch):
 
 
 @pytest.mark.parametrize("unit", [1, 3])
-@pytest.mark.parametrize("network", [mobile, ladder, decoder], ids=lambda made: made.__name__)
+@pytest.mark.parametrize(
+    "network", [mobile, ladder, decoder, signal], ids=lambda made: made.__name__
+)
 def test_the_same_bytes_of_quantized_networks(g, network, unit, monkeypatch):
     output = network(g)
     model = quantize_model(g.model(output), [g.feed])
@@ -257,26 +271,34 @@ def test_the_same_bytes_of_quantized_networks(g, network, unit, monkeypatch):
 def test_the_same_bits_of_any_chain(data: st.DataObject) -> None:
     g = Graph(data.draw(st.integers(0, 1 << 20)))
     channels, height = data.draw(st.integers(1, 9)), data.draw(st.integers(12, 50))
-    values = [g.input(1, channels, height, data.draw(st.integers(3, 9)))]
+    is_signal, width = data.draw(st.booleans()), data.draw(st.integers(3, 9))
+    values = [g.input(1, channels, 1, height) if is_signal else g.input(1, channels, height, width)]
     for _ in range(data.draw(st.integers(2, 6))):
         x = values[-1]
-        kernel, stride = data.draw(st.integers(1, 5)), data.draw(st.sampled_from([1, 1, 1, 2]))
-        pads = [data.draw(st.integers(0, kernel // 2)) for _ in range(4)]
-        pads[1] = pads[3] = kernel // 2
+        taps, stride = data.draw(st.integers(1, 5)), data.draw(st.sampled_from([1, 1, 1, 2]))
+        apart = data.draw(st.sampled_from([1, 1, 2]))
+        begin, end = (data.draw(st.integers(0, taps // 2)) for _ in range(2))
+        kernel, pads = [taps, taps], [begin, taps // 2 * apart, end, taps // 2 * apart]
+        strides, dilations = [stride, 1], [apart, apart]
+        longer = [taps + stride - 1, taps]
+        if is_signal:
+            kernel, pads, longer = [1, taps], [0, begin, 0, end], [1, taps + stride - 1]
+            strides, dilations = [1, stride], [1, apart]
+        geometry = {"pads": pads, "strides": strides}
+        moved = {**geometry, "dilations": dilations}
         kind = data.draw(
             st.sampled_from(["conv", "depthwise", "turned", "pool", "sum", "curve", "join"])
         )
         if kind == "conv":
-            values.append(g.conv(x, channels, (channels, kernel, kernel), pads=pads,
-                                 strides=[stride, 1]))  # fmt: skip
+            values.append(g.conv(x, channels, (channels, *kernel), **moved))
         elif kind == "depthwise":
-            values.append(g.conv(x, channels, (1, kernel, kernel), group=channels, pads=pads,
-                                 strides=[stride, 1]))  # fmt: skip
+            values.append(g.conv(x, channels, (1, *kernel), group=channels, **moved))
         elif kind == "turned":
-            weight = g.random(channels, channels, kernel + stride - 1, kernel)
-            values.append(g.ConvTranspose(x, weight, strides=[stride, 1], pads=pads))
+            weight = g.random(channels, channels, *longer)
+            values.append(g.ConvTranspose(x, weight, **geometry))
         elif kind == "pool":
-            values.append(g.MaxPool(x, kernel_shape=[kernel] * 2, pads=pads, strides=[stride, 1]))
+            pads = [min(size, taps // 2) for size in pads]
+            values.append(g.MaxPool(x, kernel_shape=kernel, **{**geometry, "pads": pads}))
         elif kind == "sum":
             values.append(g.Add(g.conv(x, channels, (channels, 1, 1)), x))
         elif kind == "curve":

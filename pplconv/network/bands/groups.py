@@ -77,12 +77,12 @@ class _Images:
     readers: Mapping[str, Sequence[int]]
     placed: frozenset[str]
 
-    def height(self, name: str) -> int:
-        return self.graph.shapes[name][2]
+    def height(self, name: str, axis: int) -> int:
+        return self.graph.shapes[name][axis]
 
-    def row(self, name: str) -> float:
+    def row(self, name: str, axis: int) -> float:
         """Bytes of a row of one image."""
-        return self.size(name) / (self.graph.shapes[name][0] * self.height(name))
+        return self.size(name) / (self.graph.shapes[name][0] * self.height(name, axis))
 
     def inside(self, members: Sequence[Member], begin: int) -> frozenset[str]:
         """Name the results that these members alone read; `begin` is the number of the first."""
@@ -167,13 +167,15 @@ def _runs(
         member = None
         if isinstance(item, (Node, Chain)):
             member = member_of(item, images.graph)
-        if member is not None and apart.isdisjoint((*member.reads, member.result)):
+        if member is not None and not apart.isdisjoint((*member.reads, member.result)):
+            member = None
+        if run and (member is None or member.axis != run[-1].axis):
+            inside = images.inside(run, at - len(run))
+            if inside and _saved(inside, images) > _spent(LEAST_BANDS, run[:2], 0.0):
+                yield at - len(run), run
+            run = []
+        if member is not None:
             run.append(member)
-            continue
-        inside = images.inside(run, at - len(run))
-        if inside and _saved(inside, images) > _spent(LEAST_BANDS, run[:2], 0.0):
-            yield at - len(run), run
-        run = []
 
 
 def _divided(members: Sequence[Member], begin: int, images: _Images) -> dict[int, Group]:
@@ -212,10 +214,11 @@ def _group(members: Sequence[Member], begin: int, images: _Images) -> Group | No
         for m in members
     ]  # fmt: skip
     parts = [Part(m.result, m.reads, _align(m), m.joins if m.result in inner else ()) for m in kept]
-    bands = _largest(parts, inner, images)
+    axis = members[0].axis
+    bands = _largest(parts, inner, images, axis)
     if bands is None:
         return None
-    moved = sum(bands.again[name] * images.row(name) for name in inner)
+    moved = sum(bands.again[name] * images.row(name, axis) for name in inner)
     gain = saved - _spent(bands.turns + 2, members, bands.turns * moved)
     return Group(kept, inner, bands, gain) if gain > 0 else None
 
@@ -234,23 +237,28 @@ def _spent(bands: int, members: Sequence[Member], moved: float) -> float:
 def _align(member: Member) -> int:
     """Rows of a tile: bands of Winograd's convolutions begin where tiles do."""
     variants = [plan.bits for plan in (member.plans or {}).values()]
-    tiles = [int(bits[2 : bits.index("x")]) for bits in variants if bits.startswith("F(")]
+    tiles = [
+        int(bits[2 : bits.index(",")].split("x")[member.axis - 2])
+        for bits in variants if bits.startswith("F(")
+    ]  # fmt: skip
     return member.apart * math.lcm(*tiles)
 
 
-def _largest(parts: Sequence[Part], inner: frozenset[str], images: _Images) -> Bands | None:
+def _largest(
+    parts: Sequence[Part], inner: frozenset[str], images: _Images, axis: int
+) -> Bands | None:
     """Give the highest bands whose rows stay in L2."""
     rates = rates_of(parts)
     if rates is None:
         return None
-    heights = {name: images.height(name) for name in rates}
-    room = planner.band_bytes()
-    for unit in _units({name: rate * images.row(name) for name, rate in rates.items()}, room):
+    heights = {name: images.height(name, axis) for name in rates}
+    room, row = planner.band_bytes(), {name: images.row(name, axis) for name in rates}
+    for unit in _units({name: rate * row[name] for name, rate in rates.items()}, room):
         bands = bands_of(parts, heights, sorted(inner), unit)
         if bands is None:
             continue
         rows = {name: step + bands.again.get(name, 0) for name, step in bands.step.items()}
-        if sum(count * images.row(name) for name, count in rows.items()) <= room:
+        if sum(count * row[name] for name, count in rows.items()) <= room:
             return bands
     return None
 

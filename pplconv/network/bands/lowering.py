@@ -16,7 +16,7 @@ from ..nodes import Graph, Node
 from ..operators.convolution import lies_in_pixels
 from ..operators.movement import parts
 from ..operators.row_reach import Band
-from ..storage import Step, Value, channels_last
+from ..storage import Shape, Step, Value, channels_last
 from .groups import Group
 from .members import Member, graph_of
 
@@ -48,7 +48,9 @@ class Network:
 
 
 def plans_of(item: Node | Chain, network: Network) -> Mapping[Any, Plan]:
-    """Give the plans of a convolution of whole images, as `Builder.noting` does.
+    """Give the plans of a convolution of whole images by parts of its weights.
+
+    None if several convolutions have the same weights, as those that stand for one with dilation.
 
     It is lowered among values that do not exist yet, and its steps are dropped.
     """
@@ -62,17 +64,18 @@ def plans_of(item: Node | Chain, network: Network) -> Mapping[Any, Plan]:
             values[name] = builder.new(shape, dtype, order)
     kept = builder.steps, builder.values, builder.relaid, builder.wanted
     builder.steps, builder.values, builder.relaid, builder.wanted = [], values, {}, {}
-    with builder.noting() as plans:
+    with builder.noting() as noted:
         network.lower(item, graph, network.narrow)
     builder.steps, builder.values, builder.relaid, builder.wanted = kept
-    return plans
+    plans = {part: plan for part, (_, plan) in noted.items() if plan is not None}
+    return plans if len(plans) == len(noted) else {}
 
 
 class _Places:
     """Where the images of a group lie: whole ones, and windows of inner ones."""
 
     def __init__(self, group: Group, builder: Builder, graph: Graph) -> None:
-        self.group, self.builder = group, builder
+        self.group, self.builder, self.axis = group, builder, group.members[0].axis
         self.whole: dict[str, Value] = {}
         self.windows: dict[str, Value] = {}
         for member in reversed(group.members):
@@ -86,7 +89,7 @@ class _Places:
         n, c, h, w = graph.shapes[name]
         dtype, order = builder.stored(name, graph.dtypes[name]), channels_last(4)
         if name in self.group.inner:
-            shape = 1, c, self.group.bands.room(name), w
+            shape = self._cut((n, c, h, w), self.group.bands.room(name))
             self.windows[name] = builder.new(shape, dtype, order)
         else:
             self.whole[name] = builder.target(name, (n, c, h, w), dtype, order, lies_in_pixels)
@@ -95,11 +98,17 @@ class _Places:
         """Place the operands of a Concat in its result."""
         name = member.result
         places = self.windows if name in self.windows else self.whole
-        images, _, rows, _ = places[name].shape
-        inner = graph_of(node, graph, dict.fromkeys((*node.inputs, name), rows))
+        images, rows = places[name].shape[0], places[name].shape[self.axis]
+        inner = graph_of(node, graph, dict.fromkeys((*node.inputs, name), rows), self.axis)
         for part, place in parts(node, inner, places[name]):
             if part in member.joins and builder.stored(part, graph.dtypes[part]) == place.dtype:
                 places[part] = place.viewed((images, *place.shape[1:]), place.strides)
+
+    def _cut(self, shape: Shape, count: int) -> Shape:
+        """Give the shape of so many rows of one image."""
+        cut = [1, *shape[1:]]
+        cut[self.axis] = count
+        return tuple(cut)
 
     def rows(self, name: str, image: int, begin: int, count: int, turn: int) -> Value:
         """Give rows of an image in a band: `turn` is 0 in the first one, 1 in the repeat."""
@@ -110,12 +119,11 @@ class _Places:
         if window is not None:
             begin -= max(turn - 1, 0) * bands.step[name]
         elif turn == 1:
-            advance = bands.step[name] * value.strides[2]
-        _, c, _, w = value.shape
-        place = begin * value.strides[2]
+            advance = bands.step[name] * value.strides[self.axis]
+        place = begin * value.strides[self.axis]
         if window is None:
             place += image * value.strides[0]
-        found = value.viewed((1, c, count, w), value.strides, place)
+        found = value.viewed(self._cut(value.shape, count), value.strides, place)
         return replace(found, advance=advance)
 
     def whole_of(self, name: str, image: int) -> Value:
@@ -204,18 +212,19 @@ def _lower_band(member: Member, image: int, turn: int, places: _Places, network:
     heights, band = {name: rows}, None
     views = {part: places.whole_of(part, image) for part in member.each}
     for read, reach in member.reads.items():
-        height = network.graph.shapes[read][2]
+        height = network.graph.shapes[read][places.axis]
         first, end = reach.first(begin), reach.end(begin + rows)
-        top, bottom = max(-first, 0), max(end - height, 0)
+        before, after = max(-first, 0), max(end - height, 0)
         first, end = max(first, 0), min(end, height)
         heights[read] = end - first
         views[read] = places.rows(read, image, first, end - first, turn)
-        band = band or Band(begin, begin + rows, first, top, bottom)
+        band = band or Band(begin, begin + rows, first, before, after)
     assert band is not None, "a member reads an image"
     item = member.cut(band)
-    graph, narrow = graph_of(item, network.graph, heights, member.each), network.narrow
+    graph, narrow = network.graph, network.narrow
+    graph = graph_of(item, graph, heights, places.axis, member.each)
     if narrow is not None:
-        narrow = graph_of(item, narrow, heights, member.each)
+        narrow = graph_of(item, narrow, heights, places.axis, member.each)
     target = places.rows(name, image, begin, rows, turn)
     builder = network.builder
     with _bound(builder, views, name, target), builder.following(member.plans):

@@ -42,6 +42,8 @@ class Member:
         their bits and their packed weights.
     joins : tuple of str
         Operands that are written straight into the result.
+    axis : int
+        The axis that is cut: 2, or 3 of images of height 1, whose columns count as rows.
     images : int
         The batch: a band is of one image.
     each : tuple of str
@@ -56,6 +58,7 @@ class Member:
     apart: int = 1
     plans: Mapping[Any, Plan] | None = None
     joins: tuple[str, ...] = ()
+    axis: int = 2
     images: int = 1
     each: tuple[str, ...] = ()
 
@@ -77,9 +80,13 @@ def member_of(item: Node | Chain, graph: Graph) -> Member | None:
 def _of_chain(item: Chain, graph: Graph) -> Member | None:
     if not _is_image(item.result, graph):
         return None
-    reads = _rows_of_chain(item, graph)
-    images = graph.shapes[item.result][0]
-    return Member(item, item.result, reads, lambda _: item, images=images) if reads else None
+    axis, images = _axis_of(item.result, graph), graph.shapes[item.result][0]
+    reads = _rows_of_chain(item, graph, axis)
+    return (
+        Member(item, item.result, reads, lambda _: item, axis=axis, images=images)
+        if reads
+        else None
+    )
 
 
 def _of_node(item: Node, graph: Graph) -> Member | None:
@@ -88,19 +95,36 @@ def _of_node(item: Node, graph: Graph) -> Member | None:
         return None
     if not all(_is_image(name, graph) for name in (item.inputs[0], *results)):
         return None
-    rows, images = row.rows(item, graph), graph.shapes[results[0]][0]
+    axis, images = _axis_of(results[0], graph), graph.shapes[results[0]][0]
+    rows = row.rows(item, graph, axis)
     if rows is None or any(graph.shapes[name][0] != images for name in rows.reads):
+        return None
+    if axis == 3 and any(graph.shapes[name][2] != 1 for name in rows.reads):
         return None
     joins = tuple(rows.reads) if rows.joins else ()
     cut = partial(rows.cut, item)
     return Member(
-        item, results[0], rows.reads, cut, rows.planned, rows.apart, joins=joins, images=images
+        item,
+        results[0],
+        rows.reads,
+        cut,
+        rows.planned,
+        rows.apart,
+        joins=joins,
+        axis=axis,
+        images=images,
     )
 
 
 def _is_image(name: str, graph: Graph) -> bool:
     shape = graph.shapes[name]
     return len(shape) == 4 and 0 not in shape and name not in graph.constants
+
+
+def _axis_of(name: str, graph: Graph) -> int:
+    """Give the axis that an image is cut along: networks of signals have images of height 1."""
+    _, _, height, width = graph.shapes[name]
+    return 3 if height == 1 and width > 1 else 2
 
 
 def _has_batch(name: str, images: int, graph: Graph) -> bool:
@@ -119,17 +143,17 @@ def _keeps_apart(item: Node | Chain, images: int, graph: Graph) -> bool:
     return True
 
 
-def _rows_of_chain(chain: Chain, graph: Graph) -> dict[str, Reach] | None:
-    """Give the images of the height of a chain's result; others are the same for each row."""
-    height = graph.shapes[chain.result][2]
+def _rows_of_chain(chain: Chain, graph: Graph, axis: int) -> dict[str, Reach] | None:
+    """Give the images with the rows of a chain's result; others are the same for each row."""
+    height, from_end = graph.shapes[chain.result][axis], axis - 4
     for node in chain.nodes:
         shape = graph.shapes[node.outputs[0]]
-        if len(shape) != 4 or shape[2] != height:
+        if len(shape) != 4 or shape[axis] != height:
             return None
     reads: dict[str, Reach] = {}
     for name in chain.inputs():
         shape = graph.shapes[name]
-        if len(shape) < 2 or shape[-2] == 1:
+        if len(shape) < -from_end or shape[from_end] == 1:
             continue
         if not _is_image(name, graph) or shape[0] != graph.shapes[chain.result][0]:
             return None
@@ -138,7 +162,11 @@ def _rows_of_chain(chain: Chain, graph: Graph) -> dict[str, Reach] | None:
 
 
 def graph_of(
-    item: Node | Chain, graph: Graph, heights: Mapping[str, int], each: Sequence[str] = ()
+    item: Node | Chain,
+    graph: Graph,
+    heights: Mapping[str, int],
+    axis: int,
+    each: Sequence[str] = (),
 ) -> Graph:
     """Give the graph of a step of a band of one image.
 
@@ -150,6 +178,8 @@ def graph_of(
         Of whole images; left as it is.
     heights : mapping of str to int
         Rows of the images that the step reads by rows, and of its result.
+    axis : int
+        The axis that is cut.
     each : sequence of str
         Other operands that have the batch.
     """
@@ -158,8 +188,9 @@ def graph_of(
     shapes = dict(graph.shapes)
     # Values inside a chain are as high as its result.
     for name in {**heights, **dict.fromkeys(made)}:
-        _, c, _, w = shapes[name]
-        shapes[name] = 1, c, heights.get(name, heights[made[-1]]), w
+        shape = [1, *shapes[name][1:]]
+        shape[axis] = heights.get(name, heights[made[-1]])
+        shapes[name] = tuple(shape)
     for name in each:
         shapes[name] = 1, *shapes[name][1:]
     return Graph(nodes, shapes, graph.dtypes, graph.constants, graph.inputs, graph.outputs)

@@ -1,4 +1,7 @@
-"""The rows of images that a node reads for some rows of its result: the words of `row_rules`."""
+"""The rows of images that a node reads for some rows of its result: the words of `row_rules`.
+
+Rows are those of an axis of images: images of height 1 are cut into columns, which count as rows.
+"""
 
 from __future__ import annotations
 
@@ -116,15 +119,15 @@ class Band(NamedTuple):
         Which rows.
     first : int
         First row of the operand that is given.
-    top, bottom : int
-        Rows of padding above and below what is given.
+    before, after : int
+        Rows of padding around what is given.
     """
 
     begin: int
     end: int
     first: int
-    top: int
-    bottom: int
+    before: int
+    after: int
 
 
 class Rows(NamedTuple):
@@ -151,4 +154,4 @@ class Rows(NamedTuple):
     apart: int = 1
 
 
-RowRule = Callable[[Node, Graph], Rows | None]
+RowRule = Callable[[Node, Graph, int], Rows | None]

@@ -1,13 +1,14 @@
 """Rules by which a node can be cut into bands of rows of its result.
 
-A rule takes a node and its graph, and says which rows of its operands the node reads for some rows
-of its result; None if it needs whole images.
+A rule takes a node, its graph and the axis that is cut, 2 or 3. It says which rows of its operands
+the node reads for some rows of its result; None if it needs whole images.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -73,7 +74,7 @@ def _uncut(node: Node, _: Band) -> Node:
 def same(*images: int) -> RowRule:
     """Each row from the same rows of these operands."""
 
-    def rule(node: Node, graph: Graph) -> Rows | None:
+    def rule(node: Node, graph: Graph, _: int) -> Rows | None:
         names = [node.inputs[at] for at in images if at < len(node.inputs) and node.inputs[at]]
         if any(name in graph.constants for name in names):
             return None
@@ -82,7 +83,7 @@ def same(*images: int) -> RowRule:
     return rule
 
 
-def joined(node: Node, graph: Graph) -> Rows | None:
+def joined(node: Node, graph: Graph, _: int) -> Rows | None:
     """Concat of channels."""
     if node.attributes["axis"] % 4 != 1 or any(name in graph.constants for name in node.inputs):
         return None
@@ -92,18 +93,18 @@ def joined(node: Node, graph: Graph) -> Rows | None:
 def windows(*added: int) -> RowRule:
     """Windows of the first operand; `added` are further operands of the result's rows."""
 
-    def rule(node: Node, graph: Graph) -> Rows | None:
+    def rule(node: Node, graph: Graph, axis: int) -> Rows | None:
         own = node.attributes
         kernel = own.get("kernel_shape") or graph.shapes[node.inputs[1]][2:]
-        # Dilation may be several convolutions by the same weights, each with a plan of its own.
-        if any(dilation != 1 for dilation in own.get("dilations") or []):
-            return None
-        stride = int((own.get("strides") or [1])[0])
-        x, reach = node.inputs[0], Windows(stride, int(explicit_pads(node)[0]), int(kernel[0]))
+        at, x = axis - 2, node.inputs[0]
+        stride, dilation = ((own.get(name) or (1, 1))[at] for name in ("strides", "dilations"))
+        extent = (int(kernel[at]) - 1) * int(dilation) + 1
+        reach = Windows(int(stride), int(explicit_pads(node)[at]), extent)
         if x in graph.constants or (len(node.inputs) > 1 and node.inputs[1] not in graph.constants):
             return None
         reads = _with_added({x: reach}, added, node, graph)
-        return None if reads is None else Rows(reads, _cut_windows, len(node.inputs) > 1)
+        cut = partial(_cut_windows, at=at)
+        return None if reads is None else Rows(reads, cut, len(node.inputs) > 1)
 
     return rule
 
@@ -118,37 +119,40 @@ def _with_added(
     return reads
 
 
-def _cut_windows(node: Node, band: Band) -> Node:
-    _, left, bottom, right = explicit_pads(node)
+def _cut_windows(node: Node, band: Band, at: int) -> Node:
+    pads = [int(size) for size in explicit_pads(node)]
     # A window may end beyond the padding, which then does not count there.
-    pads = [band.top, left, min(band.bottom, int(bottom)), right]
+    pads[at], pads[at + 2] = band.before, min(band.after, pads[at + 2])
     return replace(node, attributes={**node.attributes, "pads": pads})
 
 
 def transposed(*added: int) -> RowRule:
     """A transposed convolution; `added` are further operands of the result's rows."""
 
-    def rule(node: Node, graph: Graph) -> Rows | None:
-        (x, weight), (down, across) = node.inputs[:2], axes(node, graph)
-        if x in graph.constants or weight not in graph.constants or has_many_phases(down, across):
+    def rule(node: Node, graph: Graph, axis: int) -> Rows | None:
+        (x, weight), both, at = node.inputs[:2], axes(node, graph), axis - 2
+        if x in graph.constants or weight not in graph.constants or has_many_phases(*both):
             return None
-        extent = (down.kernel - 1) * down.dilation + 1
-        reach = Scattered(down.stride, down.padding, extent, down.inputs)
+        own = both[at]
+        extent = (own.kernel - 1) * own.dilation + 1
+        reach = Scattered(own.stride, own.padding, extent, own.inputs)
         reads = _with_added({x: reach}, added, node, graph)
 
         def cut(node: Node, band: Band) -> Node:
             # The first row that is given adds to rows above the band, too.
-            top = down.padding + band.begin - band.first * down.stride
-            pads = [top, *explicit_pads(node)[1:]]
+            pads = [*explicit_pads(node)]
+            pads[at] = own.padding + band.begin - band.first * own.stride
             return replace(node, attributes={**node.attributes, "pads": pads})
 
-        return None if reads is None else Rows(reads, cut, True, apart=down.stride)
+        return None if reads is None else Rows(reads, cut, True, apart=own.stride)
 
     return rule
 
 
-def resized(node: Node, graph: Graph) -> Rows | None:
-    """Resize by known scales, one way of height and width at once."""
+def resized(node: Node, graph: Graph, axis: int) -> Rows | None:
+    """Resize by known scales, one way of height and width at once; rows alone."""
+    if axis != 2:
+        return None
     if not (window_steps.serves_resize(node, graph) or integer_windows.serves_resize(node, graph)):
         return None
     both = window_steps.resize_taps(node, graph)
