@@ -284,7 +284,7 @@ def test_the_same_bits_of_any_chain(data: st.DataObject) -> None:
         if is_signal:
             kernel, pads, longer = [1, taps], [0, begin, 0, end], [1, taps + stride - 1]
             strides, dilations = [1, stride], [1, apart]
-        geometry = {"pads": pads, "strides": strides}
+        geometry, near = {"pads": pads, "strides": strides}, [min(p, taps // 2) for p in pads]
         moved = {**geometry, "dilations": dilations}
         kind = data.draw(
             st.sampled_from(["conv", "depthwise", "turned", "pool", "sum", "curve", "join"])
@@ -295,10 +295,9 @@ def test_the_same_bits_of_any_chain(data: st.DataObject) -> None:
             values.append(g.conv(x, channels, (1, *kernel), group=channels, **moved))
         elif kind == "turned":
             weight = g.random(channels, channels, *longer)
-            values.append(g.ConvTranspose(x, weight, **geometry))
+            values.append(g.ConvTranspose(x, weight, **{**geometry, "pads": near}))
         elif kind == "pool":
-            pads = [min(size, taps // 2) for size in pads]
-            values.append(g.MaxPool(x, kernel_shape=kernel, **{**geometry, "pads": pads}))
+            values.append(g.MaxPool(x, kernel_shape=kernel, **{**geometry, "pads": near}))
         elif kind == "sum":
             values.append(g.Add(g.conv(x, channels, (channels, 1, 1)), x))
         elif kind == "curve":
