@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ... import planner
@@ -69,6 +69,8 @@ class _Images:
         Numbers of the items that read a value.
     placed : set of str
         Values with a place of their own in a joined array.
+    known : dict
+        Bands of groups, whatever the names of their values.
     """
 
     graph: Graph
@@ -76,6 +78,7 @@ class _Images:
     staying: Callable[[str], float]
     readers: Mapping[str, Sequence[int]]
     placed: frozenset[str]
+    known: dict[Any, Bands | None] = field(default_factory=dict)
 
     def height(self, name: str, axis: int) -> int:
         return self.graph.shapes[name][axis]
@@ -187,10 +190,11 @@ def _divided(members: Sequence[Member], begin: int, images: _Images) -> dict[int
         for count in range(2, min(MOST_MEMBERS, len(members) - at) + 1):
             # No more than if the group alone read all of its results.
             saved += images.staying(members[at + count - 1].result)
-            if saved <= _spent(LEAST_BANDS, members[:count], 0.0):
+            least = choice[0] - best[count - 1][0]
+            if saved - _spent(LEAST_BANDS, members[:count], 0.0) <= least:
                 continue
-            group = _group(members[at : at + count], begin + at, images)
-            if group is not None and group.gain + best[count - 1][0] > choice[0]:
+            group = _group(members[at : at + count], begin + at, images, least)
+            if group is not None:
                 choice = group.gain + best[count - 1][0], count, group
         best.insert(0, choice)
     found, at = {}, 0
@@ -202,15 +206,18 @@ def _divided(members: Sequence[Member], begin: int, images: _Images) -> dict[int
     return found
 
 
-def _group(members: Sequence[Member], begin: int, images: _Images) -> Group | None:
-    """Make a group, if it promises a gain."""
+def _group(
+    members: Sequence[Member], begin: int, images: _Images, least: float
+) -> Group | None:  # fmt: skip
+    """Make a group, if it promises a gain above the least one."""
     inner = images.inside(members, begin)
     saved = _saved(inner, images)
     # A first look, without the rows of bands.
-    if saved <= _spent(LEAST_BANDS, members, 0.0):
+    if saved - _spent(LEAST_BANDS, members, 0.0) <= least:
         return None
+    joined = inner & images.placed
     kept = [
-        replace(m, joins=tuple(name for name in m.joins if name in inner & images.placed))
+        replace(m, joins=tuple(name for name in m.joins if name in joined)) if m.joins else m
         for m in members
     ]  # fmt: skip
     parts = [Part(m.result, m.reads, _align(m), m.joins if m.result in inner else ()) for m in kept]
@@ -220,7 +227,7 @@ def _group(members: Sequence[Member], begin: int, images: _Images) -> Group | No
         return None
     moved = sum(bands.again[name] * images.row(name, axis) for name in inner)
     gain = saved - _spent(bands.turns + 2, members, bands.turns * moved)
-    return Group(kept, inner, bands, gain) if gain > 0 else None
+    return Group(kept, inner, bands, gain) if gain > least else None
 
 
 def _saved(names: frozenset[str], images: _Images) -> float:
@@ -247,14 +254,36 @@ def _align(member: Member) -> int:
 def _largest(
     parts: Sequence[Part], inner: frozenset[str], images: _Images, axis: int
 ) -> Bands | None:
-    """Give the highest bands whose rows stay in L2."""
+    """Give the highest bands whose rows stay in L2; those of equal groups are computed once."""
+    names = list(dict.fromkeys(name for part in parts for name in (*part.reads, part.result)))
+    number = {name: str(at) for at, name in enumerate(names)}
+    alike = [part.renamed(number) for part in parts]
+    sizes = [(images.height(name, axis), images.row(name, axis)) for name in names]
+    inside = [number[name] for name in names if name in inner]
+    key = (
+        tuple((part.result, *part.reads.items(), part.align, part.joins) for part in alike),
+        tuple(sizes), tuple(inside),
+    )  # fmt: skip
+    if key not in images.known:
+        images.known[key] = _highest(alike, inside, sizes)
+    found = images.known[key]
+    return found.renamed(names) if found is not None else None
+
+
+def _highest(
+    parts: Sequence[Part], inner: Sequence[str], sizes: Sequence[tuple[int, float]]
+) -> Bands | None:
+    """Give the highest bands of parts whose values are numbered: `sizes` are rows and bytes."""
     rates = rates_of(parts)
     if rates is None:
         return None
-    heights = {name: images.height(name, axis) for name in rates}
-    room, row = planner.band_bytes(), {name: images.row(name, axis) for name in rates}
+    heights, row = (
+        {name: sizes[int(name)][0] for name in rates},
+        {name: sizes[int(name)][1] for name in rates},
+    )
+    room = planner.band_bytes()
     for unit in _units({name: rate * row[name] for name, rate in rates.items()}, room):
-        bands = bands_of(parts, heights, sorted(inner), unit)
+        bands = bands_of(parts, heights, inner, unit)
         if bands is None:
             continue
         rows = {name: step + bands.again.get(name, 0) for name, step in bands.step.items()}
