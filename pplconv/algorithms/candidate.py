@@ -11,6 +11,7 @@ from ..problem import ConvProblem, Problem
 from .core_model import CoreModel
 
 EXACT = "exact sum"  # integer sums have the same bits in any order
+INSIDE = ", inside the image"  # taps on padding are left out of a sum
 LINE = 64  # bytes; divides longer lines, of 128 (Apple) and 256 (A64FX)
 FINISH_COLUMNS = 128  # of integer sums that are finished together: 32 rows of them stay in L1
 PIECES_EACH = 4
@@ -126,6 +127,11 @@ def narrow_blocks(problem: Problem, numerics: Numerics) -> str | None:
 def is_padded(problem: Problem) -> bool:
     """Whether windows of `problem` reach beyond the image."""
     return isinstance(problem, ConvProblem) and problem.padding != ((0, 0), (0, 0))
+
+
+def bits_of_part(bits: str, part: Problem) -> str:
+    """Give the bits that a part of a convolution is asked for: without padding, it has all taps."""
+    return bits if is_padded(part) else bits.replace(INSIDE, "")
 
 
 def wide_only(numerics: Numerics) -> str | None:

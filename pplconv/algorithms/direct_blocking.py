@@ -15,11 +15,13 @@ from ..numerics import Numerics
 from ..problem import ConvProblem
 from .candidate import (
     EXACT,
+    INSIDE,
     LINE,
     Candidate,
     KernelKey,
     ceil_div,
     finish_panels,
+    is_padded,
     odd_lines,
     round_up,
     thread_scratch,
@@ -131,7 +133,7 @@ class DirectBlocking(Candidate):
         p = self.problem
         if self.numerics.exact:
             return EXACT
-        inside = ", inside the image" if any(sum(p.padding, ())) else ""
+        inside = INSIDE if is_padded(p) else ""
         each = self.channels * (p.kw if self.taps_touch else 1)  # in a segment of the sum
         # Limited chains end, and steps of several k begin, with each segment of the sum.
         if self.numerics.chain is not None or (self.numerics.narrow and each % self.numerics.step):

@@ -193,8 +193,10 @@ class Builder:
     # Names of values that are stored in `narrow_type`, and not in float32 as the graph says.
     narrow: frozenset[str] = frozenset()
     narrow_type: np.dtype[Any] | None = None
-    # The plan that convolutions follow, and plans that were made like others.
-    followed: planner.Plan | None = None
+    # Plans of each part of the weights that are noted; plans that convolutions follow, and plans
+    # that were made like others.
+    noted: dict[Any, tuple[ConvProblem, planner.Plan | None]] | None = None
+    followed: Mapping[Any, planner.Plan] | None = None
     alike: dict[Any, tuple[planner.Plan, dict[str, Any]]] = field(default_factory=dict)
     # Copies in other layouts, by the value they copy, and sums of windows.
     relaid: dict[Any, tuple[Value, Value]] = field(default_factory=dict)
@@ -369,12 +371,34 @@ class Builder:
         return self.contiguous(value, channels_last(4))
 
     def plan(
+        self, problem: Any, algorithm: str, epilogue: Any, part: tuple[Any, ...]
+    ) -> tuple[planner.Plan, dict[str, Any]]:
+        """Find or make the plan of a convolution, as `planner.make_plan` gives it.
+
+        Parameters
+        ----------
+        problem, algorithm, epilogue
+            As of `planner.make_plan`.
+        part : (object, ...)
+            What stands for the weights, and which part.
+        """
+        constant, *which = part
+        weights = id(constant), tuple(which)
+        if self.followed is not None:
+            if weights not in self.followed:
+                raise NoSuchPlan(f"no plan to follow for {problem}")
+            return self._plan_like(self.followed[weights], problem, epilogue)
+        found = self._plan_of(problem, algorithm, epilogue)
+        if self.noted is not None:
+            before, _ = self.noted.get(weights, (problem, None))
+            self.noted[weights] = before, found[0] if before == problem else None
+        return found
+
+    def _plan_of(
         self, problem: Any, algorithm: str, epilogue: Any
     ) -> tuple[planner.Plan, dict[str, Any]]:
-        """Find or make the plan of a convolution, as `planner.make_plan` gives it."""
+        """Find or make the best plan."""
         settings = self.settings
-        if self.followed is not None:
-            return self._plan_like(self.followed, problem, epilogue)
         key = problem, algorithm, epilogue, settings.threads
         if key not in self.planned:
             self.planned[key] = planner.make_plan(
@@ -409,13 +433,26 @@ class Builder:
         return self.alike[key]
 
     @contextmanager
-    def following(self, plan: planner.Plan | None) -> Iterator[None]:
-        """Give convolutions, meanwhile, the bits and the packed weights of a plan."""
-        kept, self.followed = self.followed, plan
+    def noting(self) -> Iterator[dict[Any, tuple[ConvProblem, planner.Plan | None]]]:
+        """Note the plans that are made meanwhile, by the parts of weights that they are for.
+
+        Where several problems have the same weights, there is None instead of a plan.
+        """
+        kept, self.noted = self.noted, {}
+        try:
+            yield self.noted
+        finally:
+            self.noted = kept
+
+    @contextmanager
+    def following(self, plans: Mapping[Any, planner.Plan] | None) -> Iterator[None]:
+        """Give convolutions, meanwhile, the bits and the packed weights of plans; note none."""
+        kept = self.followed, self.noted
+        self.followed, self.noted = plans, None
         try:
             yield
         finally:
-            self.followed = kept
+            self.followed, self.noted = kept
 
     def least_cycles(self, problem: Any) -> float:
         """Estimate the best plan's cycles on one thread, with weights outside the caches."""

@@ -20,7 +20,7 @@ from . import arena
 from .attention import Attention, Item, with_attention
 from .attention_step import lower_attention, prices_of_attention
 from .bands.groups import groups_of
-from .bands.lowering import Network, lower_group, plan_of
+from .bands.lowering import Network, lower_group, plans_of
 from .batches import batched_names, for_images, images_at_once
 from .builder import Builder, Settings
 from .bytewise import table_of, with_tables
@@ -268,7 +268,7 @@ def _lower_items(
         items, graph, builder.planes, frozenset(builder.wanted),
         lambda name: math.prod(graph.shapes[name])
         * builder.stored(name, graph.dtypes[name]).itemsize,
-        lambda item: plan_of(item, network),
+        lambda item: plans_of(item, network),
     )  # fmt: skip
     done = 0
     for number, item in enumerate(items):

@@ -22,6 +22,7 @@ from ..algorithms import (
     only_for,
     serving,
 )
+from ..algorithms.candidate import bits_of_part
 from ..algorithms.core_model import CYCLES_PER_MICROSECOND
 from ..machine import Machine
 from ..machine import current as current_machine
@@ -268,7 +269,7 @@ class Request:
     cold : bool
         Whether weights are in no cache when a call begins, as in a network that outgrows them.
     like : (str, str) or None
-        Bits and packing that a candidate must have.
+        Bits and packing that a candidate must have, of a problem that this one is a part of.
     """
 
     problem: Problem
@@ -409,8 +410,10 @@ class Request:
 
     def _fits(self, candidate: Candidate) -> bool:
         # Compare the scratch of one thread, so that the team does not influence the choice.
-        if self.like is not None and self.like != (candidate.bits, candidate.packing):
-            return False
+        if self.like is not None:
+            bits, packing = self.like
+            if (bits_of_part(bits, self.problem), packing) != (candidate.bits, candidate.packing):
+                return False
         return self.max_workspace is None or candidate.workspace(1) <= self.max_workspace
 
     def _too_imprecise(self, name: str, around: PlanContext) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 import pplconv
 from pplconv.network import compiling
+from pplconv.network.bands import members
 from pplconv.network.bands.rows import Part, bands_of, rates_of
 from pplconv.network.operators.row_reach import SAME, Windows
 from pplconv.quant import quantize_model
@@ -115,8 +117,53 @@ def branched(g: Graph) -> list[str]:
     return [one, str(g.Relu(g.conv(three, 5, (6, 3, 3), pads=[1, 0, 1, 2])))]
 
 
+def squeezed(g: Graph) -> str:
+    """Squeeze and excite: the mean ends a group, and factors of channels begin the next one."""
+    x = g.input(1, 6, 31, 9)
+    wide = g.HardSwish(g.conv(x, 24, (6, 1, 1)))
+    deep = g.HardSwish(g.conv(wide, 24, (1, 3, 3), group=24, pads=[1] * 4))
+    mean = g.Relu(g.conv(g.GlobalAveragePool(deep), 8, (24, 1, 1)))
+    gated = g.Mul(deep, g.HardSigmoid(g.conv(mean, 24, (8, 1, 1))))
+    return str(g.Add(x, g.conv(gated, 6, (24, 1, 1))))
+
+
+def decoder(g: Graph) -> str:
+    """Transposed convolutions: by phases, of few channels, and with rows that no tap reaches."""
+    x = g.input(1, 6, 11, 4)
+    x = g.Relu(turned(g, x, 17, (6, 17, 4, 3), strides=[2, 1], pads=[1, 1, 1, 1]))
+    x = turned(g, x, 5, (17, 5, 2, 2), strides=[2, 2])
+    x = g.Relu(turned(g, x, 4, (5, 4, 1, 3), strides=[3, 2], output_padding=[2, 1]))
+    x = turned(g, x, 6, (4, 6, 3, 3), strides=[2, 1], dilations=[2, 1], pads=[3, 0, 4, 1])
+    return str(g.conv(x, 3, (6, 3, 3), pads=[1] * 4))
+
+
+def pushed(g: Graph) -> str:
+    """Many rows are cut off above, and what is added decides the type of the sums."""
+    x, y = g.input(1, 5, 21, 4), g.input(1, 20, 40, 8)
+    up = turned(g, x, 20, (5, 20, 3, 2), strides=[2, 2], pads=[4, 0, 0, 0], output_padding=[1, 0])
+    return str(g.conv(g.Sigmoid(g.Add(up, y)), 4, (20, 3, 3), pads=[1] * 4))
+
+
+def turned(g: Graph, x: str, channels: int, weight: tuple[int, ...], **attributes: object) -> str:
+    return str(g.ConvTranspose(
+        x, g.random(*weight), g.random(channels), **attributes
+    ))  # fmt: skip
+
+
+def signal(g: Graph) -> str:
+    """A vocoder: signals are images of height 1, in bands of columns."""
+    x, gate = g.input(1, 9, 70), g.input(1, 12, 1)
+    y = g.LeakyRelu(g.conv(x, 12, (9, 7), pads=[3, 3]))
+    y = g.Mul(g.Sigmoid(g.conv(y, 12, (12, 3), pads=[2, 2], dilations=[2])), gate)
+    up = turned(g, y, 8, (12, 8, 6), strides=[3], pads=[1, 2])
+    deep = g.Tanh(g.conv(g.LeakyRelu(up), 8, (1, 5), group=8, pads=[2, 2]))
+    both = g.Concat(g.conv(deep, 8, (8, 1)), up, axis=1)
+    low = g.AveragePool(both, kernel_shape=[4], strides=[2], pads=[1, 1])
+    return str(g.conv(low, 3, (16, 3), strides=[2], pads=[0, 1]))
+
+
 NETWORKS: list[Callable[[Graph], str | list[str]]] = [
-    mobile, ladder, nearest, gated, tiles, branched,
+    mobile, ladder, nearest, gated, tiles, branched, squeezed, decoder, pushed, signal,
 ]  # fmt: skip
 
 
@@ -132,8 +179,65 @@ def test_the_same_bits_for_any_height(g, network, unit, monkeypatch):
     assert found and max(found) >= 1
 
 
+def test_a_mean_stands_between_two_groups(g, monkeypatch):
+    forced_bands.force(monkeypatch, 2)
+    assert len(check(g, squeezed(g))) == 2
+
+
+class Batch(Graph):
+    """Inputs have three images."""
+
+    def input(self, *shape: int, **options: Any) -> str:
+        return super().input(3 * shape[0], *shape[1:], **options)
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small caches would divide batches."""
+    monkeypatch.setattr(compiling, "images_at_once", lambda graph, *given: batch_of(graph))
+
+
+def batch_of(graph: Any) -> int:
+    return int(graph.shapes[graph.inputs[0]][0])
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("network", NETWORKS, ids=lambda made: made.__name__)
+def test_the_same_bits_of_batches(network, monkeypatch):
+    """A band is of one image."""
+    forced_bands.force(monkeypatch, 3)
+    g = Batch()
+    found = check(g, *named(network(g)), teams=(1, 2), refer=True)
+    assert len(found) % 3 == 0 and found
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("images", [1, 3])
+def test_factors_of_all_images_and_of_each(images, monkeypatch):
+    forced_bands.force(monkeypatch, 2)
+    g = Graph()
+    x = g.Sigmoid(g.Mul(g.conv(g.input(3, 8, 29, 7), 8, (8, 3, 3)), g.input(images, 8, 1, 1)))
+    y = g.conv(g.Mul(g.Erf(g.conv(x, 8, (8, 3, 3))), g.random(images, 8, 1, 1)), 8, (8, 1, 1))
+    # What is known for each image is not cut.
+    assert len(check(g, y, refer=True)) == 3
+
+
+@pytest.mark.usefixtures("at_once")
+def test_large_batches_run_layer_by_layer(monkeypatch):
+    """Each image would have steps of its own."""
+    forced_bands.force(monkeypatch, 2)
+    found = []
+    for images in (members.MOST_IMAGES, members.MOST_IMAGES + 1):
+        g = Graph()
+        x = g.conv(g.conv(g.input(images, 2, 24, 5), 3, (2, 3, 3)), 2, (3, 3, 3))
+        found.append(len(check(g, x, refer=True)))
+    assert found == [members.MOST_IMAGES, 0]
+
+
 @pytest.mark.parametrize("precision", ["bf16", "low", "low_bf16", "fp32"])
-@pytest.mark.parametrize("network", [mobile, ladder, nearest], ids=lambda made: made.__name__)
+@pytest.mark.parametrize(
+    "network", [mobile, ladder, nearest, pushed, signal], ids=lambda made: made.__name__
+)
 def test_the_same_bits_in_any_precision(g, network, precision, monkeypatch):
     forced_bands.force(monkeypatch, 3)
     assert check(g, *named(network(g)), precision=precision)
@@ -147,7 +251,9 @@ def test_the_same_bits_of_other_types(dtype, monkeypatch):
 
 
 @pytest.mark.parametrize("unit", [1, 3])
-@pytest.mark.parametrize("network", [mobile, ladder], ids=lambda made: made.__name__)
+@pytest.mark.parametrize(
+    "network", [mobile, ladder, decoder, signal], ids=lambda made: made.__name__
+)
 def test_the_same_bytes_of_quantized_networks(g, network, unit, monkeypatch):
     output = network(g)
     model = quantize_model(g.model(output), [g.feed])
@@ -165,21 +271,33 @@ def test_the_same_bytes_of_quantized_networks(g, network, unit, monkeypatch):
 def test_the_same_bits_of_any_chain(data: st.DataObject) -> None:
     g = Graph(data.draw(st.integers(0, 1 << 20)))
     channels, height = data.draw(st.integers(1, 9)), data.draw(st.integers(12, 50))
-    values = [g.input(1, channels, height, data.draw(st.integers(3, 9)))]
+    is_signal, width = data.draw(st.booleans()), data.draw(st.integers(3, 9))
+    values = [g.input(1, channels, 1, height) if is_signal else g.input(1, channels, height, width)]
     for _ in range(data.draw(st.integers(2, 6))):
         x = values[-1]
-        kernel, stride = data.draw(st.integers(1, 5)), data.draw(st.sampled_from([1, 1, 1, 2]))
-        pads = [data.draw(st.integers(0, kernel // 2)) for _ in range(4)]
-        pads[1] = pads[3] = kernel // 2
-        kind = data.draw(st.sampled_from(["conv", "depthwise", "pool", "sum", "curve", "join"]))
+        taps, stride = data.draw(st.integers(1, 5)), data.draw(st.sampled_from([1, 1, 1, 2]))
+        apart = data.draw(st.sampled_from([1, 1, 2]))
+        begin, end = (data.draw(st.integers(0, taps // 2)) for _ in range(2))
+        kernel, pads = [taps, taps], [begin, taps // 2 * apart, end, taps // 2 * apart]
+        strides, dilations = [stride, 1], [apart, apart]
+        longer = [taps + stride - 1, taps]
+        if is_signal:
+            kernel, pads, longer = [1, taps], [0, begin, 0, end], [1, taps + stride - 1]
+            strides, dilations = [1, stride], [1, apart]
+        geometry, near = {"pads": pads, "strides": strides}, [min(p, taps // 2) for p in pads]
+        moved = {**geometry, "dilations": dilations}
+        kind = data.draw(
+            st.sampled_from(["conv", "depthwise", "turned", "pool", "sum", "curve", "join"])
+        )
         if kind == "conv":
-            values.append(g.conv(x, channels, (channels, kernel, kernel), pads=pads,
-                                 strides=[stride, 1]))  # fmt: skip
+            values.append(g.conv(x, channels, (channels, *kernel), **moved))
         elif kind == "depthwise":
-            values.append(g.conv(x, channels, (1, kernel, kernel), group=channels, pads=pads,
-                                 strides=[stride, 1]))  # fmt: skip
+            values.append(g.conv(x, channels, (1, *kernel), group=channels, **moved))
+        elif kind == "turned":
+            weight = g.random(channels, channels, *longer)
+            values.append(g.ConvTranspose(x, weight, **{**geometry, "pads": near}))
         elif kind == "pool":
-            values.append(g.MaxPool(x, kernel_shape=[kernel] * 2, pads=pads, strides=[stride, 1]))
+            values.append(g.MaxPool(x, kernel_shape=kernel, **{**geometry, "pads": near}))
         elif kind == "sum":
             values.append(g.Add(g.conv(x, channels, (channels, 1, 1)), x))
         elif kind == "curve":

@@ -45,6 +45,9 @@ SEPARATE = {
     ),
     "attention": lambda g, y: g.MatMul(y, g.Transpose(y, perm=[0, 1, 3, 2])),
     "mean": lambda g, y: g.ReduceMean(y, g.constant([1, 3], np.int64)),
+    "sizes": lambda g, y: g.Resize(
+        y, "", "", g.constant([6, 8, 31, 48], np.int64), mode="linear"
+    ),
     "window": lambda g, y: g.Slice(
         y, *(g.constant([n], np.int64) for n in (1, 9, 2))
     ),

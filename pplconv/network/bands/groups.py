@@ -9,8 +9,10 @@ compares that gain with what convolutions of bands take longer, when their plans
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ... import planner
 from ...planner import Plan
@@ -67,6 +69,8 @@ class _Images:
         Numbers of the items that read a value.
     placed : set of str
         Values with a place of their own in a joined array.
+    known : dict
+        Bands of groups, whatever the names of their values.
     """
 
     graph: Graph
@@ -74,13 +78,14 @@ class _Images:
     staying: Callable[[str], float]
     readers: Mapping[str, Sequence[int]]
     placed: frozenset[str]
+    known: dict[Any, Bands | None] = field(default_factory=dict)
 
-    def height(self, name: str) -> int:
-        return self.graph.shapes[name][2]
+    def height(self, name: str, axis: int) -> int:
+        return self.graph.shapes[name][axis]
 
-    def row(self, name: str) -> float:
-        """Bytes of a row."""
-        return self.size(name) / self.height(name)
+    def row(self, name: str, axis: int) -> float:
+        """Bytes of a row of one image."""
+        return self.size(name) / (self.graph.shapes[name][0] * self.height(name, axis))
 
     def inside(self, members: Sequence[Member], begin: int) -> frozenset[str]:
         """Name the results that these members alone read; `begin` is the number of the first."""
@@ -99,7 +104,7 @@ def groups_of(
     apart: frozenset[str],
     placed: frozenset[str],
     size: Callable[[str], int],
-    plan_of: Callable[[Node | Chain], Plan | None],
+    plans_of: Callable[[Node | Chain], Mapping[Any, Plan]],
 ) -> dict[int, Group]:
     """Choose groups of neighbouring items.
 
@@ -115,8 +120,8 @@ def groups_of(
         Images that are written straight into a joined array.
     size : callable
         Bytes of an image, as it is stored.
-    plan_of : callable
-        Gives the plan of a convolution of whole images; None if it has not exactly one.
+    plans_of : callable
+        Gives the plans of a convolution of whole images.
 
     Returns
     -------
@@ -136,23 +141,23 @@ def groups_of(
     for begin, run in _runs(items, images, apart):
         # Plans take time, and most runs promise no gain.
         if _divided(run, begin, images):
-            for first, part in _planned(run, plan_of):
+            for first, part in _planned(run, plans_of):
                 found.update(_divided(part, begin + first, images))
     return found
 
 
 def _planned(
-    run: Sequence[Member], plan_of: Callable[[Node | Chain], Plan | None]
+    run: Sequence[Member], plans_of: Callable[[Node | Chain], Mapping[Any, Plan]]
 ) -> Iterator[tuple[int, list[Member]]]:
-    """Learn plans, and give the parts of a run between convolutions that have not exactly one."""
+    """Learn plans, and give the parts of a run between convolutions that have none."""
     part: list[Member] = []
     for at, member in enumerate(run):
-        plan = plan_of(member.item) if member.planned else None
-        if member.planned and plan is None:
+        plans = plans_of(member.item) if member.planned else None
+        if member.planned and not plans:
             yield at - len(part), part
             part = []
         else:
-            part.append(replace(member, plan=plan))
+            part.append(replace(member, plans=plans))
     yield len(run) - len(part), part
 
 
@@ -165,13 +170,15 @@ def _runs(
         member = None
         if isinstance(item, (Node, Chain)):
             member = member_of(item, images.graph)
-        if member is not None and apart.isdisjoint((*member.reads, member.result)):
+        if member is not None and not apart.isdisjoint((*member.reads, member.result)):
+            member = None
+        if run and (member is None or member.axis != run[-1].axis):
+            inside = images.inside(run, at - len(run))
+            if inside and _saved(inside, images) > _spent(LEAST_BANDS, run[:2], 0.0):
+                yield at - len(run), run
+            run = []
+        if member is not None:
             run.append(member)
-            continue
-        inside = images.inside(run, at - len(run))
-        if inside and _saved(inside, images) > _spent(LEAST_BANDS, run[:2], 0.0):
-            yield at - len(run), run
-        run = []
 
 
 def _divided(members: Sequence[Member], begin: int, images: _Images) -> dict[int, Group]:
@@ -183,10 +190,11 @@ def _divided(members: Sequence[Member], begin: int, images: _Images) -> dict[int
         for count in range(2, min(MOST_MEMBERS, len(members) - at) + 1):
             # No more than if the group alone read all of its results.
             saved += images.staying(members[at + count - 1].result)
-            if saved <= _spent(LEAST_BANDS, members[:count], 0.0):
+            least = choice[0] - best[count - 1][0]
+            if saved - _spent(LEAST_BANDS, members[:count], 0.0) <= least:
                 continue
-            group = _group(members[at : at + count], begin + at, images)
-            if group is not None and group.gain + best[count - 1][0] > choice[0]:
+            group = _group(members[at : at + count], begin + at, images, least)
+            if group is not None:
                 choice = group.gain + best[count - 1][0], count, group
         best.insert(0, choice)
     found, at = {}, 0
@@ -198,24 +206,28 @@ def _divided(members: Sequence[Member], begin: int, images: _Images) -> dict[int
     return found
 
 
-def _group(members: Sequence[Member], begin: int, images: _Images) -> Group | None:
-    """Make a group, if it promises a gain."""
+def _group(
+    members: Sequence[Member], begin: int, images: _Images, least: float
+) -> Group | None:  # fmt: skip
+    """Make a group, if it promises a gain above the least one."""
     inner = images.inside(members, begin)
     saved = _saved(inner, images)
     # A first look, without the rows of bands.
-    if saved <= _spent(LEAST_BANDS, members, 0.0):
+    if saved - _spent(LEAST_BANDS, members, 0.0) <= least:
         return None
+    joined = inner & images.placed
     kept = [
-        replace(m, joins=tuple(name for name in m.joins if name in inner & images.placed))
+        replace(m, joins=tuple(name for name in m.joins if name in joined)) if m.joins else m
         for m in members
     ]  # fmt: skip
     parts = [Part(m.result, m.reads, _align(m), m.joins if m.result in inner else ()) for m in kept]
-    bands = _largest(parts, inner, images)
+    axis = members[0].axis
+    bands = _largest(parts, inner, images, axis)
     if bands is None:
         return None
-    moved = sum(bands.again[name] * images.row(name) for name in inner)
+    moved = sum(bands.again[name] * images.row(name, axis) for name in inner)
     gain = saved - _spent(bands.turns + 2, members, bands.turns * moved)
-    return Group(kept, inner, bands, gain) if gain > 0 else None
+    return Group(kept, inner, bands, gain) if gain > least else None
 
 
 def _saved(names: frozenset[str], images: _Images) -> float:
@@ -224,29 +236,58 @@ def _saved(names: frozenset[str], images: _Images) -> float:
 
 
 def _spent(bands: int, members: Sequence[Member], moved: float) -> float:
-    """Cycles that bands take more: `moved` bytes of rows are read again."""
-    return (bands - 1) * STEP_CYCLES * len(members) + moved / COPIED
+    """Cycles that bands of each image take more: `moved` bytes of rows are read again."""
+    each = members[0].images
+    return (each * bands - 1) * STEP_CYCLES * len(members) + each * moved / COPIED
 
 
 def _align(member: Member) -> int:
     """Rows of a tile: bands of Winograd's convolutions begin where tiles do."""
-    variant = member.plan.bits if member.plan is not None else ""
-    return int(variant[2 : variant.index("x")]) if variant.startswith("F(") else 1
+    variants = [plan.bits for plan in (member.plans or {}).values()]
+    tiles = [
+        int(bits[2 : bits.index(",")].split("x")[member.axis - 2])
+        for bits in variants if bits.startswith("F(")
+    ]  # fmt: skip
+    return member.apart * math.lcm(*tiles)
 
 
-def _largest(parts: Sequence[Part], inner: frozenset[str], images: _Images) -> Bands | None:
-    """Give the highest bands whose rows stay in L2."""
+def _largest(
+    parts: Sequence[Part], inner: frozenset[str], images: _Images, axis: int
+) -> Bands | None:
+    """Give the highest bands whose rows stay in L2; those of equal groups are computed once."""
+    names = list(dict.fromkeys(name for part in parts for name in (*part.reads, part.result)))
+    number = {name: str(at) for at, name in enumerate(names)}
+    alike = [part.renamed(number) for part in parts]
+    sizes = [(images.height(name, axis), images.row(name, axis)) for name in names]
+    inside = [number[name] for name in names if name in inner]
+    key = (
+        tuple((part.result, *part.reads.items(), part.align, part.joins) for part in alike),
+        tuple(sizes), tuple(inside),
+    )  # fmt: skip
+    if key not in images.known:
+        images.known[key] = _highest(alike, inside, sizes)
+    found = images.known[key]
+    return found.renamed(names) if found is not None else None
+
+
+def _highest(
+    parts: Sequence[Part], inner: Sequence[str], sizes: Sequence[tuple[int, float]]
+) -> Bands | None:
+    """Give the highest bands of parts whose values are numbered: `sizes` are rows and bytes."""
     rates = rates_of(parts)
     if rates is None:
         return None
-    heights = {name: images.height(name) for name in rates}
+    heights, row = (
+        {name: sizes[int(name)][0] for name in rates},
+        {name: sizes[int(name)][1] for name in rates},
+    )
     room = planner.band_bytes()
-    for unit in _units({name: rate * images.row(name) for name, rate in rates.items()}, room):
-        bands = bands_of(parts, heights, sorted(inner), unit)
+    for unit in _units({name: rate * row[name] for name, rate in rates.items()}, room):
+        bands = bands_of(parts, heights, inner, unit)
         if bands is None:
             continue
         rows = {name: step + bands.again.get(name, 0) for name, step in bands.step.items()}
-        if sum(count * images.row(name) for name, count in rows.items()) <= room:
+        if sum(count * row[name] for name, count in rows.items()) <= room:
             return bands
     return None
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ...ops.prepared import Prepared
 from ...planner import Plan
@@ -14,11 +16,11 @@ from ..nodes import Graph, Node
 from ..operators.convolution import lies_in_pixels
 from ..operators.movement import parts
 from ..operators.row_reach import Band
-from ..storage import Step, Value, channels_last
+from ..storage import Shape, Step, Value, channels_last
 from .groups import Group
 from .members import Member, graph_of
 
-__all__ = ["Lower", "Network", "lower_group", "plan_of"]
+__all__ = ["Lower", "Network", "lower_group", "plans_of"]
 
 Lower = Callable[[Node | Chain, Graph, Graph | None], None]
 
@@ -45,8 +47,10 @@ class Network:
     lower: Lower
 
 
-def plan_of(item: Node | Chain, network: Network) -> Plan | None:
-    """Give the plan of a convolution of whole images; None if it takes more than one.
+def plans_of(item: Node | Chain, network: Network) -> Mapping[Any, Plan]:
+    """Give the plans of a convolution of whole images by parts of its weights.
+
+    None if several convolutions have the same weights, as those that stand for one with dilation.
 
     It is lowered among values that do not exist yet, and its steps are dropped.
     """
@@ -60,17 +64,18 @@ def plan_of(item: Node | Chain, network: Network) -> Plan | None:
             values[name] = builder.new(shape, dtype, order)
     kept = builder.steps, builder.values, builder.relaid, builder.wanted
     builder.steps, builder.values, builder.relaid, builder.wanted = [], values, {}, {}
-    network.lower(item, graph, network.narrow)
-    plans = [step.work.plan for step in builder.steps if isinstance(step.work, Prepared)]
+    with builder.noting() as noted:
+        network.lower(item, graph, network.narrow)
     builder.steps, builder.values, builder.relaid, builder.wanted = kept
-    return plans[0] if len(plans) == 1 else None
+    plans = {part: plan for part, (_, plan) in noted.items() if plan is not None}
+    return plans if len(plans) == len(noted) else {}
 
 
 class _Places:
     """Where the images of a group lie: whole ones, and windows of inner ones."""
 
     def __init__(self, group: Group, builder: Builder, graph: Graph) -> None:
-        self.group, self.builder = group, builder
+        self.group, self.builder, self.axis = group, builder, group.members[0].axis
         self.whole: dict[str, Value] = {}
         self.windows: dict[str, Value] = {}
         for member in reversed(group.members):
@@ -84,7 +89,7 @@ class _Places:
         n, c, h, w = graph.shapes[name]
         dtype, order = builder.stored(name, graph.dtypes[name]), channels_last(4)
         if name in self.group.inner:
-            shape = n, c, self.group.bands.room(name), w
+            shape = self._cut((n, c, h, w), self.group.bands.room(name))
             self.windows[name] = builder.new(shape, dtype, order)
         else:
             self.whole[name] = builder.target(name, (n, c, h, w), dtype, order, lies_in_pixels)
@@ -93,13 +98,19 @@ class _Places:
         """Place the operands of a Concat in its result."""
         name = member.result
         places = self.windows if name in self.windows else self.whole
-        rows = places[name].shape[2]
-        inner = graph_of(node, graph, dict.fromkeys((*node.inputs, name), rows))
+        images, rows = places[name].shape[0], places[name].shape[self.axis]
+        inner = graph_of(node, graph, dict.fromkeys((*node.inputs, name), rows), self.axis)
         for part, place in parts(node, inner, places[name]):
             if part in member.joins and builder.stored(part, graph.dtypes[part]) == place.dtype:
-                places[part] = place
+                places[part] = place.viewed((images, *place.shape[1:]), place.strides)
 
-    def rows(self, name: str, begin: int, count: int, turn: int) -> Value:
+    def _cut(self, shape: Shape, count: int) -> Shape:
+        """Give the shape of so many rows of one image."""
+        cut = [1, *shape[1:]]
+        cut[self.axis] = count
+        return tuple(cut)
+
+    def rows(self, name: str, image: int, begin: int, count: int, turn: int) -> Value:
         """Give rows of an image in a band: `turn` is 0 in the first one, 1 in the repeat."""
         bands = self.group.bands
         window = self.windows.get(name)
@@ -108,10 +119,17 @@ class _Places:
         if window is not None:
             begin -= max(turn - 1, 0) * bands.step[name]
         elif turn == 1:
-            advance = bands.step[name] * value.strides[2]
-        n, c, _, w = value.shape
-        found = value.viewed((n, c, count, w), value.strides, begin * value.strides[2])
+            advance = bands.step[name] * value.strides[self.axis]
+        place = begin * value.strides[self.axis]
+        if window is None:
+            place += image * value.strides[0]
+        found = value.viewed(self._cut(value.shape, count), value.strides, place)
         return replace(found, advance=advance)
+
+    def whole_of(self, name: str, image: int) -> Value:
+        """Give what an operand has for an image."""
+        value = self.builder.values[name]
+        return value.viewed((1, *value.shape[1:]), value.strides, image * value.strides[0])
 
 
 def lower_group(group: Group, network: Network) -> bool:
@@ -142,13 +160,14 @@ class _InPython(Exception):
 
 
 def _lower_bands(group: Group, places: _Places, network: Network) -> None:
-    """Lower the members for each kind of band."""
+    """Lower the members for each kind of band of each image."""
     builder, bands = network.builder, group.bands
-    for turn, named in ((0, ", first band"), (1, ""), (1 + bands.turns, ", last band")):
+    turns = (0, ", first band"), (1, ""), (1 + bands.turns, ", last band")
+    for image, (turn, named) in itertools.product(range(group.members[0].images), turns):
         begin = len(builder.steps)
         with builder.repeat(bands.turns) if turn == 1 else nullcontext():
             for member in group.members:
-                _lower_band(member, turn, places, network)
+                _lower_band(member, image, turn, places, network)
             if turn == 1:
                 _move_up(group, places, builder)
             if any(step.host for step in builder.steps[begin:]):
@@ -159,7 +178,8 @@ def _lower_bands(group: Group, places: _Places, network: Network) -> None:
 
 def _slower(group: Group, steps: list[Step]) -> bool:
     """Whether convolutions of bands take more time than the group saves."""
-    whole = sum(sum(m.plan.cost.values()) for m in group.members if m.plan is not None)
+    plans = [plan for member in group.members for plan in (member.plans or {}).values()]
+    whole = sum(sum(plan.cost.values()) for plan in plans)
     taken = sum(
         step.turns * sum(step.work.plan.cost.values())
         for step in steps
@@ -175,12 +195,12 @@ def _move_up(group: Group, places: _Places, builder: Builder) -> None:
         rows = group.bands.again[name]
         if rows and name not in joined:
             first = group.bands.begin[name] - rows
-            kept = places.rows(name, first, rows, 1)
-            last = places.rows(name, first + group.bands.step[name], rows, 1)
+            kept = places.rows(name, 0, first, rows, 1)
+            last = places.rows(name, 0, first + group.bands.step[name], rows, 1)
             builder.copy(last, kept, [name])
 
 
-def _lower_band(member: Member, turn: int, places: _Places, network: Network) -> None:
+def _lower_band(member: Member, image: int, turn: int, places: _Places, network: Network) -> None:
     """Lower a member for a band of its result."""
     name, bands = member.result, places.group.bands
     begin, rows = 0, bands.begin[name]
@@ -189,23 +209,25 @@ def _lower_band(member: Member, turn: int, places: _Places, network: Network) ->
         rows = bands.step[name] if turn == 1 else bands.rest[name]
     if not rows:
         return
-    heights, views, band = {name: rows}, {}, None
+    heights, band = {name: rows}, None
+    views = {part: places.whole_of(part, image) for part in member.each}
     for read, reach in member.reads.items():
-        height = network.graph.shapes[read][2]
+        height = network.graph.shapes[read][places.axis]
         first, end = reach.first(begin), reach.end(begin + rows)
-        top, bottom = max(-first, 0), max(end - height, 0)
+        before, after = max(-first, 0), max(end - height, 0)
         first, end = max(first, 0), min(end, height)
         heights[read] = end - first
-        views[read] = places.rows(read, first, end - first, turn)
-        band = band or Band(begin, begin + rows, first, top, bottom)
+        views[read] = places.rows(read, image, first, end - first, turn)
+        band = band or Band(begin, begin + rows, first, before, after)
     assert band is not None, "a member reads an image"
     item = member.cut(band)
-    graph, narrow = graph_of(item, network.graph, heights), network.narrow
+    graph, narrow = network.graph, network.narrow
+    graph = graph_of(item, graph, heights, places.axis, member.each)
     if narrow is not None:
-        narrow = graph_of(item, narrow, heights)
-    target = places.rows(name, begin, rows, turn)
+        narrow = graph_of(item, narrow, heights, places.axis, member.each)
+    target = places.rows(name, image, begin, rows, turn)
     builder = network.builder
-    with _bound(builder, views, name, target), builder.following(member.plan):
+    with _bound(builder, views, name, target), builder.following(member.plans):
         network.lower(item, graph, narrow)
 
 

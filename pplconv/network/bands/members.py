@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from ...planner import Plan
-from ..fusion import Chain
+from ..fusion import Chain, inputs_of
 from ..nodes import Graph, Node
 from ..operators.row_reach import SAME, Band, Reach
 from ..operators.table import row_of
 
 __all__ = ["Member", "graph_of", "member_of"]
+
+# Each image has steps of its own.
+MOST_IMAGES = 8
 
 
 @dataclass(frozen=True)
@@ -31,10 +35,19 @@ class Member:
         Gives the step for a band of its result.
     planned : bool
         Whether it is a convolution.
-    plan : Plan or None
-        Of the convolution of the whole image: bands have its bits and its packed weights.
+    apart : int
+        Rows of the result from one row of a plan to its next one; bands begin at their multiples.
+    plans : mapping or None
+        Of convolutions of the whole image, by parts of the weights (`Builder.noting`): bands have
+        their bits and their packed weights.
     joins : tuple of str
         Operands that are written straight into the result.
+    axis : int
+        The axis that is cut: 2, or 3 of images of height 1, whose columns count as rows.
+    images : int
+        The batch: a band is of one image.
+    each : tuple of str
+        Other operands that have the batch, as factors of channels: a band reads those of its image.
     """
 
     item: Node | Chain
@@ -42,53 +55,120 @@ class Member:
     reads: Mapping[str, Reach]
     cut: Callable[[Band], Node | Chain]
     planned: bool = False
-    plan: Plan | None = None
+    apart: int = 1
+    plans: Mapping[Any, Plan] | None = None
     joins: tuple[str, ...] = ()
+    axis: int = 2
+    images: int = 1
+    each: tuple[str, ...] = ()
 
 
 def member_of(item: Node | Chain, graph: Graph) -> Member | None:
     """Describe a step that can run band by band; None for any other one."""
-    if isinstance(item, Chain):
-        reads = _rows_of_chain(item, graph) if _is_image(item.result, graph) else None
-        return Member(item, item.result, reads, lambda _: item) if reads else None
+    member = _of_chain(item, graph) if isinstance(item, Chain) else _of_node(item, graph)
+    if member is None or member.images == 1:
+        return member
+    if member.images > MOST_IMAGES or not _keeps_apart(item, member.images, graph):
+        return None
+    each = [
+        name for name in inputs_of(item)
+        if name not in member.reads and _has_batch(name, member.images, graph)
+    ]  # fmt: skip
+    return replace(member, each=tuple(each))
+
+
+def _of_chain(item: Chain, graph: Graph) -> Member | None:
+    if not _is_image(item.result, graph):
+        return None
+    axis, images = _axis_of(item.result, graph), graph.shapes[item.result][0]
+    reads = _rows_of_chain(item, graph, axis)
+    return (
+        Member(item, item.result, reads, lambda _: item, axis=axis, images=images)
+        if reads
+        else None
+    )
+
+
+def _of_node(item: Node, graph: Graph) -> Member | None:
     row, results = row_of(item.op), [name for name in item.outputs if name]
     if row.rows is None or len(results) > 1 or not row.is_served(item, graph):
         return None
     if not all(_is_image(name, graph) for name in (item.inputs[0], *results)):
         return None
-    rows = row.rows(item, graph)
-    if rows is None:
+    axis, images = _axis_of(results[0], graph), graph.shapes[results[0]][0]
+    rows = row.rows(item, graph, axis)
+    if rows is None or any(graph.shapes[name][0] != images for name in rows.reads):
+        return None
+    if axis == 3 and any(graph.shapes[name][2] != 1 for name in rows.reads):
         return None
     joins = tuple(rows.reads) if rows.joins else ()
     cut = partial(rows.cut, item)
-    return Member(item, results[0], rows.reads, cut, planned=rows.planned, joins=joins)
+    return Member(
+        item,
+        results[0],
+        rows.reads,
+        cut,
+        rows.planned,
+        rows.apart,
+        joins=joins,
+        axis=axis,
+        images=images,
+    )
 
 
 def _is_image(name: str, graph: Graph) -> bool:
     shape = graph.shapes[name]
-    return len(shape) == 4 and shape[0] == 1 and 0 not in shape and name not in graph.constants
+    return len(shape) == 4 and 0 not in shape and name not in graph.constants
 
 
-def _rows_of_chain(chain: Chain, graph: Graph) -> dict[str, Reach] | None:
-    """Give the images of the height of a chain's result; others are the same for each row."""
-    height = graph.shapes[chain.result][2]
+def _axis_of(name: str, graph: Graph) -> int:
+    """Give the axis that an image is cut along: networks of signals have images of height 1."""
+    _, _, height, width = graph.shapes[name]
+    return 3 if height == 1 and width > 1 else 2
+
+
+def _has_batch(name: str, images: int, graph: Graph) -> bool:
+    return name not in graph.constants and graph.shapes[name][:1] == (images,)
+
+
+def _keeps_apart(item: Node | Chain, images: int, graph: Graph) -> bool:
+    """Whether each image of the result depends on the same image of the operands alone."""
+    batched = {name for name in inputs_of(item) if name and _has_batch(name, images, graph)}
+    for node in item.nodes if isinstance(item, Chain) else [item]:
+        # Others, as constants and what follows from them, are the same for all images.
+        if not batched.isdisjoint(node.inputs):
+            if not row_of(node.op).batches(node, graph, batched):
+                return False
+            batched.update(node.outputs)
+    return True
+
+
+def _rows_of_chain(chain: Chain, graph: Graph, axis: int) -> dict[str, Reach] | None:
+    """Give the images with the rows of a chain's result; others are the same for each row."""
+    height, from_end = graph.shapes[chain.result][axis], axis - 4
     for node in chain.nodes:
         shape = graph.shapes[node.outputs[0]]
-        if len(shape) != 4 or shape[2] != height:
+        if len(shape) != 4 or shape[axis] != height:
             return None
     reads: dict[str, Reach] = {}
     for name in chain.inputs():
         shape = graph.shapes[name]
-        if len(shape) < 2 or shape[-2] == 1:
+        if len(shape) < -from_end or shape[from_end] == 1:
             continue
-        if not _is_image(name, graph):
+        if not _is_image(name, graph) or shape[0] != graph.shapes[chain.result][0]:
             return None
         reads[name] = SAME
     return reads
 
 
-def graph_of(item: Node | Chain, graph: Graph, heights: Mapping[str, int]) -> Graph:
-    """Give the graph of a step of a band.
+def graph_of(
+    item: Node | Chain,
+    graph: Graph,
+    heights: Mapping[str, int],
+    axis: int,
+    each: Sequence[str] = (),
+) -> Graph:
+    """Give the graph of a step of a band of one image.
 
     Parameters
     ----------
@@ -98,12 +178,19 @@ def graph_of(item: Node | Chain, graph: Graph, heights: Mapping[str, int]) -> Gr
         Of whole images; left as it is.
     heights : mapping of str to int
         Rows of the images that the step reads by rows, and of its result.
+    axis : int
+        The axis that is cut.
+    each : sequence of str
+        Other operands that have the batch.
     """
     nodes = item.nodes if isinstance(item, Chain) else [item]
     made = [name for node in nodes for name in node.outputs if name]
     shapes = dict(graph.shapes)
     # Values inside a chain are as high as its result.
     for name in {**heights, **dict.fromkeys(made)}:
-        n, c, _, w = shapes[name]
-        shapes[name] = n, c, heights.get(name, heights[made[-1]]), w
+        shape = [1, *shapes[name][1:]]
+        shape[axis] = heights.get(name, heights[made[-1]])
+        shapes[name] = tuple(shape)
+    for name in each:
+        shapes[name] = 1, *shapes[name][1:]
     return Graph(nodes, shapes, graph.dtypes, graph.constants, graph.inputs, graph.outputs)

@@ -39,6 +39,12 @@ class Part:
     align: int = 1
     joins: tuple[str, ...] = ()
 
+    def renamed(self, names: Mapping[str, str]) -> Part:
+        """Give the same part of values with other names."""
+        reads = {names[name]: reach for name, reach in self.reads.items()}
+        joins = tuple(names[name] for name in self.joins)
+        return Part(names[self.result], reads, self.align, joins)
+
 
 @dataclass(frozen=True)
 class Bands:
@@ -59,6 +65,11 @@ class Bands:
     step: dict[str, int] = field(default_factory=dict)
     rest: dict[str, int] = field(default_factory=dict)
     again: dict[str, int] = field(default_factory=dict)
+
+    def renamed(self, names: Sequence[str]) -> Bands:
+        """Give the same bands of values that have names instead of numbers."""
+        each = (self.begin, self.step, self.rest, self.again)
+        return Bands(self.turns, *({names[int(at)]: n for at, n in rows.items()} for rows in each))
 
     def room(self, name: str) -> int:
         """Rows of the window of an inner value."""

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 
 from ..nodes import Graph, Node
+from ..resizing import word
 from .movement import pad_begins, slices
 from .row_steps import axes_of
 
@@ -65,10 +66,12 @@ def pools(node: Node, graph: Graph, batched: set[str]) -> bool:
 
 
 def resized(node: Node, graph: Graph, batched: set[str]) -> bool:
-    """Resize whose region has all images: one that crops them may give as many again."""
-    mode = node.attributes.get("coordinate_transformation_mode")
-    whole = mode != "tf_crop_and_resize" or 0 not in (node.attributes.get("axes") or [0])
-    return whole and images()(node, graph, batched)
+    """Resize that has the same sizes and regions for each image, whatever the batch."""
+    own = node.attributes
+    whole = own.get("coordinate_transformation_mode") != "tf_crop_and_resize"
+    alike = word(own, "keep_aspect_ratio_policy") == "stretch"
+    each = (whole and alike) or 0 not in (own.get("axes") or [0])
+    return each and images()(node, graph, batched)
 
 
 def convolution(*added: int) -> Rule:

@@ -157,7 +157,7 @@ def emit_convolution(
     padded = any(itertools.chain(*geometry["padding"]))
     # Some algorithms multiply padding: infinite weights would give NaN there.
     for algorithm in planner.asked_in_turn("auto", finite):
-        plan, dense = builder.plan(problem, algorithm, activation.epilogue)
+        plan, dense = builder.plan(problem, algorithm, activation.epilogue, key)
         # Computed weights may be infinite, and loops get no others than packed ones.
         if known is None and (plan.transforms or (padded and dense["multiplies_padding"])):
             continue

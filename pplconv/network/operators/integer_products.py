@@ -156,7 +156,7 @@ def emit_product(
     if y.lies_as(strides_of(y.shape, y.dtype.itemsize, order)):
         product = _faster(builder, product, x)
     problem = problem_of(builder, product, x.shape, x.dtype)
-    plan, dense = builder.plan(problem, "auto", _PLAIN)
+    plan, dense = builder.plan(problem, "auto", _PLAIN, product.key)
     fields = with_places(dense, x, y)
     if fields is None:
         tight = Value(x.shape, x.dtype, strides_of(x.shape, x.dtype.itemsize, order), x.buffer)

@@ -1,4 +1,7 @@
-"""The rows of images that a node reads for some rows of its result: the words of `row_rules`."""
+"""The rows of images that a node reads for some rows of its result: the words of `row_rules`.
+
+Rows are those of an axis of images: images of height 1 are cut into columns, which count as rows.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from ..nodes import Graph, Node
 
-__all__ = ["SAME", "Band", "Reach", "RowRule", "Rows", "Windows"]
+__all__ = ["SAME", "Band", "Reach", "RowRule", "Rows", "Scattered", "Windows"]
 
 
 class Reach(Protocol):
@@ -66,6 +69,47 @@ class Windows(NamedTuple):
 SAME = Windows()
 
 
+class Scattered(NamedTuple):
+    """Row `i` of an operand adds to rows `i * stride - before` on, of a transposed convolution.
+
+    A row of the result that none adds to still reads one: bands are of images with rows.
+
+    Parameters
+    ----------
+    stride : int
+        Rows of the result from one row of the operand to the next.
+    before : int
+        Rows that are cut off above the result.
+    extent : int
+        Rows that one row of the operand adds to.
+    height : int
+        Rows of the operand.
+    """
+
+    stride: int
+    before: int
+    extent: int
+    height: int
+
+    @property
+    def rate(self) -> Fraction:
+        """The stride's inverse."""
+        return Fraction(1, self.stride)
+
+    def first(self, row: int) -> int:
+        """Give the first row that adds to row `row` of the result, or to a later one."""
+        at = row + self.before
+        return min(-((self.extent - 1 - at) // self.stride), at // self.stride, self.height - 1)
+
+    def end(self, rows: int) -> int:
+        """Give the end of the rows that add to the first `rows` rows of the result."""
+        return max((rows - 1 + self.before) // self.stride + 1, 1)
+
+    def repeats(self, begin: int, step: int, turns: int) -> bool:
+        """Whether each band moves on by whole rows of the operand."""
+        return step % self.stride == 0
+
+
 class Band(NamedTuple):
     """Some rows of a result.
 
@@ -75,15 +119,15 @@ class Band(NamedTuple):
         Which rows.
     first : int
         First row of the operand that is given.
-    top, bottom : int
-        Rows of padding above and below what is given.
+    before, after : int
+        Rows of padding around what is given.
     """
 
     begin: int
     end: int
     first: int
-    top: int
-    bottom: int
+    before: int
+    after: int
 
 
 class Rows(NamedTuple):
@@ -95,16 +139,19 @@ class Rows(NamedTuple):
         Images that are read by rows, that of the windows first; other operands are read whole.
     cut : callable
         Gives the node for a band of its result.
+    planned : bool
+        Whether known weights multiply windows, by plans.
     joins : bool
         Whether the result consists of these images, so that they may lie in it.
-    planned : bool
-        Whether known weights multiply windows, by a plan.
+    apart : int
+        Rows of the result from one row of a plan to its next one; bands begin at their multiples.
     """
 
     reads: Mapping[str, Reach]
     cut: Callable[[Node, Band], Node]
-    joins: bool = False
     planned: bool = False
+    joins: bool = False
+    apart: int = 1
 
 
-RowRule = Callable[[Node, Graph], Rows | None]
+RowRule = Callable[[Node, Graph, int], Rows | None]

@@ -1,23 +1,26 @@
 """Rules by which a node can be cut into bands of rows of its result.
 
-A rule takes a node and its graph, and says which rows of its operands the node reads for some rows
-of its result; None if it needs whole images.
+A rule takes a node, its graph and the axis that is cut, 2 or 3. It says which rows of its operands
+the node reads for some rows of its result; None if it needs whole images.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
+from ...ops.transposed.tap_runs import has_many_phases
 from ..nodes import Graph, Node
 from ..resizing import Taps
 from . import integer_windows, window_steps
 from .convolution import explicit_pads
-from .row_reach import SAME, Band, Reach, RowRule, Rows, Windows
+from .row_reach import SAME, Band, Reach, RowRule, Rows, Scattered, Windows
+from .transposed_parts import axes
 
-__all__ = ["joined", "resized", "same", "windows"]
+__all__ = ["joined", "resized", "same", "transposed", "windows"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +74,7 @@ def _uncut(node: Node, _: Band) -> Node:
 def same(*images: int) -> RowRule:
     """Each row from the same rows of these operands."""
 
-    def rule(node: Node, graph: Graph) -> Rows | None:
+    def rule(node: Node, graph: Graph, _: int) -> Rows | None:
         names = [node.inputs[at] for at in images if at < len(node.inputs) and node.inputs[at]]
         if any(name in graph.constants for name in names):
             return None
@@ -80,7 +83,7 @@ def same(*images: int) -> RowRule:
     return rule
 
 
-def joined(node: Node, graph: Graph) -> Rows | None:
+def joined(node: Node, graph: Graph, _: int) -> Rows | None:
     """Concat of channels."""
     if node.attributes["axis"] % 4 != 1 or any(name in graph.constants for name in node.inputs):
         return None
@@ -90,33 +93,66 @@ def joined(node: Node, graph: Graph) -> Rows | None:
 def windows(*added: int) -> RowRule:
     """Windows of the first operand; `added` are further operands of the result's rows."""
 
-    def rule(node: Node, graph: Graph) -> Rows | None:
+    def rule(node: Node, graph: Graph, axis: int) -> Rows | None:
         own = node.attributes
         kernel = own.get("kernel_shape") or graph.shapes[node.inputs[1]][2:]
-        if (own.get("dilations") or [1])[0] != 1:
-            return None
-        stride = int((own.get("strides") or [1])[0])
-        x, reach = node.inputs[0], Windows(stride, int(explicit_pads(node)[0]), int(kernel[0]))
+        at, x = axis - 2, node.inputs[0]
+        stride, dilation = ((own.get(name) or (1, 1))[at] for name in ("strides", "dilations"))
+        extent = (int(kernel[at]) - 1) * int(dilation) + 1
+        reach = Windows(int(stride), int(explicit_pads(node)[at]), extent)
         if x in graph.constants or (len(node.inputs) > 1 and node.inputs[1] not in graph.constants):
             return None
-        reads: dict[str, Reach] = {x: reach}
-        for name in (node.inputs[at] for at in added if at < len(node.inputs)):
-            if name and (reads.setdefault(name, SAME) != SAME or name in graph.constants):
-                return None
-        return Rows(reads, _cut_windows, planned=len(node.inputs) > 1)
+        reads = _with_added({x: reach}, added, node, graph)
+        cut = partial(_cut_windows, at=at)
+        return None if reads is None else Rows(reads, cut, len(node.inputs) > 1)
 
     return rule
 
 
-def _cut_windows(node: Node, band: Band) -> Node:
-    _, left, bottom, right = explicit_pads(node)
+def _with_added(
+    reads: dict[str, Reach], added: tuple[int, ...], node: Node, graph: Graph
+) -> dict[str, Reach] | None:
+    """Add operands of which the result's rows are read; None if one of them is read otherwise."""
+    for name in (node.inputs[at] for at in added if at < len(node.inputs)):
+        if name and (reads.setdefault(name, SAME) != SAME or name in graph.constants):
+            return None
+    return reads
+
+
+def _cut_windows(node: Node, band: Band, at: int) -> Node:
+    pads = [int(size) for size in explicit_pads(node)]
     # A window may end beyond the padding, which then does not count there.
-    pads = [band.top, left, min(band.bottom, int(bottom)), right]
+    pads[at], pads[at + 2] = band.before, min(band.after, pads[at + 2])
     return replace(node, attributes={**node.attributes, "pads": pads})
 
 
-def resized(node: Node, graph: Graph) -> Rows | None:
-    """Resize by known scales, one way of height and width at once."""
+def transposed(*added: int) -> RowRule:
+    """A transposed convolution; `added` are further operands of the result's rows."""
+
+    def rule(node: Node, graph: Graph, axis: int) -> Rows | None:
+        (x, weight), both, at = node.inputs[:2], axes(node, graph), axis - 2
+        if x in graph.constants or weight not in graph.constants or has_many_phases(*both):
+            return None
+        own = both[at]
+        extent = (own.kernel - 1) * own.dilation + 1
+        reach = Scattered(own.stride, own.padding, extent, own.inputs)
+        reads = _with_added({x: reach}, added, node, graph)
+
+        def cut(node: Node, band: Band) -> Node:
+            # The first row that is given adds to rows above the band, too.
+            pads = [*explicit_pads(node)]
+            pads[at] = own.padding + band.begin - band.first * own.stride
+            return replace(node, attributes={**node.attributes, "pads": pads})
+
+        return None if reads is None else Rows(reads, cut, True, apart=own.stride)
+
+    return rule
+
+
+def resized(node: Node, graph: Graph, axis: int) -> Rows | None:
+    """Resize by known scales, one way of height and width at once; rows alone."""
+    if axis != 2:
+        return None
     if not (window_steps.serves_resize(node, graph) or integer_windows.serves_resize(node, graph)):
         return None
     both = window_steps.resize_taps(node, graph)

@@ -168,7 +168,8 @@ ROWS: Mapping[str, Row] = {
         "ConvInteger as an exact Conv", exact_products.conv_integer, early=False
     ),
     "ConvTranspose": convolved(
-        _CONV_TRANSPOSE, rows=None, layout=Layout.PIXELS, flops=costs.transposed_convolution,
+        _CONV_TRANSPOSE, rows=row_rules.transposed(), layout=Layout.PIXELS,
+        flops=costs.transposed_convolution,
         python=transposed_sums.conv_transpose,
     ),
     "Cos": program(expressions.plain("COSINE")),
@@ -413,7 +414,7 @@ ROWS: Mapping[str, Row] = {
         _CONV, *_ADDED, layout=Layout.PRICED, flops=costs.convolution
     ),
     "pplconv.ConvTranspose": convolved(
-        _CONV_TRANSPOSE, *_ADDED, rows=None, layout=Layout.PIXELS,
+        _CONV_TRANSPOSE, *_ADDED, rows=row_rules.transposed(*_ADDED), layout=Layout.PIXELS,
         flops=costs.transposed_convolution,
     ),
     "pplconv.Linear": product(
@@ -431,7 +432,8 @@ ROWS: Mapping[str, Row] = {
         rows=row_rules.windows(RESIDUAL),
     ),
     "pplconv.QuantizedConvTranspose": ours(
-        integer_transposed.lower_transposed, batches=batch_rules.images()
+        integer_transposed.lower_transposed, batches=batch_rules.images(),
+        rows=row_rules.transposed(),
     ),
     "pplconv.QuantizedLinear": ours(
         integer_steps.lower_linear, batches=batch_rules.images(RESIDUAL)

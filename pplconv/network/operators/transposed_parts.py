@@ -74,15 +74,15 @@ class OfPhases:
         """Give the inputs that it sees."""
         _, _, sh, sw = x.strides
         begin = self.down.seen.start * sh + self.across.seen.start * sw
-        return Value(self.input_shape, x.dtype, x.strides, x.buffer, x.offset + begin)
+        return x.viewed(self.input_shape, x.strides, begin)
 
     def of_output(self, builder: Builder, y: Value) -> Value:
         """Give the place of its results."""
         tn, tc, th, tw = y.strides
-        return Value(
-            (*y.shape[:2], self.down.count, self.across.count), y.dtype,
+        return y.viewed(
+            (*y.shape[:2], self.down.count, self.across.count),
             (tn, tc, th * self.down.axis.stride, tw * self.across.axis.stride),
-            y.buffer, y.offset + self.down.first * th + self.across.first * tw,
+            self.down.first * th + self.across.first * tw,
         )  # fmt: skip
 
     def distribute(self, builder: Builder, results: Value, y: Value, nodes: list[str]) -> None:
@@ -162,17 +162,15 @@ class OfRuns:
                 y.shape[0], groups, rows.count, rows.places, columns.count, columns.places, own
             )  # fmt: skip
             begin = rows.first * sh + rows.place * line + columns.first * sw + columns.place * place
-            source = Value(
-                sizes, y.dtype, (sn, down.count * line, sh, line, sw, place, e), results.buffer,
-                results.offset + begin,
-            )  # fmt: skip
-            to = Value(
-                sizes, y.dtype,
+            strides = sn, down.count * line, sh, line, sw, place, e
+            source = results.viewed(sizes, strides, begin)
+            to = y.viewed(
+                sizes,
                 (
                     tn, own * tc, th * down.axis.stride, th * down.axis.dilation,
                     tw * across.axis.stride, tw * across.axis.dilation, tc,
                 ),
-                y.buffer, y.offset + rows.output * th + columns.output * tw,
+                rows.output * th + columns.output * tw,
             )  # fmt: skip
             builder.copy(source, to, nodes)
 

@@ -66,7 +66,10 @@ def _nothing(builder: Builder, y: Value, epilogue: Epilogue, origin: Any, name: 
     if isinstance(origin, Value):
         # Nothing known would keep them packed.
         kernel = constant_value(kernel)
-    emit_convolution(builder, zeros, kernel, y, epilogue, PLAIN, (origin, "nothing", oc), [name])
+    key = origin, "nothing", oc
+    # Any plan has the same bits, and only some bands may have such outputs.
+    with builder.following(None):
+        emit_convolution(builder, zeros, kernel, y, epilogue, PLAIN, key, [name])
 
 
 def _kernel(

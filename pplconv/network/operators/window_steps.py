@@ -14,7 +14,7 @@ from ...schedules.window_loops import Pool, Resample
 from ..antialiasing import every_tap_counts, is_smooth, wide_taps
 from ..builder import Builder
 from ..nodes import Graph, Node
-from ..resizing import Axis, Taps, axes_resized, taps, unchanged
+from ..resizing import Axis, Taps, axes_of, axes_resized, taps, unchanged
 from ..storage import Array, Step, Value, channels_last, constant_value
 from .convolution import explicit_pads, lies_in_pixels
 from .elementwise_steps import BRAIN, LOADED
@@ -164,6 +164,11 @@ def axes_of_resize(node: Node, graph: Graph) -> list[Axis] | None:
     if ROWS in node.attributes:
         *_, height = node.attributes[ROWS]
         shape = (*shape[:2], height, *shape[3:])
+    if sizes is not None and sizes.size and graph.shapes[node.outputs[0]][0] == shape[0]:
+        # A part of a batch has fewer images than the sizes say.
+        resized = axes_of(node.attributes, len(shape))
+        given = zip(resized, sizes.reshape(-1), strict=True)
+        sizes = np.array([shape[0] if axis == 0 else size for axis, size in given])
     return axes_resized(shape, scales, sizes, node.attributes)
 
 
