@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from ..nodes import Graph, Node
 from ..operators.convolution import lies_in_pixels
 from ..operators.movement import parts
 from ..operators.row_reach import Band
-from ..storage import Step, Value, channels_last
+from ..storage import BANDS, Banded, Step, Value, channels_last
 from .groups import Group
 from .members import Member, graph_of
 
@@ -70,7 +71,7 @@ class _Places:
     """Where the images of a group lie: whole ones, and windows of inner ones."""
 
     def __init__(self, group: Group, builder: Builder, graph: Graph) -> None:
-        self.group, self.builder = group, builder
+        self.group, self.builder, self.graph = group, builder, graph
         self.whole: dict[str, Value] = {}
         self.windows: dict[str, Value] = {}
         for member in reversed(group.members):
@@ -99,6 +100,22 @@ class _Places:
             if part in member.joins and builder.stored(part, graph.dtypes[part]) == place.dtype:
                 places[part] = place
 
+    def described(self, begin: int, end: int, gain: float) -> Banded:
+        """Describe the group for people; `begin` and `end` are its steps."""
+        shapes = self.graph.shapes
+        bands, last = self.group.bands, self.group.members[-1].result
+        # Operands of a Concat lie in its window.
+        windows = {id(value.buffer): (name, value) for name, value in self.windows.items()}
+        whole = sum(
+            value.buffer.size // value.shape[2] * shapes[name][2]
+            for name, value in windows.values()
+        )  # fmt: skip
+        return Banded(
+            begin, end, tuple(shapes[member.result] for member in self.group.members),
+            bands.turns + 1 + bool(bands.rest[last]), bands.step[last], whole,
+            sum(value.buffer.size for _, value in windows.values()), gain,
+        )  # fmt: skip
+
     def rows(self, name: str, begin: int, count: int, turn: int) -> Value:
         """Give rows of an image in a band: `turn` is 0 in the first one, 1 in the repeat."""
         bands = self.group.bands
@@ -124,16 +141,17 @@ def lower_group(group: Group, network: Network) -> bool:
     steps, repeats = len(builder.steps), len(builder.repeats)
     try:
         _lower_bands(group, places, network)
-        paid = not _slower(group, builder.steps[steps:])
+        gain = group.gain - _longer(group, builder.steps[steps:])
     except (NoSuchPlan, _InPython):
-        paid = False
-    if not paid:
+        gain = -math.inf
+    if gain < 0:
         del builder.steps[steps:], builder.repeats[repeats:]
         builder.relaid.clear()
         return False
     for name, value in places.whole.items():
         if name not in group.inner:
             builder.deliver(name, value)
+    builder.groups.append(places.described(steps, len(builder.steps), gain))
     return True
 
 
@@ -144,11 +162,14 @@ class _InPython(Exception):
 def _lower_bands(group: Group, places: _Places, network: Network) -> None:
     """Lower the members for each kind of band."""
     builder, bands = network.builder, group.bands
-    for turn, named in ((0, ", first band"), (1, ""), (1 + bands.turns, ", last band")):
+    for turn, named in zip((0, 1, 1 + bands.turns), BANDS, strict=True):
         begin = len(builder.steps)
         with builder.repeat(bands.turns) if turn == 1 else nullcontext():
-            for member in group.members:
+            for number, member in enumerate(group.members):
+                done = len(builder.steps)
                 _lower_band(member, turn, places, network)
+                for step in builder.steps[done:]:
+                    step.member = number if step.member is None else step.member
             if turn == 1:
                 _move_up(group, places, builder)
             if any(step.host for step in builder.steps[begin:]):
@@ -157,15 +178,15 @@ def _lower_bands(group: Group, places: _Places, network: Network) -> None:
             step.detail += named
 
 
-def _slower(group: Group, steps: list[Step]) -> bool:
-    """Whether convolutions of bands take more time than the group saves."""
+def _longer(group: Group, steps: list[Step]) -> float:
+    """Cycles that convolutions of bands take more than whole ones."""
     whole = sum(sum(m.plan.cost.values()) for m in group.members if m.plan is not None)
     taken = sum(
         step.turns * sum(step.work.plan.cost.values())
         for step in steps
         if isinstance(step.work, Prepared)
     )
-    return taken - whole > group.gain
+    return float(taken - whole)
 
 
 def _move_up(group: Group, places: _Places, builder: Builder) -> None:
