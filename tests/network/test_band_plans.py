@@ -13,6 +13,7 @@ from pplconv.network.session import InferenceSession
 from tests.network import forced_bands
 from tests.network.graphs import Graph
 
+pytestmark = pytest.mark.unbanded("chooses its own bands")
 H, W = 37, 12
 
 
