@@ -27,6 +27,9 @@ MOST_MEMBERS = 12
 LEAST_BANDS = 3
 # To start a step again for another band.
 STEP_CYCLES = 4000.0
+# Bytes a cycle at which a step reads rows that it has read for the band before: it begins to
+# stream anew (5 to 27 on a Zen 5, the less the wider the image).
+BEGUN = 9.0
 # Bytes a cycle at which rows are moved in L2.
 COPIED = 16.0
 
@@ -61,8 +64,10 @@ class _Images:
     ----------
     graph : Graph
         Of whole images.
-    size, staying : callable
-        Bytes of a whole image, as it is stored; cycles that are saved where it stays in L2.
+    size : callable
+        Bytes of a whole image, as it is stored.
+    staying : callable
+        Cycles that are saved where an image stays in L2 (level 0) or in L3 (level 1).
     readers : mapping of str to list of int
         Numbers of the items that read a value.
     placed : set of str
@@ -71,7 +76,7 @@ class _Images:
 
     graph: Graph
     size: Callable[[str], int]
-    staying: Callable[[str], float]
+    staying: Callable[[str, int], float]
     readers: Mapping[str, Sequence[int]]
     placed: frozenset[str]
 
@@ -130,7 +135,7 @@ def groups_of(
                 readers.setdefault(name, []).append(at)
     # Each is asked for again in every group that it might belong to.
     kept = functools.cache(size)
-    staying = functools.cache(lambda name: planner.staying_cycles(kept(name)))
+    staying = functools.cache(lambda name, level: planner.staying_cycles(kept(name), level))
     images = _Images(graph, kept, staying, readers, placed)
     found: dict[int, Group] = {}
     for begin, run in _runs(items, images, apart):
@@ -179,10 +184,10 @@ def _divided(members: Sequence[Member], begin: int, images: _Images) -> dict[int
     best: list[tuple[float, int, Group | None]] = [(0.0, 0, None)]
     for at in reversed(range(len(members))):
         choice: tuple[float, int, Group | None] = best[0][0], 1, None
-        saved = images.staying(members[at].result)
+        saved = images.staying(members[at].result, 0)
         for count in range(2, min(MOST_MEMBERS, len(members) - at) + 1):
             # No more than if the group alone read all of its results.
-            saved += images.staying(members[at + count - 1].result)
+            saved += images.staying(members[at + count - 1].result, 0)
             if saved <= _spent(LEAST_BANDS, members[:count], 0.0):
                 continue
             group = _group(members[at : at + count], begin + at, images)
@@ -201,26 +206,42 @@ def _divided(members: Sequence[Member], begin: int, images: _Images) -> dict[int
 def _group(members: Sequence[Member], begin: int, images: _Images) -> Group | None:
     """Make a group, if it promises a gain."""
     inner = images.inside(members, begin)
-    saved = _saved(inner, images)
     # A first look, without the rows of bands.
-    if saved <= _spent(LEAST_BANDS, members, 0.0):
+    if _saved(inner, images) <= _spent(LEAST_BANDS, members, 0.0):
         return None
     kept = [
         replace(m, joins=tuple(name for name in m.joins if name in inner & images.placed))
         for m in members
     ]  # fmt: skip
     parts = [Part(m.result, m.reads, _align(m), m.joins if m.result in inner else ()) for m in kept]
-    bands = _largest(parts, inner, images)
-    if bands is None:
-        return None
-    moved = sum(bands.again[name] * images.row(name) for name in inner)
-    gain = saved - _spent(bands.turns + 2, members, bands.turns * moved)
-    return Group(kept, inner, bands, gain) if gain > 0 else None
+    best: Group | None = None
+    for level, room in enumerate(planner.band_bytes()):
+        bands = _largest(parts, inner, images, room)
+        if bands is None:
+            continue
+        moved = sum(bands.again[name] * images.row(name) for name in inner)
+        spent = _spent(bands.turns + 2, members, bands.turns * moved)
+        spent += bands.turns * _begun(parts, bands, images)
+        gain = _saved(inner, images, level) - spent
+        if gain > (0.0 if best is None else best.gain):
+            best = Group(kept, inner, bands, gain)
+    return best
 
 
-def _saved(names: frozenset[str], images: _Images) -> float:
-    """Cycles that are saved where images stay in L2."""
-    return sum(images.staying(name) for name in names)
+def _saved(names: frozenset[str], images: _Images, level: int = 0) -> float:
+    """Cycles that are saved where images stay in L2, or in L3."""
+    return sum(images.staying(name, level) for name in names)
+
+
+def _begun(parts: Sequence[Part], bands: Bands, images: _Images) -> float:
+    """Cycles in which the steps of a band read rows that the band before has read."""
+    read = 0.0
+    for part in parts:
+        begin, rows = bands.begin[part.result], bands.step[part.result]
+        for name, reach in part.reads.items():
+            count = reach.end(begin + rows) - reach.first(begin) - rows * reach.rate
+            read += max(float(count), 0.0) * images.row(name)
+    return read / BEGUN
 
 
 def _spent(bands: int, members: Sequence[Member], moved: float) -> float:
@@ -234,13 +255,14 @@ def _align(member: Member) -> int:
     return int(variant[2 : variant.index("x")]) if variant.startswith("F(") else 1
 
 
-def _largest(parts: Sequence[Part], inner: frozenset[str], images: _Images) -> Bands | None:
-    """Give the highest bands whose rows stay in L2."""
+def _largest(
+    parts: Sequence[Part], inner: frozenset[str], images: _Images, room: int
+) -> Bands | None:
+    """Give the highest bands whose rows take no more than `room`."""
     rates = rates_of(parts)
     if rates is None:
         return None
     heights = {name: images.height(name) for name in rates}
-    room = planner.band_bytes()
     for unit in _units({name: rate * images.row(name) for name, rate in rates.items()}, room):
         bands = bands_of(parts, heights, sorted(inner), unit)
         if bands is None:

@@ -179,14 +179,20 @@ def _lower_bands(group: Group, places: _Places, network: Network) -> None:
 
 
 def _longer(group: Group, steps: list[Step]) -> float:
-    """Cycles that convolutions of bands take more than whole ones."""
+    """Cycles that convolutions of bands take more than whole ones.
+
+    What they take less is operands that are near: the gain of the group has that already.
+    """
     whole = sum(sum(m.plan.cost.values()) for m in group.members if m.plan is not None)
-    taken = sum(
-        step.turns * sum(step.work.plan.cost.values())
-        for step in steps
-        if isinstance(step.work, Prepared)
-    )
-    return float(taken - whole)
+    taken, read = 0.0, set()
+    for step in steps:
+        if isinstance(step.work, Prepared):
+            cost, weights = step.work.plan.cost, id(step.places.get("weights"))
+            taken += step.turns * sum(cost.values())
+            # Only the first band waits for weights from memory.
+            taken -= (step.turns - (weights not in read)) * cost.get("cold", 0.0)
+            read.add(weights)
+    return max(float(taken - whole), 0.0)
 
 
 def _move_up(group: Group, places: _Places, builder: Builder) -> None:
