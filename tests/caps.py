@@ -32,6 +32,7 @@ _BEGINS, _ENDS = "a test begins", "all tests have run"
 # emulation, where they are too slow.
 ROOMS = {name: reason for name, reason in emulation.ROOMS.items() if name != "fuzz"} | {
     "analysis": "models of other CPUs",
+    "network/test_model_fuzz.py": "hostile files, which are read alike at every level",
     "instances": "processes and their messages, whatever they compute",
     "kernels": "its tests name an instruction set each, or read the sources of all",
     "planner/test_golden_plans.py": "plans of recorded machines",

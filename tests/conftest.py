@@ -66,6 +66,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "unemulated(reason): cannot run under `make test-arm`, which leaves it out"
     )
+    config.addinivalue_line(
+        "markers", "unbanded(reason): is about whole images, so that `--bands` leaves it out"
+    )
     instruction_sets.configure(config)
     emulation.use_profile(config)
     tiers.configure(config)
@@ -102,6 +105,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out tests that this CPU cannot run, or that belong to another tier or share."""
     instruction_sets.deselect(config, items)
     tiers.deselect(config, items)
+    forced_bands.deselect(config, items)
     emulation.deselect(config, items)
 
 

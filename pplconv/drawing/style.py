@@ -58,6 +58,7 @@ p {{ max-width: 62rem; margin: 0.25rem 0 0.9rem; color: var(--faint); overflow-w
 .roof {{ stroke: var(--ink); stroke-width: 1.4px; }}
 .live {{ fill: var(--live); fill-opacity: 0.35; }}
 {_KINDS}
+.group {{ fill: var(--ink); fill-opacity: 0.07; stroke: var(--ink); stroke-dasharray: 4 3; }}
 .step {{ stroke-width: 0.4px; }}
 .term {{ stroke: none; fill-opacity: 0.8; }}
 .took {{ stroke: var(--ink); stroke-width: 2.4px; }}

@@ -22,6 +22,7 @@ from .nodes import as_type, plain_name
 from .scaling import ScaledTensor
 from .storage import (
     Array,
+    Banded,
     Buffer,
     Repeat,
     Shape,
@@ -185,6 +186,7 @@ class Builder:
     problems: dict[Any, ConvProblem] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     repeats: list[Repeat] = field(default_factory=list)
+    groups: list[Banded] = field(default_factory=list)
     values: Values = field(default_factory=Values)
     # The first step of the repeat that is being written.
     body_begin: int | None = None

@@ -40,7 +40,18 @@ from .operators.table import row_of
 from .operators.table_row import Format, Moves, View
 from .paying_team import with_team
 from .search_progress import in_parts
-from .storage import Array, Buffer, Repeat, Shape, Step, Value, as_bits, place_of, strides_of
+from .storage import (
+    Array,
+    Banded,
+    Buffer,
+    Repeat,
+    Shape,
+    Step,
+    Value,
+    as_bits,
+    place_of,
+    strides_of,
+)
 from .tensors import release_files
 
 if TYPE_CHECKING:
@@ -71,6 +82,8 @@ class Compiled:
         Runs of `program` for the whole batch, in turn, each on its part.
     repeats : list of Repeat
         Steps that take several turns.
+    groups : list of Banded
+        Steps that run band by band.
     """
 
     program: Program
@@ -83,6 +96,7 @@ class Compiled:
     planned: dict[Any, Any]
     times: int
     repeats: list[Repeat] = field(default_factory=list)
+    groups: list[Banded] = field(default_factory=list)
     # Programs of several turns, as the body of a Loop or a Scan; None where they cannot be made.
     repeated: dict[Any, Program | None] = field(default_factory=dict)
 
@@ -420,5 +434,5 @@ def _finished(builder: Builder, graph: Graph, model: ir.Model, most: int, times:
 
     return Compiled(
         program, steps, native, told(graph.inputs), told(graph.outputs), frozenset(builder.used),
-        model, builder.planned, times, builder.repeats,
+        model, builder.planned, times, builder.repeats, builder.groups,
     )  # fmt: skip

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TextIO
@@ -11,14 +13,14 @@ from .. import planner
 from ..arguments import checks
 from ..drawing.bars import Row, draw, write
 from ..drawing.columns import columns
-from ..drawing.figures import milliseconds
+from ..drawing.figures import megabytes, milliseconds
 from ..ops.prepared import PackedWeights, Prepared
 from ..planner.roofs import NOMINAL_HERTZ
 from .arena import lives
 from .compiling import Compiled
 from .cut_program import CutProgram
 from .programs import Program
-from .storage import Shape, Step
+from .storage import BANDS, Shape, Step
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,14 @@ class StepPlan:
         weights.
     turns : int
         How often a run takes the step; operations, bytes and time are those of all turns.
+    cost : dict of str to float
+        Estimated cycles of a convolution or product by term, those of all turns; empty of all
+        other steps.
+    group : int or None
+        Number of the group that it belongs to, if it runs in bands.
+    member : int or None
+        Which of the group's operators it computes; None of a step that moves rows which the next
+        band reads again.
     """
 
     kind: str
@@ -70,6 +80,9 @@ class StepPlan:
     host: bool = False
     plan: planner.Plan | None = None
     turns: int = 1
+    cost: dict[str, float] = field(default_factory=dict)
+    group: int | None = None
+    member: int | None = None
 
     @property
     def leaves_zeros_out(self) -> bool:
@@ -96,6 +109,45 @@ class BufferPlan:
 
 
 @dataclass(frozen=True)
+class GroupPlan:
+    """Steps that run one after the other in a band of rows, then in the next band.
+
+    Parameters
+    ----------
+    first, last : int
+        Numbers of its first and its last step.
+    shapes : tuple of tuple of int
+        Of the whole result of each of its operators.
+    bands : int
+        Number of bands.
+    rows : int
+        Rows of the group's last result in a band, apart from the first and the last band.
+    inner_bytes : int
+        Bytes of the images between its operators: they stay in L2, and do not go to memory.
+    window_bytes : int
+        Memory that they take: the rows of a band.
+    saved_seconds : float
+        Time that it is estimated to save, at a nominal clock.
+    """
+
+    first: int
+    last: int
+    shapes: tuple[Shape, ...]
+    bands: int
+    rows: int
+    inner_bytes: int
+    window_bytes: int
+    saved_seconds: float
+
+    def __str__(self) -> str:
+        saved = f", about {milliseconds(self.saved_seconds)} saved" if self.saved_seconds else ""
+        return (
+            f"{self.bands} bands of {self.rows} rows, {megabytes(self.inner_bytes)} stay in L2, "
+            f"in {megabytes(self.window_bytes)}{saved}"
+        )
+
+
+@dataclass(frozen=True)
 class NetworkPlan:
     """How a network runs for inputs of certain shapes; printed, it is a table.
 
@@ -115,6 +167,13 @@ class NetworkPlan:
         Runs of the steps, each on a part of the batch; their work and time are those of all.
     advice : str
         A line on `precision`: the estimated gain of ``"low"``, or why a given one changes nothing.
+    groups : tuple of GroupPlan
+        Steps that run band by band.
+
+    Notes
+    -----
+    A group computes each of its operators in a first band, in those between, and in a last one:
+    these are steps of their own. Tables and pictures show them as one step (`by_operators`).
     """
 
     inputs: tuple[tuple[str, Shape], ...]
@@ -125,6 +184,18 @@ class NetworkPlan:
     buffers: tuple[BufferPlan, ...] = ()
     times: int = 1
     advice: str = ""
+    groups: tuple[GroupPlan, ...] = ()
+
+    def by_operators(self) -> NetworkPlan:
+        """Give the plan in which each operator of a group is one step, of all bands.
+
+        Returns
+        -------
+        NetworkPlan
+            Its steps, buffers and groups have other numbers. The plan of a summed step is that of
+            a band in the middle.
+        """
+        return _summed(self)
 
     def show(self, *, most: int = 16, width: int | None = None, file: TextIO | None = None) -> None:
         """Print bars: the longest steps, with the estimate beside each.
@@ -148,15 +219,16 @@ class NetworkPlan:
 
     def _picture(self, most: int, width: int | None) -> str:
         def thought(step: StepPlan) -> float:
-            return step.turns * sum(step.plan.cost.values()) / NOMINAL_HERTZ if step.plan else 0.0
+            return sum(step.cost.values()) / NOMINAL_HERTZ
 
-        measured = any(step.seconds is not None for step in self.steps)
-        taken = [s.seconds or 0.0 if measured else thought(s) for s in self.steps]
+        steps = self.by_operators().steps
+        measured = any(step.seconds is not None for step in steps)
+        taken = [s.seconds or 0.0 if measured else thought(s) for s in steps]
         order = sorted((n for n, t in enumerate(taken) if t > 0), key=lambda n: -taken[n])
         total = sum(taken)
         rows = []
         for number in order[:most]:
-            step, seconds = self.steps[number], taken[number]
+            step, seconds = steps[number], taken[number]
             shape = "x".join(map(str, step.shape))
             words = f"{milliseconds(seconds)} {100 * seconds / total:3.0f} %"
             if measured and step.plan is not None:
@@ -172,8 +244,17 @@ class NetworkPlan:
             rows.append(Row(f"    {len(order) - most} shorter ones", 0.0, words))
         known = "measured, and estimated at the right" if measured else "estimated"
         clock = f" at a nominal {NOMINAL_HERTZ / 1e9:g} GHz"
-        title = f"{len(self.steps)} steps, {milliseconds(total)}, {known}{clock}"
+        title = f"{len(steps)} steps, {milliseconds(total)}, {known}{clock}"
         return "\n".join([title, draw(rows, width)])
+
+    def bracket(self, number: int) -> str:
+        """Give what stands before a step in a table: marks join the steps of a group."""
+        for group in self.groups:
+            if group.first <= number <= group.last:
+                return "\u250c " if number == group.first else (
+                    "\u2514 " if number == group.last else "\u2502 "
+                )  # fmt: skip
+        return ""
 
     def __str__(self) -> str:
         lines = [
@@ -182,7 +263,8 @@ class NetworkPlan:
         ]
         if self.times > 1:
             lines.append(f"batch: in {self.times} parts, one after the other")
-        known = [s for s in self.steps if s.plan is not None and s.plan.sparsity is not None]
+        plan = self.by_operators()
+        known = [s for s in plan.steps if s.plan is not None and s.plan.sparsity is not None]
         if known:
             out = sum(s.leaves_zeros_out for s in known)
             lines.append(f"sparse weights: of {len(known)} steps, {out} of which leave zeros out")
@@ -191,19 +273,109 @@ class NetworkPlan:
         if self.advice:
             lines.append(self.advice)
         rows = [("", "step", "shape", "layout", "Mflop", "MB", "us", "how")]
-        for number, s in enumerate(self.steps):
+        for number, s in enumerate(plan.steps):
             time = "" if s.seconds is None else f"{s.seconds * 1e6:.1f}"
             shape = "x".join(map(str, s.shape))
             flops = f"{s.flops / 1e6:.1f}" if s.flops else ""
             rows.append(
-                (str(number), s.kind, shape, s.layout, flops, f"{s.bytes / 1e6:.2f}", time,
-                 s.detail)
+                (str(number), plan.bracket(number) + s.kind, shape, s.layout, flops,
+                 f"{s.bytes / 1e6:.2f}", time, s.detail)
             )  # fmt: skip
-        lines += columns(rows, {0, 4, 5, 6})
+        heads = {group.first: str(group) for group in plan.groups}
+        title, *table = columns(rows, {0, 4, 5, 6})
+        lines.append(title)
+        for number, line in enumerate(table):
+            if number in heads:
+                lines.append(heads[number])
+            lines.append(line)
         total = sum(s.seconds or 0.0 for s in self.steps)
         if total:
             lines.append(f"total: {total * 1e3:.3f} ms")
         return "\n".join(lines)
+
+
+def _summed(plan: NetworkPlan) -> NetworkPlan:
+    """Sum the steps of each operator of a group over its bands."""
+    steps: list[StepPlan] = []
+    # For each step: its new number, the numbers of its group's first and last step, and its band.
+    numbers: list[int] = []
+    ends: list[tuple[int, int]] = []
+    bands: list[int] = []
+    groups = []
+    for number, step in enumerate(plan.steps):
+        if step.group is None:
+            numbers.append(len(steps))
+            ends.append((len(steps), len(steps)))
+            bands.append(0)
+            steps.append(step)
+            continue
+        group = plan.groups[step.group]
+        if number != group.first:
+            continue
+        parts = plan.steps[group.first : group.last + 1]
+        keys, own_bands = _operators(parts)
+        bands += own_bands
+        order = sorted(dict.fromkeys(keys), key=lambda key: key[0])
+        first, last = len(steps), len(steps) + len(order) - 1
+        numbers += [first + order.index(key) for key in keys]
+        ends += [(first, last)] * len(parts)
+        groups.append(replace(group, first=first, last=last))
+        for key in order:
+            own = [part for part, other in zip(parts, keys, strict=True) if other == key]
+            steps.append(_sum(own, group))
+
+    def moved(buffer: BufferPlan) -> BufferPlan:
+        # What outlives a band is there until the last one.
+        a, b = buffer.first, buffer.last
+        if (ends[a], bands[a]) != (ends[b], bands[b]):
+            return replace(buffer, first=ends[a][0], last=ends[b][1])
+        return replace(buffer, first=numbers[a], last=numbers[b])
+
+    buffers = sorted(map(moved, plan.buffers), key=lambda buffer: buffer.first)
+    return replace(plan, steps=tuple(steps), buffers=tuple(buffers), groups=tuple(groups))
+
+
+def _operators(parts: Sequence[StepPlan]) -> tuple[list[tuple[float, str, int]], list[int]]:
+    """Give a key and a band to each step of a group: an operator has one key in all bands."""
+    keys: list[tuple[float, str, int]] = []
+    bands: list[int] = []
+    band = -1
+    seen: Counter[tuple[float, str]] = Counter()
+    before = math.inf
+    for part in parts:
+        member = math.inf if part.member is None else part.member
+        if member < before:  # another band begins
+            seen.clear()
+            band += 1
+        # Moved rows are one step.
+        count = 0 if part.member is None else seen[member, part.kind]
+        seen[member, part.kind] += 1
+        keys.append((member, part.kind, count))
+        bands.append(band)
+        before = member
+    return keys, bands
+
+
+def _sum(parts: Sequence[StepPlan], group: GroupPlan) -> StepPlan:
+    """Sum a step over the bands of its group."""
+    main = max(parts, key=lambda part: part.turns)
+    shape, detail = main.shape, "rows that the next band reads again"
+    if main.member is not None:
+        n, c, _, w = whole = group.shapes[main.member]
+        shape = whole if (n, c, w) == (*shape[:2], *shape[3:]) else shape
+        detail = main.detail.removesuffix(f", {main.turns} turns")
+        for named in BANDS:
+            detail = detail.removesuffix(named)
+    cost: Counter[str] = Counter()
+    for part in parts:
+        cost.update(part.cost)
+    seconds = [part.seconds for part in parts if part.seconds is not None]
+    return replace(
+        main, shape=shape, detail=detail, flops=sum(part.flops for part in parts),
+        bytes=sum(part.bytes for part in parts), seconds=sum(seconds) if seconds else None,
+        weight_bytes=max(part.weight_bytes for part in parts), cost=dict(cost),
+        turns=sum(part.turns for part in parts), layout=main.layout.removesuffix("+"),
+    )  # fmt: skip
 
 
 def _layout(step: Step) -> str:
@@ -260,6 +432,18 @@ def _plan_of(
     compiled: Compiled, fired: dict[str, list[str]], seconds: Sequence[float] | None
 ) -> NetworkPlan:
     steps = []
+    groups = [
+        GroupPlan(
+            group.begin, group.end - 1, group.shapes, group.bands, group.rows, group.inner_bytes,
+            group.window_bytes, compiled.times * group.gain / NOMINAL_HERTZ,
+        )
+        for group in compiled.groups
+    ]  # fmt: skip
+    group_of = {
+        number: at
+        for at, group in enumerate(groups)
+        for number in range(group.first, group.last + 1)
+    }  # fmt: skip
     for number, step in enumerate(compiled.steps):
         plan = _plan(step)
         moved = sum(v.size * v.dtype.itemsize for v in (*step.reads, *step.writes))
@@ -270,6 +454,8 @@ def _plan_of(
             runs * step.flops, runs * moved,
             None if seconds is None else float(seconds[number]),
             plan.algorithm if plan else "", _weight_bytes(step), step.host, plan, step.turns,
+            {term: runs * cycles for term, cycles in plan.cost.items()} if plan else {},
+            group_of.get(number), step.member,
         ))  # fmt: skip
     buffers = (
         BufferPlan(b.offset, b.size, b.first, b.last)
@@ -278,5 +464,5 @@ def _plan_of(
     return NetworkPlan(
         tuple((name, shape) for name, shape, _ in compiled.inputs), tuple(steps), fired,
         compiled.program.arena_bytes, compiled.program.scratch_bytes, tuple(buffers),
-        compiled.times,
+        compiled.times, groups=tuple(groups),
     )  # fmt: skip

@@ -199,6 +199,8 @@ class Step:
         Floating-point operations of a turn, counted for people.
     turns : int
         How often a run takes the step.
+    member : int or None
+        Number of the member of a group of bands that it computes; None of all other steps.
     """
 
     work: Any
@@ -211,6 +213,7 @@ class Step:
     host: bool = False
     flops: int = 0
     turns: int = 1
+    member: int | None = None
 
 
 class Repeat(NamedTuple):
@@ -227,6 +230,40 @@ class Repeat(NamedTuple):
     begin: int
     end: int
     turns: int
+
+
+# What the details of steps of bands end with, by the place of their band.
+BANDS = ", first band", "", ", last band"
+
+
+class Banded(NamedTuple):
+    """Steps that run band by band, described for people.
+
+    Parameters
+    ----------
+    begin, end : int
+        The first step, and the one behind the last.
+    shapes : tuple of tuple of int
+        Of the whole result of each member.
+    bands : int
+        Number of bands.
+    rows : int
+        Rows of the last member's result in a band, apart from the first and the last band.
+    inner_bytes, window_bytes : int
+        Bytes of the images that the group alone reads, if they were whole, and of the windows that
+        take their place.
+    gain : float
+        Cycles that it is estimated to save.
+    """
+
+    begin: int
+    end: int
+    shapes: tuple[Shape, ...]
+    bands: int
+    rows: int
+    inner_bytes: int
+    window_bytes: int
+    gain: float
 
 
 def place_of(value: Any) -> Any:

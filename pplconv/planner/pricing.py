@@ -17,6 +17,9 @@ from .target import Target, here
 TURN_CYCLES = 0.4
 # Of L2: rows that steps hand to one another. Weights and what a prefetcher brings need the rest.
 BAND_SHARE = 0.6
+# Of a core's share of L3, which is a share only as long as neighbours leave it (see
+# benchmarks/measured/bands).
+BAND_SHARE_L3 = 0.35
 STAYS_SHARE = 0.25
 # Products hide a part of the time in which their operands arrive.
 HIDDEN = 0.75
@@ -62,23 +65,31 @@ def kept_bytes() -> int:
     return max(l3_share(machine), machine.l2_share)
 
 
-def band_bytes() -> int:
-    """Bytes of the arrays of neighbouring steps that stay in a core's L2, with all else there."""
-    return int(BAND_SHARE * here().machine.l2_share)
+def band_bytes() -> list[int]:
+    """Bytes of the arrays of neighbouring steps that stay in a core's L2, and in its share of L3.
+
+    There is no share of L3 where it is not larger.
+    """
+    machine = here().machine
+    near, far = int(BAND_SHARE * machine.l2_share), int(BAND_SHARE_L3 * l3_share(machine))
+    return [near, far] if far > near else [near]
 
 
-def staying_cycles(size: int) -> float:
-    """Estimate the cycles that are saved where an array stays in L2 until it is read.
+def staying_cycles(size: int, level: int) -> float:
+    """Estimate the cycles that are saved where an array stays in a cache until it is read.
 
     Parameters
     ----------
     size : int
         Bytes of the whole array. A part of it stays in L2 in any case.
+    level : int
+        0 for L2, 1 for L3.
     """
     core = CoreModel.of(default_context("f32"))
     beyond = max(size - STAYS_SHARE * core.l2_bytes, 0)
+    rate = core.l3_rate if level else core.l2_rate
     # A line is brought before it is written, written back, and brought again.
-    return 3 * HIDDEN * beyond * (1 / core.far_rate(2 * size) - 1 / core.l2_rate)
+    return 3 * HIDDEN * beyond * max(1 / core.far_rate(2 * size) - 1 / rate, 0.0)
 
 
 def narrowing_cycles(count: int, converted: float) -> float:

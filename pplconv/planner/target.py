@@ -6,7 +6,8 @@ description, as plans name kernels, and only running them needs addresses.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -148,9 +149,26 @@ class Target:
         raise LookupError(f"no kernel for {kernel.op} {kernel.tile}{depth} in {dtype} on {isa}")
 
 
-@lru_cache(maxsize=1)
+_elsewhere: list[Target] = []
+
+
 def here() -> Target:
     """The machine of this process. Callers read its settings from the environment each time."""
+    return _elsewhere[-1] if _elsewhere else _own()
+
+
+@contextmanager
+def elsewhere(target: Target) -> Iterator[None]:
+    """Plan for another machine meanwhile, in all threads. What is planned so must not run."""
+    _elsewhere.append(target)
+    try:
+        yield
+    finally:
+        _elsewhere.pop()
+
+
+@lru_cache(maxsize=1)
+def _own() -> Target:
     machine = current_machine()
     _kernels.tune(machine.tuning)  # same tiles and bits, so plans do not depend on it
     return Target.of(machine, _kernels.rows())

@@ -1,11 +1,18 @@
-"""Bands of a given height wherever steps can be cut, whatever they cost."""
+"""Bands of a given height wherever steps can be cut, whatever they cost.
+
+``pytest tests/network --bands=N`` runs all networks so. Tests marked ``unbanded(reason)`` are left
+out: those that say where the steps or the scratch of whole images stand.
+"""
 
 from __future__ import annotations
+
+from collections import Counter
 
 import pytest
 
 from pplconv import planner
 from pplconv.network.bands import groups
+from tests.emulation import LEFT_OUT
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -16,8 +23,19 @@ def add_options(parser: pytest.Parser) -> None:
     )  # fmt: skip
 
 
+def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out tests of whole images, if networks run band by band."""
+    if not config.getoption("--bands"):
+        return
+    marks = [item.get_closest_marker("unbanded") for item in items]
+    counted = config.stash.setdefault(LEFT_OUT, Counter())
+    counted.update(f"unbanded: {mark.args[0]}" for mark in marks if mark)
+    config.hook.pytest_deselected(items=[i for i, m in zip(items, marks, strict=True) if m])
+    items[:] = [item for item, mark in zip(items, marks, strict=True) if not mark]
+
+
 def force(monkeypatch: pytest.MonkeyPatch, unit: int) -> None:
     """Make bands of `unit` times the fewest whole rows; where that is no height, of another."""
     heights = [unit, unit + 1, *range(unit - 1, 0, -1)]
-    monkeypatch.setattr(planner, "staying_cycles", lambda size: 1e18)
+    monkeypatch.setattr(planner, "staying_cycles", lambda size, level: 1e18)
     monkeypatch.setattr(groups, "_units", lambda sizes, room: heights)

@@ -119,7 +119,7 @@ def copies(session: InferenceSession) -> Iterator[InferenceSession]:
 
 def step_kinds(session: InferenceSession, feed: Mapping[str, Any]) -> list[str]:
     """Kinds of the steps of a plan."""
-    return [step.kind for step in session.plan_for(feed).steps]
+    return [step.kind for step in session.plan_for(feed).by_operators().steps]
 
 
 def on_host(session: InferenceSession) -> list[str]:

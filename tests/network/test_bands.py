@@ -23,6 +23,7 @@ from tests.network.graphs import Graph
 from tests.network.running import agree as agrees
 from tests.network.running import referred, session_of
 
+pytestmark = pytest.mark.unbanded("chooses its own bands")
 EXAMPLES = 2 if is_emulated() else max(settings.default.max_examples // 10, 6)
 
 

@@ -47,7 +47,7 @@ def run(g: Quantized, *outputs: str):
     model = g.model(*outputs)
     session = InferenceSession(model, threads=1)
     got = session.run(None, g.feed)
-    steps = list(session.plan_for(g.feed).steps)
+    steps = list(session.plan_for(g.feed).by_operators().steps)
     with (
         mock.patch.object(compiling, "with_tables", lambda items, *_: items),
         mock.patch.object(compiling, "table_of", lambda *_: None),

@@ -68,7 +68,7 @@ def accurate(got, model, feed) -> None:
 
 
 def conversions(session, feed) -> list[tuple[str, ...]]:
-    plan = session.plan_for({name: x.shape for name, x in feed.items()})
+    plan = session.plan_for({name: x.shape for name, x in feed.items()}).by_operators()
     return [(*s.outputs, s.detail.partition(",")[0]) for s in plan.steps if s.kind == "Reformat"]
 
 

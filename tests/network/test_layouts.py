@@ -55,7 +55,7 @@ def chain(channels: int = 8, count: int = 4) -> Graph:
 
 
 def layouts(session: InferenceSession, feed: dict) -> list[tuple[str, str]]:
-    steps = session.plan_for(feed).steps
+    steps = session.plan_for(feed).by_operators().steps
     # A plus says that there are gaps.
     return [(step.kind, step.layout.rstrip("+")) for step in steps]
 

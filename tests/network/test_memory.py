@@ -85,6 +85,7 @@ def test_a_session_takes_little_more_than_its_packed_weights(odd, tmp_path):
     assert after > 0.9 * weights, told
 
 
+@pytest.mark.unbanded("scratch of bands is less than what the method of a whole image takes")
 def test_workspace_is_the_whole_teams(rng):
     """A bound that fits Winograd's tiles of one thread holds for the scratch of a whole team.
 

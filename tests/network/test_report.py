@@ -49,11 +49,11 @@ def test_plans_have_the_threads_that_a_limit_leaves(g):
 
     before = threads()
     with threadpoolctl.threadpool_limits(1):
-        assert threads() == [1, 1]
+        assert set(threads()) == {1}
         assert session.profile(g.feed, repeats=1).threads == 1
     assert threads() == before
     with pplconv.runtime.pin(cores=1) as pin:
-        assert threads() == ([1, 1] if pin.cores else before)
+        assert set(threads()) == ({1} if pin.cores else set(before))
 
 
 def test_weights_are_counted_apart(plan):

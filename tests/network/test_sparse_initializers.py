@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from pplconv.network import sparse_tensors
 from pplconv.network.session import InferenceSession
 from tests.network.running import by_onnxruntime, needs_onnxruntime
 from tests.network.value_cases import SPARSE, ValueCase, X, sparse
@@ -137,9 +138,12 @@ def test_refused(case, make):
         InferenceSession(make(tensor))
 
 
-def test_all_of_them_are_bounded_together():
+def test_all_of_them_are_bounded_together(monkeypatch):
     """Each of them would fit."""
-    tensors = tuple(changed(values_name=f"w{n}", dims=[1 << 18, 1 << 10]) for n in range(3))
+    assert sparse_tensors._MOST_BYTES == 2 << 30
+    # The two that fit are made: at the true bound, that takes two gigabytes.
+    monkeypatch.setattr(sparse_tensors, "_MOST_BYTES", 2 << 20)
+    tensors = tuple(changed(values_name=f"w{n}", dims=[1 << 8, 1 << 10]) for n in range(3))
     model = ValueCase(PRODUCT.replace("w)", "w0)"), (), sparse=tensors).model
     with pytest.raises(ValueError, match=r"'w2'.* all of them may take"):
         InferenceSession(model)

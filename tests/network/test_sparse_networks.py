@@ -166,7 +166,7 @@ def test_quantized_networks_say_how_sparse_they_are():
     model = g.model(g.Relu(g.Conv(x, g.constant(weight), pads=[1] * 4)))
     integers = pplconv.quant.quantize_model(model, [g.feed])
     session, dense = sessions(integers)
-    plan = session.plan_for(g.feed)
+    plan = session.plan_for(g.feed).by_operators()
     (step,) = [s for s in plan.steps if s.plan is not None and s.flops]
     assert step.plan.compute != "f32"
     assert step.plan.sparsity is not None and step.plan.sparsity.density <= 252

@@ -27,8 +27,11 @@ __all__ = ["Group", "groups_of"]
 # Longer groups gain little, and each of their sub-groups is considered.
 MOST_MEMBERS = 12
 LEAST_BANDS = 3
-# To start a step again for another band.
-STEP_CYCLES = 4000.0
+# To start a step again for another band (800 to 2000 on a Zen 5).
+STEP_CYCLES = 2500.0
+# Bytes a cycle at which a step reads rows that it has read for the band before: it begins to
+# stream anew (5 to 27 on a Zen 5, the less the wider the image).
+BEGUN = 9.0
 # Bytes a cycle at which rows are moved in L2.
 COPIED = 16.0
 
@@ -63,8 +66,10 @@ class _Images:
     ----------
     graph : Graph
         Of whole images.
-    size, staying : callable
-        Bytes of a whole image, as it is stored; cycles that are saved where it stays in L2.
+    size : callable
+        Bytes of a whole image, as it is stored.
+    staying : callable
+        Cycles that are saved where an image stays in L2 (level 0) or in L3 (level 1).
     readers : mapping of str to list of int
         Numbers of the items that read a value.
     placed : set of str
@@ -75,7 +80,7 @@ class _Images:
 
     graph: Graph
     size: Callable[[str], int]
-    staying: Callable[[str], float]
+    staying: Callable[[str, int], float]
     readers: Mapping[str, Sequence[int]]
     placed: frozenset[str]
     known: dict[Any, Bands | None] = field(default_factory=dict)
@@ -135,7 +140,7 @@ def groups_of(
                 readers.setdefault(name, []).append(at)
     # Each is asked for again in every group that it might belong to.
     kept = functools.cache(size)
-    staying = functools.cache(lambda name: planner.staying_cycles(kept(name)))
+    staying = functools.cache(lambda name, level: planner.staying_cycles(kept(name), level))
     images = _Images(graph, kept, staying, readers, placed)
     found: dict[int, Group] = {}
     for begin, run in _runs(items, images, apart):
@@ -186,10 +191,10 @@ def _divided(members: Sequence[Member], begin: int, images: _Images) -> dict[int
     best: list[tuple[float, int, Group | None]] = [(0.0, 0, None)]
     for at in reversed(range(len(members))):
         choice: tuple[float, int, Group | None] = best[0][0], 1, None
-        saved = images.staying(members[at].result)
+        saved = images.staying(members[at].result, 0)
         for count in range(2, min(MOST_MEMBERS, len(members) - at) + 1):
             # No more than if the group alone read all of its results.
-            saved += images.staying(members[at + count - 1].result)
+            saved += images.staying(members[at + count - 1].result, 0)
             least = choice[0] - best[count - 1][0]
             if saved - _spent(LEAST_BANDS, members[:count], 0.0) <= least:
                 continue
@@ -211,9 +216,8 @@ def _group(
 ) -> Group | None:  # fmt: skip
     """Make a group, if it promises a gain above the least one."""
     inner = images.inside(members, begin)
-    saved = _saved(inner, images)
     # A first look, without the rows of bands.
-    if saved - _spent(LEAST_BANDS, members, 0.0) <= least:
+    if _saved(inner, images) - _spent(LEAST_BANDS, members, 0.0) <= least:
         return None
     joined = inner & images.placed
     kept = [
@@ -222,17 +226,34 @@ def _group(
     ]  # fmt: skip
     parts = [Part(m.result, m.reads, _align(m), m.joins if m.result in inner else ()) for m in kept]
     axis = members[0].axis
-    bands = _largest(parts, inner, images, axis)
-    if bands is None:
-        return None
-    moved = sum(bands.again[name] * images.row(name, axis) for name in inner)
-    gain = saved - _spent(bands.turns + 2, members, bands.turns * moved)
-    return Group(kept, inner, bands, gain) if gain > least else None
+    best: Group | None = None
+    for level, room in enumerate(planner.band_bytes()):
+        bands = _largest(parts, inner, images, axis, room)
+        if bands is None:
+            continue
+        moved = sum(bands.again[name] * images.row(name, axis) for name in inner)
+        spent = _spent(bands.turns + 2, members, bands.turns * moved)
+        spent += members[0].images * bands.turns * _begun(parts, bands, images, axis)
+        gain = _saved(inner, images, level) - spent
+        if gain > (least if best is None else best.gain):
+            best = Group(kept, inner, bands, gain)
+    return best
 
 
-def _saved(names: frozenset[str], images: _Images) -> float:
-    """Cycles that are saved where images stay in L2."""
-    return sum(images.staying(name) for name in names)
+def _saved(names: frozenset[str], images: _Images, level: int = 0) -> float:
+    """Cycles that are saved where images stay in L2, or in L3."""
+    return sum(images.staying(name, level) for name in names)
+
+
+def _begun(parts: Sequence[Part], bands: Bands, images: _Images, axis: int) -> float:
+    """Cycles in which the steps of a band read rows that the band before has read."""
+    read = 0.0
+    for part in parts:
+        begin, rows = bands.begin[part.result], bands.step[part.result]
+        for name, reach in part.reads.items():
+            count = reach.end(begin + rows) - reach.first(begin) - rows * reach.rate
+            read += max(float(count), 0.0) * images.row(name, axis)
+    return read / BEGUN
 
 
 def _spent(bands: int, members: Sequence[Member], moved: float) -> float:
@@ -252,9 +273,12 @@ def _align(member: Member) -> int:
 
 
 def _largest(
-    parts: Sequence[Part], inner: frozenset[str], images: _Images, axis: int
+    parts: Sequence[Part], inner: frozenset[str], images: _Images, axis: int, room: int
 ) -> Bands | None:
-    """Give the highest bands whose rows stay in L2; those of equal groups are computed once."""
+    """Give the highest bands whose rows take no more than `room`.
+
+    Those of equal groups are computed once.
+    """
     names = list(dict.fromkeys(name for part in parts for name in (*part.reads, part.result)))
     number = {name: str(at) for at, name in enumerate(names)}
     alike = [part.renamed(number) for part in parts]
@@ -262,16 +286,16 @@ def _largest(
     inside = [number[name] for name in names if name in inner]
     key = (
         tuple((part.result, *part.reads.items(), part.align, part.joins) for part in alike),
-        tuple(sizes), tuple(inside),
+        tuple(sizes), tuple(inside), room,
     )  # fmt: skip
     if key not in images.known:
-        images.known[key] = _highest(alike, inside, sizes)
+        images.known[key] = _highest(alike, inside, sizes, room)
     found = images.known[key]
     return found.renamed(names) if found is not None else None
 
 
 def _highest(
-    parts: Sequence[Part], inner: Sequence[str], sizes: Sequence[tuple[int, float]]
+    parts: Sequence[Part], inner: Sequence[str], sizes: Sequence[tuple[int, float]], room: int
 ) -> Bands | None:
     """Give the highest bands of parts whose values are numbered: `sizes` are rows and bytes."""
     rates = rates_of(parts)
@@ -281,7 +305,6 @@ def _highest(
         {name: sizes[int(name)][0] for name in rates},
         {name: sizes[int(name)][1] for name in rates},
     )
-    room = planner.band_bytes()
     for unit in _units({name: rate * row[name] for name, rate in rates.items()}, room):
         bands = bands_of(parts, heights, inner, unit)
         if bands is None:

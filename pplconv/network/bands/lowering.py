@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from ..nodes import Graph, Node
 from ..operators.convolution import lies_in_pixels
 from ..operators.movement import parts
 from ..operators.row_reach import Band
-from ..storage import Shape, Step, Value, channels_last
+from ..storage import BANDS, Banded, Shape, Step, Value, channels_last
 from .groups import Group
 from .members import Member, graph_of
 
@@ -75,7 +76,8 @@ class _Places:
     """Where the images of a group lie: whole ones, and windows of inner ones."""
 
     def __init__(self, group: Group, builder: Builder, graph: Graph) -> None:
-        self.group, self.builder, self.axis = group, builder, group.members[0].axis
+        self.group, self.builder, self.graph = group, builder, graph
+        self.axis = group.members[0].axis
         self.whole: dict[str, Value] = {}
         self.windows: dict[str, Value] = {}
         for member in reversed(group.members):
@@ -110,6 +112,22 @@ class _Places:
         cut[self.axis] = count
         return tuple(cut)
 
+    def described(self, begin: int, end: int, gain: float) -> Banded:
+        """Describe the group for people; `begin` and `end` are its steps."""
+        shapes = self.graph.shapes
+        bands, last = self.group.bands, self.group.members[-1].result
+        # Operands of a Concat lie in its window.
+        windows = {id(value.buffer): (name, value) for name, value in self.windows.items()}
+        whole = sum(
+            value.buffer.size // value.shape[self.axis] * shapes[name][self.axis] * shapes[name][0]
+            for name, value in windows.values()
+        )  # fmt: skip
+        return Banded(
+            begin, end, tuple(shapes[member.result] for member in self.group.members),
+            bands.turns + 1 + bool(bands.rest[last]), bands.step[last], whole,
+            sum(value.buffer.size for _, value in windows.values()), gain,
+        )  # fmt: skip
+
     def rows(self, name: str, image: int, begin: int, count: int, turn: int) -> Value:
         """Give rows of an image in a band: `turn` is 0 in the first one, 1 in the repeat."""
         bands = self.group.bands
@@ -142,16 +160,17 @@ def lower_group(group: Group, network: Network) -> bool:
     steps, repeats = len(builder.steps), len(builder.repeats)
     try:
         _lower_bands(group, places, network)
-        paid = not _slower(group, builder.steps[steps:])
+        gain = group.gain - _longer(group, builder.steps[steps:])
     except (NoSuchPlan, _InPython):
-        paid = False
-    if not paid:
+        gain = -math.inf
+    if gain < 0:
         del builder.steps[steps:], builder.repeats[repeats:]
         builder.relaid.clear()
         return False
     for name, value in places.whole.items():
         if name not in group.inner:
             builder.deliver(name, value)
+    builder.groups.append(places.described(steps, len(builder.steps), gain))
     return True
 
 
@@ -162,12 +181,15 @@ class _InPython(Exception):
 def _lower_bands(group: Group, places: _Places, network: Network) -> None:
     """Lower the members for each kind of band of each image."""
     builder, bands = network.builder, group.bands
-    turns = (0, ", first band"), (1, ""), (1 + bands.turns, ", last band")
+    turns = tuple(zip((0, 1, 1 + bands.turns), BANDS, strict=True))
     for image, (turn, named) in itertools.product(range(group.members[0].images), turns):
         begin = len(builder.steps)
         with builder.repeat(bands.turns) if turn == 1 else nullcontext():
-            for member in group.members:
+            for number, member in enumerate(group.members):
+                done = len(builder.steps)
                 _lower_band(member, image, turn, places, network)
+                for step in builder.steps[done:]:
+                    step.member = number if step.member is None else step.member
             if turn == 1:
                 _move_up(group, places, builder)
             if any(step.host for step in builder.steps[begin:]):
@@ -176,16 +198,22 @@ def _lower_bands(group: Group, places: _Places, network: Network) -> None:
             step.detail += named
 
 
-def _slower(group: Group, steps: list[Step]) -> bool:
-    """Whether convolutions of bands take more time than the group saves."""
+def _longer(group: Group, steps: list[Step]) -> float:
+    """Cycles that convolutions of bands take more than whole ones.
+
+    What they take less is operands that are near: the gain of the group has that already.
+    """
     plans = [plan for member in group.members for plan in (member.plans or {}).values()]
     whole = sum(sum(plan.cost.values()) for plan in plans)
-    taken = sum(
-        step.turns * sum(step.work.plan.cost.values())
-        for step in steps
-        if isinstance(step.work, Prepared)
-    )
-    return taken - whole > group.gain
+    taken, read = 0.0, set()
+    for step in steps:
+        if isinstance(step.work, Prepared):
+            cost, weights = step.work.plan.cost, id(step.places.get("weights"))
+            taken += step.turns * sum(cost.values())
+            # Only the first band waits for weights from memory.
+            taken -= (step.turns - (weights not in read)) * cost.get("cold", 0.0)
+            read.add(weights)
+    return max(float(taken - whole), 0.0)
 
 
 def _move_up(group: Group, places: _Places, builder: Builder) -> None:

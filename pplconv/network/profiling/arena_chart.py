@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...drawing.figures import megabytes, percent, round_number
 from ...drawing.svg import Axis, chart, grid, tag, text
 from .measured import Profile
+from .timeline import draw_groups
 
 _HEIGHT = 260
 _TINTS = 4
@@ -16,6 +17,7 @@ def draw_arena(profile: Profile) -> str:
     x = Axis(0.0, max(len(plan.steps), 1))
     y = Axis(0.0, max(plan.arena_bytes, 1))
     drawn = grid(x, _HEIGHT, "steps, each as wide as any other")
+    drawn += draw_groups(profile, x.at, _HEIGHT)
     for number, buffer in enumerate(plan.buffers):
         words = (
             f"{megabytes(buffer.size)} at {megabytes(buffer.offset)}, "

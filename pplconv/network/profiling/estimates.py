@@ -78,9 +78,8 @@ def estimates_key(profile: Profile) -> str:
 
 
 def _grouped(step: StepPlan, hertz: float) -> dict[str, float]:
-    turn = {} if step.plan is None else step.plan.cost
-    cost = {term: step.turns * cycles for term, cycles in turn.items()}
     *named, last = TERMS
+    cost = step.cost
     found = {group: sum(cost.get(term, 0.0) for term in TERMS[group]) / hertz for group in named}
     # Terms without a colour of their own are shown, too.
     return {**found, last: sum(cost.values()) / hertz - sum(found.values())}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from ...drawing.figures import megabytes, milliseconds, number, operations
 from ...drawing.style import STYLE
@@ -10,13 +11,15 @@ from ...drawing.svg import table, tag, text
 from ..report import StepPlan
 from .arena_chart import draw_arena
 from .estimates import MOST, draw_estimates, estimated, estimates_key
-from .measured import Group, Profile, groups, kinds, moved
+from .measured import Group, Profile, groups, kind_of, kinds, moved
 from .roofline import draw_movers, draw_roofline, movers, points
 from .timeline import draw_memory, draw_steps
 
 _STEPS = """Each step by itself, the shortest of several runs; in a whole run one step follows
 another without the start of a team between them. At the right: the time of a kind, in so many
 steps. Point at anything to read what it is."""
+_BANDS = """Steps in a box run one after the other in a band of rows, then in the next band, so that
+the images between them stay in L2. A step is shown once, with the time of all its bands."""
 _MEMORY = """What lies between steps has its place in one arena. Filled: the bytes in use during
 each step; the line is the arena's size."""
 _ROOFLINE = """A circle is a convolution or a product; its area is its part of the time. Operations
@@ -50,6 +53,8 @@ def page(profile: Profile) -> str:
     str
         HTML that needs nothing else.
     """
+    # Memory is that of each band; all else is said of operators.
+    whole, profile = profile, replace(profile, plan=profile.plan.by_operators())
     found = kinds(profile.plan)
     title = f"{profile.model}: profile"
     parts = [
@@ -57,9 +62,11 @@ def page(profile: Profile) -> str:
         tag("p", text(_head(profile))),
         _figures(profile),
         _section("Steps over time", _STEPS, draw_steps(profile, found)),
-        _section("Memory over time", _MEMORY, draw_memory(profile)),
+        _section("Memory over time", _MEMORY, draw_memory(whole)),
         _section("Kinds of steps", "", _groups(profile, "kind", found, colours=True)),
     ]
+    if profile.plan.groups:
+        parts.insert(4, _section("Groups of steps in bands", _BANDS, _banded(profile)))
     if points(profile):
         parts.append(
             _section("Roofline", _ROOFLINE, _key(profile, found), draw_roofline(profile, found))
@@ -133,6 +140,22 @@ def _figures(profile: Profile) -> str:
     ), class_="figures")  # fmt: skip
 
 
+def _banded(profile: Profile) -> str:
+    rows = []
+    for group in profile.plan.groups:
+        steps = profile.plan.steps[group.first : group.last + 1]
+        seconds = sum(step.seconds or 0.0 for step in steps)
+        rows.append([
+            f"{group.first} to {group.last}", text(", ".join(kind_of(step) for step in steps)),
+            str(group.bands), str(group.rows), megabytes(group.inner_bytes),
+            megabytes(group.window_bytes), milliseconds(group.saved_seconds),
+            milliseconds(seconds),
+        ])  # fmt: skip
+    head = ["steps", "what", "bands", "rows a band", "stays in L2", "takes there",
+            "estimated to save", "time"]  # fmt: skip
+    return table(head, rows, frozenset({0, 1}))
+
+
 def _key(profile: Profile, found: Sequence[Group]) -> str:
     shown = {index for index, _, _ in points(profile)}
     ceilings = profile.ceilings
@@ -167,7 +190,8 @@ def _steps(profile: Profile) -> str:
         seconds = step.seconds or 0.0
         per: Callable[[float], str] = lambda n: number(n / seconds / 1e9) if n and seconds else ""  # noqa: E731
         return [
-            str(index), text(step.kind), text(step.method or ("Python" if step.host else "")),
+            str(index), text(profile.plan.bracket(index) + step.kind),
+            text(step.method or ("Python" if step.host else "")),
             text("x".join(map(str, step.shape))), text(step.layout), milliseconds(seconds),
             per(step.flops), megabytes(moved(step)), per(moved(step)), text(step.detail),
             text(", ".join(step.outputs)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 
 from ...drawing.figures import megabytes, milliseconds, percent, short
@@ -25,6 +25,26 @@ def starts_of(profile: Profile) -> list[float]:
     return list(accumulate(times, initial=0.0))
 
 
+def draw_groups(profile: Profile, edge: Callable[[int], float], height: float) -> list[str]:
+    """Draw a box around the steps of each group that runs band by band.
+
+    Parameters
+    ----------
+    profile : Profile
+        What was measured.
+    edge : callable
+        Gives the place of a step's left edge, in percent of the width.
+    height : float
+        Of the boxes.
+    """
+    return [
+        tag("rect", tag("title", text(f"steps {group.first} to {group.last}: {group}")),
+            x=percent(edge(group.first)), width=percent(edge(group.last + 1) - edge(group.first)),
+            y=0, height=height, class_="group")
+        for group in profile.plan.groups
+    ]  # fmt: skip
+
+
 def draw_steps(profile: Profile, kinds: Sequence[Group]) -> str:
     """Draw the steps, one after the other.
 
@@ -38,11 +58,16 @@ def draw_steps(profile: Profile, kinds: Sequence[Group]) -> str:
     x, starts = axis_of(profile), starts_of(profile)
     height = _LANE * max(len(kinds), 1) + 6
     drawn = grid(x, height, "ms, steps one by one")
+    # Boxes lie under the steps, which have words of their own.
+    drawn += [
+        tag("rect", x=0, width="100%", y=lane * _LANE + _LANE - _BAR, height=_BAR, class_="lane")
+        for lane in range(len(kinds))
+    ]  # fmt: skip
+    drawn += draw_groups(profile, lambda number: x.at(starts[number]), height)
     for lane, group in enumerate(kinds):
         top = lane * _LANE + _LANE - _BAR
         drawn.append(
-            tag("rect", x=0, width="100%", y=top, height=_BAR, class_="lane")
-            + tag("text", text(short(group.name)), x=4, y=top - 5)
+            tag("text", text(short(group.name)), x=4, y=top - 5)
             + tag(
                 "text", text(f"{milliseconds(group.seconds)} in {len(group.numbers)}"), x="100%",
                 dx=-4, y=top - 5, class_="axis end",
@@ -74,6 +99,7 @@ def draw_memory(profile: Profile) -> str:
     line.append((starts[-1], 0.0))
     points = " ".join(f"{10 * x.at(a):.2f},{100 - y.at(b):.3f}" for a, b in line)
     drawn = grid(x, _MEMORY, "ms, steps one by one")
+    drawn += draw_groups(profile, lambda number: x.at(starts[number]), _MEMORY)
     # A polygon's coordinates cannot be percentages, so a nested drawing is stretched.
     drawn.append(tag(
         "svg", tag("polygon", points=points, class_="live"), width="100%", height=_MEMORY,
