@@ -149,7 +149,7 @@ INLINE void repeat(struct operand *o, float *to, int64_t times, int64_t columns)
 
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_rescale_args *a = argument;
-    float repeated[2][REPEATED];
+    float repeated[3][REPEATED];
     if (a->rows <= 0 || a->columns <= 0) {
         clean_registers();
         return;
@@ -174,7 +174,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         const int64_t rest = rows % together;
         repeat(&s.factor, repeated[0], together, columns);
         repeat(&s.addend, repeated[1], together, columns);
-        s.src.rs *= together;
+        repeat(&s.src, repeated[2], together, columns);
         dst_rs *= together;
         rows /= together;
         if (rest) {

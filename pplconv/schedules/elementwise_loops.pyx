@@ -43,6 +43,8 @@ _OF_INTEGERS = frozenset([INSTRUCTIONS[name] for name in OF_INTEGERS])
 _STRAIGHT = frozenset([INSTRUCTIONS[name] for name in (
     "ADD", "SUBTRACT", "MULTIPLY", "MULTIPLY_ADD", "CLIP", "HARDSWISH", "SIGMOID", "SILU", "SLOPE",
 )])
+# Those that `rescale` runs, in its order.
+_RESCALED = {INSTRUCTIONS[name]: name for name in ("MULTIPLY", "ADD", "CLIP")}
 # `__cinit__` compares lengths of Python sequences with these.
 globals().update(MOST_DIMS=MOST_DIMS, MOST_STREAMS=MOST_STREAMS, MOST_CODE=MOST_CODE,
                  TILE_ELEMENTS=TILE_ELEMENTS)
@@ -260,11 +262,11 @@ def _rescaled(code, given, result):
         The streams of the ``"SOURCE"`` and of the operands of each instruction; None if the program
         is another.
     """
-    given, found, steps, value = dict(given), {}, ["MULTIPLY", "ADD", "CLIP"], None
+    given, found, steps, value = dict(given), {}, [*_RESCALED.values()], None
     wide = PPLCONV_OPERAND_BYTES, PPLCONV_OPERAND_COLUMNS
     for op, to, *operands in code:
-        name = next((name for name in steps if INSTRUCTIONS[name] == op), None)
-        if name is None:
+        name = _RESCALED.get(op)
+        if name not in steps:
             return None
         steps = steps[steps.index(name) + 1:]
         if name != "CLIP":
@@ -274,7 +276,8 @@ def _rescaled(code, given, result):
             if not sources:
                 return None
             # Bytes before floats: a factor is rarely of bytes.
-            value = max(sources, key=lambda reg: given[reg][1] == PPLCONV_OPERAND_BYTES)
+            integers = [reg for reg in sources if given[reg][1] == PPLCONV_OPERAND_BYTES]
+            value = [*integers, *sources][0]
             found["SOURCE"] = given.pop(value)
         if operands.count(value) != 1 or (name == "CLIP" and operands[0] != value):
             return None

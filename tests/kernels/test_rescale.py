@@ -46,7 +46,7 @@ def check(checker, row, rng, shape, kinds, *, clips=False, repeats=False, gaps=T
     """Call the kernel, and compare with one step after the other."""
     call = Call(checker, row, rng)
     gap = [int(rng.integers(0, 9)) * gaps for _ in range(4)]
-    src = put_operand(call, "src", kinds[0], shape, rng, gap=gap[0])
+    src = put_operand(call, "src", kinds[0], shape, rng, repeats == "all", gap[0])
     factor = put_operand(call, "factor", kinds[1], shape, rng, repeats, gap[1])
     addend = put_operand(call, "addend", kinds[2], shape, rng, repeats, gap[2])
     scale = np.float32(rng.uniform(0.01, 0.2) if scale is None else scale)
@@ -91,6 +91,8 @@ def test_rows_that_follow_one_another(checker, row, columns, rng):
         for kind in [*kinds, (BYTES, NONE, BYTES)]:
             check(checker, row, rng, (rows, columns), kind, repeats=True, gaps=False)
         check(checker, row, rng, (rows, columns), (BYTES, ONE, NONE), gaps=False)
+        for kind in ((COLUMNS, BYTES, NONE), (COLUMNS, COLUMNS, BYTES)):
+            check(checker, row, rng, (rows, columns), kind, repeats="all", gaps=False)
 
 
 @every_kernel

@@ -167,6 +167,7 @@ def test_programs_of_integers(isa, program, rng):
 PASSES = {
     "product": [line("MULTIPLY", 6, 2, 0)],
     "sum": [line("ADD", 0, 1, 0)],
+    "sum of rows and columns": [line("ADD", 2, 2, 3)],
     "product and sum": [line("MULTIPLY", 6, 0, 2), line("ADD", 6, 1, 6)],
     "all": [line("MULTIPLY", 6, 3, 0), line("ADD", 7, 2, 6), line("CLIP", 6, 7, 4, 5)],
     "bytes are multiplied": [line("MULTIPLY", 0, 0, 1), line("CLIP", 0, 0, 4, 5)],
