@@ -264,6 +264,8 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "pack_sparse": dict.fromkeys(("u8", "s16"), ("portable",)),
     "quantize": dict.fromkeys(("u8", "s8"), EVERY_LEVEL),
     "dequantize": dict.fromkeys(("u8", "s8", "s32"), EVERY_LEVEL),
+    "rescale": dict.fromkeys(("u8", "s8"), EVERY_LEVEL),
+    "sum_bytes": dict.fromkeys(("u8", "s8"), EVERY_LEVEL),
     "lookup": {"u8": EVERY_LEVEL},
     # Vectors of four lanes without intrinsics: the portable kernel has those of NEON.
     "elementwise": dict.fromkeys(("s32", "s64"), ("portable", "avx2")),

@@ -104,6 +104,14 @@ POOLINGS = {
     "SUM": 2,  # their sum, times scale[0]
 }
 
+# What an operand of `rescale` is.
+OPERANDS = {
+    "NONE": 0,
+    "ONE": 1,  # a float for all columns of a row
+    "COLUMNS": 2,  # a float for each column
+    "BYTES": 3,  # an integer of the kernel's type for each column: its distance from zero, scaled
+}
+
 # Reductions that `reduce_rows` and `reduce_columns` compute; MAX and MIN alone of integers.
 REDUCTIONS = {
     "SUM": 1,
@@ -132,6 +140,7 @@ NUMBERS = {
     "WHOLE": {name: INSTRUCTIONS[name] for name in OF_INTEGERS},
     "STORED": STORED,
     "POOL": POOLINGS,
+    "OPERAND": OPERANDS,
     "REDUCE": REDUCTIONS,
     "PIXELS": PIXELS,
 }

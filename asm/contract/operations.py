@@ -31,7 +31,14 @@ from asm.contract.packing import (
     PAD_CHANNELS,
     STORE_TRANSPOSED,
 )
-from asm.contract.quantized import DEQUANTIZE, LOOKUP, QUANTIZE, REQUANTIZE
+from asm.contract.quantized import (
+    DEQUANTIZE,
+    LOOKUP,
+    QUANTIZE,
+    REQUANTIZE,
+    RESCALE,
+    SUM_BYTES,
+)
 from asm.contract.reductions import LAYER_NORM, REDUCE_COLUMNS, REDUCE_ROWS, SOFTMAX
 from asm.contract.sparse import PACK_SPARSE, SPARSE_CHANNELS, SPARSE_PIXELS
 from asm.contract.windows import POOL, POOL_PLACES, RESAMPLE
@@ -86,6 +93,8 @@ _ALL = (
     REQUANTIZE,
     QUANTIZE,
     DEQUANTIZE,
+    RESCALE,
+    SUM_BYTES,
     LOOKUP,
     RELEASE_TILES,
     FMA_PEAK,

@@ -63,6 +63,48 @@ DEQUANTIZE = Contract(
     ),
 )
 
+RESCALE = Contract(
+    "rescale",
+    "rows to the kernel's type: src times factor, plus addend, between low and high, divided by "
+    "scale, rounded and stored as `quantize` does. What is none is left out. Each step in float32 "
+    "rounds once, none is fused; bytes are read as `dequantize` reads them",
+    (
+        Field("src", CONST_POINTER, "rows of float, or of the kernel's type"),
+        Field("src_rs", INT, "src: from one row to the next"),
+        Field("src_kind", INT, "PPLCONV_OPERAND_COLUMNS or _BYTES"),
+        Field("src_numbers", CONST_POINTER, "of bytes: a float scale, then an int32 zero"),
+        Field("factor", CONST_POINTER, "floats, or integers of the kernel's type"),
+        Field("factor_rs", INT, "factor: from one row to the next"),
+        Field("factor_kind", INT, "PPLCONV_OPERAND_*"),
+        Field("factor_numbers", CONST_POINTER, "like src_numbers"),
+        Field("addend", CONST_POINTER, "floats, or integers of the kernel's type"),
+        Field("addend_rs", INT, "addend: from one row to the next"),
+        Field("addend_kind", INT, "PPLCONV_OPERAND_*"),
+        Field("addend_numbers", CONST_POINTER, "like src_numbers"),
+        Field("low", CONST_POINTER, "float, by CLIP"),
+        Field("high", CONST_POINTER, "float, by CLIP"),
+        Field("dst", POINTER, "rows of the kernel's type"),
+        Field("dst_rs", INT, "dst: from one row to the next"),
+        Field("rows", INT, "rows, >= 0"),
+        Field("columns", INT, "elements in a row, >= 0"),
+        Field("scale", CONST_POINTER, "one float > 0, finite"),
+        Field("zero", CONST_POINTER, "one int32 within the range of the kernel's type"),
+        Field("flags", INT, "CLIP or none"),
+    ),
+)
+
+SUM_BYTES = Contract(
+    "sum_bytes",
+    "dst[j] = sum of src[i, j] over 0 <= i < rows, for 0 <= j < columns, modulo 2**32",
+    (
+        Field("src", CONST_POINTER, "rows of the kernel's type"),
+        Field("src_rs", INT, "src: from one row to the next"),
+        Field("dst", POINTER, "columns contiguous int32"),
+        Field("rows", INT, "rows, >= 1"),
+        Field("columns", INT, "elements in a row, >= 0"),
+    ),
+)
+
 LOOKUP = Contract(
     "lookup",
     "rows of bytes by a table: dst[i, j] = table[src[i, j]] for 0 <= i < rows, 0 <= j < columns",

@@ -35,6 +35,14 @@ cdef struct TileStep:
     pplconv_instruction code
 
 
+cdef struct Rescaling:
+    # A program that one call of `rescale` computes: numbers of the streams of its operands, -1 for
+    # none, and how the kernel reads them.
+    pplconv_kernel kernel
+    int64_t src, factor, addend, low, high
+    int64_t src_kind, factor_kind, addend_kind
+
+
 cdef struct ElementwiseJob:
     pplconv_kernel kernel
     # Rows are counted over all dimensions; one call of the kernel runs over the last one of `dims`.
@@ -47,6 +55,8 @@ cdef struct ElementwiseJob:
     # Instructions that run one after the other on whole tiles; none if the kernel runs them all.
     int64_t step_count
     TileStep steps[MOST_STEPS]
+    # Runs the program instead of `kernel`, if its own kernel is set.
+    Rescaling rescaling
     # Number of the array of 256 bytes in which `kernel` looks bytes up; -1 if there is a program.
     int64_t table
     # Whether there is nothing but one conversion of integers, from input to output.
@@ -61,6 +71,7 @@ cdef class Elementwise(Work):
     cdef ElementwiseJob own
 
     cdef int check_table(self, dict fields, int64_t tiles) except -1
+    cdef bint rescales(self, list streams, list code, str isa) except -1
     cdef int64_t in_steps(self, list streams, list code, int64_t tiles) except -1
     cdef int convert(self, int stream, str dtype, int64_t numbers, str computed,
                      str isa) except -1

@@ -5,6 +5,7 @@ The caller has merged dimensions that all arrays traverse with one stride. The i
 is the columns: an array has them as neighbours in memory, or has one element if it is broadcast
 along them. Quantized integers are converted tile by tile, as they are read or written; arrays of
 other types than the program's, truths (NumPy's bool) among them, are converted in the kernel. A
+program that multiplies, adds and clips on its way to bytes is one call of `rescale`. Any other
 program of a few short instructions with converted integers runs one instruction after the other on
 whole tiles: the kernel's loops for one instruction do not copy operands to registers in memory. A
 table of the 256 values of a function of a byte may take the place of a program.
@@ -14,12 +15,18 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 
 from pplconv._kernels cimport (
+    PPLCONV_CLIP,
     PPLCONV_MOST_REGISTERS,
+    PPLCONV_OPERAND_BYTES,
+    PPLCONV_OPERAND_COLUMNS,
+    PPLCONV_OPERAND_NONE,
+    PPLCONV_OPERAND_ONE,
     find,
     pplconv_dequantize_args,
     pplconv_elementwise_args,
     pplconv_lookup_args,
     pplconv_quantize_args,
+    pplconv_rescale_args,
     pplconv_stream,
 )
 from pplconv.schedules.base cimport ceil_div, least
@@ -36,6 +43,8 @@ _OF_INTEGERS = frozenset([INSTRUCTIONS[name] for name in OF_INTEGERS])
 _STRAIGHT = frozenset([INSTRUCTIONS[name] for name in (
     "ADD", "SUBTRACT", "MULTIPLY", "MULTIPLY_ADD", "CLIP", "HARDSWISH", "SIGMOID", "SILU", "SLOPE",
 )])
+# Those that `rescale` runs, in its order.
+_RESCALED = {INSTRUCTIONS[name]: name for name in ("MULTIPLY", "ADD", "CLIP")}
 # `__cinit__` compares lengths of Python sequences with these.
 globals().update(MOST_DIMS=MOST_DIMS, MOST_STREAMS=MOST_STREAMS, MOST_CODE=MOST_CODE,
                  TILE_ELEMENTS=TILE_ELEMENTS)
@@ -112,6 +121,29 @@ cdef inline void look_up(const ElementwiseJob *j, const pplconv_stream *streams,
     j.kernel(&a)
 
 
+cdef inline void rescale(const ElementwiseJob *j, const pplconv_stream *streams, const Tensors *t,
+                         int64_t rows, int64_t columns) noexcept nogil:
+    """Run the whole program, conversions included, in one call."""
+    cdef const Rescaling *r = &j.rescaling
+    cdef const char *numbers = t.arrays[j.fields[j.input_count].numbers]
+    cdef pplconv_rescale_args a
+    a.src, a.src_rs, a.src_kind = streams[r.src].data, streams[r.src].rs, r.src_kind
+    a.src_numbers = t.arrays[j.fields[r.src].numbers]
+    a.factor_kind, a.addend_kind, a.flags = r.factor_kind, r.addend_kind, 0
+    if r.factor >= 0:
+        a.factor, a.factor_rs = streams[r.factor].data, streams[r.factor].rs
+        a.factor_numbers = t.arrays[j.fields[r.factor].numbers]
+    if r.addend >= 0:
+        a.addend, a.addend_rs = streams[r.addend].data, streams[r.addend].rs
+        a.addend_numbers = t.arrays[j.fields[r.addend].numbers]
+    if r.low >= 0:
+        a.low, a.high, a.flags = streams[r.low].data, streams[r.high].data, PPLCONV_CLIP
+    a.dst, a.dst_rs = streams[j.input_count].data, streams[j.input_count].rs
+    a.rows, a.columns = rows, columns
+    a.scale, a.zero = numbers, numbers + SCALE_BYTES
+    r.kernel(&a)
+
+
 cdef void run_steps(const ElementwiseJob *j, const pplconv_stream *streams, char *scratch,
                     int64_t rows, int64_t columns) noexcept nogil:
     """Run the instructions one after the other, each on whole tiles."""
@@ -172,7 +204,7 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
             if j.fields[s].convert == NULL:
                 continue
             streams[s].rs = j.streams[s].rs
-            if j.only_converts:
+            if j.only_converts or j.rescaling.kernel != NULL:
                 continue
             tile = scratch + j.fields[s].tile * TILE_ELEMENTS * j.element
             if s < j.input_count:
@@ -180,8 +212,11 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
             else:
                 places[s] = <char *> streams[s].data
                 streams[s].data, streams[s].rs = tile, row_bytes
-        if j.only_converts:
-            convert_all(j, streams, t, a.rows, a.columns)
+        if j.only_converts or j.rescaling.kernel != NULL:
+            if j.only_converts:
+                convert_all(j, streams, t, a.rows, a.columns)
+            else:
+                rescale(j, streams, t, a.rows, a.columns)
             row += a.rows
             continue
         if j.table >= 0:
@@ -207,6 +242,57 @@ def _is_read(reg, to, code, outputs):
         if line[1] == reg:
             return False
     return reg in outputs
+
+
+def _rescaled(code, given, result):
+    """Take a program apart that is a product, a sum and bounds, each once or not at all.
+
+    Parameters
+    ----------
+    code : sequence of tuple of int
+        Its instructions.
+    given : dict
+        Number and kind of the stream in each register.
+    result : int
+        The register of the output.
+
+    Returns
+    -------
+    dict or None
+        The streams of the ``"SOURCE"`` and of the operands of each instruction; None if the program
+        is another.
+    """
+    given, found, steps, value = dict(given), {}, [*_RESCALED.values()], None
+    wide = PPLCONV_OPERAND_BYTES, PPLCONV_OPERAND_COLUMNS
+    for op, to, *operands in code:
+        name = _RESCALED.get(op)
+        if name not in steps:
+            return None
+        steps = steps[steps.index(name) + 1:]
+        if name != "CLIP":
+            operands = operands[:2]
+        if value is None:
+            sources = [reg for reg in operands[:2] if reg in given and given[reg][1] in wide]
+            if not sources:
+                return None
+            # Bytes before floats: a factor is rarely of bytes.
+            integers = [reg for reg in sources if given[reg][1] == PPLCONV_OPERAND_BYTES]
+            value = [*integers, *sources][0]
+            found["SOURCE"] = given.pop(value)
+        if operands.count(value) != 1 or (name == "CLIP" and operands[0] != value):
+            return None
+        operands.remove(value)
+        if not all([reg in given for reg in operands]):
+            return None
+        if name == "CLIP":
+            if any([given[reg][1] != PPLCONV_OPERAND_ONE for reg in operands]):
+                return None
+            found[name] = tuple([given[reg][0] for reg in operands])
+        else:
+            found[name] = given[operands[0]]
+        value = to
+        given.pop(to, None)
+    return found if value == result and found else None
 
 
 cdef class Elementwise(Work):
@@ -315,9 +401,9 @@ cdef class Elementwise(Work):
         j.only_converts = (tiles == 1 and len(streams) == 2 and not fields["code"]
                            and j.streams[0].step and not j.streams[0].stored
                            and not j.streams[1].stored)
-        if tiles:
-            if j.column_segment > TILE_ELEMENTS:
-                raise ValueError("rows of integers are longer than a tile")
+        if tiles and j.column_segment > TILE_ELEMENTS:
+            raise ValueError("rows of integers are longer than a tile")
+        if tiles and not self.rescales(streams, fields["code"], isa):
             tiles = self.in_steps(streams, fields["code"], tiles)
             most = STEP_ELEMENTS if j.step_count else TILE_ELEMENTS
             j.tile_rows = max(1, most // j.column_segment)
@@ -336,6 +422,34 @@ cdef class Elementwise(Work):
             raise ValueError("a table is looked up for bytes of one array")
         self.extents[self.own.table] = max(self.extents[self.own.table], <int64_t> TABLE_BYTES)
         return 0
+
+    cdef bint rescales(self, list streams, list code, str isa) except -1:
+        """Have `rescale` run a program, if it multiplies, adds and clips on the way to bytes."""
+        cdef ElementwiseJob *j = &self.own
+        cdef Rescaling *r = &j.rescaling
+        cdef int i
+        if j.output_count != 1 or j.fields[j.input_count].convert == NULL:
+            return False
+        dtype = streams[j.input_count][4]
+        given = {}
+        for i, (_, _, step, reg, *stored) in enumerate(streams[:j.input_count]):
+            if j.streams[i].stored or (stored and (stored[0] != dtype or not step)):
+                return False
+            kind = (PPLCONV_OPERAND_BYTES if stored else PPLCONV_OPERAND_COLUMNS if step
+                    else PPLCONV_OPERAND_ONE)
+            given[reg] = i, kind
+        found = _rescaled(code, given, streams[j.input_count][3])
+        if found is None:
+            return False
+        none = -1, PPLCONV_OPERAND_NONE
+        r.src, r.src_kind = found["SOURCE"]
+        r.factor, r.factor_kind = found.get("MULTIPLY", none)
+        r.addend, r.addend_kind = found.get("ADD", none)
+        r.low, r.high = found.get("CLIP", (-1, -1))
+        if r.low >= 0 and (j.streams[r.low].rs or j.streams[r.high].rs):
+            return False
+        r.kernel = find("rescale", dtype, isa)
+        return True
 
     cdef int64_t in_steps(self, list streams, list code, int64_t tiles) except -1:
         """Have a program run one instruction after the other, if that is faster.

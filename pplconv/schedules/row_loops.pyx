@@ -12,6 +12,7 @@ from pplconv._kernels cimport (
     pplconv_reduce_columns_args,
     pplconv_reduce_rows_args,
     pplconv_softmax_args,
+    pplconv_sum_bytes_args,
 )
 from pplconv.schedules.base cimport ceil_div, least
 from pplconv.schedules.brain_rows cimport (
@@ -46,6 +47,17 @@ cdef void reduce_rows(const void *job, const Tensors *t, int64_t task,
     a.src = t.arrays[1] + find_matrix(j, matrix, j.src) + column * j.element
     a.dst = t.arrays[0] + find_matrix(j, matrix, j.dst) + column * j.element
     a.src_rs, a.rows, a.kind, a.flags = j.src_rs, j.rows, j.kind, 0
+    a.columns = least(j.segment, j.columns - column)
+    j.kernel(&a)
+
+
+cdef void sum_bytes(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
+    cdef const RowsJob *j = <const RowsJob *> job
+    cdef pplconv_sum_bytes_args a
+    cdef int64_t column = task % j.segments * j.segment, matrix = task // j.segments
+    a.src = t.arrays[1] + find_matrix(j, matrix, j.src) + column
+    a.dst = t.arrays[0] + find_matrix(j, matrix, j.dst) + column * WIDE_BYTES
+    a.src_rs, a.rows = j.src_rs, j.rows
     a.columns = least(j.segment, j.columns - column)
     j.kernel(&a)
 
@@ -184,7 +196,8 @@ cdef class Rows(Work):
         the strides ``src`` and ``dst`` in bytes; ``rows``, ``columns``; ``src_rs``, ``dst_rs`` from
         row to row (elements of a row are neighbours); ``kind``, of the reduction, or 1 for the
         logarithm of softmax; ``last``, whether ``"arg_columns"``, whose results are int64, takes
-        the last of several; ``segment``, rows of a task, columns for ``"reduce_rows"``; ``scale``
+        the last of several; ``segment``, rows of a task, columns for ``"reduce_rows"`` and
+        ``"sum_bytes"``, whose results are int32; ``scale``
         and ``offset``, whether there are any: they are float32 beside ``"bf16"``. Array 4 has the
         eight bytes of an epsilon. With ``wide``, results of ``"bf16"`` stay float32.
     isa : str
@@ -232,6 +245,9 @@ cdef class Rows(Work):
         if op == "reduce_rows":
             task = reduce_rows
             self.extents[0] = extent_of(j.columns * result, dims, dst, result, True)
+        elif op == "sum_bytes":
+            task = sum_bytes
+            self.extents[0] = extent_of(j.columns * WIDE_BYTES, dims, dst, WIDE_BYTES, True)
         elif op == "reduce_columns":
             task = reduce_columns
             self.extents[0] = extent_of(result, (*dims, j.rows), (*dst, j.dst_rs), result, True)
@@ -260,7 +276,8 @@ cdef class Rows(Work):
             self.extents[2] = j.columns * weight
         if j.offset:
             self.extents[3] = j.columns * weight
-        j.segments = ceil_div(j.columns if op == "reduce_rows" else j.rows, j.segment)
+        whole = j.columns if op in ("reduce_rows", "sum_bytes") else j.rows
+        j.segments = ceil_div(whole, j.segment)
         self.tasks = around * j.segments
         self.threads = 1
         self.job = j

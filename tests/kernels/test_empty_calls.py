@@ -18,6 +18,7 @@ OTHERS = {
     "softmax": [{"log": 0}, {"log": 1}],
     "layer_norm": [{}],
     "lookup": [{}],
+    "rescale": [{}],
     "pool": [{"rows": 1, "columns": 1, "kind": kind} for kind in POOLINGS.values()],
     "resample": [
         {"taps_y": taps, "taps_x": taps, "kind": kind}

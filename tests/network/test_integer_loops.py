@@ -162,6 +162,55 @@ def test_programs_of_integers(isa, program, rng):
             np.testing.assert_array_equal(first, second)
 
 
+# Programs of one pass, and some that are nearly such: on inputs 0 and 1, bytes, 2, a number for
+# each column, 3, one for each row, and 4 and 5, bounds.
+PASSES = {
+    "product": [line("MULTIPLY", 6, 2, 0)],
+    "sum": [line("ADD", 0, 1, 0)],
+    "sum of rows and columns": [line("ADD", 2, 2, 3)],
+    "product and sum": [line("MULTIPLY", 6, 0, 2), line("ADD", 6, 1, 6)],
+    "all": [line("MULTIPLY", 6, 3, 0), line("ADD", 7, 2, 6), line("CLIP", 6, 7, 4, 5)],
+    "bytes are multiplied": [line("MULTIPLY", 0, 0, 1), line("CLIP", 0, 0, 4, 5)],
+    "sum, then product": [line("ADD", 6, 0, 2), line("MULTIPLY", 6, 6, 2)],
+    "a product with itself": [line("MULTIPLY", 6, 0, 0), line("ADD", 6, 6, 1)],
+    "the first result again": [line("MULTIPLY", 6, 0, 2), line("ADD", 7, 6, 6)],
+    "an input that was overwritten": [line("MULTIPLY", 1, 0, 2), line("ADD", 6, 1, 1)],
+    "bounds for each column": [line("ADD", 6, 0, 1), line("CLIP", 6, 6, 4, 2)],
+    "a bound is clipped": [line("ADD", 6, 0, 1), line("CLIP", 6, 4, 6, 5)],
+}
+
+
+@pytest.mark.parametrize("isa", allowed_isas())
+@pytest.mark.parametrize("program", PASSES)
+def test_programs_of_one_pass(isa, program, rng):
+    """Products, sums and bounds on the way to bytes, of long rows and of short ones."""
+    for rows, columns in ((1, 1), (67, 24), (5, 700), (131, 3)):
+        bytes_read = [rng.integers(0, 256, (rows, columns)).astype(np.uint8) for _ in range(2)]
+        floats = [rng.standard_normal(shape).astype(np.float32) for shape in (columns, (rows, 1))]
+        bounds = [np.full(1, bound, np.float32) for bound in (-1.25, 2.5)]
+        registers = dict(enumerate([
+            *(integers.dequantize(q, np.float32(0.031), 7) for q in bytes_read), *floats, *bounds,
+        ]))  # fmt: skip
+        registers = {i: np.broadcast_to(x, (rows, columns)) for i, x in registers.items()}
+        computed(PASSES[program], registers)
+        reg = PASSES[program][-1][1]
+        expected = integers.quantize(registers[reg], np.float32(0.043), 100, np.dtype(np.uint8))
+        for threads in (1, 3):
+            y = np.full((rows, columns), 0x5A, np.uint8)
+            arrays = [*bytes_read, *floats, *bounds, y, pair(0.031, 7), pair(0.043, 100)]
+            fields = {
+                "dtype": "f32", "dims": (rows,), "columns": columns,
+                "inputs": [
+                    *((i, (columns,), 1, i, "u8", 7) for i in range(2)),
+                    (2, (0,), 1, 2), (3, (4,), 0, 3), (4, (0,), 0, 4), (5, (0,), 0, 5),
+                ],
+                "outputs": [(6, (columns,), 1, reg, "u8", 8)],
+                "code": PASSES[program], "row_segment": 20, "column_segment": columns,
+            }  # fmt: skip
+            run(Elementwise(fields, isa), threads, [a.reshape(-1).view(np.uint8) for a in arrays])
+            np.testing.assert_array_equal(y, expected)
+
+
 def fields_of(**changes: Any) -> dict[str, Any]:
     """A conversion of 4 rows of 8, with something else about it."""
     return {

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ...schedules.row_loops import Rows
 from .. import integers
 from ..builder import Builder
 from ..nodes import Graph, Node
-from ..storage import Array, channels_last
-from . import row_steps, window_steps
+from ..storage import Array, Step, Value, channels_last
+from . import window_steps
 from .convolution import explicit_pads, lies_in_pixels
-from .elementwise_steps import SINGLE, Stream, emit_outputs, numbers_of
+from .elementwise_steps import INTEGERS, SINGLE, Stream, emit_outputs, numbers_of
 from .expressions import Code
 from .integer_steps import emit, taps
 from .table_row import Lower
@@ -22,6 +23,8 @@ from .table_row import Lower
 BYTES = tuple(integers.RANGES)
 # float32 holds all integers up to this.
 _EXACT = 1 << 24
+# Columns of a task that adds up bytes: whole cache lines.
+_LEAST_COLUMNS = 64
 
 
 def _among_numbers(
@@ -43,6 +46,14 @@ def _among_numbers(
         users={},
     )
     lower(replace(node, inputs=[wide, *rest], outputs=[found]), builder, inner)
+    _store(node, builder, graph, Stream(builder.values[found], 0), factor, y_zero)
+
+
+def _store(
+    node: Node, builder: Builder, graph: Graph, sums: Stream, factor: float, y_zero: int
+) -> None:
+    """Store numbers times a factor as bytes."""
+    (result,) = node.outputs
     y = builder.target(
         result, graph.shapes[result], graph.dtypes[result], channels_last(4), lies_in_pixels
     )
@@ -50,9 +61,29 @@ def _among_numbers(
     number = code.fresh()
     scaled = number if factor == 1 else code.do("MULTIPLY", number, code.scalar(factor))
     stored = Stream(y, scaled, numbers_of(1.0, y_zero))
-    emit_outputs(builder, [stored], code, [Stream(builder.values[found], number)],
+    emit_outputs(builder, [stored], code, [sums._replace(register=number)],
                  "Quantize", [result])  # fmt: skip
     builder.deliver(result, y)
+
+
+def _sums(node: Node, builder: Builder) -> Value:
+    """Add up the pixels of each channel, in int32."""
+    x = builder.contiguous(builder.values[node.inputs[0]], channels_last(4))
+    n, c, h, w = x.shape
+    sums = builder.new((n, c, 1, 1), np.dtype(np.int32), channels_last(4))
+    segment = c
+    if n == 1 and builder.settings.threads != 1:
+        segment = max(_LEAST_COLUMNS, c // 4 // _LEAST_COLUMNS * _LEAST_COLUMNS)
+    fields: dict[str, Any] = {
+        "op": "sum_bytes", "dtype": INTEGERS[x.dtype], "kind": 0, "scale": False, "offset": False,
+        "dims": [n], "src": [h * w * c], "dst": [c * sums.dtype.itemsize], "rows": h * w,
+        "columns": c, "src_rs": c, "dst_rs": 0, "segment": segment,
+    }  # fmt: skip
+    builder.emit(Step(
+        Rows(fields, builder.isa), [x], [sums], {"arrays": [sums, x]}, "QuantizedAverage",
+        [node.outputs[0]], f"sums of {h * w} of {c}",
+    ))  # fmt: skip
+    return sums
 
 
 def serves_pool(node: Node, graph: Graph) -> bool:
@@ -96,10 +127,8 @@ def lower_average(node: Node, builder: Builder, graph: Graph) -> None:
     count = math.prod(kernel)
     whole = list(graph.shapes[node.inputs[0]][2:]) == list(kernel) and not any(explicit_pads(node))
     if whole and count * 255 < _EXACT:
-        summed = replace(node, op="ReduceSum", attributes={"axes": [2, 3], "keepdims": 1})
-        _among_numbers(
-            summed, builder, graph, row_steps.reduction("SUM"), zero, float(factor), own["y_zero"]
-        )
+        sums = Stream(_sums(node, builder), 0, numbers_of(1.0, zero * count))
+        _store(node, builder, graph, sums, float(factor), own["y_zero"])
         return
     if count * 255 < _EXACT and _is_seen(node, graph):
         summed = replace(node, op="AveragePool", attributes={**own, window_steps.SUMS: 1})
