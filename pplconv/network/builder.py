@@ -19,7 +19,6 @@ from ..ops.sparse.sparse_weights import checked_sparse, sparsity_of
 from ..problem import ConvProblem
 from ..sparsity import Sparsity
 from .nodes import as_type, plain_name
-from .scaling import ScaledTensor
 from .storage import (
     Array,
     Buffer,
@@ -38,6 +37,7 @@ from .values import all_finite
 
 if TYPE_CHECKING:
     from ..planner.racing import Progress
+    from .scaling import ScaledTensor
 
 _WORDS = [word for word in checks.PRECISIONS if word is not None]
 
@@ -426,7 +426,7 @@ class Builder:
         weight : ndarray or ScaledTensor
             The part. Weights are scaled only where they stay finite.
         """
-        if isinstance(weight, ScaledTensor):
+        if not isinstance(weight, np.ndarray):
             return True
         constant, *which = part
         key = id(constant), tuple(which)
@@ -453,7 +453,7 @@ class Builder:
         constant, *which = part
         key = id(constant), tuple(which), groups
         if key not in self.zeros:
-            array = weight.source.numpy() if isinstance(weight, ScaledTensor) else weight
+            array = weight if isinstance(weight, np.ndarray) else weight.source.numpy()
             self.zeros[key] = sparsity_of(array, groups, self.settings.sparse)
             _release(array)
         return self.zeros[key]
@@ -504,7 +504,7 @@ def _release(array: Array) -> None:
 
 def _packed(prepared: Prepared, weight: Array | ScaledTensor) -> PackedWeights:
     """Pack weights; keep the unpacked ones, in their file if possible, only if loops read them."""
-    array = weight.numpy() if isinstance(weight, ScaledTensor) else weight
+    array = weight if isinstance(weight, np.ndarray) else weight.numpy()
     numerics = prepared.plan.numerics
     # Floating-point weights have the type of the arrays; packing converts them.
     kind = numerics.weights if numerics.exact else numerics.source

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnx_ir as ir
 
 from .. import planner
 from ..memory.arrays import empty_aligned
@@ -26,12 +25,12 @@ from .builder import Builder, Settings
 from .bytewise import table_of, with_tables
 from .formats import half_level, with_formats
 from .fusion import Chain, chains, computed_in, inputs_of, written
-from .host_functions import function_of
 from .host_steps import host_step, refusal, run_host
 from .interface import checked_out
 from .layouts import in_planes
 from .narrow_storage import SINGLE, Prices, brain_type, in_narrow_type, seen_as, served_as
 from .nodes import Graph, Node, graph_of
+from .onnx_later import ir
 from .operators.convolution import prices
 from .operators.either_type import prices_of_types, takes_either_type
 from .operators.elementwise_steps import Stream, emit_outputs, emit_program
@@ -355,6 +354,9 @@ def _lower(node: Node, builder: Builder, graph: Graph) -> None:
         for name in written:
             builder.deliver(name, builder.new(graph.shapes[name], graph.dtypes[name]))
         return
+    # Imported here: ONNX's reference takes as long to import as all else.
+    from .host_functions import function_of
+
     call = function_of(node, [graph.shapes[name] for name in written])
     values = [builder.new(graph.shapes[name], graph.dtypes[name]) for name in written]
     reads = [builder.values[name] for name in names]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,11 +20,13 @@ from ...problem import ConvProblem
 from ...sparsity import Sparsity
 from ..builder import Builder
 from ..nodes import Graph, Node, as_type
-from ..scaling import ScaledTensor
 from ..storage import Array, Shape, Step, Value, channels_last, strides_of
 from .dilated import Part, parts_of
 from .elementwise_steps import BRAIN, NATIVE
 from .epilogue import Epilogue, emit_rest, epilogue_of, finish_of
+
+if TYPE_CHECKING:
+    from ..scaling import ScaledTensor
 
 # The geometry of a product.
 PLAIN: dict[str, Any] = {
@@ -251,7 +253,7 @@ def scaled(
     """Scale weights by `alpha`, rounded to the given type."""
     if alpha == 1:
         return weight
-    array = as_type(weight.numpy() if isinstance(weight, ScaledTensor) else weight, dtype)
+    array = as_type(weight if isinstance(weight, np.ndarray) else weight.numpy(), dtype)
     return np.asarray(array * dtype.type(alpha))
 
 

@@ -1,0 +1,34 @@
+"""`onnx_ir` and `onnx`, imported at their first use.
+
+Programs of layers (`layer_programs`) are compiled by the same modules as networks, but no file is
+read for them. So those modules need neither package when they are imported.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["ir", "onnx"]
+
+
+class _Later(ModuleType):
+    """A module that is imported when it is first asked for an attribute."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        from . import symbols_later  # noqa: F401
+
+        value = getattr(import_module(self.__name__), name)
+        setattr(self, name, value)
+        return value
+
+
+if TYPE_CHECKING:
+    import onnx
+    import onnx_ir as ir
+else:
+    ir = _Later("onnx_ir")
+    onnx = _Later("onnx")
