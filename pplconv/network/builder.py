@@ -183,6 +183,8 @@ class Builder:
     finite: dict[Any, bool] = field(default_factory=dict)
     zeros: dict[Any, Sparsity | None] = field(default_factory=dict)
     problems: dict[Any, ConvProblem] = field(default_factory=dict)
+    # By the results of convolutions: plans with the bits and packed weights that they must have.
+    plans: Mapping[str, planner.Plan] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     repeats: list[Repeat] = field(default_factory=list)
     values: Values = field(default_factory=Values)
