@@ -148,6 +148,27 @@ class Kept(NamedTuple):
     packed: Any
 
 
+class Own(NamedTuple):
+    """What a prepared layer has; its convolution keeps the bits and the packed weights.
+
+    Parameters
+    ----------
+    prepared : Prepared
+        Its plan for the whole input.
+    packed : PackedWeights
+        Its weights.
+    weight : ndarray
+        The same before packing.
+    epilogue : str
+        Cost class of its epilogue.
+    """
+
+    prepared: Prepared
+    packed: PackedWeights
+    weight: Array
+    epilogue: str
+
+
 @dataclass
 class Builder:
     """A program under construction.
@@ -183,8 +204,8 @@ class Builder:
     finite: dict[Any, bool] = field(default_factory=dict)
     zeros: dict[Any, Sparsity | None] = field(default_factory=dict)
     problems: dict[Any, ConvProblem] = field(default_factory=dict)
-    # By the results of convolutions: plans with the bits and packed weights that they must have.
-    plans: Mapping[str, planner.Plan] = field(default_factory=dict)
+    # Plans of layers, by the results of their convolutions.
+    own: Mapping[str, Own] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     repeats: list[Repeat] = field(default_factory=list)
     values: Values = field(default_factory=Values)
@@ -202,6 +223,19 @@ class Builder:
     relaid: dict[Any, tuple[Value, Value]] = field(default_factory=dict)
     # Destinations of results: parts of joined arrays, and outputs of the network.
     wanted: dict[str, Value] = field(default_factory=dict)
+
+    def take_over(self, own: Mapping[str, Own]) -> None:
+        """Use the plans and the packed weights of layers, by the results of their convolutions."""
+        self.own = own
+        for prepared, packed, weight, epilogue in own.values():
+            problem: Any = prepared.problem
+            plan = prepared.plan
+            self.alike[problem, plan.algorithm, epilogue, (plan.bits, plan.packing)] = (
+                plan, prepared.fields
+            )  # fmt: skip
+            part = part_of_weights((weight,), problem.groups, 1.0, plan)
+            key = id(weight), part[1:], packing_of(plan)
+            self.packed.setdefault(key, Kept(weight, packed.weight, packed))
 
     def new(self, shape: Shape, dtype: np.dtype[Any], order: Sequence[int] | None = None) -> Value:
         """Make a value with memory of its own, without gaps, its dimensions in the given order."""
@@ -496,6 +530,32 @@ class Builder:
         self.used.add(key)
         found: PackedWeights = kept.packed
         return found
+
+
+def part_of_weights(
+    key: tuple[Any, ...], groups: int, alpha: float, plan: planner.Plan
+) -> tuple[Any, ...]:
+    """Say which weights `Builder.packed_once` packs for a plan.
+
+    Parameters
+    ----------
+    key : (ndarray or ScaledTensor, ...)
+        The object behind their constant, and the part of it.
+    groups : int
+        Of channels.
+    alpha : float
+        Factor of all weights.
+    plan : Plan
+        Packing rounds weights to the type of its input.
+    """
+    numerics = plan.numerics
+    source = () if numerics.source == numerics.weights else (numerics.source,)
+    return (*key, groups, alpha, *source)
+
+
+def packing_of(plan: planner.Plan) -> str:
+    """Name the format of a plan's packed weights."""
+    return f"{plan.packing} of {plan.numerics.weights}"
 
 
 def _release(array: Array) -> None:

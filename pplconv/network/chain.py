@@ -29,7 +29,7 @@ from .layer_nodes import (
     graph_of_layers,
     narrow_images,
     output_shape,
-    plan_of,
+    own_of,
 )
 from .programs import Programs
 from .report import NetworkPlan, StepPlan
@@ -371,11 +371,11 @@ def _compiled(
         If it would take too much memory.
     """
     graph, layout = graph_of_layers(part, shape), part[0].layer.layout
-    plans, now = {}, shape
+    own, now = {}, shape
     for each in part:
-        plan = plan_of(each, now)
-        if plan is not None:
-            plans[each.result] = plan
+        taken = own_of(each, now)
+        if taken is not None:
+            own[each.result] = taken
         now = output_shape(each, now, "input")
     batched = batched_names(graph)
     images = [shape[0]]
@@ -386,7 +386,7 @@ def _compiled(
         try:
             inner = graph_of_layers(part, (count, *shape[1:]))
             found = compile_layers(
-                inner, settings, layout, plans, packed, narrow_images(part), shape[0] // count
+                inner, settings, layout, own, packed, narrow_images(part), shape[0] // count
             )
         except NoSuchPlan:
             continue

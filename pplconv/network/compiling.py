@@ -6,7 +6,7 @@ import itertools
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from .attention_step import lower_attention, prices_of_attention
 from .bands.groups import groups_of
 from .bands.lowering import Network, lower_group, plan_of
 from .batches import batched_names, for_images, images_at_once
-from .builder import Builder, NoSuchPlan, Settings
+from .builder import Builder, NoSuchPlan, Own, Settings
 from .bytewise import table_of, with_tables
 from .formats import half_level, with_formats
 from .fusion import Chain, chains, computed_in, inputs_of, written
@@ -258,7 +258,7 @@ def compile_layers(
     graph: Graph,
     settings: Settings,
     layout: str,
-    plans: Mapping[str, planner.Plan],
+    own: Mapping[str, Own],
     packed: dict[Any, Any],
     narrow: frozenset[str],
     times: int = 1,
@@ -273,8 +273,8 @@ def compile_layers(
         What plans are made with.
     layout : str
         ``"NHWC"`` or ``"NCHW"``: of all images.
-    plans : mapping of str to Plan
-        By the results of convolutions: plans with the bits and the packed weights that they have.
+    own : mapping of str to Own
+        By the results of convolutions: what their layers have.
     packed : dict
         Packed weights of other programs of the same layers.
     narrow : frozenset of str
@@ -290,15 +290,18 @@ def compile_layers(
     if not all(row_of(node.op).is_served(node, graph) for node in graph.nodes):
         raise NoSuchPlan("no loop serves a layer")
     order = channels_last(4) if layout == "NHWC" else tuple(range(4))
+    most = planner.share(settings.threads)
     isa = half_level() or planner.default_context("f32").isa
-    builder = Builder(
-        with_team(settings, graph), isa, packed, plans=plans, narrow=narrow, narrow_type=BRAIN
-    )
+    if len(own) == len(graph.nodes):
+        # The teams of their plans pay, and no larger one is needed.
+        paying = max(each.prepared.plan.threads for each in own.values())
+        settings = replace(settings, threads=paying)
+    builder = Builder(settings, isa, packed, narrow=narrow, narrow_type=BRAIN)
+    builder.take_over(own)
     externals = _bound_externals(builder, graph, order)
     if layout == "NCHW":
         builder.planes = frozenset(name for node in graph.nodes for name in node.outputs)
     _lower_items(graph.nodes, builder, graph, None, True)
-    most = planner.share(settings.threads)
     return _finished(builder, graph, externals, None, most, times)
 
 
@@ -384,9 +387,9 @@ def _lower_item(item: Node | Chain, builder: Builder, graph: Graph, narrow: Grap
         with builder.reading(narrow_ones, SINGLE):
             _lower_chain(item, builder, graph)
         return
-    own = builder.plans.get(item.outputs[0])
+    own = builder.own.get(item.outputs[0])
     if own is not None and builder.followed is None:
-        with builder.following(own):
+        with builder.following(own.prepared.plan):
             _lower(item, builder, graph)
         return
     row = row_of(item.op)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..api.conv import Conv2d
+from ..api.layer import ready_of
 from ..api.quantized_layer import QConv2d, description_of
 from ..api.transposed_layer import ConvTranspose2d
 from ..arguments import checks
@@ -20,8 +21,8 @@ from ..arguments.activation import activation_of
 from ..arguments.argument_names import named
 from ..memory.dtypes import name_of
 from ..ops.transposed.transposed_problem import make_transposed
-from ..planner import Plan
 from ..problem import ConvProblem
+from .builder import Own
 from .nodes import Constants, Graph, Node
 from .operators.elementwise_steps import BRAIN, SINGLE
 from .storage import Shape
@@ -35,7 +36,7 @@ __all__ = [
     "graph_of_layers",
     "narrow_images",
     "output_shape",
-    "plan_of",
+    "own_of",
 ]
 
 Layer = Conv2d | QConv2d | ConvTranspose2d
@@ -164,10 +165,14 @@ def output_shape(each: Described, shape: Shape, source: str) -> Shape:
     return found
 
 
-def plan_of(each: Described, shape: Shape) -> Plan | None:
-    """Give the plan whose bits a layer has; None if any plan has them."""
+def own_of(each: Described, shape: Shape) -> Own | None:
+    """Give the plan and the packed weights of a layer; None if any plan has its bits."""
     layer = each.layer
-    return layer.plan_for(shape) if isinstance(layer, Conv2d) else None
+    if not isinstance(layer, Conv2d):
+        return None
+    prepared, packed = ready_of(layer, shape)
+    described = activation_of(layer.activation, layer.out_channels)
+    return Own(prepared, packed, layer.weight, described.epilogue)
 
 
 def graph_of_layers(layers: Sequence[Described], shape: Shape) -> Graph:

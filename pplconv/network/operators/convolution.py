@@ -18,7 +18,7 @@ from ...ops.prepared import Activation as PlannedActivation
 from ...ops.prepared import Prepared
 from ...problem import ConvProblem
 from ...sparsity import Sparsity
-from ..builder import Builder
+from ..builder import Builder, packing_of, part_of_weights
 from ..nodes import Graph, Node, as_type
 from ..storage import Array, Shape, Step, Value, channels_last, strides_of
 from .dilated import Part, parts_of
@@ -183,11 +183,9 @@ def emit_convolution(
     if isinstance(weight, Value):
         weights = pack_computed(builder, prepared, weight, nodes)
     else:
-        # Packing rounds weights to the type of the input.
-        source = () if plan.numerics.source == plan.numerics.weights else (plan.numerics.source,)
         weights = builder.packed_once(
-            (*key, problem.groups, alpha, *source),
-            f"{plan.packing} of {plan.numerics.weights}", prepared, scaled(weight, alpha, x.dtype),
+            part_of_weights(key, problem.groups, alpha, plan), packing_of(plan), prepared,
+            scaled(weight, alpha, x.dtype),
         )  # fmt: skip
     bias = epilogue.bias
     if isinstance(bias, Value):
