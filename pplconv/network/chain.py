@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, SupportsIndex, TypeVar
+from typing import Any, NamedTuple, SupportsIndex, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -41,8 +41,15 @@ __all__ = ["Chain"]
 Array = npt.NDArray[Any]
 _Input = TypeVar("_Input")
 
-# Programs that a chain keeps, of all its parts.
-_MOST_PROGRAMS = 16
+# Shapes of inputs whose programs a chain keeps.
+_MOST_SHAPES = 16
+
+
+class _Prepared(NamedTuple):
+    """Shapes of input and outputs, and the programs of all parts."""
+
+    shapes: tuple[Shape, ...]
+    programs: tuple[Compiled | None, ...]
 
 
 class Chain:
@@ -132,7 +139,7 @@ class Chain:
         self.dtype, self.out_dtype = self._described[0].takes, self._described[-1].gives
         self._make()
         if input_shape is not None:
-            self._prepare(self._full(input_shape))
+            self.plan_for(input_shape)
 
     def _make(self) -> None:
         """Make all that pickles lack."""
@@ -142,7 +149,7 @@ class Chain:
         if self._team is None and len(teams) == 1:
             (self._team,) = teams
         self._packed: dict[Any, Any] = {}
-        self._programs: Programs[tuple[Compiled | None]] = Programs(_MOST_PROGRAMS, ForkableLock())
+        self._programs: Programs[_Prepared] = Programs(_MOST_SHAPES, ForkableLock())
 
     def __call__(self, input: _Input, out: Array | None = None) -> Any:
         """Run the layers.
@@ -177,14 +184,15 @@ class Chain:
             )
         batched = x.ndim == usual
         shape = x.shape if batched else (1, *x.shape)
-        shapes = self._shapes(shape)
-        result = shapes[-1] if batched else shapes[-1][1:]
+        prepared = self._prepared(shape)
+        whole = prepared.shapes[-1]
+        result = whole if batched else whole[1:]
         if out is not None:
             check_out(out, result, self.out_dtype, input=x)
         x = np.require(x, self.dtype, ("C", "A")).reshape(shape)
         given = out
         out = empty_aligned(result, self.out_dtype) if out is None else out
-        self._run(x, out.reshape(shapes[-1]), shapes)
+        self._run(x, out.reshape(whole), prepared)
         return as_given(input, out, given)
 
     def plan_for(self, input_shape: Sequence[SupportsIndex]) -> NetworkPlan:
@@ -207,9 +215,11 @@ class Chain:
         TypeError, ValueError
             If an input of this shape could not be computed.
         """
-        shape = self._full(input_shape)
+        shape = input_shapes.full_shape(input_shape, self.layout, self.in_channels)
+        with named(input="input_shape"):
+            prepared = self._prepared(shape)
         found = NetworkPlan((("input", shape),), ())
-        for part, own in self._prepare(shape):
+        for part, own in zip(self._parts, prepared.programs, strict=True):
             if own is None:
                 found = replace(found, steps=found.steps + _steps_alone(part))
                 continue
@@ -249,42 +259,39 @@ class Chain:
             f"max_workspace={self.max_workspace}\n)"
         )
 
-    def _full(self, input_shape: Sequence[SupportsIndex]) -> Shape:
-        return input_shapes.full_shape(input_shape, self.layout, self.in_channels)
+    def _prepared(self, shape: Shape) -> _Prepared:
+        """Find or make the programs for inputs of a shape."""
+        team = scoped_team() if self._team is None else None
+        key = shape, team, scoped_tolerance()
+        found = self._programs.find(key)
+        if found is None:
+            # Wrong shapes are refused before anybody waits.
+            shapes = self._shapes(shape)
+            with self._programs.making:
+                found = self._programs.find(key)
+                if found is None:
+                    found = _Prepared(shapes, tuple(self._compiled(shapes)))
+                    self._programs.add(key, found)
+        return found
 
-    def _shapes(self, shape: Shape) -> list[Shape]:
+    def _shapes(self, shape: Shape) -> tuple[Shape, ...]:
         """Give the shapes of the input and of all outputs."""
         shapes = [shape]
         for number, each in enumerate(self._described):
             source = f"the input of {each.name}" if number else "input"
             shapes.append(output_shape(each, shapes[-1], source))
-        return shapes
+        return tuple(shapes)
 
-    def _prepare(self, shape: Shape) -> list[tuple[Sequence[Described], Compiled | None]]:
-        """Give the parts with their programs for inputs of a shape."""
-        with named(input="input_shape"):
-            shapes = self._shapes(shape)
-        prepared, done = [], 0
-        for number, part in enumerate(self._parts):
-            prepared.append((part, self._program(number, shapes[done])))
+    def _compiled(self, shapes: Sequence[Shape]) -> Iterator[Compiled | None]:
+        """Make the program of each part; None of those whose layers run by themselves."""
+        done = 0
+        for part in self._parts:
+            shape = shapes[done]
+            if len(part) == 1 or 0 in shape:
+                yield None
+            else:
+                yield _compiled(part, shape, self._settings(part), self._packed)
             done += len(part)
-        return prepared
-
-    def _program(self, number: int, shape: Shape) -> Compiled | None:
-        """Find or make the program of a part; None if its layers run by themselves."""
-        part = self._parts[number]
-        if len(part) == 1 or 0 in shape:
-            return None
-        team = scoped_team() if self._team is None else None
-        key = number, shape, team, scoped_tolerance()
-        found = self._programs.find(key)
-        if found is None:
-            with self._programs.making:
-                found = self._programs.find(key)
-                if found is None:
-                    found = (_compiled(part, shape, self._settings(part), self._packed),)
-                    self._programs.add(key, found)
-        return found[0]
 
     def _settings(self, part: Sequence[Described]) -> Settings:
         """Give the settings of a program; plans of the layers decide all else."""
@@ -296,11 +303,10 @@ class Chain:
             shared.precision, max_workspace=self.max_workspace, sparse=shared.sparse,
         )  # fmt: skip
 
-    def _run(self, x: Array, out: Array, shapes: Sequence[Shape]) -> None:
+    def _run(self, x: Array, out: Array, prepared: _Prepared) -> None:
         """Run on contiguous arrays with a batch."""
-        done = 0
-        for number, part in enumerate(self._parts):
-            program = self._program(number, shapes[done])
+        shapes, done = prepared.shapes, 0
+        for part, program in zip(self._parts, prepared.programs, strict=True):
             whole = done + len(part) == len(self._described)
             if program is not None:
                 y = out if whole else empty_aligned(shapes[done + len(part)], part[-1].gives)
