@@ -25,7 +25,7 @@ from ..problem import ConvProblem
 from .builder import Own
 from .nodes import Constants, Graph, Node
 from .operators.elementwise_steps import BRAIN, SINGLE
-from .storage import Shape
+from .storage import Array, Shape
 from .values import all_finite
 
 __all__ = [
@@ -99,7 +99,11 @@ def described(layer: object, name: str) -> Described:
         If it is no layer of images.
     """
     if isinstance(layer, QConv2d):
-        plain = type(layer).__call__ is QConv2d.__call__ and layer.layout == "NHWC"
+        plain = (
+            type(layer).__call__ is QConv2d.__call__
+            and layer.layout == "NHWC"
+            and _fits(_offset(layer))
+        )
         # Sums of integers are exact, so any plan has their bits.
         shared = Shared("auto", layer.sparse) if plain and _is_found(layer) else None
         return Described(layer, name, layer.x_dtype, layer.out_dtype, shared)
@@ -118,6 +122,18 @@ def described(layer: object, name: str) -> Described:
         return Described(layer, name, layer.dtype, layer.dtype, None)
     kind = type(layer).__name__
     raise TypeError(f"{name} must be a Conv2d, QConv2d, ConvTranspose2d or Chain, got {kind}")
+
+
+def _offset(layer: QConv2d) -> Array:
+    """Give the bias, and what the zero point of inputs adds to sums: int32 if it fits."""
+    own = description_of(layer)
+    offset = own.offset - own.x_zero * own.weight.sum((1, 2, 3), dtype=np.int64)
+    found: Array = offset.astype(np.int32) if _fits(offset) else offset
+    return found
+
+
+def _fits(offset: Array) -> bool:
+    return bool((offset == offset.astype(np.int32)).all())
 
 
 def _is_found(layer: Conv2d | QConv2d) -> bool:
@@ -235,7 +251,7 @@ def _node(each: Described, problem: ConvProblem, source: str, constants: Constan
     if isinstance(layer, QConv2d):
         own = description_of(layer)
         store = own.output
-        inputs = [source, constant("weight", own.weight), constant("offset", own.offset)]
+        inputs = [source, constant("weight", own.weight), constant("offset", _offset(layer))]
         if store.multiplier is not None:
             inputs.append(constant("multiplier", store.multiplier))
         attributes |= {
