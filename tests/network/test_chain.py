@@ -96,7 +96,9 @@ def test_bits_are_those_of_the_layers(bands: int, dtype: object, batch: int) -> 
     assert y.dtype == expected.dtype and y.shape == expected.shape
     assert y.tobytes() == expected.tobytes()
     assert all(program is not None for program in programs(chain, x.shape))
-    assert (turns(chain, x.shape) > 1) == (bands > 0)
+    residual = pplconv.Chain(layers[:3], threads=2)
+    assert residual(x).tobytes() == one_by_one(layers[:3], x).tobytes()
+    assert (turns(residual, x.shape) > 1) == (bands > 0)
 
 
 def test_sums_are_those_of_float64(bands: int) -> None:
@@ -253,10 +255,10 @@ def test_inputs_that_do_not_fit() -> None:
     ):
         with pytest.raises(error, match=message):
             chain(wrong, out=out)
-    with pytest.raises(ValueError, match="^out must have shape"):
+    with pytest.raises(ValueError, match=r"^out must have shape"):
         chain(x, out=out)
     assert (out == 7).all()
-    with pytest.raises(ValueError, match="^input_shape must have 4 channels"):
+    with pytest.raises(ValueError, match=r"^input_shape must have 4 channels"):
         chain.plan_for((1, 12, 12, 5))
 
 
