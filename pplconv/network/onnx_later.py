@@ -1,6 +1,6 @@
 """`onnx_ir` and `onnx`, imported at their first use.
 
-Programs of layers (`layer_programs`) are compiled by the same modules as networks, but no file is
+Programs of layers (`chain`) are compiled by the same modules as networks, but no file is
 read for them. So those modules need neither package when they are imported.
 """
 
