@@ -138,7 +138,7 @@ def _fits(offset: Array) -> bool:
 
 def _is_found(layer: Conv2d | QConv2d) -> bool:
     """Whether zeros are left out as in a network: where they are found, and it pays."""
-    return layer.sparse is not True and layer.block is None and layer.algorithm != "sparse"
+    return layer.sparse is not True and layer.block is None
 
 
 def _problem(each: Described, shape: Shape, source: str = "input") -> ConvProblem:
