@@ -13,6 +13,7 @@
 ``qconv2d``           convolve quantized images; ``conv2d_integer`` gives the int32 sums
 ``QConv2d``           the same with the weights packed once
 ``qmatmul``           product of quantized matrices; ``matmul_integer`` gives the int32 sums
+``Chain``             prepared layers one after another, band by band, as one layer
 ``imaging``           image filters, exact for integers: `imaging.filter2d` and others
 ``prune``             weights that are mostly zeros, for trials: `prune.magnitude`
 ``quant``             scales and zero points of arrays: `quant.observe`, `quant.quantize_weights`
@@ -60,9 +61,11 @@ if TYPE_CHECKING:
     from .api.volume_layer import Conv3d
     from .commands.info import show_config
     from .instances import InstancePool, PoolClosed, QueueFull, WorkerDied
+    from .network.chain import Chain
     from .network.session import InferenceSession
 
 __all__ = [
+    "Chain",
     "Conv2d",
     "Conv3d",
     "ConvTranspose2d",
@@ -101,6 +104,7 @@ __all__ = [
 # Imported at first use: most programs have no instances, need neither futures nor ONNX, and do not
 # filter images, prune weights or send models to other processes.
 _ON_DEMAND = {
+    "Chain": "network.chain",
     "Conv3d": "api.volume_layer",
     "InferenceSession": "network.session",
     "InstancePool": "instances",

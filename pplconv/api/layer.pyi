@@ -27,6 +27,7 @@ from .._literals import (
     Sparse,
 )
 from ..activations import Word
+from ..ops.prepared import PackedWeights, Prepared
 from ..planner import Plan
 
 class _SupportsDLPack(Protocol):
@@ -116,3 +117,5 @@ class Layer:
         out: NDArray[_Scalar] | None = None,
     ) -> NDArray[_Scalar]: ...
     def plan_for(self, input_shape: Sequence[SupportsIndex]) -> Plan: ...
+
+def ready_of(layer: Layer, shape: tuple[int, ...]) -> tuple[Prepared, PackedWeights]: ...

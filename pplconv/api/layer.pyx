@@ -193,6 +193,12 @@ cdef dict arguments_of(Layer layer, tuple pickled):
     return dict(zip(layer.kept(), pickled))
 
 
+def ready_of(Layer layer, tuple shape):
+    """Return the plan of a layer for inputs of one shape, and its weights packed for that plan."""
+    ready = layer.made().make(shape)
+    return ready.prepared, ready.packed
+
+
 def rebuild(base, kind, *pickled):
     """Rebuild an object of `kind`: `base`, or a subclass, whose constructor may take anything."""
     cdef Layer layer = base.__new__(kind)

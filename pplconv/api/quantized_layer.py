@@ -245,7 +245,7 @@ search_seconds, max_workspace, threads, search_context, sparse, block
 
     def _keep(self, kept: SimpleNamespace, described: QuantizedConv) -> None:
         """Keep the arguments, and make the kernel."""
-        self._arguments = kept
+        self._arguments, self._description = kept, described
         names = (*_GEOMETRY, "layout", *_SETTINGS, *_ZEROS)
         self._run = QuantizedKernel(
             **described.keywords(), **{name: getattr(kept, name) for name in names}
@@ -369,7 +369,7 @@ search_seconds, max_workspace, threads, search_context, sparse, block
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        for made in ("_run", "_takes_residual", "_multiplier"):
+        for made in ("_run", "_description", "_takes_residual", "_multiplier"):
             del state[made]
         return state
 
@@ -397,6 +397,11 @@ search_seconds, max_workspace, threads, search_context, sparse, block
             f"x_dtype='{kept.x_dtype}', out_dtype='{kept.out_dtype}', layout={kept.layout!r}, "
             f"{settings})"
         )
+
+
+def description_of(layer: QConv2d) -> QuantizedConv:
+    """Give the convolution that a layer computes, without its memory layout."""
+    return layer._description
 
 
 def refuse_residual(out_dtype: np.dtype[Any]) -> None:

@@ -20,7 +20,10 @@ module              content
 `integer_nodes`     fused nodes of integers
 `channel_affine`    scales and offsets of channels, merged into weights
 `session`           `InferenceSession`, the public class
+`chain`             `Chain`, the other one: prepared layers as a program
+`layer_nodes`       prepared layers as nodes of a graph
 `symbols_later`     imports `onnx_ir` without sympy
+`onnx_later`        `onnx_ir` and `onnx`, imported at their first use
 `refusals`          all operators that cannot run, in one error
 `nodes`             the nodes of a specialised graph as operators see them
 `fusion`            element-wise nodes joined into one pass
@@ -44,5 +47,6 @@ module              content
 ==================  ============================================================================
 
 Most of it imports `onnx_ir` or `onnxscript`, both of the extra ``pplconv[onnx]``: import these
-modules only when a network is used.
+modules only when a network is used. The compiler (`compiling`, `operators`, `bands` and what they
+import) asks for them when it is given a model, and `chain` works without them.
 """

@@ -19,7 +19,6 @@ from ..ops.sparse.sparse_weights import checked_sparse, sparsity_of
 from ..problem import ConvProblem
 from ..sparsity import Sparsity
 from .nodes import as_type, plain_name
-from .scaling import ScaledTensor
 from .storage import (
     Array,
     Banded,
@@ -39,6 +38,7 @@ from .values import all_finite
 
 if TYPE_CHECKING:
     from ..planner.racing import Progress
+    from .scaling import ScaledTensor
 
 _WORDS = [word for word in checks.PRECISIONS if word is not None]
 
@@ -149,6 +149,27 @@ class Kept(NamedTuple):
     packed: Any
 
 
+class Own(NamedTuple):
+    """What a prepared layer has; its convolution keeps the bits and the packed weights.
+
+    Parameters
+    ----------
+    prepared : Prepared
+        Its plan for the whole input.
+    packed : PackedWeights
+        Its weights.
+    weight : ndarray
+        The same before packing.
+    epilogue : str
+        Cost class of its epilogue.
+    """
+
+    prepared: Prepared
+    packed: PackedWeights
+    weight: Array
+    epilogue: str
+
+
 @dataclass
 class Builder:
     """A program under construction.
@@ -184,6 +205,8 @@ class Builder:
     finite: dict[Any, bool] = field(default_factory=dict)
     zeros: dict[Any, Sparsity | None] = field(default_factory=dict)
     problems: dict[Any, ConvProblem] = field(default_factory=dict)
+    # Plans of layers, by the results of their convolutions.
+    own: Mapping[str, Own] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     repeats: list[Repeat] = field(default_factory=list)
     groups: list[Banded] = field(default_factory=list)
@@ -204,6 +227,19 @@ class Builder:
     relaid: dict[Any, tuple[Value, Value]] = field(default_factory=dict)
     # Destinations of results: parts of joined arrays, and outputs of the network.
     wanted: dict[str, Value] = field(default_factory=dict)
+
+    def take_over(self, own: Mapping[str, Own]) -> None:
+        """Use the plans and the packed weights of layers, by the results of their convolutions."""
+        self.own = own
+        for prepared, packed, weight, epilogue in own.values():
+            problem: Any = prepared.problem
+            plan = prepared.plan
+            self.alike[problem, plan.algorithm, epilogue, (plan.bits, plan.packing)] = (
+                plan, prepared.fields
+            )  # fmt: skip
+            part = part_of_weights((weight,), problem.groups, 1.0, plan)
+            key = id(weight), part[1:], packing_of(plan)
+            self.packed.setdefault(key, Kept(weight, packed.weight, packed))
 
     def new(self, shape: Shape, dtype: np.dtype[Any], order: Sequence[int] | None = None) -> Value:
         """Make a value with memory of its own, without gaps, its dimensions in the given order."""
@@ -471,7 +507,7 @@ class Builder:
         weight : ndarray or ScaledTensor
             The part. Weights are scaled only where they stay finite.
         """
-        if isinstance(weight, ScaledTensor):
+        if not isinstance(weight, np.ndarray):
             return True
         constant, *which = part
         key = id(constant), tuple(which)
@@ -498,7 +534,7 @@ class Builder:
         constant, *which = part
         key = id(constant), tuple(which), groups
         if key not in self.zeros:
-            array = weight.source.numpy() if isinstance(weight, ScaledTensor) else weight
+            array = weight if isinstance(weight, np.ndarray) else weight.source.numpy()
             self.zeros[key] = sparsity_of(array, groups, self.settings.sparse)
             _release(array)
         return self.zeros[key]
@@ -541,6 +577,32 @@ class Builder:
         return found
 
 
+def part_of_weights(
+    key: tuple[Any, ...], groups: int, alpha: float, plan: planner.Plan
+) -> tuple[Any, ...]:
+    """Say which weights `Builder.packed_once` packs for a plan.
+
+    Parameters
+    ----------
+    key : (ndarray or ScaledTensor, ...)
+        The object behind their constant, and the part of it.
+    groups : int
+        Of channels.
+    alpha : float
+        Factor of all weights.
+    plan : Plan
+        Packing rounds weights to the type of its input.
+    """
+    numerics = plan.numerics
+    source = () if numerics.source == numerics.weights else (numerics.source,)
+    return (*key, groups, alpha, *source)
+
+
+def packing_of(plan: planner.Plan) -> str:
+    """Name the format of a plan's packed weights."""
+    return f"{plan.packing} of {plan.numerics.weights}"
+
+
 def _release(array: Array) -> None:
     """Release the pages of a large array; those of small ones wait for `release_files`."""
     if array.nbytes >= _LARGE_BYTES:
@@ -549,7 +611,7 @@ def _release(array: Array) -> None:
 
 def _packed(prepared: Prepared, weight: Array | ScaledTensor) -> PackedWeights:
     """Pack weights; keep the unpacked ones, in their file if possible, only if loops read them."""
-    array = weight.numpy() if isinstance(weight, ScaledTensor) else weight
+    array = weight if isinstance(weight, np.ndarray) else weight.numpy()
     numerics = prepared.plan.numerics
     # Floating-point weights have the type of the arrays; packing converts them.
     kind = numerics.weights if numerics.exact else numerics.source

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import onnx_ir as ir
 
 from ..memory.mapping import blocks, release
-from .scaling import scaled, stays_finite
+from .onnx_later import ir
 from .values import (
     FLOATS,
     all_finite,
@@ -272,6 +271,8 @@ def _sums(weights: Weights, offset: Numbers) -> Numbers:
 
 
 def _if_finite(weights: Weights, factors: Numbers, bias: npt.NDArray[Any]) -> Scaled | None:
+    from .scaling import scaled, stays_finite
+
     if not finite(bias) or not stays_finite(weights.tensor, factors):
         return None
     return Scaled(scaled(weights.tensor, factors), bias)

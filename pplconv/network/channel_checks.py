@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import onnx_ir as ir
-
+from .onnx_later import ir
 from .values import Shapes, attribute_int, attribute_string, axis_of, broadcasts_to, rank
 
 __all__ = ["CHANNEL_CHECKS"]

@@ -6,11 +6,10 @@ import itertools
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnx_ir as ir
 
 from .. import planner
 from ..memory.arrays import empty_aligned
@@ -22,19 +21,19 @@ from .attention_step import lower_attention, prices_of_attention
 from .bands.groups import groups_of
 from .bands.lowering import Network, lower_group, plans_of
 from .batches import batched_names, for_images, images_at_once
-from .builder import Builder, Settings
+from .builder import Builder, NoSuchPlan, Own, Settings
 from .bytewise import table_of, with_tables
 from .formats import half_level, with_formats
 from .fusion import Chain, chains, computed_in, inputs_of, written
-from .host_functions import function_of
 from .host_steps import host_step, refusal, run_host
 from .interface import checked_out
 from .layouts import in_planes
 from .narrow_storage import SINGLE, Prices, brain_type, in_narrow_type, seen_as, served_as
 from .nodes import Graph, Node, graph_of
+from .onnx_later import ir
 from .operators.convolution import prices
 from .operators.either_type import prices_of_types, takes_either_type
-from .operators.elementwise_steps import Stream, emit_outputs, emit_program
+from .operators.elementwise_steps import BRAIN, Stream, emit_outputs, emit_program
 from .operators.result_placement import plan_concats, plan_views
 from .operators.table import row_of
 from .operators.table_row import Format, Moves, View
@@ -49,6 +48,7 @@ from .storage import (
     Step,
     Value,
     as_bits,
+    channels_last,
     place_of,
     strides_of,
 )
@@ -74,8 +74,8 @@ class Compiled:
         Name, shape and type of the caller's arrays, in their order: inputs first.
     packed : frozenset
         Keys of its packed weights among those of the session.
-    model : onnx_ir.Model
-        The specialised model that it was compiled from.
+    model : onnx_ir.Model or None
+        The specialised model that it was compiled from, if there is one.
     planned : dict
         Plans of its convolutions, as `Builder.planned`.
     times : int
@@ -92,7 +92,7 @@ class Compiled:
     inputs: list[tuple[str, Shape, np.dtype[Any]]]
     outputs: list[tuple[str, Shape, np.dtype[Any]]]
     packed: frozenset[Any]
-    model: ir.Model
+    model: ir.Model | None
     planned: dict[Any, Any]
     times: int
     repeats: list[Repeat] = field(default_factory=list)
@@ -242,12 +242,7 @@ def compile_model(
         planned if planned is not None else {},
         in_parts(progress, graph) if progress is not None else None,
     )  # fmt: skip
-    builder.values.constants = graph.constants
-    for number, name in enumerate(graph.inputs):
-        builder.values[name] = _external(graph, name, number)
-    for number, name in enumerate(graph.outputs):
-        if name not in {*graph.constants, *graph.inputs, *builder.wanted}:
-            builder.wanted[name] = _external(graph, name, len(graph.inputs) + number)
+    externals = _bound_externals(builder, graph)
     joined = with_attention(items, graph)
     narrow = _with_narrow_storage(builder, graph, joined)
     builder.planes = in_planes(
@@ -259,13 +254,59 @@ def compile_model(
     plan_views(graph, builder)
     plan_concats(graph, builder)
     _lower_items(joined, builder, graph, narrow, banded)
-    for number, name in enumerate(graph.outputs):
-        place = _external(graph, name, len(graph.inputs) + number)
-        value = builder.values[name]
-        if value.buffer.external != place.buffer.external or value.offset:
-            builder.move(value, place, [name])
     release_files(model)
-    return _finished(builder, graph, model, most, times)
+    return _finished(builder, graph, externals, model, most, times)
+
+
+def compile_layers(
+    graph: Graph,
+    settings: Settings,
+    layout: str,
+    own: Mapping[str, Own],
+    packed: dict[Any, Any],
+    narrow: frozenset[str],
+    times: int = 1,
+) -> Compiled:
+    """Make the program of a graph of layers, for which all is decided but the bands.
+
+    Parameters
+    ----------
+    graph : Graph
+        Its input and its output are images.
+    settings : Settings
+        What plans are made with.
+    layout : str
+        ``"NHWC"`` or ``"NCHW"``: of all images.
+    own : mapping of str to Own
+        By the results of convolutions: what their layers have.
+    packed : dict
+        Packed weights of other programs of the same layers.
+    narrow : frozenset of str
+        Images of bfloat16, which are float32 in the graph.
+    times : int
+        Runs for the whole batch, each for a part of the images.
+
+    Raises
+    ------
+    NoSuchPlan
+        If there are no plans like these for a part of the images.
+    """
+    if not all(row_of(node.op).is_served(node, graph) for node in graph.nodes):
+        raise NoSuchPlan("no loop serves a layer")
+    order = channels_last(4) if layout == "NHWC" else tuple(range(4))
+    most = planner.share(settings.threads)
+    isa = half_level() or planner.default_context("f32").isa
+    if len(own) == len(graph.nodes):
+        # The teams of their plans pay, and no larger one is needed.
+        paying = max(each.prepared.plan.threads for each in own.values())
+        settings = replace(settings, threads=paying)
+    builder = Builder(settings, isa, packed, narrow=narrow, narrow_type=BRAIN)
+    builder.take_over(own)
+    externals = _bound_externals(builder, graph, order)
+    if layout == "NCHW":
+        builder.planes = frozenset(name for node in graph.nodes for name in node.outputs)
+    _lower_items(graph.nodes, builder, graph, None, True)
+    return _finished(builder, graph, externals, None, most, times)
 
 
 def _lower_items(
@@ -298,11 +339,21 @@ def _lower_items(
                 lower(part, graph, narrow)
 
 
-def _external(graph: Graph, name: str, number: int) -> Value:
-    shape, dtype = graph.shapes[name], graph.dtypes[name]
-    size = dtype.itemsize * int(np.prod(shape, dtype=object))
-    strides = strides_of(shape, dtype.itemsize)
-    return Value(shape, dtype, strides, Buffer(size, external=number))
+def _bound_externals(builder: Builder, graph: Graph, order: Shape | None = None) -> list[Value]:
+    """Give names the caller's arrays, inputs and outputs; results are written there if they can."""
+    builder.values.constants = graph.constants
+    externals = []
+    for number, name in enumerate((*graph.inputs, *graph.outputs)):
+        shape, dtype = graph.shapes[name], builder.stored(name, graph.dtypes[name])
+        size = dtype.itemsize * int(np.prod(shape, dtype=object))
+        strides = strides_of(shape, dtype.itemsize, order)
+        externals.append(Value(shape, dtype, strides, Buffer(size, external=number)))
+    count = len(graph.inputs)
+    builder.values.update(zip(graph.inputs, externals[:count], strict=True))
+    for name, place in zip(graph.outputs, externals[count:], strict=True):
+        if name not in {*graph.constants, *graph.inputs, *builder.wanted}:
+            builder.wanted[name] = place
+    return externals
 
 
 def _with_narrow_storage(builder: Builder, graph: Graph, items: Sequence[Item]) -> Graph | None:
@@ -340,6 +391,11 @@ def _lower_item(item: Node | Chain, builder: Builder, graph: Graph, narrow: Grap
         with builder.reading(narrow_ones, SINGLE):
             _lower_chain(item, builder, graph)
         return
+    own = builder.own.get(item.outputs[0])
+    if own is not None and builder.followed is None:
+        with builder.following(own.prepared.plan):
+            _lower(item, builder, graph)
+        return
     row = row_of(item.op)
     stored = not builder.narrow.isdisjoint(item.outputs)
     kept = takes_either_type(item, graph) or row.view is not View.NO
@@ -369,6 +425,9 @@ def _lower(node: Node, builder: Builder, graph: Graph) -> None:
         for name in written:
             builder.deliver(name, builder.new(graph.shapes[name], graph.dtypes[name]))
         return
+    # Imported here: ONNX's reference takes as long to import as all else.
+    from .host_functions import function_of
+
     call = function_of(node, [graph.shapes[name] for name in written])
     values = [builder.new(graph.shapes[name], graph.dtypes[name]) for name in written]
     reads = [builder.values[name] for name in names]
@@ -407,18 +466,28 @@ def _order(wanted: Shape, shape: Shape, inputs: Sequence[Value]) -> Shape:
     return found[0].order
 
 
-def _finished(builder: Builder, graph: Graph, model: ir.Model, most: int, times: int) -> Compiled:
-    """Allocate the arena, and compile; at most `most` threads compute at once in all calls."""
+def _finished(
+    builder: Builder, graph: Graph, externals: Sequence[Value], model: ir.Model | None, most: int,
+    times: int,
+) -> Compiled:  # fmt: skip
+    """Deliver outputs, allocate the arena, and compile.
+
+    At most `most` threads compute at once in all calls.
+    """
+    outputs = zip(graph.outputs, externals[len(graph.inputs) :], strict=True)
+    for name, place in outputs:
+        value = builder.values[name]
+        if value.buffer.external != place.buffer.external or value.offset:
+            builder.move(value, place, [name])
     steps = builder.steps
     arena_bytes = arena.arrange(arena.lives(steps, builder.repeats))
-    externals = [*graph.inputs, *graph.outputs]
     native: list[int] = []
     compiled: list[tuple[Any, dict[str, Any]]] = []
     for step in steps:
         native.append(len(compiled))
         if not step.host:
             compiled.append((step.work, {k: place_of(v) for k, v in step.places.items()}))
-    sizes = [_external(graph, name, 0).buffer.size for name in externals]
+    sizes = [value.buffer.size for value in externals]
     threads = planner.team_size(builder.settings.threads)
     limit = builder.settings.max_workspace
     native.append(len(compiled))

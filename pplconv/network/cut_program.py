@@ -17,7 +17,7 @@ from .host_steps import called, quietly
 from .interface import checked_out
 from .lone_steps import Alone
 from .nodes import node_of
-from .programs import Program, Programs
+from .programs import Found, Program, Programs
 from .python_values import arrays_in, as_item, copied
 from .storage import Array, Shape
 from .subgraphs import is_flow, reads_of
@@ -52,7 +52,7 @@ class Part(Body, Protocol):
     """The network behind a cut, or of a subgraph."""
 
     model: ir.Model
-    programs: Programs
+    programs: Programs[Found]
 
 
 class CutProgram:

@@ -29,9 +29,8 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
-import onnx_ir as ir
-
 from ..activations import KINDS
+from .onnx_later import ir
 from .values import attribute_floats, attribute_string
 
 __all__ = [

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
 
 from .lone_steps import Alone, in_loops
 from .nodes import Node
 from .numpy_operators.sequence_values import TAKERS
-from .numpy_operators.transposed_sums import ConvTranspose
+from .numpy_operators.transposed_sums import conv_transpose
 from .numpy_operators.types import Compute
+from .onnx_later import ir
 from .operators.table import row_of
 from .operators.table_row import Python
 from .operators.unfused import unfused
@@ -24,6 +25,17 @@ from .storage import Array, Shape
 from .texts import printable
 
 __all__ = ["function_of"]
+
+
+class ConvTranspose(OpRun):
+    """The same operator for a `ReferenceEvaluator`, which runs fused nodes in pieces."""
+
+    op_domain = ""
+
+    def _run(self, *operands: Array | None, **attributes: Any) -> tuple[Array, ...]:
+        """See `OpRun`."""
+        return tuple(conv_transpose(attributes, operands, ()))
+
 
 # Parts of fused nodes that ONNX's `ReferenceEvaluator` computes wrongly.
 _NEW_OPERATORS = [ConvTranspose]

@@ -42,10 +42,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import onnx_ir as ir
 
 from .fused_nodes import DOMAIN
 from .integers import RANGES
+from .onnx_later import ir
 from .quantized_values import Quantization, quantization_of
 from .values import constant
 

@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import onnx_ir as ir
 
 from ..memory.array_like import array_of
 from ..memory.mapping import plain
+from .onnx_later import ir
 from .operators.table import row_of
 from .python_values import Item
 from .storage import Array

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import onnx_ir as ir
 
 from .. import planner
 from ..memory.arrays import empty_aligned
@@ -23,6 +22,7 @@ from ..runtime import ForkableLock
 from . import arena
 from .builder import Builder, Settings
 from .nodes import Constants, Graph, Node
+from .onnx_later import ir
 from .operators.region_steps import roi_align_shape
 from .operators.table import row_of
 from .operators.table_row import Loops

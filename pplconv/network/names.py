@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import onnx_ir as ir
-
+from .onnx_later import ir
 from .subgraphs import subgraphs_of
 
 __all__ = ["all_names", "have_unique_names", "unused_name"]

@@ -19,7 +19,7 @@ from .cutting import Cut, is_light, sizes_in_loops
 from .interface import dtype_of, shape_inputs
 from .lone_steps import Alone
 from .preparing import Prepared, simplify, specialize
-from .programs import Program, Programs, check_memory, key_of
+from .programs import Found, Program, Programs, check_memory, key_of
 from .python_values import is_container, type_of
 from .refusals import check_operators
 from .storage import Array, Shape
@@ -90,7 +90,7 @@ class Network:
         self.shared = shared
         # Inputs that decide shapes or branches: each of their values has a program of its own.
         self.shape_inputs = (sizes_in_loops if is_part else shape_inputs)(self.model.graph)
-        self.programs = Programs(kept, shared.making)
+        self.programs: Programs[Found] = Programs(kept, shared.making)
         # Lists of the model are slow to read in each run.
         self._inputs = [value.name or "" for value in self.model.graph.inputs]
         self._outputs = [value.name or "" for value in self.model.graph.outputs]

@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import onnx_ir as ir
-
 from .channel_checks import CHANNEL_CHECKS
+from .onnx_later import ir
 from .values import (
     Shapes,
     attribute_int,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnx_ir as ir
 
-from .scaling import ScaledTensor
+from .onnx_later import ir
 from .storage import Array, Shape
 from .values import elements_of, is_constant
+
+if TYPE_CHECKING:
+    from .scaling import ScaledTensor
 
 
 @dataclass(eq=False)
@@ -52,6 +54,8 @@ class Constants(Mapping[str, Array]):
 
     def add(self, name: str, tensor: ir.TensorProtocol) -> None:
         """Add a constant, which keeps its name."""
+        from .scaling import ScaledTensor
+
         self._known[name] = tensor if isinstance(tensor, ScaledTensor) else tensor.numpy()
 
     def add_array(self, name: str, array: Array) -> None:
@@ -73,7 +77,7 @@ class Constants(Mapping[str, Array]):
     def weights(self, name: str) -> Array:
         """Give a constant that is only packed in the model's type: packing converts it."""
         known = self._known[name]
-        return known.numpy() if isinstance(known, ScaledTensor) else known
+        return known if isinstance(known, np.ndarray) else known.numpy()
 
     def __getitem__(self, name: str) -> Array:
         array = self.weights(name)
@@ -178,11 +182,11 @@ def graph_of(model: ir.Model) -> Graph:
         if tensor is not None and name not in constants:
             constants.add(name, tensor)
             origin = constants.origin(name)
-            if isinstance(origin, ScaledTensor):
+            if isinstance(origin, np.ndarray):
+                shapes[name], dtypes[name] = origin.shape, origin.dtype
+            else:
                 shapes[name] = tuple(origin.shape.numpy())
                 dtypes[name] = np.dtype(origin.dtype.numpy())
-            else:
-                shapes[name], dtypes[name] = origin.shape, origin.dtype
         elif name not in shapes:
             if value.shape is None or not value.shape.is_static() or value.dtype is None:
                 raise ValueError(f"the shape of {name!r} is not known before the network runs")

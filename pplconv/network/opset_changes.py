@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-import onnx_ir as ir
 
 from .names import all_names, unused_name
+from .onnx_later import ir
 from .subgraphs import all_nodes
 from .values import attribute_int, attribute_ints
 

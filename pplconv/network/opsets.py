@@ -7,20 +7,19 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import onnx
 import onnx.version_converter
-import onnx_ir as ir
 
 from .node_checks import check_node
+from .onnx_later import ir
+from .operators.decompositions import PER_GROUP
 from .opset_changes import convert_in_place, put_in_place
 from .resizing import OLD_ROUNDING
 from .subgraphs import all_nodes
 from .texts import printable
 
-__all__ = ["OPSET", "PER_GROUP", "convert_opset"]
+__all__ = ["OPSET", "convert_opset"]
 
 OPSET = 24
 """Opset of prepared models; the first with ``Swish``."""
-PER_GROUP = "per_group"
-"""Attribute of a GroupNormalization that has a scale for each group, as before opset 21."""
 
 # The converter reads only small tensors: shapes, scales, axes and the like.
 _SMALL_BYTES = 4096

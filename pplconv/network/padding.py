@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import onnx_ir as ir
-
+from .onnx_later import ir
 from .values import attribute_int, attribute_ints, attribute_string, static_shape
 
 __all__ = ["POOLS", "infer_pool", "resolve_node", "resolve_padding", "rooms", "settle_pool"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
 
@@ -13,7 +13,15 @@ from ..runtime import ForkableLock
 from .compiling import Compiled
 from .storage import Array, Shape
 
-__all__ = ["MOST_SHAPE_ELEMENTS", "Program", "Programs", "check_memory", "key_of", "refuse_memory"]
+__all__ = [
+    "MOST_SHAPE_ELEMENTS",
+    "Found",
+    "Program",
+    "Programs",
+    "check_memory",
+    "key_of",
+    "refuse_memory",
+]
 
 MOST_SHAPE_ELEMENTS = 64
 """Inputs that shapes follow from become constants of a program, unless they have more elements
@@ -43,7 +51,10 @@ class Program(Protocol):
 Found = tuple[Program, dict[str, list[str]]]
 
 
-class Programs(OrderedDict[Any, Found]):
+_Kept = TypeVar("_Kept")
+
+
+class Programs(OrderedDict[Any, _Kept]):
     """Programs by input shapes, least recently used first, up to a limit.
 
     A program can take seconds to make, and a request for a known program must not wait for it:
@@ -63,7 +74,7 @@ class Programs(OrderedDict[Any, Found]):
         self._lock = ForkableLock()
         self._most = most
 
-    def find(self, key: Any) -> Found | None:
+    def find(self, key: Any) -> _Kept | None:
         """Give a known program, and mark it as most recently used."""
         with self._lock:
             found = self.get(key)
@@ -71,7 +82,7 @@ class Programs(OrderedDict[Any, Found]):
                 self.move_to_end(key)
             return found
 
-    def add(self, key: Any, found: Found) -> None:
+    def add(self, key: Any, found: _Kept) -> None:
         """Keep a program, and drop the least recently used one if there are too many."""
         with self._lock:
             self[key] = found
@@ -79,7 +90,7 @@ class Programs(OrderedDict[Any, Found]):
             while len(self) > self._most:
                 self.popitem(last=False)
 
-    def all(self) -> list[tuple[Any, Found]]:
+    def all(self) -> list[tuple[Any, _Kept]]:
         """List all current programs."""
         with self._lock:
             return list(self.items())

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-import onnx_ir as ir
 
+from .onnx_later import ir
 from .storage import Array
 from .subgraphs import reads_of
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx_ir as ir
 
 from .integers import quantize
-from .values import attribute_int, constant, describe, is_constant
+from .onnx_later import ir
+from .values import INTEGERS, attribute_int, constant, describe, is_constant
 
 __all__ = [
     "Quantization",
@@ -27,7 +27,6 @@ __all__ = [
 
 Array = npt.NDArray[Any]
 MICROSOFT = "com.microsoft"
-_INTEGERS = (ir.DataType.UINT8, ir.DataType.INT8, ir.DataType.INT32)
 
 _OUTPUT = -1
 # Where nodes have quantized values, each with its scale and zero point behind it, or the scale
@@ -124,7 +123,7 @@ def quantization_of(node: ir.Node | None) -> Quantization | None:
         floats, integers = integers, floats
     if floats is None or integers is None or floats.dtype != ir.DataType.FLOAT:
         return None
-    if integers.dtype not in _INTEGERS or attribute_int(node, "block_size", 0):
+    if integers.dtype not in INTEGERS or attribute_int(node, "block_size", 0):
         return None
     scale = constant(node.inputs[1])
     zero_value = node.inputs[2] if len(node.inputs) > 2 else None

@@ -7,11 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import onnx_ir as ir
-
 from .._literals import Fallback
 from .fused_nodes import DOMAIN
 from .nodes import Node, attributes_of
+from .onnx_later import ir
 from .operators.recurrent_gates import ACTIVATIONS, directions_of, unknown_activations
 from .operators.table import ROWS, row_of
 from .operators.table_row import Python

@@ -18,7 +18,6 @@ from ..ops.prepared import PackedWeights, Prepared
 from ..planner.roofs import NOMINAL_HERTZ
 from .arena import lives
 from .compiling import Compiled
-from .cut_program import CutProgram
 from .programs import Program
 from .storage import BANDS, Shape, Step
 
@@ -413,6 +412,9 @@ def plan_of(
     """
     if isinstance(program, Compiled):
         return _plan_of(program, fired, seconds)
+    # It needs `onnx`, and a program of layers is never cut.
+    from .cut_program import CutProgram
+
     assert isinstance(program, CutProgram)
     first = NetworkPlan((), (), fired)
     if program.first is not None:

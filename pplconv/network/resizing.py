@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx_ir as ir
 
+from .onnx_later import ir
 from .values import is_constant
 
 __all__ = [

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx_ir as ir
 
 from ..memory.mapping import blocks, fresh_pages, release
+from .onnx_later import ir
 from .values import wide
 
 __all__ = ["ScaledTensor", "scaled", "stays_finite"]

@@ -5,9 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
-import onnx
-import onnx_ir as ir
-
+from .onnx_later import ir, onnx
 from .values import attribute_int, describe, is_constant
 
 __all__ = [

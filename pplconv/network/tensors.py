@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx_ir as ir
 
 from ..memory.mapping import map_file, release_all, unchanged
-from .scaling import ScaledTensor
+from .onnx_later import ir
 from .subgraphs import all_nodes, subgraphs_of
 
 __all__ = [
@@ -161,6 +160,8 @@ def arrays_of(model: ir.Model) -> Iterator[Array]:
     ------
     ndarray
     """
+    from .scaling import ScaledTensor
+
     for value in _initializers(model):
         tensor = value.const_value
         while isinstance(tensor, ScaledTensor):

@@ -8,13 +8,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx_ir as ir
 
 from ..memory.mapping import blocks
+from .onnx_later import ir
 from .texts import printable
 
 __all__ = [
+    "BYTES",
     "FLOATS",
+    "HALVES",
+    "INTEGERS",
     "Shapes",
     "all_finite",
     "attribute_floats",
@@ -36,8 +39,15 @@ __all__ = [
     "wide",
 ]
 
-FLOATS = frozenset((ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE))
-"""Types in which convolutions and products are computed."""
+# Numbers of `ir.DataType`, which needs no import here.
+FLOATS = frozenset((1, 10, 11))
+"""Types in which convolutions and products are computed: float32, float16 and float64."""
+HALVES = frozenset((10, 16))
+"""float16 and bfloat16."""
+BYTES = frozenset((2, 3))
+"""uint8 and int8."""
+INTEGERS = BYTES | {6}
+"""The same and int32."""
 
 Array = npt.NDArray[np.generic]
 Shapes = Sequence["tuple[int, ...] | None"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import onnx_ir as ir
-
+from .onnx_later import ir
 from .padding import POOLS, rooms
 from .values import Shapes, attribute_int, attribute_ints, attribute_string
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
-import ml_dtypes
 import numpy as np
-import onnx
-import onnx_ir as ir
 
+from ..onnx_later import ir, onnx
 from ..storage import Array, Shape
 from .text_values import from_texts, to_texts
 from .types import Attributes, Compute, Operands
@@ -98,12 +97,14 @@ def hardmax(attributes: Attributes, operands: Operands, shapes: Sequence[Shape])
     return [y]
 
 
-# NumPy's own types, by ONNX's numbers.
-_PLAIN = {
-    int(to): np.dtype(to.numpy())
-    for to in ir.DataType
-    if to not in (ir.DataType.UNDEFINED, ir.DataType.STRING) and to.numpy().isbuiltin == 1
-}
+@functools.cache
+def _plain_types() -> dict[int, np.dtype[Any]]:
+    """NumPy's own types, by ONNX's numbers."""
+    return {
+        int(to): np.dtype(to.numpy())
+        for to in ir.DataType
+        if to not in (ir.DataType.UNDEFINED, ir.DataType.STRING) and to.numpy().isbuiltin == 1
+    }
 
 
 def cast(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
@@ -112,7 +113,7 @@ def cast(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) ->
     assert x is not None
     code, saturates = attributes["to"], bool(attributes.get("saturate", 1))
     # Numbers of NumPy's own types first: reading ONNX's enumeration takes longer than they do.
-    plain = _PLAIN.get(code)
+    plain = _plain_types().get(code)
     if plain is not None and not x.dtype.hasobject:
         return [x.astype(plain)]
     to = ir.DataType(code)
@@ -124,6 +125,8 @@ def cast(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) ->
         mode = attributes.get("round_mode", "up")
         return [onnx.numpy_helper.to_float8e8m0(x.astype(np.float32), saturates, mode)]
     if to.is_floating_point() and to.bitwidth == 8 and saturates:
+        import ml_dtypes
+
         most = float(ml_dtypes.finfo(to.numpy()).max)
         # NaN stays.
         x = np.clip(x.astype(np.float32), -most, most)

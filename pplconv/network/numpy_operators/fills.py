@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from onnx.helper import tensor_dtype_to_np_dtype
 
+from ..onnx_later import onnx
 from ..storage import Array, Shape
 from .types import Attributes, Operands
 
@@ -61,6 +61,6 @@ def eye_like(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]
     (x,) = operands
     assert x is not None
     kind = attributes.get("dtype")
-    dtype = x.dtype if kind is None else tensor_dtype_to_np_dtype(kind)
+    dtype = x.dtype if kind is None else onnx.helper.tensor_dtype_to_np_dtype(kind)
     rows, columns = x.shape
     return [np.eye(rows, columns, attributes.get("k", 0), dtype)]

@@ -1,4 +1,4 @@
-"""Sums of windows that overlap: Col2Im; ConvTranspose, also as an operator of ONNX's reference."""
+"""Sums of windows that overlap: Col2Im and ConvTranspose."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from onnx.reference.op_run import OpRun
 
 from ..storage import Array, Shape
 from .types import Attributes, Operands
 
-__all__ = ["ConvTranspose", "conv_transpose", "image_of_columns"]
+__all__ = ["conv_transpose", "image_of_columns"]
 
 
 def conv_transpose(
@@ -90,13 +89,3 @@ def image_of_columns(
         whole[(..., *place)] += columns[(slice(None), slice(None), *tap)]
     kept: list[Any] = [slice(b, b + n) for b, n in zip(before, sizes, strict=True)]
     return [whole[(..., *kept)]]
-
-
-class ConvTranspose(OpRun):
-    """The same operator for a `ReferenceEvaluator`, which runs fused nodes in pieces."""
-
-    op_domain = ""
-
-    def _run(self, *operands: Array | None, **attributes: Any) -> tuple[Array, ...]:
-        """See `OpRun`."""
-        return tuple(conv_transpose(attributes, operands, ()))

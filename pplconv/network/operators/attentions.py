@@ -9,8 +9,8 @@ import math
 from typing import Any
 
 import numpy as np
-import onnx_ir as ir
 
+from ..onnx_later import ir
 from ..values import FLOATS, attribute_int, rank, static_shape
 from .decompositions import Numbers
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,13 +18,15 @@ from ...ops.prepared import Activation as PlannedActivation
 from ...ops.prepared import Prepared
 from ...problem import ConvProblem
 from ...sparsity import Sparsity
-from ..builder import Builder
+from ..builder import Builder, packing_of, part_of_weights
 from ..nodes import Graph, Node, as_type
-from ..scaling import ScaledTensor
 from ..storage import Array, Shape, Step, Value, channels_last, strides_of
 from .dilated import Part, parts_of
 from .elementwise_steps import BRAIN, NATIVE
 from .epilogue import Epilogue, emit_rest, epilogue_of, finish_of
+
+if TYPE_CHECKING:
+    from ..scaling import ScaledTensor
 
 # The geometry of a product.
 PLAIN: dict[str, Any] = {
@@ -181,11 +183,9 @@ def emit_convolution(
     if isinstance(weight, Value):
         weights = pack_computed(builder, prepared, weight, nodes)
     else:
-        # Packing rounds weights to the type of the input.
-        source = () if plan.numerics.source == plan.numerics.weights else (plan.numerics.source,)
         weights = builder.packed_once(
-            (*key, problem.groups, alpha, *source),
-            f"{plan.packing} of {plan.numerics.weights}", prepared, scaled(weight, alpha, x.dtype),
+            part_of_weights(key, problem.groups, alpha, plan), packing_of(plan), prepared,
+            scaled(weight, alpha, x.dtype),
         )  # fmt: skip
     bias = epilogue.bias
     if isinstance(bias, Value):
@@ -251,7 +251,7 @@ def scaled(
     """Scale weights by `alpha`, rounded to the given type."""
     if alpha == 1:
         return weight
-    array = as_type(weight.numpy() if isinstance(weight, ScaledTensor) else weight, dtype)
+    array = as_type(weight if isinstance(weight, np.ndarray) else weight.numpy(), dtype)
     return np.asarray(array * dtype.type(alpha))
 
 

@@ -10,12 +10,12 @@ import math
 from typing import Any
 
 import numpy as np
-import onnx_ir as ir
 
 from ..channel_affine import batch_normalization, finite
-from ..opsets import PER_GROUP
+from ..onnx_later import ir
 from ..values import (
     FLOATS,
+    HALVES,
     attribute_int,
     attribute_ints,
     attribute_string,
@@ -32,7 +32,8 @@ __all__ = [
     "reduction_of_programs", "rms_norm", "space_to_depth",
 ]  # fmt: skip
 
-_HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+PER_GROUP = "per_group"
+"""Attribute of a GroupNormalization that has a scale for each group, as before opset 21."""
 
 
 class Numbers:
@@ -99,7 +100,7 @@ def cast_like(op: Any, node: ir.Node) -> Any:
 
 def _computed(x: ir.Value) -> ir.DataType | None:
     """Type for the squares of a value, if known: half precision would overflow."""
-    return ir.DataType.FLOAT if x.dtype in _HALVES else x.dtype
+    return ir.DataType.FLOAT if x.dtype in HALVES else x.dtype
 
 
 def group_norm(op: Any, node: ir.Node) -> Any:
@@ -147,7 +148,7 @@ def group_norm(op: Any, node: ir.Node) -> Any:
 def _as_before(op: Any, result: Any, node: ir.Node) -> Any:
     """Give a result in the type of a node's input."""
     (x, *_) = node.inputs
-    return result if x.dtype not in _HALVES else op.Cast(result, to=x.dtype)
+    return result if x.dtype not in HALVES else op.Cast(result, to=x.dtype)
 
 
 def mean_variance(op: Any, node: ir.Node) -> Any:

@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import onnx_ir as ir
-
+from ..onnx_later import ir
 from ..values import FLOATS, attribute_string, constant, static_shape
 from .decompositions import Numbers
 

@@ -10,11 +10,10 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-import ml_dtypes
 import numpy as np
 
 from ..._kernels import MOST_REGISTERS
-from ...memory.dtypes import DTYPES, NAMES
+from ...memory.dtypes import DTYPES, NAMES, array_dtype
 from ...ops.strided_copies import TASK_BYTES
 from ...schedules.elementwise_loops import MOST_DIMS, TILE_ELEMENTS, Elementwise
 from ..builder import Builder
@@ -31,7 +30,7 @@ SHORT_ROW = 256
 Line = tuple[int, int, int, int, int]
 SINGLE = np.dtype(np.float32)
 # Computed in float32: loops convert it as they load and store.
-BRAIN = np.dtype(ml_dtypes.bfloat16)
+BRAIN = array_dtype("bf16")
 # Types of images and rows that loops load and store, with their names.
 LOADED: dict[np.dtype[Any], str] = {**NAMES, BRAIN: "bf16"}
 # Truths become 0 or 1 as loops read them, and bytes again as loops write them.

@@ -10,14 +10,13 @@ import math
 from typing import Any
 
 import numpy as np
-import onnx_ir as ir
 
-from ..values import constant, rank, static_shape
+from ..onnx_later import ir
+from ..values import BYTES, constant, rank, static_shape
 from .decompositions import Numbers
 
 __all__ = ["conv_integer", "matmul_integer", "qlinear_matmul", "rest_of"]
 
-_BYTES = (ir.DataType.INT8, ir.DataType.UINT8)
 _LARGEST = 255 * 255
 # Products whose sum float32 holds, and those whose sum int32 holds.
 _IN_SINGLE, _IN_INT32 = ((1 << bits) // _LARGEST for bits in (24, 31))
@@ -69,7 +68,7 @@ def _operands(node: ir.Node) -> tuple[ir.Value | None, ...]:
 
 
 def _of_bytes(*values: ir.Value | None) -> bool:
-    return all(value is not None and value.dtype in _BYTES for value in values)
+    return all(value is not None and value.dtype in BYTES for value in values)
 
 
 def _is_known(value: ir.Value | None) -> bool:

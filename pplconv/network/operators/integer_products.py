@@ -17,7 +17,7 @@ from ...ops.quantized.pairs import product_permission
 from ...ops.quantized.rescaling import Rescaling
 from ...problem import ConvProblem
 from ...schedules.zero_point_loops import ZeroPoint
-from ..builder import Builder
+from ..builder import Builder, packing_of
 from ..integers import Store
 from ..storage import Array, Shape, Step, Value, channels_last, constant_value, strides_of
 
@@ -171,7 +171,7 @@ def emit_product(
         return
     prepared = Prepared(problem, plan, fields, planner.share(builder.settings.threads))
     weights = builder.packed_once(
-        (*product.key, problem.groups), f"{plan.packing} of {plan.numerics.weights}", prepared,
+        (*product.key, problem.groups), packing_of(plan), prepared,
         product.weight,
     )  # fmt: skip
     store, x_zero = product.store, product.x_zero

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import onnx_ir as ir
-
-from ..values import FLOATS, attribute_int, rank
+from ..onnx_later import ir
+from ..values import FLOATS, HALVES, attribute_int, rank
 from . import decompositions
 from .decompositions import Numbers
 
 __all__ = ["batch_norm", "layer_norm"]
-
-_HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
 def _is_read(value: ir.Value) -> bool:
@@ -21,7 +18,7 @@ def _is_read(value: ir.Value) -> bool:
 
 def _computed(x: ir.Value) -> ir.DataType | None:
     """Type of sums; None if there are no loops for it."""
-    dtype = ir.DataType.FLOAT if x.dtype in _HALVES else x.dtype
+    dtype = ir.DataType.FLOAT if x.dtype in HALVES else x.dtype
     return dtype if dtype in FLOATS else None
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import onnx_ir as ir
-
+from ..onnx_later import ir
 from ..values import attribute_string, scalar
 
 __all__ = ["pads_with_zeros", "repeats_pixels"]

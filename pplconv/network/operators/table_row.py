@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
-import onnx_ir as ir
-
 from ..builder import Builder
 from ..nodes import Graph, Node
 from ..numpy_operators.types import Compute
+from ..onnx_later import ir
 from .expressions import Write
 from .row_reach import RowRule
 
@@ -27,7 +26,7 @@ Lower = Callable[[Node, Builder, Graph], None]
 Serves = Callable[[Node, Graph], bool]
 Batches = Callable[[Node, Graph, set[str]], bool]
 Flops = Callable[[Node, Graph], int]
-Decompose = Callable[[Any, ir.Node], Any]
+Decompose = Callable[[Any, "ir.Node"], Any]
 
 
 class Loops(NamedTuple):

@@ -13,7 +13,6 @@ from ... import planner
 from ...ops.transposed.phases import merged
 from ..builder import Builder
 from ..nodes import Graph, Node
-from ..scaling import ScaledTensor
 from ..storage import Array, Value, channels_last, constant_value, strides_of
 from .convolution import PLAIN, emit_convolution, lies_in_pixels, problem_of, weight_of
 from .elementwise_steps import BRAIN, NATIVE
@@ -25,7 +24,7 @@ def lower_conv_transpose(node: Node, builder: Builder, graph: Graph) -> None:
     """ConvTranspose: a convolution for each phase (`ops.transposed.phases`), or one for all."""
     origin = weight_of(node, builder, graph)
     # (ic, oc / groups, kh, kw)
-    weight = origin.numpy() if isinstance(origin, ScaledTensor) else origin
+    weight = origin if isinstance(origin, (np.ndarray, Value)) else origin.numpy()
     x = builder.pixels(builder.values[node.inputs[0]])
     name = node.outputs[0]
     shape, dtype = graph.shapes[name], builder.stored(name, graph.dtypes[name])
@@ -117,7 +116,7 @@ def prices_of_types(
 ) -> tuple[float, float, float]:
     """Estimate the cycles of its convolutions: see `TypePrices`."""
     single, origin = graph.dtypes[node.inputs[0]], weight_of(node, builder, graph)
-    weight = origin.numpy() if isinstance(origin, ScaledTensor) else origin
+    weight = origin if isinstance(origin, (np.ndarray, Value)) else origin.numpy()
     found = [0.0, 0.0, 0.0]
     for part in Transposed.of(node, graph).parts()[0]:
         if part.is_empty:

@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import onnx_ir as ir
-
+from ..onnx_later import ir
 from .expressions import Code, Write
 
 __all__ = ["cast", "exclusive_or", "infinite", "not_a_number", "sign", "swapped"]

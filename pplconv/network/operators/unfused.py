@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnx_ir as ir
 from onnx.helper import make_node
 
 from ...activations import CURVES, KINDS
 from ..nodes import Node
+from ..onnx_later import ir
 
 _OWN = ("activation", "activation_parameters")
 _PLAIN = {"relu": "Relu", "leaky_relu": "LeakyRelu", "hardsigmoid": "HardSigmoid"} | {

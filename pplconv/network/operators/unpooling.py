@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import onnx_ir as ir
-
+from ..onnx_later import ir
 from ..values import FLOATS, attribute_ints, constant, static_shape
 from .decompositions import Numbers
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import onnx_ir as ir
-
+from ..onnx_later import ir
 from ..operators.table_row import Decompose as Write
 from ..quantized_values import MICROSOFT
 from .decomposing import Decompose, Unserved

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import onnx_ir as ir
-
+from ..onnx_later import ir
 from ..operators.table import ROWS
 from ..operators.table_row import Decompose as Write
 from .driver import OperatorRule, Rule

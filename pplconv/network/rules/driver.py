@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import onnx
-import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule, RewriteRuleClassBase
 
 from ..._lazy import lazy
 from ...runtime.locks import ForkableLock
 from ..names import unused_name
+from ..onnx_later import ir
 from ..opsets import OPSET
 from ..values import describe, is_constant
 
