@@ -215,14 +215,16 @@ def _group(members: Sequence[Member], begin: int, images: _Images) -> Group | No
     ]  # fmt: skip
     parts = [Part(m.result, m.reads, _align(m), m.joins if m.result in inner else ()) for m in kept]
     best: Group | None = None
+    least = _spent(LEAST_BANDS, members, 0.0)
     for level, room in enumerate(planner.band_bytes()):
-        bands = _largest(parts, inner, images, room)
+        saved = _saved(inner, images, level)
+        bands = _largest(parts, inner, images, room) if saved > least else None
         if bands is None:
             continue
         moved = sum(bands.again[name] * images.row(name) for name in inner)
         spent = _spent(bands.turns + 2, members, bands.turns * moved)
         spent += bands.turns * _begun(parts, bands, images)
-        gain = _saved(inner, images, level) - spent
+        gain = saved - spent
         if gain > (0.0 if best is None else best.gain):
             best = Group(kept, inner, bands, gain)
     return best
@@ -239,8 +241,8 @@ def _begun(parts: Sequence[Part], bands: Bands, images: _Images) -> float:
     for part in parts:
         begin, rows = bands.begin[part.result], bands.step[part.result]
         for name, reach in part.reads.items():
-            count = reach.end(begin + rows) - reach.first(begin) - rows * reach.rate
-            read += max(float(count), 0.0) * images.row(name)
+            count = reach.end(begin + rows) - reach.first(begin) - int(rows * reach.rate)
+            read += max(count, 0) * images.row(name)
     return read / BEGUN
 
 
@@ -263,8 +265,12 @@ def _largest(
     if rates is None:
         return None
     heights = {name: images.height(name) for name in rates}
+    # A first and a middle band have so many rows at least.
+    most = min(heights[part.result] // (2 * rates[part.result]) for part in parts)
     for unit in _units({name: rate * images.row(name) for name, rate in rates.items()}, room):
-        bands = bands_of(parts, heights, sorted(inner), unit)
+        if unit > most:
+            continue
+        bands = bands_of(parts, heights, sorted(inner), unit, rates)
         if bands is None:
             continue
         rows = {name: step + bands.again.get(name, 0) for name, step in bands.step.items()}
