@@ -213,17 +213,28 @@ def _group(members: Sequence[Member], begin: int, images: _Images) -> Group | No
         replace(m, joins=tuple(name for name in m.joins if name in inner & images.placed))
         for m in members
     ]  # fmt: skip
+    # Parts of a joined array are moved with it, or not at all.
+    joined = {name for m in kept for name in m.joins}
+    # These lie in a joined array without bands; with bands, they are copied to a window.
+    apart = [
+        name
+        for m in members
+        if m.result in inner
+        for name in m.joins
+        if name in images.placed - inner
+    ]
     parts = [Part(m.result, m.reads, _align(m), m.joins if m.result in inner else ()) for m in kept]
     best: Group | None = None
     least = _spent(LEAST_BANDS, members, 0.0)
     for level, room in enumerate(planner.band_bytes()):
-        saved = _saved(inner, images, level)
+        saved = _saved(inner - joined, images, level)
         bands = _largest(parts, inner, images, room) if saved > least else None
         if bands is None:
             continue
         moved = sum(bands.again[name] * images.row(name) for name in inner)
         spent = _spent(bands.turns + 2, members, bands.turns * moved)
         spent += bands.turns * _begun(parts, bands, images)
+        spent += sum(images.staying(name, level) + 2 * images.size(name) / COPIED for name in apart)
         gain = saved - spent
         if gain > (0.0 if best is None else best.gain):
             best = Group(kept, inner, bands, gain)
