@@ -218,10 +218,11 @@ class Builder:
     # Names of values that are stored in `narrow_type`, and not in float32 as the graph says.
     narrow: frozenset[str] = frozenset()
     narrow_type: np.dtype[Any] | None = None
-    # Plans of each part of the weights that are noted; plans that convolutions follow, and plans
-    # that were made like others.
+    # Plans of each part of the weights that are noted; plans that convolutions follow; the plan of
+    # the layer whose convolution is lowered; and plans that were made like others.
     noted: dict[Any, tuple[ConvProblem, planner.Plan | None]] | None = None
     followed: Mapping[Any, planner.Plan] | None = None
+    owned: planner.Plan | None = None
     alike: dict[Any, tuple[planner.Plan, dict[str, Any]]] = field(default_factory=dict)
     # Copies in other layouts, by the value they copy, and sums of windows.
     relaid: dict[Any, tuple[Value, Value]] = field(default_factory=dict)
@@ -426,7 +427,10 @@ class Builder:
             if weights not in self.followed:
                 raise NoSuchPlan(f"no plan to follow for {problem}")
             return self._plan_like(self.followed[weights], problem, epilogue)
-        found = self._plan_of(problem, algorithm, epilogue)
+        if self.owned is None:
+            found = self._plan_of(problem, algorithm, epilogue)
+        else:
+            found = self._plan_like(self.owned, problem, epilogue)
         if self.noted is not None:
             before, _ = self.noted.get(weights, (problem, None))
             self.noted[weights] = before, found[0] if before == problem else None
@@ -481,6 +485,15 @@ class Builder:
             yield self.noted
         finally:
             self.noted = kept
+
+    @contextmanager
+    def owning(self, plan: planner.Plan) -> Iterator[None]:
+        """Give the convolution of a layer, meanwhile, the bits and the packed weights of its plan."""
+        self.owned = plan
+        try:
+            yield
+        finally:
+            self.owned = None
 
     @contextmanager
     def following(self, plans: Mapping[Any, planner.Plan] | None) -> Iterator[None]:

@@ -393,7 +393,7 @@ def _lower_item(item: Node | Chain, builder: Builder, graph: Graph, narrow: Grap
         return
     own = builder.own.get(item.outputs[0])
     if own is not None and builder.followed is None:
-        with builder.following(own.prepared.plan):
+        with builder.owning(own.prepared.plan):
             _lower(item, builder, graph)
         return
     row = row_of(item.op)

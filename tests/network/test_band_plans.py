@@ -7,6 +7,7 @@ from unittest import mock
 
 import pytest
 
+from pplconv import planner
 from pplconv.machine import ceilings
 from pplconv.network import compiling
 from pplconv.network.session import InferenceSession
@@ -123,3 +124,23 @@ def test_a_profile_sums_the_time_of_all_bands(g, unit, monkeypatch):
     without = InferenceSession(g.model(residual(g)), threads=1)
     with mock.patch.object(compiling, "groups_of", lambda *given: {}):
         assert "in bands" not in without.profile(g.feed, repeats=1).html()
+
+
+def test_parts_of_a_joined_array_are_not_copied(g, monkeypatch):
+    """Without bands they are written where they are read; the sum of two convolutions is not."""
+    monkeypatch.setattr(compiling, "in_planes", lambda *given: frozenset())
+    monkeypatch.setattr(planner, "staying_cycles", lambda size, level: 0.5 * size)
+    monkeypatch.setattr(planner, "band_bytes", lambda: [1 << 16])
+    x = g.input(1, 8, 64, 32)
+    ends = [g.GlobalMaxPool(x)]
+    parts = []
+    for _ in range(3):
+        x = g.conv(x, 8, (8, 1, 1))
+        parts.append(x)
+        # It reads the whole image, so that no group goes on.
+        ends.append(g.GlobalMaxPool(x))
+    y = g.conv(g.Concat(*parts, axis=1), 8, (24, 1, 1))
+    plan = plan_of(InferenceSession(g.model(y, *ends), threads=1), g)
+    assert not any("Copy" in s.kind and s.member is not None for s in plan.steps)
+    z = g.conv(g.Add(g.conv(parts[0], 8, (8, 1, 1)), parts[1]), 8, (8, 1, 1))
+    assert plan_of(InferenceSession(g.model(z), threads=1), g).groups

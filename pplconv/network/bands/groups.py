@@ -219,22 +219,36 @@ def _group(
     # A first look, without the rows of bands.
     if _saved(inner, images) - _spent(LEAST_BANDS, members, 0.0) <= least:
         return None
-    joined = inner & images.placed
+    placed = inner & images.placed
     kept = [
-        replace(m, joins=tuple(name for name in m.joins if name in joined)) if m.joins else m
+        replace(m, joins=tuple(name for name in m.joins if name in placed)) if m.joins else m
         for m in members
     ]  # fmt: skip
+    # Parts of a joined array are moved with it, or not at all.
+    joined = {name for m in kept for name in m.joins}
+    # These lie in a joined array without bands; with bands, they are copied to a window.
+    apart = [
+        name
+        for m in members
+        if m.result in inner
+        for name in m.joins
+        if name in images.placed - inner
+    ]
     parts = [Part(m.result, m.reads, _align(m), m.joins if m.result in inner else ()) for m in kept]
-    axis = members[0].axis
+    axis, count = members[0].axis, members[0].images
     best: Group | None = None
     for level, room in enumerate(planner.band_bytes()):
+        saved = _saved(inner - joined, images, level)
+        if saved - _spent(LEAST_BANDS, members, 0.0) <= least:
+            continue
         bands = _largest(parts, inner, images, axis, room)
         if bands is None:
             continue
         moved = sum(bands.again[name] * images.row(name, axis) for name in inner)
         spent = _spent(bands.turns + 2, members, bands.turns * moved)
-        spent += members[0].images * bands.turns * _begun(parts, bands, images, axis)
-        gain = _saved(inner, images, level) - spent
+        spent += count * bands.turns * _begun(parts, bands, images, axis)
+        spent += sum(images.staying(name, level) + 2 * images.size(name) / COPIED for name in apart)
+        gain = saved - spent
         if gain > (least if best is None else best.gain):
             best = Group(kept, inner, bands, gain)
     return best
@@ -251,8 +265,8 @@ def _begun(parts: Sequence[Part], bands: Bands, images: _Images, axis: int) -> f
     for part in parts:
         begin, rows = bands.begin[part.result], bands.step[part.result]
         for name, reach in part.reads.items():
-            count = reach.end(begin + rows) - reach.first(begin) - rows * reach.rate
-            read += max(float(count), 0.0) * images.row(name, axis)
+            count = reach.end(begin + rows) - reach.first(begin) - int(rows * reach.rate)
+            read += max(count, 0) * images.row(name, axis)
     return read / BEGUN
 
 
@@ -305,8 +319,12 @@ def _highest(
         {name: sizes[int(name)][0] for name in rates},
         {name: sizes[int(name)][1] for name in rates},
     )
+    # A first and a middle band have so many rows at least.
+    most = min(heights[part.result] // (2 * rates[part.result]) for part in parts)
     for unit in _units({name: rate * row[name] for name, rate in rates.items()}, room):
-        bands = bands_of(parts, heights, inner, unit)
+        if unit > most:
+            continue
+        bands = bands_of(parts, heights, inner, unit, rates)
         if bands is None:
             continue
         rows = {name: step + bands.again.get(name, 0) for name, step in bands.step.items()}

@@ -113,8 +113,9 @@ def rates_of(parts: Sequence[Part]) -> dict[str, int] | None:
 
 
 def bands_of(
-    parts: Sequence[Part], heights: Mapping[str, int], inner: Sequence[str], unit: int
-) -> Bands | None:
+    parts: Sequence[Part], heights: Mapping[str, int], inner: Sequence[str], unit: int,
+    rates: Mapping[str, int] | None = None,
+) -> Bands | None:  # fmt: skip
     """Divide the rows of a group among its bands.
 
     Parameters
@@ -127,13 +128,15 @@ def bands_of(
         Values that the group alone reads.
     unit : int
         How often the fewest whole rows make a band.
+    rates : mapping of str to int, optional
+        As `rates_of` gives them, where they are known.
 
     Returns
     -------
     Bands or None
         None where the image is too low for a first, a middle and a last band.
     """
-    rates = rates_of(parts)
+    rates = rates_of(parts) if rates is None else rates
     if rates is None:
         return None
     step = {name: rate * unit for name, rate in rates.items()}
