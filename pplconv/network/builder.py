@@ -488,7 +488,7 @@ class Builder:
 
     @contextmanager
     def owning(self, plan: planner.Plan) -> Iterator[None]:
-        """Give the convolution of a layer, meanwhile, the bits and the packed weights of its plan."""
+        """Give the convolution of a layer, meanwhile, bits and packed weights of its plan."""
         self.owned = plan
         try:
             yield
