@@ -220,17 +220,9 @@ class Chain:
             prepared = self._prepared(shape)
         found = NetworkPlan((("input", shape),), ())
         for part, own in zip(self._parts, prepared.programs, strict=True):
-            if own is None:
-                found = replace(found, steps=found.steps + _steps_alone(part))
-                continue
-            report = report_of(own, {})
-            found = replace(
-                found, steps=found.steps + report.steps, times=max(found.times, report.times),
-                arena_bytes=max(found.arena_bytes, report.arena_bytes),
-                scratch_bytes=max(found.scratch_bytes, report.scratch_bytes),
-                buffers=report.buffers if len(self._parts) == 1 else (),
-            )  # fmt: skip
-        return found
+            report = NetworkPlan((), _steps_alone(part)) if own is None else report_of(own, {})
+            found = found.then(report)
+        return replace(found, buffers=report.buffers) if len(self._parts) == 1 else found
 
     def __len__(self) -> int:
         return len(self.layers)

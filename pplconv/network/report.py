@@ -122,7 +122,7 @@ class GroupPlan:
     rows : int
         Rows of the group's last result in a band, apart from the first and the last band.
     inner_bytes : int
-        Bytes of the images between its operators: they stay in L2, and do not go to memory.
+        Bytes of the images between its operators: bands of them stay in L2 or L3.
     window_bytes : int
         Memory that they take: the rows of a band.
     saved_seconds : float
@@ -141,7 +141,7 @@ class GroupPlan:
     def __str__(self) -> str:
         saved = f", about {milliseconds(self.saved_seconds)} saved" if self.saved_seconds else ""
         return (
-            f"{self.bands} bands of {self.rows} rows, {megabytes(self.inner_bytes)} stay in L2, "
+            f"{self.bands} bands of {self.rows} rows, {megabytes(self.inner_bytes)} stay in cache, "
             f"in {megabytes(self.window_bytes)}{saved}"
         )
 
@@ -195,6 +195,24 @@ class NetworkPlan:
             a band in the middle.
         """
         return _summed(self)
+
+    def then(self, other: NetworkPlan) -> NetworkPlan:
+        """Give the plan of a program that runs another one behind this one."""
+        steps, groups = len(self.steps), len(self.groups)
+        moved = tuple(
+            step if step.group is None else replace(step, group=step.group + groups)
+            for step in other.steps
+        )
+        behind = tuple(
+            replace(group, first=group.first + steps, last=group.last + steps)
+            for group in other.groups
+        )
+        return replace(
+            self, steps=self.steps + moved, groups=self.groups + behind,
+            times=max(self.times, other.times),
+            arena_bytes=max(self.arena_bytes, other.arena_bytes),
+            scratch_bytes=max(self.scratch_bytes, other.scratch_bytes),
+        )  # fmt: skip
 
     def show(self, *, most: int = 16, width: int | None = None, file: TextIO | None = None) -> None:
         """Print bars: the longest steps, with the estimate beside each.
@@ -360,8 +378,10 @@ def _sum(parts: Sequence[StepPlan], group: GroupPlan) -> StepPlan:
     main = max(parts, key=lambda part: part.turns)
     shape, detail = main.shape, "rows that the next band reads again"
     if main.member is not None:
-        n, c, _, w = whole = group.shapes[main.member]
-        shape = whole if (n, c, w) == (*shape[:2], *shape[3:]) else shape
+        whole = group.shapes[main.member]
+        same = [one == other for one, other in zip(whole, shape, strict=True)]
+        # Bands are of one image, of some of its rows or columns.
+        shape = whole if same[1] and (same[2] or same[3]) else shape
         detail = main.detail.removesuffix(f", {main.turns} turns")
         for named in BANDS:
             detail = detail.removesuffix(named)

@@ -92,7 +92,7 @@ def test_buffers_follow_summed_steps(g, unit):
 def test_a_table_joins_the_steps_of_a_group(g, unit):
     plan = plan_of(InferenceSession(g.model(residual(g)), threads=1), g)
     lines = str(plan).splitlines()
-    (head,) = [n for n, line in enumerate(lines) if "stay in L2" in line]
+    (head,) = [n for n, line in enumerate(lines) if "stay in cache" in line]
     assert lines[head] == str(plan.groups[0])
     assert f"{plan.groups[0].bands} bands of 3 rows" in lines[head]
     summed = plan.by_operators()
