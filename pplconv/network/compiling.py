@@ -323,7 +323,7 @@ def _lower_items(
         items, graph, builder.planes, frozenset(builder.wanted),
         lambda name: math.prod(graph.shapes[name])
         * builder.stored(name, graph.dtypes[name]).itemsize,
-        lambda item: plans_of(item, network),
+        lambda item: plans_of(item, network), planner.team_size(builder.settings.threads),
     )  # fmt: skip
     done = 0
     for number, item in enumerate(items):

@@ -74,6 +74,8 @@ class _Images:
         Numbers of the items that read a value.
     placed : set of str
         Values with a place of their own in a joined array.
+    team : int
+        Threads, each of which moves its part of the bytes, and starts each step.
     known : dict
         Bands of groups, whatever the names of their values.
     """
@@ -83,6 +85,7 @@ class _Images:
     staying: Callable[[str, int], float]
     readers: Mapping[str, Sequence[int]]
     placed: frozenset[str]
+    team: int
     known: dict[Any, Bands | None] = field(default_factory=dict)
 
     def height(self, name: str, axis: int) -> int:
@@ -110,6 +113,7 @@ def groups_of(
     placed: frozenset[str],
     size: Callable[[str], int],
     plans_of: Callable[[Node | Chain], Mapping[Any, Plan]],
+    team: int,
 ) -> dict[int, Group]:
     """Choose groups of neighbouring items.
 
@@ -127,6 +131,8 @@ def groups_of(
         Bytes of an image, as it is stored.
     plans_of : callable
         Gives the plans of a convolution of whole images.
+    team : int
+        Threads that run the network.
 
     Returns
     -------
@@ -140,8 +146,8 @@ def groups_of(
                 readers.setdefault(name, []).append(at)
     # Each is asked for again in every group that it might belong to.
     kept = functools.cache(size)
-    staying = functools.cache(lambda name, level: planner.staying_cycles(kept(name), level))
-    images = _Images(graph, kept, staying, readers, placed)
+    staying = functools.cache(lambda name, level: planner.staying_cycles(kept(name), level) / team)
+    images = _Images(graph, kept, staying, readers, placed, team)
     found: dict[int, Group] = {}
     for begin, run in _runs(items, images, apart):
         # Plans take time, and most runs promise no gain.
@@ -179,7 +185,7 @@ def _runs(
             member = None
         if run and (member is None or member.axis != run[-1].axis):
             inside = images.inside(run, at - len(run))
-            if inside and _saved(inside, images) > _spent(LEAST_BANDS, run[:2], 0.0):
+            if inside and _saved(inside, images) > _spent(LEAST_BANDS, run[:2]):
                 yield at - len(run), run
             run = []
         if member is not None:
@@ -196,7 +202,7 @@ def _divided(members: Sequence[Member], begin: int, images: _Images) -> dict[int
             # No more than if the group alone read all of its results.
             saved += images.staying(members[at + count - 1].result, 0)
             least = choice[0] - best[count - 1][0]
-            if saved - _spent(LEAST_BANDS, members[:count], 0.0) <= least:
+            if saved - _spent(LEAST_BANDS, members[:count]) <= least:
                 continue
             group = _group(members[at : at + count], begin + at, images, least)
             if group is not None:
@@ -217,7 +223,7 @@ def _group(
     """Make a group, if it promises a gain above the least one."""
     inner = images.inside(members, begin)
     # A first look, without the rows of bands.
-    if _saved(inner, images) - _spent(LEAST_BANDS, members, 0.0) <= least:
+    if _saved(inner, images) - _spent(LEAST_BANDS, members) <= least:
         return None
     placed = inner & images.placed
     kept = [
@@ -239,15 +245,16 @@ def _group(
     best: Group | None = None
     for level, room in enumerate(planner.band_bytes()):
         saved = _saved(inner - joined, images, level)
-        if saved - _spent(LEAST_BANDS, members, 0.0) <= least:
+        if saved - _spent(LEAST_BANDS, members) <= least:
             continue
         bands = _largest(parts, inner, images, axis, room)
         if bands is None:
             continue
         moved = sum(bands.again[name] * images.row(name, axis) for name in inner)
-        spent = _spent(bands.turns + 2, members, bands.turns * moved)
-        spent += count * bands.turns * _begun(parts, bands, images, axis)
-        spent += sum(images.staying(name, level) + 2 * images.size(name) / COPIED for name in apart)
+        moved = count * bands.turns * moved + 2 * sum(images.size(name) for name in apart)
+        spent = _spent(bands.turns + 2, members) + moved / COPIED / images.team
+        spent += count * bands.turns * _begun(parts, bands, images, axis) / images.team
+        spent += sum(images.staying(name, level) for name in apart)
         gain = saved - spent
         if gain > (least if best is None else best.gain):
             best = Group(kept, inner, bands, gain)
@@ -270,10 +277,9 @@ def _begun(parts: Sequence[Part], bands: Bands, images: _Images, axis: int) -> f
     return read / BEGUN
 
 
-def _spent(bands: int, members: Sequence[Member], moved: float) -> float:
-    """Cycles that bands of each image take more: `moved` bytes of rows are read again."""
-    each = members[0].images
-    return (each * bands - 1) * STEP_CYCLES * len(members) + each * moved / COPIED
+def _spent(bands: int, members: Sequence[Member]) -> float:
+    """Cycles in which steps start again for each band of each image."""
+    return (members[0].images * bands - 1) * STEP_CYCLES * len(members)
 
 
 def _align(member: Member) -> int:
