@@ -175,6 +175,6 @@ def forced(unit: int) -> Iterator[None]:
     with (
         mock.patch("pplconv.planner.staying_cycles", lambda size, level: 1e18),
         mock.patch("pplconv.planner.band_bytes", lambda: [1 << 60]),
-        mock.patch(f"{_BANDS}._units", lambda sizes, room: [unit]),
+        mock.patch(f"{_BANDS}._units", lambda most: [unit]),
     ):
         yield

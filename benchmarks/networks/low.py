@@ -1,6 +1,7 @@
 """Networks in low precision beside other engines: ``python -m benchmarks.networks.low --help``.
 
-Models of the zoo (see `zoo`), all engines in one process, in turn, on one thread. OpenVINO runs
+Models of the zoo (see `zoo`), all engines in one process, in turn, CPU time on one thread or
+time on several. OpenVINO runs
 twice: as it comes, which computes in bfloat16 where the CPU has products of it, and in float32. A
 result counts if its signal to noise against our float32 is not 10 dB worse than that of OpenVINO as
 it comes.
@@ -30,7 +31,7 @@ from benchmarks.tables import NONE, Table
 from benchmarks.timing import Clock, Settings, interleave
 from benchmarks.tool import Run, command, new_parser
 
-_CPU = Clock(now=time.process_time)
+_CPU, _WALL = Clock(now=time.process_time), Clock()
 _WORSE = 10.0  # dB
 
 
@@ -58,6 +59,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--models", type=options.words, default=list(MODELS), help="some names of the zoo's lists"
     )
+    parser.add_argument(
+        "--threads", type=options.positive, default=1, help="of each engine (default: %(default)s)"
+    )
     options.add_timing(parser, rounds=5, min_seconds=0.1)
     options.add_cache(parser)
     options.add_output(parser)
@@ -81,14 +85,16 @@ def main(run: Run) -> int:
             progress.begin(name)
             path = paths[name]
             if not isinstance(path, str):
-                done[name] = times(path, animal, present, settings)
-    head = run.head(_method(settings), notes=[f"{name}: {why}" for name, why in absent.items()])
-    status = run.publish(head, [table_of(done, present)], _plain(head, done))
+                done[name] = times(path, animal, present, settings, chosen.threads)
+    head = run.head(
+        _method(settings, chosen.threads), notes=[f"{name}: {why}" for name, why in absent.items()]
+    )
+    status = run.publish(head, [table_of(done, present, chosen.threads)], _plain(head, done))
     return status or int(any(found.is_wrong for found in done.values()))
 
 
 class Times:
-    """The times of a model in ms of CPU time, and signal to noise in dB, by engine."""
+    """The times of a model in ms, and signal to noise in dB, by engine."""
 
     def __init__(self) -> None:
         self.milliseconds: dict[str, float] = {}
@@ -113,7 +119,9 @@ class Times:
         return self.milliseconds[Pplconv.name] / self.milliseconds[Low.name]
 
 
-def times(path: Path, animal: Animal, present: Sequence[type[Engine]], settings: Settings) -> Times:
+def times(
+    path: Path, animal: Animal, present: Sequence[type[Engine]], settings: Settings, threads: int
+) -> Times:
     """Time the engines on a model."""
     found, calls, expected = Times(), {}, None
     plain = pplconv.InferenceSession(str(path), threads=1, fallback="silent")
@@ -123,7 +131,7 @@ def times(path: Path, animal: Animal, present: Sequence[type[Engine]], settings:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)
-                engine.load(str(path), animal.inputs, 1)
+                engine.load(str(path), animal.inputs, threads)
                 outputs = [np.array(array) for array in engine.run(feed)]
         except Exception as error:
             if kind.ours:
@@ -134,7 +142,7 @@ def times(path: Path, animal: Animal, present: Sequence[type[Engine]], settings:
             expected = outputs
         found.decibels[kind.name] = decibels(expected, outputs)
         calls[kind.name] = lambda engine=engine: engine.run(feed)
-    timed = interleave(calls, settings, _CPU)
+    timed = interleave(calls, settings, _CPU if threads == 1 else _WALL)
     found.milliseconds = {name: 1e3 * timing.best for name, timing in timed.items()}
     return found
 
@@ -150,11 +158,12 @@ def decibels(expected: Sequence[Array], outputs: Sequence[Array]) -> float:
     return min((pplconv.quant.signal_to_noise(*pair) for pair in floats), default=math.inf)
 
 
-def table_of(done: Mapping[str, Times], present: Sequence[type[Engine]]) -> Table:
+def table_of(done: Mapping[str, Times], present: Sequence[type[Engine]], threads: int = 1) -> Table:
     """Make the table: a row for each model."""
     names = [kind.name for kind in present]
     header = ["model", *names, "best peer / low", "float32 / low", "low, dB", "peer, dB"]
-    table = Table("Networks in low precision: CPU time of a run on one thread, ms", header)
+    title = "CPU time of a run on one thread" if threads == 1 else f"a run on {threads} threads"
+    table = Table(f"Networks in low precision: {title}, ms", header)
     for name, found in done.items():
         table.add([
             name,
@@ -173,9 +182,10 @@ def table_of(done: Mapping[str, Times], present: Sequence[type[Engine]]) -> Tabl
     return table
 
 
-def _method(settings: Settings) -> str:
+def _method(settings: Settings, threads: int) -> str:
+    how = "CPU time of the process" if threads == 1 else "time by the clock"
     return (
-        "all engines in one process, on one thread, in turn; CPU time of the process; "
+        f"all engines in one process, of {threads} threads each, in turn; {how}; "
         f"{settings.rounds} rounds, the best one counts; a round is the median of runs that last "
         f"{settings.min_seconds * 1e3:g} ms or more together; signal to noise against pplconv in "
         "float32"

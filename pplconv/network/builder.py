@@ -432,8 +432,8 @@ class Builder:
         else:
             found = self._plan_like(self.owned, problem, epilogue)
         if self.noted is not None:
-            before, _ = self.noted.get(weights, (problem, None))
-            self.noted[weights] = before, found[0] if before == problem else None
+            before, plan = self.noted.get(weights, (problem, found[0]))
+            self.noted[weights] = before, plan if before == problem else None
         return found
 
     def _plan_of(
@@ -489,11 +489,11 @@ class Builder:
     @contextmanager
     def owning(self, plan: planner.Plan) -> Iterator[None]:
         """Give the convolution of a layer, meanwhile, bits and packed weights of its plan."""
-        self.owned = plan
+        kept, self.owned = self.owned, plan
         try:
             yield
         finally:
-            self.owned = None
+            self.owned = kept
 
     @contextmanager
     def following(self, plans: Mapping[Any, planner.Plan] | None) -> Iterator[None]:

@@ -105,6 +105,7 @@ class Chain:
     A layer runs by itself, and ends the bands before it, if it is a `ConvTranspose2d` or a
     `QConv2d` in NCHW, if it has a `padding_mode`, layout NCHWc, ``sparse=True``, a `block` or
     weights that are not finite, or if its `precision` or `sparse` is not that of the layer before.
+    Then its own `threads` and `max_workspace` count.
 
     Images of a batch run one after another where bands pay. The plans of the layers are made for
     the whole batch, as in their own calls.
@@ -253,8 +254,8 @@ class Chain:
 
     def _prepared(self, shape: Shape) -> _Prepared:
         """Find or make the programs for inputs of a shape."""
-        team = scoped_team() if self._team is None else None
-        key = shape, team, scoped_tolerance()
+        # Plans of the layers depend on the scope, whatever the team of the chain.
+        key = shape, scoped_team(), scoped_tolerance()
         found = self._programs.find(key)
         if found is None:
             # Wrong shapes are refused before anybody waits.

@@ -6,7 +6,7 @@ import itertools
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from . import arena
 from .attention import Attention, Item, with_attention
 from .attention_step import lower_attention, prices_of_attention
 from .bands.groups import groups_of
-from .bands.lowering import Network, lower_group, plans_of
+from .bands.lowering import Lowering, lower_group, plans_of
 from .batches import batched_names, for_images, images_at_once
 from .builder import Builder, NoSuchPlan, Own, Settings
 from .bytewise import table_of, with_tables
@@ -296,10 +296,7 @@ def compile_layers(
     order = channels_last(4) if layout == "NHWC" else tuple(range(4))
     most = planner.share(settings.threads)
     isa = half_level() or planner.default_context("f32").isa
-    if len(own) == len(graph.nodes):
-        # The teams of their plans pay, and no larger one is needed.
-        paying = max(each.prepared.plan.threads for each in own.values())
-        settings = replace(settings, threads=paying)
+    settings = with_team(settings, graph)
     builder = Builder(settings, isa, packed, narrow=narrow, narrow_type=BRAIN)
     builder.take_over(own)
     externals = _bound_externals(builder, graph, order)
@@ -318,7 +315,7 @@ def _lower_items(
     def lower(item: Node | Chain, graph: Graph, narrow: Graph | None) -> None:
         _lower_item(item, builder, graph, narrow)
 
-    network = Network(builder, graph, narrow, lower)
+    network = Lowering(builder, graph, narrow, lower)
     groups = {} if not banded else groups_of(
         items, graph, builder.planes, frozenset(builder.wanted),
         lambda name: math.prod(graph.shapes[name])

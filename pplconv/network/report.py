@@ -118,7 +118,7 @@ class GroupPlan:
     shapes : tuple of tuple of int
         Of the whole result of each of its operators.
     bands : int
-        Number of bands.
+        Number of bands of an image.
     rows : int
         Rows of the group's last result in a band, apart from the first and the last band.
     inner_bytes : int
@@ -379,9 +379,10 @@ def _sum(parts: Sequence[StepPlan], group: GroupPlan) -> StepPlan:
     shape, detail = main.shape, "rows that the next band reads again"
     if main.member is not None:
         whole = group.shapes[main.member]
-        same = [one == other for one, other in zip(whole, shape, strict=True)]
-        # Bands are of one image, of some of its rows or columns.
-        shape = whole if same[1] and (same[2] or same[3]) else shape
+        same = [one == other for one, other in zip(whole, shape, strict=False)]
+        # Bands are of one image, of some of its rows or columns; some steps take it to pieces.
+        if len(shape) == len(whole) and same[1] and (same[2] or same[3]):
+            shape = whole
         detail = main.detail.removesuffix(f", {main.turns} turns")
         for named in BANDS:
             detail = detail.removesuffix(named)

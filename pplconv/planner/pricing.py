@@ -17,7 +17,7 @@ from .target import Target, here
 TURN_CYCLES = 0.4
 # Of L2: rows that steps hand to one another. Weights and what a prefetcher brings need the rest.
 BAND_SHARE = 0.6
-# Of a core's share of L3, which is a share only as long as neighbours leave it (see
+# The part of a core's share of L3 that bands take: neighbours take some of it, too (see
 # benchmarks/measured/bands).
 BAND_SHARE_L3 = 0.35
 STAYS_SHARE = 0.25

@@ -38,4 +38,4 @@ def force(monkeypatch: pytest.MonkeyPatch, unit: int) -> None:
     """Make bands of `unit` times the fewest whole rows; where that is no height, of another."""
     heights = [unit, unit + 1, *range(unit - 1, 0, -1)]
     monkeypatch.setattr(planner, "staying_cycles", lambda size, level: 1e18)
-    monkeypatch.setattr(groups, "_units", lambda sizes, room: heights)
+    monkeypatch.setattr(groups, "_units", lambda most: heights)

@@ -180,6 +180,34 @@ def test_the_same_bits_for_any_height(g, network, unit, monkeypatch):
     assert found and max(found) >= 1
 
 
+@pytest.mark.parametrize("unit", [1, 3, 5])
+@pytest.mark.parametrize(("dilation", "shape"), [(2, (240, 64)), (3, (252, 63))])
+def test_tiles_of_every_second_or_third_row_begin_where_they_began(
+    g, dilation, shape, unit, monkeypatch
+):
+    """A dilated convolution by Winograd is computed in parts of every d-th row."""
+    x = g.input(1, 64, *shape)
+    y = g.conv(x, 64, (64, 1, 1))
+    wide = {"pads": [dilation] * 4, "dilations": [dilation] * 2}
+    y = g.conv(y, 64, (64, 3, 3), **wide)
+    y = g.conv(y, 64, (64, 1, 1))
+    forced_bands.force(monkeypatch, unit)
+    check(g, y)
+
+
+@pytest.mark.parametrize("network", NETWORKS, ids=lambda made: made.__name__)
+def test_plans_of_bands_are_shown(g, network, monkeypatch):
+    """A row for each operator of a group, whatever the steps that it is made of."""
+    forced_bands.force(monkeypatch, 3)
+    session = session_of(g, *named(network(g)))
+    plan = session.plan_for({name: array.shape for name, array in g.feed.items()})
+    assert plan.groups
+    summed = plan.by_operators()
+    assert sum(step.flops for step in summed.steps) == sum(step.flops for step in plan.steps)
+    for group in plan.groups:
+        assert f"{group.bands} bands of {group.rows} rows" in str(plan)
+
+
 def test_a_mean_stands_between_two_groups(g, monkeypatch):
     forced_bands.force(monkeypatch, 2)
     assert len(check(g, squeezed(g))) == 2

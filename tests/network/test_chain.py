@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 
 import pplconv
+from pplconv.network import compiling
 from tests.network import forced_bands
 from tests.reference import conv2d_reference
+
+pytestmark = pytest.mark.unbanded("chooses its own bands")
 
 TYPES = [np.float32, np.float64, np.float16, "bfloat16"]
 
@@ -78,6 +81,8 @@ def data(rng: np.random.Generator, shape: tuple[int, ...], dtype: object) -> np.
 def bands(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     if request.param:
         forced_bands.force(monkeypatch, request.param)
+    else:
+        monkeypatch.setattr(compiling, "groups_of", lambda *given: {})
     return int(request.param)
 
 
@@ -125,7 +130,9 @@ def test_bytes_are_those_of_the_layers(bands: int) -> None:
     x = rng.integers(0, 256, (1, 37, 20, 8), np.uint8)
     np.testing.assert_array_equal(chain(x), one_by_one(layers, x))
     assert (chain.dtype, chain.out_dtype) == (np.uint8, np.float32)
-    assert len(programs(chain, x.shape)) == 1
+    (program,) = programs(chain, x.shape)
+    assert program is not None
+    assert bool(chain.plan_for(x.shape).groups) == (bands > 0)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
@@ -196,7 +203,8 @@ def test_scopes_have_programs_of_their_own() -> None:
     with pplconv.runtime.tolerance(0):
         np.testing.assert_array_equal(chain(x), one_by_one(layers, x))
         plans = [step.plan for step in chain.plan_for(x.shape).steps]
-        assert all(plan.error_bound is not None and not plan.transforms for plan in plans if plan)
+        assert len(plans) == len(layers) and None not in plans
+        assert all(plan.error_bound is not None and not plan.transforms for plan in plans)
 
 
 def test_max_workspace_counts(bands: int) -> None:
@@ -276,3 +284,29 @@ print(chain(np.ones((1, 3, 3, 4), np.float32))[0, 1, 1, 0], chain.plan_for((3, 3
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     # The middle adds up 4 channels of sums at corners, edges and the middle.
     assert found.stdout.split() == [str(4.0 * 4 * (4 * 4 + 4 * 6 + 9)), "1"], found.stderr
+
+
+@pytest.mark.parametrize("quantize", [False, True])
+@pytest.mark.parametrize("own", [None, 1, 2])
+def test_the_team_is_that_of_the_chain(quantize: bool, own: int | None) -> None:
+    """Whatever the teams of the layers; a few operations take one thread."""
+    rng = np.random.default_rng(12)
+    if quantize:
+        layers = [quantized(rng, 64, 64, 3, np.uint8) for _ in range(2)]
+    else:
+        layers = [conv(rng, 64, 64, 3, threads=own) for _ in range(2)]
+    for threads in (1, 2):
+        for shape, expected in (((1, 64, 64, 64), threads), ((1, 2, 2, 64), 1)):
+            (program,) = programs(pplconv.Chain(layers, threads=threads), shape)
+            assert program.program.threads == expected  # type: ignore[attr-defined]
+
+
+def test_a_team_around_a_call_ends_with_its_block() -> None:
+    rng = np.random.default_rng(13)
+    layers = [conv(rng, 64, 64, 3) for _ in range(2)]
+    chain, x = pplconv.Chain(layers, threads=2), data(rng, (1, 64, 64, 64), np.float32)
+    with pplconv.runtime.team(1):
+        inside = chain(x)
+    np.testing.assert_array_equal(chain(x), inside)
+    plans = [step.plan for step in chain.plan_for(x.shape).steps]
+    assert max(plan.threads for plan in plans if plan is not None) == 2

@@ -327,9 +327,8 @@ def _highest(
     )
     # A first and a middle band have so many rows at least.
     most = min(heights[part.result] // (2 * rates[part.result]) for part in parts)
-    for unit in _units({name: rate * row[name] for name, rate in rates.items()}, room):
-        if unit > most:
-            continue
+    fitting = int(room / sum(rate * row[name] for name, rate in rates.items()))
+    for unit in _units(min(most, fitting)):
         bands = bands_of(parts, heights, inner, unit, rates)
         if bands is None:
             continue
@@ -339,6 +338,6 @@ def _highest(
     return None
 
 
-def _units(sizes: Mapping[str, float], room: int) -> Sequence[int]:
-    """Heights of bands to try, in units; `sizes` are the bytes of one unit."""
-    return range(int(room / sum(sizes.values())), 0, -1)
+def _units(most: int) -> Sequence[int]:
+    """Heights of bands to try, in units."""
+    return range(most, 0, -1)

@@ -21,13 +21,13 @@ from ..storage import BANDS, Banded, Shape, Step, Value, channels_last
 from .groups import Group
 from .members import Member, graph_of
 
-__all__ = ["Lower", "Network", "lower_group", "plans_of"]
+__all__ = ["Lower", "Lowering", "lower_group", "plans_of"]
 
 Lower = Callable[[Node | Chain, Graph, Graph | None], None]
 
 
 @dataclass(frozen=True)
-class Network:
+class Lowering:
     """A network that is being lowered.
 
     Parameters
@@ -48,10 +48,10 @@ class Network:
     lower: Lower
 
 
-def plans_of(item: Node | Chain, network: Network) -> Mapping[Any, Plan]:
+def plans_of(item: Node | Chain, network: Lowering) -> Mapping[Any, Plan]:
     """Give the plans of a convolution of whole images by parts of its weights.
 
-    None if several convolutions have the same weights, as those that stand for one with dilation.
+    Empty if several convolutions have the same weights, as those that stand for one with dilation.
 
     It is lowered among values that do not exist yet, and its steps are dropped.
     """
@@ -65,9 +65,11 @@ def plans_of(item: Node | Chain, network: Network) -> Mapping[Any, Plan]:
             values[name] = builder.new(shape, dtype, order)
     kept = builder.steps, builder.values, builder.relaid, builder.wanted
     builder.steps, builder.values, builder.relaid, builder.wanted = [], values, {}, {}
-    with builder.noting() as noted:
-        network.lower(item, graph, network.narrow)
-    builder.steps, builder.values, builder.relaid, builder.wanted = kept
+    try:
+        with builder.noting() as noted:
+            network.lower(item, graph, network.narrow)
+    finally:
+        builder.steps, builder.values, builder.relaid, builder.wanted = kept
     plans = {part: plan for part, (_, plan) in noted.items() if plan is not None}
     return plans if len(plans) == len(noted) else {}
 
@@ -150,7 +152,7 @@ class _Places:
         return value.viewed((1, *value.shape[1:]), value.strides, image * value.strides[0])
 
 
-def lower_group(group: Group, network: Network) -> bool:
+def lower_group(group: Group, network: Lowering) -> bool:
     """Add the steps of a group, if that is estimated to pay; tell whether it is.
 
     Convolutions of few rows may take longer than their part of a whole one.
@@ -178,7 +180,7 @@ class _InPython(Exception):
     """A step of a band would run in Python, where a repeat cannot."""
 
 
-def _lower_bands(group: Group, places: _Places, network: Network) -> None:
+def _lower_bands(group: Group, places: _Places, network: Lowering) -> None:
     """Lower the members for each kind of band of each image."""
     builder, bands = network.builder, group.bands
     turns = tuple(zip((0, 1, 1 + bands.turns), BANDS, strict=True))
@@ -201,19 +203,19 @@ def _lower_bands(group: Group, places: _Places, network: Network) -> None:
 def _longer(group: Group, steps: list[Step]) -> float:
     """Cycles that convolutions of bands take more than whole ones.
 
-    What they take less is operands that are near: the gain of the group has that already.
+    What they take less is operands that are near: the gain of the group has that already. Weights
+    come from memory once in either case.
     """
     plans = [plan for member in group.members for plan in (member.plans or {}).values()]
-    whole = sum(sum(plan.cost.values()) for plan in plans)
-    taken, read = 0.0, set()
-    for step in steps:
-        if isinstance(step.work, Prepared):
-            cost, weights = step.work.plan.cost, id(step.places.get("weights"))
-            taken += step.turns * sum(cost.values())
-            # Only the first band waits for weights from memory.
-            taken -= (step.turns - (weights not in read)) * cost.get("cold", 0.0)
-            read.add(weights)
-    return max(float(taken - whole), 0.0)
+    taken = sum(
+        step.turns * _warm(step.work.plan) for step in steps if isinstance(step.work, Prepared)
+    )
+    return max(float(taken - sum(map(_warm, plans))), 0.0)
+
+
+def _warm(plan: Plan) -> float:
+    """Cycles of a plan whose weights lie in a cache."""
+    return sum(cycles for term, cycles in plan.cost.items() if term != "cold")
 
 
 def _move_up(group: Group, places: _Places, builder: Builder) -> None:
@@ -228,7 +230,7 @@ def _move_up(group: Group, places: _Places, builder: Builder) -> None:
             builder.copy(last, kept, [name])
 
 
-def _lower_band(member: Member, image: int, turn: int, places: _Places, network: Network) -> None:
+def _lower_band(member: Member, image: int, turn: int, places: _Places, network: Lowering) -> None:
     """Lower a member for a band of its result."""
     name, bands = member.result, places.group.bands
     begin, rows = 0, bands.begin[name]

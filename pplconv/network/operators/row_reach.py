@@ -70,9 +70,9 @@ SAME = Windows()
 
 
 class Scattered(NamedTuple):
-    """Row `i` of an operand adds to rows `i * stride - before` on, of a transposed convolution.
+    """In a transposed convolution row `i` of the operand adds to rows `i * stride - before` on.
 
-    A row of the result that none adds to still reads one: bands are of images with rows.
+    A row of the result to which none adds still reads one, since a band is not empty.
 
     Parameters
     ----------

@@ -103,8 +103,10 @@ def windows(*added: int) -> RowRule:
         if x in graph.constants or (len(node.inputs) > 1 and node.inputs[1] not in graph.constants):
             return None
         reads = _with_added({x: reach}, added, node, graph)
-        cut = partial(_cut_windows, at=at)
-        return None if reads is None else Rows(reads, cut, len(node.inputs) > 1)
+        cut, planned = partial(_cut_windows, at=at), len(node.inputs) > 1
+        # A dilated convolution may be computed in parts of every d-th row, of which tiles begin
+        # where they began.
+        return None if reads is None else Rows(reads, cut, planned, apart=int(dilation))
 
     return rule
 

@@ -19,7 +19,7 @@ _STEPS = """Each step by itself, the shortest of several runs; in a whole run on
 another without the start of a team between them. At the right: the time of a kind, in so many
 steps. Point at anything to read what it is."""
 _BANDS = """Steps in a box run one after the other in a band of rows, then in the next band, so that
-the images between them stay in L2. A step is shown once, with the time of all its bands."""
+the images between them stay in a cache. A step is shown once, with the time of all its bands."""
 _MEMORY = """What lies between steps has its place in one arena. Filled: the bytes in use during
 each step; the line is the arena's size."""
 _ROOFLINE = """A circle is a convolution or a product; its area is its part of the time. Operations
@@ -151,7 +151,7 @@ def _banded(profile: Profile) -> str:
             megabytes(group.window_bytes), milliseconds(group.saved_seconds),
             milliseconds(seconds),
         ])  # fmt: skip
-    head = ["steps", "what", "bands", "rows a band", "stays in L2", "takes there",
+    head = ["steps", "what", "bands", "rows a band", "stays in cache", "takes there",
             "estimated to save", "time"]  # fmt: skip
     return table(head, rows, frozenset({0, 1}))
 
