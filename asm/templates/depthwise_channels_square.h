@@ -1,7 +1,7 @@
 /* Depthwise convolution of channels-last pixels with a square kernel, strides `down` and `across`:
- * blocks of 2 x 4 output pixels, channels innermost. Each input vector of a block is loaded once. Neighbouring channels
- * follow each other at once because that is how memory takes stores: vectors stored a pixel
- * apart cost up to four times as much. */
+ * blocks of 2 x 4 output pixels, channels innermost. Each input vector of a block is loaded once.
+ * Neighbouring channels follow each other at once because that is how memory takes stores: vectors
+ * stored a pixel apart cost up to four times as much. */
 #ifndef PPLCONV_DEPTHWISE_CHANNELS_SQUARE_H
 #define PPLCONV_DEPTHWISE_CHANNELS_SQUARE_H
 
@@ -86,8 +86,7 @@ INLINE int square_step(const struct call *s, struct block *b, int64_t begin, int
     const int edges = down == across;
 #define BLOCK(columns, left, right)                                                                \
     if ((edges || !(left || right)) && start >= -left &&                                           \
-        start + (columns - 1) * across + size <= s->g.iw + right &&                                \
-        (left ? start == -left : 1) &&                                                             \
+        start + (columns - 1) * across + size <= s->g.iw + right && (left ? start == -left : 1) && \
         (right ? start + (columns - 1) * across + size == s->g.iw + right : 1)) {                  \
         square_block(s, b, begin, end, size, down, across, columns, left, right, 0, tail);         \
         return columns;                                                                            \

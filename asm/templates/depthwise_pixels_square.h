@@ -14,8 +14,8 @@ typedef void strip_function(const struct planes *s, const struct strip *c, int64
 /* Output rows first .. end - 1 of some planes; `edge` and `inside` compute a strip of them. */
 INLINE void square_rows(const struct planes *s, int64_t channel, int64_t channel_end, int64_t first,
                         int64_t end, struct strip *left, struct strip *right, strip_function *edge,
-                        strip_function *inside, const int size, const int down,
-                        const int across, const int planes) {
+                        strip_function *inside, const int size, const int down, const int across,
+                        const int planes) {
     const int64_t lanes = LANES / planes;
     struct strip middle;
     set_rows(left, &s->g, first, end, size, down);

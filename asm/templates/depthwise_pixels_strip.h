@@ -173,8 +173,8 @@ INLINE void finish(vector y, vector bias, const struct strip *c, const struct pl
  * be stored as whole vectors, come in turns: as many as have sums under way, so that each sum stays
  * in one register. The others, few of them, one by one: their sums move on by a register. */
 INLINE void downward(const struct planes *s, const struct strip *c, const struct place *at,
-                 const struct reaches *r, const vector *w, vector bias, const int size,
-                 const int down, const int across, const int edge, const int planes) {
+                     const struct reaches *r, const vector *w, vector bias, const int size,
+                     const int down, const int across, const int edge, const int planes) {
     const int live = rows_at_once(size, down);
     const int64_t width = s->g.iw, bottom = c->bottom, ow = s->g.ow, end = c->end;
     const struct epilogue *e = &s->epilogue;
@@ -204,7 +204,7 @@ INLINE void downward(const struct planes *s, const struct strip *c, const struct
 #define TURN(newest)                                                                               \
     if (newest < live) {                                                                           \
         sum[newest] = zero;                                                                        \
-        UNROLL for (int i = 0; i < down; i++) {                                                  \
+        UNROLL for (int i = 0; i < down; i++) {                                                    \
             add_line(sum, w, p, at->src_next, c, r, newest, i, size, down, across, edge, planes);  \
             p += width;                                                                            \
         }                                                                                          \
