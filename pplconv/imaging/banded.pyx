@@ -117,8 +117,8 @@ def has_rows(array):
 
 
 cdef tuple form_of(object array):
-    """Type, shape and strides."""
-    return array.dtype, array.shape, array.strides
+    """Type, shape and strides, and whether elements lie at multiples of their size."""
+    return array.dtype, array.shape, array.strides, array.flags.aligned
 
 
 cdef int check_rounding(object rounding, object results, object dtype, tuple extent) except? -1:

@@ -89,8 +89,8 @@ def key_of(
         operands += kernel.shape, kernel.dtype, kernel.tobytes()
     # 0 and 0.0 are equal, and so are a type and its name.
     return (
-        planner.team_and_settings(threads), image.shape, image.strides, image.dtype, operands,
-        border, type(value), value, anchor, flip, dtype, type(dtype),
+        planner.team_and_settings(threads), image.shape, image.strides, image.dtype,
+        image.flags.aligned, operands, border, type(value), value, anchor, flip, dtype, type(dtype),
     )  # fmt: skip
 
 

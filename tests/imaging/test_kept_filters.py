@@ -78,6 +78,20 @@ def test_forms_of_the_image_count(rng):
         np.testing.assert_array_equal(filter2d(form, kernel, dtype=np.int32), expected)
 
 
+def test_an_image_between_elements_is_another_form(rng):
+    """Of the same shape, type and strides as the one before."""
+    kernel = rng.random((3, 3))
+    for dtype in (np.float32, np.int16):
+        image = rng.integers(0, 99, (9, 12)).astype(dtype)
+        memory = np.empty(image.nbytes + 1, np.uint8)
+        moved = memory[1:].view(dtype).reshape(image.shape)
+        moved[...] = image
+        assert not moved.flags.aligned
+        for one in (image, moved, image, moved):
+            got = filter2d(one, kernel, dtype=np.float64 if dtype == np.int16 else None)
+            np.testing.assert_allclose(got, mirrored(image, kernel), rtol=1e-5)
+
+
 def test_a_changed_environment_prepares_again(monkeypatch, rng):
     image = rng.random((16, 16)).astype(np.float32)
     kernel = rng.random((3, 3))
@@ -104,7 +118,7 @@ def test_the_memory_is_bounded(rng, monkeypatch):
         assert sum(size for _, size in kept_filters._kept.values()) == kept_filters._bytes
         assert 0 < kept_filters._bytes <= 40_000
     filter2d(image, rng.random((50, 50)))  # too large to be kept
-    assert all((50, 50) not in key[4] for key in kept_filters._kept)
+    assert all((50, 50) not in key[5] for key in kept_filters._kept)
 
 
 def test_out_is_checked_each_time(rng):
