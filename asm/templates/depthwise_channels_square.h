@@ -134,28 +134,29 @@ INLINE void square(const struct call *call, int64_t first, int64_t end, int64_t 
     }
 SQUARE(3_1, 3, 1, 1)
 SQUARE(3_2, 3, 2, 2)
-SQUARE(3_down, 3, 2, 1)
-SQUARE(3_across, 3, 1, 2)
 SQUARE(5_1, 5, 1, 1)
 SQUARE(5_2, 5, 2, 2)
-SQUARE(5_down, 5, 2, 1)
-SQUARE(5_across, 5, 1, 2)
 SQUARE(7_1, 7, 1, 1)
+#if UNEVEN_STRIDES
+SQUARE(3_down, 3, 2, 1)
+SQUARE(3_across, 3, 1, 2)
+SQUARE(5_down, 5, 2, 1)
+#endif
 
 typedef void square_function(const struct call *s, int64_t first, int64_t end, int64_t channels);
 
 /* The function for a geometry; null if there is none. */
 static square_function *square_of(const struct pplconv_geometry *g) {
-    square_function *const threes[2][2] = {{square_3_1, square_3_across},
-                                           {square_3_down, square_3_2}};
-    square_function *const fives[2][2] = {{square_5_1, square_5_across},
-                                          {square_5_down, square_5_2}};
-    const int64_t down = g->stride_h, across = g->stride_w;
-    if (g->kh != g->kw || g->dilation_h != 1 || g->dilation_w != 1) return 0;
-    if (g->kh == 7 && down == 1 && across == 1) return square_7_1;
+    const int64_t size = g->kh, down = g->stride_h, across = g->stride_w;
+    if (size != g->kw || g->dilation_h != 1 || g->dilation_w != 1) return 0;
+    if (size == 7 && down == 1 && across == 1) return square_7_1;
     if (down > 2 || across > 2) return 0;
-    if (g->kh == 3) return threes[down - 1][across - 1];
-    if (g->kh == 5) return fives[down - 1][across - 1];
+    if (size == 3 && down == across) return down == 1 ? square_3_1 : square_3_2;
+    if (size == 5 && down == across) return down == 1 ? square_5_1 : square_5_2;
+#if UNEVEN_STRIDES
+    if (size == 3) return down == 2 ? square_3_down : square_3_across;
+    if (size == 5 && down == 2) return square_5_down;
+#endif
     return 0;
 }
 

@@ -180,6 +180,11 @@ class Depthwise(DepthwiseCandidate):
         """Cycles of a tap, in those of its FMA."""
         p = self.problem
         square = p.kh == p.kw and p.kh in (3, 5) and p.dilation == (1, 1) and max(p.stride) <= 2
+        if p.stride[0] != p.stride[1]:
+            # Few of them have loops of their own.
+            three, down = p.kh == 3, p.stride == (2, 1)
+            kept = three and down if self.by_pixels else three or down
+            square = square and kept and self.numerics.operand_bytes == 4
         seven = p.kh == p.kw == 7 and p.dilation == p.stride == (1, 1)
         if not self.by_pixels and p.oc > p.groups:
             return SPREAD_CYCLES

@@ -281,7 +281,7 @@ layers = [pplconv.Conv2d(w, padding=1, layout="NHWC") for _ in range(2)]
 chain = pplconv.Chain(layers)
 print(chain(np.ones((1, 3, 3, 4), np.float32))[0, 1, 1, 0], chain.plan_for((3, 3, 4)).times)
 """
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    found = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True)
     # The middle adds up 4 channels of sums at corners, edges and the middle.
     assert found.stdout.split() == [str(4.0 * 4 * (4 * 4 + 4 * 6 + 9)), "1"], found.stderr
 
