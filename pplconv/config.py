@@ -148,7 +148,8 @@ def _lookup() -> tuple[Callable[[Any], Any], tuple[Any, ...]]:
     return os.environ.get, names
 
 
-_raw, _RAW_NAMES = _lookup()
+_environ = os.environ
+_raw, _raw_names = _lookup()
 # The raw variables at the last call, and what they say.
 _last: tuple[tuple[Any, ...], Settings] | None = None
 
@@ -165,8 +166,11 @@ def current() -> Settings:
     ValueError
         If a ``PPLCONV_*`` variable is malformed.
     """
-    global _last
-    raw, last = tuple(map(_raw, _RAW_NAMES)), _last
+    global _environ, _raw, _raw_names, _last
+    if os.environ is not _environ:  # replaced, as tests do
+        _environ = os.environ
+        _raw, _raw_names = _lookup()
+    raw, last = tuple(map(_raw, _raw_names)), _last
     if last is not None and last[0] == raw:
         return last[1]
     settings = read()

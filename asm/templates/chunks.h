@@ -191,7 +191,7 @@ run_program(const struct pplconv_elementwise_args *a, run_function run) {
     chunk registers[PPLCONV_MOST_REGISTERS];
     const int64_t rows = a->columns > 0 ? a->rows : 0;
 #if BFLOAT_STREAMS && HAS_BFCVTN
-    const uint32_t flushed = flushed_registers(a);
+    const uint32_t flushed = rows > 0 ? flushed_registers(a) : 0;
 #endif
     for (int64_t i = 0; i < rows; i++) {
         for (int64_t k = 0; k < a->input_count; k++) {

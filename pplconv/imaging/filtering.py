@@ -27,7 +27,7 @@ from .filter_arguments import (
     check_value,
     pixel_limit,
 )
-from .kept_filters import Ready, keep, kept, key_of
+from .kept_filters import Ready, keep, kept, kernels_of, key_of
 from .operators import Bank, Operator, Separable
 from .rounding import Exact, saturated
 
@@ -121,7 +121,8 @@ def filter2d(
     pixels = check_image(image)
     flip = check_flag("flip", flip)
     integers = pixels.dtype.newbyteorder("=") in INTEGERS
-    bank = check_kernel(kernel, "kernel", (2, 3), finite=integers)
+    taps = kernel if key is None else kernels_of(key)[0]
+    bank = check_kernel(taps, "kernel", (2, 3), finite=integers)
     extent = bank.shape[-2:]
     above, left = check_anchor(anchor, (extent[0], extent[1]), flip=flip)
     shape = pixels.shape if bank.ndim == 2 else (len(bank), *pixels.shape)
@@ -207,8 +208,9 @@ def sepfilter2d(
     pixels = check_image(image)
     flip = check_flag("flip", flip)
     integers = pixels.dtype.newbyteorder("=") in INTEGERS
-    across = _vector(kernel_x, "kernel_x", finite=integers)
-    down = _vector(kernel_y, "kernel_y", finite=integers)
+    both = (kernel_x, kernel_y) if key is None else kernels_of(key)
+    across = _vector(both[0], "kernel_x", finite=integers)
+    down = _vector(both[1], "kernel_y", finite=integers)
     extent = len(down), len(across)
     above, left = check_anchor(anchor, extent, flip=flip)
     call = _Call(

@@ -17,7 +17,7 @@ from ..memory.arrays import check_out, empty_aligned
 from ..runtime import ForkableLock
 from .bands import Filter
 
-__all__ = ["Ready", "keep", "kept", "key_of"]
+__all__ = ["Ready", "keep", "kept", "kernels_of", "key_of"]
 
 Array = npt.NDArray[Any]
 
@@ -26,6 +26,8 @@ MOST = 64
 MOST_BYTES = 1 << 23
 # Bytes of a kernel, beyond which a filter is not kept: its arithmetic outweighs the preparation.
 KERNEL_BYTES = 1 << 14
+# Where a key has shape, type and bytes of each kernel.
+_OPERANDS = 5
 # What a filter takes besides its kernels and the places of its rows: plans, mostly.
 FIXED_BYTES = 1 << 13
 
@@ -54,8 +56,9 @@ class Ready(NamedTuple):
             out = empty_aligned(self.shape, self.dtype)
         else:
             out = check_out(out, self.shape, self.dtype, image=image, **operands)
-        pixels = image if image.ndim == 3 else image.reshape(*image.shape, 1)
-        self.filter(pixels, out.reshape(self.planes))
+        # As the filter was prepared: NumPy may change strides of axes of one element.
+        pixels = image.reshape(*image.shape[:2], -1)
+        self.filter(pixels, out.reshape(-1, *self.planes[1:]))
         return out
 
 
@@ -84,7 +87,9 @@ def key_of(
         return None
     operands: tuple[object, ...] = ()
     for kernel in kernels:
-        if type(kernel) is not np.ndarray or kernel.nbytes > KERNEL_BYTES:
+        if type(kernel) is not np.ndarray or kernel.dtype.kind not in "buif":
+            return None
+        if kernel.nbytes > KERNEL_BYTES:
             return None
         operands += kernel.shape, kernel.dtype, kernel.tobytes()
     # 0 and 0.0 are equal, and so are a type and its name.
@@ -92,6 +97,15 @@ def key_of(
         planner.team_and_settings(threads), image.shape, image.strides, image.dtype,
         image.flags.aligned, operands, border, type(value), value, anchor, flip, dtype, type(dtype),
     )  # fmt: skip
+
+
+def kernels_of(key: Any) -> tuple[Array, ...]:
+    """Give the kernels that a key describes, whatever happens to the caller's meanwhile."""
+    shapes, dtypes, numbers = key[_OPERANDS][::3], key[_OPERANDS][1::3], key[_OPERANDS][2::3]
+    return tuple(
+        np.frombuffer(data, dtype).reshape(shape)
+        for shape, dtype, data in zip(shapes, dtypes, numbers, strict=True)
+    )
 
 
 def kept(key: Any) -> Ready | None:

@@ -17,7 +17,7 @@ from ..memory.arrays import empty_aligned
 from ..memory.namespaces import as_given
 from .bands import Region, Store, prepared
 from .filter_arguments import FLOATS
-from .kept_filters import Ready, keep, kept, key_of
+from .kept_filters import Ready, keep, kept, kernels_of, key_of
 from .operators import Bank
 
 __all__ = ["convolve2d", "correlate2d"]
@@ -140,6 +140,7 @@ def _computed(
         ready = kept(key)
         if ready is not None:
             return ready(in1, None)  # type: ignore[arg-type]
+        (in2,) = kernels_of(key)
     image, kernel = _array(in1, "in1"), _array(in2, "in2")
     mode, boundary = one_of("mode", mode, MODES), one_of("boundary", boundary, BOUNDARIES)
     dtype = np.result_type(image, kernel).newbyteorder("=")

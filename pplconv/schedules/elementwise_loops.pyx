@@ -127,6 +127,7 @@ cdef inline void rescale(const ElementwiseJob *j, const pplconv_stream *streams,
     cdef const Rescaling *r = &j.rescaling
     cdef const char *numbers = t.arrays[j.fields[j.input_count].numbers]
     cdef pplconv_rescale_args a
+    memset(&a, 0, sizeof(a))
     a.src, a.src_rs, a.src_kind = streams[r.src].data, streams[r.src].rs, r.src_kind
     a.src_numbers = t.arrays[j.fields[r.src].numbers]
     a.factor_kind, a.addend_kind, a.flags = r.factor_kind, r.addend_kind, 0

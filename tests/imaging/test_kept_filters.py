@@ -78,6 +78,36 @@ def test_forms_of_the_image_count(rng):
         np.testing.assert_array_equal(filter2d(form, kernel, dtype=np.int32), expected)
 
 
+def test_axes_of_one_element_have_any_strides(rng):
+    kernel = rng.random((3, 3))
+    for image in (rng.random((10, 5, 3))[:, ::5], rng.random((12, 7, 1))[::12]):
+        expected = np.stack([mirrored(x, kernel) for x in np.moveaxis(image, 2, 0)], axis=2)
+        for _ in range(2):
+            np.testing.assert_allclose(filter2d(image, kernel), expected)
+    image, out = rng.random((8, 9)), np.empty((2, 8, 9))[::2]
+    for _ in range(2):
+        filter2d(image, kernel[None], out=out)
+        np.testing.assert_allclose(out[0], mirrored(image, kernel))
+
+
+def test_a_kernel_that_changes_during_the_call(rng, monkeypatch):
+    """Another thread writes to it: what is kept is the filter of the key."""
+    from pplconv.imaging import filtering
+
+    image, kernel = rng.random((9, 12)), np.ones((3, 3))
+    checked = filtering.check_image
+
+    def changing(image):
+        kernel[...] = 5
+        return checked(image)
+
+    monkeypatch.setattr(filtering, "check_image", changing)
+    filter2d(image, kernel)
+    monkeypatch.undo()
+    np.testing.assert_allclose(filter2d(image, np.ones((3, 3))), mirrored(image, np.ones((3, 3))))
+    np.testing.assert_allclose(filter2d(image, kernel), mirrored(image, kernel))
+
+
 def test_an_image_between_elements_is_another_form(rng):
     """Of the same shape, type and strides as the one before."""
     kernel = rng.random((3, 3))
