@@ -119,7 +119,7 @@ def kept(key: Any) -> Ready | None:
 
 
 def keep(key: Any, ready: Ready, kernels: tuple[object, ...]) -> None:
-    """Keep a filter, and drop those that were not used for long."""
+    """Keep a filter, and drop the least recently used ones."""
     global _bytes
     size = FIXED_BYTES + 16 * (ready.shape[-2] + max(ready.shape))
     size += sum(4 * kernel.nbytes for kernel in kernels if isinstance(kernel, np.ndarray))

@@ -344,7 +344,7 @@ def _checked(layers: object) -> tuple[Described, ...]:
                 f"{after.name} must take {before.gives}, which {before.name} gives, it takes "
                 f"{after.takes}"
             )
-    # Names of values, of which each has one.
+    # Each value has a name.
     return tuple(replace(each, result=f"layer {number}") for number, each in enumerate(found))
 
 

@@ -75,7 +75,7 @@ class _Images:
     placed : set of str
         Values with a place of their own in a joined array.
     team : int
-        Threads, each of which moves its part of the bytes, and starts each step.
+        Threads. Each thread moves its part of the bytes, and starts each step.
     known : dict
         Bands of groups, whatever the names of their values.
     """

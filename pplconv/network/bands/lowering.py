@@ -51,7 +51,7 @@ class Lowering:
 def plans_of(item: Node | Chain, network: Lowering) -> Mapping[Any, Plan]:
     """Give the plans of a convolution of whole images by parts of its weights.
 
-    Empty if several convolutions have the same weights, as those that stand for one with dilation.
+    Empty if several convolutions have the same weights, as the parts of a dilated one may have.
 
     It is lowered among values that do not exist yet, and its steps are dropped.
     """

@@ -104,8 +104,8 @@ def windows(*added: int) -> RowRule:
             return None
         reads = _with_added({x: reach}, added, node, graph)
         cut, planned = partial(_cut_windows, at=at), len(node.inputs) > 1
-        # A dilated convolution may be computed in parts of every d-th row, of which tiles begin
-        # where they began.
+        # A dilated convolution may be computed in parts of every d-th row: tiles of each part begin
+        # where they do layer by layer.
         return None if reads is None else Rows(reads, cut, planned, apart=int(dilation))
 
     return rule
