@@ -25,21 +25,21 @@ def program(folder, name, version):
 
 def test_the_newest_that_will_do_is_taken(tmp_path):
     for name, version in (
-        ("llvm-mca", "14.0.6"), ("llvm-mca-19", "19.1.7"), ("llvm-mca-22", "22.1.8"),
+        ("llvm-mca", "14.0.6"), ("llvm-mca-22", "22.1.8"), ("llvm-mca-23", "23.1.0"),
         ("llvm-mca-9", "9.0.1"), ("llvm-mca-extra", "99.0.0"),
     ):  # fmt: skip
         program(tmp_path, name, version)
     found = mca.find(path=str(tmp_path))
-    assert (found.path, found.version) == (str(tmp_path / "llvm-mca-22"), "22.1.8")
-    asked = mca.find(str(tmp_path / "llvm-mca-19"))
-    assert asked.version == "19.1.7"
+    assert (found.path, found.version) == (str(tmp_path / "llvm-mca-23"), "23.1.0")
+    asked = mca.find(str(tmp_path / "llvm-mca-22"))
+    assert asked.version == "22.1.8"
 
 
-@pytest.mark.parametrize("old", [None, "14.0.6"])
+@pytest.mark.parametrize("old", [None, "14.0.6", "19.1.7"])
 def test_what_is_missing_is_named_with_its_package(tmp_path, old):
     if old:
         program(tmp_path, "llvm-mca", old)
-    with pytest.raises(mca.ToolError, match=r"19 or newer .* Debian's package llvm-22") as caught:
+    with pytest.raises(mca.ToolError, match=r"22 or newer .* Debian's package llvm-22") as caught:
         mca.find(path=str(tmp_path))
     assert (f"is {old}" if old else "there is none") in str(caught.value)
 
