@@ -76,8 +76,12 @@ OF_INTEGERS = ("arg_columns", "elementwise", "reduce_columns", "reduce_rows", "t
 # Operations that are as fast, and smaller by a quarter, when they are compiled for size: their
 # vectors and blocks are written out.
 FOR_SIZE = ("depthwise_bytes_channels",)
-# The same of portable C alone.
-PORTABLE_FOR_SIZE = ("depthwise_channels", "winograd_input")
+# The same of portable C, and of double precision.
+PORTABLE_FOR_SIZE = ("depthwise_channels", "depthwise_pixels", "winograd_input")
+DOUBLE_FOR_SIZE = ("depthwise_channels",)
+# Loops that make a convolution's products. Other portable C keeps the compiler's unrolling away:
+# it doubles the code, and every CPU that is met has better kernels.
+PORTABLE_FOR_SPEED = ("gemm", "winograd_output", "sparse_channels")
 # Operations whose template takes computed constants: dtype to macros.
 CONSTANTS: dict[str, Callable[[str], dict[str, str]]] = {
     "elementwise": lambda dtype: {
@@ -120,10 +124,13 @@ def _template_name(kernel: Kernel) -> str:
 
 def _optimization(kernel: Kernel) -> str:
     """Ask for more code where it runs faster: not for weights, which are packed once."""
-    if kernel.op in FOR_SIZE or (kernel.isa == "portable" and kernel.op in PORTABLE_FOR_SIZE):
+    portable, double = kernel.isa == "portable", kernel.dtype == "f64"
+    small = FOR_SIZE + PORTABLE_FOR_SIZE * portable + DOUBLE_FOR_SIZE * double
+    if kernel.op in small:
         return "-Os"
     once = kernel.op.startswith(("pack_weights", "pack_depthwise", "pack_sparse"))
-    return "-O2" if once else "-O3"
+    spare = portable and kernel.op not in PORTABLE_FOR_SPEED
+    return "-O2" if once or spare else "-O3"
 
 
 def _template_text(kernel: Kernel) -> str:

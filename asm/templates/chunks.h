@@ -36,7 +36,7 @@ typedef void (*run_function)(chunk *registers, const struct pplconv_instruction 
 static void by_pairs(chunk *to, const chunk *a, const chunk *b, element (*f)(element, element),
                      int64_t count) {
     for (int64_t i = 0; i < count; i++) {
-        for (int64_t j = 0; j < LANES; j++) to->v[i][j] = f(a->v[i][j], b->v[i][j]);
+        EACH_LANE to->v[i][j] = f(a->v[i][j], b->v[i][j]);
     }
 }
 

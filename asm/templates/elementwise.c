@@ -26,7 +26,7 @@ typedef element (*function)(element);
 
 static void by_lanes(chunk *to, const chunk *a, function f, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
-        for (int64_t j = 0; j < LANES; j++) to->v[i][j] = f(a->v[i][j]);
+        EACH_LANE to->v[i][j] = f(a->v[i][j]);
     }
 }
 

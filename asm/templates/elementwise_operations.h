@@ -22,7 +22,7 @@ static inline vector absolute(vector x) {
 /* Near zero by its series: by way of sigmoid, the result would be lost to rounding. */
 static inline vector hyperbolic_tangent(vector x) {
 #if PPLCONV_F64
-    for (int64_t j = 0; j < LANES; j++) x[j] = tanh(x[j]);
+    EACH_LANE x[j] = tanh(x[j]);
     return x;
 #else
     const vector zero = {0}, one = zero + (element)1, near = zero + (element)0.3;
@@ -46,7 +46,7 @@ static inline vector hyperbolic_tangent(vector x) {
 /* asm/error_function.py says how it is computed. */
 static inline vector error_function(vector x) {
 #if PPLCONV_F64
-    for (int64_t j = 0; j < LANES; j++) x[j] = erf(x[j]);
+    EACH_LANE x[j] = erf(x[j]);
     return x;
 #else
     static const element near_terms[] = ERF_NEAR, far_terms[] = ERF_FAR;
@@ -66,7 +66,7 @@ static inline vector error_function(vector x) {
 /* asm/error_function.py says how it is computed. */
 static inline vector gelu(vector x) {
 #if PPLCONV_F64
-    for (int64_t j = 0; j < LANES; j++) {
+    EACH_LANE {
         const double y = x[j] < -64 ? -64 : x[j]; /* so that -inf meets no zero; NaN stays */
         x[j] = y * erfc(y * -0.7071067811865476) * 0.5;
     }
@@ -88,7 +88,7 @@ static inline vector gelu(vector x) {
  * rest of the series: what is rounded most is added to f last. */
 static inline vector logarithm_of_sum(vector u) {
 #if PPLCONV_F64
-    for (int64_t j = 0; j < LANES; j++) u[j] = log1p(u[j]);
+    EACH_LANE u[j] = log1p(u[j]);
     return u;
 #else
     const vector zero = {0}, half = zero + (element)0.5, bend = zero + (element)0.41421356;

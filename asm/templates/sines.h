@@ -16,8 +16,8 @@
 #if PPLCONV_F64 || !FUSES
 /* The sine, or the cosine, which is the sine a quarter of a turn further on. */
 static inline vector sine(vector x, int quarter) {
-    for (int64_t j = 0; j < LANES; j++)
-        x[j] = quarter ? OF_LIBRARY(cos)(x[j]) : OF_LIBRARY(sin)(x[j]);
+    EACH_LANE
+    x[j] = quarter ? OF_LIBRARY(cos)(x[j]) : OF_LIBRARY(sin)(x[j]);
     return x;
 }
 #else
@@ -58,7 +58,7 @@ static inline vector sine(vector x, int quarter) {
     x = select_lanes(far, x, (vector)((vector_bits)found ^ turned));
     if (!quarter) x = (vector)((vector_bits)x ^ (sign & ~far)); /* the cosine is even */
     if (some_lane(far)) {
-        for (int64_t j = 0; j < LANES; j++) {
+        EACH_LANE {
             if (far[j]) x[j] = quarter ? OF_LIBRARY(cos)(x[j]) : OF_LIBRARY(sin)(x[j]);
         }
     }
