@@ -20,7 +20,7 @@ from ..problem import dimensions
 from ..runtime import ForkableLock
 from ..runtime.scope import scoped_team, scoped_tolerance
 from .batches import batched_names, images_at_once
-from .builder import NoSuchPlan, Settings
+from .builder import NoSuchPlan
 from .compiling import Compiled, compile_layers
 from .layer_nodes import (
     Described,
@@ -31,6 +31,7 @@ from .layer_nodes import (
     output_shape,
     own_of,
 )
+from .plan_settings import Settings
 from .programs import Programs
 from .report import NetworkPlan, StepPlan
 from .report import plan_of as report_of

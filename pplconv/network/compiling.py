@@ -21,7 +21,7 @@ from .attention_step import lower_attention, prices_of_attention
 from .bands.groups import groups_of
 from .bands.lowering import Lowering, lower_group, plans_of
 from .batches import batched_names, for_images, images_at_once
-from .builder import Builder, NoSuchPlan, Own, Settings
+from .builder import Builder, NoSuchPlan, Own
 from .bytewise import table_of, with_tables
 from .formats import half_level, with_formats
 from .fusion import Chain, chains, computed_in, inputs_of, written
@@ -38,6 +38,7 @@ from .operators.result_placement import plan_concats, plan_views
 from .operators.table import row_of
 from .operators.table_row import Format, Moves, View
 from .paying_team import with_team
+from .plan_settings import Settings
 from .search_progress import in_parts
 from .storage import (
     Array,

@@ -12,12 +12,13 @@ import onnx_ir as ir
 
 from .._literals import Fallback
 from ..runtime import ForkableLock, paused_collector, scoped_team
-from .builder import Kept, Settings
 from .compiling import Compiled, compile_model
 from .cut_program import CutProgram
 from .cutting import Cut, is_light, sizes_in_loops
 from .interface import dtype_of, shape_inputs
+from .kept_weights import Kept
 from .lone_steps import Alone
+from .plan_settings import Settings
 from .preparing import Prepared, simplify, specialize
 from .programs import Found, Program, Programs, check_memory, key_of
 from .python_values import is_container, type_of
