@@ -32,7 +32,7 @@ from .layer_nodes import (
     own_of,
 )
 from .plan_settings import Settings
-from .programs import Programs
+from .programs import Programs, drop_unused
 from .report import NetworkPlan, StepPlan
 from .report import plan_of as report_of
 from .storage import Shape
@@ -266,6 +266,8 @@ class Chain:
                 if found is None:
                     found = _Prepared(shapes, tuple(self._compiled(shapes)))
                     self._programs.add(key, found)
+                    kept = (each for _, one in self._programs.all() for each in one.programs)
+                    drop_unused(self._packed, (each for each in kept if each is not None))
         return found
 
     def _shapes(self, shape: Shape) -> tuple[Shape, ...]:
@@ -392,13 +394,13 @@ def _compiled(
             continue
         if count == 1 < shape[0] and not found.repeats and images[1] != 1:
             continue
-        _check_memory(found, settings.max_workspace)
+        _check_workspace(found, settings.max_workspace)
         return found
     return None
 
 
-def _check_memory(program: Compiled, most: int | None) -> None:
-    size = program.program.arena_bytes + program.program.scratch_bytes
+def _check_workspace(program: Compiled, most: int | None) -> None:
+    size = program.working_bytes
     if most is not None and size > most:
         raise ValueError(
             f"max_workspace of {most} bytes is too little for the layers together, which take "

@@ -20,7 +20,7 @@ from .kept_weights import Kept
 from .lone_steps import Alone
 from .plan_settings import Settings
 from .preparing import Prepared, simplify, specialize
-from .programs import Found, Program, Programs, check_memory, key_of
+from .programs import Found, Program, Programs, check_memory, drop_unused, key_of
 from .python_values import is_container, type_of
 from .refusals import check_operators
 from .storage import Array, Shape
@@ -247,6 +247,4 @@ class Network:
 
     def forget(self) -> None:
         """Drop packed weights that no program of a whole network uses."""
-        used = {key for _, (program, _) in self.programs.all() for key in program.packed}
-        for key in [key for key in self.shared.packed if key not in used]:
-            del self.shared.packed[key]
+        drop_unused(self.shared.packed, (program for _, (program, _) in self.programs.all()))
