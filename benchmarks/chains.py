@@ -6,20 +6,17 @@ so that no copy of the result counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from unittest import mock
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
 
-__all__ = ["CHAINS", "INPUT", "forced", "layer_by_layer", "model_of"]
+__all__ = ["CHAINS", "INPUT", "model_of"]
 
 INPUT = "x"
 _OPSET = 17
-_BANDS = "pplconv.network.bands.groups"
 
 
 class Writer:
@@ -160,21 +157,3 @@ def model_of(name: str) -> tuple[onnx.ModelProto, npt.NDArray[np.float32]]:
     )  # fmt: skip
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=8)
     return model, np.random.default_rng(2).standard_normal(shape, np.float32)
-
-
-@contextmanager
-def layer_by_layer() -> Iterator[None]:
-    """Compile networks without groups, meanwhile."""
-    with mock.patch("pplconv.network.compiling.groups_of", lambda *given: {}):
-        yield
-
-
-@contextmanager
-def forced(unit: int) -> Iterator[None]:
-    """Compile networks in bands of `unit` times the fewest whole rows, whatever they cost."""
-    with (
-        mock.patch("pplconv.planner.staying_cycles", lambda size, level: 1e18),
-        mock.patch("pplconv.planner.band_bytes", lambda: [1 << 60]),
-        mock.patch(f"{_BANDS}._units", lambda most: [unit]),
-    ):
-        yield

@@ -21,8 +21,9 @@ import numpy as np
 
 import pplconv
 from benchmarks import machine, options
-from benchmarks.chains import CHAINS, INPUT, forced, layer_by_layer, model_of
+from benchmarks.chains import CHAINS, INPUT, model_of
 from benchmarks.corpus import Recording, rounded
+from benchmarks.forced_bands import forced, layer_by_layer
 from benchmarks.recorded_bands import MEASURED_BANDS, Chain, Chains, Height, save
 from benchmarks.timing import no_garbage_collection
 from benchmarks.tool import INTERRUPTED, Run, command, new_parser

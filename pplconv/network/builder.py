@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .. import planner
-from .._checks import one_of
-from ..arguments import checks
-from ..memory.dtypes import array_dtype
-from ..memory.mapping import plain, release
 from ..ops.prepared import PackedWeights, Prepared
-from ..ops.sparse.sparse_weights import checked_sparse, sparsity_of
+from ..ops.sparse.sparse_weights import sparsity_of
 from ..problem import ConvProblem
 from ..sparsity import Sparsity
+from . import kept_weights
+from .kept_weights import Kept, packing_of, part_of_weights, release_large
 from .nodes import as_type, plain_name
+from .plan_settings import Settings
 from .storage import (
     Array,
     Banded,
@@ -27,7 +26,6 @@ from .storage import (
     Shape,
     Step,
     Value,
-    as_bits,
     channels_last,
     constant_value,
     lie_alike,
@@ -39,11 +37,6 @@ from .values import all_finite
 if TYPE_CHECKING:
     from ..planner.racing import Progress
     from .scaling import ScaledTensor
-
-_WORDS = [word for word in checks.PRECISIONS if word is not None]
-
-# Of arrays that are released one by one.
-_LARGE_BYTES = 1 << 18
 
 
 class NoSuchPlan(ValueError):
@@ -64,89 +57,6 @@ class Values(dict[str, Value]):
     def __missing__(self, name: str) -> Value:
         self[name] = constant_value(self.constants[name])
         return self[name]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Settings of plans; see `InferenceSession`.
-
-    Parameters
-    ----------
-    threads : int or None
-        Size of the team; None: the process's threads.
-    tolerance : float
-        Error that plans may trade for speed.
-    precision : str
-        As of `InferenceSession`.
-    search : str
-        ``"estimate"``, ``"measure"`` or ``"exhaustive"``.
-    max_workspace : int or None
-        Bytes of scratch.
-    sparse : bool or str
-        ``"auto"``, or False to multiply zero weights like all others.
-    max_memory : int or None
-        Bytes that one run may take.
-    """
-
-    threads: int | None = None
-    tolerance: float = 1e-5
-    precision: str = "auto"
-    search: str = "estimate"
-    max_workspace: int | None = None
-    sparse: bool | str = "auto"
-    max_memory: int | None = None
-
-    @classmethod
-    def checked(
-        cls, threads: object, tolerance: object, precision: str, search: object,
-        max_workspace: object, sparse: object, max_memory: object = None,
-    ) -> Settings:  # fmt: skip
-        """Check the arguments of a session.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If an argument is not as described; the message names it.
-        """
-        one_of("precision", precision, _WORDS)
-        error = checks.check_tolerance(tolerance)
-        if sparse is True:
-            raise ValueError('sparse must be "auto" or False for a network, got True')
-        chosen, _, _ = checked_sparse(sparse, None)
-        return cls(
-            checks.check_threads(threads),
-            planner.default_tolerance() if error is None else error,
-            precision, planner.check_search(search), checks.check_max_workspace(max_workspace),
-            chosen, None if max_memory is None else checks.integer("max_memory", max_memory, 1),
-        )  # fmt: skip
-
-    def in_precision(self, precision: str) -> Settings:
-        """Give the same settings with another precision.
-
-        Raises
-        ------
-        ValueError
-            If there is no such precision.
-        """
-        return replace(self, precision=one_of("precision", precision, _WORDS))
-
-
-class Kept(NamedTuple):
-    """Packed weights that a session keeps.
-
-    Parameters
-    ----------
-    constant : ndarray or ScaledTensor
-        Their constant; the reference keeps its memory in place.
-    weight : ndarray or None
-        The weights before packing, contiguous; None if no loops read them.
-    packed : PackedWeights or buffer
-        Those of another process are bytes until a plan asks for them.
-    """
-
-    constant: Array | ScaledTensor
-    weight: Array | None
-    packed: Any
 
 
 class Own(NamedTuple):
@@ -549,7 +459,7 @@ class Builder:
         if key not in self.zeros:
             array = weight if isinstance(weight, np.ndarray) else weight.source.numpy()
             self.zeros[key] = sparsity_of(array, groups, self.settings.sparse)
-            _release(array)
+            release_large(array)
         return self.zeros[key]
 
     def packed_once(
@@ -576,10 +486,10 @@ class Builder:
         key = id(constant), tuple(which), packing
         kept = self.packed.get(key)
         if kept is None:
-            packed = _packed(prepared, weight)
+            packed = kept_weights.packed(prepared, weight)
             kept = Kept(constant, packed.weight, packed)
             if isinstance(constant, np.ndarray):
-                _release(constant)
+                release_large(constant)
         elif not isinstance(kept.packed, PackedWeights):
             before = np.empty(0) if kept.weight is None else kept.weight
             packed = PackedWeights(prepared, before, kept.packed, keep=before)
@@ -588,48 +498,3 @@ class Builder:
         self.used.add(key)
         found: PackedWeights = kept.packed
         return found
-
-
-def part_of_weights(
-    key: tuple[Any, ...], groups: int, alpha: float, plan: planner.Plan
-) -> tuple[Any, ...]:
-    """Say which weights `Builder.packed_once` packs for a plan.
-
-    Parameters
-    ----------
-    key : (ndarray or ScaledTensor, ...)
-        The object behind their constant, and the part of it.
-    groups : int
-        Of channels.
-    alpha : float
-        Factor of all weights.
-    plan : Plan
-        Packing rounds weights to the type of its input.
-    """
-    numerics = plan.numerics
-    source = () if numerics.source == numerics.weights else (numerics.source,)
-    return (*key, groups, alpha, *source)
-
-
-def packing_of(plan: planner.Plan) -> str:
-    """Name the format of a plan's packed weights."""
-    return f"{plan.packing} of {plan.numerics.weights}"
-
-
-def _release(array: Array) -> None:
-    """Release the pages of a large array; those of small ones wait for `release_files`."""
-    if array.nbytes >= _LARGE_BYTES:
-        release(array)
-
-
-def _packed(prepared: Prepared, weight: Array | ScaledTensor) -> PackedWeights:
-    """Pack weights; keep the unpacked ones, in their file if possible, only if loops read them."""
-    array = weight if isinstance(weight, np.ndarray) else weight.numpy()
-    numerics = prepared.plan.numerics
-    # Floating-point weights have the type of the arrays; packing converts them.
-    kind = numerics.weights if numerics.exact else numerics.source
-    array = as_type(array, array_dtype(kind))
-    array = as_bits(array) if kind == "bf16" else array
-    ready = plain(array)
-    keep = array if array.flags.c_contiguous else ready
-    return PackedWeights(prepared, ready, keep=keep, consume=ready is not array)

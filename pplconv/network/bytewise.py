@@ -16,13 +16,14 @@ import numpy as np
 
 from ..ops.program import Program
 from . import arena
-from .builder import Builder, Settings
+from .builder import Builder
 from .fused_nodes import DOMAIN
 from .fusion import Chain, Written, written
 from .integer_nodes import STORING
 from .integers import RANGES
 from .nodes import Graph, Node
 from .operators.elementwise_steps import Stream, emit_outputs
+from .plan_settings import Settings
 from .storage import Array, Buffer, Value, constant_value, place_of
 
 __all__ = ["joined", "table_of", "with_tables"]

@@ -20,7 +20,7 @@ from ..problem import dimensions
 from ..runtime import ForkableLock
 from ..runtime.scope import scoped_team, scoped_tolerance
 from .batches import batched_names, images_at_once
-from .builder import NoSuchPlan, Settings
+from .builder import NoSuchPlan
 from .compiling import Compiled, compile_layers
 from .layer_nodes import (
     Described,
@@ -31,7 +31,8 @@ from .layer_nodes import (
     output_shape,
     own_of,
 )
-from .programs import Programs
+from .plan_settings import Settings
+from .programs import Programs, drop_unused
 from .report import NetworkPlan, StepPlan
 from .report import plan_of as report_of
 from .storage import Shape
@@ -265,6 +266,8 @@ class Chain:
                 if found is None:
                     found = _Prepared(shapes, tuple(self._compiled(shapes)))
                     self._programs.add(key, found)
+                    kept = (each for _, one in self._programs.all() for each in one.programs)
+                    drop_unused(self._packed, (each for each in kept if each is not None))
         return found
 
     def _shapes(self, shape: Shape) -> tuple[Shape, ...]:
@@ -391,13 +394,13 @@ def _compiled(
             continue
         if count == 1 < shape[0] and not found.repeats and images[1] != 1:
             continue
-        _check_memory(found, settings.max_workspace)
+        _check_workspace(found, settings.max_workspace)
         return found
     return None
 
 
-def _check_memory(program: Compiled, most: int | None) -> None:
-    size = program.program.arena_bytes + program.program.scratch_bytes
+def _check_workspace(program: Compiled, most: int | None) -> None:
+    size = program.working_bytes
     if most is not None and size > most:
         raise ValueError(
             f"max_workspace of {most} bytes is too little for the layers together, which take "

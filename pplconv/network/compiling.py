@@ -21,7 +21,7 @@ from .attention_step import lower_attention, prices_of_attention
 from .bands.groups import groups_of
 from .bands.lowering import Lowering, lower_group, plans_of
 from .batches import batched_names, for_images, images_at_once
-from .builder import Builder, NoSuchPlan, Own, Settings
+from .builder import Builder, NoSuchPlan, Own
 from .bytewise import table_of, with_tables
 from .formats import half_level, with_formats
 from .fusion import Chain, chains, computed_in, inputs_of, written
@@ -38,6 +38,7 @@ from .operators.result_placement import plan_concats, plan_views
 from .operators.table import row_of
 from .operators.table_row import Format, Moves, View
 from .paying_team import with_team
+from .plan_settings import Settings
 from .search_progress import in_parts
 from .storage import (
     Array,
@@ -99,6 +100,11 @@ class Compiled:
     groups: list[Banded] = field(default_factory=list)
     # Programs of several turns, as the body of a Loop or a Scan; None where they cannot be made.
     repeated: dict[Any, Program | None] = field(default_factory=dict)
+
+    @property
+    def working_bytes(self) -> int:
+        """Bytes that a run takes besides inputs, outputs and packed weights."""
+        return self.program.arena_bytes + self.program.scratch_bytes
 
     def run(self, arrays: Sequence[Array], seconds: Array | None = None) -> None:
         """Run on the caller's arrays: inputs, then outputs, all contiguous.
@@ -233,16 +239,12 @@ def compile_model(
             times = batch // images
             graph = for_images(graph, batched, images)
             items, graph = chains(graph)
-    most = planner.share(settings.threads)
-    # For the steps outside plans; lower instruction sets serve the other types.
-    isa = half or planner.default_context("f32").isa
-    items = with_tables(items, graph, isa)
-    builder = Builder(
-        with_team(settings, graph), isa, packed if packed is not None else {},
-        planned if planned is not None else {},
-        in_parts(progress, graph) if progress is not None else None,
+    builder, externals = _begun(
+        graph, settings, packed if packed is not None else {},
+        planned=planned if planned is not None else {},
+        progress=in_parts(progress, graph) if progress is not None else None,
     )  # fmt: skip
-    externals = _bound_externals(builder, graph)
+    items = with_tables(items, graph, builder.isa)
     joined = with_attention(items, graph)
     narrow = _with_narrow_storage(builder, graph, joined)
     builder.planes = in_planes(
@@ -255,7 +257,7 @@ def compile_model(
     plan_concats(graph, builder)
     _lower_items(joined, builder, graph, narrow, banded)
     release_files(model)
-    return _finished(builder, graph, externals, model, most, times)
+    return _finished(builder, graph, externals, model, planner.share(settings.threads), times)
 
 
 def compile_layers(
@@ -294,16 +296,25 @@ def compile_layers(
     if not all(row_of(node.op).is_served(node, graph) for node in graph.nodes):
         raise NoSuchPlan("no loop serves a layer")
     order = channels_last(4) if layout == "NHWC" else tuple(range(4))
-    most = planner.share(settings.threads)
-    isa = half_level() or planner.default_context("f32").isa
-    settings = with_team(settings, graph)
-    builder = Builder(settings, isa, packed, narrow=narrow, narrow_type=BRAIN)
+    builder, externals = _begun(
+        graph, settings, packed, order, narrow=narrow, narrow_type=BRAIN
+    )  # fmt: skip
     builder.take_over(own)
-    externals = _bound_externals(builder, graph, order)
     if layout == "NCHW":
         builder.planes = frozenset(name for node in graph.nodes for name in node.outputs)
     _lower_items(graph.nodes, builder, graph, None, True)
-    return _finished(builder, graph, externals, None, most, times)
+    return _finished(builder, graph, externals, None, planner.share(settings.threads), times)
+
+
+def _begun(
+    graph: Graph, settings: Settings, packed: dict[Any, Any], order: Shape | None = None,
+    **more: Any,
+) -> tuple[Builder, list[Value]]:  # fmt: skip
+    """Give a new builder, and the caller's arrays, which lie in an order of dimensions."""
+    # For the steps outside plans; lower instruction sets serve the other types.
+    isa = half_level() or planner.default_context("f32").isa
+    builder = Builder(with_team(settings, graph), isa, packed, **more)
+    return builder, _bound_externals(builder, graph, order)
 
 
 def _lower_items(

@@ -19,12 +19,12 @@ import numpy as np
 
 from .. import planner
 from ..numerics import numerics_of
-from .builder import Settings
 from .fusion import is_elementwise
 from .narrow_storage import seen_as
 from .nodes import Constants, Graph, Node, as_type, stored_name
 from .operators.table import row_of
 from .operators.table_row import Format
+from .plan_settings import Settings
 
 HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
 _BOTH = (HALF, SINGLE)

@@ -20,12 +20,13 @@ from ..ops.program import Program
 from ..ops.refused import Refused
 from ..runtime import ForkableLock
 from . import arena
-from .builder import Builder, Settings
+from .builder import Builder
 from .nodes import Constants, Graph, Node
 from .onnx_later import ir
 from .operators.region_steps import roi_align_shape
 from .operators.table import row_of
 from .operators.table_row import Loops
+from .plan_settings import Settings
 from .storage import Array, Buffer, Shape, Value, place_of, strides_of
 from .values import is_constant
 

@@ -14,11 +14,11 @@ from ..matrix_problem import MatrixProblem
 from ..numerics import BRAIN_KINDS, TYPES, numerics_of
 from ..ops.prepared import PackedWeights, Prepared
 from ..problem import ConvProblem, Problem
-from .builder import Settings
 from .compiling import Compiled
 from .cut_program import CutProgram
 from .formats import half_level
 from .operators.table import row_of
+from .plan_settings import Settings
 from .programs import Program
 from .subgraphs import all_nodes
 from .texts import printable

@@ -12,14 +12,15 @@ import onnx_ir as ir
 
 from .._literals import Fallback
 from ..runtime import ForkableLock, paused_collector, scoped_team
-from .builder import Kept, Settings
 from .compiling import Compiled, compile_model
 from .cut_program import CutProgram
 from .cutting import Cut, is_light, sizes_in_loops
 from .interface import dtype_of, shape_inputs
+from .kept_weights import Kept
 from .lone_steps import Alone
+from .plan_settings import Settings
 from .preparing import Prepared, simplify, specialize
-from .programs import Found, Program, Programs, check_memory, key_of
+from .programs import Found, Program, Programs, check_memory, drop_unused, key_of
 from .python_values import is_container, type_of
 from .refusals import check_operators
 from .storage import Array, Shape
@@ -246,6 +247,4 @@ class Network:
 
     def forget(self) -> None:
         """Drop packed weights that no program of a whole network uses."""
-        used = {key for _, (program, _) in self.programs.all() for key in program.packed}
-        for key in [key for key in self.shared.packed if key not in used]:
-            del self.shared.packed[key]
+        drop_unused(self.shared.packed, (program for _, (program, _) in self.programs.all()))

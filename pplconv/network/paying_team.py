@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .. import planner
-from .builder import Settings
 from .nodes import Graph, Node
 from .operators.table import row_of
+from .plan_settings import Settings
 
 
 def flops_of(node: Node, graph: Graph) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
@@ -19,6 +19,7 @@ __all__ = [
     "Program",
     "Programs",
     "check_memory",
+    "drop_unused",
     "key_of",
     "refuse_memory",
 ]
@@ -138,6 +139,13 @@ def key_of(
     return (shown, told, team), shapes, constants, rest
 
 
+def drop_unused(packed: dict[Any, Any], programs: Iterable[Program]) -> None:
+    """Drop packed weights that none of these programs uses."""
+    used = {key for program in programs for key in program.packed}
+    for key in [key for key in packed if key not in used]:
+        del packed[key]
+
+
 def check_memory(compiled: Compiled, most: int | None) -> None:
     """Refuse a program whose runs would take more than `most` bytes.
 
@@ -148,7 +156,7 @@ def check_memory(compiled: Compiled, most: int | None) -> None:
     """
     if most is None:
         return
-    size = compiled.program.arena_bytes + compiled.program.scratch_bytes
+    size = compiled.working_bytes
     size += sum(math.prod(shape) * dtype.itemsize for _, shape, dtype in compiled.outputs)
     if size > most:
         refuse_memory({name: shape for name, shape, _ in compiled.inputs}, size, most)

@@ -25,7 +25,6 @@ from .._checks import one_of
 from .._literals import Fallback, Precision, Search, Sparse
 from ..arguments import checks
 from ..runtime import paused_collector
-from .builder import Settings
 from .comparison import NetworkComparison, compared
 from .compiling import Compiled, compile_model
 from .interface import Declared, NodeArg, declared, item_of, shaped, told
@@ -33,6 +32,7 @@ from .loading import load
 from .low_precision import advice, check_demand
 from .network import Network, Shared
 from .overriding import Overrides, overridable
+from .plan_settings import Settings
 from .preparing import Prepared, prepare
 from .profile import NetworkProfile, profiled
 from .programs import MOST_SHAPE_ELEMENTS, Program

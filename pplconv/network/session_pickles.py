@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from .. import planner
-from .builder import Kept
+from .kept_weights import Kept
 from .scaling import ScaledTensor
 from .storage import Array
 

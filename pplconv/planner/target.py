@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -149,22 +150,22 @@ class Target:
         raise LookupError(f"no kernel for {kernel.op} {kernel.tile}{depth} in {dtype} on {isa}")
 
 
-_elsewhere: list[Target] = []
+_elsewhere: ContextVar[Target | None] = ContextVar("elsewhere", default=None)
 
 
 def here() -> Target:
     """The machine of this process. Callers read its settings from the environment each time."""
-    return _elsewhere[-1] if _elsewhere else _own()
+    return _elsewhere.get() or _own()
 
 
 @contextmanager
 def elsewhere(target: Target) -> Iterator[None]:
-    """Plan for another machine meanwhile, in all threads. What is planned so must not run."""
-    _elsewhere.append(target)
+    """Plan for another machine meanwhile, in this thread. What is planned so must not run."""
+    token = _elsewhere.set(target)
     try:
         yield
     finally:
-        _elsewhere.pop()
+        _elsewhere.reset(token)
 
 
 @lru_cache(maxsize=1)

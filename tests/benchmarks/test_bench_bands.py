@@ -11,8 +11,9 @@ from dataclasses import replace
 import pytest
 
 from benchmarks import judge_bands, measure_bands
-from benchmarks.chains import CHAINS, INPUT, forced, layer_by_layer, model_of
+from benchmarks.chains import CHAINS, INPUT, model_of
 from benchmarks.corpus import CorpusError, name_of
+from benchmarks.forced_bands import forced, layer_by_layer
 from benchmarks.recorded_bands import Chain, Chains, Height, load, recorded, save
 from pplconv import InferenceSession
 

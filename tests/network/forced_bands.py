@@ -10,8 +10,7 @@ from collections import Counter
 
 import pytest
 
-from pplconv import planner
-from pplconv.network.bands import groups
+from benchmarks.forced_bands import COSTS, forced_costs
 from tests.emulation import LEFT_OUT
 
 
@@ -37,5 +36,4 @@ def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
 def force(monkeypatch: pytest.MonkeyPatch, unit: int) -> None:
     """Make bands of `unit` times the fewest whole rows; where that is no height, of another."""
     heights = [unit, unit + 1, *range(unit - 1, 0, -1)]
-    monkeypatch.setattr(planner, "staying_cycles", lambda size, level: 1e18)
-    monkeypatch.setattr(groups, "_units", lambda most: heights)
+    monkeypatch.setattr(COSTS, lambda: forced_costs(heights))

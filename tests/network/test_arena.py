@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pplconv.network import arena
+from pplconv.network import arena, compiling
 from pplconv.network.session import InferenceSession
 from pplconv.network.storage import Buffer
+from tests.network import forced_bands
 from tests.network.graphs import Graph
 from tests.network.running import agree, one, referred
 
@@ -106,3 +107,24 @@ def test_a_copy_of_an_array_before_its_last_pass_serves_nobody_behind_it(channel
     q = g.MaxPool(g.Concat(y, p, axis=1), kernel_shape=[2, 2])
     z = g.Relu(g.Add(g.conv(p, 1, (channels, 1, 1)), y))
     one(g, q, z)
+
+
+@pytest.mark.parametrize("later", ["nobody", "a step behind", "windows of each band"])
+def test_a_result_in_bands_takes_the_place_of_what_only_its_bands_read(later, g, monkeypatch):
+    forced_bands.force(monkeypatch, 3)
+    monkeypatch.setattr(compiling, "in_planes", lambda *given: frozenset())
+    x, other = g.input(1, 64, 32, 32), g.input(1, 64, 32, 32)
+    a = g.Softmax(x, axis=1)
+    windows = {"kernel_shape": [3, 3], "pads": [1] * 4}
+    pooled = g.MaxPool(a if later == "windows of each band" else other, **windows)
+    y = g.Mul(g.Sigmoid(a), pooled)
+    # It reads the whole image.
+    outputs = [g.Softmax(y, axis=2)]
+    if later == "a step behind":
+        outputs.append(g.GlobalMaxPool(a))
+    compiled = program(g, *outputs)
+    assert any(repeat.turns > 1 for repeat in compiled.repeats)
+    (first,) = {s.writes[0].buffer for s in compiled.steps if a in s.nodes}
+    (second,) = {s.writes[0].buffer for s in compiled.steps if y in s.nodes}
+    assert (first.size, second.size) == (SIZE, SIZE)
+    assert (first.offset == second.offset) == (later == "nobody")

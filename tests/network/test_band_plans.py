@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from unittest import mock
 
 import pytest
 
-from pplconv import planner
+from benchmarks.forced_bands import COSTS, layer_by_layer
 from pplconv.machine import ceilings
 from pplconv.network import compiling
+from pplconv.network.bands.gains import Costs
 from pplconv.network.session import InferenceSession
 from tests.network import forced_bands
 from tests.network.graphs import Graph
@@ -50,7 +50,7 @@ def described(plan) -> Counter:
 def test_each_operator_of_a_group_is_one_step_of_the_whole_image(g, unit):
     model = g.model(residual(g))
     found = plan_of(InferenceSession(model, threads=1), g)
-    with mock.patch.object(compiling, "groups_of", lambda *given: {}):
+    with layer_by_layer():
         whole = plan_of(InferenceSession(model, threads=1), g)
     assert found.groups and not whole.groups
     assert whole.by_operators() == whole
@@ -71,9 +71,9 @@ def test_bands_rows_and_bytes(g, unit):
     assert group.bands - 2 <= max(turns) <= group.bands - 1
     # Middle bands compute `rows` each, the first and the last one less than two bands together.
     assert (group.bands - 2) * unit < H - 1
-    assert {number for number, step in enumerate(plan.steps) if step.group == 0} == set(
-        range(group.first, group.last + 1)
-    )
+    # Moves of rows belong to no member, but have turns.
+    banded = [n for n, s in enumerate(plan.steps) if s.member is not None or s.turns > 1]
+    assert banded == list(range(group.first, group.last + 1))
 
 
 def test_buffers_follow_summed_steps(g, unit):
@@ -122,15 +122,15 @@ def test_a_profile_sums_the_time_of_all_bands(g, unit, monkeypatch):
     assert record["groups"][0]["bands"] == found.groups[0].bands
     assert len(record["steps"]) == len(found.steps)
     without = InferenceSession(g.model(residual(g)), threads=1)
-    with mock.patch.object(compiling, "groups_of", lambda *given: {}):
+    with layer_by_layer():
         assert "in bands" not in without.profile(g.feed, repeats=1).html()
 
 
 def test_parts_of_a_joined_array_are_not_copied(g, monkeypatch):
     """Without bands they are written where they are read; the sum of two convolutions is not."""
     monkeypatch.setattr(compiling, "in_planes", lambda *given: frozenset())
-    monkeypatch.setattr(planner, "staying_cycles", lambda size, level: 0.5 * size)
-    monkeypatch.setattr(planner, "band_bytes", lambda: [1 << 16])
+    costs = Costs([1 << 16], lambda size, level: 0.5 * size, lambda most: range(most, 0, -1))
+    monkeypatch.setattr(COSTS, lambda: costs)
     x = g.input(1, 8, 64, 32)
     ends = [g.GlobalMaxPool(x)]
     parts = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pplconv
+from benchmarks.forced_bands import layer_by_layer
 from pplconv.network import compiling
 from pplconv.network.bands import members
 from pplconv.network.bands.rows import Part, bands_of, rates_of
@@ -39,8 +39,8 @@ def repeats(session: pplconv.InferenceSession) -> list[int]:
     return [repeat.turns for program in programs for repeat in program.repeats]
 
 
-def layer_by_layer(g: Graph, *outputs: str, **options: object) -> list[np.ndarray]:
-    with mock.patch.object(compiling, "groups_of", lambda *given: {}):
+def by_layers(g: Graph, *outputs: str, **options: object) -> list[np.ndarray]:
+    with layer_by_layer():
         return session_of(g, *outputs, **options).run(None, g.feed)
 
 
@@ -48,7 +48,7 @@ def check(
     g: Graph, *outputs: str, teams: tuple[int, ...] = (1,), refer: bool = False, **options: object
 ) -> list[int]:
     """Compare bands with layers, and with the reference; give the turns of repeats."""
-    expected = layer_by_layer(g, *outputs, **options)
+    expected = by_layers(g, *outputs, **options)
     found: list[int] = []
     for threads in teams:
         session = session_of(g, *outputs, **{**options, "threads": threads})
@@ -286,7 +286,7 @@ def test_the_same_bits_of_other_types(dtype, monkeypatch):
 def test_the_same_bytes_of_quantized_networks(g, network, unit, monkeypatch):
     output = network(g)
     model = quantize_model(g.model(output), [g.feed])
-    with mock.patch.object(compiling, "groups_of", lambda *given: {}):
+    with layer_by_layer():
         (expected,) = pplconv.InferenceSession(model, threads=1).run(None, g.feed)
     forced_bands.force(monkeypatch, unit)
     session = pplconv.InferenceSession(model, threads=1)

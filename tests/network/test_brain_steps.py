@@ -15,12 +15,12 @@ import pytest
 from benchmarks.networks.retyping import retyped
 from pplconv import planner
 from pplconv.network import compiling
-from pplconv.network.builder import Settings
 from pplconv.network.fusion import is_elementwise
 from pplconv.network.narrow_storage import seen_as
 from pplconv.network.nodes import Graph as Typed
 from pplconv.network.nodes import graph_of
 from pplconv.network.operators.table import row_of
+from pplconv.network.plan_settings import Settings
 from tests.levels import allowed_isas
 from tests.network.graphs import Graph, stages
 from tests.network.running import referred

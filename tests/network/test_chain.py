@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pplconv
-from pplconv.network import compiling
+from benchmarks.forced_bands import COSTS, no_costs
 from tests.network import forced_bands
 from tests.reference import conv2d_reference
 
@@ -82,7 +82,7 @@ def bands(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
     if request.param:
         forced_bands.force(monkeypatch, request.param)
     else:
-        monkeypatch.setattr(compiling, "groups_of", lambda *given: {})
+        monkeypatch.setattr(COSTS, no_costs)
     return int(request.param)
 
 

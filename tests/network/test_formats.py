@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pplconv.network.builder import Settings
 from pplconv.network.formats import with_formats
 from pplconv.network.loading import load
 from pplconv.network.nodes import graph_of, plain_name
+from pplconv.network.plan_settings import Settings
 from pplconv.network.preparing import prepare, specialize
 from tests.network.graphs import Graph, stages
 from tests.network.random_networks import Network

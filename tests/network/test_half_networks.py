@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.networks.retyping import retyped
-from pplconv.network import builder
+from pplconv.network import kept_weights
 from pplconv.network.formats import half_level
 from pplconv.network.session import InferenceSession
 from pplconv.numerics import numerics_of
@@ -194,14 +194,14 @@ def test_prepared_weights_are_not_packed_again(monkeypatch):
     (expected,) = session.run(None, g.feed)
     buffers: list[pickle.PickleBuffer] = []
     stream = pickle.dumps(prepared(session, threads=1), 5, buffer_callback=buffers.append)
-    packed = builder._packed
+    packed = kept_weights.packed
 
     def small_ones(made, weight):
         # They travel inside the model.
         assert weight.nbytes < 1024
         return packed(made, weight)
 
-    monkeypatch.setattr(builder, "_packed", small_ones)
+    monkeypatch.setattr(kept_weights, "packed", small_ones)
     there = pickle.loads(stream, buffers=buffers).model()
     assert there.run(None, g.feed)[0].tobytes() == expected.tobytes()
 

@@ -8,14 +8,15 @@ at the end of each turn the rows that are read again move up.
 
 from __future__ import annotations
 
+import bisect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from ..operators.row_reach import Reach
 
-__all__ = ["Bands", "Part", "bands_of", "rates_of"]
+__all__ = ["Bands", "Part", "bands_of", "fewest", "rates_of"]
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,6 @@ class Part:
     align: int = 1
     joins: tuple[str, ...] = ()
 
-    def renamed(self, names: Mapping[str, str]) -> Part:
-        """Give the same part of values with other names."""
-        reads = {names[name]: reach for name, reach in self.reads.items()}
-        joins = tuple(names[name] for name in self.joins)
-        return Part(names[self.result], reads, self.align, joins)
-
 
 @dataclass(frozen=True)
 class Bands:
@@ -66,10 +61,10 @@ class Bands:
     rest: dict[str, int] = field(default_factory=dict)
     again: dict[str, int] = field(default_factory=dict)
 
-    def renamed(self, names: Sequence[str]) -> Bands:
-        """Give the same bands of values that have names instead of numbers."""
+    def renamed(self, names: Mapping[str, str]) -> Bands:
+        """Give the same bands of values with other names."""
         each = (self.begin, self.step, self.rest, self.again)
-        return Bands(self.turns, *({names[int(at)]: n for at, n in rows.items()} for rows in each))
+        return Bands(self.turns, *({names[name]: n for name, n in rows.items()} for rows in each))
 
     def room(self, name: str) -> int:
         """Rows of the window of an inner value."""
@@ -106,14 +101,19 @@ def rates_of(parts: Sequence[Part]) -> dict[str, int] | None:
         waiting = left[::-1]
     scale = math.lcm(*(rate.denominator for rate in rates.values()))
     found = {name: int(rate * scale) for name, rate in rates.items()}
-    common = math.gcd(*found.values())
-    found = {name: rate // common for name, rate in found.items()}
+    return fewest(found, parts)
+
+
+def fewest(rates: Mapping[str, int], parts: Sequence[Part]) -> dict[str, int]:
+    """Give the fewest rows that are whole and aligned, with the ratios of `rates`."""
+    common = math.gcd(*rates.values())
+    found = {name: rate // common for name, rate in rates.items()}
     times = math.lcm(*(part.align // math.gcd(part.align, found[part.result]) for part in parts))
     return {name: rate * times for name, rate in found.items()}
 
 
 def bands_of(
-    parts: Sequence[Part], heights: Mapping[str, int], inner: Sequence[str], unit: int,
+    parts: Sequence[Part], heights: Mapping[str, int], inner: Collection[str], unit: int,
     rates: Mapping[str, int] | None = None,
 ) -> Bands | None:  # fmt: skip
     """Divide the rows of a group among its bands.
@@ -124,7 +124,7 @@ def bands_of(
         In an order in which they can run.
     heights : mapping of str to int
         Rows of each image.
-    inner : sequence of str
+    inner : collection of str
         Values that the group alone reads.
     unit : int
         How often the fewest whole rows make a band.
@@ -142,43 +142,44 @@ def bands_of(
     step = {name: rate * unit for name, rate in rates.items()}
     made = [part.result for part in parts]
     begin = dict.fromkeys(made, 0)
-    # Each pass propagates needs from readers to makers; joined images begin alike.
+    joined = any(part.joins for part in parts)
+    # Each pass propagates needs from readers to makers; joined images begin alike, and need more.
     while True:
-        before = dict(begin)
+        before = dict(begin) if joined else begin
         for part in reversed(parts):
             name = part.result
             need = max(begin[name], 0 if name in inner else step[name])
-            need = max([need, *(begin[other] for other in part.joins)])
+            for other in part.joins:
+                need = max(need, begin[other])
             begin[name] = -(-need // part.align) * part.align
             for other, reach in part.reads.items():
                 if other in begin:
                     begin[other] = max(begin[other], reach.end(begin[name]))
             for other in part.joins:
                 begin[other] = max(begin[other], begin[name])
-        if begin == before:
-            break
         if any(begin[name] >= heights[name] for name in made):
             return None
-    turns = min((heights[name] - begin[name]) // step[name] for name in made)
-    while turns and not _fit(parts, heights, begin, step, turns):
-        turns -= 1
+        if begin == before:
+            break
+    most = min((heights[name] - begin[name]) // step[name] for name in made)
+    # Where many turns fit, fewer do.
+    turns = bisect.bisect_left(
+        range(1, most + 1), True, key=lambda n: not _fit(parts, heights, begin, step, n)
+    )
     if not turns:
         return None
     rest = {name: heights[name] - begin[name] - turns * step[name] for name in made}
-    again = {
-        name: max(
-            (begin[name] - reach.first(begin[part.result])
-             for part in parts for other, reach in part.reads.items() if other == name),
-            default=0,
-        )
-        for name in inner
-    }  # fmt: skip
+    firsts = {name: begin[name] for name in inner}
+    for part in parts:
+        for name, reach in part.reads.items():
+            if name in firsts:
+                firsts[name] = min(firsts[name], reach.first(begin[part.result]))
+    again = {name: begin[name] - first for name, first in firsts.items()}
     for part in parts:
         for name in part.joins:
             if name in again:
                 most = max(again[name], again.get(part.result, 0))
                 again[name] = again[part.result] = most
-    again = {name: max(rows, 0) for name, rows in again.items()}
     if any(rows > step[name] for name, rows in again.items()):
         return None
     return Bands(turns, begin, step, rest, again)

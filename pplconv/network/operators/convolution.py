@@ -18,7 +18,8 @@ from ...ops.prepared import Activation as PlannedActivation
 from ...ops.prepared import Prepared
 from ...problem import ConvProblem
 from ...sparsity import Sparsity
-from ..builder import Builder, packing_of, part_of_weights
+from ..builder import Builder
+from ..kept_weights import packing_of, part_of_weights
 from ..nodes import Graph, Node, as_type
 from ..storage import Array, Shape, Step, Value, channels_last, strides_of
 from .dilated import Part, parts_of

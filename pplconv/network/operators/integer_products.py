@@ -17,8 +17,9 @@ from ...ops.quantized.pairs import product_permission
 from ...ops.quantized.rescaling import Rescaling
 from ...problem import ConvProblem
 from ...schedules.zero_point_loops import ZeroPoint
-from ..builder import Builder, packing_of
+from ..builder import Builder
 from ..integers import Store
+from ..kept_weights import packing_of
 from ..storage import Array, Shape, Step, Value, channels_last, constant_value, strides_of
 
 NAMES = {
