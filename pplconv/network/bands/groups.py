@@ -148,13 +148,35 @@ def groups_of(
     kept = functools.cache(size)
     staying = functools.cache(lambda name, level: planner.staying_cycles(kept(name), level) / team)
     images = _Images(graph, kept, staying, readers, placed, team)
-    found: dict[int, Group] = {}
-    for begin, run in _runs(items, images, apart):
-        # Plans take time, and most runs promise no gain.
-        if _divided(run, begin, images):
-            for first, part in _planned(run, plans_of):
-                found.update(_divided(part, begin + first, images))
-    return found
+    rows, columns = {}, {}
+    for axis, found in ((2, rows), (3, columns)):
+        for begin, run in _runs(items, images, apart, axis):
+            # Plans take time, and most runs promise no gain.
+            if _divided(run, begin, images):
+                for first, part in _planned(run, plans_of):
+                    found.update(_divided(part, begin + first, images))
+    return _better(rows, columns)
+
+
+def _better(rows: dict[int, Group], columns: dict[int, Group]) -> dict[int, Group]:
+    """Choose between groups of rows and those of columns, wherever they share steps."""
+    chosen: dict[int, Group] = {}
+    both = sorted([(at, 0, g) for at, g in rows.items()] + [(at, 1, g) for at, g in columns.items()],
+                  key=lambda one: one[:2])
+    end = 0
+    sides: tuple[dict[int, Group], dict[int, Group]] = {}, {}
+
+    def finish() -> None:
+        chosen.update(max(sides, key=lambda side: sum(group.gain for group in side.values())))
+
+    for at, side, group in both:
+        if at >= end:
+            finish()
+            sides = {}, {}
+        sides[side][at] = group
+        end = max(end, at + len(group.members))
+    finish()
+    return chosen
 
 
 def _planned(
@@ -173,17 +195,17 @@ def _planned(
 
 
 def _runs(
-    items: Sequence[Item], images: _Images, apart: frozenset[str]
+    items: Sequence[Item], images: _Images, apart: frozenset[str], axis: int
 ) -> Iterator[tuple[int, list[Member]]]:
     """Give runs of neighbouring items that can be cut, where a gain is possible."""
     run: list[Member] = []
     for at, item in enumerate([*items, None]):
         member = None
         if isinstance(item, (Node, Chain)):
-            member = member_of(item, images.graph)
+            member = member_of(item, images.graph, axis)
         if member is not None and not apart.isdisjoint((*member.reads, member.result)):
             member = None
-        if run and (member is None or member.axis != run[-1].axis):
+        if run and member is None:
             inside = images.inside(run, at - len(run))
             if inside and _saved(inside, images) > _spent(LEAST_BANDS, run[:2]):
                 yield at - len(run), run
