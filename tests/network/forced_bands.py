@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 from pplconv import planner
-from pplconv.network.bands import groups
+from pplconv.network.bands import groups, members
 from tests.emulation import LEFT_OUT
 
 
@@ -21,6 +21,9 @@ def add_options(parser: pytest.Parser) -> None:
         "--bands", type=int, default=0, metavar="ROWS",
         help="networks run in bands of so many rows, wherever they can be cut",
     )  # fmt: skip
+    parser.addoption(
+        "--columns", action="store_true", help="with --bands: bands of columns instead of rows"
+    )
 
 
 def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -34,8 +37,14 @@ def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
     items[:] = [item for item, mark in zip(items, marks, strict=True) if not mark]
 
 
-def force(monkeypatch: pytest.MonkeyPatch, unit: int) -> None:
-    """Make bands of `unit` times the fewest whole rows; where that is no height, of another."""
+def force(monkeypatch: pytest.MonkeyPatch, unit: int, columns: bool) -> None:
+    """Make bands of `unit` times the fewest whole rows; where that is no height, of another.
+
+    Of columns instead, if `columns` says so, whether or not images are wide.
+    """
     heights = [unit, unit + 1, *range(unit - 1, 0, -1)]
     monkeypatch.setattr(planner, "staying_cycles", lambda size, level: 1e18)
     monkeypatch.setattr(groups, "_units", lambda most: heights)
+    if columns:
+        monkeypatch.setattr(groups, "AXES", (3,))
+        monkeypatch.setattr(members, "WIDE", 0)

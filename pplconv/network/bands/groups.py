@@ -27,6 +27,8 @@ __all__ = ["Group", "groups_of"]
 # Longer groups gain little, and each of their sub-groups is considered.
 MOST_MEMBERS = 12
 LEAST_BANDS = 3
+# Rows, and columns.
+AXES = 2, 3
 # To start a step again for another band (800 to 2000 on a Zen 5).
 STEP_CYCLES = 2500.0
 # Bytes a cycle at which a step reads rows that it has read for the band before: it begins to
@@ -148,35 +150,37 @@ def groups_of(
     kept = functools.cache(size)
     staying = functools.cache(lambda name, level: planner.staying_cycles(kept(name), level) / team)
     images = _Images(graph, kept, staying, readers, placed, team)
-    rows, columns = {}, {}
-    for axis, found in ((2, rows), (3, columns)):
+    sides: list[dict[int, Group]] = []
+    for axis in AXES:
+        found: dict[int, Group] = {}
         for begin, run in _runs(items, images, apart, axis):
             # Plans take time, and most runs promise no gain.
             if _divided(run, begin, images):
                 for first, part in _planned(run, plans_of):
                     found.update(_divided(part, begin + first, images))
-    return _better(rows, columns)
+        sides.append(found)
+    return _better(sides)
 
 
-def _better(rows: dict[int, Group], columns: dict[int, Group]) -> dict[int, Group]:
-    """Choose between groups of rows and those of columns, wherever they share steps."""
+def _better(sides: Sequence[dict[int, Group]]) -> dict[int, Group]:
+    """Choose between the groups of each axis, wherever some share steps."""
     chosen: dict[int, Group] = {}
-    both = sorted([(at, 0, g) for at, g in rows.items()] + [(at, 1, g) for at, g in columns.items()],
-                  key=lambda one: one[:2])
+    rivals: list[dict[int, Group]] = []
     end = 0
-    sides: tuple[dict[int, Group], dict[int, Group]] = {}, {}
-
-    def finish() -> None:
-        chosen.update(max(sides, key=lambda side: sum(group.gain for group in side.values())))
-
-    for at, side, group in both:
+    for at in sorted({at for side in sides for at in side}):
         if at >= end:
-            finish()
-            sides = {}, {}
-        sides[side][at] = group
-        end = max(end, at + len(group.members))
-    finish()
-    return chosen
+            chosen.update(_richest(rivals))
+            rivals = [{} for _ in sides]
+        for side, rival in zip(sides, rivals, strict=True):
+            if at in side:
+                rival[at] = side[at]
+                end = max(end, at + len(side[at].members))
+    return {**chosen, **_richest(rivals)}
+
+
+def _richest(rivals: Sequence[dict[int, Group]]) -> dict[int, Group]:
+    """Give the groups with the largest gain."""
+    return max(rivals, key=lambda groups: sum(g.gain for g in groups.values()), default={})
 
 
 def _planned(
