@@ -37,7 +37,7 @@ def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
     items[:] = [item for item, mark in zip(items, marks, strict=True) if not mark]
 
 
-def force(monkeypatch: pytest.MonkeyPatch, unit: int, columns: bool) -> None:
+def force(monkeypatch: pytest.MonkeyPatch, unit: int, columns: bool = False) -> None:
     """Make bands of `unit` times the fewest whole rows; where that is no height, of another.
 
     Of columns instead, if `columns` says so, whether or not images are wide.

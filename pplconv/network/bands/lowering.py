@@ -126,7 +126,7 @@ class _Places:
         )  # fmt: skip
         return Banded(
             begin, end, tuple(shapes[member.result] for member in self.group.members),
-            bands.turns + 1 + bool(bands.rest[last]), bands.step[last], whole,
+            bands.turns + 1 + bool(bands.rest[last]), bands.step[last], self.axis, whole,
             sum(value.buffer.size for _, value in windows.values()), gain,
         )  # fmt: skip
 
