@@ -27,7 +27,7 @@ __all__ = ["Group", "groups_of"]
 # Longer groups gain little, and each of their sub-groups is considered.
 MOST_MEMBERS = 12
 LEAST_BANDS = 3
-# Rows, and columns.
+# Rows, and columns where rows are too long.
 AXES = 2, 3
 # To start a step again for another band (800 to 2000 on a Zen 5).
 STEP_CYCLES = 2500.0
@@ -150,7 +150,7 @@ def groups_of(
     kept = functools.cache(size)
     staying = functools.cache(lambda name, level: planner.staying_cycles(kept(name), level) / team)
     images = _Images(graph, kept, staying, readers, placed, team)
-    sides: list[dict[int, Group]] = []
+    chosen: dict[int, Group] = {}
     for axis in AXES:
         found: dict[int, Group] = {}
         for begin, run in _runs(items, images, apart, axis):
@@ -158,29 +158,20 @@ def groups_of(
             if _divided(run, begin, images):
                 for first, part in _planned(run, plans_of):
                     found.update(_divided(part, begin + first, images))
-        sides.append(found)
-    return _better(sides)
+        # Bands of rows have no gaps, and are faster where both pay.
+        chosen = _without_shared(chosen, found)
+    return chosen
 
 
-def _better(sides: Sequence[dict[int, Group]]) -> dict[int, Group]:
-    """Choose between the groups of each axis, wherever some share steps."""
-    chosen: dict[int, Group] = {}
-    rivals: list[dict[int, Group]] = []
-    end = 0
-    for at in sorted({at for side in sides for at in side}):
-        if at >= end:
-            chosen.update(_richest(rivals))
-            rivals = [{} for _ in sides]
-        for side, rival in zip(sides, rivals, strict=True):
-            if at in side:
-                rival[at] = side[at]
-                end = max(end, at + len(side[at].members))
-    return {**chosen, **_richest(rivals)}
-
-
-def _richest(rivals: Sequence[dict[int, Group]]) -> dict[int, Group]:
-    """Give the groups with the largest gain."""
-    return max(rivals, key=lambda groups: sum(g.gain for g in groups.values()), default={})
+def _without_shared(first: dict[int, Group], others: dict[int, Group]) -> dict[int, Group]:
+    """Add groups that share no step with the first ones."""
+    taken = {at + i for at, group in first.items() for i in range(len(group.members))}
+    apart = {
+        at: group
+        for at, group in others.items()
+        if taken.isdisjoint(range(at, at + len(group.members)))
+    }
+    return {**first, **apart}
 
 
 def _planned(
