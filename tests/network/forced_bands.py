@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 from pplconv import planner
-from pplconv.network.bands import groups, members
+from pplconv.network.bands import groups, lowering, members
 from tests.emulation import LEFT_OUT
 
 
@@ -48,3 +48,4 @@ def force(monkeypatch: pytest.MonkeyPatch, unit: int, columns: bool = False) -> 
     if columns:
         monkeypatch.setattr(groups, "AXES", (3,))
         monkeypatch.setattr(members, "WIDE", 0)
+        monkeypatch.setattr(lowering, "_copied", lambda steps, places: 0.0)

@@ -230,7 +230,7 @@ def _copied(steps: list[Step], places: _Places) -> float:
             size = step.turns * value.size * value.dtype.itemsize
             cycles += size / COPIED
             out += size if id(value.buffer) in whole else 0
-    return cycles + planner.staying_cycles(out, 0)
+    return cycles + planner.staying_cycles(out, 0) if out else cycles
 
 
 def _warm(plan: Plan) -> float:
