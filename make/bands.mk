@@ -1,4 +1,5 @@
 # Networks band by band: the results must be those of layer by layer, whatever the height of bands.
+# With ARGS=--columns, bands are of columns.
 .PHONY: test-bands
 
 BANDS ?= 1 2 3

@@ -307,14 +307,14 @@ class Builder:
         return tuple(range(rank)) if rank != 4 or name in self.planes else channels_last(4)
 
     def pixels(self, value: Value) -> Value:
-        """Give images as NHWC, with any distance between pixels."""
+        """Give images as NHWC, with any distance between pixels and between rows."""
         _, c, h, w = value.shape
         e = value.dtype.itemsize
         _, sc, sh, sw = value.strides
         if (
             (c == 1 or sc == e)
             and (w == 1 or sw >= c * e)
-            and (h == 1 or (sh == w * sw if w > 1 else sh >= c * e))
+            and (h == 1 or sh >= (w * sw if w > 1 else c * e))
         ):
             return value
         return self.contiguous(value, channels_last(4))

@@ -109,7 +109,7 @@ class BufferPlan:
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """Steps that run one after the other in a band of rows, then in the next band.
+    """Steps that run one after the other in a band of rows or columns, then in the next band.
 
     Parameters
     ----------
@@ -121,6 +121,8 @@ class GroupPlan:
         Number of bands of an image.
     rows : int
         Rows of the group's last result in a band, apart from the first and the last band.
+    axis : int
+        The axis that is cut: 2, or 3 if columns count as rows.
     inner_bytes : int
         Bytes of the images between its operators: bands of them stay in L2 or L3.
     window_bytes : int
@@ -134,6 +136,7 @@ class GroupPlan:
     shapes: tuple[Shape, ...]
     bands: int
     rows: int
+    axis: int
     inner_bytes: int
     window_bytes: int
     saved_seconds: float
@@ -141,9 +144,14 @@ class GroupPlan:
     def __str__(self) -> str:
         saved = f", about {milliseconds(self.saved_seconds)} saved" if self.saved_seconds else ""
         return (
-            f"{self.bands} bands of {self.rows} rows, {megabytes(self.inner_bytes)} stay in cache, "
+            f"{self.bands} bands of {self.size}, {megabytes(self.inner_bytes)} stay in cache, "
             f"in {megabytes(self.window_bytes)}{saved}"
         )
+
+    @property
+    def size(self) -> str:
+        """Rows or columns of a band, in words."""
+        return f"{self.rows} {'columns' if self.axis == 3 else 'rows'}"
 
 
 @dataclass(frozen=True)
@@ -457,8 +465,8 @@ def _plan_of(
     steps = []
     groups = [
         GroupPlan(
-            group.begin, group.end - 1, group.shapes, group.bands, group.rows, group.inner_bytes,
-            group.window_bytes, compiled.times * group.gain / NOMINAL_HERTZ,
+            group.begin, group.end - 1, group.shapes, group.bands, group.rows, group.axis,
+            group.inner_bytes, group.window_bytes, compiled.times * group.gain / NOMINAL_HERTZ,
         )
         for group in compiled.groups
     ]  # fmt: skip

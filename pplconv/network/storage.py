@@ -249,6 +249,8 @@ class Banded(NamedTuple):
         Number of bands.
     rows : int
         Rows of the last member's result in a band, apart from the first and the last band.
+    axis : int
+        The axis that is cut: 3 if columns count as rows.
     inner_bytes, window_bytes : int
         Bytes of the images that the group alone reads, if they were whole, and of the windows that
         take their place.
@@ -261,6 +263,7 @@ class Banded(NamedTuple):
     shapes: tuple[Shape, ...]
     bands: int
     rows: int
+    axis: int
     inner_bytes: int
     window_bytes: int
     gain: float

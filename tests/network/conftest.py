@@ -24,4 +24,4 @@ def _bands(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     """Run networks band by band if ``--bands`` says so."""
     unit = request.config.getoption("--bands")
     if unit:
-        forced_bands.force(monkeypatch, unit)
+        forced_bands.force(monkeypatch, unit, request.config.getoption("--columns"))

@@ -11,6 +11,7 @@ from collections import Counter
 import pytest
 
 from benchmarks.forced_bands import COSTS, forced_costs
+from pplconv.network.bands import groups, lowering, members
 from tests.emulation import LEFT_OUT
 
 
@@ -20,6 +21,9 @@ def add_options(parser: pytest.Parser) -> None:
         "--bands", type=int, default=0, metavar="ROWS",
         help="networks run in bands of so many rows, wherever they can be cut",
     )  # fmt: skip
+    parser.addoption(
+        "--columns", action="store_true", help="with --bands: bands of columns instead of rows"
+    )
 
 
 def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -33,7 +37,14 @@ def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
     items[:] = [item for item, mark in zip(items, marks, strict=True) if not mark]
 
 
-def force(monkeypatch: pytest.MonkeyPatch, unit: int) -> None:
-    """Make bands of `unit` times the fewest whole rows; where that is no height, of another."""
+def force(monkeypatch: pytest.MonkeyPatch, unit: int, columns: bool = False) -> None:
+    """Make bands of `unit` times the fewest whole rows; where that is no height, of another.
+
+    Of columns instead, if `columns` says so, whether or not images are wide.
+    """
     heights = [unit, unit + 1, *range(unit - 1, 0, -1)]
     monkeypatch.setattr(COSTS, lambda: forced_costs(heights))
+    if columns:
+        monkeypatch.setattr(groups, "AXES", (3,))
+        monkeypatch.setattr(members, "WIDE", 0)
+        monkeypatch.setattr(lowering, "_copied", lambda steps, places: 0.0)

@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pplconv
-from benchmarks.forced_bands import layer_by_layer
+from benchmarks.forced_bands import COSTS, layer_by_layer
 from pplconv.network import compiling
 from pplconv.network.bands import members
+from pplconv.network.bands.gains import Costs
 from pplconv.network.bands.rows import Part, bands_of, rates_of
 from pplconv.network.operators.row_reach import SAME, Windows
 from pplconv.quant import quantize_model
@@ -180,6 +181,39 @@ def test_the_same_bits_for_any_height(g, network, unit, monkeypatch):
     assert found and max(found) >= 1
 
 
+@pytest.fixture
+def wide(g, monkeypatch):
+    """A graph whose images lie on their side."""
+    given = g.input
+    monkeypatch.setattr(g, "input", lambda n, c, height, width: given(n, c, width, height))
+    return g
+
+
+@pytest.mark.parametrize("unit", [1, 2, 3, 7])
+@pytest.mark.parametrize(
+    "network", [mobile, gated, tiles, branched, squeezed], ids=lambda made: made.__name__
+)
+def test_the_same_bits_for_bands_of_columns(wide, network, unit, monkeypatch):
+    forced_bands.force(monkeypatch, unit, columns=True)
+    found = check(wide, *named(network(wide)), teams=(1, 2, 3), refer=True)
+    assert found and max(found) >= 1
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((16, 512), 3), ((512, 16), 2), ((128, 96), 2)])
+def test_columns_are_cut_where_rows_are_too_long(g, shape, axis, monkeypatch):
+    """Bands of one row would not fit."""
+    costs = Costs([200_000], lambda size, level: 1e9, lambda most: range(most, 0, -1))
+    monkeypatch.setattr(COSTS, lambda: costs)
+    x = g.input(1, 8, *shape)
+    y = g.Relu(g.conv(x, 16, (8, 3, 3), pads=[1] * 4))
+    output = g.conv(y, 8, (16, 3, 3), pads=[1] * 4)
+    assert check(g, output, refer=True)
+    plan = session_of(g, output).plan_for({name: array.shape for name, array in g.feed.items()})
+    (group,) = plan.groups
+    assert group.axis == axis
+    assert f"bands of {group.rows} {'columns' if axis == 3 else 'rows'}," in str(plan)
+
+
 @pytest.mark.parametrize("unit", [1, 3, 5])
 @pytest.mark.parametrize(("dilation", "shape"), [(2, (240, 64)), (3, (252, 63))])
 def test_tiles_of_every_second_or_third_row_begin_where_they_began(
@@ -205,7 +239,7 @@ def test_plans_of_bands_are_shown(g, network, monkeypatch):
     summed = plan.by_operators()
     assert sum(step.flops for step in summed.steps) == sum(step.flops for step in plan.steps)
     for group in plan.groups:
-        assert f"{group.bands} bands of {group.rows} rows" in str(plan)
+        assert f"{group.bands} bands of {group.size}" in str(plan)
 
 
 def test_a_mean_stands_between_two_groups(g, monkeypatch):
@@ -283,12 +317,13 @@ def test_the_same_bits_of_other_types(dtype, monkeypatch):
 @pytest.mark.parametrize(
     "network", [mobile, ladder, decoder, signal], ids=lambda made: made.__name__
 )
-def test_the_same_bytes_of_quantized_networks(g, network, unit, monkeypatch):
+@pytest.mark.parametrize("columns", [False, True], ids=["rows", "columns"])
+def test_the_same_bytes_of_quantized_networks(g, network, unit, columns, monkeypatch):
     output = network(g)
     model = quantize_model(g.model(output), [g.feed])
     with layer_by_layer():
         (expected,) = pplconv.InferenceSession(model, threads=1).run(None, g.feed)
-    forced_bands.force(monkeypatch, unit)
+    forced_bands.force(monkeypatch, unit, columns)
     session = pplconv.InferenceSession(model, threads=1)
     (got,) = session.run(None, g.feed)
     assert repeats(session)
@@ -336,7 +371,7 @@ def test_the_same_bits_of_any_chain(data: st.DataObject) -> None:
             values.append(g.conv(both, channels, (2 * channels, 1, 1)))
     outputs = {values[-1], data.draw(st.sampled_from(values[1:]))}
     with pytest.MonkeyPatch.context() as patch:
-        forced_bands.force(patch, data.draw(st.integers(1, 6)))
+        forced_bands.force(patch, data.draw(st.integers(1, 6)), data.draw(st.booleans()))
         check(g, *sorted(outputs))
 
 

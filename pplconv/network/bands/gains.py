@@ -80,7 +80,7 @@ class Images:
     known : dict
         Bands of groups, and their values' names, whatever these are.
     priced : dict
-        Groups that were priced before, by first member, length and tiles.
+        Groups that were priced before, by axis, first member, length and tiles.
     """
 
     graph: Graph
@@ -210,7 +210,7 @@ class Run:
     def price(self, at: int, count: int) -> Priced | None:
         """Price a group of so many members; None if it promises no gain."""
         tiles = tuple(self._align[at : at + count])
-        key = self.begin + at, count, tiles
+        key = self._axis, self.begin + at, count, tiles
         if key not in self.images.priced:
             self.images.priced[key] = self._price(at, at + count)
         return self.images.priced[key]

@@ -22,6 +22,9 @@ from .rows import Bands
 
 __all__ = ["Group", "groups_of"]
 
+# Rows, and columns where rows are too long.
+AXES = 2, 3
+
 
 @dataclass(frozen=True)
 class Group:
@@ -85,13 +88,28 @@ def groups_of(
     last.update(dict.fromkeys(graph.outputs, len(items)))
     # Each is asked for again in every run of the same steps.
     images = Images(graph, functools.cache(size), last, placed, team, costs_here())
-    found: dict[int, Group] = {}
-    for begin, run in _runs(items, images, apart):
-        # Plans take time, and most runs promise no gain.
-        if _divided(Run(run, begin, images)):
-            for first, part in _planned(run, plans_of):
-                found.update(_divided(Run(part, begin + first, images)))
-    return found
+    chosen: dict[int, Group] = {}
+    for axis in AXES:
+        found: dict[int, Group] = {}
+        for begin, run in _runs(items, images, apart, axis):
+            # Plans take time, and most runs promise no gain.
+            if _divided(Run(run, begin, images)):
+                for first, part in _planned(run, plans_of):
+                    found.update(_divided(Run(part, begin + first, images)))
+        # Bands of rows have no gaps, and are faster where both pay.
+        chosen = _without_shared(chosen, found)
+    return chosen
+
+
+def _without_shared(first: dict[int, Group], others: dict[int, Group]) -> dict[int, Group]:
+    """Add groups that share no step with the first ones."""
+    taken = {at + i for at, group in first.items() for i in range(len(group.members))}
+    apart = {
+        at: group
+        for at, group in others.items()
+        if taken.isdisjoint(range(at, at + len(group.members)))
+    }
+    return {**first, **apart}
 
 
 def _planned(
@@ -110,17 +128,17 @@ def _planned(
 
 
 def _runs(
-    items: Sequence[Item], images: Images, apart: frozenset[str]
+    items: Sequence[Item], images: Images, apart: frozenset[str], axis: int
 ) -> Iterator[tuple[int, list[Member]]]:
     """Give runs of neighbouring items that can be cut."""
     run: list[Member] = []
     for at, item in enumerate([*items, None]):
         member = None
         if isinstance(item, (Node, Chain)):
-            member = member_of(item, images.graph)
+            member = member_of(item, images.graph, axis)
         if member is not None and not apart.isdisjoint((*member.reads, member.result)):
             member = None
-        if run and (member is None or member.axis != run[-1].axis):
+        if run and member is None:
             if len(run) > 1:
                 yield at - len(run), run
             run = []

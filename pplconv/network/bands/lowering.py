@@ -9,6 +9,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ... import planner
 from ...ops.prepared import Prepared
 from ...planner import Plan
 from ..builder import Builder, NoSuchPlan, Values
@@ -18,6 +19,7 @@ from ..operators.convolution import lies_in_pixels
 from ..operators.movement import parts
 from ..operators.row_reach import Band
 from ..storage import BANDS, Banded, Shape, Step, Value, channels_last
+from .gains import COPIED
 from .groups import Group
 from .members import Member, graph_of
 
@@ -126,7 +128,7 @@ class _Places:
         )  # fmt: skip
         return Banded(
             begin, end, tuple(shapes[member.result] for member in self.group.members),
-            bands.turns + 1 + bool(bands.rest[last]), bands.step[last], whole,
+            bands.turns + 1 + bool(bands.rest[last]), bands.step[last], self.axis, whole,
             sum(value.buffer.size for _, value in windows.values()), gain,
         )  # fmt: skip
 
@@ -163,6 +165,9 @@ def lower_group(group: Group, network: Lowering) -> bool:
     try:
         _lower_bands(group, places, network)
         gain = group.gain - _longer(group, builder.steps[steps:])
+        if places.axis == 3:
+            team = planner.team_size(builder.settings.threads)
+            gain -= _copied(builder.steps[steps:], places) / team
     except (NoSuchPlan, _InPython):
         gain = -math.inf
     if gain < 0:
@@ -211,6 +216,22 @@ def _longer(group: Group, steps: list[Step]) -> float:
         step.turns * _warm(step.work.plan) for step in steps if isinstance(step.work, Prepared)
     )
     return max(float(taken - sum(map(_warm, plans))), 0.0)
+
+
+def _copied(steps: list[Step], places: _Places) -> float:
+    """Cycles of copies where loops take no rows with gaps.
+
+    In a cache, but for results that others read: they go to memory behind a detour.
+    """
+    whole = {id(value.buffer) for value in places.whole.values()}
+    cycles, out = 0.0, 0
+    for step in steps:
+        if step.kind == "Copy" and step.member is not None:
+            value = step.writes[0]
+            size = step.turns * value.size * value.dtype.itemsize
+            cycles += size / COPIED
+            out += size if id(value.buffer) in whole else 0
+    return cycles + planner.staying_cycles(out, 0) if out else cycles
 
 
 def _warm(plan: Plan) -> float:

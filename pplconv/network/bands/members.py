@@ -17,6 +17,8 @@ __all__ = ["Member", "graph_of", "member_of"]
 
 # Each image has steps of its own.
 MOST_IMAGES = 8
+# Columns are cut where rows are so many times longer: then they are the smaller pieces.
+WIDE = 2
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Member:
     joins : tuple of str
         Operands that are written straight into the result.
     axis : int
-        The axis that is cut: 2, or 3 of images of height 1, whose columns count as rows.
+        The axis that is cut: 2, or 3, where columns count as rows.
     images : int
         The batch: a band is of one image.
     each : tuple of str
@@ -63,9 +65,12 @@ class Member:
     each: tuple[str, ...] = ()
 
 
-def member_of(item: Node | Chain, graph: Graph) -> Member | None:
-    """Describe a step that can run band by band; None for any other one."""
-    member = _of_chain(item, graph) if isinstance(item, Chain) else _of_node(item, graph)
+def member_of(item: Node | Chain, graph: Graph, axis: int) -> Member | None:
+    """Describe a step that can run in bands of rows (2) or columns (3); None for any other one."""
+    if isinstance(item, Chain):
+        member = _of_chain(item, graph, axis)
+    else:
+        member = _of_node(item, graph, axis)
     if member is None or member.images == 1:
         return member
     if member.images > MOST_IMAGES or not _keeps_apart(item, member.images, graph):
@@ -77,10 +82,10 @@ def member_of(item: Node | Chain, graph: Graph) -> Member | None:
     return replace(member, each=tuple(each))
 
 
-def _of_chain(item: Chain, graph: Graph) -> Member | None:
-    if not _is_image(item.result, graph):
+def _of_chain(item: Chain, graph: Graph, axis: int) -> Member | None:
+    if not _is_image(item.result, graph) or not _is_cut(item.result, graph, axis):
         return None
-    axis, images = _axis_of(item.result, graph), graph.shapes[item.result][0]
+    images = graph.shapes[item.result][0]
     reads = _rows_of_chain(item, graph, axis)
     return (
         Member(item, item.result, reads, lambda _: item, axis=axis, images=images)
@@ -89,17 +94,17 @@ def _of_chain(item: Chain, graph: Graph) -> Member | None:
     )
 
 
-def _of_node(item: Node, graph: Graph) -> Member | None:
+def _of_node(item: Node, graph: Graph, axis: int) -> Member | None:
     row, results = row_of(item.op), [name for name in item.outputs if name]
     if row.rows is None or len(results) > 1 or not row.is_served(item, graph):
         return None
     if not all(_is_image(name, graph) for name in (item.inputs[0], *results)):
         return None
-    axis, images = _axis_of(results[0], graph), graph.shapes[results[0]][0]
+    if not _is_cut(results[0], graph, axis):
+        return None
+    images = graph.shapes[results[0]][0]
     rows = row.rows(item, graph, axis)
     if rows is None or any(graph.shapes[name][0] != images for name in rows.reads):
-        return None
-    if axis == 3 and any(graph.shapes[name][2] != 1 for name in rows.reads):
         return None
     joins = tuple(rows.reads) if rows.joins else ()
     cut = partial(rows.cut, item)
@@ -121,10 +126,10 @@ def _is_image(name: str, graph: Graph) -> bool:
     return len(shape) == 4 and 0 not in shape and name not in graph.constants
 
 
-def _axis_of(name: str, graph: Graph) -> int:
-    """Give the axis that an image is cut along: networks of signals have images of height 1."""
+def _is_cut(name: str, graph: Graph, axis: int) -> bool:
+    """Whether bands of this axis may be worth while: those of columns have gaps between rows."""
     _, _, height, width = graph.shapes[name]
-    return 3 if height == 1 and width > 1 else 2
+    return width >= WIDE * height if axis == 3 else height > 1 or width == 1
 
 
 def _has_batch(name: str, images: int, graph: Graph) -> bool:

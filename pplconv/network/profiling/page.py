@@ -18,8 +18,9 @@ from .timeline import draw_memory, draw_steps
 _STEPS = """Each step by itself, the shortest of several runs; in a whole run one step follows
 another without the start of a team between them. At the right: the time of a kind, in so many
 steps. Point at anything to read what it is."""
-_BANDS = """Steps in a box run one after the other in a band of rows, then in the next band, so that
-the images between them stay in a cache. A step is shown once, with the time of all its bands."""
+_BANDS = """Steps in a box run one after the other in a band of rows or columns, then in the next
+band, so that the images between them stay in a cache. A step is shown once, with the time of all
+its bands."""
 _MEMORY = """What lies between steps has its place in one arena. Filled: the bytes in use during
 each step; the line is the arena's size."""
 _ROOFLINE = """A circle is a convolution or a product; its area is its part of the time. Operations
@@ -147,11 +148,11 @@ def _banded(profile: Profile) -> str:
         seconds = sum(step.seconds or 0.0 for step in steps)
         rows.append([
             f"{group.first} to {group.last}", text(", ".join(kind_of(step) for step in steps)),
-            str(group.bands), str(group.rows), megabytes(group.inner_bytes),
+            str(group.bands), group.size, megabytes(group.inner_bytes),
             megabytes(group.window_bytes), milliseconds(group.saved_seconds),
             milliseconds(seconds),
         ])  # fmt: skip
-    head = ["steps", "what", "bands", "rows a band", "stays in cache", "takes there",
+    head = ["steps", "what", "bands", "size of a band", "stays in cache", "takes there",
             "estimated to save", "time"]  # fmt: skip
     return table(head, rows, frozenset({0, 1}))
 
