@@ -76,6 +76,9 @@ OF_INTEGERS = ("arg_columns", "elementwise", "reduce_columns", "reduce_rows", "t
 # Operations that are as fast, and smaller by a quarter, when they are compiled for size: their
 # vectors and blocks are written out.
 FOR_SIZE = ("depthwise_bytes_channels",)
+# Operations of float64 that are rare, and smaller by two thirds without a loop for each combination
+# of their operands: memory bounds most of them.
+SELDOM = ("elementwise",)
 # The same of portable C alone.
 PORTABLE_FOR_SIZE = ("depthwise_channels", "winograd_input")
 # Operations whose template takes computed constants: dtype to macros.
@@ -122,6 +125,8 @@ def _optimization(kernel: Kernel) -> str:
     """Ask for more code where it runs faster: not for weights, which are packed once."""
     if kernel.op in FOR_SIZE or (kernel.isa == "portable" and kernel.op in PORTABLE_FOR_SIZE):
         return "-Os"
+    if kernel.op in SELDOM and kernel.dtype == "f64":
+        return "-O2"
     once = kernel.op.startswith(("pack_weights", "pack_depthwise", "pack_sparse"))
     return "-O2" if once else "-O3"
 
