@@ -13,6 +13,16 @@ class Rounding(NamedTuple):
     again: NDArray[np.float64] | None
     separable: bool
 
+class Short(NamedTuple):
+    passes: tuple[bool, ...]
+    weights: NDArray[np.uint16]
+    mode: int
+    add: int
+    factor: int
+    shift: int
+    low: int
+    high: int
+
 def has_rows(array: NDArray[Any]) -> bool: ...
 
 class Banded:
@@ -24,7 +34,7 @@ class Banded:
         runs: NDArray[np.int64],
         value: NDArray[Any],
         results: NDArray[Any],
-        rounding: Rounding | None,
+        rounding: Rounding | Short | None,
         extent: tuple[int, int],
         band: int,
         threads: int,

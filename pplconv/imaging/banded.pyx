@@ -18,7 +18,6 @@ from typing import NamedTuple
 import numpy as np
 
 from pplconv import planner
-from pplconv.memory.dtypes import NAMES
 from pplconv.numerics import numerics_of
 from pplconv.runtime import ForkableLock
 from pplconv.schedules.band_loops import PIXELS
@@ -101,6 +100,37 @@ class Rounding(NamedTuple):
     separable: bool
 
 
+class Short(NamedTuple):
+    """A filter of bytes in integers of 16 bits, as ``filter_row`` has it.
+
+    Parameters
+    ----------
+    passes : tuple of bool
+        Of a row and a column, or of a kernel alone: whether weights are not all ones.
+    weights : ndarray of uint16
+        Of the row and the column, or of all taps row by row; modulo 2**16.
+    mode, add, factor, shift, low, high : int
+        How sums become integers.
+    """
+
+    passes: tuple
+    weights: np.ndarray
+    mode: int
+    add: int
+    factor: int
+    shift: int
+    low: int
+    high: int
+
+
+def places_of(tuple extent, words, row_bytes, width, channels):
+    """Give the places of taps: of a row and a column in sums of rows, or of a kernel in bytes."""
+    down, across = (np.arange(size, dtype=np.int64) for size in extent)
+    if len(words.passes) == 2:
+        return np.concatenate([across * channels, down * (2 * width * channels)])
+    return (down[:, None] * row_bytes + across * channels).ravel()
+
+
 def has_rows(array):
     """Whether pixels of a row are contiguous, in a form that the loops read.
 
@@ -165,8 +195,9 @@ cdef class Banded:
     results : ndarray, shape (n, height, width, C)
         Of the form of those to come; the pixels of a row are neighbours. Of the type of the
         convolutions, or integers of 8, 16 or, for convolutions in float64, 32 bits.
-    rounding : Rounding, optional
-        How sums become integers.
+    rounding : Rounding or Short, optional
+        How sums become integers. With `Short`, image and value are of uint8, and there are no
+        convolutions.
     extent : (int, int)
         Rows and columns of the kernels.
     band : int
@@ -184,14 +215,15 @@ cdef class Banded:
 
     cdef Bands bands
     cdef list kept  # what the loops refer to
-    cdef object rows, runs, value, rounding
+    cdef object rows, runs, value, rounding, places
     cdef tuple image_form, results_form
     cdef int share
 
     def __init__(self, image, tuple convs, rows, runs, value, results, rounding, tuple extent,
                  int64_t band, int threads, int share):
-        cdef str computed = NAMES[value.dtype]
-        cdef str isa = planner.best_isa(numerics_of(computed, computed))
+        cdef object words = rounding if isinstance(rounding, Short) else None
+        cdef str computed = PIXEL_NAMES[value.dtype], sums = "f32" if words else computed
+        cdef str isa = planner.best_isa(numerics_of(sums, sums))
         cdef int64_t size
         count, height, width, channels = results.shape
         columns, halo = int(runs[:, 2].sum()), len(rows) - height
@@ -202,7 +234,14 @@ cdef class Banded:
             if array.dtype != dtype or not array.flags.c_contiguous or not array.size:
                 raise ValueError("rows, runs and value are contiguous")
         whole, taps, low, high, again = 0, (0, 0), 0, 0, 0
-        if rounding is not None:
+        if words:
+            taps = (sum(extent) if len(words.passes) == 2 else extent[0] * extent[1],)
+            if words.weights.dtype != np.uint16 or words.weights.shape != taps:
+                raise ValueError("each tap has a weight")
+            whole, taps = results.itemsize, extent
+            low, high = words.low, words.high
+            self.places = places_of(extent, words, columns * channels, width, channels)
+        elif rounding is not None:
             again = check_rounding(rounding, results, value.dtype, extent)
             whole, taps = results.itemsize, extent
             low, high = np.iinfo(results.dtype).min, np.iinfo(results.dtype).max
@@ -213,15 +252,15 @@ cdef class Banded:
         band = min(max(band, 1), height)
         last = height - (height - 1) // band * band
         self.kept = []
-        passes = [passes_of(convs, some + halo, columns * channels, isa, self.kept)
+        passes = None if words else [passes_of(convs, some + halo, columns * channels, isa, self.kept)
                   for some in (band, last)]
         self.bands = Bands({
             "pixel": PIXEL_NAMES[image.dtype], "computed": computed, "result": whole,
             "image_rows": image.shape[0], "image_columns": image.shape[1], "channels": channels,
             "height": height, "width": width, "columns": columns, "rows": band, "halo": halo,
             "count": count, "runs": len(runs), "taps": taps,
-            "separable": rounding is not None and rounding.separable,
-            "again": again, "low": low, "high": high, "image_rs": image.strides[0],
+            "separable": not words and rounding is not None and rounding.separable,
+            "words": words, "again": again, "low": low, "high": high, "image_rs": image.strides[0],
             "result_rs": results.strides[1], "result_ps": results.strides[0],
         }, passes, isa)
         # Copies, which nobody else can change later.
@@ -260,7 +299,10 @@ cdef class Banded:
         arrays[3] = <char *> address_of(self.runs, &size)
         arrays[4] = <char *> address_of(self.value, &size)
         arrays[5] = arrays[6] = arrays[7] = NULL
-        if self.rounding is not None:
+        if self.places is not None:
+            arrays[5] = <char *> address_of(self.places, &size)
+            arrays[6] = <char *> address_of(self.rounding.weights, &size)
+        elif self.rounding is not None:
             arrays[5] = <char *> address_of(self.rounding.limits, &size)
             arrays[6] = <char *> address_of(self.rounding.taps, &size)
             if self.rounding.again is not None:

@@ -40,7 +40,7 @@ cdef struct BandJob:
     int64_t again_rows, again_numbers
     # Exact taps of one kernel; the least and the largest result.
     int64_t taps, low, high
-    # How many open results a list has room for.
+    # How many open results a list has room for, or rows that a filter of bytes keeps.
     int64_t room
     # Bytes from row to row of the image, and from row to row and plane to plane of the results.
     int64_t image_rs, result_rs, result_ps
@@ -48,6 +48,11 @@ cdef struct BandJob:
     # Reads pixels of a kind, or of half precision if that is 0.
     pplconv_kernel read, round, exact
     int64_t kind
+    # Filters of bytes in integers of 16 bits: for each pass, a column (the only one of a kernel that
+    # is no product) after a row, the first of its taps, how many, and whether these are not ones.
+    pplconv_kernel filter
+    int64_t[MOST_PASSES] first_tap, short_taps, weighed
+    int64_t mode, add, factor, shift
     # The last pass writes results.
     bint straight
     # Offsets in a thread's scratch: the band and the results of the passes, the list of open
