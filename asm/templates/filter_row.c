@@ -1,5 +1,5 @@
 /* A row of a filter of bytes in integers of 16 bits: sums of products modulo 2^16, which are exact
- * where the last sum is. Vectors without intrinsics but for the upper halves of products. */
+ * where the last sum is. */
 #include "filter_row.h"
 
 /* Sums of `count` vectors. */
@@ -7,7 +7,8 @@ INLINE void add_up(const struct pplconv_filter_row_args *a, int64_t i, const int
                    const int weighed, words *sums, const int count) {
     const int64_t *places = a->places;
     const uint16_t *weights = a->weights;
-    UNROLL for (int v = 0; v < count; v++) sums[v] = (words){0};
+    UNROLL for (int v = 0; v < count; v++)
+        sums[v] = (words){0};
     for (int64_t t = 0; t < a->taps; t++) {
         const char *from = (const char *)a->src + places[t] + i * kind;
         const uint16_t weight = weighed ? weights[t] : 1;
@@ -22,17 +23,11 @@ INLINE void add_up(const struct pplconv_filter_row_args *a, int64_t i, const int
 INLINE words finished(words sum, const struct rounding *r, const int64_t mode) {
     if (mode == PPLCONV_SUMS_KEPT) return sum;
     if (mode == PPLCONV_SUMS_DIVIDED) {
-        return smaller(upper_halves(sum + r->add, r->factor) >> r->shift, r->high);
+        return smaller(shifted(upper_halves(sum + r->add, r->factor), r->shift), r->high);
     }
-    if (mode == PPLCONV_SUMS_UNSIGNED) {
-        return smaller((sum + r->add + ((sum >> r->shift) & r->one)) >> r->shift, r->high);
-    }
-    signed_words x = (signed_words)sum;
-    x += (signed_words)r->add + ((x >> r->shift) & (signed_words)r->one);
-    x >>= r->shift;
-    const signed_words low = (signed_words)r->low, high = (signed_words)r->high;
-    x = (signed_words)pick(x < low, r->low, (words)x);
-    return pick(x > high, r->high, (words)x);
+    const words more = sum + r->add + (shifted(sum, r->shift) & r->one);
+    if (mode == PPLCONV_SUMS_UNSIGNED) return smaller(shifted(more, r->shift), r->high);
+    return between((words)((signed_words)more >> (int16_t)r->shift), r->low, r->high);
 }
 
 #define FINISH(kind, bytes)                                                                        \
@@ -51,13 +46,20 @@ INLINE void filter_vectors(const struct pplconv_filter_row_args *a, const struct
     else if (a->weights) add_up(a, i, 2, 1, sums, count);
     else add_up(a, i, 2, 0, sums, count);
     switch (2 * a->mode + (a->size == 1)) {
-    case 2 * PPLCONV_SUMS_SIGNED: FINISH(SIGNED, 2);
-    case 2 * PPLCONV_SUMS_UNSIGNED: FINISH(UNSIGNED, 2);
-    case 2 * PPLCONV_SUMS_DIVIDED: FINISH(DIVIDED, 2);
-    case 2 * PPLCONV_SUMS_SIGNED + 1: FINISH(SIGNED, 1);
-    case 2 * PPLCONV_SUMS_UNSIGNED + 1: FINISH(UNSIGNED, 1);
-    case 2 * PPLCONV_SUMS_DIVIDED + 1: FINISH(DIVIDED, 1);
-    default: FINISH(KEPT, 2);
+    case 2 * PPLCONV_SUMS_SIGNED:
+        FINISH(SIGNED, 2);
+    case 2 * PPLCONV_SUMS_UNSIGNED:
+        FINISH(UNSIGNED, 2);
+    case 2 * PPLCONV_SUMS_DIVIDED:
+        FINISH(DIVIDED, 2);
+    case 2 * PPLCONV_SUMS_SIGNED + 1:
+        FINISH(SIGNED, 1);
+    case 2 * PPLCONV_SUMS_UNSIGNED + 1:
+        FINISH(UNSIGNED, 1);
+    case 2 * PPLCONV_SUMS_DIVIDED + 1:
+        FINISH(DIVIDED, 1);
+    default:
+        FINISH(KEPT, 2);
     }
 }
 

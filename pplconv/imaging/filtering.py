@@ -138,7 +138,9 @@ def filter2d(
         exact = [Exact.of(one.ravel(), pixel_limit(pixels.dtype)) for one in bank]
         if call.is_rounded:
             computed, ways, rounding = saturated(exact, call.dtype)
-            short = short_sums(ways[0], extent, pixels.dtype, call.dtype) if len(ways) == 1 else None
+            short = (
+                short_sums(ways[0], extent, pixels.dtype, call.dtype) if len(ways) == 1 else None
+            )
             if short is not None:
                 return as_given(image, call.run(ShortSums(extent), short), out)
             bank = np.stack([way.factors[0].reshape(extent) for way in ways])

@@ -65,7 +65,9 @@ def short_sums(
     product = whole[0] if len(whole) == 1 else np.outer(*whole)
     positive = _LARGEST * int(product[product > 0].sum())
     negative = -_LARGEST * int(product[product < 0].sum())
-    made = _divided(way, positive) if way.divisor else _shifted(-min(exponent, 0), positive, negative)
+    made = (
+        _divided(way, positive) if way.divisor else _shifted(-min(exponent, 0), positive, negative)
+    )
     if made is None or (way.divisor and negative):
         return None
     if len(whole) == 1 and min(extent) > 1:
