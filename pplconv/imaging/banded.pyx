@@ -123,12 +123,16 @@ class Short(NamedTuple):
     high: int
 
 
-def places_of(tuple extent, words, row_bytes, width, channels):
-    """Give the places of taps: of a row and a column in sums of rows, or of a kernel in bytes."""
-    down, across = (np.arange(size, dtype=np.int64) for size in extent)
+def places_of(tuple extent, words, pitch, channels):
+    """Give the places of taps: of a row and a column in sums of rows, or of a kernel in bytes.
+
+    Rows lie in a ring, so the table goes round twice: the taps of a result are a part of it.
+    """
+    height, across = extent[0], np.arange(extent[1]) * channels
+    down = np.arange(2 * height - 1) % height * pitch
     if len(words.passes) == 2:
-        return np.concatenate([across * channels, down * (2 * width * channels)])
-    return (down[:, None] * row_bytes + across * channels).ravel()
+        return np.concatenate([across, down])
+    return (down[:, None] + across).ravel()
 
 
 def has_rows(array):
@@ -233,14 +237,18 @@ cdef class Banded:
         for array, dtype in ((rows, np.int64), (runs, np.int64), (value, value.dtype)):
             if array.dtype != dtype or not array.flags.c_contiguous or not array.size:
                 raise ValueError("rows, runs and value are contiguous")
-        whole, taps, low, high, again = 0, (0, 0), 0, 0, 0
+        whole, taps, low, high, again, pitch = 0, (0, 0), 0, 0, 0, 0
+        if (words is None) == (value.dtype == np.uint8):
+            raise ValueError("sums of 16 bits are of bytes")
         if words:
             taps = (sum(extent) if len(words.passes) == 2 else extent[0] * extent[1],)
             if words.weights.dtype != np.uint16 or words.weights.shape != taps:
                 raise ValueError("each tap has a weight")
             whole, taps = results.itemsize, extent
             low, high = words.low, words.high
-            self.places = places_of(extent, words, columns * channels, width, channels)
+            pitch = 2 * width * channels if len(words.passes) == 2 else columns * channels
+            pitch = -(-pitch // 64) * 64
+            self.places = places_of(extent, words, pitch, channels)
         elif rounding is not None:
             again = check_rounding(rounding, results, value.dtype, extent)
             whole, taps = results.itemsize, extent
@@ -252,7 +260,7 @@ cdef class Banded:
         band = min(max(band, 1), height)
         last = height - (height - 1) // band * band
         self.kept = []
-        passes = None if words else [passes_of(convs, some + halo, columns * channels, isa, self.kept)
+        passes = [passes_of(convs, some + halo, columns * channels, isa, self.kept)
                   for some in (band, last)]
         self.bands = Bands({
             "pixel": PIXEL_NAMES[image.dtype], "computed": computed, "result": whole,
@@ -260,7 +268,8 @@ cdef class Banded:
             "height": height, "width": width, "columns": columns, "rows": band, "halo": halo,
             "count": count, "runs": len(runs), "taps": taps,
             "separable": not words and rounding is not None and rounding.separable,
-            "words": words, "again": again, "low": low, "high": high, "image_rs": image.strides[0],
+            "words": words,
+            "pitch": pitch, "again": again, "low": low, "high": high, "image_rs": image.strides[0],
             "result_rs": results.strides[1], "result_ps": results.strides[0],
         }, passes, isa)
         # Copies, which nobody else can change later.

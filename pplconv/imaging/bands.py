@@ -125,8 +125,8 @@ def _is_stored(
 
 
 def _run_parts(
-    operator: Operator, region: Region, rounding: Rounding | Short | None, team: int, store: Store | None,
-    image: Array, out: Array,
+    operator: Operator, region: Region, rounding: Rounding | Short | None, team: int,
+    store: Store | None, image: Array, out: Array,
 ) -> None:  # fmt: skip
     """Filter an image that the loops do not read, or results that they do not write."""
     image = _readable(image, operator.dtype)

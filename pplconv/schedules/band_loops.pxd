@@ -40,7 +40,7 @@ cdef struct BandJob:
     int64_t again_rows, again_numbers
     # Exact taps of one kernel; the least and the largest result.
     int64_t taps, low, high
-    # How many open results a list has room for, or rows that a filter of bytes keeps.
+    # How many open results a list has room for.
     int64_t room
     # Bytes from row to row of the image, and from row to row and plane to plane of the results.
     int64_t image_rs, result_rs, result_ps
@@ -53,6 +53,8 @@ cdef struct BandJob:
     pplconv_kernel filter
     int64_t[MOST_PASSES] first_tap, short_taps, weighed
     int64_t mode, add, factor, shift
+    # Places of taps from row to row of the kernel, and bytes from row to row of the scratch.
+    int64_t place_step, pitch
     # The last pass writes results.
     bint straight
     # Offsets in a thread's scratch: the band and the results of the passes, the list of open

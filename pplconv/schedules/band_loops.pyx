@@ -8,7 +8,7 @@ image is padded in a copy, and the sums of a whole image are never in memory.
 
 from libc.stdint cimport int64_t
 from libc.stdlib cimport qsort
-from libc.string cimport memcpy, memmove, memset
+from libc.string cimport memcpy, memset
 
 from pplconv._kernels cimport (
     PPLCONV_EXACT_LIMBS,
@@ -53,8 +53,6 @@ cdef enum:
     # and of others.
     MANY = 1 << 19
     FEW = 1 << 12
-    # Bytes of rows that stay in the nearest cache.
-    NEAR = 1 << 14
 
 
 # Types of pixels by name; and for each type of sums, the types of pixels that kernels read.
@@ -209,9 +207,9 @@ cdef void run_short(const void *job, const Tensors *t, int64_t task, char *scrat
     cdef const BandJob *j = <const BandJob *> job
     cdef int64_t first = task * j.rows, rows = least(j.rows, j.height - first), row, k
     cdef int64_t last = j.pass_count - 1, at = 0
-    cdef int64_t pitch = j.width * SHORT if last else j.columns * j.channels
-    # Sums of rows, or rows where there is one pass.
+    # A ring of sums of rows, or of rows where there is one pass; tables of places go round twice.
     cdef char *window = scratch + j.places[1]
+    cdef const int64_t *places = <const int64_t *> t.arrays[PLACES] + j.first_tap[last]
     cdef pplconv_filter_row_args[MOST_PASSES] a
     for k in range(j.pass_count):
         a[k].places = <const int64_t *> t.arrays[PLACES] + j.first_tap[k]
@@ -222,20 +220,18 @@ cdef void run_short(const void *job, const Tensors *t, int64_t task, char *scrat
         a[k].low, a[k].high = j.low, j.high
     a[0].kind, a[last].size, a[last].mode = 1, j.result, j.mode
     for row in range(rows + j.halo):
-        if at == j.room:
-            memmove(window, window + (at - j.halo) * pitch, j.halo * pitch)
-            at = j.halo
         if last:
             read_row(j, t, first + row, scratch)
-            a[0].src, a[0].dst = scratch, window + at * pitch
+            a[0].src, a[0].dst = scratch, window + at * j.pitch
             j.filter(&a[0])
         else:
-            read_row(j, t, first + row, window + at * pitch)
+            read_row(j, t, first + row, window + at * j.pitch)
         if row >= j.halo:
-            a[last].src = window + (at - j.halo) * pitch
+            # The oldest row is the next one in the ring.
+            a[last].src, a[last].places = window, places + (at + 1) % j.tap_rows * j.place_step
             a[last].dst = t.arrays[RESULTS] + (first + row - j.halo) * j.result_rs
             j.filter(&a[last])
-        at += 1
+        at = (at + 1) % j.tap_rows
 
 
 cdef class Bands(Work):
@@ -251,7 +247,8 @@ cdef class Bands(Work):
         kernels; ``runs``, of pixels in a row of a band; ``taps``, rows and columns of the kernels
         if results are integers, else (0, 0); ``separable``, whether exact kernels are a column and
         a row; ``words``, None or the passes and numbers of a filter of bytes in integers of 16
-        bits, which has no other passes; ``again``, how many numbers of a kernel its open results are first computed again
+        bits, which has no other passes, and ``pitch``, bytes from row to row in its scratch;
+        ``again``, how many numbers of a kernel its open results are first computed again
         with in float64, or 0; ``low`` and ``high``, limits of integers. ``image_rs``, ``result_rs``
         and ``result_ps`` are bytes from row to row, and from plane to plane of results.
     passes : sequence of sequences of (Schedule, packed, filters)
@@ -270,7 +267,7 @@ cdef class Bands(Work):
     """
 
     def __cinit__(self, dict fields, passes, str isa):
-        cdef int64_t k, line, pitch
+        cdef int64_t k, line
         cdef BandJob *j = &self.own
         cdef str pixel = fields["pixel"], computed = fields["computed"]
         memset(j, 0, sizeof(BandJob))
@@ -334,11 +331,15 @@ cdef class Bands(Work):
         for k, (weighed, taps) in enumerate(zip(words.passes, extents, strict=True)):
             j.first_tap[k] = j.tap_columns if k else 0
             j.short_taps[k], j.weighed[k] = taps, weighed
+        j.pitch, j.place_step = fields["pitch"], 1 if j.pass_count == 2 else j.tap_columns
         line = j.columns * j.channels
-        pitch = SHORT * line if j.pass_count == 2 else line
-        j.room = min(max(NEAR // pitch, 4 * j.halo + 1), j.rows + j.halo)
+        if j.pitch < (SHORT * j.width if j.pass_count == 2 else line):
+            raise ValueError("rows have room")
         j.places[1] = ceil_div(line, LINE) * LINE
-        self.thread_scratch = j.places[1] + j.room * pitch
+        size = j.places[1] + <object> j.tap_rows * j.pitch
+        if size >= SIZE:
+            raise MemoryError("bands are beyond what the loops can address")
+        self.thread_scratch = size
         self.one_phase(run_short)
 
     cdef int take(self, passes, dict fields) except -1:
