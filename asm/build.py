@@ -76,11 +76,11 @@ OF_INTEGERS = ("arg_columns", "elementwise", "reduce_columns", "reduce_rows", "t
 # Operations that are as fast, and smaller by a quarter, when they are compiled for size: their
 # vectors and blocks are written out.
 FOR_SIZE = ("depthwise_bytes_channels",)
+# The same of portable C alone.
+PORTABLE_FOR_SIZE = ("depthwise_channels", "winograd_input")
 # Operations of float64 that are rare, and smaller by two thirds without a loop for each combination
 # of their operands: memory bounds most of them.
 SELDOM = ("elementwise",)
-# The same of portable C alone.
-PORTABLE_FOR_SIZE = ("depthwise_channels", "winograd_input")
 # Operations whose template takes computed constants: dtype to macros.
 CONSTANTS: dict[str, Callable[[str], dict[str, str]]] = {
     "elementwise": lambda dtype: {

@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from ..api.conv import Conv2d
 
+SUMS: dict[str, int]
 READ: dict[np.dtype[Any], frozenset[np.dtype[Any]]]
 
 class Rounding(NamedTuple):

@@ -22,6 +22,7 @@ from pplconv.numerics import numerics_of
 from pplconv.runtime import ForkableLock
 from pplconv.schedules.band_loops import PIXELS
 from pplconv.schedules.band_loops import READ as NAMES_READ
+from pplconv.schedules.band_loops import SUMS as SUMS
 
 # For each type of sums, the types of images that need no conversion beforehand.
 READ = {PIXELS[computed]: frozenset([PIXELS[pixel] for pixel in names])

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._kernels import SUMS
-from .banded import Short
+from .banded import SUMS, Short
 from .digits import unit_of
 from .rounding import Way
 

@@ -26,6 +26,7 @@ from pplconv.schedules.work cimport Tensors, Work
 import numpy as np
 
 from pplconv._kernels import PIXELS as KINDS
+from pplconv._kernels import SUMS as SUMS
 from pplconv.schedules.work import SIZE, check_numbers
 
 cdef extern from "pplconv_schedules.h" nogil:
