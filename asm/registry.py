@@ -267,6 +267,7 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "rescale": dict.fromkeys(("u8", "s8"), EVERY_LEVEL),
     "sum_bytes": dict.fromkeys(("u8", "s8"), EVERY_LEVEL),
     "lookup": {"u8": EVERY_LEVEL},
+    "filter_row": {"u8": EVERY_LEVEL},
     # Vectors of four lanes without intrinsics: the portable kernel has those of NEON.
     "elementwise": dict.fromkeys(("s32", "s64"), ("portable", "avx2")),
     "reduce_rows": dict.fromkeys(("s32", "s64"), ("portable", "avx2")),

@@ -21,6 +21,7 @@ INSTRUCTIONS: dict[str, int]
 CURVES: frozenset[str]
 OF_INTEGERS: frozenset[str]
 MOST_REGISTERS: int
+SUMS: dict[str, int]
 PIXELS: dict[str, int]
 STORED: dict[str, int]
 POOLINGS: dict[str, int]

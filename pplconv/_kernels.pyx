@@ -48,6 +48,7 @@ OF_INTEGERS = frozenset(_numbers(b"WHOLE"))
 STORED = {name.lower(): number for name, number in _numbers(b"STORED").items()}
 POOLINGS = _numbers(b"POOL")
 REDUCTIONS = _numbers(b"REDUCE")
+SUMS = {name.lower(): number for name, number in _numbers(b"SUMS").items()}
 PIXELS = {name.lower(): number for name, number in _numbers(b"PIXELS").items()}
 
 

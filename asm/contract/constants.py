@@ -130,6 +130,14 @@ PIXELS = {
     "F64": 6,
 }
 
+# What `filter_row` makes of its sums.
+SUMS = {
+    "KEPT": 0,  # nothing
+    "SIGNED": 1,  # signed integers, shifted and rounded to even
+    "UNSIGNED": 2,  # unsigned ones, shifted and rounded to even
+    "DIVIDED": 3,  # unsigned ones, divided
+}
+
 # Words of scratch that `exact_sums` keeps for each row: digits of its sum and of its tap.
 EXACT_LIMBS = 97
 
@@ -143,6 +151,7 @@ NUMBERS = {
     "OPERAND": OPERANDS,
     "REDUCE": REDUCTIONS,
     "PIXELS": PIXELS,
+    "SUMS": SUMS,
 }
 
 # Values by their C names; each dictionary becomes an enumeration.

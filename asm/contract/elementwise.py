@@ -115,6 +115,31 @@ EXACT_SUMS = Contract(
     ),
 )
 
+FILTER_ROW = Contract(
+    "filter_row",
+    "integers of an exact filter: s[i] = the sum over t of weights[t] * x[i], where x is at src + "
+    "places[t], modulo 2^16, for 0 <= i < count. dst[i] is s[i] for KEPT; for SIGNED and UNSIGNED, "
+    "(s[i] + add + e) >> shift, where e is bit `shift` of s[i] if shift > 0, else 0; for DIVIDED, "
+    "(s[i] + add) * factor >> 16 >> shift; all but KEPT at most high, and SIGNED at least low. No "
+    "sum with its addends exceeds 16 bits",
+    (
+        Field("src", CONST_POINTER, "bytes, or integers of 16 bits"),
+        Field("dst", POINTER, "integers of `size` bytes, apart from src"),
+        Field("places", CONST_POINTER, "taps int64_t: bytes from src to the first element of each"),
+        Field("weights", CONST_POINTER, "taps uint16_t, modulo 2^16; NULL for ones"),
+        Field("taps", INT, "taps, >= 1"),
+        Field("count", INT, "results, >= 1"),
+        Field("kind", INT, "bytes of an element of src, 1 or 2"),
+        Field("size", INT, "bytes of a result, 1 or 2; 2 for KEPT"),
+        Field("mode", INT, "PPLCONV_SUMS_*"),
+        Field("add", INT, "0 <= add < 2^16"),
+        Field("factor", INT, "0 <= factor < 2^16"),
+        Field("shift", INT, "0 <= shift < 16"),
+        Field("low", INT, "least result"),
+        Field("high", INT, "largest result"),
+    ),
+)
+
 READ_PIXELS = Contract(
     "read_pixels",
     "pixels as numbers: dst[i] = src[i] for 0 <= i < count; double is rounded to float",

@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from ..api.conv import Conv2d
 
+SUMS: dict[str, int]
 READ: dict[np.dtype[Any], frozenset[np.dtype[Any]]]
 
 class Rounding(NamedTuple):
@@ -12,6 +13,16 @@ class Rounding(NamedTuple):
     taps: NDArray[np.float64]
     again: NDArray[np.float64] | None
     separable: bool
+
+class Short(NamedTuple):
+    passes: tuple[bool, ...]
+    weights: NDArray[np.uint16]
+    mode: int
+    add: int
+    factor: int
+    shift: int
+    low: int
+    high: int
 
 def has_rows(array: NDArray[Any]) -> bool: ...
 
@@ -24,7 +35,7 @@ class Banded:
         runs: NDArray[np.int64],
         value: NDArray[Any],
         results: NDArray[Any],
-        rounding: Rounding | None,
+        rounding: Rounding | Short | None,
         extent: tuple[int, int],
         band: int,
         threads: int,

@@ -18,11 +18,11 @@ from typing import NamedTuple
 import numpy as np
 
 from pplconv import planner
-from pplconv.memory.dtypes import NAMES
 from pplconv.numerics import numerics_of
 from pplconv.runtime import ForkableLock
 from pplconv.schedules.band_loops import PIXELS
 from pplconv.schedules.band_loops import READ as NAMES_READ
+from pplconv.schedules.band_loops import SUMS as SUMS
 
 # For each type of sums, the types of images that need no conversion beforehand.
 READ = {PIXELS[computed]: frozenset([PIXELS[pixel] for pixel in names])
@@ -101,6 +101,41 @@ class Rounding(NamedTuple):
     separable: bool
 
 
+class Short(NamedTuple):
+    """A filter of bytes in integers of 16 bits, as ``filter_row`` has it.
+
+    Parameters
+    ----------
+    passes : tuple of bool
+        Of a row and a column, or of a kernel alone: whether weights are not all ones.
+    weights : ndarray of uint16
+        Of the row and the column, or of all taps row by row; modulo 2**16.
+    mode, add, factor, shift, low, high : int
+        How sums become integers.
+    """
+
+    passes: tuple
+    weights: np.ndarray
+    mode: int
+    add: int
+    factor: int
+    shift: int
+    low: int
+    high: int
+
+
+def places_of(tuple extent, words, pitch, channels):
+    """Give the places of taps: of a row and a column in sums of rows, or of a kernel in bytes.
+
+    Rows lie in a ring, so the table goes round twice: the taps of a result are a part of it.
+    """
+    height, across = extent[0], np.arange(extent[1]) * channels
+    down = np.arange(2 * height - 1) % height * pitch
+    if len(words.passes) == 2:
+        return np.concatenate([across, down])
+    return (down[:, None] + across).ravel()
+
+
 def has_rows(array):
     """Whether pixels of a row are contiguous, in a form that the loops read.
 
@@ -165,8 +200,9 @@ cdef class Banded:
     results : ndarray, shape (n, height, width, C)
         Of the form of those to come; the pixels of a row are neighbours. Of the type of the
         convolutions, or integers of 8, 16 or, for convolutions in float64, 32 bits.
-    rounding : Rounding, optional
-        How sums become integers.
+    rounding : Rounding or Short, optional
+        How sums become integers. With `Short`, image and value are of uint8, and there are no
+        convolutions.
     extent : (int, int)
         Rows and columns of the kernels.
     band : int
@@ -184,14 +220,15 @@ cdef class Banded:
 
     cdef Bands bands
     cdef list kept  # what the loops refer to
-    cdef object rows, runs, value, rounding
+    cdef object rows, runs, value, rounding, places
     cdef tuple image_form, results_form
     cdef int share
 
     def __init__(self, image, tuple convs, rows, runs, value, results, rounding, tuple extent,
                  int64_t band, int threads, int share):
-        cdef str computed = NAMES[value.dtype]
-        cdef str isa = planner.best_isa(numerics_of(computed, computed))
+        cdef object words = rounding if isinstance(rounding, Short) else None
+        cdef str computed = PIXEL_NAMES[value.dtype], sums = "f32" if words else computed
+        cdef str isa = planner.best_isa(numerics_of(sums, sums))
         cdef int64_t size
         count, height, width, channels = results.shape
         columns, halo = int(runs[:, 2].sum()), len(rows) - height
@@ -201,8 +238,19 @@ cdef class Banded:
         for array, dtype in ((rows, np.int64), (runs, np.int64), (value, value.dtype)):
             if array.dtype != dtype or not array.flags.c_contiguous or not array.size:
                 raise ValueError("rows, runs and value are contiguous")
-        whole, taps, low, high, again = 0, (0, 0), 0, 0, 0
-        if rounding is not None:
+        whole, taps, low, high, again, pitch = 0, (0, 0), 0, 0, 0, 0
+        if (words is None) == (value.dtype == np.uint8):
+            raise ValueError("sums of 16 bits are of bytes")
+        if words:
+            taps = (sum(extent) if len(words.passes) == 2 else extent[0] * extent[1],)
+            if words.weights.dtype != np.uint16 or words.weights.shape != taps:
+                raise ValueError("each tap has a weight")
+            whole, taps = results.itemsize, extent
+            low, high = words.low, words.high
+            pitch = 2 * width * channels if len(words.passes) == 2 else columns * channels
+            pitch = -(-pitch // 64) * 64
+            self.places = places_of(extent, words, pitch, channels)
+        elif rounding is not None:
             again = check_rounding(rounding, results, value.dtype, extent)
             whole, taps = results.itemsize, extent
             low, high = np.iinfo(results.dtype).min, np.iinfo(results.dtype).max
@@ -220,8 +268,9 @@ cdef class Banded:
             "image_rows": image.shape[0], "image_columns": image.shape[1], "channels": channels,
             "height": height, "width": width, "columns": columns, "rows": band, "halo": halo,
             "count": count, "runs": len(runs), "taps": taps,
-            "separable": rounding is not None and rounding.separable,
-            "again": again, "low": low, "high": high, "image_rs": image.strides[0],
+            "separable": not words and rounding is not None and rounding.separable,
+            "words": words,
+            "pitch": pitch, "again": again, "low": low, "high": high, "image_rs": image.strides[0],
             "result_rs": results.strides[1], "result_ps": results.strides[0],
         }, passes, isa)
         # Copies, which nobody else can change later.
@@ -260,7 +309,10 @@ cdef class Banded:
         arrays[3] = <char *> address_of(self.runs, &size)
         arrays[4] = <char *> address_of(self.value, &size)
         arrays[5] = arrays[6] = arrays[7] = NULL
-        if self.rounding is not None:
+        if self.places is not None:
+            arrays[5] = <char *> address_of(self.places, &size)
+            arrays[6] = <char *> address_of(self.rounding.weights, &size)
+        elif self.rounding is not None:
             arrays[5] = <char *> address_of(self.rounding.limits, &size)
             arrays[6] = <char *> address_of(self.rounding.taps, &size)
             if self.rounding.again is not None:

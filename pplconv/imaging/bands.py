@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from .. import planner
 from ..ops.edges import runs_of, source_index
-from .banded import READ, Banded, Rounding, has_rows
+from .banded import READ, Banded, Rounding, Short, has_rows
 from .operators import Bank, Operator
 
 __all__ = ["Filter", "Region", "Store", "prepared"]
@@ -79,7 +79,7 @@ def prepared(
     operator: Operator,
     region: Region,
     out: Array,
-    rounding: Rounding | None,
+    rounding: Rounding | Short | None,
     team: int,
     store: Store | None = None,
 ) -> Filter:
@@ -95,7 +95,7 @@ def prepared(
         Outputs to compute.
     out : ndarray, shape (n, rows, columns, C)
         Not empty; integers with `rounding`.
-    rounding : Rounding, optional
+    rounding : Rounding or Short, optional
         How the loops round sums.
     team : int
         Threads, at most.
@@ -117,7 +117,7 @@ def _is_read(image: Array, computed: np.dtype[Any]) -> bool:
 
 
 def _is_stored(
-    out: Array, operator: Operator, rounding: Rounding | None, store: Store | None
+    out: Array, operator: Operator, rounding: Rounding | Short | None, store: Store | None
 ) -> bool:
     """Whether the loops write results as they are to lie."""
     sums = store is None and out.dtype == operator.dtype
@@ -125,8 +125,8 @@ def _is_stored(
 
 
 def _run_parts(
-    operator: Operator, region: Region, rounding: Rounding | None, team: int, store: Store | None,
-    image: Array, out: Array,
+    operator: Operator, region: Region, rounding: Rounding | Short | None, team: int,
+    store: Store | None, image: Array, out: Array,
 ) -> None:  # fmt: skip
     """Filter an image that the loops do not read, or results that they do not write."""
     image = _readable(image, operator.dtype)
@@ -203,7 +203,7 @@ def _run_bands(
     operator: Operator,
     region: Region,
     out: Array,
-    rounding: Rounding | None,
+    rounding: Rounding | Short | None,
     team: int,
 ) -> None:
     """Filter an image band by band."""
@@ -211,7 +211,7 @@ def _run_bands(
 
 
 def _banded(
-    image: Array, operator: Operator, region: Region, out: Array, rounding: Rounding | None,
+    image: Array, operator: Operator, region: Region, out: Array, rounding: Rounding | Short | None,
     team: int, share: int,
 ) -> Banded:  # fmt: skip
     """Prepare the filter of an image band by band."""

@@ -13,7 +13,7 @@ from ..arguments.argument_names import renamed
 from ..memory.array_like import renewed
 from ..memory.arrays import check_out, empty_aligned
 from ..memory.namespaces import as_given
-from .banded import Rounding
+from .banded import Rounding, Short
 from .bands import Region, prepared
 from .borders import check_border
 from .filter_arguments import (
@@ -30,6 +30,7 @@ from .filter_arguments import (
 from .kept_filters import Ready, keep, kept, kernels_of, key_of
 from .operators import Bank, Operator, Separable
 from .rounding import Exact, saturated
+from .short_sums import ShortSums, short_sums
 
 __all__ = ["filter2d", "sepfilter2d"]
 
@@ -137,6 +138,11 @@ def filter2d(
         exact = [Exact.of(one.ravel(), pixel_limit(pixels.dtype)) for one in bank]
         if call.is_rounded:
             computed, ways, rounding = saturated(exact, call.dtype)
+            short = (
+                short_sums(ways[0], extent, pixels.dtype, call.dtype) if len(ways) == 1 else None
+            )
+            if short is not None:
+                return as_given(image, call.run(ShortSums(extent), short), out)
             bank = np.stack([way.factors[0].reshape(extent) for way in ways])
         else:
             computed = call.exactly(exact)
@@ -224,6 +230,9 @@ def sepfilter2d(
         exact = [Exact.product(down, across, pixel_limit(pixels.dtype))]
         if call.is_rounded:
             computed, (way,), rounding = saturated(exact, call.dtype)
+            short = short_sums(way, extent, pixels.dtype, call.dtype)
+            if short is not None:
+                return as_given(image, call.run(ShortSums(extent), short), out)
             down, across = way.factors
         else:
             computed = call.exactly(exact)
@@ -288,7 +297,7 @@ class _Call:
         """Choose the type of sums for images of integers with floating-point results."""
         return np.dtype(np.float32 if all(k.is_exact("float32") for k in kernels) else np.float64)
 
-    def run(self, operator: Operator, rounding: Rounding | None) -> Array:
+    def run(self, operator: Operator, rounding: Rounding | Short | None) -> Array:
         """Compute, and keep the filter for other images of this form."""
         out: Any = self._out
         if out is None:

@@ -48,6 +48,13 @@ cdef struct BandJob:
     # Reads pixels of a kind, or of half precision if that is 0.
     pplconv_kernel read, round, exact
     int64_t kind
+    # Filters of bytes in integers of 16 bits: for each pass, a column (the only one of a kernel that
+    # is no product) after a row, the first of its taps, how many, and whether these are not ones.
+    pplconv_kernel filter
+    int64_t[MOST_PASSES] first_tap, short_taps, weighed
+    int64_t mode, add, factor, shift
+    # Places of taps from row to row of the kernel, and bytes from row to row of the scratch.
+    int64_t place_step, pitch
     # The last pass writes results.
     bint straight
     # Offsets in a thread's scratch: the band and the results of the passes, the list of open

@@ -12,9 +12,11 @@ from libc.string cimport memcpy, memset
 
 from pplconv._kernels cimport (
     PPLCONV_EXACT_LIMBS,
+    PPLCONV_SUMS_KEPT,
     find,
     pplconv_convert_in_args,
     pplconv_exact_sums_args,
+    pplconv_filter_row_args,
     pplconv_read_pixels_args,
     pplconv_round_sums_args,
 )
@@ -24,6 +26,7 @@ from pplconv.schedules.work cimport Tensors, Work
 import numpy as np
 
 from pplconv._kernels import PIXELS as KINDS
+from pplconv._kernels import SUMS as SUMS
 from pplconv.schedules.work import SIZE, check_numbers
 
 cdef extern from "pplconv_schedules.h" nogil:
@@ -41,6 +44,10 @@ cdef enum:
     LIMITS = 5
     EXACT = 6
     AGAIN = 7
+    # Of filters in integers of 16 bits, in place of the arrays above: offsets and weights of taps.
+    PLACES = 5
+    WEIGHTS = 6
+    SHORT = 2
     PARAMETERS = 5
     DOUBLE = 8
     # Open results that are computed together: of separable kernels, whose sums of rows are kept,
@@ -54,6 +61,7 @@ PIXELS = {"u8": np.dtype(np.uint8), "s8": np.dtype(np.int8), "u16": np.dtype(np.
           "s16": np.dtype(np.int16), "f16": np.dtype(np.float16), "f32": np.dtype(np.float32),
           "f64": np.dtype(np.float64)}
 READ = {
+    "u8": ("u8",),
     "f32": ("u8", "s8", "u16", "s16", "f16", "f32"),
     "f64": ("u8", "s8", "u16", "s16", "f32", "f64"),
 }
@@ -64,7 +72,9 @@ cdef inline void read_pixels(const BandJob *j, const char *src, char *dst,
     """Convert the pixels of a row to the type of sums."""
     cdef pplconv_read_pixels_args a
     cdef pplconv_convert_in_args c
-    if j.kind:
+    if j.read == NULL:
+        memcpy(dst, src, count)
+    elif j.kind:
         a.src, a.dst, a.count, a.kind = src, dst, count, j.kind
         j.read(&a)
     else:
@@ -193,6 +203,38 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
         store(j, t, first, rows, scratch + j.places[0], dst, scratch)
 
 
+cdef void run_short(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
+    """Filter a band of bytes in integers of 16 bits, from the image's rows to the results."""
+    cdef const BandJob *j = <const BandJob *> job
+    cdef int64_t first = task * j.rows, rows = least(j.rows, j.height - first), row, k
+    cdef int64_t last = j.pass_count - 1, at = 0
+    # A ring of sums of rows, or of rows where there is one pass; tables of places go round twice.
+    cdef char *window = scratch + j.places[1]
+    cdef const int64_t *places = <const int64_t *> t.arrays[PLACES] + j.first_tap[last]
+    cdef pplconv_filter_row_args[MOST_PASSES] a
+    for k in range(j.pass_count):
+        a[k].places = <const int64_t *> t.arrays[PLACES] + j.first_tap[k]
+        a[k].weights = t.arrays[WEIGHTS] + SHORT * j.first_tap[k] if j.weighed[k] else NULL
+        a[k].taps, a[k].count = j.short_taps[k], j.width
+        a[k].kind, a[k].size, a[k].mode = SHORT, SHORT, PPLCONV_SUMS_KEPT
+        a[k].add, a[k].factor, a[k].shift = j.add, j.factor, j.shift
+        a[k].low, a[k].high = j.low, j.high
+    a[0].kind, a[last].size, a[last].mode = 1, j.result, j.mode
+    for row in range(rows + j.halo):
+        if last:
+            read_row(j, t, first + row, scratch)
+            a[0].src, a[0].dst = scratch, window + at * j.pitch
+            j.filter(&a[0])
+        else:
+            read_row(j, t, first + row, window + at * j.pitch)
+        if row >= j.halo:
+            # The oldest row is the next one in the ring.
+            a[last].src, a[last].places = window, places + (at + 1) % j.tap_rows * j.place_step
+            a[last].dst = t.arrays[RESULTS] + (first + row - j.halo) * j.result_rs
+            j.filter(&a[last])
+        at = (at + 1) % j.tap_rows
+
+
 cdef class Bands(Work):
     """A filter compiled.
 
@@ -205,7 +247,9 @@ cdef class Bands(Work):
         of a band, ``rows`` of its results and ``halo``, its input rows beyond these; ``count``, of
         kernels; ``runs``, of pixels in a row of a band; ``taps``, rows and columns of the kernels
         if results are integers, else (0, 0); ``separable``, whether exact kernels are a column and
-        a row; ``again``, how many numbers of a kernel its open results are first computed again
+        a row; ``words``, None or the passes and numbers of a filter of bytes in integers of 16
+        bits, which has no other passes, and ``pitch``, bytes from row to row in its scratch;
+        ``again``, how many numbers of a kernel its open results are first computed again
         with in float64, or 0; ``low`` and ``high``, limits of integers. ``image_rs``, ``result_rs``
         and ``result_ps`` are bytes from row to row, and from plane to plane of results.
     passes : sequence of sequences of (Schedule, packed, filters)
@@ -224,12 +268,14 @@ cdef class Bands(Work):
     """
 
     def __cinit__(self, dict fields, passes, str isa):
+        cdef int64_t k, line
         cdef BandJob *j = &self.own
         cdef str pixel = fields["pixel"], computed = fields["computed"]
         memset(j, 0, sizeof(BandJob))
         self.kept = passes
         strides = frozenset(("image_rs", "result_rs", "result_ps"))
         limits = ("low", "high")
+        words = fields.pop("words")
         check_numbers({n: v for n, v in fields.items() if n not in (*strides, *limits)},
                       frozenset())
         for name in strides:
@@ -248,9 +294,10 @@ cdef class Bands(Work):
         j.result_rs, j.result_ps = fields["result_rs"], fields["result_ps"]
         j.pixel, j.element = PIXELS[pixel].itemsize, PIXELS[computed].itemsize
         j.width = fields["width"] * fields["channels"]
-        # Half precision has kernels of its own.
-        j.kind = KINDS.get(pixel, 0)
-        j.read = find("read_pixels" if j.kind else "convert_in", computed, isa)
+        if not words:
+            # Half precision has kernels of its own.
+            j.kind = KINDS.get(pixel, 0)
+            j.read = find("read_pixels" if j.kind else "convert_in", computed, isa)
         j.tap_rows, j.tap_columns = fields["taps"]
         j.separable, j.again_numbers = fields["separable"], fields["again"]
         j.again_rows = j.tap_rows if j.again_numbers else 0
@@ -260,17 +307,41 @@ cdef class Bands(Work):
                 raise ValueError("integers are computed again from what was read")
             if not -1 << 31 <= j.low <= j.high < 1 << 31:
                 raise ValueError("integers have limits")
+        if j.result and not words:
             j.taps = (j.tap_rows + j.tap_columns if j.separable else j.tap_rows * j.tap_columns)
             j.room = most(least(j.rows * j.width, MANY if j.separable else FEW), j.width)
             j.exact = find("exact_sums", computed, isa)
             j.round = find("round_sums", computed, isa)
-        line = fields["width"] * fields["channels"] * j.element
-        j.straight = not j.result and j.count == 1 and j.result_rs == line
-        self.take(passes, fields)
+        j.straight = not j.result and j.count == 1 and j.result_rs == (
+            fields["width"] * fields["channels"] * j.element)
         self.tasks = ceil_div(j.height, j.rows)
         self.threads = 1
         self.job = j
-        self.one_phase(run_task)
+        if not words:
+            self.take(passes, fields)
+            self.one_phase(run_task)
+            return
+        if j.result not in (1, 2) or j.count != 1 or not 1 <= len(words.passes) <= MOST_PASSES:
+            raise ValueError("short sums are of one kernel, and of bytes or two bytes")
+        j.filter = find("filter_row", "u8", isa)
+        j.mode, j.add, j.factor, j.shift = words.mode, words.add, words.factor, words.shift
+        j.pass_count = <int> len(words.passes)
+        extents = [j.tap_columns, j.tap_rows]
+        if j.pass_count == 1:
+            extents = [j.tap_rows * j.tap_columns]
+        for k, (weighed, taps) in enumerate(zip(words.passes, extents, strict=True)):
+            j.first_tap[k] = j.tap_columns if k else 0
+            j.short_taps[k], j.weighed[k] = taps, weighed
+        j.pitch, j.place_step = fields["pitch"], 1 if j.pass_count == 2 else j.tap_columns
+        line = j.columns * j.channels
+        if j.pitch < (SHORT * j.width if j.pass_count == 2 else line):
+            raise ValueError("rows have room")
+        j.places[1] = ceil_div(line, LINE) * LINE
+        size = j.places[1] + <object> j.tap_rows * j.pitch
+        if size >= SIZE:
+            raise MemoryError("bands are beyond what the loops can address")
+        self.thread_scratch = size
+        self.one_phase(run_short)
 
     cdef int take(self, passes, dict fields) except -1:
         """Take the convolutions of both heights, and lay out a thread's scratch."""

@@ -9,7 +9,7 @@ import scipy.signal
 from pplconv import imaging, runtime
 from pplconv.api.conv import Conv2d
 from pplconv.imaging import bands
-from pplconv.imaging.banded import READ, Banded, Rounding
+from pplconv.imaging.banded import READ, Banded, Rounding, Short
 from pplconv.ops.edges import runs_of, source_index
 from tests.imaging.image_reference import BORDERS, exactly, padded
 
@@ -182,6 +182,22 @@ WRONG = {
 }
 for case in ("limits", "taps", "factors", "again"):
     WRONG[case]["results"] = np.empty((1, 4, 4, 1), np.uint8)
+WORDS = Short((True,), np.ones(9, np.uint16), 2, 0, 0, 0, 0, 255)
+BYTES = {
+    "image": np.zeros((6, 6, 1), np.uint8), "value": np.zeros(1, np.uint8), "convs": (),
+    "results": np.empty((1, 4, 4, 1), np.uint8), "rounding": WORDS,
+}  # fmt: skip
+WRONG |= {
+    "bytes without words": {**BYTES, "rounding": None},
+    "words without bytes": {**BYTES, "value": np.zeros(1, np.float32)},
+    "words of floats": {**BYTES, "image": np.zeros((6, 6, 1), np.float32)},
+    "weights": {**BYTES, "rounding": WORDS._replace(weights=np.ones(8, np.uint16))},
+    "types of weights": {**BYTES, "rounding": WORDS._replace(weights=np.ones(9, np.int64))},
+    "passes": {**BYTES, "rounding": WORDS._replace(passes=(True,) * 3)},
+    "no passes": {**BYTES, "rounding": WORDS._replace(passes=())},
+    "two kernels": {**BYTES, "results": np.empty((2, 4, 4, 1), np.uint8)},
+    "long results": {**BYTES, "results": np.empty((1, 4, 4, 1), np.int32)},
+}
 # Right except for the type of the results.
 WRONG["integers"] = {
     "rounding": Rounding(np.zeros((1, 5), "f4"), np.zeros((1, 9)), None, False),
@@ -201,6 +217,7 @@ def test_the_loops_refuse_what_does_not_go_together(case):
     }  # fmt: skip
     filtered = Banded(**call)
     filtered(call["image"], call["results"])
+    Banded(**{**call, **BYTES})
     with pytest.raises((ValueError, TypeError)):
         Banded(**{**call, **WRONG[case]})
     other = np.zeros((6, 6, 1), np.float64), np.zeros((5, 6, 1), np.float32)
@@ -213,5 +230,5 @@ def test_the_loops_refuse_what_does_not_go_together(case):
 
 def test_what_is_read_has_a_kernel_or_a_loop():
     """Types of sums, and of pixels."""
-    assert set(READ) == {np.dtype(np.float32), np.dtype(np.float64)}
+    assert set(READ) == {np.dtype(np.uint8), np.dtype(np.float32), np.dtype(np.float64)}
     assert all(dtype.kind in "uif" for pixels in READ.values() for dtype in pixels)
