@@ -11,14 +11,16 @@ import torch
 from torch import nn
 
 import pplconv
-from pplconv.integrations.torch import accelerate, refresh, report, restore
-from pplconv.integrations.torch.sequential_chains import ChainedSequential
+from pplconv.integrations.torch import accelerate, refresh, report, restore, sequential_chains
+from pplconv.integrations.torch.sequential_chains import ChainedSequential, _pays
 
 LAST = torch.channels_last
 
 
 @pytest.fixture(autouse=True)
-def seeded(rng):
+def seeded(rng, monkeypatch):
+    """Chains of small images, too, which would not pay."""
+    monkeypatch.setattr(sequential_chains, "_pays", lambda chain, shape: True)
     torch.manual_seed(int(rng.integers(1 << 31)))
 
 
@@ -74,11 +76,14 @@ def test_values_are_those_of_the_layers(shape, format, fuse):
     assert torch.equal(got, layers) and torch.equal(got, again)
     assert got.stride() == layers.stride()
     assert_near(got, want)
-    assert chained(module) == ([2] * 4 if fuse else [0, 0, 2, 2])
+    if format is LAST:
+        assert chained(module) == ([2] * 4 if fuse else [0, 0, 2, 2])
+    else:
+        assert chained(module) == [0] * 4
     assert isinstance(module, nn.Sequential) and list(module.state_dict()) == keys
     assert repr(module).startswith("Sequential(")
     restore(module)
-    assert type(module) is nn.Sequential and type(module[0]) is nn.Sequential
+    assert all(type(each) is nn.Sequential for each in (module, module[0], module[1]))
     assert "_pplconv_chains" not in module.__dict__
 
 
@@ -142,9 +147,21 @@ def test_a_hook_that_comes_later():
     assert chained(module) == [2, 2, 3, 3]
 
 
+def test_only_chains_that_pay_run(monkeypatch):
+    """The model of bands says which."""
+    monkeypatch.setattr(sequential_chains, "_pays", _pays)
+    module = nn.Sequential(*(nn.Conv2d(32, 32, 3, padding=1) for _ in range(3))).eval()
+    accelerate(module, threads=1)
+    for size, count in ((8, 0), (512, 1), (8, 1)):
+        x = torch.randn(1, 32, size, size).contiguous(memory_format=LAST)
+        with torch.inference_mode():
+            assert torch.equal(module(x), one_by_one(module, x))
+        assert chained(module) == [count] * 3
+
+
 def test_gradients_and_training():
     module = accelerate(separable(), fuse=True)
-    x = torch.randn(1, 8, 12, 12)
+    x = torch.randn(1, 8, 12, 12).contiguous(memory_format=LAST)
     module(x).sum().backward()
     assert all(each.grad is not None for each in module.parameters())
     assert chained(module) == [0] * 4
@@ -206,7 +223,10 @@ def test_changes_are_noticed(change):
 
 
 def test_copies_and_pickles():
-    module, x = accelerate(separable(), fuse=True), torch.randn(1, 8, 12, 12)
+    module, x = (
+        accelerate(separable(), fuse=True),
+        torch.randn(1, 8, 12, 12).contiguous(memory_format=LAST),
+    )
     with torch.inference_mode():
         want = module(x)
         for twin in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
@@ -220,6 +240,7 @@ def test_other_shapes(shape):
         nn.Conv2d(8, 8, 1), nn.Conv2d(8, 1, 1), nn.Conv2d(1, 8, 1), nn.Conv2d(8, 4, 1)
     ).eval()
     x = torch.randn(shape)
+    x = x.contiguous(memory_format=LAST) if x.dim() == 4 else x
     want = exactly(module, x)
     accelerate(module)
     with torch.inference_mode():
@@ -243,7 +264,8 @@ def test_a_result_of_one_pixel_has_the_bits_of_its_layers():
 
 
 def test_tracing_sees_the_layers():
-    module, x = accelerate(separable(), fuse=True), torch.randn(1, 8, 12, 12)
+    module = accelerate(separable())
+    x = torch.randn(1, 8, 12, 12).contiguous(memory_format=LAST)
     with torch.no_grad():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # tracing is deprecated

@@ -162,8 +162,8 @@ def accelerate(
     format ``channels_last`` are read in place as NHWC, and results have that format too.
 
     Convolutions that follow one another in a `torch.nn.Sequential`, with what is fused into them,
-    run as one `pplconv.Chain`: same bits, and band by band in a core's cache where that is estimated
-    to pay, which needs the format ``channels_last``. A module with hooks divides the chain.
+    run as one `pplconv.Chain` if images are ``channels_last`` and bands of rows are estimated to
+    pay: same bits, with fewer ways to memory. A module with hooks divides the chain.
 
     Calling it again takes the new settings.
     """

@@ -3,6 +3,9 @@
 Only a call of the sequence itself runs a chain. So inner layers that are called by themselves
 return what they always do, and it does not matter who else shares them. Hooks and modes are asked
 in each call: a module that has a hook divides the chain.
+
+A chain is for images whose rows lie together, and only where bands are estimated to pay: others
+would gain nothing, and asking takes some microseconds.
 """
 
 from __future__ import annotations
@@ -18,6 +21,9 @@ from pplconv.integrations.torch.layers import Accelerated, array_of, is_last, te
 
 __all__ = ["chain_in", "forget", "unchain"]
 
+# Shapes whose estimates a sequence keeps.
+_MOST_SHAPES = 64
+
 
 class _Member(NamedTuple):
     """A convolution in a chain, and whether the modules behind it are computed with it."""
@@ -30,23 +36,43 @@ class _Kept:
     """Chains of one sequence; copies and pickles make them anew."""
 
     def __init__(self) -> None:
-        self._chains: dict[tuple[int, int, bool], pplconv.Chain] = {}
+        self._chains: dict[tuple[int, int], pplconv.Chain] = {}
+        self._pays: dict[tuple[int, int, torch.Size], bool] = {}
+        # Shapes for which nothing in the sequence pays.
+        self.unpaid: set[torch.Size] = set()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Kept, ()
 
-    def chain(self, at: int, last: bool, layers: tuple[Any, ...]) -> pplconv.Chain:
+    def chain(self, at: int, layers: tuple[Any, ...]) -> pplconv.Chain:
         """Find or make the chain of some layers that begins at a place in the sequence."""
-        key = at, len(layers), last
+        key = at, len(layers)
         found = self._chains.get(key)
         # Layers are made anew when weights change.
         if found is None or any(a is not b for a, b in zip(found.layers, layers, strict=True)):
             found = self._chains[key] = pplconv.Chain(layers)
         return found
 
+    def pays(self, at: int, chain: pplconv.Chain, shape: torch.Size) -> bool:
+        """Whether bands are estimated to pay for a chain and images (N, C, H, W)."""
+        key = at, len(chain), shape
+        found = self._pays.get(key)
+        if found is None:
+            if len(self._pays) >= _MOST_SHAPES:
+                self._pays.clear()
+            found = self._pays[key] = _pays(chain, shape)
+        return found
+
     def forget(self) -> None:
         """Drop all chains."""
         self._chains.clear()
+        self._pays.clear()
+        self.unpaid.clear()
+
+
+def _pays(chain: pplconv.Chain, shape: torch.Size) -> bool:
+    count, channels, height, width = shape
+    return bool(chain.plan_for((count, height, width, channels)).groups)
 
 
 class ChainedSequential(torch.nn.Sequential):
@@ -61,20 +87,27 @@ class ChainedSequential(torch.nn.Sequential):
             return self.own.forward(self, input)
         kept: _Kept | None = self.__dict__.get("_pplconv_chains")
         # Slices of a sequence have its class, but not its chains.
-        if kept is None or type(input) not in (torch.Tensor, torch.nn.Parameter):
+        if kept is None or not _is_image(input) or input.shape in kept.unpaid:
             return self.own.forward(self, input)
         if torch_module._global_forward_hooks or torch_module._global_forward_pre_hooks:
             return self.own.forward(self, input)
-        modules = list(_inner(self))
-        at = 0
+        modules, shape = list(_inner(self)), input.shape
+        at, asked, paid = 0, False, False
         while at < len(modules):
-            found, behind = _members(modules, at, input)
-            done = _computed(kept, at, found, input) if len(found) > 1 else None
+            found, behind = _members(modules, at, input) if _is_image(input) else ([], at)
+            done = None
+            if len(found) > 1:
+                asked = True
+                done = _computed(kept, at, found, input)
             if done is None:
-                input = modules[at](input)
-                at += 1
+                # A part of the chain does not pay either.
+                for module in modules[at : max(behind, at + 1)]:
+                    input = module(input)
+                at = max(behind, at + 1)
             else:
-                input, at = done, behind
+                input, at, paid = done, behind, True
+        if asked and not paid and len(kept.unpaid) < _MOST_SHAPES:
+            kept.unpaid.add(shape)
         return input
 
     def _get_name(self) -> str:
@@ -115,17 +148,15 @@ def _members(modules: list[torch.nn.Module], at: int, x: torch.Tensor) -> tuple[
         Place of the module behind them.
     """
     found: list[_Member] = []
-    last, size = _in_format(x), x.shape[-2:]
-    while x.dim() in (3, 4) and at < len(modules):
+    size = x.shape[-2:]
+    while at < len(modules):
         layer = modules[at]
         if not (isinstance(layer, Accelerated) and isinstance(layer, torch.nn.Conv2d)):
             break
         if not _is_plain(layer) or layer._refusal(x):
             break
-        # Each layer must have the format that it would have by itself, as it decides about bits.
-        # Images of one channel or one pixel are of either format.
-        either = bool(found) and (layer.in_channels == 1 or size[0] * size[1] == 1)
-        if (last and either) or (not last and is_last(layer.weight)):
+        # Images of one channel or one pixel count as NCHW, and the format decides about bits.
+        if found and (layer.in_channels == 1 or size[0] * size[1] == 1):
             break
         work = layer.__dict__["_pplconv"]
         behind = modules[at + 1 : at + 1 + len(work.fused)]
@@ -142,9 +173,9 @@ def _members(modules: list[torch.nn.Module], at: int, x: torch.Tensor) -> tuple[
     return found, at
 
 
-def _in_format(x: torch.Tensor) -> bool:
-    """Whether channels lie last in an image or a batch of images."""
-    return x.dim() == 4 and is_last(x)
+def _is_image(x: object) -> bool:
+    """Whether it is a batch of images whose channels lie last."""
+    return type(x) in (torch.Tensor, torch.nn.Parameter) and x.dim() == 4 and is_last(x)
 
 
 def _size(layer: Any, size: Any) -> tuple[int, int]:
@@ -158,28 +189,35 @@ def _size(layer: Any, size: Any) -> tuple[int, int]:
 
 
 def _computed(kept: _Kept, at: int, members: list[_Member], x: torch.Tensor) -> torch.Tensor | None:
-    """Run a chain; None if each layer has to say in its own words what is wrong."""
-    last = _in_format(x)
+    """Run a chain; None if it does not pay, or its layers have to say what is wrong."""
     works = [each.layer.__dict__["_pplconv"] for each in members]
     try:
         layers = tuple(
-            work.packed(each.layer, each.fuse, last).layer
+            work.packed(each.layer, each.fuse, True).layer
             for work, each in zip(works, members, strict=True)
         )
-        given = x.contiguous(memory_format=torch.channels_last).permute(0, 2, 3, 1) if last else x
-        y = tensor_of(kept.chain(at, last, layers)(array_of(given)))
+        chain = kept.chain(at, layers)
+        if not kept.pays(at, chain, x.shape):
+            return None
+        y = tensor_of(chain(array_of(x.permute(0, 2, 3, 1))))
     except (RuntimeError, TypeError, ValueError):
         return None
     for work in works:
         work.calls += 1
         work.chained += 1
-    return y.permute(0, 3, 1, 2) if last else y
+    return y.permute(0, 3, 1, 2)
 
 
 def chain_in(module: torch.nn.Module) -> None:
     """Let each sequence in a module run chains; classes derived from it keep their own calls."""
     for each in module.modules():
-        if type(each) is torch.nn.Sequential and "forward" not in each.__dict__:
+        if type(each) is not torch.nn.Sequential or "forward" in each.__dict__:
+            continue
+        layers = [
+            one for one in _inner(each)
+            if isinstance(one, Accelerated) and isinstance(one, torch.nn.Conv2d)
+        ]  # fmt: skip
+        if len(layers) > 1:
             each.__dict__["_pplconv_chains"] = _Kept()
             each.__class__ = ChainedSequential
 
