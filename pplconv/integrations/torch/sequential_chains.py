@@ -111,7 +111,7 @@ class ChainedSequential(torch.nn.Sequential):
         return input
 
     def _get_name(self) -> str:
-        return self.own.__name__
+        return "Sequential"
 
 
 def _inner(sequence: torch.nn.Module) -> Iterator[torch.nn.Module]:
@@ -173,9 +173,10 @@ def _members(modules: list[torch.nn.Module], at: int, x: torch.Tensor) -> tuple[
     return found, at
 
 
-def _is_image(x: object) -> bool:
+def _is_image(x: Any) -> bool:
     """Whether it is a batch of images whose channels lie last."""
-    return type(x) in (torch.Tensor, torch.nn.Parameter) and x.dim() == 4 and is_last(x)
+    tensor = type(x) is torch.Tensor or type(x) is torch.nn.Parameter
+    return tensor and x.dim() == 4 and is_last(x)
 
 
 def _size(layer: Any, size: Any) -> tuple[int, int]:
