@@ -25,7 +25,7 @@ Array = npt.NDArray[Any]
 
 MODES = ("full", "valid", "same")
 BOUNDARIES = {"fill": "constant", "wrap": "wrap", "symm": "reflect"}
-# Elements of arrays whose filters are kept.
+# Elements of arrays of integers whose filters are kept.
 _MOST_READ = 1 << 20
 # Integers up to here are exact in float32 and float64.
 _EXACT = {"float32": 2**24, "float64": 2**53}
@@ -196,12 +196,12 @@ def _key(
         return None
     if type(in1) is not np.ndarray or type(in2) is not np.ndarray or not in1.size * in2.size:
         return None
-    # Larger ones outweigh the preparation, and may pretend to have more elements than memory holds.
-    if max(in1.size, in2.size) > _MOST_READ:
-        return None
     sums = None
     if in1.dtype.kind in "ui" and in2.dtype.kind in "ui" and type(fillvalue) is int:
-        # How integers are summed up depends on the largest of them.
+        # How integers are summed up depends on the largest of them. Arrays with gaps may pretend to
+        # have more elements than memory holds.
+        if max(in1.size, in2.size) > _MOST_READ:
+            return None
         try:
             sums = _type_of_sums(in1, in2, fillvalue)
         except ValueError:
