@@ -1,17 +1,13 @@
-"""`torch.nn.Sequential`: neighbouring convolutions in it run as one `pplconv.Chain`.
+"""Neighbouring convolutions of a `torch.nn.Sequential` run as one `pplconv.Chain`.
 
-Only a call of the sequence itself runs a chain. So inner layers that are called by themselves
-return what they always do, and it does not matter who else shares them. Hooks and modes are asked
-in each call: a module that has a hook divides the chain.
-
-A chain is for images whose rows lie together, and only where bands are estimated to pay: others
-would gain nothing, and asking takes some microseconds.
+Only a call of the sequence runs it, so inner layers may be called or shared as before. A module
+with a hook divides the chain. Channels lie last, and bands are estimated to pay.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch.nn.modules import module as torch_module
@@ -23,13 +19,6 @@ __all__ = ["chain_in", "forget", "unchain"]
 
 # Shapes whose estimates a sequence keeps.
 _MOST_SHAPES = 64
-
-
-class _Member(NamedTuple):
-    """A convolution in a chain, and whether the modules behind it are computed with it."""
-
-    layer: Accelerated
-    fuse: bool
 
 
 class _Kept:
@@ -45,7 +34,7 @@ class _Kept:
         return _Kept, ()
 
     def chain(self, at: int, layers: tuple[Any, ...]) -> pplconv.Chain:
-        """Find or make the chain of some layers that begins at a place in the sequence."""
+        """Find or make the chain that begins at a place."""
         key = at, len(layers)
         found = self._chains.get(key)
         # Layers are made anew when weights change.
@@ -54,7 +43,7 @@ class _Kept:
         return found
 
     def pays(self, at: int, chain: pplconv.Chain, shape: torch.Size) -> bool:
-        """Whether bands are estimated to pay for a chain and images (N, C, H, W)."""
+        """Whether bands are estimated to pay."""
         key = at, len(chain), shape
         found = self._pays.get(key)
         if found is None:
@@ -64,7 +53,6 @@ class _Kept:
         return found
 
     def forget(self) -> None:
-        """Drop all chains."""
         self._chains.clear()
         self._pays.clear()
         self.unpaid.clear()
@@ -137,17 +125,9 @@ def _is_plain(module: torch.nn.Module) -> bool:
     )
 
 
-def _members(modules: list[torch.nn.Module], at: int, x: torch.Tensor) -> tuple[list[_Member], int]:
-    """Find the convolutions that can run in one chain, from a place on.
-
-    Returns
-    -------
-    members : list
-        One or none if there is no chain.
-    behind : int
-        Place of the module behind them.
-    """
-    found: list[_Member] = []
+def _members(modules: list[torch.nn.Module], at: int, x: torch.Tensor) -> tuple[list[Any], int]:
+    """Find the convolutions that can run in one chain from a place on, and the place behind."""
+    found: list[Any] = []
     size = x.shape[-2:]
     while at < len(modules):
         layer = modules[at]
@@ -167,7 +147,7 @@ def _members(modules: list[torch.nn.Module], at: int, x: torch.Tensor) -> tuple[
             and all(map(_is_plain, behind))
         ):
             break
-        found.append(_Member(layer, bool(work.fused)))
+        found.append(layer)
         at += 1 + len(behind)
         size = _size(layer, size)
     return found, at
@@ -189,15 +169,12 @@ def _size(layer: Any, size: Any) -> tuple[int, int]:
     return high, wide
 
 
-def _computed(kept: _Kept, at: int, members: list[_Member], x: torch.Tensor) -> torch.Tensor | None:
+def _computed(kept: _Kept, at: int, layers: list[Any], x: torch.Tensor) -> torch.Tensor | None:
     """Run a chain; None if it does not pay, or its layers have to say what is wrong."""
-    works = [each.layer.__dict__["_pplconv"] for each in members]
+    works = [each.__dict__["_pplconv"] for each in layers]
     try:
-        layers = tuple(
-            work.packed(each.layer, each.fuse, True).layer
-            for work, each in zip(works, members, strict=True)
-        )
-        chain = kept.chain(at, layers)
+        made = (w.packed(m, bool(w.fused), True) for w, m in zip(works, layers, strict=True))
+        chain = kept.chain(at, tuple(each.layer for each in made))
         if not kept.pays(at, chain, x.shape):
             return None
         y = tensor_of(chain(array_of(x.permute(0, 2, 3, 1))))
@@ -210,7 +187,7 @@ def _computed(kept: _Kept, at: int, members: list[_Member], x: torch.Tensor) -> 
 
 
 def chain_in(module: torch.nn.Module) -> None:
-    """Let each sequence in a module run chains; classes derived from it keep their own calls."""
+    """Let each sequence in a module run chains, but no derived class."""
     for each in module.modules():
         if type(each) is not torch.nn.Sequential or "forward" in each.__dict__:
             continue
@@ -224,13 +201,13 @@ def chain_in(module: torch.nn.Module) -> None:
 
 
 def unchain(module: torch.nn.Module) -> None:
-    """Undo it for one module; others stay as they are."""
+    """Undo it for one module."""
     if isinstance(module, ChainedSequential):
         module.__class__ = module.own
         module.__dict__.pop("_pplconv_chains", None)
 
 
 def forget(module: torch.nn.Module) -> None:
-    """Make the chains of one module anew at the next call."""
+    """Make the chains of one module anew."""
     if isinstance(module, ChainedSequential) and "_pplconv_chains" in module.__dict__:
         module.__dict__["_pplconv_chains"].forget()
