@@ -102,13 +102,13 @@ def prepared(
     store : callable, optional
         Makes results of sums. Without `rounding` and `store`, sums are cast to the type of `out`.
     """
-    taps = operator.extent[0] * operator.extent[1]
-    paid = min(team, planner.paying_team(2.0 * taps * out.size, team))
+    paid = min(team, planner.paying_team(2.0 * operator.products * out.size, team))
+    share = planner.share(team)
     if rounding is None and store is None and _lies_in_zeros(image, operator, region, out):
         return _whole(image, operator, region, out, paid)
     if _is_read(image, operator.dtype) and _is_stored(out, operator, rounding, store):
-        return _banded(image, operator, region, out, rounding, paid, planner.share(team))
-    return partial(_run_parts, operator, region, rounding, paid, store)
+        return _banded(image, operator, region, out, rounding, paid, share)
+    return partial(_run_parts, operator, region, rounding, paid, share, store)
 
 
 def _is_read(image: Array, computed: np.dtype[Any]) -> bool:
@@ -125,14 +125,14 @@ def _is_stored(
 
 
 def _run_parts(
-    operator: Operator, region: Region, rounding: Rounding | Short | None, team: int,
+    operator: Operator, region: Region, rounding: Rounding | Short | None, team: int, share: int,
     store: Store | None, image: Array, out: Array,
 ) -> None:  # fmt: skip
     """Filter an image that the loops do not read, or results that they do not write."""
     image = _readable(image, operator.dtype)
     count, height, width, channels = out.shape
     if _is_stored(out, operator, rounding, store):
-        _run_bands(image, operator, region, out, rounding, team)
+        _run_bands(image, operator, region, out, rounding, team, share)
         return
     # Compute a part at a time; its sums or results are stored afterwards.
     part_dtype = operator.dtype if rounding is None else out.dtype
@@ -142,7 +142,7 @@ def _run_parts(
         origin = region.origin[0] + first, region.origin[1]
         part = replace(region, origin=origin, shape=(rows.stop - first, width))
         sums = np.empty((count, rows.stop - first, width, channels), part_dtype)
-        _run_bands(image, operator, part, sums, rounding, team)
+        _run_bands(image, operator, part, sums, rounding, team, share)
         if store is None:
             with np.errstate(all="ignore"):
                 out[:, rows] = sums
@@ -199,15 +199,11 @@ def _whole(image: Array, operator: Operator, region: Region, out: Array, team: i
 
 
 def _run_bands(
-    image: Array,
-    operator: Operator,
-    region: Region,
-    out: Array,
-    rounding: Rounding | Short | None,
-    team: int,
-) -> None:
+    image: Array, operator: Operator, region: Region, out: Array,
+    rounding: Rounding | Short | None, team: int, share: int,
+) -> None:  # fmt: skip
     """Filter an image band by band."""
-    _banded(image, operator, region, out, rounding, team, planner.share(team))(image, out)
+    _banded(image, operator, region, out, rounding, team, share)(image, out)
 
 
 def _banded(

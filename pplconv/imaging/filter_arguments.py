@@ -114,7 +114,7 @@ def check_dtype(dtype: object, image: np.dtype[Any]) -> np.dtype[Any]:
     allowed = (*INTEGERS, *_WIDER) if native in INTEGERS else FLOATS
     try:
         found = np.dtype(dtype)  # type: ignore[call-overload]
-    except TypeError:
+    except (SyntaxError, TypeError, ValueError):  # texts are parsed
         raise TypeError(f"dtype must be a type of NumPy, got {shown(dtype)}") from None
     if found not in allowed:
         raise TypeError(f"dtype must be {_names(allowed)} for images of {native}, got {found}")

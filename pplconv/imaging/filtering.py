@@ -310,5 +310,5 @@ class _Call:
             raise renamed(error, input="image", weight=" or ".join(self._operands)) from error
         if self._key is not None:
             ready = Ready(made, self._shape, planes.shape, self.dtype)
-            keep(self._key, ready, tuple(self._operands.values()))
+            keep(self._key, ready)
         return out  # type: ignore[no-any-return]

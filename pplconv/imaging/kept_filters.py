@@ -26,6 +26,10 @@ MOST = 64
 MOST_BYTES = 1 << 23
 # Bytes of a kernel, beyond which a filter is not kept: its arithmetic outweighs the preparation.
 KERNEL_BYTES = 1 << 14
+# Bytes of a tap in a prepared kernel, of float64 at most, whatever type the caller's has.
+_TAP_BYTES = 8
+# Classes that mean the same type each time; others may have an attribute `dtype` that changes.
+_CLASSES = frozenset((int, float, *np.sctypeDict.values()))
 # Where a key has shape, type and bytes of each kernel.
 _OPERANDS = 5
 # What a filter takes besides its kernels and the places of its rows: plans, mostly.
@@ -81,21 +85,37 @@ def key_of(
         return None
     if anchor is not None and not (type(anchor) is tuple and all(type(at) is int for at in anchor)):
         return None
-    if not (dtype is None or isinstance(dtype, (np.dtype, type, str))):
+    known = type(dtype) is type and dtype in _CLASSES
+    if not (dtype is None or isinstance(dtype, (np.dtype, str)) or known):
         return None
     if not (threads is None or type(threads) is int):
         return None
     operands: tuple[object, ...] = ()
     for kernel in kernels:
+        if _is_plain(kernel):
+            kernel = np.array(kernel)
         if type(kernel) is not np.ndarray or kernel.dtype.kind not in "buif":
             return None
-        if kernel.nbytes > KERNEL_BYTES:
+        if _TAP_BYTES * kernel.size > KERNEL_BYTES:
             return None
         operands += kernel.shape, kernel.dtype, kernel.tobytes()
-    # 0 and 0.0 are equal, and so are a type and its name.
+    # 0 and 0.0 are equal, and so are a type and its name; NaN is not equal to itself.
+    number = value.hex() if type(value) is float else value
     return (
         planner.team_and_settings(threads), image.shape, image.strides, image.dtype,
-        image.flags.aligned, operands, border, type(value), value, anchor, flip, dtype, type(dtype),
+        image.flags.aligned, operands, border, type(value), number, anchor, flip, dtype,
+        type(dtype),
+    )  # fmt: skip
+
+
+def _is_plain(kernel: object) -> bool:
+    """Whether a kernel is a list of numbers, or of lists of equally many."""
+    if type(kernel) is not list or not kernel:
+        return False
+    rows = kernel if type(kernel[0]) is list else [kernel]
+    return all(
+        type(row) is list and len(row) == len(rows[0])
+        and all(type(each) is int or type(each) is float for each in row) for row in rows
     )  # fmt: skip
 
 
@@ -118,11 +138,11 @@ def kept(key: Any) -> Ready | None:
         return found[0]
 
 
-def keep(key: Any, ready: Ready, kernels: tuple[object, ...]) -> None:
+def keep(key: Any, ready: Ready) -> None:
     """Keep a filter, and drop the least recently used ones."""
     global _bytes
     size = FIXED_BYTES + 16 * (ready.shape[-2] + max(ready.shape))
-    size += sum(4 * kernel.nbytes for kernel in kernels if isinstance(kernel, np.ndarray))
+    size += sum(4 * _TAP_BYTES * kernel.size for kernel in kernels_of(key))
     if size > MOST_BYTES // 4:
         return
     with _lock:

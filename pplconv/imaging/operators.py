@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ..api.conv import Conv2d
-from ..runtime import ForkableLock
 
 __all__ = ["Bank", "Operator", "Separable"]
 
@@ -17,32 +16,16 @@ Array = npt.NDArray[Any]
 # Rows above and below, numbers to the left and to the right.
 Padding = tuple[tuple[int, int], tuple[int, int]]
 
-# Number of prepared convolutions that are kept, in order of their last use.
-KEPT = 32
-_kept: OrderedDict[Any, Conv2d] = OrderedDict()
-_lock = ForkableLock()
-
 
 def _prepared(
     bank: Array, channels: int, padding: Padding = ((0, 0), (0, 0)), threads: int = 1
 ) -> Conv2d:
-    """Return a convolution of one plane by a bank (n, kh, kw), with taps `channels` apart."""
-    key = bank.tobytes(), bank.shape, bank.dtype.char, channels, padding, threads
-    with _lock:
-        found = _kept.get(key)
-        if found is not None:
-            _kept.move_to_end(key)
-            return found
+    """Prepare a convolution of one plane by a bank (n, kh, kw), with taps `channels` apart."""
     # Sums are direct: the same for every band, and for the image as a whole.
-    made = Conv2d(
+    return Conv2d(
         bank[:, None], dilation=(1, channels), padding=padding, tolerance=0, precision=None,
         threads=threads, sparse=False,  # zero taps must let NaN through
     )  # fmt: skip
-    with _lock:
-        _kept[key] = made
-        while len(_kept) > KEPT:
-            _kept.popitem(last=False)
-    return made
 
 
 class Operator(Protocol):
@@ -53,6 +36,9 @@ class Operator(Protocol):
 
     extent: tuple[int, int]
     """Rows and columns of the kernel."""
+
+    products: int
+    """Of each sum."""
 
     @property
     def convolutions(self) -> tuple[Conv2d, ...]:
@@ -73,9 +59,11 @@ class Bank:
     def __init__(self, bank: Array, channels: int) -> None:
         self.dtype = bank.dtype
         self.extent: tuple[int, int] = bank.shape[1:]
+        self.products = self.extent[0] * self.extent[1]
         self._bank, self._channels = bank, channels
+        self._whole: tuple[Any, Conv2d] | None = None
 
-    @property
+    @cached_property
     def convolutions(self) -> tuple[Conv2d, ...]:
         """The convolution that each band runs."""
         return (_prepared(self._bank, self._channels),)
@@ -99,8 +87,11 @@ class Bank:
         team : int
             Threads, at most.
         """
-        conv = _prepared(self._bank, self._channels, padding, team)
-        conv(plane[None], out=sums)
+        made = self._whole
+        if made is None or made[0] != (padding, team):
+            conv = _prepared(self._bank, self._channels, padding, team)
+            made = self._whole = (padding, team), conv
+        made[1](plane[None], out=sums)
 
 
 class Separable:
@@ -117,6 +108,7 @@ class Separable:
     def __init__(self, down: Array, across: Array, channels: int) -> None:
         self.dtype = down.dtype
         self.extent = len(down), len(across)
+        self.products = len(down) + len(across)
         self.convolutions: tuple[Conv2d, ...] = (
             _prepared(across[None, None], channels), _prepared(down[None, :, None], 1)
         )  # fmt: skip

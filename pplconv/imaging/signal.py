@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,8 @@ Array = npt.NDArray[Any]
 
 MODES = ("full", "valid", "same")
 BOUNDARIES = {"fill": "constant", "wrap": "wrap", "symm": "reflect"}
+# Elements of arrays of integers whose filters are kept.
+_MOST_READ = 1 << 20
 # Integers up to here are exact in float32 and float64.
 _EXACT = {"float32": 2**24, "float64": 2**53}
 
@@ -182,7 +183,7 @@ def _computed(
         names = ("in2", "in1") if swapped else ("in1", "in2")
         raise renamed(error, input=names[0], weight=names[1]) from error
     if key is not None and not swapped:
-        keep(key, Ready(made, shape, planes.shape, dtype), (in2,))
+        keep(key, Ready(made, shape, planes.shape, dtype))
     # The correlation of the second with the first is that of the first with the second, turned.
     return as_given(in1, np.ascontiguousarray(out[::-1, ::-1]) if swapped and not flip else out)
 
@@ -193,10 +194,21 @@ def _key(
     """Describe a call for `kept`; None if its filter is not kept."""
     if type(mode) is not str or type(boundary) is not str:
         return None
-    # How integers are summed up depends on the largest of them.
-    if not all(type(one) is np.ndarray and one.dtype in FLOATS for one in (in1, in2)):
+    if type(in1) is not np.ndarray or type(in2) is not np.ndarray or not in1.size * in2.size:
         return None
-    return key_of(in1, (in2,), f"{mode} {boundary}", fillvalue, None, flip, None, None)
+    sums = None
+    if in1.dtype.kind in "ui" and in2.dtype.kind in "ui" and type(fillvalue) is int:
+        # How integers are summed up depends on the largest of them. Arrays with gaps may pretend to
+        # have more elements than memory holds.
+        if max(in1.size, in2.size) > _MOST_READ:
+            return None
+        try:
+            sums = _type_of_sums(in1, in2, fillvalue)
+        except ValueError:
+            return None
+    elif in1.dtype not in FLOATS or in2.dtype not in FLOATS:
+        return None
+    return key_of(in1, (in2,), f"{mode} {boundary}", fillvalue, None, flip, sums, None)
 
 
 def _fill(value: Array, dtype: np.dtype[Any]) -> float:
@@ -225,8 +237,7 @@ def _is_swapped(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
 def _type_of_sums(image: Array, kernel: Array, value: float) -> np.dtype[Any]:
     """Type in which all sums of integers are exact."""
     largest = max(abs(int(image.min())), abs(int(image.max())), int(abs(value)))
-    total = sum((abs(Fraction(n)) for n in kernel.ravel().tolist()), Fraction(0)) * largest
-    total = max(total, Fraction(largest))
+    total = max(sum(map(abs, kernel.ravel().tolist())), 1) * largest
     for name, limit in _EXACT.items():
         if total <= limit:
             return np.dtype(name)

@@ -191,7 +191,11 @@ class Chain:
         result = whole if batched else whole[1:]
         if out is not None:
             check_out(out, result, self.out_dtype, input=x)
-        x = np.require(x, self.dtype, ("C", "A")).reshape(shape)
+        # `np.require` takes as long as a small layer.
+        if not (x.flags.c_contiguous and x.flags.aligned and x.dtype.isnative):
+            x = np.require(x, self.dtype, ("C", "A"))
+        if not batched:
+            x = x.reshape(shape)
         given = out
         out = empty_aligned(result, self.out_dtype) if out is None else out
         self._run(x, out.reshape(whole), prepared)

@@ -135,6 +135,35 @@ def test_arrays_of_long_integers_are_converted_once(turned, rng, monkeypatch):
     assert all(np.shares_memory(part, read[0]) for part in parts)
 
 
+@pytest.fixture
+def made(monkeypatch):
+    """Collect the arguments of filters that are prepared."""
+    found = []
+    monkeypatch.setattr(bands, "Banded", lambda *a: found.append(a) or Banded(*a))
+    return found
+
+
+@pytest.mark.parametrize("turned", [np.ascontiguousarray, np.asfortranarray])
+def test_a_small_team_leaves_the_share_of_its_call(turned, rng, made):
+    """Whether rows are read where they lie or not: one thread pays here, seven were asked for."""
+    image = turned(rng.integers(0, 99, (30, 44), np.uint8))
+    got = imaging.filter2d(image, np.ones((3, 3)), border="wrap", dtype=np.int32, threads=7)
+    np.testing.assert_array_equal(got, summed(image[:, :, None], np.ones((3, 3)), "wrap")[:, :, 0])
+    assert [(a[-2], a[-1] >= 7) for a in made] == [(1, True)]
+
+
+def test_both_passes_of_a_separable_filter_run_in_a_band(rng, made):
+    """Rows between them stay in scratch of the band's size; the team is for kh + kw products."""
+    image = rng.integers(0, 9, (3000, 400)).astype(np.float32)
+    row, column = rng.integers(-3, 4, (2, 5)).astype(np.float64)
+    got = imaging.sepfilter2d(image, row, column, threads=1)
+    expected = summed(image[:, :, None], np.outer(column, row), "reflect101")[:, :, 0]
+    np.testing.assert_array_equal(got, expected)
+    ((_, convs, *_, extent, band, _, _),) = made
+    assert [conv.weight_shape[2:] for conv in convs] == [(1, 5), (5, 1)]
+    assert extent == (5, 5) and band * 400 * 4 <= bands.BAND_BYTES < image.nbytes
+
+
 def test_results_that_are_not_read_as_rows(rng, monkeypatch):
     """Other types of results are made of a few rows of sums at a time."""
     monkeypatch.setattr(bands, "PART_BYTES", 5000)

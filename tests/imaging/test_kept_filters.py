@@ -47,22 +47,92 @@ def test_each_argument_counts(rng):
         {"border": "wrap"}, {"border": "constant"}, {"border": "constant", "value": 7},
         {"border": "constant", "value": 7.0}, {"anchor": (0, 0)}, {"anchor": (0, 1)},
         {"flip": True}, {"flip": False}, {"dtype": np.uint16}, {"dtype": "int16"},
-        {"dtype": np.dtype(np.float32)}, {"dtype": np.float64}, {"threads": 1}, {},
+        {"dtype": np.dtype(np.float32)}, {"dtype": np.float64}, {"threads": 3}, {},
     ]  # fmt: skip
-    first = [filter2d(image, kernel, **call) for call in calls]
-    again = [filter2d(image, kernel, **call) for call in calls]
-    for call, a, b in zip(calls, first, again, strict=True):
-        kept_filters._kept.clear()
-        expected = filter2d(image, kernel, **call)
-        assert a.dtype == b.dtype == expected.dtype
-        np.testing.assert_array_equal(a, expected)
-        np.testing.assert_array_equal(b, expected)
+    for call in [*calls, *calls]:
+        got = filter2d(image, kernel, **call)
+        # SciPy's origins are counted from the centre, in the order of axes.
+        x, y = call.get("anchor", (1, 1))
+        turned = kernel[::-1, ::-1] if call.get("flip") else kernel
+        expected = scipy.ndimage.correlate(
+            image.astype(np.float64), turned, mode=call.get("border", "mirror"),
+            cval=call.get("value", 0), origin=(y - 1, x - 1),
+        )  # fmt: skip
+        dtype = np.dtype(call.get("dtype", np.uint8))
+        if dtype.kind in "ui":
+            expected = expected.clip(0, np.iinfo(dtype).max)
+        assert got.dtype == dtype
+        np.testing.assert_array_equal(got, expected)
+    assert len(kept_filters._kept) == len(calls) - 1  # of two with the default of `flip`
     with pytest.raises(TypeError, match="flip"):
         filter2d(image, kernel, flip=1)
     with pytest.raises(TypeError, match="anchor"):
         filter2d(image, kernel, anchor=(0.0, 1.0))
     with pytest.raises(TypeError, match="value"):
         filter2d(image, kernel, border="constant", value=True)
+
+
+def test_nan_around_an_image_is_kept(rng):
+    """Though it is not equal to itself; zeros of both signs are two values."""
+    image, kernel = rng.random((9, 12)), rng.random((3, 3))
+    for value in (np.nan, 0.0, -0.0, np.inf):
+        expected = scipy.ndimage.correlate(image, kernel, mode="constant", cval=value)
+        for _ in range(2):
+            got = filter2d(image, kernel, border="constant", value=float(value))
+            np.testing.assert_allclose(got, expected)
+    assert len(kept_filters._kept) == 4
+
+
+def test_a_class_with_a_type_of_its_own_is_asked_each_time(rng):
+    """What NumPy makes of it may change."""
+    image, kernel = rng.integers(0, 9, (9, 12)).astype(np.uint8), rng.integers(0, 3, (3, 3))
+
+    class Own:
+        dtype = np.dtype(np.int16)
+
+    for dtype in (np.int16, np.float32):
+        Own.dtype = np.dtype(dtype)
+        got = filter2d(image, kernel, dtype=Own)
+        assert got.dtype == dtype
+        np.testing.assert_array_equal(got, mirrored(image, kernel))
+    for wrong in (dict, object, "no", "f4,(", [1]):
+        with pytest.raises(TypeError, match="dtype must be"):
+            filter2d(image, kernel, dtype=wrong)
+
+
+def test_lists_are_kept_by_their_numbers(rng):
+    image, kernel = rng.random((9, 12)), rng.integers(0, 9, (3, 3))
+    for _ in range(2):
+        np.testing.assert_allclose(filter2d(image, kernel.tolist()), mirrored(image, kernel))
+        row, column = kernel[0].tolist(), kernel[:, 0].tolist()
+        expected = mirrored(image, np.outer(column, row))
+        np.testing.assert_allclose(sepfilter2d(image, row, column), expected)
+    assert len(kept_filters._kept) == 2
+    for wrong in ([], [[]], [[1, 2], [3]], [[1, [2]]], [1, [2]]):
+        with pytest.raises((TypeError, ValueError), match="kernel"):
+            filter2d(image, wrong)
+
+
+def test_the_bound_counts_taps_as_they_are_prepared(rng):
+    """A kernel of bytes takes as much as one of float64."""
+    image, sizes = rng.random((16, 16)), []
+    for dtype in (np.int8, np.float64):
+        filter2d(image, rng.integers(0, 9, (9, 9)).astype(dtype))
+        sizes.append(kept_filters._bytes - sum(sizes))
+    assert sizes[0] == sizes[1] >= 4 * 8 * 81
+    filter2d(image, np.ones((50, 50), np.int8))  # too large to be kept
+    assert len(kept_filters._kept) == 2
+
+
+def test_sums_of_larger_integers_are_others(rng):
+    """The type of sums depends on pixels: float32 does not hold these."""
+    kernel = np.array([[1, 2], [3, -4]], np.int32)
+    for largest in (9, 1 << 28, 9, 1 << 28):
+        image = rng.integers(0, largest, (9, 12)).astype(np.int32)
+        np.testing.assert_array_equal(
+            pplconv.imaging.convolve2d(image, kernel), scipy.signal.convolve2d(image, kernel)
+        )
+    assert len(kept_filters._kept) == 2
 
 
 def test_forms_of_the_image_count(rng):

@@ -14,7 +14,16 @@ from torch.nn.modules import module as torch_module
 import pplconv
 from pplconv.integrations.torch.norm_folding import folded
 
-__all__ = ["Accelerated", "Settings", "Work", "replaced", "restored"]
+__all__ = [
+    "Accelerated",
+    "Settings",
+    "Work",
+    "array_of",
+    "is_last",
+    "replaced",
+    "restored",
+    "tensor_of",
+]
 
 Array = np.ndarray[Any, Any]
 _LAST = torch.channels_last
@@ -92,6 +101,8 @@ class Work:
         The same as an argument of pplconv's layers.
     calls : int
         Number of calls that pplconv has computed.
+    chained : int
+        Number of these that ran in a chain with other layers.
     fallbacks : collections.Counter of str
         Reasons of the calls that PyTorch has computed.
     """
@@ -104,7 +115,7 @@ class Work:
         self._start()
 
     def _start(self) -> None:
-        self.calls = 0
+        self.calls = self.chained = 0
         self.fallbacks: Counter[str] = Counter()
         self._packed: dict[tuple[bool, bool], _Packed] = {}
 
@@ -238,7 +249,7 @@ class Accelerated(torch.nn.Module):
 
     def _computed(self, work: Work, x: torch.Tensor, output_size: Any = None) -> torch.Tensor:
         fuse = self._may_fuse(work)
-        last = x.dim() == 4 and (_is_last(x) or _is_last(self.weight))
+        last = x.dim() == 4 and (is_last(x) or is_last(self.weight))
         if last:
             x = x.contiguous(memory_format=_LAST).permute(0, 2, 3, 1)
         layer = work.packed(self, fuse, last).layer
@@ -275,7 +286,7 @@ class Accelerated(torch.nn.Module):
         return f"{super().extra_repr()}, pplconv"
 
 
-def _is_last(tensor: torch.Tensor) -> bool:
+def is_last(tensor: torch.Tensor) -> bool:
     """Whether channels lie last; a tensor that is contiguous in both formats counts as NCHW."""
     return tensor.is_contiguous(memory_format=_LAST) and not tensor.is_contiguous()
 
