@@ -137,7 +137,7 @@ def check_dtype(dtype: object, image: np.dtype[Any]) -> np.dtype[Any]:
 def check_value(value: object, dtype: np.dtype[Any]) -> float:
     """Return the constant of a border, which must be a pixel of the image's type."""
     if dtype == _BOOL:
-        whole = isinstance(value, float) and value.is_integer()
+        whole = isinstance(value, (bool, np.bool_, float)) and value in (0, 1)
         return float(integer("value", int(value) if whole else value, 0, 1))  # type: ignore[call-overload]
     if dtype.newbyteorder("=") in (*INTEGERS, *WIDE):
         limits = np.iinfo(dtype)

@@ -156,10 +156,8 @@ def filter2d(
         return ready(image, out, kernel=kernel)  # type: ignore[arg-type]
     pixels = check_image(image)
     flip, mode = check_flag("flip", flip), check_mode(mode)
-    normalize, per_channel = (
-        check_flag("normalize", normalize),
-        check_flag("per_channel", per_channel),
-    )
+    normalize = check_flag("normalize", normalize)
+    per_channel = check_flag("per_channel", per_channel)
     integers = pixels.dtype.kind in "bui"
     taps = kernel if key is None else kernels_of(key)[0]
     bank = check_kernel(taps, "kernel", (2, 3), finite=integers)
@@ -167,10 +165,9 @@ def filter2d(
     more |= {"mode": mode, "threads": threads}
     missing = check_mask(mask, pixels.shape)
     if per_channel:
-        each = partial(filter2d, normalize=normalize, dtype=dtype, **more)
 
         def run_one(kernel: Array, plane: Array, mask: Array | None) -> Array:
-            return each(plane, kernel, mask=mask)
+            return filter2d(plane, kernel, mask=mask, normalize=normalize, dtype=dtype, **more)
 
         return as_given(image, filter_each(run_one, pixels, bank, missing, out), out)
     run = partial(_with_kernel, filter2d, (bank,), more)
@@ -356,7 +353,7 @@ class _Call:
         left: int,
         border: object,
         value: object,
-        mode: str,
+        mode: FilterMode,
         dtype: object,
         out: object,
         threads: object,

@@ -75,8 +75,8 @@ def filter_present(
     if pixels.dtype.newbyteorder("=") not in (*INTEGERS, np.dtype(bool)):
         computed = np.result_type(computed, pixels.dtype).newbyteorder("=")
     for kernel in kernels:
-        size = np.abs(kernel).sum((-2, -1)[: kernel.ndim])
-        total = np.abs(kernel.sum((-2, -1)[: kernel.ndim]))
+        axes = (-1,) if kernel.ndim == 1 else (-2, -1)
+        size, total = np.abs(kernel).sum(axes), np.abs(kernel.sum(axes))
         if not (total > _LEAST_SHARE * size).all() or not np.isfinite(size).all():
             raise ValueError(
                 "kernel must have a finite sum other than zero for normalize=True, got "

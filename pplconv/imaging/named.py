@@ -88,9 +88,9 @@ def gaussian(
     >>> image = np.zeros((3, 5), np.uint8)
     >>> image[1, 2] = 100
     >>> gaussian(image, 0.5)
-    array([[ 0,  2,  8,  2,  0],
+    array([[ 0,  2, 17,  2,  0],
            [ 0,  8, 62,  8,  0],
-           [ 0,  2,  8,  2,  0]], dtype=uint8)
+           [ 0,  2, 17,  2,  0]], dtype=uint8)
     """
     down, across = _bells(sigma, truncate, radius)
     run = partial(
@@ -179,8 +179,8 @@ def sobel(
         The derivative from row to row (0, OpenCV's ``dy=1``) or from column to column (1,
         ``dx=1``). None: the magnitude, the square root of the sum of the squares of both.
     scale : number, optional
-        Factor of the weights, which are integers as in OpenCV and SciPy. With ``scale=1/8`` they
-        are those of scikit-image.
+        Factor of the weights, which are integers as in OpenCV and SciPy. With ``scale=1/4`` they
+        are those of scikit-image, whose magnitude is divided by the root of 2.
     channel_axis : int, optional
         Axis of the channels of an image of three dimensions; another one than -1 needs an `axis`
         counted without it.
@@ -242,8 +242,8 @@ def scharr(
     image, axis, channel_axis, border, value, mode, dtype, out, threads
         As in `sobel`.
     scale : number, optional
-        Factor of the weights, which are integers as in OpenCV. With ``scale=1/32`` they are those
-        of scikit-image.
+        Factor of the weights, which are integers as in OpenCV. With ``scale=1/16`` they are those
+        of scikit-image, whose magnitude is divided by the root of 2.
 
     Returns
     -------
@@ -263,8 +263,8 @@ def scharr(
     --------
     >>> import numpy as np
     >>> from pplconv.imaging import scharr
-    >>> scharr(np.arange(9.0).reshape(3, 3) ** 2, axis=0, scale=1 / 32)[1]
-    array([18., 24., 30.])
+    >>> scharr(np.arange(9.0).reshape(3, 3) ** 2, axis=0, scale=1 / 16)[1]
+    array([40.5, 48. , 55.5])
     """
     run = partial(
         _derivative, (3.0, 10.0, 3.0), axis, scale, border=border, value=value, mode=mode,
@@ -508,7 +508,12 @@ def _pair(name: str, value: object, check: Callable[[str, object], Any]) -> tupl
 
 
 def _pair_of_sizes(name: str, value: object, least: int) -> tuple[int, int]:
-    return _pair(name, value, lambda name, one: integer(name, one, least, _MOST_TAPS // 2))
+    rows, columns = _pair(name, value, partial(_size, least))
+    return rows, columns
+
+
+def _size(least: int, name: str, value: object) -> int:
+    return integer(name, value, least, _MOST_TAPS // 2)
 
 
 def _number(name: str, value: object) -> float:
