@@ -23,7 +23,11 @@ Array = npt.NDArray[Any]
 
 _MOST_TAPS = 1 << 15
 # Types that hold every derivative of images of integers.
-_SIGNED = {1: np.dtype(np.int16), 2: np.dtype(np.int32), 4: np.dtype(np.int64)}
+_SIGNED: dict[int, np.dtype[Any]] = {
+    1: np.dtype(np.int16),
+    2: np.dtype(np.int32),
+    4: np.dtype(np.int64),
+}
 
 
 def gaussian(
@@ -459,9 +463,10 @@ def _derived(dtype: object, image: np.dtype[Any], *, whole: bool) -> np.dtype[An
     if dtype is not None:
         return check_dtype(dtype, image)
     if image.kind == "f":
-        return image.newbyteorder("=")
+        native: np.dtype[Any] = image.newbyteorder("=")
+        return native
     if whole:
-        return _SIGNED.get(image.itemsize, np.dtype(np.int64))
+        return _SIGNED.get(image.itemsize, _SIGNED[4])
     return np.dtype(np.float32 if image.itemsize <= 2 else np.float64)
 
 
@@ -489,7 +494,7 @@ def _bells(sigma: object, truncate: object, radius: object) -> tuple[Array, Arra
 def _bell(sigma: float, side: int) -> Array:
     at = np.arange(-side, side + 1, dtype=np.float64)
     if sigma == 0:
-        return (at == 0).astype(np.float64)
+        return np.array(at == 0, np.float64)
     with np.errstate(all="ignore"):
         weights = np.exp(-0.5 * (at / sigma) ** 2)
     weights[side] = 1.0
