@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import planner
-from .._literals import Border, FilterMode
+from .._literals import Border, FilterMethod, FilterMode
 from ..arguments.argument_names import renamed
 from ..memory.array_like import renewed
 from ..memory.arrays import check_out, empty_aligned
@@ -36,6 +36,7 @@ from .kept_filters import Ready, keep, kept, kernels_of, key_of
 from .missing_pixels import check_mask, filter_present
 from .operators import Bank, Operator, Separable
 from .rounding import Exact, saturated
+from .transforms import Transformed, check_method
 from .wide_integers import Wide, filter_truth
 
 __all__ = ["filter2d", "sepfilter2d"]
@@ -55,6 +56,7 @@ def filter2d(
     per_channel: bool = False,
     mask: npt.ArrayLike | None = None,
     normalize: bool = False,
+    method: FilterMethod = "direct",
     dtype: npt.DTypeLike | None = None,
     out: Array | None = None,
     threads: int | None = None,
@@ -91,6 +93,10 @@ def filter2d(
     normalize : bool, optional
         Whether to divide each sum by the sum of the weights whose pixels are present. Pixels of NaN
         are missing then, and those of a constant border of NaN. Results without any pixel are NaN.
+    method : {"direct", "auto", "fft"}, optional
+        How sums are made: one by one, or by Fourier transforms in float64, which takes SciPy.
+        ``"auto"`` transforms where that is possible and estimated to be faster, which are large
+        kernels; ``"fft"`` raises an error where it is not possible. Integers stay exact.
     dtype : data-type, optional
         Of the result; by default the image's. Images of integers give integers of 8 or 16 bits,
         int32 or floating point, those of int32 and int64 also int64, those of bool also bool;
@@ -148,7 +154,7 @@ def filter2d(
     >>> filter2d(hole, np.ones((1, 3)), normalize=True)
     array([[1., 2., 3.]])
     """
-    key, place = None, _place_of(border, mode, mask, normalize)
+    key, place = None, _place_of(border, mode, mask, normalize, method)
     if place is not None and per_channel is False:
         key = key_of(image, (kernel,), place, value, anchor, flip, dtype, threads)
     ready = None if key is None else kept(key)
@@ -157,12 +163,12 @@ def filter2d(
     pixels = check_image(image)
     flip, mode = check_flag("flip", flip), check_mode(mode)
     normalize = check_flag("normalize", normalize)
-    per_channel = check_flag("per_channel", per_channel)
+    per_channel, method = check_flag("per_channel", per_channel), check_method(method)
     integers = pixels.dtype.kind in "bui"
     taps = kernel if key is None else kernels_of(key)[0]
     bank = check_kernel(taps, "kernel", (2, 3), finite=integers)
     more: dict[str, Any] = {"border": border, "value": value, "anchor": anchor, "flip": flip}
-    more |= {"mode": mode, "threads": threads}
+    more |= {"mode": mode, "threads": threads, "method": method}
     missing = check_mask(mask, pixels.shape)
     if per_channel:
 
@@ -183,6 +189,10 @@ def filter2d(
     bank = bank.reshape(-1, *extent)
     if flip:
         bank = bank[:, ::-1, ::-1]
+    if method != "direct":
+        done = call.transform(bank, method)
+        if done is not None:
+            return as_given(image, done, out)
     if call.is_wide:
         return as_given(image, call.run_wide([(one.ravel(),) for one in bank]), out)
     computed, rounding = call.computed, None
@@ -308,11 +318,15 @@ def _vector(kernel: object, name: str, *, finite: bool) -> Array:
     return array.ravel()
 
 
-def _place_of(border: object, mode: object, mask: object, normalize: object) -> str | None:
+def _place_of(
+    border: object, mode: object, mask: object, normalize: object, method: object = "direct"
+) -> str | None:
     """Describe where results are, for `key_of`; None if more has to be known of the call."""
     if mask is not None or normalize is not False:
         return None
     if type(border) is not str or type(mode) is not str:
+        return None
+    if type(method) is not str or method != "direct":
         return None
     return border if mode == "same" else f"{border} {mode}"
 
@@ -435,6 +449,20 @@ class _Call:
 
         wide = Wide(self.image, operator_of, self._region, self._extent, self._team)
         wide.run(kernels, planes)
+        return out
+
+    def transform(self, bank: Array, method: FilterMethod) -> Array | None:
+        """Filter by transforms; None where they do not pay, or would not do."""
+        made = Transformed(self.image, bank, self._region)
+        if method == "auto" and not made.wins(self._team):
+            return None
+        refusal = made.refusal()
+        if refusal is not None:
+            if method == "fft":
+                raise ValueError(f"{refusal} for method='fft'")
+            return None
+        out, planes = self._results()
+        made.run(planes)
         return out
 
     def _results(self) -> tuple[Array, Array]:
