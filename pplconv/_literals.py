@@ -25,6 +25,8 @@ SignalLayout: TypeAlias = Literal["NCW", "NWC"]
 VolumeLayout: TypeAlias = Literal["NCDHW", "NDHWC"]
 # Borders of image filters.
 Border: TypeAlias = Literal["reflect101", "reflect", "replicate", "wrap", "constant"]
+FilterMode: TypeAlias = Literal["same", "valid"]
+FilterMethod: TypeAlias = Literal["direct", "auto", "fft"]
 SignalMode: TypeAlias = Literal["full", "valid", "same"]
 SignalBoundary: TypeAlias = Literal["fill", "wrap", "symm"]
 # What a network does with operators that only ONNX's reference computes.

@@ -5,6 +5,12 @@
 ``sepfilter2d``  the same with a row and a column
 ``correlate2d``  correlation of two arrays, as ``scipy.signal.correlate2d``
 ``convolve2d``   convolution of two arrays, as ``scipy.signal.convolve2d``
+``gaussian``     a Gaussian blur
+``box``          the mean of a rectangle
+``sobel``        first derivatives, or their magnitude
+``scharr``       the same with Scharr's weights
+``laplace``      the sum of second derivatives
+``unsharp``      sharpens by what a Gaussian takes away
 ===============  ===================================================================================
 
 docs/imaging.md has a table of the names of borders, anchors and types in other libraries.
@@ -13,6 +19,18 @@ docs/imaging.md has a table of the names of borders, anchors and types in other 
 from __future__ import annotations
 
 from .filtering import filter2d, sepfilter2d
+from .named import box, gaussian, laplace, scharr, sobel, unsharp
 from .signal import convolve2d, correlate2d
 
-__all__ = ["convolve2d", "correlate2d", "filter2d", "sepfilter2d"]
+__all__ = [
+    "box",
+    "convolve2d",
+    "correlate2d",
+    "filter2d",
+    "gaussian",
+    "laplace",
+    "scharr",
+    "sepfilter2d",
+    "sobel",
+    "unsharp",
+]

@@ -7,17 +7,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._checks import integer, shown
+from .._checks import integer, one_of, shown
+from .._literals import FilterMode
 from ..memory.array_like import array_of, refuse_mask
 
 __all__ = [
     "FLOATS",
     "INTEGERS",
+    "WIDE",
     "check_anchor",
     "check_dtype",
     "check_flag",
     "check_image",
     "check_kernel",
+    "check_mode",
     "check_threads",
     "check_value",
     "pixel_limit",
@@ -26,9 +29,19 @@ __all__ = [
 Array = npt.NDArray[Any]
 
 INTEGERS = tuple(map(np.dtype, ("uint8", "int8", "uint16", "int16")))
+# Integers that the loops do not read: their sums are made in float64, or in two halves.
+WIDE = tuple(map(np.dtype, ("int32", "int64")))
 FLOATS = tuple(map(np.dtype, ("float16", "float32", "float64")))
+_BOOL = np.dtype(bool)
+_IMAGES = (_BOOL, *INTEGERS, *WIDE, *FLOATS)
+MODES = ("same", "valid")
 # Further types of results for images of integers.
 _WIDER = (np.dtype("int32"), *FLOATS)
+_RESULTS = {
+    **dict.fromkeys(INTEGERS, (*INTEGERS, *_WIDER)),
+    **dict.fromkeys(WIDE, (*INTEGERS, *WIDE, *FLOATS)),
+    _BOOL: (_BOOL, *INTEGERS, *_WIDER),
+}
 _MOST_THREADS = 65536
 
 
@@ -41,8 +54,8 @@ def check_image(image: object) -> Array:
     """Return an image as an array (H, W) or (H, W, C) of a type that filters take."""
     array = array_of(image, "image")
     refuse_mask(array, "image")
-    if array.dtype.newbyteorder("=") not in (*INTEGERS, *FLOATS):
-        raise TypeError(f"image must be {_names((*INTEGERS, *FLOATS))}, got {array.dtype}")
+    if array.dtype.newbyteorder("=") not in _IMAGES:
+        raise TypeError(f"image must be {_names(_IMAGES)}, got {array.dtype}")
     if array.ndim not in (2, 3):
         raise ValueError(f"image must have shape (H, W) or (H, W, C), got {array.shape}")
     if not array.size:
@@ -111,7 +124,7 @@ def check_dtype(dtype: object, image: np.dtype[Any]) -> np.dtype[Any]:
     native = image.newbyteorder("=")
     if dtype is None:
         return native
-    allowed = (*INTEGERS, *_WIDER) if native in INTEGERS else FLOATS
+    allowed = _RESULTS.get(native, FLOATS)
     try:
         found = np.dtype(dtype)  # type: ignore[call-overload]
     except (SyntaxError, TypeError, ValueError):  # texts are parsed
@@ -123,18 +136,28 @@ def check_dtype(dtype: object, image: np.dtype[Any]) -> np.dtype[Any]:
 
 def check_value(value: object, dtype: np.dtype[Any]) -> float:
     """Return the constant of a border, which must be a pixel of the image's type."""
-    if dtype.newbyteorder("=") in INTEGERS:
+    if dtype == _BOOL:
+        whole = isinstance(value, (bool, np.bool_, float)) and value in (0, 1)
+        return float(integer("value", int(value) if whole else value, 0, 1))  # type: ignore[call-overload]
+    if dtype.newbyteorder("=") in (*INTEGERS, *WIDE):
         limits = np.iinfo(dtype)
+        # Values are kept in float64, which holds no more integers.
+        least, most = max(int(limits.min), -(1 << 53)), min(int(limits.max), 1 << 53)
         number = value
         if isinstance(value, float) and value.is_integer():
             number = int(value)
-        return float(integer("value", number, int(limits.min), int(limits.max)))
+        return float(integer("value", number, least, most))
     try:
         if isinstance(value, (str, bytes)):
             raise TypeError
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise TypeError(f"value must be a number, got {shown(value)}") from None
+
+
+def check_mode(mode: object) -> FilterMode:
+    """Return ``mode=``, which says of which pixels there are results."""
+    return "valid" if one_of("mode", mode, MODES) == "valid" else "same"
 
 
 def check_flag(name: str, value: object) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import planner
-from .._literals import Border
+from .._literals import Border, FilterMethod, FilterMode
 from ..arguments.argument_names import renamed
 from ..memory.array_like import renewed
 from ..memory.arrays import check_out, empty_aligned
@@ -16,21 +18,27 @@ from ..memory.namespaces import as_given
 from .banded import Rounding, Short
 from .bands import Region, prepared
 from .borders import check_border
+from .channels import filter_each
 from .filter_arguments import (
     INTEGERS,
+    WIDE,
     check_anchor,
     check_dtype,
     check_flag,
     check_image,
     check_kernel,
+    check_mode,
     check_threads,
     check_value,
     pixel_limit,
 )
 from .kept_filters import Ready, keep, kept, kernels_of, key_of
+from .missing_pixels import check_mask, filter_present
 from .operators import Bank, Operator, Separable
 from .rounding import Exact, saturated
 from .short_sums import ShortSums, short_sums
+from .transforms import Transformed, check_method
+from .wide_integers import Wide, filter_truth
 
 __all__ = ["filter2d", "sepfilter2d"]
 
@@ -45,6 +53,11 @@ def filter2d(
     value: float = 0,
     anchor: tuple[int, int] | None = None,
     flip: bool = False,
+    mode: FilterMode = "same",
+    per_channel: bool = False,
+    mask: npt.ArrayLike | None = None,
+    normalize: bool = False,
+    method: FilterMethod = "direct",
     dtype: npt.DTypeLike | None = None,
     out: Array | None = None,
     threads: int | None = None,
@@ -54,10 +67,12 @@ def filter2d(
     Parameters
     ----------
     image : array_like, shape (H, W) or (H, W, C)
-        uint8, int8, uint16, int16, float16, float32 or float64. Each channel is filtered alike.
-    kernel : array_like, shape (kh, kw) or (n, kh, kw)
-        One kernel, or a bank of them; integers or floating point, used by its exact values in
-        float64 for images of integers, else rounded to the type of the arithmetic.
+        bool, uint8, int8, uint16, int16, int32, int64, float16, float32 or float64. Each channel is
+        filtered alike.
+    kernel : array_like, shape (kh, kw), (n, kh, kw) or (C, kh, kw)
+        One kernel, a bank of them, or with `per_channel` one for each channel; integers
+        or floating point, used by its exact values in float64 for images of integers, else rounded
+        to the type of the arithmetic.
     border : {"reflect101", "reflect", "replicate", "wrap", "constant"}, optional
         Pixels around the image: ``dcb|abcd|cba`` (the edge once), ``cba|abcd|dcb`` (the edge
         twice), ``aaa|abcd|ddd``, ``bcd|abcd|abc``, or `value`. Images smaller than the kernel are
@@ -69,9 +84,25 @@ def filter2d(
         default, is the centre, ``kw // 2`` or ``kh // 2``.
     flip : bool, optional
         Whether to turn kernel and anchor by 180 degrees, which is convolution in the strict sense.
+    mode : {"same", "valid"}, optional
+        ``"same"``: a result for each pixel. ``"valid"``: results only where the whole kernel lies
+        in the image, (H - kh + 1, W - kw + 1); border, value and anchor do nothing then.
+    per_channel : bool, optional
+        Whether channel ``c`` is filtered with ``kernel[c]`` alone.
+    mask : array_like of bool, shape (H, W) or (H, W, C), optional
+        True where a pixel is missing: it counts as zero.
+    normalize : bool, optional
+        Whether to divide each sum by the sum of the weights whose pixels are present. Pixels of NaN
+        are missing then, and those of a constant border of NaN. Results without any pixel are NaN.
+    method : {"direct", "auto", "fft"}, optional
+        How sums are made: one by one, or by Fourier transforms in float64, which takes SciPy.
+        ``"auto"`` transforms where that is possible and estimated to be faster, which are large
+        kernels; ``"fft"`` raises an error where it is not possible. Integers stay exact.
     dtype : data-type, optional
         Of the result; by default the image's. Images of integers give integers of 8 or 16 bits,
-        int32 or floating point, others floating point.
+        int32 or floating point, those of int32 and int64 also int64, those of bool also bool;
+        others floating point. With `normalize` floating point, for images of integers by default
+        float32 (bool, 8 and 16 bits) or float64.
     out : ndarray, optional
         Written and returned; C-contiguous, native, and apart from the image.
     threads : int, optional
@@ -82,13 +113,15 @@ def filter2d(
     -------
     ndarray
         Shape (H, W) or (H, W, C); with a bank (n, H, W) or (n, H, W, C), an image for each kernel.
+        With ``mode="valid"`` less rows and columns.
         For an image of another library (a tensor, or an array of the array API), an array of that
         library.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as described; the message names it, and `out` is untouched.
+        If an argument is not as described; the message names it, and `out` is untouched. Also if
+        sums of int32 or int64 cannot be exact: they have 64 bits.
 
     See Also
     --------
@@ -98,7 +131,8 @@ def filter2d(
     Notes
     -----
     Integers are exact: the result is the sum of pixels times the kernel's values as they are in
-    float64, rounded once, half to even, and saturated. OpenCV rounds sums of float32.
+    float64, rounded once, half to even, and saturated. OpenCV rounds sums of float32. Pixels of
+    bool count as 0 and 1, and results of bool are the sums that round to 1 or more.
 
     Floating point is summed up directly, in float64 for float64, else in float32, and rounded to
     `dtype` once. NaN and infinities reach the outputs whose windows see them, and no others.
@@ -114,25 +148,54 @@ def filter2d(
     array([[3, 4, 5, 5],
            [5, 5, 6, 6],
            [6, 6, 7, 8]], dtype=uint8)
+
+    The mean of the pixels that are there:
+
+    >>> hole = np.array([[1.0, np.nan, 3.0]])
+    >>> filter2d(hole, np.ones((1, 3)), normalize=True)
+    array([[1., 2., 3.]])
     """
-    key = key_of(image, (kernel,), border, value, anchor, flip, dtype, threads)
+    key, place = None, _place_of(border, mode, mask, normalize, method)
+    if place is not None and per_channel is False:
+        key = key_of(image, (kernel,), place, value, anchor, flip, dtype, threads)
     ready = None if key is None else kept(key)
     if ready is not None:
         return ready(image, out, kernel=kernel)  # type: ignore[arg-type]
     pixels = check_image(image)
-    flip = check_flag("flip", flip)
-    integers = pixels.dtype.newbyteorder("=") in INTEGERS
+    flip, mode = check_flag("flip", flip), check_mode(mode)
+    normalize = check_flag("normalize", normalize)
+    per_channel, method = check_flag("per_channel", per_channel), check_method(method)
+    integers = pixels.dtype.kind in "bui"
     taps = kernel if key is None else kernels_of(key)[0]
     bank = check_kernel(taps, "kernel", (2, 3), finite=integers)
-    extent = bank.shape[-2:]
-    above, left = check_anchor(anchor, (extent[0], extent[1]), flip=flip)
-    shape = pixels.shape if bank.ndim == 2 else (len(bank), *pixels.shape)
+    more: dict[str, Any] = {"border": border, "value": value, "anchor": anchor, "flip": flip}
+    more |= {"mode": mode, "threads": threads, "method": method}
+    missing = check_mask(mask, pixels.shape)
+    if per_channel:
+
+        def run_one(kernel: Array, plane: Array, mask: Array | None) -> Array:
+            return filter2d(plane, kernel, mask=mask, normalize=normalize, dtype=dtype, **more)
+
+        return as_given(image, filter_each(run_one, pixels, bank, missing, out), out)
+    run = partial(_with_kernel, filter2d, (bank,), more)
+    reduced = _reduced(run, pixels, (bank,), missing, normalize, more, dtype, out)
+    if reduced is not None:
+        return as_given(image, reduced, out)
+    extent = bank.shape[-2], bank.shape[-1]
+    above, left = check_anchor(anchor, extent, flip=flip)
     call = _Call(
-        image, pixels, above, left, border, value, dtype, out, threads, shape, key, kernel=kernel
-    )
+        image, pixels, extent, above, left, border, value, mode, dtype, out, threads,
+        None if bank.ndim == 2 else len(bank), key, kernel=kernel,
+    )  # fmt: skip
     bank = bank.reshape(-1, *extent)
     if flip:
         bank = bank[:, ::-1, ::-1]
+    if method != "direct":
+        done = call.transform(bank, method)
+        if done is not None:
+            return as_given(image, done, out)
+    if call.is_wide:
+        return as_given(image, call.run_wide([(one.ravel(),) for one in bank]), out)
     computed, rounding = call.computed, None
     if integers:
         exact = [Exact.of(one.ravel(), pixel_limit(pixels.dtype)) for one in bank]
@@ -160,6 +223,9 @@ def sepfilter2d(
     value: float = 0,
     anchor: tuple[int, int] | None = None,
     flip: bool = False,
+    mode: FilterMode = "same",
+    mask: npt.ArrayLike | None = None,
+    normalize: bool = False,
     dtype: npt.DTypeLike | None = None,
     out: Array | None = None,
     threads: int | None = None,
@@ -175,7 +241,7 @@ def sepfilter2d(
         As in `filter2d`.
     kernel_x, kernel_y : array_like, shape (kw,) and (kh,)
         Along rows, and along columns; also of shapes (1, kw) and (kh, 1).
-    border, value, anchor, flip, dtype, out, threads
+    border, value, anchor, flip, mode, mask, normalize, dtype, out, threads
         As in `filter2d`.
 
     Returns
@@ -207,24 +273,36 @@ def sepfilter2d(
            [0, 8, 8, 0],
            [0, 8, 8, 0]], dtype=int16)
     """
-    key = key_of(image, (kernel_x, kernel_y), border, value, anchor, flip, dtype, threads)
+    key, place = None, _place_of(border, mode, mask, normalize)
+    if place is not None:
+        key = key_of(image, (kernel_x, kernel_y), place, value, anchor, flip, dtype, threads)
     ready = None if key is None else kept(key)
     if ready is not None:
         return ready(image, out, kernel_x=kernel_x, kernel_y=kernel_y)  # type: ignore[arg-type]
     pixels = check_image(image)
-    flip = check_flag("flip", flip)
-    integers = pixels.dtype.newbyteorder("=") in INTEGERS
+    flip, mode = check_flag("flip", flip), check_mode(mode)
+    normalize = check_flag("normalize", normalize)
+    integers = pixels.dtype.kind in "bui"
     both = (kernel_x, kernel_y) if key is None else kernels_of(key)
     across = _vector(both[0], "kernel_x", finite=integers)
     down = _vector(both[1], "kernel_y", finite=integers)
+    more = {"border": border, "value": value, "anchor": anchor, "flip": flip, "mode": mode}
+    more["threads"] = threads
+    run = partial(_with_kernel, sepfilter2d, (across, down), more)
+    missing = check_mask(mask, pixels.shape)
+    reduced = _reduced(run, pixels, (across, down), missing, normalize, more, dtype, out)
+    if reduced is not None:
+        return as_given(image, reduced, out)
     extent = len(down), len(across)
     above, left = check_anchor(anchor, extent, flip=flip)
     call = _Call(
-        image, pixels, above, left, border, value, dtype, out, threads, pixels.shape, key,
+        image, pixels, extent, above, left, border, value, mode, dtype, out, threads, None, key,
         kernel_x=kernel_x, kernel_y=kernel_y,
     )  # fmt: skip
     if flip:
         across, down = across[::-1], down[::-1]
+    if call.is_wide:
+        return as_given(image, call.run_wide([(down, across)]), out)
     computed, rounding = call.computed, None
     if integers:
         exact = [Exact.product(down, across, pixel_limit(pixels.dtype))]
@@ -249,6 +327,43 @@ def _vector(kernel: object, name: str, *, finite: bool) -> Array:
     return array.ravel()
 
 
+def _place_of(
+    border: object, mode: object, mask: object, normalize: object, method: object = "direct"
+) -> str | None:
+    """Describe where results are, for `key_of`; None if more has to be known of the call."""
+    if mask is not None or normalize is not False:
+        return None
+    if type(border) is not str or type(mode) is not str:
+        return None
+    if type(method) is not str or method != "direct":
+        return None
+    return border if mode == "same" else f"{border} {mode}"
+
+
+def _with_kernel(
+    function: Callable[..., Array], kernels: tuple[Array, ...], more: dict[str, Any],
+    image: Array, **changed: Any,
+) -> Array:  # fmt: skip
+    """Call a filter with the arguments of another call, but for some."""
+    return function(image, *kernels, **(more | changed))
+
+
+def _reduced(
+    run: Callable[..., Array], pixels: Array, kernels: tuple[Array, ...], mask: Array | None,
+    normalize: bool, more: dict[str, Any], dtype: object, out: object,
+) -> Array | None:  # fmt: skip
+    """Filter images with missing pixels and of bool by calls for other images; None for others."""
+    if mask is not None or normalize:
+        return filter_present(
+            run, pixels, kernels, mask, normalize=normalize, border=more["border"],
+            value=more["value"], dtype=dtype, out=out,
+        )  # fmt: skip
+    if pixels.dtype != np.bool_:
+        return None
+    value = check_value(more["value"], pixels.dtype)
+    return filter_truth(run, pixels, check_dtype(dtype, pixels.dtype), out, value)
+
+
 class _Call:
     """Arguments that both filters share, checked, and the call that runs them."""
 
@@ -256,14 +371,16 @@ class _Call:
         self,
         given: object,
         pixels: Array,
+        extent: tuple[int, int],
         above: int,
         left: int,
         border: object,
         value: object,
+        mode: FilterMode,
         dtype: object,
         out: object,
         threads: object,
-        shape: tuple[int, ...],
+        count: int | None,
         key: Any,
         **operands: object,
     ) -> None:
@@ -277,9 +394,23 @@ class _Call:
         self.channels = self.image.shape[2]
         height, width = pixels.shape[:2]
         self._region = Region((-above, -left), (height, width), border, number)
+        if mode == "valid":
+            height, width = (
+                size - taps + 1 for size, taps in zip((height, width), extent, strict=True)
+            )
+            if min(height, width) < 1:
+                raise ValueError(
+                    f"{' and '.join(operands)} must be no larger than the image for mode='valid', "
+                    f"got {extent[0]} rows and {extent[1]} columns for {pixels.shape[:2]}"
+                )
+            # No pixel of the border is seen.
+            self._region = Region((0, 0), (height, width), "constant")
+        shape = (height, width, *pixels.shape[2:])
+        if count is not None:
+            shape = (count, *shape)
         if out is not None:
             out = check_out(out, shape, self.dtype, image=pixels, **operands)
-        self._shape, self._out = shape, out
+        self._shape, self._out, self._extent = shape, out, extent
         self._operands, self._key = operands, key
 
     @property
@@ -293,16 +424,18 @@ class _Call:
         """Whether results are integers."""
         return self.dtype in INTEGERS or self.dtype == np.int32
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether pixels are integers that the loops do not read."""
+        return self.image.dtype.newbyteorder("=") in WIDE
+
     def exactly(self, kernels: list[Exact]) -> np.dtype[Any]:
         """Choose the type of sums for images of integers with floating-point results."""
         return np.dtype(np.float32 if all(k.is_exact("float32") for k in kernels) else np.float64)
 
     def run(self, operator: Operator, rounding: Rounding | Short | None) -> Array:
         """Compute, and keep the filter for other images of this form."""
-        out: Any = self._out
-        if out is None:
-            out = empty_aligned(self._shape, self.dtype)
-        planes = out.reshape(-1, *self.image.shape)
+        out, planes = self._results()
         try:
             made = prepared(self.image, operator, self._region, planes, rounding, self._team)
             made(self.image, planes)
@@ -311,4 +444,39 @@ class _Call:
         if self._key is not None:
             ready = Ready(made, self._shape, planes.shape, self.dtype)
             keep(self._key, ready)
-        return out  # type: ignore[no-any-return]
+        return out
+
+    def run_wide(self, kernels: list[tuple[Array, ...]]) -> Array:
+        """Filter integers that the loops do not read; their largest pixel decides how."""
+        out, planes = self._results()
+
+        def operator_of(factors: tuple[Array, ...]) -> Operator:
+            if len(factors) > 1:
+                down, across = map(np.ascontiguousarray, factors)
+                return Separable(down, across, self.channels)
+            return Bank(factors[0].reshape(1, *self._extent), self.channels)
+
+        wide = Wide(self.image, operator_of, self._region, self._extent, self._team)
+        wide.run(kernels, planes)
+        return out
+
+    def transform(self, bank: Array, method: FilterMethod) -> Array | None:
+        """Filter by transforms; None where they do not pay, or would not do."""
+        made = Transformed(self.image, bank, self._region)
+        if method == "auto" and not made.wins(self._team):
+            return None
+        refusal = made.refusal()
+        if refusal is not None:
+            if method == "fft":
+                raise ValueError(f"{refusal} for method='fft'")
+            return None
+        out, planes = self._results()
+        made.run(planes)
+        return out
+
+    def _results(self) -> tuple[Array, Array]:
+        """Give the array of the results, and its planes (n, rows, columns, C)."""
+        out: Any = self._out
+        if out is None:
+            out = empty_aligned(self._shape, self.dtype)
+        return out, out.reshape(-1, *self._region.shape, self.channels)

@@ -124,7 +124,7 @@ class Exact:
         return _kept(largest, down, across)
 
     @cached_property
-    def _scaled(self) -> tuple[Array, ...]:
+    def scaled(self) -> tuple[Array, ...]:
         """The factors; a row is scaled to magnitudes below one."""
         if len(self.factors) == 1:
             return self.factors
@@ -137,7 +137,7 @@ class Exact:
     def total(self) -> float:
         """Upper bound of the magnitude of a sum."""
         with np.errstate(all="ignore"):
-            sums = [float(np.abs(factor).sum()) for factor in self._scaled]
+            sums = [float(np.abs(factor).sum()) for factor in self.scaled]
         total = math.prod(sums) * self.largest * _MARGIN
         return total if math.isfinite(total) else math.inf
 
@@ -158,7 +158,7 @@ class Exact:
     def _error(self, dtype: str, steps: float) -> float:
         if self.is_exact(dtype):
             return 0.0
-        if float(np.abs(self._scaled[0]).max()) > 2.0 ** _LARGEST[dtype]:
+        if float(np.abs(self.scaled[0]).max()) > 2.0 ** _LARGEST[dtype]:
             return math.inf
         relative = 1.01 * steps * 2.0 ** -_BITS[dtype]
         return relative * self.total + self.count * _TINY[dtype]
@@ -194,7 +194,7 @@ class Exact:
 
     def _way(self, dtype: str) -> Way:
         if self.is_exact(dtype):
-            return Way(self._scaled)
+            return Way(self.scaled)
         ratio = self._ratio(dtype)
         if ratio is not None:
             again = None
@@ -204,12 +204,12 @@ class Exact:
             return Way(ratio.numerators, 0.0, ratio.divisor, ratio.direction, again)
         again = None
         if dtype == "float32" and self.count <= MOST_AGAIN:
-            taps = self._scaled[0]
+            taps = self.scaled[0]
             if len(self.factors) > 1:
-                taps = np.outer(*self._scaled)
+                taps = np.outer(*self.scaled)
             error = self._error("float64", self.count + 6)
             again = self._again(error, 2 * error, taps)
-        return Way(self._scaled, self.error(dtype), again=again)
+        return Way(self.scaled, self.error(dtype), again=again)
 
     def _again(self, error: float, distance: float, taps: Array) -> Again:
         """Return how open sums are made once more, with digits for sums that stay open."""

@@ -16,8 +16,8 @@ IMAGE = np.zeros((6, 7), np.uint8)
 KERNEL = np.ones((3, 3))
 
 WRONG = {
-    "image type": ({"image": np.zeros((6, 7), np.int64)}, TypeError, "image must be uint8"),
-    "image complex": ({"image": np.zeros((6, 7), complex)}, TypeError, "image must be uint8"),
+    "image type": ({"image": np.zeros((6, 7), np.uint64)}, TypeError, "image must be bool, uint8"),
+    "image complex": ({"image": np.zeros((6, 7), complex)}, TypeError, "image must be bool, uint8"),
     "image dimensions": ({"image": np.zeros(6, np.uint8)}, ValueError, "image must have shape"),
     "image empty": ({"image": np.zeros((0, 7), np.uint8)}, ValueError, "image must not be empty"),
     "image mask": ({"image": np.ma.zeros((6, 7), np.uint8)}, TypeError, "image must not be a mask"),

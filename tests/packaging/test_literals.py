@@ -15,7 +15,7 @@ from pplconv import _literals, planner
 from pplconv.algorithms import ALGORITHMS
 from pplconv.api import signals
 from pplconv.arguments import checks
-from pplconv.imaging import borders, signal
+from pplconv.imaging import borders, filter_arguments, signal, transforms
 from pplconv.network import refusals
 from pplconv.ops import extension, volume_images
 from pplconv.ops.transposed import transposed_problem
@@ -37,6 +37,8 @@ TABLES = {
     "SignalLayout": signals.LAYOUTS,
     "VolumeLayout": volume_images.LAYOUTS,
     "Border": borders.BORDERS,
+    "FilterMode": filter_arguments.MODES,
+    "FilterMethod": transforms.METHODS,
     "SignalMode": signal.MODES,
     "SignalBoundary": signal.BOUNDARIES,
     "Fallback": refusals.FALLBACKS,
