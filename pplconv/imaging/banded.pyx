@@ -22,11 +22,12 @@ from pplconv.numerics import numerics_of
 from pplconv.runtime import ForkableLock
 from pplconv.schedules.band_loops import PIXELS
 from pplconv.schedules.band_loops import READ as NAMES_READ
-from pplconv.schedules.band_loops import SUMS as SUMS
+from pplconv.schedules.band_loops import SUMS as MODES
 
 # For each type of sums, the types of images that need no conversion beforehand.
 READ = {PIXELS[computed]: frozenset([PIXELS[pixel] for pixel in names])
         for computed, names in NAMES_READ.items()}
+SUMS = MODES
 PIXEL_NAMES = {dtype: name for name, dtype in PIXELS.items()}
 
 

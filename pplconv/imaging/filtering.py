@@ -205,7 +205,7 @@ def filter2d(
                 short_sums(ways[0], extent, pixels.dtype, call.dtype) if len(ways) == 1 else None
             )
             if short is not None:
-                return as_given(image, call.run(ShortSums(extent), short), out)
+                return as_given(image, call.run(ShortSums(extent, short), short), out)
             bank = np.stack([way.factors[0].reshape(extent) for way in ways])
         else:
             computed = call.exactly(exact)
@@ -310,7 +310,7 @@ def sepfilter2d(
             computed, (way,), rounding = saturated(exact, call.dtype)
             short = short_sums(way, extent, pixels.dtype, call.dtype)
             if short is not None:
-                return as_given(image, call.run(ShortSums(extent), short), out)
+                return as_given(image, call.run(ShortSums(extent, short), short), out)
             down, across = way.factors
         else:
             computed = call.exactly(exact)

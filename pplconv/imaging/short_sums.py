@@ -21,6 +21,8 @@ Array = npt.NDArray[Any]
 
 _LARGEST = 255
 _BITS = 16
+# Rows of a kernel: each thread keeps so many rows of the image.
+_MOST_ROWS = 64
 
 
 class ShortSums:
@@ -29,8 +31,9 @@ class ShortSums:
     dtype = np.dtype(np.uint8)
     convolutions = ()
 
-    def __init__(self, extent: tuple[int, int]) -> None:
+    def __init__(self, extent: tuple[int, int], short: Short) -> None:
         self.extent = extent
+        self.products = len(short.weights)
 
 
 def short_sums(
@@ -48,6 +51,8 @@ def short_sums(
         Of the image and of the results.
     """
     if pixel != np.uint8 or result.itemsize > 2 or way.error or way.again is not None:
+        return None
+    if extent[0] > _MOST_ROWS:
         return None
     factors, exponent = [], 0
     for factor in way.factors:

@@ -48,8 +48,9 @@ cdef struct BandJob:
     # Reads pixels of a kind, or of half precision if that is 0.
     pplconv_kernel read, round, exact
     int64_t kind
-    # Filters of bytes in integers of 16 bits: for each pass, a column (the only one of a kernel that
-    # is no product) after a row, the first of its taps, how many, and whether these are not ones.
+    # Filters of bytes in integers of 16 bits: for each pass, a column (the only one of a kernel
+    # that is no product) after a row, the first of its taps, how many, and whether these are not
+    # ones.
     pplconv_kernel filter
     int64_t[MOST_PASSES] first_tap, short_taps, weighed
     int64_t mode, add, factor, shift

@@ -26,7 +26,7 @@ from pplconv.schedules.work cimport Tensors, Work
 import numpy as np
 
 from pplconv._kernels import PIXELS as KINDS
-from pplconv._kernels import SUMS as SUMS
+from pplconv._kernels import SUMS as MODES
 from pplconv.schedules.work import SIZE, check_numbers
 
 cdef extern from "pplconv_schedules.h" nogil:
@@ -56,6 +56,8 @@ cdef enum:
     FEW = 1 << 12
 
 
+# How filters of bytes make results of their sums.
+SUMS = MODES
 # Types of pixels by name; and for each type of sums, the types of pixels that kernels read.
 PIXELS = {"u8": np.dtype(np.uint8), "s8": np.dtype(np.int8), "u16": np.dtype(np.uint16),
           "s16": np.dtype(np.int16), "f16": np.dtype(np.float16), "f32": np.dtype(np.float32),
