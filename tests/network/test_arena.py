@@ -109,6 +109,7 @@ def test_a_copy_of_an_array_before_its_last_pass_serves_nobody_behind_it(channel
     one(g, q, z)
 
 
+@pytest.mark.unbanded("chooses its own bands")
 @pytest.mark.parametrize("later", ["nobody", "a step behind", "windows of each band"])
 def test_a_result_in_bands_takes_the_place_of_what_only_its_bands_read(later, g, monkeypatch):
     forced_bands.force(monkeypatch, 3)

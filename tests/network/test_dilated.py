@@ -63,6 +63,7 @@ def test_types(dtype, g, monkeypatch):
     agree(outputs, referred(model, g.feed), 5e-3 if dtype == np.float16 else None)
 
 
+@pytest.mark.unbanded("counts the steps of a whole image")
 @needs_onnxruntime
 def test_parts_are_chosen_where_they_take_less_time(g, monkeypatch):
     """The same network in one step, and in as many as the dilation has remainders."""

@@ -120,6 +120,7 @@ def test_signals_and_volumes(shape, kernel, attributes, g):
     compared(g, y, unit=0.02, allowed=FEW)
 
 
+@pytest.mark.unbanded("counts the steps of a whole image")
 @pytest.mark.parametrize("side", [2, 3])
 @pytest.mark.parametrize("channels", [3, 24])
 def test_steps_are_products_of_bytes(side, channels, g):
