@@ -34,6 +34,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         } else {
             any(&s, a->first_row, end, a->channels, 1, 0);
         }
+        clean_registers();
         return;
     }
     square_function *const square = a->multiplier == 1 ? square_of(g) : 0;
@@ -42,4 +43,6 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     } else {
         any(&s, a->first_row, end, a->channels, a->multiplier, a->phase);
     }
+    /* Code for size, as double has it, does not end its functions so. */
+    clean_registers();
 }
