@@ -38,6 +38,8 @@ _CYCLES = 1.8
 # multiplication modulo the sum and difference of highly composite numbers", 2003, theorem 5.1, has
 # (1 + e)**(3n) * (1 + e * sqrt(5))**(3n + 1) * (1 + b)**(3n) - 1. This is more than twice as much.
 _ERRORS = 32.0
+# Where transforms of float64 are far from infinity.
+_LARGEST_SUM = 1e300
 
 
 def check_method(method: object) -> FilterMethod:
@@ -100,13 +102,23 @@ class Transformed:
                     )
         elif native.kind != "f":
             return f"image must not be {native}"
-        elif not (np.isfinite(self._image).all() and np.isfinite(self._bank).all()):
-            return "image and kernel must be finite"
+        elif not self._stays_finite():
+            return "image, kernel and value must be finite, and no sum near the largest float64"
         try:
             import_module("scipy.fft")
         except ImportError:
             return "the package scipy must be installed"
         return None
+
+    def _stays_finite(self) -> bool:
+        """Whether no sum of a tile overflows; one that did would reach all results of the tile."""
+        pixels = float(np.abs(self._image).max(initial=0))
+        if self._region.border == "constant":
+            pixels += abs(float(self._region.value))
+        with np.errstate(all="ignore"):
+            kernel = float(np.abs(self._bank).max(initial=0)) * math.prod(self._bank.shape[1:])
+        # Comparisons with NaN are false.
+        return pixels * self._side**2 * kernel < _LARGEST_SUM
 
     def wins(self, team: int) -> bool:
         """Whether transforms, on one thread, are estimated to take less time than direct sums."""

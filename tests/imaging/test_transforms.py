@@ -77,8 +77,16 @@ def test_what_transforms_would_not_do_is_refused(monkeypatch):
     with pytest.raises(ValueError, match=r"kernel must have integers or short .* method='fft'"):
         filter2d(image, kernel, method="fft")
     np.testing.assert_array_equal(filter2d(image, kernel, method="auto"), image)
-    with pytest.raises(ValueError, match="image and kernel must be finite"):
-        filter2d(np.full((40, 40), np.inf), kernel, method="fft")
+    ones = np.ones((40, 40))
+    for pixels, taps, value in (
+        (ones * np.inf, kernel, 0), (ones, kernel, np.nan), (ones * 1e300, kernel, 0),
+        (ones, kernel * 1e300, 0),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="image, kernel and value must be finite"):
+            filter2d(pixels, taps, border="constant", value=value, method="fft")
+    # No border has this value.
+    means = filter2d(ones, kernel, border="wrap", value=np.nan, method="fft")
+    np.testing.assert_allclose(means, 1, rtol=1e-12)
     with pytest.raises(ValueError, match="image must not be int64"):
         filter2d(image.astype(np.int64), kernel, method="fft")
     with pytest.raises(ValueError, match="method must be one of direct, auto, fft"):
