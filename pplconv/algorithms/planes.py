@@ -45,7 +45,10 @@ RUN_BYTES = SEGMENT_BYTES = 16  # struct pplconv_run, struct pplconv_segment
 MOST_CHANNELS = 8  # of a group: with more, im2col is cheap compared to the products
 NARROWEST = 2  # vectors in a row of outputs
 SEGMENT_CYCLES = 8.0
-ACROSS = 0.7  # share of the loads of pixels that cross cache lines, and take twice as long
+# Loads that a load of pixels takes besides itself, as it may cross cache lines: vectors of a line
+# do so nearly always (7.1 cycles a tap for four of them on a Zen 5), shorter ones now and then.
+ACROSS_LINE = 2.25
+ACROSS = 0.7
 LAY_CYCLES = 4.0  # a vector into the slab
 
 
@@ -185,11 +188,13 @@ class Planes(Candidate):
         slab, ``team`` with the lines of outputs that two of its threads store into.
         """
         p, segments = self.problem, self.ic * self.problem.kh
+        whole = self.lanes * self.numerics.operand_bytes >= LINE
+        across = ACROSS_LINE if whole else ACROSS
         fma = tile = 0.0
         for m, m_count in parts(self.oc, self.mr):
             for n, n_count in parts(p.ow, self.nr):
                 vectors, calls = ceil_div(n, self.lanes), m_count * n_count
-                loads = (m + vectors * (1.0 + ACROSS)) / core.loads_per_cycle
+                loads = (m + vectors * (1.0 + across)) / core.loads_per_cycle
                 fma += calls * p.k * max(step_cycles(core, m, vectors), loads)
                 tile += calls * (CALL_CYCLES + segments * SEGMENT_CYCLES)
                 tile += calls * m * vectors * STORE_CYCLES
