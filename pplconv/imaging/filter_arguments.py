@@ -156,7 +156,7 @@ def check_value(value: object, dtype: np.dtype[Any]) -> float:
 
 
 def check_mode(mode: object) -> FilterMode:
-    """Return ``mode=``, which says of which pixels there are results."""
+    """Return ``mode=``: results for all pixels, or for windows inside of the image."""
     return "valid" if one_of("mode", mode, MODES) == "valid" else "same"
 
 

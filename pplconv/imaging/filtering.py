@@ -35,7 +35,7 @@ from .filter_arguments import (
 from .kept_filters import Ready, keep, kept, kernels_of, key_of
 from .missing_pixels import check_mask, filter_present
 from .operators import Bank, Operator, Separable
-from .rounding import Exact, saturated
+from .rounding import Exact, Way, saturated
 from .short_sums import ShortSums, short_sums
 from .transforms import Transformed, check_method
 from .wide_integers import Wide, filter_truth
@@ -201,11 +201,9 @@ def filter2d(
         exact = [Exact.of(one.ravel(), pixel_limit(pixels.dtype)) for one in bank]
         if call.is_rounded:
             computed, ways, rounding = saturated(exact, call.dtype)
-            short = (
-                short_sums(ways[0], extent, pixels.dtype, call.dtype) if len(ways) == 1 else None
-            )
-            if short is not None:
-                return as_given(image, call.run(ShortSums(extent, short), short), out)
+            done = call.run_short(ways)
+            if done is not None:
+                return as_given(image, done, out)
             bank = np.stack([way.factors[0].reshape(extent) for way in ways])
         else:
             computed = call.exactly(exact)
@@ -307,11 +305,11 @@ def sepfilter2d(
     if integers:
         exact = [Exact.product(down, across, pixel_limit(pixels.dtype))]
         if call.is_rounded:
-            computed, (way,), rounding = saturated(exact, call.dtype)
-            short = short_sums(way, extent, pixels.dtype, call.dtype)
-            if short is not None:
-                return as_given(image, call.run(ShortSums(extent, short), short), out)
-            down, across = way.factors
+            computed, ways, rounding = saturated(exact, call.dtype)
+            done = call.run_short(ways)
+            if done is not None:
+                return as_given(image, done, out)
+            down, across = ways[0].factors
         else:
             computed = call.exactly(exact)
     with np.errstate(all="ignore"):
@@ -344,7 +342,7 @@ def _with_kernel(
     function: Callable[..., Array], kernels: tuple[Array, ...], more: dict[str, Any],
     image: Array, **changed: Any,
 ) -> Array:  # fmt: skip
-    """Call a filter with the arguments of another call, but for some."""
+    """Call a filter with the arguments of another call, some of them changed."""
     return function(image, *kernels, **(more | changed))
 
 
@@ -445,6 +443,13 @@ class _Call:
             ready = Ready(made, self._shape, planes.shape, self.dtype)
             keep(self._key, ready)
         return out
+
+    def run_short(self, ways: list[Way]) -> Array | None:
+        """Filter bytes in integers of 16 bits; None where these do not show each result."""
+        if len(ways) != 1:
+            return None
+        short = short_sums(ways[0], self._extent, self.image.dtype, self.dtype)
+        return None if short is None else self.run(ShortSums(self._extent, short), short)
 
     def run_wide(self, kernels: list[tuple[Array, ...]]) -> Array:
         """Filter integers that the loops do not read; their largest pixel decides how."""

@@ -221,7 +221,7 @@ def _longer(group: Group, steps: list[Step]) -> float:
 def _copied(steps: list[Step], places: _Places) -> float:
     """Cycles of copies where loops take no rows with gaps.
 
-    In a cache, but for results that others read: they go to memory behind a detour.
+    Windows are copied in a cache. Results that steps outside of the group read go to memory.
     """
     whole = {id(value.buffer) for value in places.whole.values()}
     cycles, out = 0.0, 0
