@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,18 +42,12 @@ def filter_each(
             "kernel must have one kernel (kh, kw) for each channel with per_channel=True, got "
             f"shape {kernels.shape} for an image of shape {pixels.shape}"
         )
-    found = out
-    for channel, kernel in enumerate(kernels):
-        one = mask[..., channel] if mask is not None and mask.ndim == 3 else mask
-        plane = run(kernel, np.ascontiguousarray(pixels[..., channel]), mask=one)
-        if channel == 0:
-            shape = (*plane.shape, len(kernels))
-            if out is None:
-                found = np.empty(shape, plane.dtype)
-            else:
-                found = check_out(out, shape, plane.dtype, image=pixels, kernel=kernels)
-        found[..., channel] = plane  # type: ignore[index]
-    return found  # type: ignore[return-value]
+    masks = _masks(mask, len(kernels), 2)
+    planes = (
+        run(kernel, np.ascontiguousarray(pixels[..., channel]), mask=one)
+        for channel, (kernel, one) in enumerate(zip(kernels, masks, strict=True))
+    )
+    return _joined(planes, len(kernels), 2, out, image=pixels, kernel=kernels)
 
 
 def on_axis(
@@ -79,21 +73,33 @@ def on_axis(
     if pixels.ndim == 2:
         return run(image, mask=mask, out=out)
     missing = None if mask is None else array_of(mask, "mask")
-    planes, found = np.moveaxis(pixels, axis, 0), None
+    if missing is not None and missing.ndim == 3 and missing.shape != pixels.shape:
+        raise ValueError(f"mask must have shape {pixels.shape}, got {missing.shape}")
+    planes = np.moveaxis(pixels, axis, 0)
+    masks = _masks(missing, len(planes), axis)
+    filtered = (run(plane, mask=one, out=None) for plane, one in zip(planes, masks, strict=True))
+    return as_given(image, _joined(filtered, len(planes), axis % 3, out, image=pixels), out)
+
+
+def _masks(mask: Array | None, count: int, axis: int) -> Sequence[Array | None]:
+    """Give the mask of each channel: all have the same one if it has no axis for them."""
+    if mask is None or mask.ndim != 3:
+        return [mask] * count
+    return list(np.moveaxis(mask, axis, 0))
+
+
+def _joined(
+    planes: Iterator[Array], count: int, axis: int, out: object, **operands: object
+) -> Array:
+    """Put filtered channels together along an axis, in `out` if it is given."""
+    found: Array | None = None
     for channel, plane in enumerate(planes):
-        one = missing
-        if missing is not None and missing.ndim == 3:
-            if missing.shape != pixels.shape:
-                raise ValueError(f"mask must have shape {pixels.shape}, got {missing.shape}")
-            one = np.moveaxis(missing, axis, 0)[channel]
-        result = run(plane, mask=one, out=None)
         if found is None:
-            shape = list(result.shape)
-            shape.insert(axis % 3, len(planes))
+            shape = (*plane.shape[:axis], count, *plane.shape[axis:])
             if out is None:
-                found = np.empty(shape, result.dtype)
+                found = np.empty(shape, plane.dtype)
             else:
-                found = check_out(out, tuple(shape), result.dtype, image=pixels)
-        np.moveaxis(found, axis, 0)[channel] = result
+                found = check_out(out, shape, plane.dtype, **operands)
+        np.moveaxis(found, axis, 0)[channel] = plane
     assert found is not None
-    return as_given(image, found, out)
+    return found
