@@ -289,16 +289,16 @@ print(chain(np.ones((1, 3, 3, 4), np.float32))[0, 1, 1, 0], chain.plan_for((3, 3
 @pytest.mark.parametrize("quantize", [False, True])
 @pytest.mark.parametrize("own", [None, 1, 2])
 def test_the_team_is_that_of_the_chain(quantize: bool, own: int | None) -> None:
-    """Whatever the teams of the layers; a few operations take one thread."""
+    """Whatever the teams of the layers; few operations take one thread, under any cap."""
     rng = np.random.default_rng(12)
-    if quantize:
-        layers = [quantized(rng, 64, 64, 3, np.uint8) for _ in range(2)]
-    else:
-        layers = [conv(rng, 64, 64, 3, threads=own) for _ in range(2)]
-    for threads in (1, 2):
-        for shape, expected in (((1, 64, 64, 64), threads), ((1, 2, 2, 64), 1)):
+    for channels, shape, few in ((64, (1, 64, 64, 64), False), (4, (1, 1, 1, 4), True)):
+        if quantize:
+            layers = [quantized(rng, channels, channels, 3, np.uint8) for _ in range(2)]
+        else:
+            layers = [conv(rng, channels, channels, 3, threads=own) for _ in range(2)]
+        for threads in (1, 2):
             (program,) = programs(pplconv.Chain(layers, threads=threads), shape)
-            assert program.program.threads == expected  # type: ignore[attr-defined]
+            assert program.program.threads == (1 if few else threads)  # type: ignore[attr-defined]
 
 
 def test_a_team_around_a_call_ends_with_its_block() -> None:
