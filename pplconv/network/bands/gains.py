@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from ... import planner
 from ..nodes import Graph
+from ..operators.row_reach import Windows
 from .members import Member
 from .rows import Bands, Part, bands_of, fewest, rates_of
 
@@ -118,6 +119,66 @@ class Priced(NamedTuple):
     joined: frozenset[str]
 
 
+@dataclass
+class _Size:
+    """Bytes of the values of a group, at least.
+
+    Parameters
+    ----------
+    whole, made : float
+        Bytes of all images, and of the results.
+    unit : float
+        Bytes of the rows for `common` units of work.
+    common : int
+        Greatest common divisor of all values' rows.
+    again : float
+        Bytes of the rows that a band reads again.
+    least : float
+        Units of work, as a part of `common`, in which a band makes as many rows of each value as
+        it reads again.
+    """
+
+    whole: float = 0.0
+    made: float = 0.0
+    unit: float = 0.0
+    common: int = 0
+    again: float = 0.0
+    least: float = 0.0
+
+    def add(self, row: float, height: int, rate: int, *, made: bool) -> None:
+        """Add a value: bytes of a row, rows, and rows for `common` units of work."""
+        self.whole += row * height
+        self.made += row * height if made else 0.0
+        self.unit += row * rate
+        self.common = math.gcd(self.common, rate)
+
+    def read_again(self, row: float, rows: int, rate: int) -> None:
+        """Let bands read so many rows of an inner value again."""
+        self.again += row * rows
+        self.least = max(self.least, rows / rate)
+
+    def fewest_bands(self, room: int, even: float, *, whole_units: bool) -> int | None:
+        """Give the fewest bands that take no more than `room`; None if not even one row does.
+
+        Parameters
+        ----------
+        room : int
+            Bytes.
+        even : float
+            Part of the image that bands of equal height make.
+        whole_units : bool
+            Whether rows of all values have known ratios, and bands whole units.
+        """
+        units = int((room - self.again) * self.common / self.unit)
+        least = self.least * self.common if whole_units else 0.0
+        if units < max(least, 1):
+            return None
+        band = units * self.unit / self.common if whole_units else room
+        # The last band may be higher.
+        last = UNEVEN_BANDS * room * self.whole / self.made
+        return max(LEAST_BANDS, int((even * self.whole - last) / band) + 1)
+
+
 class Run:
     """Neighbouring steps that can be cut into bands.
 
@@ -137,21 +198,28 @@ class Run:
         self._axis = members[0].axis if members else 2
         self._height: dict[str, int] = {}
         self._row: dict[str, float] = {}
-        # By member: bytes of a row and of an image of each value, and the member before that has
-        # the value too.
-        self._met: list[list[tuple[int, float, float]]] = []
+        # By member: its values, and the member before that has the value too.
+        self._met: list[list[tuple[int, str]]] = []
         met: dict[str, int] = {}
+        # Rows of each value, and bytes of all that a member reads, that a band reads again at least.
+        self._again: dict[str, int] = {}
+        self._anew: list[float] = []
         for at, member in enumerate(members):
             here = []
             for name in dict.fromkeys((*member.reads, member.result)):
                 if name not in met:
                     height = self._height[name] = shapes[name][self._axis]
                     self._row[name] = images.size(name) / (shapes[name][0] * height)
-                here.append(
-                    (met.get(name, -1), self._row[name], self._row[name] * self._height[name])
-                )
+                here.append((met.get(name, -1), name))
                 met[name] = at
             self._met.append(here)
+            anew = 0.0
+            for name, reach in member.reads.items():
+                if isinstance(reach, Windows):
+                    again = max(reach.extent - reach.stride, 0)
+                    self._again[name] = max(self._again.get(name, 0), again)
+                    anew += again * self._row[name]
+            self._anew.append(anew)
         self._align = [_align(member) for member in members]
         # The part of the image by which each step makes the first band higher.
         self._halo = [
@@ -186,26 +254,33 @@ class Run:
         """Give lengths of the groups that begin at a member, and bounds of their gains."""
         rooms = self.images.costs.rooms
         saved = [0.0] * len(rooms)
-        rows = whole = 0.0
-        even = 1.0
+        size = _Size()
+        even, anew = 1.0, 0.0
         for end in range(at + 1, min(at + MOST_MEMBERS, len(self.members)) + 1):
-            for before, row, image in self._met[end - 1]:
+            made = self.members[end - 1].result
+            for before, name in self._met[end - 1]:
                 if before < at:
-                    rows, whole = rows + row, whole + image
+                    # Each band has one row of each value at least.
+                    rate = 1 if self._ratios is None else self._ratios[name]
+                    size.add(self._row[name], self._height[name], rate, made=name == made)
             even = max(even - self._halo[end - 1], 0.0)
+            anew += self._anew[end - 1]
             for inner in self._closed[end]:
                 if inner >= at:
+                    name = self.members[inner].result
+                    rate = 1 if self._ratios is None else self._ratios[name]
+                    size.read_again(self._row[name], self._again.get(name, 0), rate)
                     saved = [sum_ + of[inner] for sum_, of in zip(saved, self._saved, strict=True)]
-            # A band has one row of each value at least.
-            bounds = []
+            fits, best = False, 0.0
             for gain, room in zip(saved, rooms, strict=True):
-                bands = max(LEAST_BANDS, int(even * whole / room) - UNEVEN_BANDS)
-                if rows <= room:
-                    bounds.append(gain - self._started(end - at, bands))
-            if not bounds:
+                bands = size.fewest_bands(room, even, whole_units=self._ratios is not None)
+                if bands is not None:
+                    spent = self._spent(end - at, bands, size.again, anew)
+                    fits, best = True, max(best, gain - spent)
+            if not fits:
                 return
-            if max(bounds) > 0 and end - at > 1:
-                yield end - at, max(bounds)
+            if best > 0 and end - at > 1:
+                yield end - at, best
 
     def price(self, at: int, count: int) -> Priced | None:
         """Price a group of so many members; None if it promises no gain."""
@@ -242,10 +317,8 @@ class Run:
             bands = self._highest(parts, at, inner, room)
             if bands is None:
                 continue
-            moved = sum(bands.again[name] * self._row[name] for name in inner) / COPIED
-            moved += self._begun(parts, bands)
-            spent = self._started(len(members), bands.turns + 2)
-            spent += members[0].images * bands.turns * moved / images.team
+            moved = sum(bands.again[name] * self._row[name] for name in inner)
+            spent = self._spent(len(members), bands.turns + 2, moved, self._anew_in(parts, bands))
             if saved - spent > least:
                 best = Priced(saved - spent, bands, inner, self._joined & inner)
         return best
@@ -254,15 +327,25 @@ class Run:
         """Cycles in which so many steps start again for each band of each image."""
         return (self.members[0].images * bands - 1) * STEP_CYCLES * count
 
-    def _begun(self, parts: Sequence[Part], bands: Bands) -> float:
-        """Cycles in which the steps of a band read rows that the band before has read."""
+    def _spent(self, count: int, bands: int, moved: float, anew: float) -> float:
+        """Cycles that so many steps in so many bands take longer than whole images.
+
+        For each band, `moved` bytes go to their place in the next one, and steps read `anew` bytes
+        that they have read for the band before.
+        """
+        each = (moved / COPIED + anew / BEGUN) / self.images.team
+        turns = self.members[0].images * (bands - 2)
+        return self._started(count, bands) + turns * each
+
+    def _anew_in(self, parts: Sequence[Part], bands: Bands) -> float:
+        """Bytes that the steps of a band read and the band before has read."""
         read = 0.0
         for part in parts:
             begin, rows = bands.begin[part.result], bands.step[part.result]
             for name, reach in part.reads.items():
                 count = reach.end(begin + rows) - reach.first(begin) - bands.step[name]
                 read += max(count, 0) * self._row[name]
-        return read / BEGUN
+        return read
 
     def _highest(
         self, parts: Sequence[Part], at: int, inner: frozenset[str], room: int

@@ -92,10 +92,7 @@ def groups_of(
     for axis in AXES:
         found: dict[int, Group] = {}
         for begin, run in _runs(items, images, apart, axis):
-            # Plans take time, and most runs promise no gain.
-            if _divided(Run(run, begin, images)):
-                for first, part in _planned(run, plans_of):
-                    found.update(_divided(Run(part, begin + first, images)))
+            found.update(_divided_as_planned(run, begin, images, plans_of))
         # Bands of rows have no gaps, and are faster where both pay.
         chosen = _without_shared(chosen, found)
     return chosen
@@ -112,18 +109,41 @@ def _without_shared(first: dict[int, Group], others: dict[int, Group]) -> dict[i
     return {**first, **apart}
 
 
-def _planned(
-    run: Sequence[Member], plans_of: Callable[[Node | Chain], Mapping[Any, Plan]]
-) -> Iterator[tuple[int, list[Member]]]:
-    """Learn plans, and give the parts of a run between convolutions that have none."""
+def _divided_as_planned(
+    run: Sequence[Member], begin: int, images: Images,
+    plans_of: Callable[[Node | Chain], Mapping[Any, Plan]],
+) -> dict[int, Group]:  # fmt: skip
+    """Divide a run, and learn the plans of convolutions.
+
+    Plans take time: only those of groups that promise a gain are learned. Tiles, which they may
+    have, and parts without plans only lessen gains, so groups of known plans that are the best
+    beside unknown ones stay the best.
+    """
+    groups = _divided(Run(run, begin, images))
+    members = list(run)
+    learned = False
+    for first, group in groups.items():
+        for at, member in enumerate(group.members, first - begin):
+            if member.planned and member.plans is None:
+                members[at] = replace(members[at], plans=plans_of(member.item))
+                learned = True
+    if not learned:
+        return groups
+    found = {}
+    for first, part in _with_plans(members):
+        found.update(_divided_as_planned(part, begin + first, images, plans_of))
+    return found
+
+
+def _with_plans(run: Sequence[Member]) -> Iterator[tuple[int, list[Member]]]:
+    """Give the parts of a run between convolutions that turned out to have no plans."""
     part: list[Member] = []
     for at, member in enumerate(run):
-        plans = plans_of(member.item) if member.planned else None
-        if member.planned and not plans:
+        if member.planned and member.plans is not None and not member.plans:
             yield at - len(part), part
             part = []
         else:
-            part.append(replace(member, plans=plans))
+            part.append(member)
     yield len(run) - len(part), part
 
 
