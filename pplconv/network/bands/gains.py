@@ -28,6 +28,8 @@ STEP_CYCLES = 2500.0
 # Bytes a cycle at which a step reads rows that it has read for the band before: it begins to
 # stream anew (5 to 27 on a Zen 5, the less the wider the image).
 BEGUN = 9.0
+# Estimates are not so exact that less would be a gain; each group takes time to plan.
+LEAST_GAIN = 2 * STEP_CYCLES
 # Bytes a cycle at which rows are moved in L2.
 COPIED = 16.0
 # Bands that the last one may be as high as.
@@ -82,6 +84,8 @@ class Images:
         Bands of groups, and their values' names, whatever these are.
     priced : dict
         Groups that were priced before, by axis, first member, length and tiles.
+    bounded : dict
+        Lengths of groups and bounds of their gains, by axis, first member and tiles.
     """
 
     graph: Graph
@@ -92,6 +96,7 @@ class Images:
     costs: Costs
     known: dict[Any, tuple[Bands | None, list[str]]] = field(default_factory=dict)
     priced: dict[Any, Priced | None] = field(default_factory=dict)
+    bounded: dict[Any, Sequence[tuple[int, float]]] = field(default_factory=dict)
 
     def staying(self, name: str, level: int) -> float:
         """Cycles that each thread saves where an image stays in L2 (level 0) or in L3 (level 1)."""
@@ -250,13 +255,20 @@ class Run:
                 found[end].append(at)
         return found
 
-    def bounds(self, at: int) -> Iterator[tuple[int, float]]:
+    def bounds(self, at: int) -> Sequence[tuple[int, float]]:
         """Give lengths of the groups that begin at a member, and bounds of their gains."""
+        end = min(at + MOST_MEMBERS, len(self.members))
+        key = self._axis, self.begin + at, tuple(self._align[at:end])
+        if key not in self.images.bounded:
+            self.images.bounded[key] = list(self._bounds(at, end))
+        return self.images.bounded[key]
+
+    def _bounds(self, at: int, most: int) -> Iterator[tuple[int, float]]:
         rooms = self.images.costs.rooms
         saved = [0.0] * len(rooms)
         size = _Size()
         even, anew = 1.0, 0.0
-        for end in range(at + 1, min(at + MOST_MEMBERS, len(self.members)) + 1):
+        for end in range(at + 1, most + 1):
             made = self.members[end - 1].result
             for before, name in self._met[end - 1]:
                 if before < at:
@@ -279,7 +291,7 @@ class Run:
                     fits, best = True, max(best, gain - spent)
             if not fits:
                 return
-            if best > 0 and end - at > 1:
+            if best > LEAST_GAIN and end - at > 1:
                 yield end - at, best
 
     def price(self, at: int, count: int) -> Priced | None:
@@ -311,7 +323,7 @@ class Run:
         for level, room in enumerate(images.costs.rooms):
             saved = sum(self._saved[level][n] for n in own) - copied
             saved -= sum(images.staying(name, level) for name in apart)
-            least = 0.0 if best is None else best.gain
+            least = LEAST_GAIN if best is None else best.gain
             if saved - self._started(len(members), LEAST_BANDS) <= least:
                 continue
             bands = self._highest(parts, at, inner, room)
