@@ -11,6 +11,7 @@
 ``scharr``       the same with Scharr's weights
 ``laplace``      the sum of second derivatives
 ``unsharp``      sharpens by what a Gaussian takes away
+``Compose``      filters one after another, in one call
 ===============  ===================================================================================
 
 docs/imaging.md has a table of the names of borders, anchors and types in other libraries.
@@ -18,11 +19,14 @@ docs/imaging.md has a table of the names of borders, anchors and types in other 
 
 from __future__ import annotations
 
+from .compose import Compose, ComposedPart
 from .filtering import filter2d, sepfilter2d
 from .named import box, gaussian, laplace, scharr, sobel, unsharp
 from .signal import convolve2d, correlate2d
 
 __all__ = [
+    "Compose",
+    "ComposedPart",
     "box",
     "convolve2d",
     "correlate2d",

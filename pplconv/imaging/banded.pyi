@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..api.conv import Conv2d
+from ..schedules.work import Work
 
 SUMS: dict[str, int]
 READ: dict[np.dtype[Any], frozenset[np.dtype[Any]]]
@@ -41,4 +42,5 @@ class Banded:
         threads: int,
         share: int,
     ) -> None: ...
+    def step(self) -> tuple[Work, list[NDArray[Any]]]: ...
     def __call__(self, image: NDArray[Any], results: NDArray[Any]) -> None: ...

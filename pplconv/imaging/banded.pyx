@@ -221,7 +221,7 @@ cdef class Banded:
 
     cdef Bands bands
     cdef list kept  # what the loops refer to
-    cdef object rows, runs, value, rounding, places
+    cdef list constants  # arrays of a run behind results and image
     cdef tuple image_form, results_form
     cdef int share
 
@@ -250,7 +250,6 @@ cdef class Banded:
             low, high = words.low, words.high
             pitch = 2 * width * channels if len(words.passes) == 2 else columns * channels
             pitch = -(-pitch // 64) * 64
-            self.places = places_of(extent, words, pitch, channels)
         elif rounding is not None:
             again = check_rounding(rounding, results, value.dtype, extent)
             whole, taps = results.itemsize, extent
@@ -275,14 +274,31 @@ cdef class Banded:
             "result_rs": results.strides[1], "result_ps": results.strides[0],
         }, passes, isa)
         # Copies, which nobody else can change later.
-        self.rows, self.runs, self.value = rows.copy(), runs.copy(), value.copy()
-        self.bands.check_input(<const int64_t *> address_of(self.rows, &size),
-                               <const int64_t *> address_of(self.runs, &size))
+        self.constants = [rows.copy(), runs.copy(), value.copy()]
+        self.bands.check_input(<const int64_t *> address_of(self.constants[0], &size),
+                               <const int64_t *> address_of(self.constants[1], &size))
+        if words:
+            self.constants += [places_of(extent, words, pitch, channels), words.weights]
+        elif rounding is not None:
+            self.constants += [rounding.limits, rounding.taps]
+            if rounding.again is not None:
+                self.constants.append(rounding.again)
         # Scratch is for as many.
         self.bands.threads = max(min(threads, self.bands.tasks), 1)
-        self.rounding = rounding
         self.image_form, self.results_form = form_of(image), form_of(results)
         self.share = share
+
+    def step(self):
+        """Give the loops and what they read besides an image: a step of a program.
+
+        Returns
+        -------
+        work : Bands
+            Array 0 are its results, array 1 the image.
+        constants : list of ndarray
+            The arrays behind these. Weights are kept by this object.
+        """
+        return self.bands, self.constants
 
     def __call__(self, image, results):
         """Filter an image.
@@ -306,17 +322,8 @@ cdef class Banded:
             raise ValueError("a filter is made for images and results of one form")
         arrays[0], arrays[1] = (
             <char *> place_of(results, PyBUF_STRIDED), <char *> place_of(image, PyBUF_STRIDES))
-        arrays[2] = <char *> address_of(self.rows, &size)
-        arrays[3] = <char *> address_of(self.runs, &size)
-        arrays[4] = <char *> address_of(self.value, &size)
         arrays[5] = arrays[6] = arrays[7] = NULL
-        if self.places is not None:
-            arrays[5] = <char *> address_of(self.places, &size)
-            arrays[6] = <char *> address_of(self.rounding.weights, &size)
-        elif self.rounding is not None:
-            arrays[5] = <char *> address_of(self.rounding.limits, &size)
-            arrays[6] = <char *> address_of(self.rounding.taps, &size)
-            if self.rounding.again is not None:
-                arrays[7] = <char *> address_of(self.rounding.again, &size)
+        for number, constant in enumerate(self.constants, 2):
+            arrays[number] = <char *> address_of(constant, &size)
         t.arrays = arrays
         execute(self.bands, &t, self.bands.threads, self.share, 1, NULL)

@@ -22,11 +22,11 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import planner
-from ..ops.edges import runs_of, source_index
+from ..ops.edges import Index, runs_of, source_index
 from .banded import READ, Banded, Rounding, Short, has_rows
 from .operators import Bank, Operator
 
-__all__ = ["Filter", "Region", "Store", "prepared"]
+__all__ = ["Filter", "Region", "Store", "banded", "is_read", "is_stored", "prepared"]
 
 Array = npt.NDArray[Any]
 # Turns sums (the first array, which may be overwritten) into results (the second array).
@@ -106,18 +106,18 @@ def prepared(
     share = planner.share(team)
     if rounding is None and store is None and _lies_in_zeros(image, operator, region, out):
         return _whole(image, operator, region, out, paid)
-    if _is_read(image, operator.dtype) and _is_stored(out, operator, rounding, store):
+    if is_read(image, operator.dtype) and is_stored(out, operator, rounding, store):
         return _banded(image, operator, region, out, rounding, paid, share)
     return partial(_run_parts, operator, region, rounding, paid, share, store)
 
 
-def _is_read(image: Array, computed: np.dtype[Any]) -> bool:
+def is_read(image: Array, computed: np.dtype[Any]) -> bool:
     """Whether the loops read an image as it lies."""
     return has_rows(image) and image.dtype in READ[computed]
 
 
-def _is_stored(
-    out: Array, operator: Operator, rounding: Rounding | Short | None, store: Store | None
+def is_stored(
+    out: Array, operator: Operator, rounding: Rounding | Short | None, store: Store | None = None
 ) -> bool:
     """Whether the loops write results as they are to lie."""
     sums = store is None and out.dtype == operator.dtype
@@ -131,7 +131,7 @@ def _run_parts(
     """Filter an image that the loops do not read, or results that they do not write."""
     image = _readable(image, operator.dtype)
     count, height, width, channels = out.shape
-    if _is_stored(out, operator, rounding, store):
+    if is_stored(out, operator, rounding, store):
         _run_bands(image, operator, region, out, rounding, team, share)
         return
     # Compute a part at a time; its sums or results are stored afterwards.
@@ -152,7 +152,7 @@ def _run_parts(
 
 def _readable(image: Array, computed: np.dtype[Any]) -> Array:
     """Convert an image to a form that the loops read, once for all parts."""
-    if _is_read(image, computed):
+    if is_read(image, computed):
         return image
     native = image.dtype.newbyteorder("=")
     with np.errstate(all="ignore"):
@@ -211,12 +211,31 @@ def _banded(
     team: int, share: int,
 ) -> Banded:  # fmt: skip
     """Prepare the filter of an image band by band."""
+    taken = out.shape[1] + operator.extent[0] - 1
+    rows = source_index(region.border, region.origin[0], taken, len(image))
+    return banded(image, operator, region, rows, out, rounding, team, share)
+
+
+def banded(
+    image: Array, operator: Operator, region: Region, rows: Index, out: Array,
+    rounding: Rounding | Short | None, team: int, share: int,
+) -> Banded:  # fmt: skip
+    """Prepare a filter that loops run.
+
+    Parameters
+    ----------
+    image, operator, region, out, rounding, team
+        As in `prepared`.
+    rows : ndarray of int64
+        Row of the image for each row that the outputs see, -1 outside.
+    share : int
+        Threads of the process that may compute at once.
+    """
     count, height, width, channels = out.shape
     dtype = operator.dtype
-    (halo, beside), seen = (size - 1 for size in operator.extent), image.shape[:2]
+    halo, beside = (size - 1 for size in operator.extent)
     columns = width + beside
-    rows = source_index(region.border, region.origin[0], height + halo, seen[0])
-    runs = runs_of(source_index(region.border, region.origin[1], columns, seen[1]))
+    runs = runs_of(source_index(region.border, region.origin[1], columns, image.shape[1]))
     row_bytes = dtype.itemsize * channels * (columns + count * width)
     # Rows that two bands share are read, and summed up along rows, twice.
     band = max(BAND_BYTES // row_bytes, HALOS * halo, LEAST_ROWS)

@@ -34,6 +34,7 @@ from .filter_arguments import (
 )
 from .kept_filters import Ready, keep, kept, kernels_of, key_of
 from .missing_pixels import check_mask, filter_present
+from .noted import Noted, is_noting, note, refuse_note
 from .operators import Bank, Operator, Separable
 from .rounding import Exact, Way, saturated
 from .short_sums import ShortSums, short_sums
@@ -328,8 +329,8 @@ def _vector(kernel: object, name: str, *, finite: bool) -> Array:
 def _place_of(
     border: object, mode: object, mask: object, normalize: object, method: object = "direct"
 ) -> str | None:
-    """Describe where results are, for `key_of`; None if more has to be known of the call."""
-    if mask is not None or normalize is not False:
+    """Describe where results are, for `key_of`; None for calls that no kept filter can answer."""
+    if mask is not None or normalize is not False or is_noting():
         return None
     if type(border) is not str or type(mode) is not str:
         return None
@@ -352,12 +353,14 @@ def _reduced(
 ) -> Array | None:  # fmt: skip
     """Filter images with missing pixels and of bool by calls for other images; None for others."""
     if mask is not None or normalize:
+        refuse_note()
         return filter_present(
             run, pixels, kernels, mask, normalize=normalize, border=more["border"],
             value=more["value"], dtype=dtype, out=out,
         )  # fmt: skip
     if pixels.dtype != np.bool_:
         return None
+    refuse_note()
     value = check_value(more["value"], pixels.dtype)
     return filter_truth(run, pixels, check_dtype(dtype, pixels.dtype), out, value)
 
@@ -434,6 +437,9 @@ class _Call:
     def run(self, operator: Operator, rounding: Rounding | Short | None) -> Array:
         """Compute, and keep the filter for other images of this form."""
         out, planes = self._results()
+        if is_noting():
+            note(Noted(self.image, operator, self._region, rounding, planes, out))
+            return out
         try:
             made = prepared(self.image, operator, self._region, planes, rounding, self._team)
             made(self.image, planes)
@@ -453,6 +459,7 @@ class _Call:
 
     def run_wide(self, kernels: list[tuple[Array, ...]]) -> Array:
         """Filter integers that the loops do not read; their largest pixel decides how."""
+        refuse_note()
         out, planes = self._results()
 
         def operator_of(factors: tuple[Array, ...]) -> Operator:
@@ -475,6 +482,7 @@ class _Call:
             if method == "fft":
                 raise ValueError(f"{refusal} for method='fft'")
             return None
+        refuse_note()
         out, planes = self._results()
         made.run(planes)
         return out

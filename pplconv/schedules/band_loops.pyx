@@ -27,7 +27,7 @@ import numpy as np
 
 from pplconv._kernels import PIXELS as KINDS
 from pplconv._kernels import SUMS as MODES
-from pplconv.schedules.work import SIZE, check_numbers
+from pplconv.schedules.work import SIZE, check_numbers, extent_of
 
 cdef extern from "pplconv_schedules.h" nogil:
     void pplconv_repeat(void *dst, const void *number, int64_t count, int64_t size)
@@ -316,6 +316,13 @@ cdef class Bands(Work):
             j.round = find("round_sums", computed, isa)
         j.straight = not j.result and j.count == 1 and j.result_rs == (
             fields["width"] * fields["channels"] * j.element)
+        if j.image_rs >= 0 and min(j.result_rs, j.result_ps) >= 0:
+            # Programs check their arrays.
+            size = j.result or j.element
+            self.extents[RESULTS] = extent_of(
+                size * j.width, [j.count, j.height], [j.result_ps, j.result_rs], size, True)
+            self.extents[IMAGE] = extent_of(
+                self.image_columns * j.channels * j.pixel, [self.image_rows], [j.image_rs], j.pixel)
         self.tasks = ceil_div(j.height, j.rows)
         self.threads = 1
         self.job = j
