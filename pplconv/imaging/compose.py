@@ -114,7 +114,8 @@ class Compose:
             raise TypeError(f"filters must be callables, got {type(filters).__name__}") from error
         if not self.filters:
             raise ValueError("filters must not be empty")
-        for number, one in enumerate(self.filters):
+        each: tuple[object, ...] = self.filters
+        for number, one in enumerate(each):
             if not callable(one):
                 kind = type(one).__name__
                 raise TypeError(f"filters[{number}] must be callable, got {kind}")

@@ -8,6 +8,7 @@ of a band the rows that are seen again move up.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -31,9 +32,10 @@ _Place = tuple[Any, ...]
 _LINE = 64
 _LEAST_BANDS = 3
 # Rows of a band, at least: each filter reads its rows, and some more, anew.
-_LEAST_ROWS = 8
-# Cycles to start a filter again for another band.
-_START_CYCLES = 5000.0
+_LEAST_ROWS = 16
+# Cycles to start a filter again for another band, and to call a filter from Python (on a Zen 5).
+_START_CYCLES = 1500.0
+_CALL_CYCLES = 20000.0
 
 
 class Bands(NamedTuple):
@@ -114,7 +116,8 @@ def chained(filters: Sequence[Noted], team: int) -> FilterChain | None:
         if bands is None:
             continue
         saved = sum(planner.staying_cycles(size, level) for size in between) / team
-        gain = saved - _START_CYCLES * len(filters) * (bands.turns + 1)
+        gain = saved + _CALL_CYCLES * (len(filters) - 1)
+        gain -= _START_CYCLES * len(filters) * (bands.turns + 1)
         if gain > 0 and (best is None or gain > best.bands.gain):
             best = FilterChain(filters, bands._replace(gain=gain), team)
     return best
@@ -148,7 +151,7 @@ def _bands_in(filters: Sequence[Noted], room: int) -> Bands | None:
     fixed = sum(2 * count * size for count, size in zip(again, rows, strict=False))
     height = filters[-1].planes.shape[1]
     most = min(int((room - fixed) // sum(rows)), height // _LEAST_BANDS)
-    if most < max(_LEAST_ROWS, *again):
+    if most < max(_LEAST_ROWS, 3 * max(again)):
         return None
     # Bands of nearly equal height.
     count = -(-height // most)
@@ -243,7 +246,7 @@ class _Builder:
         self.arena = 0
         # Of each window: its place, its bytes, and the row at which new rows begin.
         self._windows: list[tuple[int, int, int]] = []
-        for number, (one, reader) in enumerate(zip(filters, filters[1:], strict=False)):
+        for number, (one, reader) in enumerate(itertools.pairwise(filters)):
             first, last, height = _ends(filters, number, bands)
             again = reader.operator.extent[0] - 1
             fresh = max(first - bands.rows, again)
@@ -313,4 +316,4 @@ class _Builder:
 
 
 def _row_bytes(planes: Array) -> int:
-    return planes[0, 0].nbytes
+    return int(planes[0, 0].nbytes)
