@@ -104,7 +104,7 @@ class Compose:
     >>> from pplconv.imaging import Compose, gaussian, sobel
     >>> edges = Compose([partial(gaussian, sigma=1), partial(sobel, axis=1)])
     >>> edges(np.eye(4, dtype=np.uint8) * 200)[1]
-    array([  0, -21, -28,   0], dtype=int16)
+    array([  0, -51, -83,   0], dtype=int16)
     """
 
     def __init__(self, filters: Iterable[Callable[..., Any]]) -> None:
