@@ -206,7 +206,7 @@ class Run:
         # By member: its values, and the member before that has the value too.
         self._met: list[list[tuple[int, str]]] = []
         met: dict[str, int] = {}
-        # Rows of each value, and bytes of all that a member reads, that a band reads again at least.
+        # Rows of each value, and bytes of all that a member reads, that bands read again at least.
         self._again: dict[str, int] = {}
         self._anew: list[float] = []
         for at, member in enumerate(members):
