@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pplconv
+from benchmarks import ipp
 from pplconv import imaging
 
 Array = NDArray[Any]
@@ -21,15 +22,40 @@ OURS = "pplconv"
 
 @dataclass(frozen=True)
 class Case:
-    """An image (H, W) or (H, W, C), a kernel, and column and row of a separable kernel."""
+    """An image and a filter.
+
+    Parameters
+    ----------
+    image : ndarray, shape (H, W) or (H, W, C)
+        The image.
+    kernel : ndarray of float32 or float64
+        What each pixel is correlated with.
+    vectors : tuple of ndarray, optional
+        Column and row of a kernel that all engines are told is separable.
+    name : {"drawn", "box", "gaussian", "sobel"}
+        Whether engines may call the function that they have for this filter.
+    sigma : float
+        Of a Gaussian.
+    """
 
     image: Array
     kernel: Array
     vectors: tuple[Array, Array] | None = None
+    name: str = "drawn"
+    sigma: float = 0.0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether pixels are integers."""
+        return self.image.dtype.kind in "iu"
 
     def result(self) -> Array:
-        """Memory for a result."""
-        return np.empty_like(self.image)
+        """Memory for a result: derivatives of bytes are of 16 bits, of 16 bits float32."""
+        signed = {"uint8": np.int16, "uint16": np.float32}
+        dtype = self.image.dtype
+        if self.name == "sobel":
+            dtype = np.dtype(signed.get(dtype.name, dtype))
+        return np.empty(self.image.shape, dtype)
 
 
 @contextmanager
@@ -49,6 +75,14 @@ def team(threads: int) -> Iterator[None]:
 
 def _pplconv(case: Case) -> Call:
     out = case.result()
+    more: dict[str, Any] = {"border": "constant", "out": out}
+    if case.name == "box":
+        return lambda: imaging.box(case.image, case.kernel.shape, **more)
+    if case.name == "gaussian":
+        radius = len(case.kernel) // 2
+        return lambda: imaging.gaussian(case.image, case.sigma, radius=radius, **more)
+    if case.name == "sobel":
+        return lambda: imaging.sobel(case.image, axis=1, dtype=out.dtype, **more)
     if case.vectors is not None:
         down, across = case.vectors
         return lambda: imaging.sepfilter2d(case.image, across, down, border="constant", out=out)
@@ -61,11 +95,41 @@ def _cv2(case: Case) -> Call | None:
     import cv2
 
     out = case.result()
-    border = cv2.BORDER_CONSTANT
+    border, size = cv2.BORDER_CONSTANT, case.kernel.shape
+    if case.name == "box":
+        return lambda: cv2.blur(case.image, size, out, borderType=border)
+    if case.name == "gaussian":
+        return lambda: cv2.GaussianBlur(
+            case.image, size, case.sigma, out, case.sigma, borderType=border
+        )
+    if case.name == "sobel":
+        depth = {"int16": cv2.CV_16S, "float32": cv2.CV_32F}[out.dtype.name]
+        return lambda: cv2.Sobel(case.image, depth, 1, 0, out, borderType=border)
     if case.vectors is not None:
         down, across = case.vectors
         return lambda: cv2.sepFilter2D(case.image, -1, across, down, out, borderType=border)
     return lambda: cv2.filter2D(case.image, -1, case.kernel, out, borderType=border)
+
+
+def _ipp(case: Case) -> Call | None:
+    out = case.result()
+    if case.name == "sobel":
+        return None
+    if case.name == "box":
+        call = ipp.box(case.image, len(case.kernel), out)
+    elif case.name == "gaussian":
+        call = ipp.gaussian(case.image, len(case.kernel), case.sigma, out)
+    else:
+        call = ipp.correlate(case.image, case.kernel, out)
+    if call is None:
+        return None
+    run = call
+
+    def filled() -> Array:
+        run()
+        return out
+
+    return filled
 
 
 def _correlate(case: Case) -> Call | None:
@@ -74,6 +138,11 @@ def _correlate(case: Case) -> Call | None:
     from scipy import ndimage
 
     out = case.result()
+    if case.name == "box":
+        if case.is_whole:
+            return None  # it cuts fractions of integers after each axis
+        sizes = case.kernel.shape + (1,) * (case.image.ndim - 2)
+        return lambda: ndimage.uniform_filter(case.image, sizes, out, "constant")
     if case.vectors is not None:
         down, across = case.vectors
         between = np.empty(case.image.shape, np.float32)
@@ -88,7 +157,7 @@ def _correlate(case: Case) -> Call | None:
 
 
 def _correlate2d(case: Case) -> Call | None:
-    if not find_spec("scipy") or case.image.ndim > 2 or case.image.dtype == np.uint8:
+    if not find_spec("scipy") or case.image.ndim > 2 or case.is_whole:
         return None
     from scipy import signal
 
@@ -96,7 +165,7 @@ def _correlate2d(case: Case) -> Call | None:
 
 
 def _fftconvolve(case: Case) -> Call | None:
-    if not find_spec("scipy") or case.vectors or case.image.dtype == np.uint8:
+    if not find_spec("scipy") or case.vectors or case.is_whole:
         return None
     from scipy import signal
 
@@ -105,7 +174,7 @@ def _fftconvolve(case: Case) -> Call | None:
 
 
 def _torch(case: Case) -> Call | None:
-    if not find_spec("torch") or case.vectors or case.image.dtype == np.uint8:
+    if not find_spec("torch") or case.vectors or case.is_whole:
         return None
     import torch
 
@@ -125,11 +194,17 @@ def _torch(case: Case) -> Call | None:
 # A function gives None if its engine is not installed or cannot compute the case.
 ENGINES: dict[str, Callable[[Case], Call | None]] = {
     OURS: _pplconv,
-    "cv2.filter2D": _cv2,
+    "cv2": _cv2,
+    "ipp": _ipp,
     "scipy.ndimage.correlate": _correlate,
     "scipy.signal.correlate2d": _correlate2d,
     "scipy.signal.fftconvolve": _fftconvolve,
     "torch conv2d": _torch,
 }
 # Engines without threads: only the smallest team times them.
-ONE_THREAD = ("scipy.ndimage.correlate", "scipy.signal.correlate2d", "scipy.signal.fftconvolve")
+ONE_THREAD = (
+    "ipp",
+    "scipy.ndimage.correlate",
+    "scipy.signal.correlate2d",
+    "scipy.signal.fftconvolve",
+)

@@ -1,8 +1,9 @@
-"""Image filters: `pplconv.imaging` against OpenCV, SciPy and PyTorch, in one run.
+"""Image filters: `pplconv.imaging` against OpenCV, IPP, SciPy and PyTorch, in one run.
 
-Images of 1, 3 and 64 megapixels, grey and coloured, float32 and uint8; kernels from 3x3 to 31x31,
-and products of a column and a row. All pad with zeros, which every engine can. A sample of the
-pixels of every result is checked before it is timed.
+Images of 256 pixels to 64 megapixels, grey and coloured, float32, uint8 and uint16; kernels from
+3x3 to 31x31, products of a column and a row, boxes, Gaussians and derivatives, by the function
+that an engine has for them. All pad with zeros, which every engine can. A sample of the pixels of
+every result is checked before it is timed.
 
 ``python -m benchmarks.imaging --help``.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -31,24 +32,33 @@ Array = NDArray[Any]
 
 # Name: rows, columns, channels.
 IMAGES = {
+    "0.0003": (16, 16, 1),
+    "0.07": (256, 256, 1),
     "1": (1000, 1000, 1),
     "1x3": (1000, 1000, 3),
+    "2x3": (1080, 1920, 3),
     "3": (1500, 2000, 1),
     "64": (8000, 8000, 1),
 }
-KERNELS = ("3", "5", "7", "9", "11", "15", "21", "31", "9s", "31s")
-DTYPES = ("float32", "uint8")
+KERNELS = (
+    "3", "5", "7", "9", "11", "15", "21", "31", "3s", "5s", "9s", "31s",
+    "3box", "5box", "15box", "31box", "3g", "5g", "9g", "sobel",
+)  # fmt: skip
+# What the last letters of a kernel mean.
+_KINDS = {"s": "separable", "box": "box", "g": "Gaussian"}
+DTYPES = ("float32", "uint8", "uint16")
 # A peer that is expected to take longer (seconds) is timed by one call.
 SLOW = 0.25
 # Images of more pixels are visited once: their calls last so long that nothing disturbs them much.
 LARGE = 10_000_000
 CHECKED = 1000
 # Largest error, as a part of the largest output; of integers in units: an engine that rounds or
-# truncates sums of float32 is off by one.
-TOLERANCE = {"float32": 1e-4, "uint8": 1.0}
+# truncates sums of float32 is off by one; OpenCV rounds the weights of Gaussians of uint16.
+TOLERANCE = {"float32": 1e-4, "uint8": 1.001, "uint16": 2.0}
 _METHOD = (
-    "borders of zeros; result arrays are there before, where a call takes one; uint8: kernels of "
-    "positive weights that add up to 1"
+    "borders of zeros; result arrays are there before, where a call takes one; weights are "
+    "positive and add up to 1, but for Sobel's; cv2 is blur, GaussianBlur, Sobel, sepFilter2D or "
+    "filter2D, ipp FilterBoxBorder, FilterGaussian or FilterBorder"
 )
 
 
@@ -58,24 +68,42 @@ def image_of(name: str, dtype: str) -> Array:
     rows, columns, channels = IMAGES[name]
     shape = (rows, columns) if channels == 1 else (rows, columns, channels)
     rng = np.random.default_rng(rows + channels)
-    if dtype == "uint8":
-        return rng.integers(0, 256, shape, np.uint8)
+    if dtype != "float32":
+        return rng.integers(0, np.iinfo(dtype).max, shape, dtype, endpoint=True)
     return rng.standard_normal(shape, np.float32)
 
 
 def case_of(image: str, kernel: str, dtype: str) -> Case:
     """Make the data of a case."""
-    size = int(kernel.removesuffix("s"))
+    pixels = image_of(image, dtype)
+    if kernel == "sobel":
+        weights = np.outer([1.0, 2.0, 1.0], [-1.0, 0.0, 1.0])
+        return Case(pixels, weights, (np.array([1.0, 2, 1]), np.array([-1.0, 0, 1])), "sobel")
+    size, kind = _parts(kernel)
+    if kind == "box":
+        return Case(pixels, np.full((size, size), 1 / size**2), None, "box")
+    if kind == "Gaussian":
+        # OpenCV's, if it is given none.
+        sigma = 0.3 * ((size - 1) * 0.5 - 1) + 0.8
+        weights = np.exp(-0.5 * ((np.arange(size) - size // 2) / sigma) ** 2)
+        weights /= weights.sum()
+        return Case(pixels, np.outer(weights, weights), (weights, weights), "gaussian", sigma)
     rng = np.random.default_rng(size)
     vectors = None
-    if kernel.endswith("s"):
+    if kind == "separable":
         vectors = rng.random(size, np.float32), rng.random(size, np.float32)
         vectors = vectors[0] / vectors[0].sum(), vectors[1] / vectors[1].sum()
         weights = np.outer(*vectors)
     else:
         weights = rng.random((size, size), np.float32)
         weights /= weights.sum()
-    return Case(image_of(image, dtype), weights, vectors)
+    return Case(pixels, weights, vectors)
+
+
+def _parts(kernel: str) -> tuple[int, str]:
+    """Give the size of a kernel, and its kind."""
+    digits = "".join(each for each in kernel if each.isdigit())
+    return int(digits), _KINDS.get(kernel.removeprefix(digits), "")
 
 
 def wrong(case: Case, result: Array, dtype: str) -> str:
@@ -101,7 +129,8 @@ def wrong(case: Case, result: Array, dtype: str) -> str:
         exact = np.tensordot(taps, seen.astype(np.float64), 2)
         worst = max(worst, float(np.abs(result[row, column] - exact).max()))
         largest = max(largest, float(np.abs(exact).max()))
-    limit = TOLERANCE[dtype] * (largest if dtype == "float32" else 1.0)
+    whole = result.dtype.kind in "iu"
+    limit = TOLERANCE[dtype] if whole else TOLERANCE["float32"] * largest
     return "" if worst <= limit else f"a pixel is off by {worst:.3g}"
 
 
@@ -167,7 +196,8 @@ def table_of(dtype: str, threads: int, rows: Sequence[Row]) -> Table:
     names = [name for name in ENGINES if any(name in row.seconds for row in rows)]
     scipy = [name for name in names if name.startswith("scipy")]
     against = {
-        "OpenCV / pplconv": [name for name in names if name.startswith("cv2")],
+        "OpenCV / pplconv": [name for name in names if name == "cv2"],
+        "IPP / pplconv": [name for name in names if name == "ipp"],
         "best of SciPy / pplconv": scipy,
     }
     against = {title: some for title, some in against.items() if some}
@@ -177,14 +207,42 @@ def table_of(dtype: str, threads: int, rows: Sequence[Row]) -> Table:
     for index, row in enumerate(rows):
         if index and rows[index - 1].image != row.image:
             table.rule()
-        size = row.kernel.removesuffix("s")
-        cells = [row.image, f"{size}x{size}" + (" separable" if row.kernel != size else "")]
+        cells = [row.image, _title(row.kernel)]
         cells += [milli(row.seconds.get(name)) for name in names]
         for some in against.values():
             best = min((row.seconds[name] for name in some if name in row.seconds), default=None)
             cells.append(ratio(best, row.seconds.get(OURS)))
         fastest = min(row.seconds, key=row.seconds.__getitem__)
         table.add(cells, [2 + names.index(fastest)])
+    return table
+
+
+def _title(kernel: str) -> str:
+    if kernel == "sobel":
+        return "3x3 Sobel"
+    size, kind = _parts(kernel)
+    return f"{size}x{size} {kind}".rstrip()
+
+
+def summary_of(found: Mapping[tuple[str, int], Sequence[Row]]) -> Table:
+    """Make the table of what the best peer takes, over what pplconv takes."""
+    table = Table(
+        "best of all peers / pplconv", ["type", "threads", "cases", "geometric mean", "least", "at"]
+    )
+    for (dtype, threads), rows in found.items():
+        ratios = {
+            f"{row.image} MP, {_title(row.kernel)}": min(
+                taken for name, taken in row.seconds.items() if name != OURS
+            ) / row.seconds[OURS]
+            for row in rows if len(row.seconds) > 1
+        }  # fmt: skip
+        if ratios:
+            least = min(ratios, key=ratios.__getitem__)
+            mean = float(np.exp(np.mean(np.log(list(ratios.values())))))
+            table.add(
+                [dtype, str(threads), str(len(ratios)), f"{mean:.2f}", f"{ratios[least]:.2f}",
+                 least]
+            )  # fmt: skip
     return table
 
 
@@ -234,9 +292,10 @@ def main(run: Run) -> int:
         f"{options.method(options.settings_of(run.chosen, 1))}; images of more than "
         f"{LARGE / 1e6:g} million numbers one round; peers slower than {SLOW:g} s one call; "
         f"{_METHOD}",
-        notes=[*versions("cv2", "scipy", "torch"), *runner.notes],
+        notes=[*versions("cv2", "ipp", "scipy", "torch"), *runner.notes],
     )
     made = [table_of(*key, rows) for key, rows in found.items()]
+    made.append(summary_of(found))
     plain = [
         {"dtype": dtype, "threads": threads, "image": row.image, "kernel": row.kernel,
          "seconds": row.seconds}
