@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -155,8 +154,8 @@ def box(
     """
     rows, columns = _pair_of_sizes("size", size, 1)
     run = partial(
-        _separable, _mean(columns), _mean(rows), border=border, value=value, mode=mode,
-        normalize=normalize, dtype=dtype, threads=threads,
+        _separable, np.full(columns, 1 / columns), np.full(rows, 1 / rows), border=border,
+        value=value, mode=mode, normalize=normalize, dtype=dtype, threads=threads,
     )  # fmt: skip
     return on_axis(run, image, channel_axis, mask, out)
 
@@ -435,7 +434,7 @@ def _derivative(
 ) -> Array:  # fmt: skip
     """Differentiate along an axis and smooth along the other, or give the magnitude of both."""
     factor = _number("scale", scale)
-    step, beside = _weights((-factor, 0.0, factor)), _weights(smooth)
+    step, beside = factor * np.array([-1.0, 0.0, 1.0]), np.array(smooth)
     if axis is not None:
         along = integer("axis", axis, 0, 1)
         result = _derived(dtype, check_image(image).dtype, whole=factor.is_integer())
@@ -492,40 +491,20 @@ def _bells(sigma: object, truncate: object, radius: object) -> tuple[Array, Arra
     return down, across
 
 
-# Making a kernel takes longer than filtering a small image.
-_keep_some = lru_cache(64)
-
-
-@_keep_some
 def _bell(sigma: float, side: int) -> Array:
     at = np.arange(-side, side + 1, dtype=np.float64)
     if sigma == 0:
-        return _constant(at == 0)
+        return np.array(at == 0, np.float64)
     with np.errstate(all="ignore"):
         weights = np.exp(-0.5 * (at / sigma) ** 2)
     weights[side] = 1.0
-    return _constant(weights / weights.sum())
-
-
-@_keep_some
-def _mean(size: int) -> Array:
-    return _constant(np.full(size, 1 / size))
-
-
-@_keep_some
-def _weights(taps: tuple[float, ...]) -> Array:
-    return _constant(np.array(taps))
-
-
-def _constant(kernel: Array) -> Array:
-    found = np.array(kernel, np.float64)
-    found.flags.writeable = False
+    found: Array = weights / weights.sum()
     return found
 
 
 def _pair(name: str, value: object, check: Callable[[str, object], Any]) -> tuple[Any, Any]:
     """Return one value for both axes, or a value for each."""
-    if isinstance(value, (tuple, list)) or (isinstance(value, np.ndarray) and value.ndim == 1):
+    if isinstance(value, (tuple, list, np.ndarray)) and np.ndim(value) == 1:
         if len(value) != 2:
             raise ValueError(f"{name} must be one value or two, got {shown(value)}")
         return check(name, value[0]), check(name, value[1])
@@ -550,6 +529,6 @@ def _number(name: str, value: object) -> float:
         found = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be a number, got {shown(value)}") from None
-    if not math.isfinite(found):
+    if not np.isfinite(found):
         raise ValueError(f"{name} must be finite, got {shown(value)}")
     return found
