@@ -14,6 +14,10 @@ class Rounding(NamedTuple):
     again: NDArray[np.float64] | None
     separable: bool
 
+class RowSums(NamedTuple):
+    weights: NDArray[Any]
+    passes: int
+
 class Short(NamedTuple):
     passes: tuple[bool, ...]
     weights: NDArray[np.uint16]
@@ -25,12 +29,13 @@ class Short(NamedTuple):
     high: int
 
 def has_rows(array: NDArray[Any]) -> bool: ...
+def is_open(rounding: Rounding | Short | None) -> bool: ...
 
 class Banded:
     def __init__(
         self,
         image: NDArray[Any],
-        convs: tuple[Conv2d, ...],
+        sums: RowSums | tuple[Conv2d, ...],
         rows: NDArray[np.int64],
         runs: NDArray[np.int64],
         value: NDArray[Any],

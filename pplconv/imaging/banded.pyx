@@ -102,6 +102,21 @@ class Rounding(NamedTuple):
     separable: bool
 
 
+class RowSums(NamedTuple):
+    """Sums of one kernel that are made row by row, as ``filter_floats`` has it.
+
+    Parameters
+    ----------
+    weights : ndarray
+        Of the row and the column, or of all taps row by row; of the type of the sums.
+    passes : int
+        2 for a row and a column, else 1.
+    """
+
+    weights: np.ndarray
+    passes: int
+
+
 class Short(NamedTuple):
     """A filter of bytes in integers of 16 bits, as ``filter_row`` has it.
 
@@ -125,16 +140,31 @@ class Short(NamedTuple):
     high: int
 
 
-def places_of(tuple extent, words, pitch, channels):
-    """Give the places of taps: of a row and a column in sums of rows, or of a kernel in bytes.
+def places_of(tuple extent, int64_t passes, pitch, step):
+    """Give the places of taps: of a row and a column in sums of rows, or of a kernel in pixels.
 
     Rows lie in a ring, so the table goes round twice: the taps of a result are a part of it.
+
+    Parameters
+    ----------
+    extent : (int, int)
+        Rows and columns of the kernel.
+    passes : int
+        2 for a row and a column, else 1.
+    pitch, step : int
+        Bytes from row to row, and from column to column.
     """
-    height, across = extent[0], np.arange(extent[1]) * channels
+    height, across = extent[0], np.arange(extent[1]) * step
     down = np.arange(2 * height - 1) % height * pitch
-    if len(words.passes) == 2:
+    if passes == 2:
         return np.concatenate([across, down])
     return (down[:, None] + across).ravel()
+
+
+def pitch_of(line):
+    """Bytes from row to row: whole cache lines, in another set of the cache for each row."""
+    lines = -(-line // 64)
+    return 64 * (lines + (lines % 16 == 0))
 
 
 def has_rows(array):
@@ -179,6 +209,15 @@ cdef int check_rounding(object rounding, object results, object dtype, tuple ext
     return again_numbers
 
 
+def is_open(rounding):
+    """Whether sums may leave a rounding open, so that they are made again from their pixels."""
+    if rounding is None:
+        return False
+    error, _, _, divisor, direction = rounding.limits.T
+    return rounding.again is not None or bool((error != 0).any()) or bool(
+        ((divisor != 0) & (direction == 0)).any())
+
+
 cdef class Banded:
     """A filter of images of one form, channel by channel; any number of threads may call it.
 
@@ -187,10 +226,10 @@ cdef class Banded:
     image : ndarray, shape (H, W, C)
         Of the form of those to come: of a type in `READ`; the pixels of a row are neighbours. Not
         empty.
-    convs : tuple of Conv2d
-        One or two of one input channel, applied one after the other to a plane whose rows are
-        those of all channels, without padding. Only the last one may have more than one output
-        channel.
+    sums : RowSums or tuple of Conv2d
+        One convolution or two of one input channel, applied one after the other to a plane whose
+        rows are those of all channels, without padding. Only the last one may have more than one
+        output channel.
     rows : ndarray of int64, shape (height + kh - 1,)
         Which rows of the image the results see, -1 for rows of `value`.
     runs : ndarray of int64, shape (m, 3)
@@ -221,15 +260,16 @@ cdef class Banded:
 
     cdef Bands bands
     cdef list kept  # what the loops refer to
-    cdef object rows, runs, value, rounding, places
+    cdef object rows, runs, value, rounding, places, weights
     cdef tuple image_form, results_form
     cdef int share
 
-    def __init__(self, image, tuple convs, rows, runs, value, results, rounding, tuple extent,
+    def __init__(self, image, sums, rows, runs, value, results, rounding, tuple extent,
                  int64_t band, int threads, int share):
         cdef object words = rounding if isinstance(rounding, Short) else None
-        cdef str computed = PIXEL_NAMES[value.dtype], sums = "f32" if words else computed
-        cdef str isa = planner.best_isa(numerics_of(sums, sums))
+        cdef str computed = PIXEL_NAMES[value.dtype], numbers = "f32" if words else computed
+        cdef str isa = planner.best_isa(numerics_of(numbers, numbers))
+        cdef object floats = sums if isinstance(sums, RowSums) else None
         cdef int64_t size
         count, height, width, channels = results.shape
         columns, halo = int(runs[:, 2].sum()), len(rows) - height
@@ -239,39 +279,46 @@ cdef class Banded:
         for array, dtype in ((rows, np.int64), (runs, np.int64), (value, value.dtype)):
             if array.dtype != dtype or not array.flags.c_contiguous or not array.size:
                 raise ValueError("rows, runs and value are contiguous")
-        whole, taps, low, high, again, pitch = 0, (0, 0), 0, 0, 0, 0
+        whole, taps, low, high, again, pitch, by_rows = 0, (0, 0), 0, 0, 0, 0, ()
         if (words is None) == (value.dtype == np.uint8):
             raise ValueError("sums of 16 bits are of bytes")
         if words:
-            taps = (sum(extent) if len(words.passes) == 2 else extent[0] * extent[1],)
-            if words.weights.dtype != np.uint16 or words.weights.shape != taps:
-                raise ValueError("each tap has a weight")
-            whole, taps = results.itemsize, extent
-            low, high = words.low, words.high
-            pitch = 2 * width * channels if len(words.passes) == 2 else columns * channels
-            pitch = -(-pitch // 64) * 64
-            self.places = places_of(extent, words, pitch, channels)
+            by_rows, self.weights = words.passes, words.weights
+            whole, low, high = results.itemsize, words.low, words.high
         elif rounding is not None:
             again = check_rounding(rounding, results, value.dtype, extent)
             whole, taps = results.itemsize, extent
             low, high = np.iinfo(results.dtype).min, np.iinfo(results.dtype).max
         elif results.dtype != value.dtype:
             raise ValueError("results are of the type of the sums")
+        if floats is not None:
+            by_rows, self.weights = (True,) * floats.passes, floats.weights
+        if by_rows:
+            taps = extent
+            of = np.dtype(np.uint16) if words else value.dtype
+            numbers_of = sum(extent) if len(by_rows) == 2 else extent[0] * extent[1]
+            if self.weights.dtype != of or self.weights.shape != (numbers_of,):
+                raise ValueError("each tap has a weight")
+            step = channels * value.itemsize
+            pitch = pitch_of(width * channels * of.itemsize if len(by_rows) == 2
+                             else columns * step)
+            self.places = places_of(extent, len(by_rows), pitch, step)
         if image.shape[2] != channels:
             raise ValueError("image and results have the same channels")
         band = min(max(band, 1), height)
         last = height - (height - 1) // band * band
         self.kept = []
-        passes = [passes_of(convs, some + halo, columns * channels, isa, self.kept)
-                  for some in (band, last)]
+        passes = () if by_rows else [
+            passes_of(sums, some + halo, columns * channels, isa, self.kept)
+            for some in (band, last)]
         self.bands = Bands({
             "pixel": PIXEL_NAMES[image.dtype], "computed": computed, "result": whole,
             "image_rows": image.shape[0], "image_columns": image.shape[1], "channels": channels,
             "height": height, "width": width, "columns": columns, "rows": band, "halo": halo,
             "count": count, "runs": len(runs), "taps": taps,
             "separable": not words and rounding is not None and rounding.separable,
-            "words": words,
-            "pitch": pitch, "again": again, "low": low, "high": high, "image_rs": image.strides[0],
+            "by_rows": by_rows, "words": words, "pitch": pitch, "is_open": not words and is_open(rounding),
+            "again": again, "low": low, "high": high, "image_rs": image.strides[0],
             "result_rs": results.strides[1], "result_ps": results.strides[0],
         }, passes, isa)
         # Copies, which nobody else can change later.
@@ -299,7 +346,7 @@ cdef class Banded:
         MemoryError
             If memory cannot be had.
         """
-        cdef char *arrays[8]
+        cdef char *arrays[10]
         cdef Tensors t
         cdef int64_t size
         if form_of(image) != self.image_form or form_of(results) != self.results_form:
@@ -309,11 +356,11 @@ cdef class Banded:
         arrays[2] = <char *> address_of(self.rows, &size)
         arrays[3] = <char *> address_of(self.runs, &size)
         arrays[4] = <char *> address_of(self.value, &size)
-        arrays[5] = arrays[6] = arrays[7] = NULL
+        arrays[5] = arrays[6] = arrays[7] = arrays[8] = arrays[9] = NULL
         if self.places is not None:
-            arrays[5] = <char *> address_of(self.places, &size)
-            arrays[6] = <char *> address_of(self.rounding.weights, &size)
-        elif self.rounding is not None:
+            arrays[8] = <char *> address_of(self.places, &size)
+            arrays[9] = <char *> address_of(self.weights, &size)
+        if isinstance(self.rounding, Rounding):
             arrays[5] = <char *> address_of(self.rounding.limits, &size)
             arrays[6] = <char *> address_of(self.rounding.taps, &size)
             if self.rounding.again is not None:

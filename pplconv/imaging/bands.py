@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from .. import planner
 from ..ops.edges import runs_of, source_index
-from .banded import READ, Banded, Rounding, Short, has_rows
+from .banded import READ, Banded, Rounding, RowSums, Short, has_rows, is_open
 from .operators import Bank, Operator
 
 __all__ = ["Filter", "Region", "Store", "prepared"]
@@ -162,7 +162,9 @@ def _readable(image: Array, computed: np.dtype[Any]) -> Array:
 
 def _lies_in_zeros(image: Array, operator: Operator, region: Region, out: Array) -> bool:
     """Whether an image can be convolved where it lies, and is small enough for it to pay."""
-    if not isinstance(operator, Bank) or not operator.is_finite:
+    if not isinstance(operator, Bank) or isinstance(operator.sums, RowSums):
+        return False
+    if not operator.is_finite:
         return False
     if region.border != "constant" or region.value != 0 or image.nbytes + out.nbytes > WHOLE_BYTES:
         return False
@@ -217,9 +219,15 @@ def _banded(
     columns = width + beside
     rows = source_index(region.border, region.origin[0], height + halo, seen[0])
     runs = runs_of(source_index(region.border, region.origin[1], columns, seen[1]))
-    row_bytes = dtype.itemsize * channels * (columns + count * width)
+    by_rows = isinstance(rounding, Short) or isinstance(operator.sums, RowSums)
     # Rows that two bands share are read, and summed up along rows, twice.
-    band = max(BAND_BYTES // row_bytes, HALOS * halo, LEAST_ROWS)
+    least = max(HALOS * halo, LEAST_ROWS)
+    if by_rows and (isinstance(rounding, Short) or not is_open(rounding)):
+        # A few rows are in cache, whatever the height of the band.
+        band = height
+    else:
+        row_bytes = dtype.itemsize * channels * (columns + (0 if by_rows else count * width))
+        band = max(BAND_BYTES // row_bytes, least)
     if team > 1:
         band = min(band, max(-(-height // (BANDS_EACH * team)), LEAST_ROWS))
     # Bands of equal height, so that no thread waits for a large last one.
@@ -227,6 +235,6 @@ def _banded(
     with np.errstate(all="ignore"):
         value = np.array([region.value], dtype)
     return Banded(
-        image, operator.convolutions, rows, runs, value, out, rounding, operator.extent, band,
+        image, operator.sums, rows, runs, value, out, rounding, operator.extent, band,
         team, share,
     )  # fmt: skip

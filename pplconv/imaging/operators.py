@@ -9,12 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ..api.conv import Conv2d
+from .banded import RowSums
 
 __all__ = ["Bank", "Operator", "Separable"]
 
 Array = npt.NDArray[Any]
 # Rows above and below, numbers to the left and to the right.
 Padding = tuple[tuple[int, int], tuple[int, int]]
+
+# Taps of a kernel, and of a row and a column together, up to which sums are made row by row.
+MOST_TAPS = 16
+MOST_VECTORS = 20
 
 
 def _prepared(
@@ -41,8 +46,11 @@ class Operator(Protocol):
     """Of each sum."""
 
     @property
-    def convolutions(self) -> tuple[Conv2d, ...]:
-        """Of a plane of (rows + kh - 1, (columns + kw - 1) * C) numbers, one after the other."""
+    def sums(self) -> RowSums | tuple[Conv2d, ...]:
+        """Taps of sums that are made row by row; or convolutions.
+
+        Of a plane of (rows + kh - 1, (columns + kw - 1) * C) numbers, one after the other.
+        """
 
 
 class Bank:
@@ -65,8 +73,15 @@ class Bank:
 
     @cached_property
     def convolutions(self) -> tuple[Conv2d, ...]:
-        """The convolution that each band runs."""
+        """The convolution of a band."""
         return (_prepared(self._bank, self._channels),)
+
+    @property
+    def sums(self) -> RowSums | tuple[Conv2d, ...]:
+        """Taps of a small kernel; or the convolution that each band runs."""
+        if len(self._bank) == 1 and self.products <= MOST_TAPS:
+            return RowSums(self._bank.ravel(), 1)
+        return self.convolutions
 
     @property
     def is_finite(self) -> bool:
@@ -109,6 +124,14 @@ class Separable:
         self.dtype = down.dtype
         self.extent = len(down), len(across)
         self.products = len(down) + len(across)
-        self.convolutions: tuple[Conv2d, ...] = (
-            _prepared(across[None, None], channels), _prepared(down[None, :, None], 1)
-        )  # fmt: skip
+        self._down, self._across, self._channels = down, across, channels
+
+    @cached_property
+    def sums(self) -> RowSums | tuple[Conv2d, ...]:
+        """The taps of a short row and column; or the convolutions that each band runs."""
+        if self.products <= MOST_VECTORS:
+            return RowSums(np.concatenate([self._across, self._down]), 2)
+        return (
+            _prepared(self._across[None, None], self._channels),
+            _prepared(self._down[None, :, None], 1),
+        )
