@@ -2,7 +2,8 @@
 """Convolutions of an image in bands: from arrays and `Conv2d` objects to the loops."""
 
 from cpython.buffer cimport PyBUF_STRIDED, PyBUF_STRIDES
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uintptr_t
+from libc.string cimport memcpy
 
 from pplconv.ops.keys cimport keep_plan
 from pplconv.api.layer cimport Layer
@@ -68,15 +69,6 @@ cdef list passes_of(tuple convs, int64_t height, int64_t width, str isa, list ke
                      <int64_t> ready.packed.filters))
         shape = ready.prepared.output_shape
     return made
-
-
-cdef const char *place_of(object array, int flags) except NULL:
-    """Return the address of a non-empty array with any strides, which its caller keeps."""
-    cdef View view
-    hold(array, &view, flags)
-    cdef const char *place = <const char *> view.buffer.buf
-    release(&view)
-    return place
 
 
 class Rounding(NamedTuple):
@@ -182,9 +174,56 @@ def has_rows(array):
     return neighbours and array.dtype.isnative and array.flags.aligned
 
 
-cdef tuple form_of(object array):
-    """Type, shape and strides, and whether elements lie at multiples of their size."""
-    return array.dtype, array.shape, array.strides, array.flags.aligned
+cdef enum:
+    AXES = 4
+    ARRAYS = 10
+
+
+cdef class Form:
+    """Type, shape and strides of arrays.
+
+    Parameters
+    ----------
+    array : ndarray
+        Of up to four axes, not empty.
+    flags : int
+        Of the buffers that are asked for.
+    """
+
+    cdef object dtype
+    cdef int flags, ndim
+    cdef int64_t size
+    cdef int64_t[AXES] shape, strides
+
+    def __init__(self, array, int flags):
+        cdef int axis
+        self.dtype, self.flags, self.size = array.dtype, flags, array.itemsize
+        self.ndim = array.ndim
+        for axis in range(self.ndim):
+            self.shape[axis], self.strides[axis] = array.shape[axis], array.strides[axis]
+
+    cdef char *place(self, array) except NULL:
+        """Return the address of an array of this form, which its caller keeps.
+
+        It may lack axes of one element.
+        """
+        cdef View view
+        cdef int axis, other = 0
+        cdef bint same = array.dtype == self.dtype
+        hold(array, &view, self.flags)
+        cdef char *place = <char *> view.buffer.buf
+        same = same and <uintptr_t> place % <uintptr_t> self.size == 0
+        for axis in range(self.ndim):
+            if other < view.buffer.ndim and view.buffer.shape[other] == self.shape[axis] and (
+                    self.shape[axis] == 1 or view.buffer.strides[other] == self.strides[axis]):
+                other += 1
+            elif self.shape[axis] != 1:
+                same = False
+        same = same and other == view.buffer.ndim
+        release(&view)
+        if not same:
+            raise ValueError("a filter is made for images and results of one form")
+        return place
 
 
 cdef int check_rounding(object rounding, object results, object dtype, tuple extent) except? -1:
@@ -261,7 +300,8 @@ cdef class Banded:
     cdef Bands bands
     cdef list kept  # what the loops refer to
     cdef object rows, runs, value, rounding, places, weights
-    cdef tuple image_form, results_form
+    cdef Form image_form, results_form
+    cdef char *fixed[ARRAYS]
     cdef int share
 
     def __init__(self, image, sums, rows, runs, value, results, rounding, tuple extent,
@@ -328,8 +368,25 @@ cdef class Banded:
         # Scratch is for as many.
         self.bands.threads = max(min(threads, self.bands.tasks), 1)
         self.rounding = rounding
-        self.image_form, self.results_form = form_of(image), form_of(results)
+        self.image_form = Form(image, PyBUF_STRIDES)
+        self.results_form = Form(results, PyBUF_STRIDED)
         self.share = share
+        self.keep_addresses()
+
+    cdef int keep_addresses(self) except -1:
+        """Note where the arrays lie that all calls share."""
+        cdef list arrays = [None, None, self.rows, self.runs, self.value, None, None, None,
+                            self.places, self.weights]
+        cdef int64_t size
+        cdef int i
+        if isinstance(self.rounding, Rounding):
+            arrays[5:8] = self.rounding.limits, self.rounding.taps, self.rounding.again
+        self.kept.append(arrays)
+        for i in range(ARRAYS):
+            self.fixed[i] = NULL
+            if arrays[i] is not None:
+                self.fixed[i] = <char *> address_of(arrays[i], &size)
+        return 0
 
     def __call__(self, image, results):
         """Filter an image.
@@ -337,7 +394,8 @@ cdef class Banded:
         Parameters
         ----------
         image, results : ndarray
-            Of the forms that the filter was made for; results are written.
+            Of the forms that the filter was made for; results are written. An axis of one channel
+            or of one kernel may be left out.
 
         Raises
         ------
@@ -346,24 +404,9 @@ cdef class Banded:
         MemoryError
             If memory cannot be had.
         """
-        cdef char *arrays[10]
+        cdef char *arrays[ARRAYS]
         cdef Tensors t
-        cdef int64_t size
-        if form_of(image) != self.image_form or form_of(results) != self.results_form:
-            raise ValueError("a filter is made for images and results of one form")
-        arrays[0], arrays[1] = (
-            <char *> place_of(results, PyBUF_STRIDED), <char *> place_of(image, PyBUF_STRIDES))
-        arrays[2] = <char *> address_of(self.rows, &size)
-        arrays[3] = <char *> address_of(self.runs, &size)
-        arrays[4] = <char *> address_of(self.value, &size)
-        arrays[5] = arrays[6] = arrays[7] = arrays[8] = arrays[9] = NULL
-        if self.places is not None:
-            arrays[8] = <char *> address_of(self.places, &size)
-            arrays[9] = <char *> address_of(self.weights, &size)
-        if isinstance(self.rounding, Rounding):
-            arrays[5] = <char *> address_of(self.rounding.limits, &size)
-            arrays[6] = <char *> address_of(self.rounding.taps, &size)
-            if self.rounding.again is not None:
-                arrays[7] = <char *> address_of(self.rounding.again, &size)
+        memcpy(arrays, self.fixed, sizeof(arrays))
+        arrays[0], arrays[1] = self.results_form.place(results), self.image_form.place(image)
         t.arrays = arrays
         execute(self.bands, &t, self.bands.threads, self.share, 1, NULL)

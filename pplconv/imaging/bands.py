@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import planner
+from ..api.conv import Conv2d
 from ..ops.edges import runs_of, source_index
 from .banded import READ, Banded, Rounding, RowSums, Short, has_rows, is_open
 from .operators import Bank, Operator
@@ -162,7 +163,7 @@ def _readable(image: Array, computed: np.dtype[Any]) -> Array:
 
 def _lies_in_zeros(image: Array, operator: Operator, region: Region, out: Array) -> bool:
     """Whether an image can be convolved where it lies, and is small enough for it to pay."""
-    if not isinstance(operator, Bank) or isinstance(operator.sums, RowSums):
+    if not isinstance(operator, Bank) or isinstance(_sums_of(operator, out), RowSums):
         return False
     if not operator.is_finite:
         return False
@@ -208,6 +209,13 @@ def _run_bands(
     _banded(image, operator, region, out, rounding, team, share)(image, out)
 
 
+def _sums_of(operator: Operator, out: Array) -> RowSums | tuple[Conv2d, ...]:
+    """Choose how sums are made: if a small image fits in a band, a kernel is a convolution."""
+    found = operator.row_sums
+    small = out.size * operator.dtype.itemsize < BAND_BYTES
+    return operator.convolutions if found is None or (small and found.passes == 1) else found
+
+
 def _banded(
     image: Array, operator: Operator, region: Region, out: Array, rounding: Rounding | Short | None,
     team: int, share: int,
@@ -219,7 +227,8 @@ def _banded(
     columns = width + beside
     rows = source_index(region.border, region.origin[0], height + halo, seen[0])
     runs = runs_of(source_index(region.border, region.origin[1], columns, seen[1]))
-    by_rows = isinstance(rounding, Short) or isinstance(operator.sums, RowSums)
+    sums = _sums_of(operator, out)
+    by_rows = isinstance(rounding, Short) or isinstance(sums, RowSums)
     # Rows that two bands share are read, and summed up along rows, twice.
     least = max(HALOS * halo, LEAST_ROWS)
     if by_rows and (isinstance(rounding, Short) or not is_open(rounding)):
@@ -235,6 +244,6 @@ def _banded(
     with np.errstate(all="ignore"):
         value = np.array([region.value], dtype)
     return Banded(
-        image, operator.sums, rows, runs, value, out, rounding, operator.extent, band,
+        image, sums, rows, runs, value, out, rounding, operator.extent, band,
         team, share,
     )  # fmt: skip

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ __all__ = ["box", "gaussian", "laplace", "scharr", "sobel", "unsharp"]
 Array = npt.NDArray[Any]
 
 _MOST_TAPS = 1 << 15
+# Sizes of boxes whose weights are kept.
+_SMALL = 64
 # Types that hold every derivative of images of integers.
 _SIGNED: dict[int, np.dtype[Any]] = {
     1: np.dtype(np.int16),
@@ -152,10 +154,15 @@ def box(
     >>> box(np.arange(12, dtype=np.uint8).reshape(3, 4), mode="valid")
     array([[5, 6]], dtype=uint8)
     """
-    rows, columns = _pair_of_sizes("size", size, 1)
+    rows, columns = (size, size) if _is_small(size) else _pair_of_sizes("size", size, 1)
+    if type(channel_axis) is int and channel_axis == -1:
+        return sepfilter2d(
+            image, _mean(columns), _mean(rows), border=border, value=value, mode=mode, mask=mask,
+            normalize=normalize, dtype=dtype, out=out, threads=threads,
+        )  # fmt: skip
     run = partial(
-        _separable, np.full(columns, 1 / columns), np.full(rows, 1 / rows), border=border,
-        value=value, mode=mode, normalize=normalize, dtype=dtype, threads=threads,
+        _separable, _mean(columns), _mean(rows), border=border, value=value, mode=mode,
+        normalize=normalize, dtype=dtype, threads=threads,
     )  # fmt: skip
     return on_axis(run, image, channel_axis, mask, out)
 
@@ -510,6 +517,23 @@ def _pair(name: str, value: object, check: Callable[[str, object], Any]) -> tupl
         return check(name, value[0]), check(name, value[1])
     one = check(name, value)
     return one, one
+
+
+def _is_small(size: object) -> TypeGuard[int]:
+    """Whether a size needs no other check: calls with small images take no longer for it."""
+    return type(size) is int and 0 < size < _SMALL
+
+
+@lru_cache(_SMALL)
+def _small_mean(size: int) -> Array:
+    weights = np.full(size, 1 / size)
+    weights.flags.writeable = False
+    return weights
+
+
+def _mean(size: int) -> Array:
+    """Weights of a mean."""
+    return _small_mean(size) if size < _SMALL else np.full(size, 1 / size)
 
 
 def _pair_of_sizes(name: str, value: object, least: int) -> tuple[int, int]:

@@ -19,7 +19,7 @@ Padding = tuple[tuple[int, int], tuple[int, int]]
 
 # Taps of a kernel, and of a row and a column together, up to which sums are made row by row.
 MOST_TAPS = 16
-MOST_VECTORS = 20
+MOST_VECTORS = 12
 
 
 def _prepared(
@@ -46,11 +46,12 @@ class Operator(Protocol):
     """Of each sum."""
 
     @property
-    def sums(self) -> RowSums | tuple[Conv2d, ...]:
-        """Taps of sums that are made row by row; or convolutions.
+    def row_sums(self) -> RowSums | None:
+        """Taps of sums that may be made row by row."""
 
-        Of a plane of (rows + kh - 1, (columns + kw - 1) * C) numbers, one after the other.
-        """
+    @property
+    def convolutions(self) -> tuple[Conv2d, ...]:
+        """Of a plane of (rows + kh - 1, (columns + kw - 1) * C) numbers, one after the other."""
 
 
 class Bank:
@@ -73,15 +74,15 @@ class Bank:
 
     @cached_property
     def convolutions(self) -> tuple[Conv2d, ...]:
-        """The convolution of a band."""
+        """The convolution that each band runs."""
         return (_prepared(self._bank, self._channels),)
 
     @property
-    def sums(self) -> RowSums | tuple[Conv2d, ...]:
-        """Taps of a small kernel; or the convolution that each band runs."""
-        if len(self._bank) == 1 and self.products <= MOST_TAPS:
-            return RowSums(self._bank.ravel(), 1)
-        return self.convolutions
+    def row_sums(self) -> RowSums | None:
+        """Taps of one small kernel."""
+        if len(self._bank) > 1 or self.products > MOST_TAPS:
+            return None
+        return RowSums(self._bank.ravel(), 1)
 
     @property
     def is_finite(self) -> bool:
@@ -126,11 +127,16 @@ class Separable:
         self.products = len(down) + len(across)
         self._down, self._across, self._channels = down, across, channels
 
+    @property
+    def row_sums(self) -> RowSums | None:
+        """Taps of a short row and a short column."""
+        if self.products > MOST_VECTORS:
+            return None
+        return RowSums(np.concatenate([self._across, self._down]), 2)
+
     @cached_property
-    def sums(self) -> RowSums | tuple[Conv2d, ...]:
-        """The taps of a short row and column; or the convolutions that each band runs."""
-        if self.products <= MOST_VECTORS:
-            return RowSums(np.concatenate([self._across, self._down]), 2)
+    def convolutions(self) -> tuple[Conv2d, ...]:
+        """The convolutions that each band runs."""
         return (
             _prepared(self._across[None, None], self._channels),
             _prepared(self._down[None, :, None], 1),

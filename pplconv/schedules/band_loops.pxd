@@ -44,7 +44,8 @@ cdef struct BandJob:
     int64_t room
     # Bytes from row to row of the image, and from row to row and plane to plane of the results.
     int64_t image_rs, result_rs, result_ps
-    int64_t run_count
+    # The longest run is read first.
+    int64_t run_count, longest_run
     # Reads pixels of a kind, or of half precision if that is 0.
     pplconv_kernel read, round, exact
     int64_t kind

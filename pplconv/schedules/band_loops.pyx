@@ -32,6 +32,7 @@ from pplconv.schedules.work import SIZE, check_numbers
 
 cdef extern from "pplconv_schedules.h" nogil:
     void pplconv_repeat(void *dst, const void *number, int64_t count, int64_t size)
+    void pplconv_copy_few(void *dst, const void *src, int64_t bytes)
 
 cdef enum:
     LINE = 64
@@ -76,7 +77,7 @@ cdef inline void read_pixels(const BandJob *j, const char *src, char *dst,
     cdef pplconv_read_pixels_args a
     cdef pplconv_convert_in_args c
     if j.read == NULL:
-        memcpy(dst, src, count)
+        memcpy(dst, src, count * j.element)
     elif j.kind:
         a.src, a.dst, a.count, a.kind = src, dst, count, j.kind
         j.read(&a)
@@ -89,22 +90,31 @@ cdef inline void read_pixels(const BandJob *j, const char *src, char *dst,
 cdef inline void read_row(const BandJob *j, const Tensors *t, int64_t row,
                           char *dst) noexcept nogil:
     """Read a row of the image, or fill in the value of a row beyond its border."""
+    # A run: its first column in the band, its first pixel in the image (-1: none), its length.
     cdef const int64_t *run = <const int64_t *> t.arrays[RUNS]
+    cdef const int64_t *longest = run + 3 * j.longest_run
     cdef int64_t at = (<const int64_t *> t.arrays[ROWS])[row], _i
     cdef int64_t numbers = j.channels * j.element
     cdef const char *src
+    cdef char *read = dst + longest[0] * numbers
+    cdef char *to
     if at < 0:
         pplconv_repeat(dst, t.arrays[VALUE], j.columns * j.channels, j.element)
         return
     src = t.arrays[IMAGE] + at * j.image_rs
+    if longest[1] >= 0:
+        read_pixels(j, src + longest[1] * j.channels * j.pixel, read, longest[2] * j.channels)
     for _i in range(j.run_count):
-        # A run: its first column in the band, its first pixel in the image (-1: none), its length.
+        to, at = dst + run[0] * numbers, run[1] - longest[1]
         if run[1] < 0:
-            pplconv_repeat(dst + run[0] * numbers, t.arrays[VALUE], run[2] * j.channels,
-                           j.element)
+            pplconv_repeat(to, t.arrays[VALUE], run[2] * j.channels, j.element)
+        elif _i == j.longest_run:
+            pass
+        elif longest[1] >= 0 and 0 <= at <= longest[2] - run[2]:
+            # Pixels of a border have been read.
+            pplconv_copy_few(to, read + at * numbers, run[2] * numbers)
         else:
-            read_pixels(j, src + run[1] * j.channels * j.pixel, dst + run[0] * numbers,
-                        run[2] * j.channels)
+            read_pixels(j, src + run[1] * j.channels * j.pixel, to, run[2] * j.channels)
         run += 3
 
 
@@ -335,7 +345,7 @@ cdef class Bands(Work):
         j.result_rs, j.result_ps = fields["result_rs"], fields["result_ps"]
         j.pixel, j.element = PIXELS[pixel].itemsize, PIXELS[computed].itemsize
         j.width = fields["width"] * fields["channels"]
-        if not words:
+        if pixel != computed:
             # Half precision has kernels of its own.
             j.kind = KINDS.get(pixel, 0)
             j.read = find("read_pixels" if j.kind else "convert_in", computed, isa)
@@ -475,6 +485,8 @@ cdef class Bands(Work):
                     run[2] > self.image_columns - run[1] and run[1] >= 0):
                 raise ValueError("a run of pixels is not in the image")
             at += run[2]
+            if run[2] > runs[3 * j.longest_run + 2]:
+                self.own.longest_run = i
         if at != j.columns:
             raise ValueError("runs of pixels are not those of a band")
         return 0
