@@ -200,6 +200,7 @@ C_OPERATIONS = {
     "round_sums": EVERY_LEVEL,
     # Integers of any length, one after the other: no vectors.
     "exact_sums": ("portable",),
+    "filter_floats": EVERY_LEVEL,
     "read_pixels": EVERY_LEVEL,
     "elementwise": (*EVERY_LEVEL, "fp16", *ARM32),
     "depthwise_pixels": (*EVERY_LEVEL, "fp16", *ARM32),

@@ -140,6 +140,20 @@ FILTER_ROW = Contract(
     ),
 )
 
+FILTER_FLOATS = Contract(
+    "filter_floats",
+    "sums of a filter: dst[i] = the sum over t of weights[t] * x[i], in the order of t, where x is "
+    "at src + places[t], for 0 <= i < count",
+    (
+        Field("src", CONST_POINTER, "elements"),
+        Field("dst", POINTER, "elements, apart from src"),
+        Field("places", CONST_POINTER, "taps int64_t: bytes from src to the first element of each"),
+        Field("weights", CONST_POINTER, "taps elements"),
+        Field("taps", INT, "taps, >= 1"),
+        Field("count", INT, "results, >= 1"),
+    ),
+)
+
 READ_PIXELS = Contract(
     "read_pixels",
     "pixels as numbers: dst[i] = src[i] for 0 <= i < count; double is rounded to float",

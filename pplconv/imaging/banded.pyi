@@ -15,6 +15,10 @@ class Rounding(NamedTuple):
     again: NDArray[np.float64] | None
     separable: bool
 
+class RowSums(NamedTuple):
+    weights: NDArray[Any]
+    passes: int
+
 class Short(NamedTuple):
     passes: tuple[bool, ...]
     weights: NDArray[np.uint16]
@@ -26,12 +30,13 @@ class Short(NamedTuple):
     high: int
 
 def has_rows(array: NDArray[Any]) -> bool: ...
+def is_open(rounding: Rounding | Short | None) -> bool: ...
 
 class Banded:
     def __init__(
         self,
         image: NDArray[Any],
-        convs: tuple[Conv2d, ...],
+        sums: RowSums | tuple[Conv2d, ...],
         rows: NDArray[np.int64],
         runs: NDArray[np.int64],
         value: NDArray[Any],
@@ -42,5 +47,5 @@ class Banded:
         threads: int,
         share: int,
     ) -> None: ...
-    def step(self) -> tuple[Work, list[NDArray[Any]]]: ...
+    def step(self) -> tuple[Work, list[NDArray[Any] | None]]: ...
     def __call__(self, image: NDArray[Any], results: NDArray[Any]) -> None: ...

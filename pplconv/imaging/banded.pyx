@@ -2,7 +2,8 @@
 """Convolutions of an image in bands: from arrays and `Conv2d` objects to the loops."""
 
 from cpython.buffer cimport PyBUF_STRIDED, PyBUF_STRIDES
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uintptr_t
+from libc.string cimport memcpy
 
 from pplconv.ops.keys cimport keep_plan
 from pplconv.api.layer cimport Layer
@@ -70,15 +71,6 @@ cdef list passes_of(tuple convs, int64_t height, int64_t width, str isa, list ke
     return made
 
 
-cdef const char *place_of(object array, int flags) except NULL:
-    """Return the address of a non-empty array with any strides, which its caller keeps."""
-    cdef View view
-    hold(array, &view, flags)
-    cdef const char *place = <const char *> view.buffer.buf
-    release(&view)
-    return place
-
-
 class Rounding(NamedTuple):
     """How sums become integers, half to even and saturated.
 
@@ -100,6 +92,21 @@ class Rounding(NamedTuple):
     taps: np.ndarray
     again: np.ndarray | None
     separable: bool
+
+
+class RowSums(NamedTuple):
+    """Sums of one kernel that are made row by row, as ``filter_floats`` has it.
+
+    Parameters
+    ----------
+    weights : ndarray
+        Of the row and the column, or of all taps row by row; of the type of the sums.
+    passes : int
+        2 for a row and a column, else 1.
+    """
+
+    weights: np.ndarray
+    passes: int
 
 
 class Short(NamedTuple):
@@ -125,16 +132,31 @@ class Short(NamedTuple):
     high: int
 
 
-def places_of(tuple extent, words, pitch, channels):
-    """Give the places of taps: of a row and a column in sums of rows, or of a kernel in bytes.
+def places_of(tuple extent, int64_t passes, pitch, step):
+    """Give the places of taps: of a row and a column in sums of rows, or of a kernel in pixels.
 
     Rows lie in a ring, so the table goes round twice: the taps of a result are a part of it.
+
+    Parameters
+    ----------
+    extent : (int, int)
+        Rows and columns of the kernel.
+    passes : int
+        2 for a row and a column, else 1.
+    pitch, step : int
+        Bytes from row to row, and from column to column.
     """
-    height, across = extent[0], np.arange(extent[1]) * channels
+    height, across = extent[0], np.arange(extent[1]) * step
     down = np.arange(2 * height - 1) % height * pitch
-    if len(words.passes) == 2:
+    if passes == 2:
         return np.concatenate([across, down])
     return (down[:, None] + across).ravel()
+
+
+def pitch_of(line):
+    """Bytes from row to row: whole cache lines, in another set of the cache for each row."""
+    lines = -(-line // 64)
+    return 64 * (lines + (lines % 16 == 0))
 
 
 def has_rows(array):
@@ -152,9 +174,56 @@ def has_rows(array):
     return neighbours and array.dtype.isnative and array.flags.aligned
 
 
-cdef tuple form_of(object array):
-    """Type, shape and strides, and whether elements lie at multiples of their size."""
-    return array.dtype, array.shape, array.strides, array.flags.aligned
+cdef enum:
+    AXES = 4
+    ARRAYS = 10
+
+
+cdef class Form:
+    """Type, shape and strides of arrays.
+
+    Parameters
+    ----------
+    array : ndarray
+        Of up to four axes, not empty.
+    flags : int
+        Of the buffers that are asked for.
+    """
+
+    cdef object dtype
+    cdef int flags, ndim
+    cdef int64_t size
+    cdef int64_t[AXES] shape, strides
+
+    def __init__(self, array, int flags):
+        cdef int axis
+        self.dtype, self.flags, self.size = array.dtype, flags, array.itemsize
+        self.ndim = array.ndim
+        for axis in range(self.ndim):
+            self.shape[axis], self.strides[axis] = array.shape[axis], array.strides[axis]
+
+    cdef char *place(self, array) except NULL:
+        """Return the address of an array of this form, which its caller keeps.
+
+        It may lack axes of one element.
+        """
+        cdef View view
+        cdef int axis, other = 0
+        cdef bint same = array.dtype == self.dtype
+        hold(array, &view, self.flags)
+        cdef char *place = <char *> view.buffer.buf
+        same = same and <uintptr_t> place % <uintptr_t> self.size == 0
+        for axis in range(self.ndim):
+            if other < view.buffer.ndim and view.buffer.shape[other] == self.shape[axis] and (
+                    self.shape[axis] == 1 or view.buffer.strides[other] == self.strides[axis]):
+                other += 1
+            elif self.shape[axis] != 1:
+                same = False
+        same = same and other == view.buffer.ndim
+        release(&view)
+        if not same:
+            raise ValueError("a filter is made for images and results of one form")
+        return place
 
 
 cdef int check_rounding(object rounding, object results, object dtype, tuple extent) except? -1:
@@ -179,6 +248,15 @@ cdef int check_rounding(object rounding, object results, object dtype, tuple ext
     return again_numbers
 
 
+def is_open(rounding):
+    """Whether sums may leave a rounding open, so that they are made again from their pixels."""
+    if rounding is None:
+        return False
+    error, _, _, divisor, direction = rounding.limits.T
+    return rounding.again is not None or bool((error != 0).any()) or bool(
+        ((divisor != 0) & (direction == 0)).any())
+
+
 cdef class Banded:
     """A filter of images of one form, channel by channel; any number of threads may call it.
 
@@ -187,10 +265,10 @@ cdef class Banded:
     image : ndarray, shape (H, W, C)
         Of the form of those to come: of a type in `READ`; the pixels of a row are neighbours. Not
         empty.
-    convs : tuple of Conv2d
-        One or two of one input channel, applied one after the other to a plane whose rows are
-        those of all channels, without padding. Only the last one may have more than one output
-        channel.
+    sums : RowSums or tuple of Conv2d
+        One convolution or two of one input channel, applied one after the other to a plane whose
+        rows are those of all channels, without padding. Only the last one may have more than one
+        output channel.
     rows : ndarray of int64, shape (height + kh - 1,)
         Which rows of the image the results see, -1 for rows of `value`.
     runs : ndarray of int64, shape (m, 3)
@@ -221,15 +299,18 @@ cdef class Banded:
 
     cdef Bands bands
     cdef list kept  # what the loops refer to
-    cdef list constants  # arrays of a run behind results and image
-    cdef tuple image_form, results_form
+    cdef object rows, runs, value, rounding, places, weights
+    cdef list constants  # arrays of a run behind results and image, or None
+    cdef Form image_form, results_form
+    cdef char *fixed[ARRAYS]
     cdef int share
 
-    def __init__(self, image, tuple convs, rows, runs, value, results, rounding, tuple extent,
+    def __init__(self, image, sums, rows, runs, value, results, rounding, tuple extent,
                  int64_t band, int threads, int share):
         cdef object words = rounding if isinstance(rounding, Short) else None
-        cdef str computed = PIXEL_NAMES[value.dtype], sums = "f32" if words else computed
-        cdef str isa = planner.best_isa(numerics_of(sums, sums))
+        cdef str computed = PIXEL_NAMES[value.dtype], numbers = "f32" if words else computed
+        cdef str isa = planner.best_isa(numerics_of(numbers, numbers))
+        cdef object floats = sums if isinstance(sums, RowSums) else None
         cdef int64_t size
         count, height, width, channels = results.shape
         columns, halo = int(runs[:, 2].sum()), len(rows) - height
@@ -239,54 +320,74 @@ cdef class Banded:
         for array, dtype in ((rows, np.int64), (runs, np.int64), (value, value.dtype)):
             if array.dtype != dtype or not array.flags.c_contiguous or not array.size:
                 raise ValueError("rows, runs and value are contiguous")
-        whole, taps, low, high, again, pitch = 0, (0, 0), 0, 0, 0, 0
+        whole, taps, low, high, again, pitch, by_rows = 0, (0, 0), 0, 0, 0, 0, ()
         if (words is None) == (value.dtype == np.uint8):
             raise ValueError("sums of 16 bits are of bytes")
         if words:
-            taps = (sum(extent) if len(words.passes) == 2 else extent[0] * extent[1],)
-            if words.weights.dtype != np.uint16 or words.weights.shape != taps:
-                raise ValueError("each tap has a weight")
-            whole, taps = results.itemsize, extent
-            low, high = words.low, words.high
-            pitch = 2 * width * channels if len(words.passes) == 2 else columns * channels
-            pitch = -(-pitch // 64) * 64
+            by_rows, self.weights = words.passes, words.weights
+            whole, low, high = results.itemsize, words.low, words.high
         elif rounding is not None:
             again = check_rounding(rounding, results, value.dtype, extent)
             whole, taps = results.itemsize, extent
             low, high = np.iinfo(results.dtype).min, np.iinfo(results.dtype).max
         elif results.dtype != value.dtype:
             raise ValueError("results are of the type of the sums")
+        if floats is not None:
+            by_rows, self.weights = (True,) * floats.passes, floats.weights
+        if by_rows:
+            taps = extent
+            of = np.dtype(np.uint16) if words else value.dtype
+            numbers_of = sum(extent) if len(by_rows) == 2 else extent[0] * extent[1]
+            if self.weights.dtype != of or self.weights.shape != (numbers_of,):
+                raise ValueError("each tap has a weight")
+            step = channels * value.itemsize
+            pitch = pitch_of(width * channels * of.itemsize if len(by_rows) == 2
+                             else columns * step)
+            self.places = places_of(extent, len(by_rows), pitch, step)
         if image.shape[2] != channels:
             raise ValueError("image and results have the same channels")
         band = min(max(band, 1), height)
         last = height - (height - 1) // band * band
         self.kept = []
-        passes = [passes_of(convs, some + halo, columns * channels, isa, self.kept)
-                  for some in (band, last)]
+        passes = () if by_rows else [
+            passes_of(sums, some + halo, columns * channels, isa, self.kept)
+            for some in (band, last)]
         self.bands = Bands({
             "pixel": PIXEL_NAMES[image.dtype], "computed": computed, "result": whole,
             "image_rows": image.shape[0], "image_columns": image.shape[1], "channels": channels,
             "height": height, "width": width, "columns": columns, "rows": band, "halo": halo,
             "count": count, "runs": len(runs), "taps": taps,
             "separable": not words and rounding is not None and rounding.separable,
-            "words": words,
-            "pitch": pitch, "again": again, "low": low, "high": high, "image_rs": image.strides[0],
+            "by_rows": by_rows, "words": words, "pitch": pitch, "is_open": not words and is_open(rounding),
+            "again": again, "low": low, "high": high, "image_rs": image.strides[0],
             "result_rs": results.strides[1], "result_ps": results.strides[0],
         }, passes, isa)
         # Copies, which nobody else can change later.
-        self.constants = [rows.copy(), runs.copy(), value.copy()]
-        self.bands.check_input(<const int64_t *> address_of(self.constants[0], &size),
-                               <const int64_t *> address_of(self.constants[1], &size))
-        if words:
-            self.constants += [places_of(extent, words, pitch, channels), words.weights]
-        elif rounding is not None:
-            self.constants += [rounding.limits, rounding.taps]
-            if rounding.again is not None:
-                self.constants.append(rounding.again)
+        self.rows, self.runs, self.value = rows.copy(), runs.copy(), value.copy()
+        self.bands.check_input(<const int64_t *> address_of(self.rows, &size),
+                               <const int64_t *> address_of(self.runs, &size))
         # Scratch is for as many.
         self.bands.threads = max(min(threads, self.bands.tasks), 1)
-        self.image_form, self.results_form = form_of(image), form_of(results)
+        self.rounding = rounding
+        self.image_form = Form(image, PyBUF_STRIDES)
+        self.results_form = Form(results, PyBUF_STRIDED)
         self.share = share
+        self.keep_addresses()
+
+    cdef int keep_addresses(self) except -1:
+        """Note where the arrays lie that all calls share."""
+        cdef list arrays = [None, None, self.rows, self.runs, self.value, None, None, None,
+                            self.places, self.weights]
+        cdef int64_t size
+        cdef int i
+        if isinstance(self.rounding, Rounding):
+            arrays[5:8] = self.rounding.limits, self.rounding.taps, self.rounding.again
+        self.constants = arrays[2:]
+        for i in range(ARRAYS):
+            self.fixed[i] = NULL
+            if arrays[i] is not None:
+                self.fixed[i] = <char *> address_of(arrays[i], &size)
+        return 0
 
     def step(self):
         """Give the loops and what they read besides an image: a step of a program.
@@ -295,7 +396,7 @@ cdef class Banded:
         -------
         work : Bands
             Array 0 are its results, array 1 the image.
-        constants : list of ndarray
+        constants : list of ndarray or None
             The arrays behind these. Weights are kept by this object.
         """
         return self.bands, self.constants
@@ -306,7 +407,8 @@ cdef class Banded:
         Parameters
         ----------
         image, results : ndarray
-            Of the forms that the filter was made for; results are written.
+            Of the forms that the filter was made for; results are written. An axis of one channel
+            or of one kernel may be left out.
 
         Raises
         ------
@@ -315,15 +417,9 @@ cdef class Banded:
         MemoryError
             If memory cannot be had.
         """
-        cdef char *arrays[8]
+        cdef char *arrays[ARRAYS]
         cdef Tensors t
-        cdef int64_t size
-        if form_of(image) != self.image_form or form_of(results) != self.results_form:
-            raise ValueError("a filter is made for images and results of one form")
-        arrays[0], arrays[1] = (
-            <char *> place_of(results, PyBUF_STRIDED), <char *> place_of(image, PyBUF_STRIDES))
-        arrays[5] = arrays[6] = arrays[7] = NULL
-        for number, constant in enumerate(self.constants, 2):
-            arrays[number] = <char *> address_of(constant, &size)
+        memcpy(arrays, self.fixed, sizeof(arrays))
+        arrays[0], arrays[1] = self.results_form.place(results), self.image_form.place(image)
         t.arrays = arrays
         execute(self.bands, &t, self.bands.threads, self.share, 1, NULL)

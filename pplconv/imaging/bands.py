@@ -22,8 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import planner
+from ..api.conv import Conv2d
 from ..ops.edges import Index, runs_of, source_index
-from .banded import READ, Banded, Rounding, Short, has_rows
+from .banded import READ, Banded, Rounding, RowSums, Short, has_rows, is_open
 from .operators import Bank, Operator
 
 __all__ = ["Filter", "Region", "Store", "banded", "is_read", "is_stored", "prepared"]
@@ -162,7 +163,9 @@ def _readable(image: Array, computed: np.dtype[Any]) -> Array:
 
 def _lies_in_zeros(image: Array, operator: Operator, region: Region, out: Array) -> bool:
     """Whether an image can be convolved where it lies, and is small enough for it to pay."""
-    if not isinstance(operator, Bank) or not operator.is_finite:
+    if not isinstance(operator, Bank) or isinstance(_sums_of(operator, out), RowSums):
+        return False
+    if not operator.is_finite:
         return False
     if region.border != "constant" or region.value != 0 or image.nbytes + out.nbytes > WHOLE_BYTES:
         return False
@@ -206,6 +209,13 @@ def _run_bands(
     _banded(image, operator, region, out, rounding, team, share)(image, out)
 
 
+def _sums_of(operator: Operator, out: Array) -> RowSums | tuple[Conv2d, ...]:
+    """Choose how sums are made: if a small image fits in a band, a kernel is a convolution."""
+    found = operator.row_sums
+    small = out.size * operator.dtype.itemsize < BAND_BYTES
+    return operator.convolutions if found is None or (small and found.passes == 1) else found
+
+
 def _banded(
     image: Array, operator: Operator, region: Region, out: Array, rounding: Rounding | Short | None,
     team: int, share: int,
@@ -236,9 +246,16 @@ def banded(
     halo, beside = (size - 1 for size in operator.extent)
     columns = width + beside
     runs = runs_of(source_index(region.border, region.origin[1], columns, image.shape[1]))
-    row_bytes = dtype.itemsize * channels * (columns + count * width)
+    sums = _sums_of(operator, out)
+    by_rows = isinstance(rounding, Short) or isinstance(sums, RowSums)
     # Rows that two bands share are read, and summed up along rows, twice.
-    band = max(BAND_BYTES // row_bytes, HALOS * halo, LEAST_ROWS)
+    least = max(HALOS * halo, LEAST_ROWS)
+    if by_rows and (isinstance(rounding, Short) or not is_open(rounding)):
+        # A few rows are in cache, whatever the height of the band.
+        band = height
+    else:
+        row_bytes = dtype.itemsize * channels * (columns + (0 if by_rows else count * width))
+        band = max(BAND_BYTES // row_bytes, least)
     if team > 1:
         band = min(band, max(-(-height // (BANDS_EACH * team)), LEAST_ROWS))
     # Bands of equal height, so that no thread waits for a large last one.
@@ -246,6 +263,6 @@ def banded(
     with np.errstate(all="ignore"):
         value = np.array([region.value], dtype)
     return Banded(
-        image, operator.convolutions, rows, runs, value, out, rounding, operator.extent, band,
+        image, sums, rows, runs, value, out, rounding, operator.extent, band,
         team, share,
     )  # fmt: skip

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from .. import planner
 from ..memory.arrays import check_out, empty_aligned
 from ..runtime import ForkableLock
+from .banded import Banded
 from .bands import Filter
 
 __all__ = ["Ready", "keep", "kept", "kernels_of", "key_of"]
@@ -60,15 +61,18 @@ class Ready(NamedTuple):
             out = empty_aligned(self.shape, self.dtype)
         else:
             out = check_out(out, self.shape, self.dtype, image=image, **operands)
-        # As the filter was prepared: NumPy may change strides of axes of one element.
-        pixels = image.reshape(*image.shape[:2], -1)
-        self.filter(pixels, out.reshape(-1, *self.planes[1:]))
+        if type(self.filter) is Banded:
+            self.filter(image, out)
+        else:
+            self.filter(image.reshape(*image.shape[:2], -1), out.reshape(-1, *self.planes[1:]))
         return out
 
 
 _lock = ForkableLock()
 _kept: OrderedDict[Any, tuple[Ready, int]] = OrderedDict()
 _bytes = 0
+# The filter that was used last, which is not moved again.
+_latest: Any = None
 
 
 def key_of(
@@ -130,17 +134,21 @@ def kernels_of(key: Any) -> tuple[Array, ...]:
 
 def kept(key: Any) -> Ready | None:
     """Find a filter that was kept under a key."""
-    with _lock:
-        found = _kept.get(key)
-        if found is None:
-            return None
-        _kept.move_to_end(key)
-        return found[0]
+    global _latest
+    found = _kept.get(key)
+    if found is None:
+        return None
+    if found is not _latest:
+        with _lock:
+            if key in _kept:
+                _kept.move_to_end(key)
+            _latest = found
+    return found[0]
 
 
 def keep(key: Any, ready: Ready) -> None:
     """Keep a filter, and drop the least recently used ones."""
-    global _bytes
+    global _bytes, _latest
     size = FIXED_BYTES + 16 * (ready.shape[-2] + max(ready.shape))
     size += sum(4 * _TAP_BYTES * kernel.size for kernel in kernels_of(key))
     if size > MOST_BYTES // 4:
@@ -150,6 +158,7 @@ def keep(key: Any, ready: Ready) -> None:
             return
         _kept[key] = ready, size
         _bytes += size
+        _latest = None
         while len(_kept) > MOST or _bytes > MOST_BYTES:
             _, (_, freed) = _kept.popitem(last=False)
             _bytes -= freed

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ __all__ = ["box", "gaussian", "laplace", "scharr", "sobel", "unsharp"]
 Array = npt.NDArray[Any]
 
 _MOST_TAPS = 1 << 15
+# Taps on one side of a kernel whose weights are kept, and how many kernels are.
+_SMALL = 64
 # Types that hold every derivative of images of integers.
 _SIGNED: dict[int, np.dtype[Any]] = {
     1: np.dtype(np.int16),
@@ -97,11 +99,10 @@ def gaussian(
            [ 0,  2, 17,  2,  0]], dtype=uint8)
     """
     down, across = _bells(sigma, truncate, radius)
-    run = partial(
-        _separable, across, down, border=border, value=value, mode=mode, normalize=normalize,
-        dtype=dtype, threads=threads,
+    return _blurred(
+        image, across, down, channel_axis, border=border, value=value, mode=mode, mask=mask,
+        normalize=normalize, dtype=dtype, out=out, threads=threads,
     )  # fmt: skip
-    return on_axis(run, image, channel_axis, mask, out)
 
 
 def box(
@@ -152,12 +153,11 @@ def box(
     >>> box(np.arange(12, dtype=np.uint8).reshape(3, 4), mode="valid")
     array([[5, 6]], dtype=uint8)
     """
-    rows, columns = _pair_of_sizes("size", size, 1)
-    run = partial(
-        _separable, np.full(columns, 1 / columns), np.full(rows, 1 / rows), border=border,
-        value=value, mode=mode, normalize=normalize, dtype=dtype, threads=threads,
+    rows, columns = (size, size) if _is_small(size) else _pair_of_sizes("size", size, 1)
+    return _blurred(
+        image, _mean(columns), _mean(rows), channel_axis, border=border, value=value, mode=mode,
+        mask=mask, normalize=normalize, dtype=dtype, out=out, threads=threads,
     )  # fmt: skip
-    return on_axis(run, image, channel_axis, mask, out)
 
 
 def sobel(
@@ -422,6 +422,16 @@ def unsharp(
     return on_axis(run, image, channel_axis, None, out)
 
 
+def _blurred(
+    image: npt.ArrayLike, across: Array, down: Array, axis: object, *, mask: Any,
+    out: Array | None, **more: Any,
+) -> Array:  # fmt: skip
+    """Filter an image whose channels lie on some axis with a row and a column."""
+    if type(axis) is int and axis == -1:
+        return sepfilter2d(image, across, down, mask=mask, out=out, **more)
+    return on_axis(partial(_separable, across, down, **more), image, axis, mask, out)
+
+
 def _separable(
     across: Array, down: Array, image: npt.ArrayLike, *, mask: Any, out: Array | None, **more: Any
 ) -> Array:
@@ -492,6 +502,15 @@ def _bells(sigma: object, truncate: object, radius: object) -> tuple[Array, Arra
 
 
 def _bell(sigma: float, side: int) -> Array:
+    return _small_bell(sigma, side) if side < _SMALL else _made_bell(sigma, side)
+
+
+@lru_cache(_SMALL)
+def _small_bell(sigma: float, side: int) -> Array:
+    return _made_bell(sigma, side)
+
+
+def _made_bell(sigma: float, side: int) -> Array:
     at = np.arange(-side, side + 1, dtype=np.float64)
     if sigma == 0:
         return np.array(at == 0, np.float64)
@@ -510,6 +529,21 @@ def _pair(name: str, value: object, check: Callable[[str, object], Any]) -> tupl
         return check(name, value[0]), check(name, value[1])
     one = check(name, value)
     return one, one
+
+
+def _is_small(size: object) -> TypeGuard[int]:
+    """Whether a size needs no other check: calls with small images take no longer for it."""
+    return type(size) is int and 0 < size < _SMALL
+
+
+def _mean(size: int) -> Array:
+    """Weights of a mean."""
+    return _small_mean(size) if size < _SMALL else np.full(size, 1 / size)
+
+
+@lru_cache(_SMALL)
+def _small_mean(size: int) -> Array:
+    return np.full(size, 1 / size)
 
 
 def _pair_of_sizes(name: str, value: object, least: int) -> tuple[int, int]:

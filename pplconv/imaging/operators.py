@@ -9,12 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ..api.conv import Conv2d
+from .banded import RowSums
 
 __all__ = ["Bank", "Operator", "Separable"]
 
 Array = npt.NDArray[Any]
 # Rows above and below, numbers to the left and to the right.
 Padding = tuple[tuple[int, int], tuple[int, int]]
+
+# Taps of a kernel, and of a row and a column together, up to which sums are made row by row.
+MOST_TAPS = 16
+MOST_VECTORS = 12
 
 
 def _prepared(
@@ -39,6 +44,10 @@ class Operator(Protocol):
 
     products: int
     """Of each sum."""
+
+    @property
+    def row_sums(self) -> RowSums | None:
+        """Taps of sums that may be made row by row."""
 
     @property
     def convolutions(self) -> tuple[Conv2d, ...]:
@@ -67,6 +76,13 @@ class Bank:
     def convolutions(self) -> tuple[Conv2d, ...]:
         """The convolution that each band runs."""
         return (_prepared(self._bank, self._channels),)
+
+    @property
+    def row_sums(self) -> RowSums | None:
+        """Taps of one small kernel."""
+        if len(self._bank) > 1 or self.products > MOST_TAPS:
+            return None
+        return RowSums(self._bank.ravel(), 1)
 
     @property
     def is_finite(self) -> bool:
@@ -109,6 +125,19 @@ class Separable:
         self.dtype = down.dtype
         self.extent = len(down), len(across)
         self.products = len(down) + len(across)
-        self.convolutions: tuple[Conv2d, ...] = (
-            _prepared(across[None, None], channels), _prepared(down[None, :, None], 1)
-        )  # fmt: skip
+        self._down, self._across, self._channels = down, across, channels
+
+    @property
+    def row_sums(self) -> RowSums | None:
+        """Taps of a short row and a short column."""
+        if self.products > MOST_VECTORS:
+            return None
+        return RowSums(np.concatenate([self._across, self._down]), 2)
+
+    @cached_property
+    def convolutions(self) -> tuple[Conv2d, ...]:
+        """The convolutions that each band runs."""
+        return (
+            _prepared(self._across[None, None], self._channels),
+            _prepared(self._down[None, :, None], 1),
+        )

@@ -105,7 +105,7 @@ cdef class Program:
         (`ops.quantized.rescaling.Rescaling`) in the place of a bias; what it says is computed is
         in ``offsets``, and multipliers that are computed, one for each channel, in ``multiplier``.
         Where weights keep zero points, ``window_sums`` has the sums of windows, int32.
-        Any other work has ``arrays``, a list of places.
+        Any other work has ``arrays``, a list of places, None for arrays that it does not have.
         ``weights`` may be a `PackedWeights`. A place is an ndarray, a constant that is kept;
         ``("arena", offset, size)``; ``("external", number, offset, size)``; or ``("refusals",)``,
         two int32 in which the step says that it refuses an index, and which. In a repeat it may
@@ -278,9 +278,11 @@ cdef class Program:
             if b.array_count > MOST_ARRAYS:
                 raise ValueError(f"a step has at most {MOST_ARRAYS} arrays")
             for i in range(MOST_ARRAYS):
-                if i < b.array_count:
+                if i < b.array_count and places["arrays"][i] is not None:
                     self.place(&b.arrays[i], places["arrays"][i], work.extents[i])
-                elif work.extents[i]:
+                    continue
+                b.arrays[i].base = -1
+                if work.extents[i]:
                     raise ValueError("a step lacks an array")
             return 0
         schedule = <Schedule?> work

@@ -44,21 +44,25 @@ cdef struct BandJob:
     int64_t room
     # Bytes from row to row of the image, and from row to row and plane to plane of the results.
     int64_t image_rs, result_rs, result_ps
-    int64_t run_count
+    # The longest run is read first.
+    int64_t run_count, longest_run
     # Reads pixels of a kind, or of half precision if that is 0.
     pplconv_kernel read, round, exact
     int64_t kind
-    # Filters of bytes in integers of 16 bits: for each pass, a column (the only one of a kernel
-    # that is no product) after a row, the first of its taps, how many, and whether these are not
-    # ones.
+    # Filters row by row, of bytes in `words` of 16 bits or in the type of sums: for each pass, a
+    # column (the only one of a kernel that is no product) after a row, the first of its taps, how
+    # many, and whether these are not ones; bytes of a tap.
     pplconv_kernel filter
+    bint words
+    int64_t tap
     int64_t[MOST_PASSES] first_tap, short_taps, weighed
     int64_t mode, add, factor, shift
-    # Places of taps from row to row of the kernel, and bytes from row to row of the scratch.
-    int64_t place_step, pitch
+    # Places of taps from row to row of the kernel; rows of pixels that are kept, and bytes from
+    # one to the next; bytes from row to row of what the last pass reads.
+    int64_t place_step, lines, line_pitch, pitch
     # The last pass writes results.
     bint straight
-    # Offsets in a thread's scratch: the band and the results of the passes, the list of open
+    # Offsets in a thread's scratch: pixels and the results of the passes, the list of open
     # results, exact sums of rows, and the scratch of the passes.
     int64_t[MOST_PASSES + 1] places
     int64_t open_place, exact_place, own_place, shared_place
@@ -70,4 +74,6 @@ cdef class Bands(Work):
     cdef int64_t image_rows, image_columns
 
     cdef int take(self, passes, dict fields) except -1
+    cdef int take_rows(self, dict fields, words, by_rows, str isa) except -1
+    cdef list lay_out(self, list sizes)
     cdef int check_input(self, const int64_t *rows, const int64_t *runs) except -1

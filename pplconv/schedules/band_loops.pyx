@@ -16,6 +16,7 @@ from pplconv._kernels cimport (
     find,
     pplconv_convert_in_args,
     pplconv_exact_sums_args,
+    pplconv_filter_floats_args,
     pplconv_filter_row_args,
     pplconv_read_pixels_args,
     pplconv_round_sums_args,
@@ -31,6 +32,7 @@ from pplconv.schedules.work import SIZE, check_numbers, extent_of
 
 cdef extern from "pplconv_schedules.h" nogil:
     void pplconv_repeat(void *dst, const void *number, int64_t count, int64_t size)
+    void pplconv_copy_few(void *dst, const void *src, int64_t bytes)
 
 cdef enum:
     LINE = 64
@@ -44,9 +46,9 @@ cdef enum:
     LIMITS = 5
     EXACT = 6
     AGAIN = 7
-    # Of filters in integers of 16 bits, in place of the arrays above: offsets and weights of taps.
-    PLACES = 5
-    WEIGHTS = 6
+    # Of filters row by row: offsets and weights of taps.
+    PLACES = 8
+    WEIGHTS = 9
     SHORT = 2
     PARAMETERS = 5
     DOUBLE = 8
@@ -75,7 +77,7 @@ cdef inline void read_pixels(const BandJob *j, const char *src, char *dst,
     cdef pplconv_read_pixels_args a
     cdef pplconv_convert_in_args c
     if j.read == NULL:
-        memcpy(dst, src, count)
+        memcpy(dst, src, count * j.element)
     elif j.kind:
         a.src, a.dst, a.count, a.kind = src, dst, count, j.kind
         j.read(&a)
@@ -88,22 +90,31 @@ cdef inline void read_pixels(const BandJob *j, const char *src, char *dst,
 cdef inline void read_row(const BandJob *j, const Tensors *t, int64_t row,
                           char *dst) noexcept nogil:
     """Read a row of the image, or fill in the value of a row beyond its border."""
+    # A run: its first column in the band, its first pixel in the image (-1: none), its length.
     cdef const int64_t *run = <const int64_t *> t.arrays[RUNS]
+    cdef const int64_t *longest = run + 3 * j.longest_run
     cdef int64_t at = (<const int64_t *> t.arrays[ROWS])[row], _i
     cdef int64_t numbers = j.channels * j.element
     cdef const char *src
+    cdef char *read = dst + longest[0] * numbers
+    cdef char *to
     if at < 0:
         pplconv_repeat(dst, t.arrays[VALUE], j.columns * j.channels, j.element)
         return
     src = t.arrays[IMAGE] + at * j.image_rs
+    if longest[1] >= 0:
+        read_pixels(j, src + longest[1] * j.channels * j.pixel, read, longest[2] * j.channels)
     for _i in range(j.run_count):
-        # A run: its first column in the band, its first pixel in the image (-1: none), its length.
+        to, at = dst + run[0] * numbers, run[1] - longest[1]
         if run[1] < 0:
-            pplconv_repeat(dst + run[0] * numbers, t.arrays[VALUE], run[2] * j.channels,
-                           j.element)
+            pplconv_repeat(to, t.arrays[VALUE], run[2] * j.channels, j.element)
+        elif _i == j.longest_run:
+            pass
+        elif longest[1] >= 0 and 0 <= at <= longest[2] - run[2]:
+            # Pixels of a border have been read.
+            pplconv_copy_few(to, read + at * numbers, run[2] * numbers)
         else:
-            read_pixels(j, src + run[1] * j.channels * j.pixel, dst + run[0] * numbers,
-                        run[2] * j.channels)
+            read_pixels(j, src + run[1] * j.channels * j.pixel, to, run[2] * j.channels)
         run += 3
 
 
@@ -132,7 +143,7 @@ cdef inline void settle(const BandJob *j, const Tensors *t, int64_t k, const cha
     cdef pplconv_exact_sums_args a
     if j.separable:
         qsort(open, count, INDEX, by_number)
-    a.src, a.src_rs, a.step = band, j.columns * j.channels * j.element, j.channels
+    a.src, a.src_rs, a.step = band, j.line_pitch, j.channels
     a.rows, a.columns, a.separable = j.tap_rows, j.tap_columns, j.separable
     a.taps = t.arrays[EXACT] + k * j.taps * DOUBLE
     a.low, a.high = j.low, j.high
@@ -141,47 +152,55 @@ cdef inline void settle(const BandJob *j, const Tensors *t, int64_t k, const cha
     j.exact(&a)
 
 
-cdef inline void store_integers(const BandJob *j, const Tensors *t, int64_t k, int64_t rows,
-                                const char *band, const char *sums, char *dst, int64_t *open,
-                                char *exact) noexcept nogil:
-    """Round the sums of a band by one kernel."""
+cdef inline int64_t round_row(const BandJob *j, const Tensors *t, int64_t k, int64_t row,
+                              const char *band, const char *sums, char *dst, int64_t *open,
+                              int64_t count) noexcept nogil:
+    """Round the sums of a row of a band, and list what is open; gives how many are listed."""
     cdef pplconv_round_sums_args a
-    cdef int64_t count = 0, found, row, i
+    cdef int64_t found, i
     a.count, a.size = j.width, j.result
     a.parameters = t.arrays[LIMITS] + k * PARAMETERS * j.element
     a.open_count = &found
-    a.pixels_rs, a.step = j.columns * j.channels * j.element, j.channels
+    a.pixels_rs, a.step = j.line_pitch, j.channels
     a.rows, a.columns = j.again_rows, j.tap_columns
     a.again = NULL
     if j.again_rows:
         a.again = t.arrays[AGAIN] + k * j.again_numbers * DOUBLE
-    for row in range(rows):
-        a.src, a.dst = sums + row * j.width * j.element, dst + row * j.result_rs
-        a.pixels, a.open = band + row * a.pixels_rs, open + count
-        j.round(&a)
-        for i in range(count, count + found):
-            open[i] = open[i] * j.rows + row
-        count += found
-        if count > j.room - j.width or (count and row == rows - 1):
-            settle(j, t, k, band, dst, open, count, exact)
-            count = 0
+    a.src, a.dst = sums, dst + row * j.result_rs
+    a.pixels, a.open = band + row * a.pixels_rs, open + count
+    j.round(&a)
+    for i in range(count, count + found):
+        open[i] = open[i] * j.rows + row
+    return count + found
+
+
+cdef inline int64_t settle_rows(const BandJob *j, const Tensors *t, int64_t k, bint is_last,
+                                const char *band, char *dst, char *scratch,
+                                int64_t count) noexcept nogil:
+    """Settle what is open after the last row of a band, or once the list is full."""
+    if count > j.room - j.width or (count and is_last):
+        settle(j, t, k, band, dst, <int64_t *> (scratch + j.open_place), count,
+               scratch + j.exact_place)
+        return 0
+    return count
 
 
 cdef inline void store(const BandJob *j, const Tensors *t, int64_t first, int64_t rows,
                        const char *band, const char *sums, char *scratch) noexcept nogil:
     """Store the sums of a band."""
-    cdef int64_t k, row
+    cdef int64_t k, row, count
     cdef char *dst
     for k in range(j.count):
         dst = t.arrays[RESULTS] + k * j.result_ps + first * j.result_rs
-        if j.round == NULL:
-            for row in range(rows):
-                memcpy(dst + row * j.result_rs, sums + row * j.width * j.element,
-                       j.width * j.element)
-        else:
-            store_integers(j, t, k, rows, band, sums, dst, <int64_t *> (scratch + j.open_place),
-                           scratch + j.exact_place)
-        sums += rows * j.width * j.element
+        count = 0
+        for row in range(rows):
+            if j.round == NULL:
+                memcpy(dst + row * j.result_rs, sums, j.width * j.element)
+            else:
+                count = round_row(j, t, k, row, band, sums, dst,
+                                  <int64_t *> (scratch + j.open_place), count)
+                count = settle_rows(j, t, k, row == rows - 1, band, dst, scratch, count)
+            sums += j.width * j.element
 
 
 cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
@@ -205,36 +224,64 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
         store(j, t, first, rows, scratch + j.places[0], dst, scratch)
 
 
-cdef void run_short(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
-    """Filter a band of bytes in integers of 16 bits, from the image's rows to the results."""
+cdef inline void filter_line(const BandJob *j, const pplconv_filter_row_args *a) noexcept nogil:
+    """Make the sums of a row, by the kernel of their type."""
+    cdef pplconv_filter_floats_args f
+    if j.words:
+        j.filter(a)
+        return
+    f.src, f.dst, f.places, f.weights = a.src, a.dst, a.places, a.weights
+    f.taps, f.count = a.taps, a.count
+    j.filter(&f)
+
+
+cdef void run_lines(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
+    """Filter a band row by row, from the image's rows to the results."""
     cdef const BandJob *j = <const BandJob *> job
-    cdef int64_t first = task * j.rows, rows = least(j.rows, j.height - first), row, k
-    cdef int64_t last = j.pass_count - 1, at = 0
+    cdef int64_t first = task * j.rows, rows = least(j.rows, j.height - first), row, k, open = 0
+    cdef int64_t last = j.pass_count - 1, at = 0, line = 0
     # A ring of sums of rows, or of rows where there is one pass; tables of places go round twice.
-    cdef char *window = scratch + j.places[1]
+    cdef char *ring = scratch + j.places[1]
+    cdef char *results = t.arrays[RESULTS] + first * j.result_rs
+    cdef char *read
     cdef const int64_t *places = <const int64_t *> t.arrays[PLACES] + j.first_tap[last]
     cdef pplconv_filter_row_args[MOST_PASSES] a
     for k in range(j.pass_count):
         a[k].places = <const int64_t *> t.arrays[PLACES] + j.first_tap[k]
-        a[k].weights = t.arrays[WEIGHTS] + SHORT * j.first_tap[k] if j.weighed[k] else NULL
+        a[k].weights = t.arrays[WEIGHTS] + j.tap * j.first_tap[k] if j.weighed[k] else NULL
         a[k].taps, a[k].count = j.short_taps[k], j.width
         a[k].kind, a[k].size, a[k].mode = SHORT, SHORT, PPLCONV_SUMS_KEPT
         a[k].add, a[k].factor, a[k].shift = j.add, j.factor, j.shift
         a[k].low, a[k].high = j.low, j.high
-    a[0].kind, a[last].size, a[last].mode = 1, j.result, j.mode
+    if j.words:
+        a[0].kind, a[last].size, a[last].mode = 1, j.result, j.mode
     for row in range(rows + j.halo):
+        read = scratch + line * j.line_pitch
+        read_row(j, t, first + row, read)
         if last:
-            read_row(j, t, first + row, scratch)
-            a[0].src, a[0].dst = scratch, window + at * j.pitch
-            j.filter(&a[0])
-        else:
-            read_row(j, t, first + row, window + at * j.pitch)
-        if row >= j.halo:
+            a[0].src, a[0].dst = read, ring + at * j.pitch
+            filter_line(j, &a[0])
+        line, at = line + 1, at + 1
+        if line == j.lines:
+            line = 0
+        if at == j.tap_rows:
+            at = 0
+        if row < j.halo:
+            continue
+        if last or j.lines == j.tap_rows:
             # The oldest row is the next one in the ring.
-            a[last].src, a[last].places = window, places + (at + 1) % j.tap_rows * j.place_step
-            a[last].dst = t.arrays[RESULTS] + (first + row - j.halo) * j.result_rs
-            j.filter(&a[last])
-        at = (at + 1) % j.tap_rows
+            a[last].src, a[last].places = ring, places + at * j.place_step
+        else:
+            a[last].src = scratch + (row - j.halo) * j.line_pitch
+        if j.round == NULL:
+            a[last].dst = results + (row - j.halo) * j.result_rs
+            filter_line(j, &a[last])
+        else:
+            a[last].dst = scratch + j.places[MOST_PASSES]
+            filter_line(j, &a[last])
+            open = round_row(j, t, 0, row - j.halo, scratch, <const char *> a[last].dst, results,
+                             <int64_t *> (scratch + j.open_place), open)
+            open = settle_rows(j, t, 0, row == rows + j.halo - 1, scratch, results, scratch, open)
 
 
 cdef class Bands(Work):
@@ -248,9 +295,11 @@ cdef class Bands(Work):
         and ``channels`` of a pixel; ``height`` and ``width`` of the results, in pixels; ``columns``
         of a band, ``rows`` of its results and ``halo``, its input rows beyond these; ``count``, of
         kernels; ``runs``, of pixels in a row of a band; ``taps``, rows and columns of the kernels
-        if results are integers, else (0, 0); ``separable``, whether exact kernels are a column and
-        a row; ``words``, None or the passes and numbers of a filter of bytes in integers of 16
-        bits, which has no other passes, and ``pitch``, bytes from row to row in its scratch;
+        if results are integers or made row by row, else (0, 0); ``separable``, whether exact
+        kernels are a column and a row; ``by_rows``, for each pass of a filter that makes its sums
+        row by row whether it has weights, else (), and ``pitch``, bytes from row to row of what
+        the last pass reads; ``words``, None or the numbers of one of bytes in integers of 16 bits;
+        ``is_open``, whether sums may leave a rounding open;
         ``again``, how many numbers of a kernel its open results are first computed again
         with in float64, or 0; ``low`` and ``high``, limits of integers. ``image_rs``, ``result_rs``
         and ``result_ps`` are bytes from row to row, and from plane to plane of results.
@@ -277,7 +326,7 @@ cdef class Bands(Work):
         self.kept = passes
         strides = frozenset(("image_rs", "result_rs", "result_ps"))
         limits = ("low", "high")
-        words = fields.pop("words")
+        words, by_rows = fields.pop("words"), fields.pop("by_rows")
         check_numbers({n: v for n, v in fields.items() if n not in (*strides, *limits)},
                       frozenset())
         for name in strides:
@@ -296,7 +345,7 @@ cdef class Bands(Work):
         j.result_rs, j.result_ps = fields["result_rs"], fields["result_ps"]
         j.pixel, j.element = PIXELS[pixel].itemsize, PIXELS[computed].itemsize
         j.width = fields["width"] * fields["channels"]
-        if not words:
+        if pixel != computed:
             # Half precision has kernels of its own.
             j.kind = KINDS.get(pixel, 0)
             j.read = find("read_pixels" if j.kind else "convert_in", computed, isa)
@@ -304,14 +353,16 @@ cdef class Bands(Work):
         j.separable, j.again_numbers = fields["separable"], fields["again"]
         j.again_rows = j.tap_rows if j.again_numbers else 0
         j.low, j.high = fields["low"], fields["high"]
-        if j.result:
+        if j.result or by_rows:
             if j.tap_rows != j.halo + 1 or j.tap_columns != j.columns - fields["width"] + 1:
-                raise ValueError("integers are computed again from what was read")
+                raise ValueError("taps are those that rows and columns were read for")
             if not -1 << 31 <= j.low <= j.high < 1 << 31:
                 raise ValueError("integers have limits")
         if j.result and not words:
             j.taps = (j.tap_rows + j.tap_columns if j.separable else j.tap_rows * j.tap_columns)
             j.room = most(least(j.rows * j.width, MANY if j.separable else FEW), j.width)
+            if not fields["is_open"]:
+                j.room = j.width
             j.exact = find("exact_sums", computed, isa)
             j.round = find("round_sums", computed, isa)
         j.straight = not j.result and j.count == 1 and j.result_rs == (
@@ -326,31 +377,65 @@ cdef class Bands(Work):
         self.tasks = ceil_div(j.height, j.rows)
         self.threads = 1
         self.job = j
-        if not words:
+        j.line_pitch = j.columns * j.channels * j.element
+        if by_rows:
+            self.take_rows(fields, words, by_rows, isa)
+            self.one_phase(run_lines)
+        else:
             self.take(passes, fields)
             self.one_phase(run_task)
-            return
-        if j.result not in (1, 2) or j.count != 1 or not 1 <= len(words.passes) <= MOST_PASSES:
-            raise ValueError("short sums are of one kernel, and of bytes or two bytes")
-        j.filter = find("filter_row", "u8", isa)
-        j.mode, j.add, j.factor, j.shift = words.mode, words.add, words.factor, words.shift
-        j.pass_count = <int> len(words.passes)
+
+    cdef int take_rows(self, dict fields, words, by_rows, str isa) except -1:
+        """Take taps that are summed up row by row, and lay out a thread's scratch."""
+        cdef BandJob *j = &self.own
+        cdef int64_t k
+        if j.count != 1 or len(by_rows) > MOST_PASSES:
+            raise ValueError("sums of rows are of one kernel")
+        j.words, j.tap = words is not None, j.element
+        if words:
+            if j.result not in (1, 2):
+                raise ValueError("short sums become bytes or two bytes")
+            j.tap = SHORT
+            j.mode, j.add, j.factor, j.shift = words.mode, words.add, words.factor, words.shift
+        j.filter = find("filter_row" if words else "filter_floats", fields["computed"], isa)
+        j.pass_count = <int> len(by_rows)
         extents = [j.tap_columns, j.tap_rows]
         if j.pass_count == 1:
             extents = [j.tap_rows * j.tap_columns]
-        for k, (weighed, taps) in enumerate(zip(words.passes, extents, strict=True)):
+        for k, (weighed, taps) in enumerate(zip(by_rows, extents, strict=True)):
             j.first_tap[k] = j.tap_columns if k else 0
             j.short_taps[k], j.weighed[k] = taps, weighed
+        line, sums = j.line_pitch, (SHORT if words else j.element) * j.width
         j.pitch, j.place_step = fields["pitch"], 1 if j.pass_count == 2 else j.tap_columns
-        line = j.columns * j.channels
-        if j.pitch < (SHORT * j.width if j.pass_count == 2 else line):
+        if j.pitch < (sums if j.pass_count == 2 else line):
             raise ValueError("rows have room")
-        j.places[1] = ceil_div(line, LINE) * LINE
-        size = j.places[1] + <object> j.tap_rows * j.pitch
-        if size >= SIZE:
+        j.line_pitch = ceil_div(line, LINE) * LINE if j.pass_count == 2 else j.pitch
+        # Sums that are open are made again from all rows of a band.
+        j.lines = j.rows + j.halo if fields["is_open"] else 1 if j.pass_count == 2 else j.tap_rows
+        exact = j.tap_rows * PPLCONV_EXACT_LIMBS * INDEX if j.separable else 0
+        sizes = [<object> j.lines * j.line_pitch,
+                 <object> j.tap_rows * j.pitch if j.pass_count == 2 else 0,
+                 sums if j.round != NULL else 0,
+                 (j.room + j.width) * INDEX if j.round != NULL else 0, exact]
+        self.lay_out(sizes)
+        if j.pass_count == 1:
+            j.places[1] = 0
+        return 0
+
+    cdef list lay_out(self, list sizes):
+        """Give parts of a thread's scratch some sizes; returns their offsets."""
+        cdef BandJob *j = &self.own
+        offsets, end = [], 0
+        for size in sizes:
+            offsets.append(end)
+            end += -(-size // LINE) * LINE
+        if end >= SIZE:
             raise MemoryError("bands are beyond what the loops can address")
-        self.thread_scratch = size
-        self.one_phase(run_short)
+        for k in range(MOST_PASSES + 1):
+            j.places[k] = offsets[k]
+        j.open_place, j.exact_place = offsets[MOST_PASSES + 1], offsets[MOST_PASSES + 2]
+        self.thread_scratch = end
+        return offsets
 
     cdef int take(self, passes, dict fields) except -1:
         """Take the convolutions of both heights, and lay out a thread's scratch."""
@@ -389,17 +474,8 @@ cdef class Bands(Work):
             sizes[j.pass_count] = 0
         rows_kept = j.tap_rows * PPLCONV_EXACT_LIMBS * INDEX if j.separable else 0
         sizes += [(j.room + j.width) * INDEX if j.result else 0, rows_kept, own, shared]
-        offsets, end = [], 0
-        for size in sizes:
-            offsets.append(end)
-            end += -(-size // LINE) * LINE
-        if end >= SIZE:
-            raise MemoryError("bands are beyond what the loops can address")
-        for k in range(MOST_PASSES + 1):
-            j.places[k] = offsets[k]
-        j.open_place, j.exact_place = offsets[MOST_PASSES + 1], offsets[MOST_PASSES + 2]
+        offsets = self.lay_out(sizes)
         j.own_place, j.shared_place = offsets[MOST_PASSES + 3], offsets[MOST_PASSES + 4]
-        self.thread_scratch = end
         return 0
 
     cdef int check_input(self, const int64_t *rows, const int64_t *runs) except -1:
@@ -416,6 +492,8 @@ cdef class Bands(Work):
                     run[2] > self.image_columns - run[1] and run[1] >= 0):
                 raise ValueError("a run of pixels is not in the image")
             at += run[2]
+            if run[2] > runs[3 * j.longest_run + 2]:
+                self.own.longest_run = i
         if at != j.columns:
             raise ValueError("runs of pixels are not those of a band")
         return 0

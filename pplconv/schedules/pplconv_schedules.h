@@ -32,6 +32,14 @@ static inline void pplconv_repeat(void *dst, const void *element, int64_t count,
     for (int64_t i = 0; i < count; i++) memcpy(to + i * size, element, (size_t)size);
 }
 
+/* Copy mostly few bytes: a number or a pixel, without a call. */
+static inline void pplconv_copy_few(void *dst, const void *src, int64_t bytes) {
+    if (bytes == 1) memcpy(dst, src, 1);
+    else if (bytes == 4) memcpy(dst, src, 4);
+    else if (bytes == 8) memcpy(dst, src, 8);
+    else memcpy(dst, src, (size_t)bytes);
+}
+
 /* Store the value of padding `count` times: an integer of one byte or two, or zeros of any size. */
 static inline void pplconv_fill(void *dst, int64_t count, int64_t size, int64_t value) {
     const int16_t word = (int16_t)value;

@@ -9,7 +9,7 @@ import scipy.signal
 from pplconv import imaging, runtime
 from pplconv.api.conv import Conv2d
 from pplconv.imaging import bands
-from pplconv.imaging.banded import READ, Banded, Rounding, Short
+from pplconv.imaging.banded import READ, Banded, Rounding, RowSums, Short
 from pplconv.ops.edges import runs_of, source_index
 from tests.imaging.image_reference import BORDERS, exactly, padded
 
@@ -153,15 +153,15 @@ def test_a_small_team_leaves_the_share_of_its_call(turned, rng, made):
 
 
 def test_both_passes_of_a_separable_filter_run_in_a_band(rng, made):
-    """Rows between them stay in scratch of the band's size; the team is for kh + kw products."""
+    """Few rows between them are kept, so one thread has one band."""
     image = rng.integers(0, 9, (3000, 400)).astype(np.float32)
     row, column = rng.integers(-3, 4, (2, 5)).astype(np.float64)
     got = imaging.sepfilter2d(image, row, column, threads=1)
     expected = summed(image[:, :, None], np.outer(column, row), "reflect101")[:, :, 0]
     np.testing.assert_array_equal(got, expected)
-    ((_, convs, *_, extent, band, _, _),) = made
-    assert [conv.weight_shape[2:] for conv in convs] == [(1, 5), (5, 1)]
-    assert extent == (5, 5) and band * 400 * 4 <= bands.BAND_BYTES < image.nbytes
+    ((_, sums, *_, extent, band, _, _),) = made
+    assert sums.passes == 2 and sums.weights.shape == (10,)
+    assert extent == (5, 5) and band == 3000
 
 
 def test_results_that_are_not_read_as_rows(rng, monkeypatch):
@@ -213,7 +213,7 @@ for case in ("limits", "taps", "factors", "again"):
     WRONG[case]["results"] = np.empty((1, 4, 4, 1), np.uint8)
 WORDS = Short((True,), np.ones(9, np.uint16), 2, 0, 0, 0, 0, 255)
 BYTES = {
-    "image": np.zeros((6, 6, 1), np.uint8), "value": np.zeros(1, np.uint8), "convs": (),
+    "image": np.zeros((6, 6, 1), np.uint8), "value": np.zeros(1, np.uint8), "sums": (),
     "results": np.empty((1, 4, 4, 1), np.uint8), "rounding": WORDS,
 }  # fmt: skip
 WRONG |= {
@@ -227,6 +227,15 @@ WRONG |= {
     "two kernels": {**BYTES, "results": np.empty((2, 4, 4, 1), np.uint8)},
     "long results": {**BYTES, "results": np.empty((1, 4, 4, 1), np.int32)},
 }
+TAPS = {"sums": RowSums(np.ones(9, np.float32), 1)}
+WRONG |= {
+    "taps of a row": {"sums": RowSums(np.ones(8, np.float32), 1)},
+    "types of taps": {"sums": RowSums(np.ones(9), 1)},
+    "taps of two passes": {"sums": RowSums(np.ones(9, np.float32), 2)},
+    "many passes": {"sums": RowSums(np.ones(9, np.float32), 3)},
+    "results of two kernels": {**TAPS, "results": np.empty((2, 4, 4, 1), np.float32)},
+    "other taps": {**TAPS, "extent": (2, 3)},
+}
 # Right except for the type of the results.
 WRONG["integers"] = {
     "rounding": Rounding(np.zeros((1, 5), "f4"), np.zeros((1, 9)), None, False),
@@ -239,7 +248,7 @@ def test_the_loops_refuse_what_does_not_go_together(case):
     """Whoever calls them, nothing is read or written outside of the given arrays."""
     call = {
         "image": np.zeros((6, 6, 1), np.float32),
-        "convs": (Conv2d(np.ones((1, 1, 3, 3), np.float32), tolerance=0, threads=1),),
+        "sums": (Conv2d(np.ones((1, 1, 3, 3), np.float32), tolerance=0, threads=1),),
         "rows": np.arange(6), "runs": np.array([[0, 0, 6]]), "value": np.zeros(1, np.float32),
         "results": np.empty((1, 4, 4, 1), np.float32), "rounding": None,
         "extent": (3, 3), "band": 2, "threads": 1, "share": 1,
@@ -247,6 +256,7 @@ def test_the_loops_refuse_what_does_not_go_together(case):
     filtered = Banded(**call)
     filtered(call["image"], call["results"])
     Banded(**{**call, **BYTES})
+    Banded(**{**call, **TAPS})
     with pytest.raises((ValueError, TypeError)):
         Banded(**{**call, **WRONG[case]})
     other = np.zeros((6, 6, 1), np.float64), np.zeros((5, 6, 1), np.float32)
