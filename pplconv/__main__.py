@@ -11,6 +11,25 @@ from collections.abc import Sequence
 from .commands import bench_instances, doctor, profile_command, prune_command, search
 
 
+_FIRST_STEPS = """\
+Filters of images, layers and networks, fast on CPUs, from NumPy. A first filter:
+
+  python -c "import numpy as np, pplconv; print(pplconv.imaging.box(np.eye(5) * 9, 3))"
+
+This machine:
+
+  python -m pplconv info                  what it has, and the choices for it
+  python -m pplconv doctor                what holds speed back
+
+With the file of an ONNX network (pip install 'pplconv[onnx]'):
+
+  python -m pplconv profile model.onnx    times of its steps, on a page
+  python -m pplconv search model.onnx     plans measured once, and remembered
+  python -m pplconv serve model.onnx      over HTTP (pip install 'pplconv[onnx,serve]')
+
+python -m pplconv --help lists all commands."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command.
 
@@ -54,7 +73,10 @@ def _command(arguments: list[str]) -> int:
         return bench_instances.run(options)
     if options.command == "doctor":
         return doctor.run(options)
-    return _info(options.json)
+    if options.command == "info":
+        return _info(options.json, options.kernels)
+    print(_FIRST_STEPS)
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -66,11 +88,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"pplconv {pplconv.__version__}")
     commands = parser.add_subparsers(
         dest="command",
-        required=True,
         metavar="{info,doctor,search,profile,prune,bench-instances,serve}",
     )
-    info = commands.add_parser("info", help="show CPU, caches, threads and kernels")
+    info = commands.add_parser("info", help="show CPU, caches and threads")
     info.add_argument("--json", action="store_true", help="print a JSON object")
+    info.add_argument("--kernels", action="store_true", help="list all kernels, too")
     doctor.add_arguments(commands.add_parser("doctor", help="say what holds speed back here"))
     search.add_arguments(
         commands.add_parser("search", help="measure the plans of layers, and remember them")
@@ -88,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _info(as_json: bool) -> int:
+def _info(as_json: bool, kernels: bool) -> int:
     from .commands import info
     from .config import current
 
@@ -100,7 +122,7 @@ def _info(as_json: bool) -> int:
     if as_json:
         print(json.dumps(info.config(), indent=2))
     else:
-        info.show_config()
+        info.show_config(kernels=kernels)
     return 0
 
 

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 import types
@@ -81,10 +82,10 @@ RUNTIME = {
 }
 
 
-def shown() -> dict[str, list[str]]:
+def shown(**more: bool) -> dict[str, list[str]]:
     """Lines of show_config by label; a line without a label belongs to the label before it."""
     text = io.StringIO()
-    pplconv.show_config(file=text)
+    pplconv.show_config(file=text, **more)
     lines: dict[str, list[str]] = {}
     label = ""
     for line in text.getvalue().splitlines():
@@ -130,15 +131,16 @@ def test_recorded_machine(xeon: pytest.MonkeyPatch) -> None:
         "tolerance": ["1e-05 (the default)"],
         "wisdom": ["in memory only"],
         "OpenMP": ["libgomp.so.1, 16 threads by default (/usr/lib/libgomp.so.1)"],
-        "kernels": [
-            "gemm  f32  portable     1",
-            "gemm  f32  avx2         2",
-            "gemm  f32  avx512       3",
-            "gemm  f64  portable     1",
-            "gemm  f64  avx2         2",
-            "gemm  f64  avx512       3",
-        ],
+        "kernels": ["12 kernels of 1 operation; python -m pplconv info --kernels lists them"],
     }
+    assert shown(kernels=True)["kernels"] == [
+        "gemm  f32  portable     1",
+        "gemm  f32  avx2         2",
+        "gemm  f32  avx512       3",
+        "gemm  f64  portable     1",
+        "gemm  f64  avx2         2",
+        "gemm  f64  avx512       3",
+    ]
 
 
 def test_settings_show(xeon: pytest.MonkeyPatch) -> None:
@@ -311,10 +313,17 @@ def test_malformed_setting_is_a_message() -> None:
 
 
 def test_no_command(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        command.main([])
-    assert caught.value.code == 2
-    assert "info,doctor,search,profile,prune,bench-instances,serve" in capsys.readouterr().err
+    """Lists commands that run as they stand."""
+    assert command.main([]) == 0
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    (first,) = (line for line in lines if line.startswith("python -c"))
+    (code,) = shlex.split(first)[2:]
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(code, {})
+    # A diagonal of nines has as many thirds in the mean as ones in the window.
+    assert printed.getvalue().splitlines()[1:3] == [" [3. 3. 2. 1. 0.]", " [2. 2. 3. 2. 2.]"]
+    commands = [shlex.split(line)[3] for line in lines if line.startswith("python -m pplconv ")]
+    assert commands == ["info", "doctor", "profile", "search", "serve", "--help"]
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

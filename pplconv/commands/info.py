@@ -66,6 +66,7 @@ def config() -> dict[str, Any]:
         },
         "isa": {
             "chosen": with_kernels[-1] if with_kernels else None,
+            "usable": list(usable),
             "available": list(machine.isas),
             "cap": settings.max_isa,
             "fma_per_cycle": dict(machine.fma_per_cycle),
@@ -107,20 +108,22 @@ def config() -> dict[str, Any]:
     }
 
 
-def show_config(file: TextIO | None = None) -> None:
-    """Print `config` for people to read.
+def show_config(file: TextIO | None = None, *, kernels: bool = False) -> None:
+    """Print this machine's CPU, and how pplconv uses it.
 
     Parameters
     ----------
     file : file object, optional
         Where to print; standard output by default.
+    kernels : bool, optional
+        Whether to list all kernels, several hundred lines.
 
     Raises
     ------
     ValueError
         If a ``PPLCONV_*`` environment variable is malformed.
     """
-    print(_render(config()), file=file)
+    print(_render(config(), kernels), file=file)
 
 
 def _core(machine: Machine) -> dict[str, Any] | None:
@@ -149,7 +152,7 @@ def _count(rows: Iterable[Mapping[str, object]]) -> list[dict[str, Any]]:
     ]
 
 
-def _render(found: dict[str, Any]) -> str:
+def _render(found: dict[str, Any], kernels: bool) -> str:
     cpu, isa, caches, cores = found["cpu"], found["isa"], found["caches"], found["cores"]
     lines = [
         _line("pplconv", found["pplconv"]),
@@ -178,7 +181,8 @@ def _render(found: dict[str, Any]) -> str:
         _line("wisdom", _wisdom_text(found["wisdom"])),
     ]
     lines += _block("OpenMP", [_runtime(entry) for entry in found["openmp"]], "none loaded")
-    lines += _block("kernels", _kernel_table(found["kernels"]), "none")
+    listed = _kernel_table if kernels else _kernel_count
+    lines += _block("kernels", listed(found["kernels"]), "none")
     return "\n".join(lines)
 
 
@@ -204,7 +208,10 @@ def _kind_text(kind: dict[str, Any]) -> str:
 
 def _isa_text(isa: dict[str, Any]) -> str:
     cap = f"capped at {isa['cap']}" if isa["cap"] else "no cap"
-    return f"{isa['chosen'] or 'none'} (available: {', '.join(isa['available'])}; {cap})"
+    best, usable = isa["chosen"] or "none", isa["usable"]
+    # Levels above it are for narrower types.
+    best = f"{usable[-1]}, float32 by {best}" if usable and usable[-1] != best else best
+    return f"{best} (available: {', '.join(isa['available'])}; {cap})"
 
 
 def _pairs(values: dict[str, int]) -> str:
@@ -255,6 +262,14 @@ def _kernel_table(kernels: list[dict[str, Any]]) -> list[str]:
         f"  {row['count']:>4}"
         for row in kernels
     ]
+
+
+def _kernel_count(kernels: list[dict[str, Any]]) -> list[str]:
+    if not kernels:
+        return []
+    count = _plural(sum(row["count"] for row in kernels), "kernel")
+    operations = _plural(len({row["op"] for row in kernels}), "operation")
+    return [f"{count} of {operations}; python -m pplconv info --kernels lists them"]
 
 
 def _size(count: int) -> str:
