@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from .commands import bench_instances, doctor, profile_command, prune_command, search
 
-
 _FIRST_STEPS = """\
 Filters of images, layers and networks, fast on CPUs, from NumPy. A first filter:
 
