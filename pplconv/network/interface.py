@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._checks import shown
 from ..memory.array_like import array_of
 from ..memory.mapping import plain
 from .onnx_later import ir
 from .operators.table import row_of
 from .python_values import Item
+from .shapes import kept_names
 from .storage import Array
 from .subgraphs import deciding_inputs
 
@@ -22,6 +24,10 @@ _TYPES = {
     "uint16": "tensor(uint16)", "uint32": "tensor(uint32)", "uint64": "tensor(uint64)",
     "object": "tensor(string)",
 }  # fmt: skip
+
+
+PROVIDER = "CPUExecutionProvider"
+"""ONNX Runtime's name of what computes here."""
 
 
 class NodeArg(NamedTuple):
@@ -42,6 +48,28 @@ class NodeArg(NamedTuple):
     type: str
 
 
+class ModelMetadata(NamedTuple):
+    """What a model says of itself, by ONNX Runtime's names.
+
+    Parameters
+    ----------
+    producer_name, graph_name, domain, description, graph_description : str
+        Texts of the file, empty where it has none.
+    version : int
+        Of the model.
+    custom_metadata_map : dict of str to str
+        Whatever its maker added.
+    """
+
+    producer_name: str
+    graph_name: str
+    domain: str
+    description: str
+    graph_description: str
+    version: int
+    custom_metadata_map: dict[str, str]
+
+
 class Declared(NamedTuple):
     """What a network declares of an input.
 
@@ -52,7 +80,8 @@ class Declared(NamedTuple):
     dtype : numpy.dtype
         Type of its elements.
     shape : tuple or None
-        Its dimensions: an int is a fixed size, all else is open; None for any rank.
+        Its dimensions: an int is a fixed size, all else is open, and may have a name; None for any
+        rank.
     optional, sequence : bool
         Whether it may be None, and whether it is a list of such arrays.
     """
@@ -66,9 +95,19 @@ class Declared(NamedTuple):
 
 def declared(value: ir.Value) -> Declared:
     """Read what the network declares of an input."""
-    shape = None if value.shape is None else tuple(value.shape)
+    shape = None if value.shape is None else _named(value)
     optional, sequence = _nesting(value)
     return Declared(value.name or "", dtype_of(value), shape, optional, sequence)
+
+
+def _named(value: ir.Value) -> tuple[Any, ...]:
+    """Give the sizes of a value, with the file's names of open ones."""
+    claimed, _ = kept_names(value)
+    sizes = tuple(value.shape or ())
+    claimed = claimed if len(claimed) == len(sizes) else [None] * len(sizes)
+    return tuple(
+        size if isinstance(size, int) else name for size, name in zip(sizes, claimed, strict=True)
+    )
 
 
 def _nesting(value: ir.Value) -> tuple[bool, bool]:
@@ -85,16 +124,65 @@ def dtype_of(value: ir.Value) -> np.dtype[Any]:
     return np.dtype(value.dtype.numpy() if value.dtype is not None else np.float32)
 
 
-def told(value: ir.Value) -> NodeArg:
-    """Describe an input or an output."""
+def told(value: ir.Value, numbered: Mapping[str, str]) -> NodeArg:
+    """Describe an input or an output.
+
+    Parameters
+    ----------
+    value : ir.Value
+        As `prepare` leaves it.
+    numbered : mapping of str to str
+        From `names_of`.
+    """
+    claimed, _ = kept_names(value)
     shape: list[int | str | None] = []
-    for dimension in value.shape or ():
-        shape.append(dimension if isinstance(dimension, int) else getattr(dimension, "value", None))
+    for axis, dimension in enumerate(value.shape or claimed):
+        if isinstance(dimension, int):
+            shape.append(dimension)
+            continue
+        known = numbered.get(getattr(dimension, "value", None) or "")
+        shape.append(known or (claimed[axis] if axis < len(claimed) else None))
     kind = value.dtype.numpy().name if value.dtype is not None else "float32"
     text = _TYPES.get(kind, f"tensor({kind})")
     optional, sequence = _nesting(value)
     text = f"seq({text})" if sequence else text
     return NodeArg(value.name or "", shape, f"optional({text})" if optional else text)
+
+
+def names_of(graph: ir.Graph) -> dict[str, str]:
+    """Give the names that a file has for open sizes of inputs, by those that `prepare` gives."""
+    numbered: dict[str, str] = {}
+    for value in graph.inputs:
+        numbered.update(kept_names(value)[1])
+    return numbered
+
+
+def metadata_of(model: ir.Model) -> ModelMetadata:
+    """Read what a model says of itself."""
+    return ModelMetadata(
+        model.producer_name or "", model.graph.name or "", model.domain or "",
+        model.doc_string or "", model.graph.doc_string or "", model.model_version or 0,
+        dict(model.metadata_props),
+    )  # fmt: skip
+
+
+def check_providers(providers: object) -> None:
+    """Refuse other providers than the one of CPUs.
+
+    Raises
+    ------
+    TypeError, ValueError
+        The message names the provider.
+    """
+    if providers is None:
+        return
+    if isinstance(providers, str) or not isinstance(providers, Sequence):
+        raise TypeError(f"providers must be a list of names, got {shown(providers)}")
+    for one in providers:
+        # A pair has options, of which this one has none that matter.
+        name = one[0] if isinstance(one, tuple) and one else one
+        if name != PROVIDER:
+            raise ValueError(f"providers: pplconv computes on CPUs, {PROVIDER!r}, not {name!r}")
 
 
 def item_of(value: Declared, feed: Mapping[str, Any]) -> Item:
@@ -157,7 +245,7 @@ def check_shape(wanted: Declared, shape: tuple[int, ...], where: str) -> None:
         not isinstance(n, int) or n == got for n, got in zip(sizes, shape, strict=True)
     )
     if not fits:
-        known = ", ".join(str(size) if isinstance(size, int) else "?" for size in sizes)
+        known = ", ".join("?" if size is None else str(size) for size in sizes)
         raise ValueError(f"{where} must have shape [{known}], got {shape}")
 
 

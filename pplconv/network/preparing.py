@@ -27,7 +27,7 @@ from .rules import (
     VOLUME_RULES,
 )
 from .rules.driver import apply_rules
-from .shapes import check_static, forget_shapes, make_constant, set_input_shapes
+from .shapes import check_static, forget_shapes, keep_names, make_constant, set_input_shapes
 from .tensors import (
     check_files,
     lift_constants,
@@ -102,6 +102,7 @@ def prepare(model: ir.Model, overridden: Collection[str] = (), *, copy: bool = T
     for name in overridden:
         model.graph.initializers.pop(name).const_value = None
     for value in model.graph.outputs:
+        keep_names(value)
         value.shape = None
     forget_shapes(model.graph, inputs=True)
     texts_as_tensors(model)

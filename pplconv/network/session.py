@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +27,19 @@ from ..arguments import checks
 from ..runtime import paused_collector
 from .comparison import NetworkComparison, compared
 from .compiling import Compiled, compile_model
-from .interface import Declared, NodeArg, declared, item_of, shaped, told
+from .interface import (
+    PROVIDER,
+    Declared,
+    ModelMetadata,
+    NodeArg,
+    check_providers,
+    declared,
+    item_of,
+    metadata_of,
+    names_of,
+    shaped,
+    told,
+)
 from .loading import load
 from .low_precision import advice, check_demand
 from .network import Network, Shared
@@ -89,6 +101,9 @@ class InferenceSession:
     progress : callable, optional
         Called with the share done and a text while plans are searched, for inputs of new shapes. If
         it raises, the plans found so far are kept. Pickles leave it out.
+    providers : sequence of str, optional
+        As for ONNX Runtime: ``["CPUExecutionProvider"]``, which is what computes; others are
+        refused.
 
     Raises
     ------
@@ -124,7 +139,9 @@ class InferenceSession:
         sparse: Sparse = "auto",
         fallback: Fallback | bool = "warn",
         progress: Callable[[float, str], None] | None = None,
+        providers: Sequence[Any] | None = None,
     ) -> None:
+        check_providers(providers)
         if progress is not None and not callable(progress):
             raise TypeError(f"progress must be callable, got {type(progress).__name__}")
         if isinstance(fallback, bool):
@@ -154,6 +171,7 @@ class InferenceSession:
         self._overrides = loaded and Overrides(loaded, shared, self.programs_kept)
         graph = prepared.model.graph
         self._name = graph.name or "network"
+        self._metadata = metadata_of(prepared.model)
         # Lists of the model are slow to read in each run.
         self._declared = [declared(value) for value in graph.inputs]
         self._names = {value.name for value in self._declared}
@@ -167,17 +185,29 @@ class InferenceSession:
 
     def get_inputs(self) -> list[NodeArg]:
         """List the inputs, in the order of the model."""
-        return [told(value) for value in self._network.model.graph.inputs]
+        return self._told(self._network.model.graph.inputs)
 
     def get_outputs(self) -> list[NodeArg]:
         """List the outputs, in the order of the model."""
-        return [told(value) for value in self._network.model.graph.outputs]
+        return self._told(self._network.model.graph.outputs)
+
+    def _told(self, values: Iterable[ir.Value]) -> list[NodeArg]:
+        numbered = names_of(self._network.model.graph)
+        return [told(value, numbered) for value in values]
+
+    def get_providers(self) -> list[str]:
+        """Name what computes: ``["CPUExecutionProvider"]``, as ONNX Runtime calls it."""
+        return [PROVIDER]
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """Tell what the model says of itself: its producer, version and texts."""
+        return self._metadata
 
     def get_overridable_initializers(self) -> list[NodeArg]:
         """List the initializers that are inputs, too: a feed may have arrays for them."""
         if self._overrides is None:
             return []
-        return [told(value) for value in overridable(self._overrides.model)]
+        return self._told(overridable(self._overrides.model))
 
     def run(
         self,

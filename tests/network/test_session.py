@@ -62,6 +62,62 @@ def test_what_a_session_tells():
     assert [value.name for value in session.get_outputs()] == outputs
 
 
+def described_model(claimed: list[int | str] | None) -> onnx.ModelProto:
+    """A convolution of images of names and sizes, whose output claims a shape."""
+    weights = onnx.numpy_helper.from_array(np.ones((8, 3, 3, 3), np.float32), "w")
+    single = onnx.TensorProto.FLOAT
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])], "net",
+        [onnx.helper.make_tensor_value_info("x", single, ["batch", 3, "rows", 32])],
+        [onnx.helper.make_tensor_value_info("y", single, claimed)], [weights],
+    )  # fmt: skip
+    model = onnx.helper.make_model(
+        graph, producer_name="me", opset_imports=[onnx.helper.make_opsetid("", 17)]
+    )
+    model.ir_version, model.domain, model.model_version = 8, "here", 3
+    model.doc_string, graph.doc_string = "of a model", "of a graph"
+    model.graph.doc_string = graph.doc_string
+    onnx.helper.set_model_props(model, {"a": "b"})
+    return model
+
+
+@pytest.mark.parametrize("claimed", [None, ["batch", 8, "rows", 32]])
+def test_a_session_tells_the_same_as_onnxruntimes(claimed):
+    """Names of open sizes, sizes that follow, providers and texts; pickles keep them."""
+    ort = pytest.importorskip("onnxruntime")
+    model = described_model(claimed)
+    theirs = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    made = InferenceSession(model, providers=["CPUExecutionProvider"])
+    expected = theirs.get_modelmeta()
+    for session in (made, pickle.loads(pickle.dumps(made))):
+        for mine, other in (
+            (session.get_inputs(), theirs.get_inputs()),
+            (session.get_outputs(), theirs.get_outputs()),
+        ):
+            assert [tuple(one) for one in mine] == [(a.name, a.shape, a.type) for a in other]
+        assert session.get_providers() == theirs.get_providers()
+        found = session.get_modelmeta()
+        assert found._asdict() == {name: getattr(expected, name) for name in found._fields}
+    with pytest.raises(
+        ValueError, match=r"must have shape \[batch, 3, rows, 32\], got \(1, 3, 32\)"
+    ):
+        made.run(None, {"x": np.zeros((1, 3, 32), np.float32)})
+
+
+@pytest.mark.parametrize(
+    ("providers", "error", "message"),
+    [
+        (["CUDAExecutionProvider", "CPUExecutionProvider"], ValueError, "not 'CUDAExecutionProv"),
+        ("CPUExecutionProvider", TypeError, "providers must be a list"),
+        (3, TypeError, "providers must be a list"),
+        ([3], ValueError, "providers: .* not 3"),
+    ],
+)
+def test_other_providers_are_refused(providers, error, message):
+    with pytest.raises(error, match=message):
+        InferenceSession(described_model(None), providers=providers)
+
+
 def test_a_missing_input_is_named(session, feed):
     with pytest.raises(ValueError, match=f"{NUMBERS!r} is missing"):
         session.run(None, {IMAGE: feed[IMAGE]})
