@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 # Longer texts would hide the rest of the message.
 _LONGEST = 200
@@ -80,7 +81,10 @@ def flag(name: str, value: object) -> bool:
         raise TypeError(f"{name} must be True or False, got {shown(value)}") from None
 
 
-def one_of(name: str, value: object, words: Iterable[str], *, or_none: bool = False) -> str:
+def one_of(
+    name: str, value: object, words: Iterable[str], *, or_none: bool = False,
+    others: Mapping[str, str] = MappingProxyType({}),
+) -> str:  # fmt: skip
     """Return `value` if it is one of some words.
 
     Parameters
@@ -93,6 +97,8 @@ def one_of(name: str, value: object, words: Iterable[str], *, or_none: bool = Fa
         The accepted words, in the order in which a message lists them.
     or_none : bool
         Whether the message should say that None is taken as well.
+    others : mapping of str to str, optional
+        Words of other libraries, and what they are here.
 
     Raises
     ------
@@ -103,13 +109,24 @@ def one_of(name: str, value: object, words: Iterable[str], *, or_none: bool = Fa
     if isinstance(value, str) and value in known:
         return value
     wanted = f"{'None or ' if or_none else ''}one of {', '.join(known)}"
-    raise ValueError(f"{name} must be {wanted}, got {shown(value)}{meant(value, known)}")
+    raise ValueError(f"{name} must be {wanted}, got {shown(value)}{meant(value, known, others)}")
 
 
-def meant(value: object, words: Iterable[str]) -> str:
-    """Return the end of a message about an unknown word: the word probably meant, if any."""
+def meant(
+    value: object, words: Iterable[str], others: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """Return the end of a message about an unknown word: the word probably meant, if any.
+
+    Parameters
+    ----------
+    value, words, others
+        As in `one_of`.
+    """
     if not isinstance(value, str) or len(value) > _LONGEST_WORD:
         return ""
+    here = others.get(value.strip().lower())
+    if here is not None:
+        return f": that is {here} here"
     from difflib import get_close_matches  # for the message alone: an import is not free
 
     known = {word.lower(): word for word in words}

@@ -13,6 +13,18 @@ from ..activations import CLIPS, CURVES, KINDS, WORDS, forms
 from ..memory.array_like import array_of
 
 _FORMS = forms()
+# Of Keras, PyTorch and ONNX.
+_OTHERS = {
+    "swish": "'silu'",
+    "hard_swish": "'hardswish'",
+    "linear": "None",
+    "identity": "None",
+    "none": "None",
+    "leaky_relu": "('leaky_relu', slope)",
+    "leakyrelu": "('leaky_relu', slope)",
+    "prelu": "('prelu', slope)",
+    "clip": "('clip', low, high)",
+}
 
 
 @dataclass(frozen=True)
@@ -119,7 +131,8 @@ def activation_of(activation: object, oc: int) -> Activation:
         if name == "prelu" and len(rest) == 1:
             return _prelu(rest[0], oc)
     raise ValueError(
-        f"activation must be {_FORMS}, got {activation_text(activation)}{meant(activation, WORDS)}"
+        f"activation must be {_FORMS}, got {activation_text(activation)}"
+        f"{meant(activation, WORDS, _OTHERS)}"
     )
 
 

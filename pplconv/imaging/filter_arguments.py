@@ -10,6 +10,7 @@ import numpy.typing as npt
 from .._checks import integer, one_of, shown
 from .._literals import FilterMode
 from ..memory.array_like import array_of, refuse_mask
+from .borders import BORDERS_AS_MODES
 
 __all__ = [
     "FLOATS",
@@ -157,7 +158,7 @@ def check_value(value: object, dtype: np.dtype[Any]) -> float:
 
 def check_mode(mode: object) -> FilterMode:
     """Return ``mode=``: results for all pixels, or for windows inside of the image."""
-    return "valid" if one_of("mode", mode, MODES) == "valid" else "same"
+    return "valid" if one_of("mode", mode, MODES, others=BORDERS_AS_MODES) == "valid" else "same"
 
 
 def check_flag(name: str, value: object) -> bool:

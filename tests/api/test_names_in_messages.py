@@ -192,3 +192,15 @@ def test_the_word_is_suggested(case):
     call, word = CALLS[case]
     with pytest.raises(ValueError, match=f"must be .*, got .*: did you mean {word!r}[?]$"):
         call()
+
+
+@pytest.mark.parametrize(("word", "here"), [("swish", "silu"), ("hard_swish", "hardswish")])
+def test_an_activation_of_others_is_told_what_it_is_here(word, here):
+    """``x * sigmoid(x)``, and ``x * relu6(x + 3) / 6``."""
+    with pytest.raises(ValueError, match=f"got '{word}': that is '{here}' here$"):
+        pplconv.conv2d(X, W, activation=word)
+    sums = pplconv.conv2d(X, W).astype(np.float64)
+    gate = 1 / (1 + np.exp(-sums)) if here == "silu" else np.clip(sums + 3, 0, 6) / 6
+    np.testing.assert_allclose(
+        pplconv.conv2d(X, W, activation=here), sums * gate, rtol=1e-4, atol=1e-5
+    )

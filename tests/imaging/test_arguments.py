@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import re
 import threading
 
 import numpy as np
 import pytest
+from scipy import ndimage
 
 import pplconv
 from pplconv.imaging import convolve2d, correlate2d, filter2d, sepfilter2d
@@ -225,3 +227,20 @@ def test_what_callers_raise_for_is_theirs(dtype, rng):
             assert abs(found.astype(float) - expected).max() <= (
                 0.501 if dtype is np.uint8 else 0.01
             )
+
+
+@pytest.mark.parametrize("argument", ["border", "mode"])
+@pytest.mark.parametrize(
+    "word", ["mirror", "nearest", "grid-mirror", "grid-wrap", "grid-constant", "reflect"]
+)
+def test_words_of_scipy_are_told_what_they_are_here(argument, word, rng):
+    """The border that the message names gives SciPy's values."""
+    image, kernel = rng.standard_normal((6, 7)), rng.standard_normal((5, 3))
+    if argument == "border" and word == "reflect":
+        found = "reflect"
+    else:
+        with pytest.raises(ValueError, match="that is border='[a-z0-9]*' here$") as caught:
+            filter2d(image, kernel, **{argument: word})
+        (found,) = re.findall("that is border='(.*)' here", str(caught.value))
+    expected = ndimage.correlate(image, kernel, mode=word)
+    np.testing.assert_allclose(filter2d(image, kernel, border=found), expected, atol=1e-13)
