@@ -8,6 +8,7 @@
 ``prune_command``      gain of each layer of a network from pruning
 ``bench_instances``    splits of the cores into instances of a model
 ``layer_texts``        layers on command lines and in files
+``shape_texts``        shapes of inputs on command lines
 ``progress_bar``       one line of a terminal, overwritten
 =====================  =========================================================================
 """

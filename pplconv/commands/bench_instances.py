@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ from ..memory.dtypes import DTYPES, NAMES
 from ..problem import ConvProblem
 from ..prune import magnitude
 from .ending import complain
+from .inputs import add_shapes, random_feed
 from .layer_texts import read_convolutions
 from .progress_bar import Progress
 
@@ -35,7 +37,8 @@ says otherwise.
 
 A model is its layers, one after the other, each on data of its own. A layer is written as oneDNN's
 benchdnn writes it: mb1ic64ih56oc64oh56kh3ph1, maybe with a name behind it, n"net:layer*4", which
-here counts four times. SHAPES are such layers, or files with one in each line."""
+here counts four times. Give such layers, files with one in each line, or one ONNX network, whose
+name ends in .onnx. It is asked with numbers at random; --shape says open sizes."""
 
 MODES = ("thread", "process")
 _COUNT = re.compile(r"\*([1-9][0-9]{0,3})$")
@@ -105,8 +108,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = DESCRIPTION
     parser.add_argument(
-        "shapes", nargs="+", metavar="MODEL_SHAPES", help="layers, or files of layers"
+        "shapes", nargs="+", metavar="MODEL", help="a network, or layers, or files of layers"
     )
+    add_shapes(parser)
     parser.add_argument("--dtype", choices=tuple(NAMES.values()), default="f32", help="default f32")
     parser.add_argument("--layout", choices=("NCHW", "NHWC"), default="NCHW", help="default NCHW")
     parser.add_argument(
@@ -135,8 +139,8 @@ def run(options: argparse.Namespace) -> int:
         Exit status: 0, 2 if something could not be read or computed, 130 if interrupted.
     """
     try:
-        problems = _problems(options)
-    except (OSError, ValueError) as error:
+        make_model, request = _model(options)
+    except (ImportError, OSError, TypeError, ValueError) as error:
         complain("bench-instances", error)
         return 2
     cores = sum(len(own) for _, own in cores_by_node(current_machine()))
@@ -152,8 +156,8 @@ def run(options: argparse.Namespace) -> int:
         for done, (mode, instances, threads) in enumerate(jobs):
             text = f"{done + 1}/{len(jobs)} {mode} mode, {instances} x {threads}"
             progress.step(done / len(jobs), text)
-            with _pool(problems, mode, instances, threads, not options.no_pin) as pool:
-                found.append(_measure(pool, problems[0][0], options.seconds))
+            with _pool(make_model, mode, instances, threads, not options.no_pin) as pool:
+                found.append(_measure(pool, request, options.seconds))
     except KeyboardInterrupt:
         progress.clear()
         complain(
@@ -196,21 +200,19 @@ def table(found: list[Measured]) -> str:
 
 
 def _pool(
-    problems: list[tuple[ConvProblem, int]], mode: Any, instances: int, threads: int, pin: bool
+    make_model: Callable[[], Any], mode: Any, instances: int, threads: int, pin: bool
 ) -> InstancePool[Any]:
     """Make a pool; a split with more threads than cores can only be measured unbound."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "InstancePool: pin=True", RuntimeWarning)
         return InstancePool(
-            functools.partial(Layers, problems), instances, threads, mode, pin=pin,
-            shutdown_timeout=10.0,
+            make_model, instances, threads, mode, pin=pin, shutdown_timeout=10.0
         )  # fmt: skip
 
 
-def _measure(pool: InstancePool[Any], first: ConvProblem, seconds: float) -> Measured:
+def _measure(pool: InstancePool[Any], request: Any, seconds: float) -> Measured:
     """Keep every instance busy with one request after another."""
-    image = np.ones(first.input_shape, DTYPES[first.dtype])
-    for future in [pool.submit(image) for _ in range(2 * len(pool))]:
+    for future in [pool.submit(request) for _ in range(2 * len(pool))]:
         future.result()  # plans are made, weights packed, pages written
     latencies: list[float] = []
     failures: list[BaseException] = []
@@ -221,7 +223,7 @@ def _measure(pool: InstancePool[Any], first: ConvProblem, seconds: float) -> Mea
 
     def ask() -> None:
         submitted = time.perf_counter()
-        pool.submit(image).add_done_callback(functools.partial(answered, submitted))
+        pool.submit(request).add_done_callback(functools.partial(answered, submitted))
 
     def answered(submitted: float, future: Future[Any]) -> None:
         now = time.perf_counter()
@@ -249,6 +251,26 @@ def _measure(pool: InstancePool[Any], first: ConvProblem, seconds: float) -> Mea
     p50, p95 = percentile(latencies, 50), percentile(latencies, 95)
     assert p50 is not None and p95 is not None  # each chain had one answer at least
     return Measured(pool.mode, len(pool), pool.threads, len(latencies) / spent, p50, p95)
+
+
+def _model(options: argparse.Namespace) -> tuple[Callable[[], Any], Any]:
+    """Give a maker of the model, and a request to it."""
+    networks = [text for text in options.shapes if text.endswith(".onnx")]
+    if not networks:
+        if options.shape:
+            raise ValueError("--shape belongs to a network, and layers have their sizes")
+        problems = _problems(options)
+        first = problems[0][0]
+        image = np.ones(first.input_shape, DTYPES[first.dtype])
+        return functools.partial(Layers, problems), image
+    if len(options.shapes) > 1:
+        raise ValueError(f"a network, {networks[0]}, is measured by itself")
+    from ..network.session import InferenceSession
+
+    session = InferenceSession(networks[0])
+    feed = random_feed(session.get_inputs(), dict(options.shape))
+    session.plan_for(feed)  # refuses wrong shapes
+    return functools.partial(InferenceSession, networks[0]), feed
 
 
 def _problems(options: argparse.Namespace) -> list[tuple[ConvProblem, int]]:

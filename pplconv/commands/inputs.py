@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .shape_texts import shapes_of
+
 if TYPE_CHECKING:
     from ..network.interface import NodeArg
 
@@ -18,7 +20,7 @@ _DTYPES = {"tensor(float)": "float32", "tensor(double)": "float64"}
 def add_shapes(parser: argparse.ArgumentParser) -> None:
     """Describe ``--shape`` to `parser`, which gives pairs of a name and a shape."""
     parser.add_argument(
-        "--shape", type=_shape, action="append", default=[], metavar="NAME=1,3,640,640",
+        "--shape", type=_pairs, action="extend", default=[], metavar="NAME=1x3x640x640[,...]",
         help="shape of an input; once for each that has open sizes",
     )  # fmt: skip
 
@@ -72,16 +74,8 @@ def random_feed(
     return feed
 
 
-def _shape(words: str) -> tuple[str, tuple[int, ...]]:
-    # Names may hold "=", sizes do not.
-    name, equals, sizes = words.rpartition("=")
-    parts = [part.strip() for part in sizes.split(",")] if sizes.strip() else []
-    if not equals or not name or not all(p.isascii() and p.isdigit() for p in parts):
-        raise argparse.ArgumentTypeError(f"{words!r}: expected a name and sizes, x=1,3,640,640")
-    shape = tuple(map(int, parts))
-    if any(size >= 1 << 31 for size in shape):
-        raise argparse.ArgumentTypeError(f"{words!r}: a size is beyond 2147483647")
-    return name, shape
+def _pairs(text: str) -> list[tuple[str, tuple[int, ...]]]:
+    return list(shapes_of(text).items())
 
 
 def check_writable(path: Path | None) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pplconv import __main__ as command
-from pplconv.commands.inputs import _shape, random_feed
+from pplconv.commands.inputs import random_feed
 from pplconv.network.session import InferenceSession, NodeArg
 
 SHAPE = "--shape=x=1,3,16,16"
@@ -75,12 +75,6 @@ def test_batches_without_images_have_a_page(arguments, tmp_path):
     page = tmp_path / "page.html"
     assert command.main([*arguments, "--shape=x=0,3,16,16", f"--html={page}"]) == 0
     assert "0 steps" in page.read_text(encoding="utf-8")
-
-
-def test_words_that_are_a_shape():
-    assert _shape("x=1,3,640,640") == ("x", (1, 3, 640, 640))
-    assert _shape("a=b=7") == ("a=b", (7,))
-    assert _shape("x=") == ("x", ())  # a scalar has no sizes
 
 
 @pytest.mark.parametrize(

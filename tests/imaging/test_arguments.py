@@ -239,7 +239,7 @@ def test_words_of_scipy_are_told_what_they_are_here(argument, word, rng):
     if argument == "border" and word == "reflect":
         found = "reflect"
     else:
-        with pytest.raises(ValueError, match="that is border='[a-z0-9]*' here$") as caught:
+        with pytest.raises(ValueError, match=r"that is border='[a-z0-9]*' here$") as caught:
             filter2d(image, kernel, **{argument: word})
         (found,) = re.findall("that is border='(.*)' here", str(caught.value))
     expected = ndimage.correlate(image, kernel, mode=word)

@@ -6,6 +6,7 @@ import argparse
 import gc
 import logging
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -187,12 +188,11 @@ def _seconds(text: str) -> float:
 
 def _shapes(text: str) -> dict[str, tuple[int, ...]]:
     found = {}
-    for part in text.split(","):
-        name, equals, dimensions = part.rpartition("=")
-        if not equals or not name:
+    # Sizes are written 1x3x48x192 or 1,3,48,192, so a comma may end a shape or a size.
+    for part in re.split(",(?=[^,]*=)", text):
+        name, equals, sizes = part.rpartition("=")
+        numbers = re.split("[x,]", sizes)
+        if not equals or not name or not all(n.isascii() and n.isdigit() for n in numbers):
             raise argparse.ArgumentTypeError(f"{part!r} is no NAME=1x3x48x192")
-        try:
-            found[name] = tuple(int(n) for n in dimensions.split("x"))
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"{part!r} is no NAME=1x3x48x192") from None
+        found[name] = tuple(map(int, numbers))
     return found
