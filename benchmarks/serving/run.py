@@ -8,6 +8,7 @@ import gc
 import io
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -26,7 +27,6 @@ from benchmarks.serving.process import Served
 from benchmarks.serving.weights import Weights
 from benchmarks.tables import Table
 from benchmarks.tool import new_parser
-from pplconv.commands.shape_texts import shapes_of
 
 _NPY = {"Content-Type": "application/x-npy"}
 _ROUNDS = 3
@@ -97,8 +97,8 @@ def _percents(text: str) -> tuple[int, ...]:
 
 
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:
-    ((name, shape),) = shapes_of(text).items()
-    return name, shape
+    name, _, sizes = text.rpartition("=")
+    return name, tuple(int(n) for n in re.split("[x,]", sizes))
 
 
 def _pools(session: Any, feed: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
