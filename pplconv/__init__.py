@@ -38,6 +38,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+try:
+    from ._kernels import rows as _compiled  # noqa: F401
+except ModuleNotFoundError as _error:
+    from ._source_tree import not_built
+
+    _explained = not_built(_error)
+    raise (_explained or _error) from _error
+
 from . import quant, runtime, wisdom
 from ._version import __version__
 from .api.conv import Conv2d

@@ -48,7 +48,7 @@ LAYERS = [
     {"runtime", "wisdom"},
     {"machine"},
     {"memory"},
-    {"_binding", "config", "activations", "problem", "_version"},
+    {"_binding", "config", "activations", "problem", "_source_tree", "_version"},
     {"matrix_problem"},
     {"numerics", "sparsity"},
     {"_kernels"},
@@ -65,6 +65,7 @@ LEAVES = {
     "_lazy": set(),
     "_literals": set(),
     "_trial": {"_binding", "_kernels", "activations", "memory", "runtime", "schedules"},
+    "_source_tree": set(),
     "_version": set(),
     "architecture": set(),
     "config": {"architecture"},  # a cap names one of its instruction sets
