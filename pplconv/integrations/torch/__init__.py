@@ -19,6 +19,7 @@ such as one that records gradients, is computed by PyTorch, as before.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, SupportsFloat, SupportsIndex
@@ -27,7 +28,7 @@ import torch
 
 from pplconv.integrations.torch.layers import Accelerated, Settings, Work, replaced, restored
 from pplconv.integrations.torch.module_fusing import fuse_into, unfuse
-from pplconv.integrations.torch.module_refusals import is_layer, refusal
+from pplconv.integrations.torch.module_refusals import IN_TRAINING, is_layer, refusal
 from pplconv.integrations.torch.sequential_chains import chain_in, forget, unchain
 
 __all__ = ["LayerReport", "Report", "accelerate", "refresh", "report", "restore"]
@@ -143,6 +144,11 @@ def accelerate(
     ValueError
         Likewise.
 
+    Warns
+    -----
+    RuntimeWarning
+        If layers are in training mode; and at the first call that records gradients.
+
     See Also
     --------
     restore : undoes it.
@@ -171,9 +177,19 @@ def accelerate(
         raise TypeError(f"module must be a torch.nn.Module, got {type(module).__name__}")
     settings = Settings.checked(threads, tolerance, precision, search)
     restore(module)
+    training = 0
     for _, layer in _layers(module):
-        if not refusal(layer):
+        reason = refusal(layer)
+        if not reason:
             replaced(layer, settings)
+        training += reason == IN_TRAINING
+    if training:
+        layers = "layer is" if training == 1 else "layers are"
+        warnings.warn(
+            f"accelerate: {training} {layers} in training mode, and PyTorch computes them: call "
+            "eval() first",
+            RuntimeWarning, stacklevel=2,
+        )  # fmt: skip
     if fuse:
         fuse_into(module)
     chain_in(module)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -81,6 +82,9 @@ def _state(tensor: torch.Tensor) -> tuple[int, int]:
     Tensors that were made in inference mode count no changes.
     """
     return (-1 if tensor.is_inference() else tensor._version), tensor.data_ptr()
+
+
+_GRADIENTS = "gradients are recorded"
 
 
 class Work:
@@ -226,6 +230,12 @@ class Accelerated(torch.nn.Module):
                 work.calls += 1
                 return y
         work.fallbacks[reason] += 1
+        if reason is _GRADIENTS and not self.training and work.fallbacks[reason] == 1:
+            # Python shows equal warnings of many layers once. Training is meant to record them.
+            warnings.warn(
+                "pplconv: PyTorch computes calls that record gradients: use torch.inference_mode()",
+                RuntimeWarning, stacklevel=2,
+            )  # fmt: skip
         return self.own.forward(self, input, *more, **named)
 
     def _refusal(self, x: Any) -> str:
@@ -238,7 +248,7 @@ class Accelerated(torch.nn.Module):
             or weight.requires_grad
             or (self.bias is not None and self.bias.requires_grad)
         ):
-            return "gradients are recorded"
+            return _GRADIENTS
         if torch.is_autocast_enabled("cpu"):
             return "autocast is on"
         if x.dtype is not weight.dtype:

@@ -19,6 +19,9 @@ _OTHERS = (
 )
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
+IN_TRAINING = "it is in training mode: call eval() first"
+"""The reason that a caller can mend without a change of the module."""
+
 
 def is_layer(module: torch.nn.Module) -> bool:
     """Whether a report has a line for it: a convolution, a linear layer or compiled code."""
@@ -66,7 +69,7 @@ def _of_arrays(layer: torch.nn.Module) -> str:
 
 def _of_settings(layer: torch.nn.Module) -> str:
     if layer.training:
-        return "it is in training mode: call eval() first"
+        return IN_TRAINING
     if isinstance(layer, _CONVOLUTIONS) and layer.padding_mode != "zeros":
         return f"padding_mode is {layer.padding_mode!r}"
     return ""
