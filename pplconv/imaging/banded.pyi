@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from ..api.conv import Conv2d
 
 SUMS: dict[str, int]
+RUNNING: int
 READ: dict[np.dtype[Any], frozenset[np.dtype[Any]]]
 
 class Rounding(NamedTuple):
@@ -17,6 +18,7 @@ class Rounding(NamedTuple):
 class RowSums(NamedTuple):
     weights: NDArray[Any]
     passes: int
+    running: bool = False
 
 class Short(NamedTuple):
     passes: tuple[bool, ...]
