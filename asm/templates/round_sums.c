@@ -281,11 +281,13 @@ static inline __attribute__((always_inline)) vector_bits finish_vector(vector *s
 }
 
 /* Settle the open ones of n sums; sums that are computed again are stored again. Returns the number
- * of listed sums. */
-static inline __attribute__((always_inline)) int64_t
-look_closely(const struct pplconv_round_sums_args *a, const struct limits *l,
-             const struct around *w, struct repetition *r, int64_t i, int64_t n, int64_t *list,
-             int64_t found, const int64_t size, const enum mode mode) {
+ * of listed sums. One function for all sizes and modes: it is called seldom. */
+static __attribute__((noinline)) int64_t look_closely(const struct pplconv_round_sums_args *a,
+                                                      const struct limits *l,
+                                                      const struct around *w, struct repetition *r,
+                                                      int64_t i, int64_t n, int64_t *list,
+                                                      int64_t found, const int64_t size,
+                                                      const enum mode mode) {
     vector sum;
     /* A listed sum has no result yet, so it cannot be copied. */
     if (w->rows && (found == 0 || list[found - 1] < i - r->by) && is_repeated(r, a->src, i, n)) {
