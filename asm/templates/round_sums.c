@@ -34,6 +34,10 @@ static const element TO_INTEGER = 6755399441055744.0;
 #else
 static const element TO_INTEGER = 12582912.0f;
 #endif
+/* Below ONCE, rounding moves a quotient by less than a quarter of one over the divisor: by a unit
+ * of 2^-24 (2^-53) of it for the inverse, and by one or two for itself. It stays on its side of
+ * half way, from which it is moved by as much. A part is left for smaller terms. */
+static const element ONCE = (FUSES ? 7 : 5) * (PPLCONV_F64 ? 140737488355328.0 : 262144.0f);
 
 /* Parameters in vectors. The least and the most are limits times the divisor. Quotients are moved
  * by less than half of what one is from half way at least: for sums whose sign is looked at, by a
@@ -44,7 +48,7 @@ struct limits {
     vector_bits sign;
 };
 
-enum mode { ROUND, DIVIDE, DIVIDE_TO_EVEN, DIVIDE_AND_LIST };
+enum mode { ROUND, ROUND_EXACT, DIVIDE, DIVIDE_ONCE, DIVIDE_TO_EVEN, DIVIDE_AND_LIST };
 
 /* Parameters for computing sums once more. Each digit has a modulus and taps, the lowest first. */
 struct around {
@@ -75,16 +79,32 @@ static inline vector_bits round_vector(vector *sum, const struct limits *l) {
     return open;
 }
 
+/* The same of exact sums: only NaN is open. */
+static inline vector_bits round_exact(vector *sum, const struct limits *l) {
+    const vector_bits open = *sum != *sum;
+    *sum = select_lanes(open, l->low, limited(*sum, l));
+    return open;
+}
+
+/* First quotients of sums: at most one off, and exact below ONCE. */
+static inline vector first_quotient(vector x, vector moved, const struct limits *l) {
+    return multiply_add(x, l->inverse, moved) + TO_INTEGER - TO_INTEGER;
+}
+
 /* Divide exact sums; return the lanes that are half way, which now hold the integer below. The
  * remainders are exact: a first quotient may be one off, the second one is small. */
-static inline vector_bits divide_vector(vector *sum, const struct limits *l, int listed) {
+static inline vector_bits divide_vector(vector *sum, const struct limits *l, const enum mode mode) {
     const vector x = at_most(at_least(*sum, l->least), l->most);
     const vector moved = (vector)((vector_bits)l->moved ^ ((vector_bits)x & l->sign));
-    vector quotient = multiply_add(x, l->inverse, moved) + TO_INTEGER - TO_INTEGER;
+    vector quotient = first_quotient(x, moved, l);
+    if (mode == DIVIDE_ONCE) {
+        *sum = quotient;
+        return (vector_bits){0};
+    }
     const vector rest = multiply_add(-quotient, l->divisor, x);
     quotient += multiply_add(rest, l->inverse, moved) + TO_INTEGER - TO_INTEGER;
     *sum = quotient;
-    if (!listed) return (vector_bits){0};
+    if (mode != DIVIDE_AND_LIST) return (vector_bits){0};
     return multiply_add(-quotient, l->divisor, x) == l->half;
 }
 
@@ -254,17 +274,20 @@ static inline __attribute__((always_inline)) vector_bits finish_vector(vector *s
                                                                        const struct limits *l,
                                                                        const enum mode mode) {
     if (mode == ROUND) return round_vector(sum, l);
-    if (mode != DIVIDE_TO_EVEN) return divide_vector(sum, l, mode == DIVIDE_AND_LIST);
+    if (mode == ROUND_EXACT) return round_exact(sum, l);
+    if (mode != DIVIDE_TO_EVEN) return divide_vector(sum, l, mode);
     *sum = divide_to_even(*sum, l);
     return (vector_bits){0};
 }
 
 /* Settle the open ones of n sums; sums that are computed again are stored again. Returns the number
- * of listed sums. */
-static inline __attribute__((always_inline)) int64_t
-look_closely(const struct pplconv_round_sums_args *a, const struct limits *l,
-             const struct around *w, struct repetition *r, int64_t i, int64_t n, int64_t *list,
-             int64_t found, const int64_t size, const enum mode mode) {
+ * of listed sums. One function for all sizes and modes: it is called seldom. */
+static __attribute__((noinline)) int64_t look_closely(const struct pplconv_round_sums_args *a,
+                                                      const struct limits *l,
+                                                      const struct around *w, struct repetition *r,
+                                                      int64_t i, int64_t n, int64_t *list,
+                                                      int64_t found, const int64_t size,
+                                                      const enum mode mode) {
     vector sum;
     /* A listed sum has no result yet, so it cannot be copied. */
     if (w->rows && (found == 0 || list[found - 1] < i - r->by) && is_repeated(r, a->src, i, n)) {
@@ -323,7 +346,7 @@ round_sums(const struct pplconv_round_sums_args *a, const struct limits *l, cons
             any |= finish_vector(&sum, l, mode);
             store_whole(sum, dst + i * size, end - i, size);
         }
-        if (mode == DIVIDE || mode == DIVIDE_TO_EVEN) continue;
+        if (mode == DIVIDE || mode == DIVIDE_ONCE || mode == DIVIDE_TO_EVEN) continue;
         if (!is_any(any)) continue;
         for (i = begin; i < end; i += LANES) {
             const int64_t n = end - i < LANES ? end - i : LANES;
@@ -371,10 +394,14 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         .error = a->rows ? again[0] : 0,
         .divided = p[3] != 0,
     };
+    const element most = -p[1] > p[2] ? -p[1] : p[2];
+    const int once = most * p[3] < ONCE;
     int64_t *count = a->open_count;
-    *count = p[3] == 0   ? sized_sums(a, &l, &w, ROUND)
+    *count = p[3] == 0
+                 ? p[0] == 0 ? sized_sums(a, &l, &w, ROUND_EXACT) : sized_sums(a, &l, &w, ROUND)
              : p[4] == 0 ? sized_sums(a, &l, &w, DIVIDE_AND_LIST)
              : p[4] == 2 ? sized_sums(a, &l, &w, DIVIDE_TO_EVEN)
+             : once      ? sized_sums(a, &l, &w, DIVIDE_ONCE)
                          : sized_sums(a, &l, &w, DIVIDE);
     clean_registers();
 }

@@ -7,6 +7,7 @@ from ..api.conv import Conv2d
 from ..schedules.work import Work
 
 SUMS: dict[str, int]
+RUNNING: int
 READ: dict[np.dtype[Any], frozenset[np.dtype[Any]]]
 
 class Rounding(NamedTuple):
@@ -18,6 +19,7 @@ class Rounding(NamedTuple):
 class RowSums(NamedTuple):
     weights: NDArray[Any]
     passes: int
+    running: bool = False
 
 class Short(NamedTuple):
     passes: tuple[bool, ...]

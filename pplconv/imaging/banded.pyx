@@ -94,6 +94,10 @@ class Rounding(NamedTuple):
     separable: bool
 
 
+# Rows of a kernel from which on moving sums is less work than adding up.
+RUNNING = 6
+
+
 class RowSums(NamedTuple):
     """Sums of one kernel that are made row by row, as ``filter_floats`` has it.
 
@@ -103,10 +107,13 @@ class RowSums(NamedTuple):
         Of the row and the column, or of all taps row by row; of the type of the sums.
     passes : int
         2 for a row and a column, else 1.
+    running : bool
+        Whether the column has equal taps, so that exact sums are moved from row to row.
     """
 
     weights: np.ndarray
     passes: int
+    running: bool = False
 
 
 class Short(NamedTuple):
@@ -320,7 +327,7 @@ cdef class Banded:
         for array, dtype in ((rows, np.int64), (runs, np.int64), (value, value.dtype)):
             if array.dtype != dtype or not array.flags.c_contiguous or not array.size:
                 raise ValueError("rows, runs and value are contiguous")
-        whole, taps, low, high, again, pitch, by_rows = 0, (0, 0), 0, 0, 0, 0, ()
+        whole, taps, low, high, again, pitch, by_rows, running = 0, (0, 0), 0, 0, 0, 0, (), False
         if (words is None) == (value.dtype == np.uint8):
             raise ValueError("sums of 16 bits are of bytes")
         if words:
@@ -340,6 +347,15 @@ cdef class Banded:
             numbers_of = sum(extent) if len(by_rows) == 2 else extent[0] * extent[1]
             if self.weights.dtype != of or self.weights.shape != (numbers_of,):
                 raise ValueError("each tap has a weight")
+            column = self.weights[extent[1]:]
+            running = len(by_rows) == 2 and extent[0] >= RUNNING and bool(
+                (column == column[0]).all())
+            if floats is not None and floats.running != (running and floats.running):
+                raise ValueError("sums are moved along a long column of equal taps")
+            running = running if words else floats.running
+            if running:
+                one = column[:1]
+                self.weights = np.concatenate([self.weights, np.ones(1, of), -one, one])
             step = channels * value.itemsize
             pitch = pitch_of(width * channels * of.itemsize if len(by_rows) == 2
                              else columns * step)
@@ -358,7 +374,9 @@ cdef class Banded:
             "height": height, "width": width, "columns": columns, "rows": band, "halo": halo,
             "count": count, "runs": len(runs), "taps": taps,
             "separable": not words and rounding is not None and rounding.separable,
-            "by_rows": by_rows, "words": words, "pitch": pitch, "is_open": not words and is_open(rounding),
+            "by_rows": by_rows, "words": words, "pitch": pitch,
+            "is_open": not words and is_open(rounding),
+            "is_running": running,
             "again": again, "low": low, "high": high, "image_rs": image.strides[0],
             "result_rs": results.strides[1], "result_ps": results.strides[0],
         }, passes, isa)

@@ -25,7 +25,7 @@ from .. import planner
 from ..api.conv import Conv2d
 from ..ops.edges import Index, runs_of, source_index
 from .banded import READ, Banded, Rounding, RowSums, Short, has_rows, is_open
-from .operators import Bank, Operator
+from .operators import Bank, Operator, Separable
 
 __all__ = ["Filter", "Region", "Store", "banded", "is_read", "is_stored", "prepared"]
 
@@ -163,7 +163,7 @@ def _readable(image: Array, computed: np.dtype[Any]) -> Array:
 
 def _lies_in_zeros(image: Array, operator: Operator, region: Region, out: Array) -> bool:
     """Whether an image can be convolved where it lies, and is small enough for it to pay."""
-    if not isinstance(operator, Bank) or isinstance(_sums_of(operator, out), RowSums):
+    if not isinstance(operator, Bank) or isinstance(_sums_of(operator, out, None), RowSums):
         return False
     if not operator.is_finite:
         return False
@@ -209,8 +209,14 @@ def _run_bands(
     _banded(image, operator, region, out, rounding, team, share)(image, out)
 
 
-def _sums_of(operator: Operator, out: Array) -> RowSums | tuple[Conv2d, ...]:
+def _sums_of(
+    operator: Operator, out: Array, rounding: Rounding | Short | None
+) -> RowSums | tuple[Conv2d, ...]:
     """Choose how sums are made: if a small image fits in a band, a kernel is a convolution."""
+    if isinstance(operator, Separable) and rounding is not None and not is_open(rounding):
+        running = operator.running_sums
+        if running is not None:
+            return running
     found = operator.row_sums
     small = out.size * operator.dtype.itemsize < BAND_BYTES
     return operator.convolutions if found is None or (small and found.passes == 1) else found
@@ -246,7 +252,7 @@ def banded(
     halo, beside = (size - 1 for size in operator.extent)
     columns = width + beside
     runs = runs_of(source_index(region.border, region.origin[1], columns, image.shape[1]))
-    sums = _sums_of(operator, out)
+    sums = _sums_of(operator, out, rounding)
     by_rows = isinstance(rounding, Short) or isinstance(sums, RowSums)
     # Rows that two bands share are read, and summed up along rows, twice.
     least = max(HALOS * halo, LEAST_ROWS)

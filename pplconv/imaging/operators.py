@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..api.conv import Conv2d
-from .banded import RowSums
+from .banded import RUNNING, RowSums
 
 __all__ = ["Bank", "Operator", "Separable"]
 
@@ -20,6 +20,8 @@ Padding = tuple[tuple[int, int], tuple[int, int]]
 # Taps of a kernel, and of a row and a column together, up to which sums are made row by row.
 MOST_TAPS = 16
 MOST_VECTORS = 12
+# Taps of a row of a box.
+MOST_ACROSS = 24
 
 
 def _prepared(
@@ -133,6 +135,14 @@ class Separable:
         if self.products > MOST_VECTORS:
             return None
         return RowSums(np.concatenate([self._across, self._down]), 2)
+
+    @property
+    def running_sums(self) -> RowSums | None:
+        """Taps of a short row and of a column of equal taps, for exact sums."""
+        down, across = self._down, self._across
+        if len(across) > MOST_ACROSS or len(down) < RUNNING or not (down == down[0]).all():
+            return None
+        return RowSums(np.concatenate([across, down]), 2, running=True)
 
     @cached_property
     def convolutions(self) -> tuple[Conv2d, ...]:

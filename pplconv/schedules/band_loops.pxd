@@ -60,6 +60,10 @@ cdef struct BandJob:
     # Places of taps from row to row of the kernel; rows of pixels that are kept, and bytes from
     # one to the next; bytes from row to row of what the last pass reads.
     int64_t place_step, lines, line_pitch, pitch
+    # Whether sums of columns are moved from row to row, rows of the last pass that are kept, and
+    # bytes of a row of its sums.
+    bint running
+    int64_t ring, sums_pitch
     # The last pass writes results.
     bint straight
     # Offsets in a thread's scratch: pixels and the results of the passes, the list of open

@@ -235,6 +235,35 @@ cdef inline void filter_line(const BandJob *j, const pplconv_filter_row_args *a)
     j.filter(&f)
 
 
+cdef inline void move_sums(const BandJob *j, const Tensors *t, pplconv_filter_row_args *a,
+                           char *ring, int64_t newest, const char *before,
+                           char *after) noexcept nogil:
+    """Make the sums of columns from those of the row before: less the oldest row, plus the newest.
+
+    The oldest row lies behind the newest one in the ring. The difference comes first, as it is a
+    sum of fewer rows, so it is exact.
+    """
+    cdef pplconv_filter_row_args moved = a[0]
+    cdef int64_t[3] places
+    places[0] = before - ring
+    places[1] = (newest + 1 if newest + 1 < j.ring else 0) * j.pitch
+    places[2] = newest * j.pitch
+    moved.src, moved.dst, moved.places, moved.taps = ring, after, places, 3
+    moved.weights = t.arrays[WEIGHTS] + j.tap * (j.tap_rows + j.tap_columns)
+    moved.size, moved.mode = SHORT, PPLCONV_SUMS_KEPT
+    filter_line(j, &moved)
+
+
+cdef inline void finish_words(const BandJob *j, const pplconv_filter_row_args *a, const char *sums,
+                              char *dst) noexcept nogil:
+    """Make results of sums of 16 bits."""
+    cdef pplconv_filter_row_args finished = a[0]
+    cdef int64_t place = 0
+    finished.src, finished.dst, finished.places, finished.taps = sums, dst, &place, 1
+    finished.weights = NULL
+    j.filter(&finished)
+
+
 cdef void run_lines(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
     """Filter a band row by row, from the image's rows to the results."""
     cdef const BandJob *j = <const BandJob *> job
@@ -244,8 +273,11 @@ cdef void run_lines(const void *job, const Tensors *t, int64_t task, char *scrat
     cdef char *ring = scratch + j.places[1]
     cdef char *results = t.arrays[RESULTS] + first * j.result_rs
     cdef char *read
+    cdef char *sums = scratch + j.places[MOST_PASSES]
+    cdef char *before = NULL
     cdef const int64_t *places = <const int64_t *> t.arrays[PLACES] + j.first_tap[last]
     cdef pplconv_filter_row_args[MOST_PASSES] a
+    cdef pplconv_filter_row_args finish
     for k in range(j.pass_count):
         a[k].places = <const int64_t *> t.arrays[PLACES] + j.first_tap[k]
         a[k].weights = t.arrays[WEIGHTS] + j.tap * j.first_tap[k] if j.weighed[k] else NULL
@@ -255,6 +287,9 @@ cdef void run_lines(const void *job, const Tensors *t, int64_t task, char *scrat
         a[k].low, a[k].high = j.low, j.high
     if j.words:
         a[0].kind, a[last].size, a[last].mode = 1, j.result, j.mode
+    finish = a[last]
+    if j.running:
+        a[last].size, a[last].mode = SHORT, PPLCONV_SUMS_KEPT
     for row in range(rows + j.halo):
         read = scratch + line * j.line_pitch
         read_row(j, t, first + row, read)
@@ -264,24 +299,32 @@ cdef void run_lines(const void *job, const Tensors *t, int64_t task, char *scrat
         line, at = line + 1, at + 1
         if line == j.lines:
             line = 0
-        if at == j.tap_rows:
+        if at == j.ring:
             at = 0
         if row < j.halo:
             continue
-        if last or j.lines == j.tap_rows:
+        if j.running and row > j.halo:
+            move_sums(j, t, &a[last], ring, at - 1 if at else j.ring - 1, before, sums)
+        else:
             # The oldest row is the next one in the ring.
-            a[last].src, a[last].places = ring, places + at * j.place_step
-        else:
-            a[last].src = scratch + (row - j.halo) * j.line_pitch
-        if j.round == NULL:
-            a[last].dst = results + (row - j.halo) * j.result_rs
+            if not last and j.lines > j.tap_rows:
+                a[last].src = scratch + (row - j.halo) * j.line_pitch
+            else:
+                a[last].src = ring
+                a[last].places = places if j.running else places + at * j.place_step
+            a[last].dst = sums
+            if j.round == NULL and not j.running:
+                a[last].dst = results + (row - j.halo) * j.result_rs
             filter_line(j, &a[last])
-        else:
-            a[last].dst = scratch + j.places[MOST_PASSES]
-            filter_line(j, &a[last])
-            open = round_row(j, t, 0, row - j.halo, scratch, <const char *> a[last].dst, results,
+        if j.round != NULL:
+            open = round_row(j, t, 0, row - j.halo, scratch, sums, results,
                              <int64_t *> (scratch + j.open_place), open)
             open = settle_rows(j, t, 0, row == rows + j.halo - 1, scratch, results, scratch, open)
+        elif j.running:
+            finish_words(j, &finish, sums, results + (row - j.halo) * j.result_rs)
+        if j.running:
+            before, sums = sums, scratch + j.places[MOST_PASSES] + (
+                j.sums_pitch if sums == scratch + j.places[MOST_PASSES] else 0)
 
 
 cdef class Bands(Work):
@@ -299,7 +342,8 @@ cdef class Bands(Work):
         kernels are a column and a row; ``by_rows``, for each pass of a filter that makes its sums
         row by row whether it has weights, else (), and ``pitch``, bytes from row to row of what
         the last pass reads; ``words``, None or the numbers of one of bytes in integers of 16 bits;
-        ``is_open``, whether sums may leave a rounding open;
+        ``is_open``, whether sums may leave a rounding open; ``is_running``, whether sums of columns
+        are moved from row to row;
         ``again``, how many numbers of a kernel its open results are first computed again
         with in float64, or 0; ``low`` and ``high``, limits of integers. ``image_rs``, ``result_rs``
         and ``result_ps`` are bytes from row to row, and from plane to plane of results.
@@ -319,7 +363,6 @@ cdef class Bands(Work):
     """
 
     def __cinit__(self, dict fields, passes, str isa):
-        cdef int64_t k, line
         cdef BandJob *j = &self.own
         cdef str pixel = fields["pixel"], computed = fields["computed"]
         memset(j, 0, sizeof(BandJob))
@@ -412,10 +455,15 @@ cdef class Bands(Work):
         j.line_pitch = ceil_div(line, LINE) * LINE if j.pass_count == 2 else j.pitch
         # Sums that are open are made again from all rows of a band.
         j.lines = j.rows + j.halo if fields["is_open"] else 1 if j.pass_count == 2 else j.tap_rows
+        j.running = fields["is_running"]
+        if j.running and (j.pass_count != 2 or fields["is_open"] or not j.result):
+            raise ValueError("sums that are moved are exact, of a row and a column")
+        j.ring = j.tap_rows + 1 if j.running else j.tap_rows
+        j.sums_pitch = ceil_div(sums, LINE) * LINE
         exact = j.tap_rows * PPLCONV_EXACT_LIMBS * INDEX if j.separable else 0
         sizes = [<object> j.lines * j.line_pitch,
-                 <object> j.tap_rows * j.pitch if j.pass_count == 2 else 0,
-                 sums if j.round != NULL else 0,
+                 <object> j.ring * j.pitch if j.pass_count == 2 else 0,
+                 2 * <object> j.sums_pitch if j.running or j.round != NULL else 0,
                  (j.room + j.width) * INDEX if j.round != NULL else 0, exact]
         self.lay_out(sizes)
         if j.pass_count == 1:

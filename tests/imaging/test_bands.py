@@ -235,6 +235,7 @@ WRONG |= {
     "many passes": {"sums": RowSums(np.ones(9, np.float32), 3)},
     "results of two kernels": {**TAPS, "results": np.empty((2, 4, 4, 1), np.float32)},
     "other taps": {**TAPS, "extent": (2, 3)},
+    "moved sums of few rows": {"sums": RowSums(np.ones(6, np.float32), 2, running=True)},
 }
 # Right except for the type of the results.
 WRONG["integers"] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pplconv.imaging import filter2d, sepfilter2d
+from pplconv.imaging import box, filter2d, sepfilter2d
 from tests.imaging.image_reference import BORDERS, windows_of
 
 BINOMIAL = np.array([1, 4, 6, 4, 1])
@@ -76,3 +76,25 @@ def test_rows_apart(rng):
         expected = rounded(part[..., None], np.ones((3, 3), int), 9, "replicate", "uint8")
         found = filter2d(part, np.full((3, 3), 1 / 9), border="replicate")
         np.testing.assert_array_equal(found, expected[..., 0])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16"])
+@pytest.mark.parametrize("extent", [(6, 1), (7, 7), (15, 3), (31, 24)])
+def test_sums_that_are_moved_from_row_to_row(dtype, extent, rng):
+    """Boxes of many rows, in bands of one thread and of three, of bytes and of wider pixels."""
+    limits = np.iinfo(dtype)
+    image = rng.integers(limits.min, limits.max, (120, 37, 2), dtype, endpoint=True)
+    rows, columns = extent
+    anchor = rows // 2, columns // 2
+    sums = windows_of(image.astype(int), extent, anchor, "reflect", 0).sum((3, 4))
+    for threads in (1, 3):
+        found = sepfilter2d(
+            image, np.ones(columns), np.full(rows, 2.0), border="reflect", dtype="int32",
+            threads=threads,
+        )  # fmt: skip
+        np.testing.assert_array_equal(found, 2 * sums)
+        mean = box(image, extent, border="reflect", threads=threads)
+        # Exact quotients are far from half way, or on it.
+        quotients = sums / (rows * columns)
+        far = abs(quotients % 1 - 0.5) > 1e-6
+        np.testing.assert_array_equal(mean[far], np.rint(quotients[far]).astype(dtype))

@@ -252,3 +252,21 @@ def test_no_sums(checker, row):
     call.put("parameters", np.zeros((1, 5), DTYPES[row["dtype"]]), 0)
     call.put("open_count", np.full((1, 1), UNTOUCHED), 0, writable=True)
     assert call.run(count=0, size=1, **NO_ROWS) == 0
+
+
+@every_kernel
+@pytest.mark.parametrize("divisor", [3, 9, 20, 25, 28, 49, 225])
+@pytest.mark.parametrize("direction", [-1, 1])
+def test_every_quotient_of_16_bits(checker, row, rng, divisor, direction):
+    """Up to beyond the largest result: the nearest integer, a half downwards or upwards."""
+    most = divisor * 65540 if divisor < 200 else 1 << 20
+    some = np.unique(rng.integers(-5 * divisor, most, 60_000))
+    near = (np.arange(0, 65540, 7)[:, None] * divisor + divisor // 2 + np.arange(2)).ravel()
+    sums = np.concatenate([some, near[near < most]])
+    below, rest = np.divmod(np.abs(sums), divisor)
+    up = 2 * rest > divisor if direction < 0 else 2 * rest >= divisor
+    expected = np.clip(np.sign(sums) * (below + up), 0, 65535)
+    parameters = (0, 0, 65535, divisor, direction)
+    got, listed = rounded(checker, row, rng, np.uint16, sums, parameters)
+    np.testing.assert_array_equal(got, expected)
+    assert not len(listed)
