@@ -1,6 +1,7 @@
 /* Depthwise convolution of planes with any kernel, stride and dilation: two vectors of output
- * columns in some rows at a time. Vectors at a stride cost several loads and a shuffle, so each is
- * added to all the rows that see its line. Without strides, blocks are faster. */
+ * columns in some rows at a time. Vectors at a stride cost several loads and a shuffle, so the
+ * columns of a line are sorted first: those that are a stride apart become neighbours. Each vector
+ * is then added to all the rows that see its line. Without strides, blocks are faster. */
 #ifndef PPLCONV_DEPTHWISE_PIXELS_ANY_H
 #define PPLCONV_DEPTHWISE_PIXELS_ANY_H
 
@@ -13,96 +14,131 @@ enum { ANY_ROWS = 6, ANY_VECTORS = 2 };
 enum { ANY_ROWS = 4, ANY_VECTORS = 2 };
 #endif
 
-/* Lanes begin .. end - 1 of a tap; those outside are padding and become zero. */
-INLINE vector load_tap(const element *p, struct range lanes, int64_t stride) {
-    if (stride == 1) {
-        if (lanes.begin == 0 && lanes.end == LANES) return load(p);
-        return load_between(p, lanes.begin, lanes.end);
+/* Sorted elements of a line, and taps that read them. */
+enum { MOST_SORTED = 512, MOST_TAPS = 64 };
+
+/* Taps of a line whose columns are sorted together. */
+struct taps {
+    int64_t begin, count; /* the first one, and how many */
+    int64_t start;        /* the column that it reads for the block's first output */
+    int64_t phases;       /* columns to begin at, each followed by those strides apart */
+    int64_t apart;        /* elements from a phase to the next one */
+    int64_t low, high;    /* taps that some output has: low .. high - 1 */
+    int64_t inner, outer; /* that all have */
+    int64_t at[MOST_TAPS];
+    lane_mask in[MOST_TAPS][ANY_VECTORS];
+};
+
+/* Taps from `begin` on of `count` outputs from `column` on: all of them, if there is room. */
+INLINE void set_taps(struct taps *t, const struct pplconv_geometry *g, int64_t begin,
+                     int64_t column, int64_t count, const int vectors) {
+    const int64_t stride = g->stride_w, step = g->dilation_w;
+    t->begin = begin;
+    t->start = column * stride - g->pad_left + begin * step;
+    for (t->count = g->kw - begin;; t->count = (t->count + 1) / 2) {
+        const int64_t reach = (t->count - 1) * step;
+        t->phases = least(stride, reach + 1);
+        t->apart = ceil_of(count + reach / stride, LANES) * LANES;
+        if (t->count <= MOST_TAPS && t->phases * t->apart <= MOST_SORTED) break;
     }
+    const int64_t last = t->start + (count - 1) * stride;
+    t->low = steps_to(last, step, 0);
+    t->high = least(steps_to(t->start, step, g->iw), t->count);
+    t->inner = steps_to(t->start, step, 0);
+    t->outer = steps_to(last, step, g->iw);
+    for (int64_t j = t->low; j < t->high; j++) {
+        const struct range lanes = inside(t->start + j * step, stride, count, g->iw);
+        t->at[j] = j * step % stride * t->apart + j * step / stride;
+        UNROLL for (int v = 0; v < vectors; v++)
+            t->in[j][v] = lanes_between(lanes.begin - v * LANES, lanes.end - v * LANES);
+    }
+}
+
+/* Columns of a line of the image; zeros for those beside it. */
+INLINE void sort_columns(element *sorted, const struct taps *t, const element *line, int64_t width,
+                         int64_t stride) {
     if (stride == 2) {
-        /* End at the last wanted element: the one after it may be outside. */
-        const int64_t begin = 2 * lanes.begin, end = 2 * lanes.end - 1;
-        return every_second(load_between(p, begin, end),
-                            load_between(p + LANES, begin - LANES, end - LANES), 0);
+        for (int64_t k = 0; k < t->apart; k += LANES) {
+            const int64_t first = t->start + 2 * k, begin = -first, end = width - first;
+            const element *p = line + first;
+            vector low, high;
+            if (begin <= 0 && end >= 2 * LANES) {
+                low = load(p);
+                high = load(p + LANES);
+            } else {
+                low = load_between(p, begin, end);
+                high = load_between(p + LANES, begin - LANES, end - LANES);
+            }
+            *(unaligned_vector *)(sorted + k) = every_second(low, high, 0);
+            if (t->phases == 1) continue;
+            *(unaligned_vector *)(sorted + t->apart + k) = every_second(low, high, 1);
+        }
+        return;
     }
-    vector x = {0};
-    for (int64_t i = lanes.begin; i < lanes.end; i++) x[i] = p[i * stride];
-    return x;
+    for (int64_t phase = 0; phase < t->phases; phase++, sorted += t->apart) {
+        const int64_t start = t->start + phase;
+        const struct range r = inside(start, stride, t->apart, width);
+        for (int64_t i = 0; i < t->apart; i++)
+            sorted[i] = i >= r.begin && i < r.end ? line[start + i * stride] : 0;
+    }
 }
 
 /* The lines of the image that `rows` output rows read. Rows are as far apart as the taps of a
  * column, so that they share lines: row r reads lines r * stride .. r * stride + kh - 1. */
 struct lines {
     int64_t first, end; /* the lines that exist */
-    int64_t rows, stride;
-    const element *p; /* the first one, where tap 0 of the block's first column reads */
+    const element *p;   /* the first one */
 };
 
 INLINE struct lines lines_of(const struct pplconv_geometry *g, const struct plane *plane,
-                             int64_t row, int64_t rows, int64_t start) {
+                             int64_t row, int64_t rows) {
     const int64_t top = row * g->stride_h - g->pad_top;
-    struct lines l = {.rows = rows, .stride = g->stride_h};
-    l.first = steps_to(top, g->dilation_h, 0);
-    l.end = least((rows - 1) * l.stride + g->kh, steps_to(top, g->dilation_h, g->ih));
-    l.p = plane->src + (top + l.first * g->dilation_h) * g->iw + start;
+    struct lines l = {.first = steps_to(top, g->dilation_h, 0)};
+    l.end = least((rows - 1) * g->stride_h + g->kh, steps_to(top, g->dilation_h, g->ih));
+    l.p = plane->src + (top + l.first * g->dilation_h) * g->iw;
     return l;
 }
 
-/* `count` columns from `column` on, at most ANY_VECTORS vectors, of `rows` rows. */
+/* `count` columns from `column` on, at most `vectors` vectors, of `rows` rows. */
 INLINE void any_block(const struct planes *s, const struct plane *plane, const struct epilogue *e,
                       const element *weights, int64_t row, int64_t rows, int64_t column,
-                      int64_t count, const int64_t stride) {
+                      int64_t count, const int vectors) {
     const struct pplconv_geometry *g = &s->g;
-    const int64_t apart = g->dilation_h, taps = g->kw;
-    const struct lines l = lines_of(g, plane, row, rows, column * stride - g->pad_left);
-    const int64_t up = l.stride * taps; /* weights from a row's line to the next row's */
-    const element *line_p = l.p;
+    const int64_t apart = g->dilation_h, down = g->stride_h;
+    const int64_t up = down * g->kw; /* weights from a row's line to the next row's */
+    const struct lines l = lines_of(g, plane, row, rows);
+    element sorted[MOST_SORTED + ANY_VECTORS * LANES];
+    struct taps t;
     vector sum[ANY_ROWS][ANY_VECTORS] = {{{0}}};
-    for (int64_t line = l.first; line < l.end; line++, line_p += apart * g->iw) {
-        const int64_t low = steps_to(g->kh - 1 - line, l.stride, 0);
-        const int64_t high = least(line / l.stride, rows - 1);
-        const element *p = line_p, *w = weights + line * taps;
-        int64_t start = column * stride - g->pad_left;
-        for (int64_t j = 0; j < taps; j++, w++, p += g->dilation_w, start += g->dilation_w) {
-            vector x[ANY_VECTORS];
-            lane_mask m[ANY_VECTORS];
-            const int whole = count == ANY_VECTORS * LANES && start >= 0 &&
-                              start + (ANY_VECTORS * LANES - 1) * stride < g->iw;
-            if (whole) {
-                UNROLL for (int v = 0; v < ANY_VECTORS; v++) {
-                    const struct range all = {0, LANES};
-                    x[v] = load_tap(p + v * LANES * stride, all, stride);
-                }
+    set_taps(&t, g, 0, column, count, vectors);
+    const element *p = l.p;
+    for (int64_t line = l.first; line < l.end; line++, p += apart * g->iw) {
+        const int64_t low = steps_to(g->kh - 1 - line, down, 0),
+                      high = least(line / down, rows - 1);
+        for (int64_t begin = 0; begin < g->kw; begin += t.count) {
+            if (begin != t.begin) set_taps(&t, g, begin, column, count, vectors);
+            sort_columns(sorted, &t, p, g->iw, g->stride_w);
+            const element *w = weights + line * g->kw + begin + t.low;
+            for (int64_t j = t.low; j < t.high; j++, w++) {
+                const int all = j >= t.inner && j < t.outer;
+                vector x[ANY_VECTORS];
+                UNROLL for (int v = 0; v < vectors; v++)
+                    x[v] = load(sorted + t.at[j] + v * LANES);
                 UNROLL for (int r = 0; r < ANY_ROWS; r++) {
                     if (r < low || r > high) continue;
                     const vector by = broadcast(w[-r * up]);
-                    UNROLL for (int v = 0; v < ANY_VECTORS; v++)
-                        sum[r][v] = multiply_add(x[v], by, sum[r][v]);
+                    UNROLL for (int v = 0; v < vectors; v++) {
+                        sum[r][v] = all ? multiply_add(x[v], by, sum[r][v])
+                                        : multiply_add_where(t.in[j][v], x[v], by, sum[r][v]);
+                    }
                 }
-                continue;
-            }
-            const struct range lanes = inside(start, stride, count, g->iw);
-            if (lanes.begin >= lanes.end) continue;
-            UNROLL for (int v = 0; v < ANY_VECTORS; v++) {
-                const struct range own = {least(most(lanes.begin - v * LANES, 0), LANES),
-                                          least(most(lanes.end - v * LANES, 0), LANES)};
-                const vector none = {0};
-                const int some = own.begin < own.end;
-                m[v] = lanes_between(own.begin, some ? own.end : own.begin);
-                x[v] = some ? load_tap(p + v * LANES * stride, own, stride) : none;
-            }
-            UNROLL for (int r = 0; r < ANY_ROWS; r++) {
-                if (r < low || r > high) continue;
-                const vector by = broadcast(w[-r * up]);
-                UNROLL for (int v = 0; v < ANY_VECTORS; v++)
-                    sum[r][v] = multiply_add_where(m[v], x[v], by, sum[r][v]);
             }
         }
     }
     const int64_t at = row * g->ow + column;
     UNROLL for (int r = 0; r < ANY_ROWS; r++) {
         if (r >= rows) break;
-        UNROLL for (int v = 0; v < ANY_VECTORS; v++) {
+        UNROLL for (int v = 0; v < vectors; v++) {
             const int64_t n = least(count - v * LANES, LANES);
             if (n <= 0) break;
             const int64_t to = at + r * apart * g->ow + v * LANES;
@@ -114,31 +150,36 @@ INLINE void any_block(const struct planes *s, const struct plane *plane, const s
     }
 }
 
-INLINE void any_stride(const struct planes *s, int64_t stride) {
-    struct epilogue e = s->epilogue;
-    const int64_t apart = s->g.dilation_h;
-    for (int64_t channel = 0; channel < s->channels; channel++) {
-        const struct plane plane = plane_of(s, channel);
-        const element *weights = s->weights + channel * s->g.kh * s->g.kw;
-        e.bias = broadcast(s->bias[channel * s->bias_step]);
-        for (int64_t begin = s->first; begin < least(s->first + apart, s->end); begin++) {
-            for (int64_t row = begin; row < s->end; row += ANY_ROWS * apart) {
-                const int64_t rows = least(ceil_of(s->end - row, apart), ANY_ROWS);
-                for (int64_t column = 0; column < s->g.ow; column += ANY_VECTORS * LANES) {
-                    any_block(s, &plane, &e, weights, row, rows, column,
-                              least(s->g.ow - column, ANY_VECTORS * LANES), stride);
-                }
-            }
-        }
+/* Functions of their own, so that the compiler need not see them all at once. */
+#define ANY(name, vectors)                                                                         \
+    static __attribute__((noinline)) void name(                                                    \
+        const struct planes *s, const struct plane *plane, const struct epilogue *e,               \
+        const element *weights, int64_t row, int64_t rows, int64_t column, int64_t count) {        \
+        any_block(s, plane, e, weights, row, rows, column, count, vectors);                        \
     }
-}
+ANY(any_vectors, ANY_VECTORS)
+ANY(any_vector, 1)
+#undef ANY
 
 static void any(const struct planes *call) {
     const struct planes s = *call;
-    if (s.g.stride_w == 2) {
-        any_stride(&s, 2);
-    } else {
-        any_stride(&s, s.g.stride_w);
+    struct epilogue e = s.epilogue;
+    const int64_t apart = s.g.dilation_h, width = ANY_VECTORS * LANES;
+    for (int64_t channel = 0; channel < s.channels; channel++) {
+        const struct plane plane = plane_of(&s, channel);
+        const element *weights = s.weights + channel * s.g.kh * s.g.kw;
+        e.bias = broadcast(s.bias[channel * s.bias_step]);
+        for (int64_t begin = s.first; begin < least(s.first + apart, s.end); begin++) {
+            for (int64_t row = begin; row < s.end; row += ANY_ROWS * apart) {
+                const int64_t rows = least(ceil_of(s.end - row, apart), ANY_ROWS);
+                for (int64_t column = 0; column < s.g.ow; column += width) {
+                    const int64_t count = least(s.g.ow - column, width);
+                    if (count > LANES)
+                        any_vectors(&s, &plane, &e, weights, row, rows, column, count);
+                    else any_vector(&s, &plane, &e, weights, row, rows, column, count);
+                }
+            }
+        }
     }
 }
 

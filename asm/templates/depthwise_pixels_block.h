@@ -30,7 +30,8 @@ INLINE void block_line(vector sum[BLOCK_ROWS][BLOCK_VECTORS], const struct pplco
             const struct range lanes = inside(start, 1, count, g->iw);
             if (lanes.begin >= lanes.end) continue;
             m = lanes_between(lanes.begin, lanes.end);
-            x[0] = load_tap(p, lanes, 1);
+            x[0] = lanes.begin == 0 && lanes.end == LANES ? load(p)
+                                                          : load_between(p, lanes.begin, lanes.end);
         } else {
             UNROLL for (int v = 0; v < vectors; v++)
                 x[v] = load(p + v * LANES);
