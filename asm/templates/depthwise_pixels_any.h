@@ -17,6 +17,9 @@ enum { ANY_ROWS = 4, ANY_VECTORS = 2 };
 /* Sorted elements of a line, and taps that read them. */
 enum { MOST_SORTED = 512, MOST_TAPS = 64 };
 
+/* Whether a product under a mask takes as long as one without. */
+enum { MASKS_ARE_FREE = PPLCONV_VECTOR_BYTES == 64 };
+
 /* Taps of a line whose columns are sorted together. */
 struct taps {
     int64_t begin, count; /* the first one, and how many */
@@ -55,8 +58,9 @@ INLINE void set_taps(struct taps *t, const struct pplconv_geometry *g, int64_t b
 }
 
 /* Columns of a line of the image; zeros for those beside it. */
-INLINE void sort_columns(element *sorted, const struct taps *t, const element *line, int64_t width,
-                         int64_t stride) {
+static __attribute__((noinline)) void sort_columns(element *sorted, const struct taps *t,
+                                                   const element *line, int64_t width,
+                                                   int64_t stride) {
     if (stride == 2) {
         for (int64_t k = 0; k < t->apart; k += LANES) {
             const int64_t first = t->start + 2 * k, begin = -first, end = width - first;
@@ -99,41 +103,63 @@ INLINE struct lines lines_of(const struct pplconv_geometry *g, const struct plan
     return l;
 }
 
-/* `count` columns from `column` on, at most `vectors` vectors, of `rows` rows. */
+/* Add tap j of a line to the rows of `seen`; `up`: weights from a row's to those of the next. */
+INLINE void any_tap(vector sum[ANY_ROWS][ANY_VECTORS], const struct taps *t, const element *sorted,
+                    const element *w, int64_t up, int64_t j, uint32_t seen, const int vectors,
+                    const int masked) {
+    vector x[ANY_VECTORS];
+    lane_mask in[ANY_VECTORS];
+    UNROLL for (int v = 0; v < vectors; v++) {
+        x[v] = in_register(load(sorted + t->at[j] + v * LANES));
+        if (masked) in[v] = t->in[j][v];
+#if PPLCONV_VECTOR_BYTES == 64
+        if (masked) in[v] = in_mask_register(in[v]);
+#endif
+    }
+    UNROLL for (int r = 0; r < ANY_ROWS; r++) {
+        if (!(seen >> r & 1)) continue;
+        const vector by = in_register(broadcast(w[-r * up]));
+        UNROLL for (int v = 0; v < vectors; v++) {
+            sum[r][v] = masked ? multiply_add_where(in[v], x[v], by, sum[r][v])
+                               : multiply_add(x[v], by, sum[r][v]);
+        }
+    }
+}
+
+/* `count` columns from `column` on, at most `vectors` vectors, of `rows` rows; `t` has the columns'
+ * taps. */
 INLINE void any_block(const struct planes *s, const struct plane *plane, const struct epilogue *e,
-                      const element *weights, int64_t row, int64_t rows, int64_t column,
-                      int64_t count, const int vectors) {
+                      const element *weights, struct taps *t, int64_t row, int64_t rows,
+                      int64_t column, int64_t count, const int vectors) {
     const struct pplconv_geometry *g = &s->g;
     const int64_t apart = g->dilation_h, down = g->stride_h;
     const int64_t up = down * g->kw; /* weights from a row's line to the next row's */
     const struct lines l = lines_of(g, plane, row, rows);
-    element sorted[MOST_SORTED + ANY_VECTORS * LANES];
-    struct taps t;
+    element buffers[2][MOST_SORTED + ANY_VECTORS * LANES];
     vector sum[ANY_ROWS][ANY_VECTORS] = {{{0}}};
-    set_taps(&t, g, 0, column, count, vectors);
     const element *p = l.p;
-    for (int64_t line = l.first; line < l.end; line++, p += apart * g->iw) {
+    /* A vector that was just stored in two parts is not there to load: the next line is sorted
+     * while this one is added. */
+    const int ahead = t->count == g->kw;
+    if (ahead && l.first < l.end) sort_columns(buffers[l.first & 1], t, p, g->iw, g->stride_w);
+    for (int64_t line = l.first; line < l.end; line++) {
         const int64_t low = steps_to(g->kh - 1 - line, down, 0),
                       high = least(line / down, rows - 1);
-        for (int64_t begin = 0; begin < g->kw; begin += t.count) {
-            if (begin != t.begin) set_taps(&t, g, begin, column, count, vectors);
-            sort_columns(sorted, &t, p, g->iw, g->stride_w);
-            const element *w = weights + line * g->kw + begin + t.low;
-            for (int64_t j = t.low; j < t.high; j++, w++) {
-                const int all = j >= t.inner && j < t.outer;
-                vector x[ANY_VECTORS];
-                UNROLL for (int v = 0; v < vectors; v++)
-                    x[v] = load(sorted + t.at[j] + v * LANES);
-                UNROLL for (int r = 0; r < ANY_ROWS; r++) {
-                    if (r < low || r > high) continue;
-                    const vector by = broadcast(w[-r * up]);
-                    UNROLL for (int v = 0; v < vectors; v++) {
-                        sum[r][v] = all ? multiply_add(x[v], by, sum[r][v])
-                                        : multiply_add_where(t.in[j][v], x[v], by, sum[r][v]);
-                    }
-                }
+        const uint32_t seen = (2u << high) - (1u << low); /* rows that see the line, a bit each */
+        const element *sorted = buffers[line & 1], *next = p + apart * g->iw;
+        for (int64_t begin = 0; begin < g->kw; begin += t->count) {
+            if (begin != t->begin) set_taps(t, g, begin, column, count, vectors);
+            if (!ahead) sort_columns(buffers[line & 1], t, p, g->iw, g->stride_w);
+            else if (line + 1 < l.end)
+                sort_columns(buffers[~line & 1], t, next, g->iw, g->stride_w);
+            const element *w = weights + line * g->kw + begin + t->low;
+            for (int64_t j = t->low; j < t->high; j++, w++) {
+                if (MASKS_ARE_FREE || j < t->inner || j >= t->outer)
+                    any_tap(sum, t, sorted, w, up, j, seen, vectors, 1);
+                else any_tap(sum, t, sorted, w, up, j, seen, vectors, 0);
             }
         }
+        p = next;
     }
     const int64_t at = row * g->ow + column;
     UNROLL for (int r = 0; r < ANY_ROWS; r++) {
@@ -152,10 +178,18 @@ INLINE void any_block(const struct planes *s, const struct plane *plane, const s
 
 /* Functions of their own, so that the compiler need not see them all at once. */
 #define ANY(name, vectors)                                                                         \
-    static __attribute__((noinline)) void name(                                                    \
-        const struct planes *s, const struct plane *plane, const struct epilogue *e,               \
-        const element *weights, int64_t row, int64_t rows, int64_t column, int64_t count) {        \
-        any_block(s, plane, e, weights, row, rows, column, count, vectors);                        \
+    static __attribute__((noinline)) void name(const struct planes *s, const struct plane *plane,  \
+                                               const struct epilogue *e, const element *weights,   \
+                                               int64_t column, int64_t count) {                    \
+        const int64_t apart = s->g.dilation_h;                                                     \
+        struct taps t;                                                                             \
+        set_taps(&t, &s->g, 0, column, count, vectors);                                            \
+        for (int64_t begin = s->first; begin < least(s->first + apart, s->end); begin++) {         \
+            for (int64_t row = begin; row < s->end; row += ANY_ROWS * apart) {                     \
+                const int64_t rows = least(ceil_of(s->end - row, apart), ANY_ROWS);                \
+                any_block(s, plane, e, weights, &t, row, rows, column, count, vectors);            \
+            }                                                                                      \
+        }                                                                                          \
     }
 ANY(any_vectors, ANY_VECTORS)
 ANY(any_vector, 1)
@@ -164,21 +198,14 @@ ANY(any_vector, 1)
 static void any(const struct planes *call) {
     const struct planes s = *call;
     struct epilogue e = s.epilogue;
-    const int64_t apart = s.g.dilation_h, width = ANY_VECTORS * LANES;
     for (int64_t channel = 0; channel < s.channels; channel++) {
         const struct plane plane = plane_of(&s, channel);
         const element *weights = s.weights + channel * s.g.kh * s.g.kw;
         e.bias = broadcast(s.bias[channel * s.bias_step]);
-        for (int64_t begin = s.first; begin < least(s.first + apart, s.end); begin++) {
-            for (int64_t row = begin; row < s.end; row += ANY_ROWS * apart) {
-                const int64_t rows = least(ceil_of(s.end - row, apart), ANY_ROWS);
-                for (int64_t column = 0; column < s.g.ow; column += width) {
-                    const int64_t count = least(s.g.ow - column, width);
-                    if (count > LANES)
-                        any_vectors(&s, &plane, &e, weights, row, rows, column, count);
-                    else any_vector(&s, &plane, &e, weights, row, rows, column, count);
-                }
-            }
+        for (int64_t column = 0; column < s.g.ow; column += ANY_VECTORS * LANES) {
+            const int64_t count = least(s.g.ow - column, ANY_VECTORS * LANES);
+            if (count > LANES) any_vectors(&s, &plane, &e, weights, column, count);
+            else any_vector(&s, &plane, &e, weights, column, count);
         }
     }
 }
