@@ -197,9 +197,13 @@ INLINE void add_lines(vector sums[ANY_ROWS][ANY_COLUMNS], struct line *l, int64_
                                                int64_t count) {                                    \
         add_lines(sums, l, count, rows, whole);                                                    \
     }
-LINES(add_to_rows, ANY_ROWS, 1)
 LINES(add_to_row, 1, 1)
 LINES(add_part, 1, 0)
+#if PPLCONV_VECTOR_BYTES == 64 || (PPLCONV_NEON && defined(__aarch64__))
+LINES(add_to_rows, ANY_ROWS, 1)
+#else
+#define add_to_rows add_to_row /* of one */
+#endif
 #undef LINES
 
 /* The rows of a block: they are so far apart that they share lines. */
@@ -261,17 +265,19 @@ static void any_block(const struct call *s, const struct columns *k, const struc
     struct epilogue e = s->epilogue;
     if (s->bias) e.bias = load_lanes(s->bias + channel, n);
     for (int64_t r = 0; r < rows; r++, row += apart->apart) {
-        const int64_t column = k->first + k->done * k->apart;
         const element *more = AT_CONST(element, s->residual + channel,
-                                       row * s->residual_rs + column * s->residual_ps);
-        element *to = AT(element, s->dst + channel, row * s->dst_rs + column * s->dst_ps);
-        for (int64_t c = k->done; c < k->count; c++) {
-            vector y = sum[r][c] + e.bias;
-            if (e.residual) y += load_lanes(more, n);
-            clip_all(&e, &y, 1);
-            store_lanes(to, y, n);
-            more = AT_CONST(element, more, k->apart * s->residual_ps);
-            to = AT(element, to, k->apart * s->dst_ps);
+                                       row * s->residual_rs + k->first * s->residual_ps);
+        element *to = AT(element, s->dst + channel, row * s->dst_rs + k->first * s->dst_ps);
+        const int64_t dst_step = k->apart * s->dst_ps, step = k->apart * s->residual_ps;
+        UNROLL for (int c = 0; c < ANY_COLUMNS; c++) {
+            sum[r][c] += e.bias;
+            if (e.residual && c >= k->done && c < k->count)
+                sum[r][c] += load_lanes(AT_CONST(element, more, c * step), n);
+        }
+        clip_all(&e, sum[r], ANY_COLUMNS);
+        UNROLL for (int c = 0; c < ANY_COLUMNS; c++) {
+            if (c >= k->done && c < k->count)
+                store_lanes(AT(element, to, c * dst_step), sum[r][c], n);
         }
     }
 }

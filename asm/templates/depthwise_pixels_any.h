@@ -33,8 +33,8 @@ struct taps {
 };
 
 /* Taps from `begin` on of `count` outputs from `column` on: all of them, if there is room. */
-INLINE void set_taps(struct taps *t, const struct pplconv_geometry *g, int64_t begin,
-                     int64_t column, int64_t count, const int vectors) {
+static __attribute__((noinline)) void set_taps(struct taps *t, const struct pplconv_geometry *g,
+                                               int64_t begin, int64_t column, int64_t count) {
     const int64_t stride = g->stride_w, step = g->dilation_w;
     t->begin = begin;
     t->start = column * stride - g->pad_left + begin * step;
@@ -52,7 +52,7 @@ INLINE void set_taps(struct taps *t, const struct pplconv_geometry *g, int64_t b
     for (int64_t j = t->low; j < t->high; j++) {
         const struct range lanes = inside(t->start + j * step, stride, count, g->iw);
         t->at[j] = j * step % stride * t->apart + j * step / stride;
-        UNROLL for (int v = 0; v < vectors; v++)
+        UNROLL for (int v = 0; v < ANY_VECTORS; v++)
             t->in[j][v] = lanes_between(lanes.begin - v * LANES, lanes.end - v * LANES);
     }
 }
@@ -148,7 +148,7 @@ INLINE void any_block(const struct planes *s, const struct plane *plane, const s
         const uint32_t seen = (2u << high) - (1u << low); /* rows that see the line, a bit each */
         const element *sorted = buffers[line & 1], *next = p + apart * g->iw;
         for (int64_t begin = 0; begin < g->kw; begin += t->count) {
-            if (begin != t->begin) set_taps(t, g, begin, column, count, vectors);
+            if (begin != t->begin) set_taps(t, g, begin, column, count);
             if (!ahead) sort_columns(buffers[line & 1], t, p, g->iw, g->stride_w);
             else if (line + 1 < l.end)
                 sort_columns(buffers[~line & 1], t, next, g->iw, g->stride_w);
@@ -183,7 +183,7 @@ INLINE void any_block(const struct planes *s, const struct plane *plane, const s
                                                int64_t column, int64_t count) {                    \
         const int64_t apart = s->g.dilation_h;                                                     \
         struct taps t;                                                                             \
-        set_taps(&t, &s->g, 0, column, count, vectors);                                            \
+        set_taps(&t, &s->g, 0, column, count);                                                     \
         for (int64_t begin = s->first; begin < least(s->first + apart, s->end); begin++) {         \
             for (int64_t row = begin; row < s->end; row += ANY_ROWS * apart) {                     \
                 const int64_t rows = least(ceil_of(s->end - row, apart), ANY_ROWS);                \
