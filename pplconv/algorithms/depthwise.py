@@ -59,6 +59,7 @@ SORTED_CYCLES = 1.0
 # too.
 BLOCKS = {64: (6, 4)}
 OTHER_BLOCK = (4, 3)
+MASKS_BYTES = 64  # vectors of so many bytes have masks that cost nothing
 LINE_CYCLES = 15.0
 WIDE_BYTES = 3584
 CUT_PIXELS = 1.2  # times the FMAs' time, if a pixel's channels are cut for the team
@@ -235,15 +236,19 @@ class Depthwise(DepthwiseCandidate):
 
         A block of R rows takes kh + R - 1 lines, each for as many of its rows as see it. Vectors
         beside whole blocks, and at the ends of rows, go one by one: then a line has too few sums to
-        keep the FMA units busy, and latency counts.
+        keep the FMA units busy, and latency counts. Where masks are free, narrow rows are a block.
         """
         p = self.problem
-        rows, vectors = BLOCKS.get(self.isa_lanes * self.numerics.operand_bytes, OTHER_BLOCK)
+        size = self.isa_lanes * self.numerics.operand_bytes
+        rows, vectors = BLOCKS.get(size, OTHER_BLOCK)
         lines = p.kh + rows - 1
         seen = rows * p.kh / lines
         reach = (p.kw - 1) * p.dilation[1]
         whole = max(p.iw - reach, 0) // self.isa_lanes // vectors
-        singles = ceil_div(p.ow, self.isa_lanes) - whole * vectors
+        if size == MASKS_BYTES and 1 < ceil_div(p.ow, self.isa_lanes) <= vectors:
+            vectors = 2 if p.ow <= 2 * self.isa_lanes else vectors
+            whole = 1
+        singles = max(ceil_div(p.ow, self.isa_lanes) - whole * vectors, 0)
         one, several = (
             LINE_CYCLES + p.kw * max(seen * n / core.fma_per_cycle, core.fma_latency)
             for n in (1, vectors)
@@ -257,9 +262,7 @@ class Depthwise(DepthwiseCandidate):
         and then added to as many of its rows as see it.
         """
         p, lanes = self.problem, self.isa_lanes
-        rows, vectors = STRIDED_BLOCKS.get(
-            lanes * self.numerics.operand_bytes, OTHER_STRIDED_BLOCK
-        )
+        rows, vectors = STRIDED_BLOCKS.get(lanes * self.numerics.operand_bytes, OTHER_STRIDED_BLOCK)
         lines = p.kh + (rows - 1) * p.stride[0]
         seen = rows * p.kh / lines
         reach = (p.kw - 1) * p.dilation[1]
