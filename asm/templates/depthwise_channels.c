@@ -2,6 +2,7 @@
  */
 #include "depthwise_channels_any.h"
 #include "depthwise_channels_groups.h"
+#include "depthwise_channels_large.h"
 #include "depthwise_channels_square.h"
 
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
@@ -40,6 +41,8 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     square_function *const square = a->multiplier == 1 ? square_of(g) : 0;
     if (square) {
         square(&s, a->first_row, end, a->channels);
+    } else if (a->multiplier == 1 && s.taps >= MANY_TAPS) {
+        large(&s, a->first_row, end, a->channels);
     } else {
         any(&s, a->first_row, end, a->channels, a->multiplier, a->phase);
     }

@@ -1,85 +1,212 @@
-/* Depthwise convolution of planes with any kernel, stride and dilation: a vector of output
- * columns in four rows at a time, tap by tap. Without strides, blocks are faster. */
+/* Depthwise convolution of planes with any kernel, stride and dilation: two vectors of output
+ * columns in some rows at a time. Vectors at a stride cost several loads and a shuffle, so the
+ * columns of a line are sorted first: those that are a stride apart become neighbours. Each vector
+ * is then added to all the rows that see its line. Without strides, blocks are faster. */
 #ifndef PPLCONV_DEPTHWISE_PIXELS_ANY_H
 #define PPLCONV_DEPTHWISE_PIXELS_ANY_H
 
 #include "depthwise_pixels.h"
 
-enum { ANY_ROWS = 4 };
+/* Sums, the vectors of a tap and a weight are to fit the registers. */
+#if PPLCONV_VECTOR_BYTES == 64 || (PPLCONV_NEON && defined(__aarch64__))
+enum { ANY_ROWS = 6, ANY_VECTORS = 2 };
+#else
+enum { ANY_ROWS = 4, ANY_VECTORS = 2 };
+#endif
 
-/* Lanes begin .. end - 1 of a tap; those outside are padding and become zero. */
-INLINE vector load_tap(const element *p, struct range lanes, int64_t stride) {
-    if (stride == 1) {
-        if (lanes.begin == 0 && lanes.end == LANES) return load(p);
-        return load_between(p, lanes.begin, lanes.end);
+/* Sorted elements of a line, and taps that read them. */
+enum { MOST_SORTED = 512, MOST_TAPS = 64 };
+
+/* Whether a product under a mask takes as long as one without. */
+enum { MASKS_ARE_FREE = PPLCONV_VECTOR_BYTES == 64 };
+
+/* Taps of a line whose columns are sorted together. */
+struct taps {
+    int64_t begin, count; /* the first one, and how many */
+    int64_t start;        /* the column that it reads for the block's first output */
+    int64_t phases;       /* columns to begin at, each followed by those strides apart */
+    int64_t apart;        /* elements from a phase to the next one */
+    int64_t low, high;    /* taps that some output has: low .. high - 1 */
+    int64_t inner, outer; /* that all have */
+    int64_t at[MOST_TAPS];
+    lane_mask in[MOST_TAPS][ANY_VECTORS];
+};
+
+/* Taps from `begin` on of `count` outputs from `column` on: all of them, if there is room. */
+static __attribute__((noinline)) void set_taps(struct taps *t, const struct pplconv_geometry *g,
+                                               int64_t begin, int64_t column, int64_t count) {
+    const int64_t stride = g->stride_w, step = g->dilation_w;
+    t->begin = begin;
+    t->start = column * stride - g->pad_left + begin * step;
+    for (t->count = g->kw - begin;; t->count = (t->count + 1) / 2) {
+        const int64_t reach = (t->count - 1) * step;
+        t->phases = least(stride, reach + 1);
+        t->apart = ceil_of(count + reach / stride, LANES) * LANES;
+        if (t->count <= MOST_TAPS && t->phases * t->apart <= MOST_SORTED) break;
     }
-    if (stride == 2) {
-        /* End at the last wanted element: the one after it may be outside. */
-        const int64_t begin = 2 * lanes.begin, end = 2 * lanes.end - 1;
-        return every_second(load_between(p, begin, end),
-                            load_between(p + LANES, begin - LANES, end - LANES), 0);
+    const int64_t last = t->start + (count - 1) * stride;
+    t->low = steps_to(last, step, 0);
+    t->high = least(steps_to(t->start, step, g->iw), t->count);
+    t->inner = steps_to(t->start, step, 0);
+    t->outer = steps_to(last, step, g->iw);
+    for (int64_t j = t->low; j < t->high; j++) {
+        const struct range lanes = inside(t->start + j * step, stride, count, g->iw);
+        t->at[j] = j * step % stride * t->apart + j * step / stride;
+        UNROLL for (int v = 0; v < ANY_VECTORS; v++)
+            t->in[j][v] = lanes_between(lanes.begin - v * LANES, lanes.end - v * LANES);
     }
-    vector x = {0};
-    for (int64_t i = lanes.begin; i < lanes.end; i++) x[i] = p[i * stride];
-    return x;
 }
 
-/* `count` lanes of `rows` output rows. */
+/* Columns of a line of the image; zeros for those beside it. */
+static __attribute__((noinline)) void sort_columns(element *sorted, const struct taps *t,
+                                                   const element *line, int64_t width,
+                                                   int64_t stride) {
+    if (stride == 2) {
+        for (int64_t k = 0; k < t->apart; k += LANES) {
+            const int64_t first = t->start + 2 * k, begin = -first, end = width - first;
+            const element *p = line + first;
+            vector low, high;
+            if (begin <= 0 && end >= 2 * LANES) {
+                low = load(p);
+                high = load(p + LANES);
+            } else {
+                low = load_between(p, begin, end);
+                high = load_between(p + LANES, begin - LANES, end - LANES);
+            }
+            *(unaligned_vector *)(sorted + k) = every_second(low, high, 0);
+            if (t->phases == 1) continue;
+            *(unaligned_vector *)(sorted + t->apart + k) = every_second(low, high, 1);
+        }
+        return;
+    }
+    for (int64_t phase = 0; phase < t->phases; phase++, sorted += t->apart) {
+        const int64_t start = t->start + phase;
+        const struct range r = inside(start, stride, t->apart, width);
+        for (int64_t i = 0; i < t->apart; i++)
+            sorted[i] = i >= r.begin && i < r.end ? line[start + i * stride] : 0;
+    }
+}
+
+/* The lines of the image that `rows` output rows read. Rows are as far apart as the taps of a
+ * column, so that they share lines: row r reads lines r * stride .. r * stride + kh - 1. */
+struct lines {
+    int64_t first, end; /* the lines that exist */
+    const element *p;   /* the first one */
+};
+
+INLINE struct lines lines_of(const struct pplconv_geometry *g, const struct plane *plane,
+                             int64_t row, int64_t rows) {
+    const int64_t top = row * g->stride_h - g->pad_top;
+    struct lines l = {.first = steps_to(top, g->dilation_h, 0)};
+    l.end = least((rows - 1) * g->stride_h + g->kh, steps_to(top, g->dilation_h, g->ih));
+    l.p = plane->src + (top + l.first * g->dilation_h) * g->iw;
+    return l;
+}
+
+/* Add tap j of a line to the rows of `seen`; `up`: weights from a row's to those of the next. */
+INLINE void any_tap(vector sum[ANY_ROWS][ANY_VECTORS], const struct taps *t, const element *sorted,
+                    const element *w, int64_t up, int64_t j, uint32_t seen, const int vectors,
+                    const int masked) {
+    vector x[ANY_VECTORS];
+    lane_mask in[ANY_VECTORS];
+    UNROLL for (int v = 0; v < vectors; v++) {
+        x[v] = in_register(load(sorted + t->at[j] + v * LANES));
+        if (masked) in[v] = t->in[j][v];
+#if PPLCONV_VECTOR_BYTES == 64
+        if (masked) in[v] = in_mask_register(in[v]);
+#endif
+    }
+    UNROLL for (int r = 0; r < ANY_ROWS; r++) {
+        if (!(seen >> r & 1)) continue;
+        const vector by = in_register(broadcast(w[-r * up]));
+        UNROLL for (int v = 0; v < vectors; v++) {
+            sum[r][v] = masked ? multiply_add_where(in[v], x[v], by, sum[r][v])
+                               : multiply_add(x[v], by, sum[r][v]);
+        }
+    }
+}
+
+/* `count` columns from `column` on, at most `vectors` vectors, of `rows` rows; `t` has the columns'
+ * taps. */
 INLINE void any_block(const struct planes *s, const struct plane *plane, const struct epilogue *e,
-                      const element *weights, int64_t row, int64_t rows, int64_t column,
-                      int64_t count, int64_t stride) {
+                      const element *weights, struct taps *t, int64_t row, int64_t rows,
+                      int64_t column, int64_t count, const int vectors) {
     const struct pplconv_geometry *g = &s->g;
-    vector sum[ANY_ROWS] = {0};
-    for (int64_t i = 0; i < g->kh; i++) {
-        for (int64_t j = 0; j < g->kw; j++) {
-            const vector w = broadcast(weights[i * g->kw + j]);
-            const int64_t start = column * stride - g->pad_left + j * g->dilation_w;
-            const struct range lanes = inside(start, stride, count, g->iw);
-            if (lanes.begin >= lanes.end) continue;
-            const lane_mask m = lanes_between(lanes.begin, lanes.end);
-            UNROLL for (int r = 0; r < ANY_ROWS; r++) {
-                const int64_t ih = (row + r) * g->stride_h - g->pad_top + i * g->dilation_h;
-                if (r >= rows || ih < 0 || ih >= g->ih) continue;
-                const vector x = load_tap(plane->src + ih * g->iw + start, lanes, stride);
-                sum[r] = multiply_add_where(m, x, w, sum[r]);
+    const int64_t apart = g->dilation_h, down = g->stride_h;
+    const int64_t up = down * g->kw; /* weights from a row's line to the next row's */
+    const struct lines l = lines_of(g, plane, row, rows);
+    element buffers[2][MOST_SORTED + ANY_VECTORS * LANES];
+    vector sum[ANY_ROWS][ANY_VECTORS] = {{{0}}};
+    const element *p = l.p;
+    /* A vector that was just stored in two parts is not there to load: the next line is sorted
+     * while this one is added. */
+    const int ahead = t->count == g->kw;
+    if (ahead && l.first < l.end) sort_columns(buffers[l.first & 1], t, p, g->iw, g->stride_w);
+    for (int64_t line = l.first; line < l.end; line++) {
+        const int64_t low = steps_to(g->kh - 1 - line, down, 0),
+                      high = least(line / down, rows - 1);
+        const uint32_t seen = (2u << high) - (1u << low); /* rows that see the line, a bit each */
+        const element *sorted = buffers[line & 1], *next = p + apart * g->iw;
+        for (int64_t begin = 0; begin < g->kw; begin += t->count) {
+            if (begin != t->begin) set_taps(t, g, begin, column, count);
+            if (!ahead) sort_columns(buffers[line & 1], t, p, g->iw, g->stride_w);
+            else if (line + 1 < l.end)
+                sort_columns(buffers[~line & 1], t, next, g->iw, g->stride_w);
+            const element *w = weights + line * g->kw + begin + t->low;
+            for (int64_t j = t->low; j < t->high; j++, w++) {
+                if (MASKS_ARE_FREE || j < t->inner || j >= t->outer)
+                    any_tap(sum, t, sorted, w, up, j, seen, vectors, 1);
+                else any_tap(sum, t, sorted, w, up, j, seen, vectors, 0);
             }
         }
+        p = next;
     }
     const int64_t at = row * g->ow + column;
     UNROLL for (int r = 0; r < ANY_ROWS; r++) {
-        sum[r] += e->bias;
-        if (e->residual && r < rows) {
-            sum[r] += load_lanes(plane->residual + at + r * g->ow, count);
+        if (r >= rows) break;
+        UNROLL for (int v = 0; v < vectors; v++) {
+            const int64_t n = least(count - v * LANES, LANES);
+            if (n <= 0) break;
+            const int64_t to = at + r * apart * g->ow + v * LANES;
+            sum[r][v] += e->bias;
+            if (e->residual) sum[r][v] += load_lanes(plane->residual + to, n);
+            clip_all(e, &sum[r][v], 1);
+            store_lanes(plane->dst + to, sum[r][v], n);
         }
-    }
-    clip_all(e, sum, ANY_ROWS);
-    UNROLL for (int r = 0; r < ANY_ROWS; r++) {
-        if (r < rows) store_lanes(plane->dst + at + r * g->ow, sum[r], count);
     }
 }
 
-INLINE void any_stride(const struct planes *s, int64_t stride) {
-    struct epilogue e = s->epilogue;
-    for (int64_t channel = 0; channel < s->channels; channel++) {
-        const struct plane plane = plane_of(s, channel);
-        const element *weights = s->weights + channel * s->g.kh * s->g.kw;
-        e.bias = broadcast(s->bias[channel * s->bias_step]);
-        for (int64_t row = s->first; row < s->end; row += ANY_ROWS) {
-            const int64_t rows = least(s->end - row, ANY_ROWS);
-            for (int64_t column = 0; column < s->g.ow; column += LANES) {
-                any_block(s, &plane, &e, weights, row, rows, column, least(s->g.ow - column, LANES),
-                          stride);
-            }
-        }
+/* Functions of their own, so that the compiler need not see them all at once. */
+#define ANY(name, vectors)                                                                         \
+    static __attribute__((noinline)) void name(const struct planes *s, const struct plane *plane,  \
+                                               const struct epilogue *e, const element *weights,   \
+                                               int64_t column, int64_t count) {                    \
+        const int64_t apart = s->g.dilation_h;                                                     \
+        struct taps t;                                                                             \
+        set_taps(&t, &s->g, 0, column, count);                                                     \
+        for (int64_t begin = s->first; begin < least(s->first + apart, s->end); begin++) {         \
+            for (int64_t row = begin; row < s->end; row += ANY_ROWS * apart) {                     \
+                const int64_t rows = least(ceil_of(s->end - row, apart), ANY_ROWS);                \
+                any_block(s, plane, e, weights, &t, row, rows, column, count, vectors);            \
+            }                                                                                      \
+        }                                                                                          \
     }
-}
+ANY(any_vectors, ANY_VECTORS)
+ANY(any_vector, 1)
+#undef ANY
 
 static void any(const struct planes *call) {
     const struct planes s = *call;
-    if (s.g.stride_w == 2) {
-        any_stride(&s, 2);
-    } else {
-        any_stride(&s, s.g.stride_w);
+    struct epilogue e = s.epilogue;
+    for (int64_t channel = 0; channel < s.channels; channel++) {
+        const struct plane plane = plane_of(&s, channel);
+        const element *weights = s.weights + channel * s.g.kh * s.g.kw;
+        e.bias = broadcast(s.bias[channel * s.bias_step]);
+        for (int64_t column = 0; column < s.g.ow; column += ANY_VECTORS * LANES) {
+            const int64_t count = least(s.g.ow - column, ANY_VECTORS * LANES);
+            if (count > LANES) any_vectors(&s, &plane, &e, weights, column, count);
+            else any_vector(&s, &plane, &e, weights, column, count);
+        }
     }
 }
 

@@ -14,6 +14,17 @@ enum { BLOCK_ROWS = 6, BLOCK_VECTORS = 4 };
 enum { BLOCK_ROWS = 4, BLOCK_VECTORS = 3 };
 #endif
 
+/* Whether a block has whole vectors, of which all taps lie within the rows of the image; lanes of
+ * one vector, wherever their taps lie; or, where masks are free, the whole rows of a narrow image.
+ */
+enum columns { WHOLE, EDGE, NARROW };
+
+/* The columns of a narrow image: the lanes that each tap has. */
+struct narrow {
+    int64_t low, high; /* taps that some lane has: low .. high - 1 */
+    lane_mask in[MOST_TAPS][BLOCK_VECTORS];
+};
+
 /* Bytes of a block's lines that stay in L2 from one block of rows to the next. */
 enum { BAND_BYTES = 8192 };
 
@@ -21,16 +32,29 @@ enum { BAND_BYTES = 8192 };
  * row lie kw elements before. */
 INLINE void block_line(vector sum[BLOCK_ROWS][BLOCK_VECTORS], const struct pplconv_geometry *g,
                        const element *p, const element *weights, int64_t start, int64_t count,
-                       const int low, const int high, const int vectors, const int edge) {
+                       const struct narrow *narrow, const int low, const int high,
+                       const int vectors, const enum columns columns) {
     const int64_t taps = g->kw, step = g->dilation_w;
-    for (int64_t j = 0; j < taps; j++, p += step, start += step) {
+    const int64_t first = columns == NARROW ? narrow->low : 0;
+    const int64_t end = columns == NARROW ? narrow->high : taps;
+    p += first * step;
+    for (int64_t j = first; j < end; j++, p += step, start += step) {
         vector x[BLOCK_VECTORS];
-        lane_mask m = {0};
-        if (edge) {
+        lane_mask m[BLOCK_VECTORS];
+        if (columns == NARROW) {
+            UNROLL for (int v = 0; v < vectors; v++) {
+                m[v] = narrow->in[j][v];
+#if PPLCONV_VECTOR_BYTES == 64
+                m[v] = in_mask_register(m[v]);
+#endif
+                x[v] = in_register(load_masked(p + v * LANES, m[v]));
+            }
+        } else if (columns == EDGE) {
             const struct range lanes = inside(start, 1, count, g->iw);
             if (lanes.begin >= lanes.end) continue;
-            m = lanes_between(lanes.begin, lanes.end);
-            x[0] = load_tap(p, lanes, 1);
+            m[0] = lanes_between(lanes.begin, lanes.end);
+            x[0] = lanes.begin == 0 && lanes.end == LANES ? load(p)
+                                                          : load_between(p, lanes.begin, lanes.end);
         } else {
             UNROLL for (int v = 0; v < vectors; v++)
                 x[v] = load(p + v * LANES);
@@ -38,19 +62,18 @@ INLINE void block_line(vector sum[BLOCK_ROWS][BLOCK_VECTORS], const struct pplco
         UNROLL for (int r = low; r <= high; r++) {
             const vector w = broadcast(weights[j - (r - low) * taps]);
             UNROLL for (int v = 0; v < vectors; v++) {
-                sum[r][v] = edge ? multiply_add_where(m, x[v], w, sum[r][v])
-                                 : multiply_add(x[v], w, sum[r][v]);
+                sum[r][v] = columns == WHOLE ? multiply_add(x[v], w, sum[r][v])
+                                             : multiply_add_where(m[v], x[v], w, sum[r][v]);
             }
         }
     }
 }
 
 /* `rows` rows from `row` on, as far apart as the taps of a column, so that they share lines: of
- * `vectors` whole vectors from `column` on whose taps all lie within the rows of the image; with
- * `edge`, of `count` lanes of one vector wherever its taps lie. */
+ * `vectors` vectors from `column` on, which have `count` lanes unless they are whole. */
 INLINE void block(const struct planes *s, const struct plane *plane, const struct epilogue *e,
                   const element *weights, int64_t row, int64_t rows, int64_t column, int64_t count,
-                  const int vectors, const int edge) {
+                  const struct narrow *narrow, const int vectors, const enum columns columns) {
     const struct pplconv_geometry *g = &s->g;
     const int64_t kh = g->kh, apart = g->dilation_h, start = column - g->pad_left;
     /* The line that tap 0 of the first row reads, and which of the block's lines exist. */
@@ -65,7 +88,8 @@ INLINE void block(const struct planes *s, const struct plane *plane, const struc
         switch (low * BLOCK_ROWS + high) {
 #define ROWS(low, high)                                                                            \
     case low *BLOCK_ROWS + high:                                                                   \
-        if (high < BLOCK_ROWS) block_line(sum, g, p, w, start, count, low, high, vectors, edge);   \
+        if (high < BLOCK_ROWS)                                                                     \
+            block_line(sum, g, p, w, start, count, narrow, low, high, vectors, columns);           \
         break;
             ROWS(0, 0)
             ROWS(0, 1)
@@ -102,28 +126,36 @@ INLINE void block(const struct planes *s, const struct plane *plane, const struc
         const element *residual = plane->residual + at + r * apart * g->ow;
         UNROLL for (int v = 0; v < vectors; v++) {
             sum[r][v] += e->bias;
-            if (e->residual) {
-                sum[r][v] += edge ? load_lanes(residual, count) : load(residual + v * LANES);
+            const int64_t n = columns == WHOLE ? LANES : least(count - v * LANES, LANES);
+            if (e->residual && n > 0) {
+                const element *more = residual + v * LANES;
+                sum[r][v] += columns == WHOLE ? load(more) : load_lanes(more, n);
             }
         }
         clip_all(e, sum[r], vectors);
         UNROLL for (int v = 0; v < vectors; v++) {
-            if (edge) store_lanes(dst, sum[r][v], count);
-            else *(unaligned_vector *)(dst + v * LANES) = sum[r][v];
+            const int64_t n = least(count - v * LANES, LANES);
+            if (columns == WHOLE) *(unaligned_vector *)(dst + v * LANES) = sum[r][v];
+            else if (n > 0) store_lanes(dst + v * LANES, sum[r][v], n);
         }
     }
 }
 
 /* Functions of their own, so that the compiler need not see them all at once. */
-#define BLOCK(name, vectors, edge)                                                                 \
-    static __attribute__((noinline)) void name(                                                    \
-        const struct planes *s, const struct plane *plane, const struct epilogue *e,               \
-        const element *weights, int64_t row, int64_t rows, int64_t column, int64_t count) {        \
-        block(s, plane, e, weights, row, rows, column, count, vectors, edge);                      \
+#define BLOCK(name, vectors, columns)                                                              \
+    static __attribute__((noinline)) void name(const struct planes *s, const struct plane *plane,  \
+                                               const struct epilogue *e, const element *weights,   \
+                                               int64_t row, int64_t rows, int64_t column,          \
+                                               int64_t count, const struct narrow *narrow) {       \
+        block(s, plane, e, weights, row, rows, column, count, narrow, vectors, columns);           \
     }
-BLOCK(block_whole, BLOCK_VECTORS, 0)
-BLOCK(block_vector, 1, 0)
-BLOCK(block_edge, 1, 1)
+BLOCK(block_whole, BLOCK_VECTORS, WHOLE)
+BLOCK(block_vector, 1, WHOLE)
+BLOCK(block_edge, 1, EDGE)
+#if PPLCONV_VECTOR_BYTES == 64
+BLOCK(block_narrow, 2, NARROW)
+BLOCK(block_less_narrow, BLOCK_VECTORS, NARROW)
+#endif
 #undef BLOCK
 
 /* Columns begin .. end - 1 of some rows. */
@@ -137,16 +169,32 @@ static void block_columns(const struct planes *s, const struct plane *plane,
     while (column < end) {
         const int64_t left = column < inner ? 0 : least(end, outer) - column;
         if (left >= BLOCK_VECTORS * LANES) {
-            block_whole(s, plane, e, weights, row, rows, column, LANES);
+            block_whole(s, plane, e, weights, row, rows, column, LANES, 0);
             column += BLOCK_VECTORS * LANES;
         } else if (left >= LANES) {
-            block_vector(s, plane, e, weights, row, rows, column, LANES);
+            block_vector(s, plane, e, weights, row, rows, column, LANES, 0);
             column += LANES;
         } else {
             const int64_t count = least(end - column, LANES);
-            block_edge(s, plane, e, weights, row, rows, column, count);
+            block_edge(s, plane, e, weights, row, rows, column, count, 0);
             column += count;
         }
+    }
+}
+
+/* Whether the rows of the image are a few vectors, of taps that are not too many. */
+INLINE int is_narrow(const struct pplconv_geometry *g) {
+    return MASKS_ARE_FREE && g->ow > LANES && g->ow <= BLOCK_VECTORS * LANES && g->kw <= MOST_TAPS;
+}
+
+INLINE void set_narrow(struct narrow *narrow, const struct pplconv_geometry *g) {
+    const int64_t step = g->dilation_w, start = -g->pad_left;
+    narrow->low = steps_to(start + g->ow - 1, step, 0);
+    narrow->high = least(steps_to(start, step, g->iw), g->kw);
+    for (int64_t j = narrow->low; j < narrow->high; j++) {
+        const struct range lanes = inside(start + j * step, 1, g->ow, g->iw);
+        UNROLL for (int v = 0; v < BLOCK_VECTORS; v++)
+            narrow->in[j][v] = lanes_between(lanes.begin - v * LANES, lanes.end - v * LANES);
     }
 }
 
@@ -154,6 +202,10 @@ static void blocks(const struct planes *call) {
     const struct planes s = *call;
     struct epilogue e = s.epilogue;
     const int64_t band = BAND_BYTES / (int64_t)sizeof(element), apart = s.g.dilation_h;
+#if PPLCONV_VECTOR_BYTES == 64
+    struct narrow narrow;
+    if (is_narrow(&s.g)) set_narrow(&narrow, &s.g);
+#endif
     for (int64_t channel = 0; channel < s.channels; channel++) {
         const struct plane plane = plane_of(&s, channel);
         const element *weights = s.weights + channel * s.g.kh * s.g.kw;
@@ -162,6 +214,16 @@ static void blocks(const struct planes *call) {
             for (int64_t begin = s.first; begin < least(s.first + apart, s.end); begin++) {
                 for (int64_t row = begin; row < s.end; row += BLOCK_ROWS * apart) {
                     const int64_t rows = least(ceil_of(s.end - row, apart), BLOCK_ROWS);
+#if PPLCONV_VECTOR_BYTES == 64
+                    if (is_narrow(&s.g)) {
+                        if (s.g.ow <= 2 * LANES)
+                            block_narrow(&s, &plane, &e, weights, row, rows, 0, s.g.ow, &narrow);
+                        else
+                            block_less_narrow(&s, &plane, &e, weights, row, rows, 0, s.g.ow,
+                                              &narrow);
+                        continue;
+                    }
+#endif
                     block_columns(&s, &plane, &e, weights, row, rows, column,
                                   least(s.g.ow, column + band));
                 }

@@ -33,6 +33,7 @@ from .core_model import (
     CoreModel,
     conversion_cycles,
     direct_sum_floor,
+    parts,
 )
 from .depthwise_candidate import DepthwiseCandidate
 from .error_bounds import direct_error_bound
@@ -43,12 +44,22 @@ floor = direct_sum_floor
 SQUARE_CYCLES = 1.5  # a tap of 3x3 or 5x5; with vectors of channels also of 7x7 at stride 1
 EVERY_SECOND_CYCLES = 2.5  # the same at stride 2, where vectors of pixels need shuffles
 GENERIC_CYCLES = 4.0  # a tap of any other kernel
-APART_CYCLES = 10.0  # the same of vectors of pixels at strides, which are gathered
+# Vectors of channels: least taps of a kernel that has blocks of columns and rows; cycles of a tap
+# in them, in those of its FMA, and of a vector of outputs besides.
+MANY_TAPS = 26
+LARGE_CYCLES = 1.0, 90.0
+# Vectors of pixels at strides: blocks, rows by vectors; the cycles of an image line in a block
+# besides its products, and of each of its elements, if they are sorted one by one.
+STRIDED_BLOCKS = {64: (6, 2)}
+OTHER_STRIDED_BLOCK = (4, 2)
+STRIDED_LINE_CYCLES = 64.0
+SORTED_CYCLES = 1.0
 # Register blocks, rows by vectors, for vectors of 64 bytes and for others; the cycles of an image
 # line in a block besides its products; and bytes of a row from which on blocks compute 3x3 and 5x5
 # too.
 BLOCKS = {64: (6, 4)}
 OTHER_BLOCK = (4, 3)
+MASKS_BYTES = 64  # vectors of so many bytes have masks that cost nothing
 LINE_CYCLES = 15.0
 WIDE_BYTES = 3584
 CUT_PIXELS = 1.2  # times the FMAs' time, if a pixel's channels are cut for the team
@@ -176,22 +187,30 @@ class Depthwise(DepthwiseCandidate):
         }
 
     @property
-    def tap_cycles(self) -> float:
-        """Cycles of a tap, in those of its FMA."""
+    def has_own_loop(self) -> bool:
+        """Whether kernels have a loop of their own for this size, stride and dilation."""
         p = self.problem
-        square = p.kh == p.kw and p.kh in (3, 5) and p.dilation == (1, 1) and max(p.stride) <= 2
+        if p.kh != p.kw or p.dilation != (1, 1):
+            return False
+        if p.kh == 7:
+            return not self.by_pixels and p.stride == (1, 1)
         if p.stride[0] != p.stride[1]:
-            # Few of them have loops of their own.
             three, down = p.kh == 3, p.stride == (2, 1)
             kept = three and down if self.by_pixels else three or down
-            square = square and kept and self.numerics.operand_bytes == 4
-        seven = p.kh == p.kw == 7 and p.dilation == p.stride == (1, 1)
+            return p.kh in (3, 5) and kept and self.numerics.operand_bytes == 4
+        return p.kh in (3, 5) and max(p.stride) <= 2
+
+    def tap_cycles(self) -> float:
+        """Cycles of a tap and of what comes with it, in those of its FMA."""
+        p = self.problem
         if not self.by_pixels and p.oc > p.groups:
             return SPREAD_CYCLES
-        if not square and (self.by_pixels or not seven):
-            apart = self.by_pixels and p.stride[1] > 1
-            return APART_CYCLES if apart else GENERIC_CYCLES
-        return EVERY_SECOND_CYCLES if self.by_pixels and p.stride[1] == 2 else SQUARE_CYCLES
+        if self.has_own_loop:
+            return EVERY_SECOND_CYCLES if self.by_pixels and p.stride[1] == 2 else SQUARE_CYCLES
+        if not self.by_pixels and p.k >= MANY_TAPS:
+            tap, vector = LARGE_CYCLES
+            return tap + vector / p.k
+        return GENERIC_CYCLES
 
     @property
     def group_cycles(self) -> float:
@@ -217,20 +236,44 @@ class Depthwise(DepthwiseCandidate):
 
         A block of R rows takes kh + R - 1 lines, each for as many of its rows as see it. Vectors
         beside whole blocks, and at the ends of rows, go one by one: then a line has too few sums to
-        keep the FMA units busy, and latency counts.
+        keep the FMA units busy, and latency counts. Where masks are free, narrow rows are a block.
         """
         p = self.problem
-        rows, vectors = BLOCKS.get(self.isa_lanes * self.numerics.operand_bytes, OTHER_BLOCK)
+        size = self.isa_lanes * self.numerics.operand_bytes
+        rows, vectors = BLOCKS.get(size, OTHER_BLOCK)
         lines = p.kh + rows - 1
         seen = rows * p.kh / lines
         reach = (p.kw - 1) * p.dilation[1]
         whole = max(p.iw - reach, 0) // self.isa_lanes // vectors
-        singles = ceil_div(p.ow, self.isa_lanes) - whole * vectors
+        if size == MASKS_BYTES and 1 < ceil_div(p.ow, self.isa_lanes) <= vectors:
+            vectors = 2 if p.ow <= 2 * self.isa_lanes else vectors
+            whole = 1
+        singles = max(ceil_div(p.ow, self.isa_lanes) - whole * vectors, 0)
         one, several = (
             LINE_CYCLES + p.kw * max(seen * n / core.fma_per_cycle, core.fma_latency)
             for n in (1, vectors)
         )
         return p.oc * ceil_div(p.oh, rows) * lines * (whole * several + singles * one)
+
+    def strided_cycles(self, core: CoreModel) -> float:
+        """Cycles of the blocks of planes at strides, of an image.
+
+        A block of R rows takes (R - 1) * stride + kh lines. The columns of each are sorted first,
+        and then added to as many of its rows as see it.
+        """
+        p, lanes = self.problem, self.isa_lanes
+        rows, vectors = STRIDED_BLOCKS.get(lanes * self.numerics.operand_bytes, OTHER_STRIDED_BLOCK)
+        lines = p.kh + (rows - 1) * p.stride[0]
+        seen = rows * p.kh / lines
+        reach = (p.kw - 1) * p.dilation[1]
+        phases = min(p.stride[1], reach + 1)
+        line = 0.0
+        for columns, count in parts(p.ow, lanes * vectors):
+            products = p.kw * seen * ceil_div(columns, lanes) / core.fma_per_cycle
+            line += count * (STRIDED_LINE_CYCLES + products)
+            if p.stride[1] != 2:
+                line += count * SORTED_CYCLES * phases * (columns + reach // p.stride[1])
+        return p.oc * ceil_div(p.oh, rows) * lines * line
 
     @property
     def vectors(self) -> int:
@@ -248,11 +291,13 @@ class Depthwise(DepthwiseCandidate):
         Terms: ``fma``, ``convert``, ``tile``, ``stream``, ``team``.
         """
         p = self.problem
-        fma = p.batch * self.vectors * p.k / core.fma_per_cycle * self.tap_cycles
+        fma = p.batch * self.vectors * p.k / core.fma_per_cycle * self.tap_cycles()
         if self.depth > 1:
             fma = p.batch * self.group_cycles / core.fma_per_cycle
         if self.in_blocks:
             fma = p.batch * self.block_cycles(core)
+        elif self.by_pixels and not self.has_own_loop:
+            fma = p.batch * self.strided_cycles(core)
         if not self.by_pixels and self.channel_segment < p.oc:
             fma *= CUT_PIXELS
         planes = p.batch * p.oc * ceil_div(p.oh, self.row_segment) if self.by_pixels else 0

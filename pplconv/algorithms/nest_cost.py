@@ -57,6 +57,8 @@ SIEVE_CYCLES = 4.0, 6.5  # a vector of every second pixel: AVX2 has no shuffle o
 COPIED_CYCLES = 4.0
 TRANSPOSED_CYCLES = 8.0
 PACKED_BYTES = 5.0  # a cycle, of a B that comes from beyond L2
+WRITTEN_CYCLES = 2.0  # more for a vector of packed pixels that fill L2
+BEGIN_CYCLES = 12.0  # to begin the pixels of a tap or, if it is pointwise, of a channel
 COPY_CYCLES = 12.0  # the channels of one tap, gathered from a block
 PAGE_BYTES = 4096
 NEW_PAGE_CYCLES = 6.0  # a vector stored into another page than the vector before it
@@ -212,9 +214,11 @@ def _pack(nest: NestBlocking, core: CoreModel) -> float:
     elif g.stride_w <= 2:
         # A run ends with its row or panel; strided rows also load the pixels that they skip.
         runs = 1.0 if nest.flat else 1.0 + nest.lanes / (2.0 * g.ow)
+        segment = min(nest.hw_segment, nest.pixels)
         # Packed pixels that fill L2 are written back line by line while they are packed.
-        packed = nest.k_block * min(nest.hw_segment, nest.pixels) * nest.numerics.operand_bytes
-        per_vector = (5.0 if packed > core.l2_bytes // 4 else 3.0) * runs
+        packed = nest.k_block * segment * nest.numerics.operand_bytes
+        per_vector = (3.0 + WRITTEN_CYCLES * min(4.0 * packed / core.l2_bytes, 1.0)) * runs
+        per_vector += BEGIN_CYCLES * lanes / segment
         if g.stride_w == 2:
             far = g.ih * g.iw * nest.ic * nest.numerics.operand_bytes > core.l2_bytes
             brought = 2 * nest.lanes * nest.numerics.operand_bytes / (g.kh * g.kw)

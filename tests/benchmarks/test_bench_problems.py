@@ -91,6 +91,7 @@ def test_a_layer_may_occur_once(tmp_path):
 def test_the_shipped_networks():
     nets = load_nets()
     assert {net: len(problems) for net, problems in nets.items()} == {
+        "large_kernels": 28,
         "mobilenet": 20,
         "mobilenet_v2": 31,
         "resnet_50": 20,
@@ -193,7 +194,7 @@ def test_selection_by_net_name_and_class():
 @pytest.mark.parametrize(
     ("names", "layers", "complaint"),
     [
-        (["resnet"], "", "unknown net resnet: expected some of mobilenet"),
+        (["resnet"], "", "unknown net resnet: expected some of large_kernels, mobilenet"),
         ([], "(", "is no regular expression"),
         (["vgg_19"], "dw", "matches no layer of vgg_19"),
     ],

@@ -229,6 +229,22 @@ def test_rows_of_many_vectors(checker, row, place, rng):
         judge(checker, row, rng, replace(case, place=place))
 
 
+@every_float
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    ("taps", "stride", "dilation"),
+    # Many taps, many columns between two taps, and strides longer than a vector.
+    [(31, 1, 1), (70, 2, 1), (51, 2, 3), (9, 2, 40), (90, 1, 2), (7, 5, 1), (3, 37, 5), (13, 3, 3)],
+)
+def test_long_rows_of_taps(checker, row, place, taps, stride, dilation, rng):
+    """Of image rows that are shorter than the taps, and of longer ones."""
+    reach = (taps - 1) * dilation
+    for width in (int(rng.integers(1, reach)), reach + int(rng.integers(1, 40) * stride)):
+        pads = (1, 1, *(int(x) for x in rng.integers(reach // 2, reach + 2, 2)))
+        g = geometry((5, width), (3, taps), (2, stride), (1, dilation), pads)
+        judge(checker, row, rng, drawn(rng, row, g, 2, place=place))
+
+
 @every_kernel
 def test_every_multiplier(checker, row, rng):
     """The input that each output channel reads, with each phase if the kernel has phases."""

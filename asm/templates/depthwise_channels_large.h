@@ -1,0 +1,270 @@
+/* Channels-last pixels with a kernel of many taps, of any stride and dilation, each channel by
+ * itself: blocks of some output columns in two rows, so that their sums hide the latency of
+ * products and share weights and inputs. Columns of a block are so far apart that the input of a
+ * tap is that of a later tap of the column before: inputs move on by a register, and only one is
+ * loaded for each tap. Of few taps, preparing a block takes longer than its products. */
+#ifndef PPLCONV_DEPTHWISE_CHANNELS_LARGE_H
+#define PPLCONV_DEPTHWISE_CHANNELS_LARGE_H
+
+#include "depthwise_channels.h"
+
+/* Least taps of a kernel. */
+enum { MANY_TAPS = 26 };
+
+/* Sums, as many inputs, and a weight are to fit the registers. */
+#if PPLCONV_VECTOR_BYTES == 64 || (PPLCONV_NEON && defined(__aarch64__))
+enum { LARGE_COLUMNS = 8 };
+#else
+enum { LARGE_COLUMNS = 6 };
+#endif
+
+/* At stride 2, two taps have inputs of their own, if there are registers for them. */
+enum { MOST_SHARED = LARGE_COLUMNS == 8 ? 2 : 1 };
+
+/* Output rows of a block, which share the inputs of their lines. */
+enum { LARGE_ROWS = LARGE_COLUMNS == 8 ? 2 : 1 };
+
+/* Rows that a block of columns goes down before its neighbour does: caches hold what they see. */
+enum { LARGE_BAND = 64 };
+
+/* The columns of a block, and their taps in a row of the kernel. They are so far apart that a tap
+ * of one reads what a later tap of the column before reads: `shared` taps later. */
+struct columns {
+    int64_t first, apart; /* the first output, and the distance to the next one */
+    int64_t count;        /* outputs that exist */
+    int64_t done;         /* the first ones, which the block before has stored */
+    int64_t shared;
+    int64_t start;        /* column of the image that tap 0 of the first one reads */
+    int64_t low, high;    /* taps that some output has: low .. high - 1 */
+    int64_t inner, outer; /* that all outputs of a whole block have */
+};
+
+static struct columns columns_from(const struct pplconv_geometry *g, int64_t first, int64_t apart) {
+    const int64_t step = g->dilation_w, count = ceil_of(g->ow - first, apart);
+    /* The last block reaches back, so that it is a whole one. */
+    const int64_t back = least(most(LARGE_COLUMNS - count, 0), first / apart);
+    const int64_t start = (first - back * apart) * g->stride_w - g->pad_left;
+    struct columns k = {.first = first - back * apart, .apart = apart, .start = start};
+    k.count = least(count + back, LARGE_COLUMNS);
+    k.done = back;
+    k.shared = apart * g->stride_w / step;
+    const int64_t last = start + (k.count - 1) * apart * g->stride_w;
+    k.low = steps_to(last, step, 0);
+    k.high = least(steps_to(start, step, g->iw), g->kw);
+    k.inner = k.outer = k.high;
+    if (k.count < LARGE_COLUMNS) return k;
+    k.inner = least(most(steps_to(start, step, 0), k.low), k.high);
+    k.outer = most(least(steps_to(last, step, g->iw), k.high), k.inner);
+    return k;
+}
+
+/* Lines of the image for the sums of one or two rows: where tap 0 of the first column reads, and
+ * the rows of the kernel. */
+struct line {
+    const struct call *s;
+    const struct columns *k;
+    const element *image, *weights[LARGE_ROWS];
+    int64_t n;
+};
+
+/* Add the taps begin .. end - 1 that all columns have. An input that is loaded for the last column
+ * moves on by a column, a register, for the tap that is `shared` taps later. */
+INLINE void add_sliding(vector sum[LARGE_ROWS][LARGE_COLUMNS], const struct line *l, int64_t begin,
+                        int64_t end, const int shared, const int rows, const int tail) {
+    const int64_t tap = l->s->g.dilation_w * l->s->src_ps, ts = l->s->weights_ts;
+    vector x[MOST_SHARED][LARGE_COLUMNS];
+    const element *p = AT_CONST(element, l->image, begin * tap);
+    const element *w[LARGE_ROWS];
+    UNROLL for (int r = 0; r < rows; r++)
+        w[r] = AT_CONST(element, l->weights[r], begin * ts);
+    UNROLL for (int c = 0; c < LARGE_COLUMNS - 1; c++) {
+        UNROLL for (int k = 0; k < shared; k++, p = AT_CONST(element, p, tap))
+            x[k][c] = load_channels(p, l->n, tail);
+    }
+    for (int64_t j = begin; j < end; j += shared) {
+        UNROLL for (int k = 0; k < shared; k++) {
+            if (k && j + k >= end) break;
+            x[k][LARGE_COLUMNS - 1] = in_register(load_channels(p, l->n, tail));
+            p = AT_CONST(element, p, tap);
+            UNROLL for (int r = 0; r < rows; r++) {
+                const vector by = in_register(load_channels(w[r], l->n, tail));
+                w[r] = AT_CONST(element, w[r], ts);
+                UNROLL for (int c = 0; c < LARGE_COLUMNS; c++)
+                    sum[r][c] = multiply_add(x[k][c], by, sum[r][c]);
+            }
+            UNROLL for (int c = 1; c < LARGE_COLUMNS; c++)
+                x[k][c - 1] = x[k][c];
+        }
+    }
+}
+
+/* Add the taps begin .. end - 1: all columns have them, or, with `some`, some of the columns. */
+INLINE void add_apart(vector sum[LARGE_ROWS][LARGE_COLUMNS], const struct line *l, int64_t begin,
+                      int64_t end, const int some, const int rows, const int tail) {
+    const struct columns *k = l->k;
+    const struct call *s = l->s;
+    const int64_t stride = k->apart * s->g.stride_w, dilation = s->g.dilation_w;
+    const int64_t step = stride * s->src_ps;
+    const element *p = AT_CONST(element, l->image, begin * dilation * s->src_ps);
+    int64_t x = k->start + begin * dilation, w = begin * s->weights_ts;
+    for (int64_t j = begin; j < end; j++, x += dilation, w += s->weights_ts) {
+        vector by[LARGE_ROWS];
+        UNROLL for (int r = 0; r < rows; r++)
+            by[r] = in_register(load_channels(AT_CONST(element, l->weights[r], w), l->n, tail));
+        UNROLL for (int c = 0; c < LARGE_COLUMNS; c++) {
+            if (some && c >= k->count) break;
+            if (some && (uint64_t)(x + c * stride) >= (uint64_t)s->g.iw) continue;
+            const vector v = load_channels(AT_CONST(element, p, c * step), l->n, tail);
+            UNROLL for (int r = 0; r < rows; r++)
+                sum[r][c] = multiply_add(v, by[r], sum[r][c]);
+        }
+        p = AT_CONST(element, p, dilation * s->src_ps);
+    }
+}
+
+/* Add lines to the sums of `rows` rows. */
+INLINE void add_lines(vector sums[LARGE_ROWS][LARGE_COLUMNS], struct line *l, int64_t count,
+                      const int rows, const int tail) {
+    const struct columns *k = l->k;
+    const struct call *s = l->s;
+    vector sum[LARGE_ROWS][LARGE_COLUMNS]; /* in registers */
+    UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL for (int c = 0; c < LARGE_COLUMNS; c++)
+            sum[r][c] = sums[r][c];
+    }
+    for (; count > 0; count--) {
+        add_apart(sum, l, k->low, k->inner, 1, rows, tail);
+        if (k->inner < k->outer) {
+            if (k->shared == 1) add_sliding(sum, l, k->inner, k->outer, 1, rows, tail);
+            else if (MOST_SHARED == 2 && k->shared == 2)
+                add_sliding(sum, l, k->inner, k->outer, MOST_SHARED, rows, tail);
+            else add_apart(sum, l, k->inner, k->outer, 0, rows, tail);
+        }
+        add_apart(sum, l, k->outer, k->high, 1, rows, tail);
+        l->image = AT_CONST(element, l->image, s->g.dilation_h * s->src_rs);
+        UNROLL for (int r = 0; r < rows; r++)
+            l->weights[r] = AT_CONST(element, l->weights[r], s->g.kw * s->weights_ts);
+    }
+    UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL for (int c = 0; c < LARGE_COLUMNS; c++)
+            sums[r][c] = sum[r][c];
+    }
+}
+
+/* Functions of their own, so that the compiler need not see them all at once, and so that one of
+ * them adds to either row. */
+#define LINES(name, rows, tail)                                                                    \
+    static __attribute__((noinline)) void name(vector sums[LARGE_ROWS][LARGE_COLUMNS],             \
+                                               struct line *l, int64_t count) {                    \
+        add_lines(sums, l, count, rows, tail);                                                     \
+    }
+LINES(add_to_row, 1, 0)
+LINES(add_tail, 1, 1)
+#if PPLCONV_VECTOR_BYTES == 64 || (PPLCONV_NEON && defined(__aarch64__))
+LINES(add_to_rows, LARGE_ROWS, 0)
+#else
+#define add_to_rows add_to_row /* of one */
+#endif
+#undef LINES
+
+/* The rows of a block: they are so far apart that they share lines. */
+struct rows {
+    int64_t apart;   /* from one row to the next */
+    int64_t between; /* lines from the first one that a row sees to that of the next row */
+};
+
+/* The row `row` and, of two, the next one, in a block of columns and a vector of channels. */
+static void large_block(const struct call *s, const struct columns *k, const struct rows *apart,
+                        int64_t row, int64_t rows, int64_t channel, int64_t n) {
+    const struct pplconv_geometry *g = &s->g;
+    const int64_t top = row * g->stride_h - g->pad_top, between = apart->between;
+    const int64_t first = steps_to(top, g->dilation_h, 0);
+    int64_t last = (rows - 1) * between + g->kh;
+    if (top + (last - 1) * g->dilation_h >= g->ih) last = steps_to(top, g->dilation_h, g->ih);
+    const int64_t at = (top + first * g->dilation_h) * s->src_rs + k->start * s->src_ps;
+    struct line l = {.s = s, .k = k, .n = n};
+    l.image = AT_CONST(element, s->src + channel, at);
+    vector sum[LARGE_ROWS][LARGE_COLUMNS];
+    const vector zero = {0};
+    UNROLL for (int r = 0; r < LARGE_ROWS; r++) {
+        UNROLL for (int c = 0; c < LARGE_COLUMNS; c++)
+            sum[r][c] = zero;
+    }
+    /* Lines that only the first row sees, then those that both see or, if the second one begins
+     * later, none, then those that only the second sees. */
+    const int64_t one = rows > 1 ? least(between, g->kh) : g->kh;
+    const int64_t both = rows > 1 ? most(between, g->kh) : g->kh;
+    for (int64_t i = first; i < last;) {
+        const int64_t count = least(i < one ? one : i < both ? both : last, last) - i;
+        UNROLL for (int r = 0; r < LARGE_ROWS; r++) {
+            const int64_t taps = (i - r * between) * g->kw * s->weights_ts;
+            l.weights[r] = AT_CONST(element, s->weights + channel, taps);
+        }
+        if (i < one || i >= both) {
+            const int r = i >= both;
+            l.weights[0] = l.weights[r];
+            if (n == LANES) add_to_row(sum + r, &l, count);
+            else add_tail(sum + r, &l, count);
+        } else if (between < g->kh) {
+            add_to_rows(sum, &l, count);
+        } else {
+            l.image = AT_CONST(element, l.image, count * g->dilation_h * s->src_rs);
+        }
+        i += count;
+    }
+    struct epilogue e = s->epilogue;
+    if (s->bias) e.bias = load_lanes(s->bias + channel, n);
+    for (int64_t r = 0; r < rows; r++, row += apart->apart) {
+        const element *more = AT_CONST(element, s->residual + channel,
+                                       row * s->residual_rs + k->first * s->residual_ps);
+        element *to = AT(element, s->dst + channel, row * s->dst_rs + k->first * s->dst_ps);
+        const int64_t dst_step = k->apart * s->dst_ps, step = k->apart * s->residual_ps;
+        UNROLL for (int c = 0; c < LARGE_COLUMNS; c++) {
+            sum[r][c] += e.bias;
+            if (e.residual && c >= k->done && c < k->count)
+                sum[r][c] += load_lanes(AT_CONST(element, more, c * step), n);
+        }
+        clip_all(&e, sum[r], LARGE_COLUMNS);
+        UNROLL for (int c = 0; c < LARGE_COLUMNS; c++) {
+            if (c >= k->done && c < k->count)
+                store_lanes(AT(element, to, c * dst_step), sum[r][c], n);
+        }
+    }
+}
+
+/* The least number of strides that are whole dilations. So far apart, outputs share inputs. */
+INLINE int64_t sharing(int64_t stride, int64_t dilation) {
+    int64_t apart = 1;
+    while (apart * stride % dilation) apart++;
+    return apart;
+}
+
+/* The first output of the next block of `count`: between the outputs of this one, or after them. */
+INLINE int64_t next_block(int64_t i, int64_t apart, int64_t count) {
+    return (i + 1) % apart ? i + 1 : i + 1 - apart + count * apart;
+}
+
+/* Output rows first .. end - 1. */
+static void large(const struct call *call, int64_t first, int64_t end, int64_t channels) {
+    const struct call s = *call;
+    const int64_t across = sharing(s.g.stride_w, s.g.dilation_w);
+    const int64_t down = sharing(s.g.stride_h, s.g.dilation_h);
+    const struct rows apart = {down, down * s.g.stride_h / s.g.dilation_h};
+    for (int64_t begin = first; begin < end; begin += LARGE_BAND) {
+        const int64_t band = least(end - begin, LARGE_BAND);
+        for (int64_t column = 0; column < s.g.ow;
+             column = next_block(column, across, LARGE_COLUMNS)) {
+            const struct columns k = columns_from(&s.g, column, across);
+            for (int64_t channel = 0; channel < channels; channel += LANES) {
+                const int64_t n = least(channels - channel, LANES);
+                const int64_t most = n == LANES ? LARGE_ROWS : 1;
+                for (int64_t row = 0; row < band; row = next_block(row, down, most)) {
+                    const int64_t rows = least(ceil_of(band - row, down), most);
+                    large_block(&s, &k, &apart, begin + row, rows, channel, n);
+                }
+            }
+        }
+    }
+}
+
+#endif
