@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from .. import planner
 from ..memory.array_like import renewed
-from ..memory.arrays import check_out, empty_aligned
+from ..memory.arrays import check_out, empty_aligned, refuse_overlap
 from ..memory.namespaces import as_given
 from ..runtime import ForkableLock, team
 from .filter_arguments import check_image, check_threads
@@ -165,6 +165,8 @@ class Compose:
         """
         given = check_image(image)
         number = check_threads(threads)
+        if isinstance(out, np.ndarray):
+            refuse_overlap(out, image=given)
         with nullcontext() if number is None else team(number):
             found = self._run(renewed(image, given), out)
         return as_given(image, found, out)
