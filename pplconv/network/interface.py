@@ -13,7 +13,7 @@ from ..memory.mapping import plain
 from .onnx_later import ir
 from .operators.table import row_of
 from .python_values import Item
-from .shapes import kept_names
+from .size_names import kept_names
 from .storage import Array
 from .subgraphs import deciding_inputs
 

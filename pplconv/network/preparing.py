@@ -27,7 +27,8 @@ from .rules import (
     VOLUME_RULES,
 )
 from .rules.driver import apply_rules
-from .shapes import check_static, forget_shapes, keep_names, make_constant, set_input_shapes
+from .shapes import check_static, forget_shapes, make_constant, set_input_shapes
+from .size_names import keep_names
 from .tensors import (
     check_files,
     lift_constants,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,17 +12,14 @@ import onnx_ir as ir
 from .node_checks import check_node
 from .python_values import is_container
 from .resizing import infer_resize
+from .size_names import keep_names
 from .subgraphs import all_nodes, subgraphs_of
 from .texts import printable
 from .values import describe, static_shape
 
 __all__ = [
-    "check_static", "forget_shapes", "keep_names", "kept_names", "make_constant",
-    "set_input_shapes", "unknown_outputs",
+    "check_static", "forget_shapes", "make_constant", "set_input_shapes", "unknown_outputs"
 ]  # fmt: skip
-
-# Of a value's metadata.
-_NAMES = "pplconv.sizes"
 
 
 def forget_shapes(graph: ir.Graph, *, inputs: bool) -> None:
@@ -60,37 +56,6 @@ def forget_shapes(graph: ir.Graph, *, inputs: bool) -> None:
                 sizes.append(f"size_{count}")
                 count += 1
         value.shape = ir.Shape(sizes)
-
-
-def keep_names(value: ir.Value, count: int = 0) -> None:
-    """Keep the names of a value's open sizes, as the file has them, with the value.
-
-    Parameters
-    ----------
-    value : ir.Value
-        Whose shape is about to change.
-    count : int
-        Number that its first open size gets.
-    """
-    names: list[str | None] = []
-    numbered: dict[str, str] = {}
-    for size in value.shape or ():
-        name = None if isinstance(size, int) else size.value
-        names.append(name)
-        if not isinstance(size, int) or size < 0:
-            if name:
-                numbered[f"size_{count}"] = name
-            count += 1
-    value.metadata_props[_NAMES] = json.dumps([names, numbered])
-
-
-def kept_names(value: ir.Value) -> tuple[list[str | None], dict[str, str]]:
-    """Give the names of open sizes by axis, and those of an input by what `forget_shapes` named."""
-    text = value.metadata_props.get(_NAMES)
-    if text is None:
-        return [], {}
-    names, numbered = json.loads(text)
-    return names, numbered
 
 
 def set_input_shapes(graph: ir.Graph, shapes: Mapping[str, tuple[int, ...]]) -> None:

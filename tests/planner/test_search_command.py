@@ -287,9 +287,6 @@ def test_help_and_other_commands_are_as_they_were(capsys):
             main(arguments)
         assert stop.value.code == 0
         assert "search" in capsys.readouterr().out
-    with pytest.raises(SystemExit) as stop:
-        main([])
-    assert stop.value.code == 2
     assert main(["info"]) == 0
 
 

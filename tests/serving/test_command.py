@@ -68,6 +68,9 @@ def test_a_server_answers_refuses_and_stops(model, rng):
         assert status == 200 and body[-20:] == z
         told = json.loads(text_of(port, "/v2/models/small"))
         assert told["inputs"][0]["shape"] == [-1, 3, -1, -1]
+        said = "".join(lines)
+        assert "small: x FP32 [-1, 3, -1, -1] -> " in said
+        assert "/v2/models/small/infer" in said
         # One connection outlives refusals.
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
         for body, headers, expected in (
@@ -296,7 +299,10 @@ def test_a_model_that_is_not_there(capsys):
 def test_arguments_that_are_none(model, capsys):
     assert main(["serve", str(model), "--queue-size", "0"]) == 2
     assert "queue_size" in capsys.readouterr().err
-    for options in (["--shape", "1x3"], ["--shape", "x=1xa"], ["--mode", "rocket"]):
+    for options in (
+        ["--shape", "1x3"], ["--shape", "x=1xa"], ["--mode", "rocket"], ["--port", "65536"],
+        ["--port", "-1"],
+    ):  # fmt: skip
         with pytest.raises(SystemExit) as ended:
             main(["serve", str(model), *options])
         assert ended.value.code == 2

@@ -202,7 +202,31 @@ def test_versions_have_their_path(client, model, x):
     "/v2/models/model/versions/2/ready", "/v3",
 ])  # fmt: skip
 def test_what_is_not_there(client, path):
-    assert client.get(path).status == 404
+    answer = client.get(path)
+    assert answer.status == 404
+    assert answer.json["error"]
+
+
+def test_methods_that_a_path_does_not_take(client):
+    answer = client.get(INFER)
+    assert answer.status == 405
+    assert answer.json["error"] == f"{INFER} takes POST, not GET"
+    assert answer.headers["allow"] == "POST"
+
+
+def test_the_configuration_and_the_index_of_models(client):
+    """As clients of Triton ask for them."""
+    told = client.get("/v2/models/model").json
+    found = client.get("/v2/models/model/config").json
+    assert found["name"] == "model" and found["max_batch_size"] == 0
+    for one, other in (("input", "inputs"), ("output", "outputs")):
+        assert found[one] == [
+            {"name": each["name"], "data_type": f"TYPE_{each['datatype']}", "dims": each["shape"]}
+            for each in told[other]
+        ]
+    assert client.get("/v2/models/other/config").status == 404
+    index = client.post(b"{}", path="/v2/repository/index").json
+    assert index == [{"name": "model", "version": "1", "state": "READY"}]
 
 
 def test_inference_where_there_is_no_model(client, x):

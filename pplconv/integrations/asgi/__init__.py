@@ -30,6 +30,7 @@ from typing import Any, Literal
 
 try:
     from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
     from starlette.routing import Route
 except ImportError as error:  # pragma: no cover - tests have it
     raise ImportError(
@@ -118,9 +119,10 @@ def app(
     Notes
     -----
     ``GET /v2``, ``/v2/health/live``, ``/v2/health/ready``, ``/v2/models/NAME``,
-    ``/v2/models/NAME/ready``, ``/healthz``, ``/metrics``; ``POST /v2/models/NAME/infer`` with JSON,
-    with JSON and binary tensors, or with one ``.npy`` array (``application/x-npy``; ``?output=``
-    chooses one of several outputs). Errors are JSON objects with ``error``.
+    ``/v2/models/NAME/ready``, ``/v2/models/NAME/config``, ``/healthz``, ``/metrics``; ``POST
+    /v2/repository/index`` and ``/v2/models/NAME/infer`` with JSON, with JSON and binary tensors, or
+    with one ``.npy`` array (``application/x-npy``; ``?output=`` chooses one of several outputs).
+    Errors, those of unknown paths among them, are JSON objects with ``error``.
 
     Instances compute the requests; the event loop only moves bytes. A waiting request is cancelled
     if its client disconnects.
@@ -172,16 +174,19 @@ def app(
         Route("/v2/health/ready", server.ready),
         Route("/healthz", server.ready),
         Route("/metrics", server.metrics),
+        Route("/v2/repository/index", server.index, methods=["POST"]),
     ]
     for path in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
         routes += [
             Route(path, server.model),
             Route(f"{path}/ready", server.model_ready),
+            Route(f"{path}/config", server.model_config),
             Route(f"{path}/infer", server.infer, methods=["POST"]),
         ]
     application = Starlette(
-        routes=routes, lifespan=lifespan, exception_handlers={Exception: server.failed}
-    )
+        routes=routes, lifespan=lifespan,
+        exception_handlers={Exception: server.failed, HTTPException: server.refused},
+    )  # fmt: skip
     application.state.server = server
     application.state.reload = server.reload
     application.state.reload_soon = server.reload_soon

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import gc
 import logging
 import os
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 __all__ = ["main"]
 
@@ -70,13 +72,18 @@ def main(argv: Sequence[str]) -> int:
         return 2
     open_at_once = most_connections(options.max_connections)
     server = uvicorn.Server(uvicorn.Config(
-        application, host=options.host, port=options.port, lifespan="on", access_log=False,
+        application, host=options.host, port=options.port, lifespan="on",
+        access_log=options.access_log,
         http=guarded(open_at_once, options.head_timeout, options.answer_timeout), ws="none",
         backlog=BACKLOG,
         timeout_graceful_shutdown=max(1, round(options.shutdown_timeout)),
     ))  # fmt: skip
-    for name in ("asyncio", "pplconv.serve", "uvicorn.error"):
-        logging.getLogger(name).addFilter(Rarely())
+    for logger in ("asyncio", "pplconv.serve", "uvicorn.error"):
+        logging.getLogger(logger).addFilter(Rarely())
+    # Reloads are told, too.
+    own = logging.getLogger("pplconv.serve")
+    own.setLevel(logging.INFO)
+    own.handlers, own.propagate = logging.getLogger("uvicorn").handlers, False
     # The event loop and the instances take turns at the GIL. By default Python waits 5 ms before it
     # asks for the GIL, longer than small networks take.
     sys.setswitchinterval(_SWITCH_SECONDS)
@@ -94,9 +101,35 @@ def main(argv: Sequence[str]) -> int:
                     application.state.reload_soon()
 
             signal.signal(signal.SIGHUP, on_hangup)
-    application.state.server.when_made = _settle
+    made = application.state.server
+    welcome = functools.partial(_welcome, name, options.host, options.port)
+
+    def begin() -> None:
+        _settle()
+        made.when_made = _settle
+        print(welcome(*made.tensors), file=sys.stderr, flush=True)
+
+    made.when_made = begin
     server.run()
     return 0 if server.started else 1
+
+
+def _welcome(name: str, host: str, port: int, inputs: Sequence[Any], outputs: Sequence[Any]) -> str:
+    """Say what is served, and how to ask for it."""
+    host = f"[{host}]" if ":" in host else host
+    url = f"http://{host}:{port or 'PORT'}/v2/models/{quote(name)}"
+    tensors = [
+        ", ".join(f"{one.name} {one.datatype} {one.shape}" for one in some)
+        for some in (inputs, outputs)
+    ]
+    lines = [f"pplconv serve: {name}: {tensors[0]} -> {tensors[1]}", f"  {url}/infer"]
+    if len(inputs) == 1:
+        output = f"?output={quote(outputs[0].name)}" if len(outputs) > 1 else ""
+        lines.append(
+            "  curl -H 'Content-Type: application/x-npy' --data-binary @x.npy -o y.npy "
+            f"'{url}/infer{output}'"
+        )
+    return "\n".join(lines)
 
 
 def _has_terminal() -> bool:
@@ -123,7 +156,7 @@ def _parser() -> argparse.ArgumentParser:
     add("model", metavar="MODEL", help="an ONNX file")
     add("--name", help="of the model in paths (default: that of the file)")
     add("--host", default="127.0.0.1", help="address to listen at (default: %(default)s)")
-    add("--port", type=int, default=8000, help="0: any that is free (default: %(default)s)")
+    add("--port", type=_port, default=8000, help="0: any that is free (default: %(default)s)")
     add("--instances", type=_number_or_auto, default="auto", help="of the model (default: auto)")
     add("--threads", type=_number_or_auto, default="auto", help="of each (default: auto)")
     add("--mode", choices=("thread", "process"), default="thread", help="default: %(default)s")
@@ -167,12 +200,19 @@ def _parser() -> argparse.ArgumentParser:
         "--shape", type=_shapes, action="append", default=[], metavar="NAME=1x3x48x192[,...]",
         help="be ready for inputs of these shapes at the start; may be repeated",
     )  # fmt: skip
+    add("--access-log", action="store_true", help="a line for each request")
     add("--shapes-only", action="store_true", help="refuse all other shapes")
     add(
         "--max-making", type=int, default=8, metavar="N",
         help="other shapes that may wait for their programs (default: %(default)s)",
     )  # fmt: skip
     return parser
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) < 1 << 16):
+        raise argparse.ArgumentTypeError(f"{text!r} is no port, 0 to 65535")
+    return int(text)
 
 
 def _number_or_auto(text: str) -> Any:

@@ -90,6 +90,10 @@ class Tensor(NamedTuple):
         shape = [n if isinstance(n, int) else -1 for n in value.shape]
         return cls(value.name, _ONNX_TYPES[value.type], shape)
 
+    def configured(self) -> dict[str, Any]:
+        """Describe it as a model's configuration does."""
+        return {"name": self.name, "data_type": f"TYPE_{self.datatype}", "dims": self.shape}
+
     def check(self, datatype: object, shape: tuple[int, ...], where: str) -> None:
         """Refuse an array that the model does not take."""
         if datatype != self.datatype:

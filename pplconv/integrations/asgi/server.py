@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
@@ -16,7 +17,7 @@ from pplconv import __version__
 
 from .abandoned_threads import in_thread
 from .answers import error
-from .http_tensors import shown
+from .http_tensors import Tensor, shown
 from .inference import Inference, Options
 from .metrics import CONTENT_TYPE, Metrics
 from .serving import Serving
@@ -24,6 +25,7 @@ from .serving import Serving
 __all__ = ["Server"]
 
 _LOGGER = logging.getLogger("pplconv.serve")
+_EXTENSIONS = ["binary_tensor_data", "model_configuration"]
 
 
 class Server:
@@ -163,9 +165,7 @@ class Server:
 
     async def server(self, request: Request) -> Response:
         """``/v2``."""
-        return JSONResponse(
-            {"name": "pplconv", "version": __version__, "extensions": ["binary_tensor_data"]}
-        )
+        return JSONResponse({"name": "pplconv", "version": __version__, "extensions": _EXTENSIONS})
 
     async def live(self, request: Request) -> Response:
         """``/v2/health/live``."""
@@ -198,6 +198,29 @@ class Server:
             "outputs": [tensor._asdict() for tensor in serving.outputs],
         })  # fmt: skip
 
+    async def model_config(self, request: Request) -> Response:
+        """``/v2/models/NAME/config``, an extension of Triton's."""
+        serving = self._serving
+        if serving is None or (refusal := self._not_found(request)) is not None:
+            return refusal if serving is not None else await self.ready(request)
+        return JSONResponse({
+            "name": self._options.name, "platform": "pplconv_onnx", "max_batch_size": 0,
+            "input": [tensor.configured() for tensor in serving.inputs],
+            "output": [tensor.configured() for tensor in serving.outputs],
+        })  # fmt: skip
+
+    async def index(self, request: Request) -> Response:
+        """``/v2/repository/index``: the model, and whether it is ready."""
+        found = {"name": self._options.name, "state": "READY" if self._ready else "UNAVAILABLE"}
+        if self._serving is not None:
+            found["version"] = self._serving.version
+        return JSONResponse([found])
+
+    @property
+    def tensors(self) -> tuple[list[Tensor], list[Tensor]]:
+        """Inputs and outputs of the model that serves."""
+        return ([], []) if self._serving is None else (self._serving.inputs, self._serving.outputs)
+
     def _not_found(self, request: Request) -> Response | None:
         name, version = request.path_params["name"], request.path_params.get("version")
         if name != self._options.name:
@@ -211,6 +234,18 @@ class Server:
         refusal = self._not_found(request)
         serving = None if self._stopping else self._serving
         return await self._inference.answer(request, serving, refusal)
+
+    async def refused(self, request: Request, reason: Exception) -> Response:
+        """Answer a path that there is not, or a method that it does not have."""
+        assert isinstance(reason, HTTPException)
+        path = shown(request.url.path)
+        message = f"there is nothing at {path}: GET /v2 tells what serves"
+        if reason.status_code == 405:
+            allowed = (reason.headers or {}).get("Allow", "another method")
+            message = f"{path} takes {allowed}, not {request.method}"
+        answer = error(reason.status_code, message)
+        answer.headers.update(reason.headers or {})
+        return answer
 
     async def failed(self, request: Request, reason: Exception) -> Response:
         """Answer an unexpected exception; Starlette logs it."""
