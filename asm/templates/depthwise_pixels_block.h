@@ -41,15 +41,15 @@ INLINE void block_line(vector sum[BLOCK_ROWS][BLOCK_VECTORS], const struct pplco
     for (int64_t j = first; j < end; j++, p += step, start += step) {
         vector x[BLOCK_VECTORS];
         lane_mask m[BLOCK_VECTORS];
+#if PPLCONV_VECTOR_BYTES == 64
         if (columns == NARROW) {
             UNROLL for (int v = 0; v < vectors; v++) {
-                m[v] = narrow->in[j][v];
-#if PPLCONV_VECTOR_BYTES == 64
-                m[v] = in_mask_register(m[v]);
-#endif
+                m[v] = in_mask_register(narrow->in[j][v]);
                 x[v] = in_register(load_masked(p + v * LANES, m[v]));
             }
-        } else if (columns == EDGE) {
+        } else
+#endif
+        if (columns == EDGE) {
             const struct range lanes = inside(start, 1, count, g->iw);
             if (lanes.begin >= lanes.end) continue;
             m[0] = lanes_between(lanes.begin, lanes.end);
