@@ -25,6 +25,17 @@ struct narrow {
     lane_mask in[MOST_TAPS][BLOCK_VECTORS];
 };
 
+/* Other vectors have no blocks of whole rows. */
+INLINE vector load_narrow(const element *p, lane_mask *in) {
+#if PPLCONV_VECTOR_BYTES == 64
+    *in = in_mask_register(*in);
+    return load_masked(p, *in);
+#else
+    (void)in;
+    return load(p);
+#endif
+}
+
 /* Bytes of a block's lines that stay in L2 from one block of rows to the next. */
 enum { BAND_BYTES = 8192 };
 
@@ -41,15 +52,12 @@ INLINE void block_line(vector sum[BLOCK_ROWS][BLOCK_VECTORS], const struct pplco
     for (int64_t j = first; j < end; j++, p += step, start += step) {
         vector x[BLOCK_VECTORS];
         lane_mask m[BLOCK_VECTORS];
-#if PPLCONV_VECTOR_BYTES == 64
         if (columns == NARROW) {
             UNROLL for (int v = 0; v < vectors; v++) {
-                m[v] = in_mask_register(narrow->in[j][v]);
-                x[v] = in_register(load_masked(p + v * LANES, m[v]));
+                m[v] = narrow->in[j][v];
+                x[v] = in_register(load_narrow(p + v * LANES, &m[v]));
             }
-        } else
-#endif
-        if (columns == EDGE) {
+        } else if (columns == EDGE) {
             const struct range lanes = inside(start, 1, count, g->iw);
             if (lanes.begin >= lanes.end) continue;
             m[0] = lanes_between(lanes.begin, lanes.end);
