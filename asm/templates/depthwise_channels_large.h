@@ -190,8 +190,8 @@ static void large_block(const struct call *s, const struct columns *k, const str
         UNROLL for (int c = 0; c < LARGE_COLUMNS; c++)
             sum[r][c] = zero;
     }
-    /* Lines that only the first row sees, then those that both see or, if the second one begins
-     * later, none, then those that only the second sees. */
+    /* Lines of the first row alone, lines of both rows (or of none, if the second one begins
+     * later), and lines of the second row alone. */
     const int64_t one = rows > 1 ? least(between, g->kh) : g->kh;
     const int64_t both = rows > 1 ? most(between, g->kh) : g->kh;
     for (int64_t i = first; i < last;) {

@@ -1,6 +1,6 @@
 /* Depthwise convolution of planes with any kernel, stride and dilation: two vectors of output
  * columns in some rows at a time. Vectors at a stride cost several loads and a shuffle, so the
- * columns of a line are sorted first: those that are a stride apart become neighbours. Each vector
+ * columns of a line are sorted first: columns a stride apart become neighbours. Each vector
  * is then added to all the rows that see its line. Without strides, blocks are faster. */
 #ifndef PPLCONV_DEPTHWISE_PIXELS_ANY_H
 #define PPLCONV_DEPTHWISE_PIXELS_ANY_H
@@ -24,7 +24,7 @@ enum { MASKS_ARE_FREE = PPLCONV_VECTOR_BYTES == 64 };
 struct taps {
     int64_t begin, count; /* the first one, and how many */
     int64_t start;        /* the column that it reads for the block's first output */
-    int64_t phases;       /* columns to begin at, each followed by those strides apart */
+    int64_t phases;       /* first columns, each followed by columns a stride apart */
     int64_t apart;        /* elements from a phase to the next one */
     int64_t low, high;    /* taps that some output has: low .. high - 1 */
     int64_t inner, outer; /* that all have */
@@ -57,7 +57,7 @@ static __attribute__((noinline)) void set_taps(struct taps *t, const struct pplc
     }
 }
 
-/* Columns of a line of the image; zeros for those beside it. */
+/* Columns of a line of the image; zeros for columns beside it. */
 static __attribute__((noinline)) void sort_columns(element *sorted, const struct taps *t,
                                                    const element *line, int64_t width,
                                                    int64_t stride) {

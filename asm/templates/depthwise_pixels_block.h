@@ -14,7 +14,7 @@ enum { BLOCK_ROWS = 6, BLOCK_VECTORS = 4 };
 enum { BLOCK_ROWS = 4, BLOCK_VECTORS = 3 };
 #endif
 
-/* Whether a block has whole vectors, of which all taps lie within the rows of the image; lanes of
+/* The columns of a block: whole vectors whose taps all lie within the rows of the image; lanes of
  * one vector, wherever their taps lie; or, where masks are free, the whole rows of a narrow image.
  */
 enum columns { WHOLE, EDGE, NARROW };

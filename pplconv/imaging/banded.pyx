@@ -206,6 +206,8 @@ cdef class Form:
         cdef int axis
         self.dtype, self.flags, self.size = array.dtype, flags, array.itemsize
         self.ndim = array.ndim
+        if self.ndim > AXES:
+            raise ValueError("an array has at most four axes")
         for axis in range(self.ndim):
             self.shape[axis], self.strides[axis] = array.shape[axis], array.strides[axis]
 
@@ -306,7 +308,6 @@ cdef class Banded:
 
     cdef Bands bands
     cdef list kept  # what the loops refer to
-    cdef object rows, runs, value, rounding, places, weights
     cdef list constants  # arrays of a run behind results and image, or None
     cdef Form image_form, results_form
     cdef char *fixed[ARRAYS]
@@ -328,10 +329,11 @@ cdef class Banded:
             if array.dtype != dtype or not array.flags.c_contiguous or not array.size:
                 raise ValueError("rows, runs and value are contiguous")
         whole, taps, low, high, again, pitch, by_rows, running = 0, (0, 0), 0, 0, 0, 0, (), False
+        places = weights = None
         if (words is None) == (value.dtype == np.uint8):
             raise ValueError("sums of 16 bits are of bytes")
         if words:
-            by_rows, self.weights = words.passes, words.weights
+            by_rows, weights = words.passes, words.weights
             whole, low, high = results.itemsize, words.low, words.high
         elif rounding is not None:
             again = check_rounding(rounding, results, value.dtype, extent)
@@ -340,26 +342,26 @@ cdef class Banded:
         elif results.dtype != value.dtype:
             raise ValueError("results are of the type of the sums")
         if floats is not None:
-            by_rows, self.weights = (True,) * floats.passes, floats.weights
+            by_rows, weights = (True,) * floats.passes, floats.weights
         if by_rows:
             taps = extent
             of = np.dtype(np.uint16) if words else value.dtype
             numbers_of = sum(extent) if len(by_rows) == 2 else extent[0] * extent[1]
-            if self.weights.dtype != of or self.weights.shape != (numbers_of,):
+            if weights.dtype != of or weights.shape != (numbers_of,):
                 raise ValueError("each tap has a weight")
-            column = self.weights[extent[1]:]
+            column = weights[extent[1]:]
             running = len(by_rows) == 2 and extent[0] >= RUNNING and bool(
                 (column == column[0]).all())
-            if floats is not None and floats.running != (running and floats.running):
+            if floats is not None and floats.running and not running:
                 raise ValueError("sums are moved along a long column of equal taps")
             running = running if words else floats.running
             if running:
                 one = column[:1]
-                self.weights = np.concatenate([self.weights, np.ones(1, of), -one, one])
+                weights = np.concatenate([weights, np.ones(1, of), -one, one])
             step = channels * value.itemsize
             pitch = pitch_of(width * channels * of.itemsize if len(by_rows) == 2
                              else columns * step)
-            self.places = places_of(extent, len(by_rows), pitch, step)
+            places = places_of(extent, len(by_rows), pitch, step)
         if image.shape[2] != channels:
             raise ValueError("image and results have the same channels")
         band = min(max(band, 1), height)
@@ -381,30 +383,28 @@ cdef class Banded:
             "result_rs": results.strides[1], "result_ps": results.strides[0],
         }, passes, isa)
         # Copies, which nobody else can change later.
-        self.rows, self.runs, self.value = rows.copy(), runs.copy(), value.copy()
-        self.bands.check_input(<const int64_t *> address_of(self.rows, &size),
-                               <const int64_t *> address_of(self.runs, &size))
+        rows, runs, value = rows.copy(), runs.copy(), value.copy()
+        self.bands.check_input(<const int64_t *> address_of(rows, &size),
+                               <const int64_t *> address_of(runs, &size))
         # Scratch is for as many.
         self.bands.threads = max(min(threads, self.bands.tasks), 1)
-        self.rounding = rounding
         self.image_form = Form(image, PyBUF_STRIDES)
         self.results_form = Form(results, PyBUF_STRIDED)
         self.share = share
-        self.keep_addresses()
+        of_rounding = [None] * 3 if words or rounding is None else [
+            rounding.limits, rounding.taps, rounding.again]
+        self.keep([rows, runs, value, *of_rounding, places, weights])
 
-    cdef int keep_addresses(self) except -1:
-        """Note where the arrays lie that all calls share."""
-        cdef list arrays = [None, None, self.rows, self.runs, self.value, None, None, None,
-                            self.places, self.weights]
+    cdef int keep(self, list constants) except -1:
+        """Keep the arrays that all calls share, behind results and image, and their addresses."""
         cdef int64_t size
         cdef int i
-        if isinstance(self.rounding, Rounding):
-            arrays[5:8] = self.rounding.limits, self.rounding.taps, self.rounding.again
-        self.constants = arrays[2:]
-        for i in range(ARRAYS):
+        self.constants = constants
+        self.fixed[0] = self.fixed[1] = NULL
+        for i in range(2, ARRAYS):
             self.fixed[i] = NULL
-            if arrays[i] is not None:
-                self.fixed[i] = <char *> address_of(arrays[i], &size)
+            if constants[i - 2] is not None:
+                self.fixed[i] = <char *> address_of(constants[i - 2], &size)
         return 0
 
     def step(self):

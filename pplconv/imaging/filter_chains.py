@@ -109,7 +109,7 @@ def chained(filters: Sequence[Noted], team: int) -> FilterChain | None:
     """
     if len(filters) < 2 or not all(map(_is_banded, filters)):
         return None
-    best: FilterChain | None = None
+    best: Bands | None = None
     between = [one.planes.nbytes for one in filters[:-1]]
     for level, room in enumerate(planner.band_bytes()):
         bands = _bands_in(filters, room)
@@ -118,9 +118,9 @@ def chained(filters: Sequence[Noted], team: int) -> FilterChain | None:
         saved = sum(planner.staying_cycles(size, level) for size in between) / team
         gain = saved + _CALL_CYCLES * (len(filters) - 1)
         gain -= _START_CYCLES * len(filters) * (bands.turns + 1)
-        if gain > 0 and (best is None or gain > best.bands.gain):
-            best = FilterChain(filters, bands._replace(gain=gain), team)
-    return best
+        if gain > 0 and (best is None or gain > best.gain):
+            best = bands._replace(gain=gain)
+    return None if best is None else FilterChain(filters, best, team)
 
 
 def joins(first: Noted, second: Noted) -> bool:

@@ -150,7 +150,7 @@ def told(value: ir.Value, numbered: Mapping[str, str]) -> NodeArg:
 
 
 def names_of(graph: ir.Graph) -> dict[str, str]:
-    """Give the names that a file has for open sizes of inputs, by those that `prepare` gives."""
+    """Give the file's names of open sizes of inputs, by `prepare`'s numbered names."""
     numbered: dict[str, str] = {}
     for value in graph.inputs:
         numbered.update(kept_names(value)[1])
@@ -179,7 +179,7 @@ def check_providers(providers: object) -> None:
     if isinstance(providers, str) or not isinstance(providers, Sequence):
         raise TypeError(f"providers must be a list of names, got {shown(providers)}")
     for one in providers:
-        # A pair has options, of which this one has none that matter.
+        # Options of a pair change nothing here.
         name = one[0] if isinstance(one, tuple) and one else one
         if name != PROVIDER:
             raise ValueError(f"providers: pplconv computes on CPUs, {PROVIDER!r}, not {name!r}")

@@ -188,26 +188,29 @@ class Server:
 
     async def model(self, request: Request) -> Response:
         """``/v2/models/NAME``."""
-        serving = self._serving
-        if serving is None or (refusal := self._not_found(request)) is not None:
-            return refusal if serving is not None else await self.ready(request)
-        return JSONResponse({
-            "name": self._options.name, "versions": [serving.version],
-            "platform": "pplconv_onnx",
+        return await self._described(request, lambda serving: {
+            "versions": [serving.version],
             "inputs": [tensor._asdict() for tensor in serving.inputs],
             "outputs": [tensor._asdict() for tensor in serving.outputs],
         })  # fmt: skip
 
     async def model_config(self, request: Request) -> Response:
         """``/v2/models/NAME/config``, an extension of Triton's."""
-        serving = self._serving
-        if serving is None or (refusal := self._not_found(request)) is not None:
-            return refusal if serving is not None else await self.ready(request)
-        return JSONResponse({
-            "name": self._options.name, "platform": "pplconv_onnx", "max_batch_size": 0,
+        return await self._described(request, lambda serving: {
+            "max_batch_size": 0,
             "input": [tensor.configured() for tensor in serving.inputs],
             "output": [tensor.configured() for tensor in serving.outputs],
         })  # fmt: skip
+
+    async def _described(
+        self, request: Request, describe: Callable[[Serving], dict[str, Any]]
+    ) -> Response:
+        """Describe the model, or refuse another one."""
+        serving = self._serving
+        if serving is None or (refusal := self._not_found(request)) is not None:
+            return refusal if serving is not None else await self.ready(request)
+        name = {"name": self._options.name, "platform": "pplconv_onnx"}
+        return JSONResponse({**name, **describe(serving)})
 
     async def index(self, request: Request) -> Response:
         """``/v2/repository/index``: the model, and whether it is ready."""
