@@ -114,13 +114,17 @@ def pytest_collection() -> Iterator[object]:
     """Keep the garbage collector from looking at tens of thousands of tests again and again.
 
     Tests ask for collections themselves, and each would look at all of them.
+
+    The collector stays enabled, and a threshold of zero stops it: libraries that are
+    imported here, such as dask, keep the state that they find and restore it after their calls.
     """
-    gc.disable()
+    thresholds = gc.get_threshold()
+    gc.set_threshold(0)
     try:
         return (yield)
     finally:
         gc.freeze()
-        gc.enable()
+        gc.set_threshold(*thresholds)
 
 
 @pytest.hookimpl(tryfirst=True)
