@@ -59,13 +59,13 @@ class Builder:
         inputs = [x, self.drawn("weight", shape, "weight", gain)]
         if bias:
             inputs.append(self.drawn("bias", shape[:1], "shift"))
-        side = shape[-1]
+        kernel = list(shape[2:])
         return self.node(
             "Conv",
             inputs,
-            kernel_shape=[side, side],
+            kernel_shape=kernel,
             strides=[stride, stride],
-            pads=[side // 2 if pad is None else pad] * 4,
+            pads=[side // 2 if pad is None else pad for side in kernel * 2],
             group=group,
         )
 

@@ -161,6 +161,10 @@ NETWORKS: Mapping[str, Network] = {
         Generated("regnet_x_3_2.onnx", regnet.x_3_2), {"x": _IMAGE}, tuned=False
     ),
     "convnext_t": Network(Generated("convnext_t.onnx", convnext.tiny), {"x": _IMAGE}),
+    "replknet_31b": Network(
+        Generated("replknet_31b.onnx", convnext.replknet), {"x": _IMAGE}, tuned=False
+    ),
+    "slak_t": Network(Generated("slak_t.onnx", convnext.slak), {"x": _IMAGE}, tuned=False),
     "swin_t": Network(Generated("swin_t.onnx", swin.tiny), {"x": _IMAGE}),
     "hifi_gan": Network(
         Generated("hifi_gan.onnx", sound.hifi_gan),
