@@ -9,7 +9,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { MOST_PIXELS = 6, MOST_TAPS = 5 };
+enum { MOST_PIXELS = 6, MOST_TAPS = 5 /* of a row at a time */ };
 /* Arrays of two bytes; else they have elements. */
 enum { HALF = 1, BFLOAT = 2 };
 
@@ -46,10 +46,10 @@ INLINE vector everywhere(const char *from, int halves) {
     return zero + number;
 }
 
-/* The taps of one input channel for a vector of output channels, zeros behind the last channel. */
+/* Some taps of one input channel for a vector of output channels, zeros behind the last channel. */
 INLINE void gather(const char *from, int64_t filter, int64_t taps, int64_t channels, int halves,
                    vector *weights) {
-    element lines[MOST_TAPS * MOST_TAPS][LANES];
+    element lines[MOST_TAPS][LANES];
     for (int64_t o = 0; o < LANES; o++) {
         const char *first = from + o * filter;
         for (int64_t t = 0; t < taps; t++) {
@@ -65,22 +65,26 @@ INLINE void gather(const char *from, int64_t filter, int64_t taps, int64_t chann
 INLINE void add_channels(const struct pplconv_direct_sums_args *a, int64_t first, int64_t channels,
                          struct pixel *pixels, int64_t count, int halves) {
     const int64_t size = halves ? 2 : (int64_t)sizeof(element);
-    const int64_t side = a->side, taps = side * side, filter = a->ic * taps * size;
-    for (int64_t c = 0; c < a->ic; c++) {
+    const int64_t row_size = a->kw * size, filter = a->ic * a->kh * row_size;
+    for (int64_t row = 0; row < a->ic * a->kh; row++) {
+        const int64_t c = row / a->kh, i = row % a->kh;
         const char *src = (const char *)a->src + c / a->block * a->src_bs + c % a->block * size;
-        vector weights[MOST_TAPS * MOST_TAPS];
-        gather((const char *)a->weights + first * filter + c * taps * size, filter, taps, channels,
-               halves, weights);
-        for (struct pixel *p = pixels; p < pixels + count; p++) {
-            const char *window = src + p->row * a->src_rs + p->column * a->src_ps;
-            vector sum = p->sum;
-            for (int64_t i = p->row_begin; i < p->row_end; i++) {
-                for (int64_t j = p->column_begin; j < p->column_end; j++) {
-                    const vector x = everywhere(window + i * a->src_rs + j * a->src_ps, halves);
-                    sum = multiply_add(weights[i * side + j], x, sum);
+        const char *from = (const char *)a->weights + first * filter + row * row_size;
+        for (int64_t j0 = 0; j0 < a->kw; j0 += MOST_TAPS) {
+            const int64_t taps = least(a->kw - j0, MOST_TAPS);
+            vector weights[MOST_TAPS];
+            gather(from + j0 * size, filter, taps, channels, halves, weights);
+            for (struct pixel *p = pixels; p < pixels + count; p++) {
+                if (i < p->row_begin || i >= p->row_end) continue;
+                const char *window = src + (p->row + i) * a->src_rs + p->column * a->src_ps;
+                const int64_t end = least(j0 + taps, p->column_end);
+                vector sum = p->sum;
+                for (int64_t j = most(j0, p->column_begin); j < end; j++) {
+                    const vector x = everywhere(window + j * a->src_ps, halves);
+                    sum = multiply_add(weights[j - j0], x, sum);
                 }
+                p->sum = sum;
             }
-            p->sum = sum;
         }
     }
 }
@@ -105,9 +109,9 @@ static int64_t find_pixels(const struct pplconv_direct_sums_args *a, int64_t fir
                 r,
                 c,
                 most(a->row_begin - r, 0),
-                least(a->row_end - r, a->side),
+                least(a->row_end - r, a->kh),
                 most(a->column_begin - c, 0),
-                least(a->column_end - c, a->side),
+                least(a->column_end - c, a->kw),
             };
             pixels[count++] = found;
         }

@@ -2,7 +2,7 @@
 
 F(n x n, r x r) computes n x n outputs from t x t inputs (t = n + r - 1) with t * t products a
 channel pair instead of n * n * r * r (Lavin and Gray, "Fast Algorithms for Convolutional Neural
-Networks", 2016).
+Networks", 2016). Kernels of other sizes are cut into subkernels of r x r; see `winograd_blocking`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .core_model import CoreModel
 from .error_bounds import winograd_error
 from .panels import Panels
 from .tiled import row_tiles, widths
-from .winograd_blocking import WinogradBlocking, tiles_of
+from .winograd_blocking import WinogradBlocking, subkernels_of, tiles_of
 from .winograd_cost import estimate, staged
 
 NAME = "winograd"
@@ -40,6 +40,7 @@ INTEGER_PRODUCT = "s16"
 # Largest integer sum: M is four times as large, as G of F(2, 3) is doubled on both sides.
 LARGEST_SUM = 2**29 - 1
 
+ENOUGH_FEWER = 1.3  # times the fewest products of a variant: others are not worth an estimate
 ENOUGH_TILES = 28  # in a block: fewer make poor use of register tiles and weights
 # Parts of a transform for each thread of a team in a staged plan; others wait for its last one.
 PARTS_EACH = 4
@@ -59,12 +60,15 @@ class Winograd(WinogradBlocking):
 def floor(problem: ConvProblem, lanes: int, core: CoreModel) -> float:
     """Least cycles of any candidate on one thread: its products at the peak rate of FMAs."""
     ic, oc = problem.ic // problem.groups, problem.oc // problem.groups
-    r = problem.kh
     exact = TYPES[problem.dtype].roundoff == 0.0
-    sizes = [n for n, size in (INTEGER_VARIANTS if exact else VARIANTS) if size == r]
-    tile = min(tiles_of(problem, n) * (n + r - 1) ** 2 for n in sizes)
+    tile = min(_products(problem, n, r) for n, r in (INTEGER_VARIANTS if exact else VARIANTS))
     steps = ceil_div(ic, core.together) * ceil_div(oc, lanes)
     return tile * problem.groups * steps / core.fma_per_cycle
+
+
+def _products(problem: ConvProblem, n: int, r: int) -> int:
+    """Products of all tiles for a pair of channels."""
+    return tiles_of(problem, n) * subkernels_of(problem, r) * (n + r - 1) ** 2
 
 
 def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
@@ -77,9 +81,10 @@ def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
         return "its transforms of floats have sums of the type of their operands"
     if problem.stride != (1, 1) or problem.dilation != (1, 1):
         return "it needs stride 1 and no dilation"
-    sides = {r for _, r in (INTEGER_VARIANTS if numerics.exact else VARIANTS)}
-    if problem.kh != problem.kw or problem.kh not in sides:
-        return f"it needs a {' or '.join(f'{r}x{r}' for r in sorted(sides))} kernel"
+    if numerics.exact and (problem.kh, problem.kw) != (3, 3):
+        return "it needs a 3x3 kernel"
+    if min(problem.kh, problem.kw) < 2:
+        return "it needs a kernel of two rows and two columns or more"
     if numerics.chain is not None:
         return "it has no kernels in half precision"
     if numerics.kr > 1 and not numerics.exact:
@@ -107,13 +112,29 @@ def volunteers(problem: ConvProblem) -> bool:
 
 def candidates(problem: ConvProblem, around: PlanContext) -> Iterator[Candidate]:
     """Yield the blockings worth an estimate."""
+    for n, r in _variants(problem, around):
+        for nr, largest in widths(problem.oc // problem.groups, around):
+            yield from _blockings(problem, around, n, r, nr, largest)
+            yield from _stages(problem, around, n, r, nr, largest)
+
+
+def _variants(problem: ConvProblem, around: PlanContext) -> list[tuple[int, int]]:
+    """Name the variants within the tolerance: all that take the kernel whole, and the best to cut.
+
+    The best have the fewest products.
+    """
+    ic, whole, cut = problem.ic // problem.groups, [], {}
     for n, r in INTEGER_VARIANTS if around.numerics.exact else VARIANTS:
         # Only error that buys speed counts here; the rounding of the arrays does not.
-        bound = winograd_error(n, r, problem.ic // problem.groups, around.numerics)
-        if r == problem.kh and bound <= around.tolerance:
-            for nr, largest in widths(problem.oc // problem.groups, around):
-                yield from _blockings(problem, around, n, r, nr, largest)
-                yield from _stages(problem, around, n, r, nr, largest)
+        bound = winograd_error(n, r, ic * subkernels_of(problem, r), around.numerics)
+        if bound > around.tolerance:
+            continue
+        if (problem.kh, problem.kw) == (r, r):
+            whole.append((n, r))
+        else:
+            cut[n, r] = _products(problem, n, r)
+    most = ENOUGH_FEWER * min(cut.values(), default=0)
+    return whole + [variant for variant, products in cut.items() if products <= most]
 
 
 def _blockings(
@@ -121,7 +142,8 @@ def _blockings(
 ) -> Iterator[Candidate]:
     e, positions = around.numerics.operand_bytes, (n + r - 1) ** 2
     wide = around.numerics.sum_bytes // e  # how much wider sums are
-    ic, oc = problem.ic // problem.groups, problem.oc // problem.groups
+    oc, subkernels = problem.oc // problem.groups, subkernels_of(problem, r)
+    depth = problem.ic // problem.groups * subkernels
     tiles = max(tiles_of(problem, n), 1)
     budget = around.machine.l2_share * 5 // 8 // (positions * e)  # channels of V and M
     panels = Panels.of_columns(KernelKey("gemm", largest, nr, around.numerics.kr))
@@ -129,10 +151,10 @@ def _blockings(
     multiple = problem.block if problem.layout == "NCHWc" else around.lanes
     seen = set()
     enough = False
-    for segments in (1, 2, 4, 8):
-        ic_segment = balanced(ic, ceil_div(ic, segments), multiple)
-        ic_segment = min(ic_segment, ic) if segments == 1 else ic_segment
-        if segments > 1 and (ic_segment >= ic or enough):
+    for segments in (1, 2, 4, 8, *((subkernels, 2 * subkernels) if subkernels > 8 else ())):
+        ic_segment = balanced(depth, ceil_div(depth, segments), multiple)
+        ic_segment = min(ic_segment, depth) if segments == 1 else ic_segment
+        if segments > 1 and (ic_segment >= depth or enough):
             continue
         oc_block = whole if segments == 1 else panels.padded(oc)
         most = max(budget // (ic_segment + wide * oc_block), 1)
@@ -173,16 +195,17 @@ def _stages(
     while every panel of weights is multiplied by it.
     """
     e, positions, threads = around.numerics.operand_bytes, (n + r - 1) ** 2, around.threads
-    ic, oc = problem.ic // problem.groups, problem.oc // problem.groups
+    oc, depth = problem.oc // problem.groups, problem.ic // problem.groups
+    depth *= subkernels_of(problem, r)
     l2, tiles = around.machine.l2_share, max(tiles_of(problem, n), 1)
-    if positions * ic * oc * around.numerics.weight_bytes <= l2:
+    if positions * depth * oc * around.numerics.weight_bytes <= l2:
         return
     panels = Panels.of_columns(KernelKey("gemm", largest, nr, around.numerics.kr))
     multiple = problem.block if problem.layout == "NCHWc" else around.lanes
     whole = math.lcm(multiple, around.lanes)
-    near = max(l2 // 2 // (ic * e), 1)
+    near = max(l2 // 2 // (depth * e), 1)
     room = threads * l3_share(around.machine)
-    room //= positions * (ic * e + oc * around.numerics.sum_bytes)
+    room //= positions * (depth * e + oc * around.numerics.sum_bytes)
     seen = set()
     for most in {near, min(near, max(room, 1))}:
         tile_block = balanced(tiles, most, 1)
@@ -191,7 +214,9 @@ def _stages(
             if tile_block > mr and ceil_div(tiles, round_up(block, mr)) == ceil_div(tiles, block):
                 block = round_up(block, mr)
             for segments in (1, 2):
-                ic_segment = ic if segments == 1 else balanced(ic, ceil_div(ic, 2), multiple)
+                ic_segment = depth
+                if segments > 1:
+                    ic_segment = balanced(depth, ceil_div(depth, segments), multiple)
                 if (mr, block, ic_segment) in seen:
                     continue
                 seen.add((mr, block, ic_segment))
@@ -203,6 +228,6 @@ def _stages(
                     problem, around.numerics, n, r, around.lanes, mr, nr, block, ic_segment,
                     panels.padded(oc), oc_segment, around.machine.l1d_bytes,
                     tile_part=ceil_div(block, parts),
-                    ic_part=balanced(ic, ic, whole, across),
+                    ic_part=balanced(depth, depth, whole, across),
                     oc_part=balanced(oc, oc, whole, across),
                 )  # fmt: skip

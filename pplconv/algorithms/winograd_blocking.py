@@ -2,6 +2,10 @@
 
 F(n x n, r x r) computes n x n outputs from t x t inputs (t = n + r - 1). The loops, with blocks
 of tiles and segments of input and output channels, are those of the OpenPPL Arm Server slides.
+
+A kernel of another size is cut into subkernels of r x r taps. V then has the input's channels once
+for each subkernel, and sums run over all of them (Huang et al., "DWM: A Decomposable Winograd
+Method for Convolution Acceleration", 2020).
 """
 
 from __future__ import annotations
@@ -32,6 +36,11 @@ LARGE_ROW = 1024  # bytes from which rows are padded to share no cache set
 SLAB_SHARE, MOST_SHARE = 8, 9  # sixteenths of L1 for a slab; the most, for tiles of whole lines
 NEAR_BYTES = 1 << 22  # of outputs, for which slabs end with whole lines
 UNBOUNDED = (1 << 31) - 1  # tiles: the largest count that loops take
+
+
+def subkernels_of(problem: ConvProblem, r: int) -> int:
+    """Count the subkernels of r x r taps of a kernel; zeros fill up the last ones."""
+    return ceil_div(problem.kh, r) * ceil_div(problem.kw, r)
 
 
 def tiles_of(problem: ConvProblem, n: int) -> int:
@@ -99,25 +108,27 @@ class WinogradBlocking(Candidate):
     @property
     def variant(self) -> str:
         """The variant's name in plans."""
-        return f"F({self.n}x{self.n},{self.r}x{self.r})"
+        name = f"F({self.n}x{self.n},{self.r}x{self.r})"
+        return f"{self.subkernels} {name}" if self.subkernels > 1 else name
 
     @property
     def bits(self) -> str:
-        """Variant; the products' sums run over input channels in ascending order."""
+        """Variant; sums run over subkernels and their input channels in ascending order."""
         return EXACT if self.numerics.exact else self.variant
 
     @property
     def error_bound(self) -> float:
         """The measured error with a margin; see `error_bounds`."""
-        p = self.problem
-        return winograd_error_bound(self.n, self.r, p.ic // p.groups, self.numerics)
+        return winograd_error_bound(self.n, self.r, self.depth, self.numerics)
 
     @property
     def blocks(self) -> dict[str, int | str]:
         """Variant, tile, blocks and segments."""
         parts = {"tile_part": self.tile_part, "ic_part": self.ic_part, "oc_part": self.oc_part}
+        whole = (self.problem.kh, self.problem.kw) == (self.r, self.r)
         return {
             "n": self.n,
+            **({} if whole else {"r": self.r}),
             "mr": self.mr,
             "nr": self.nr,
             "tile_block": self.tile_block,
@@ -148,6 +159,16 @@ class WinogradBlocking(Candidate):
         """Input channels of a group."""
         return self.problem.ic // self.problem.groups
 
+    @lazy
+    def subkernels(self) -> int:
+        """Subkernels that the kernel is cut into."""
+        return subkernels_of(self.problem, self.r)
+
+    @property
+    def depth(self) -> int:
+        """Channels of V: the input's, once for each subkernel."""
+        return self.ic * self.subkernels
+
     @property
     def oc(self) -> int:
         """Output channels of a group."""
@@ -166,12 +187,12 @@ class WinogradBlocking(Candidate):
     @property
     def packing(self) -> str:
         """Transformed weights, position by position, in panels."""
-        return f"{self.variant} {self.panels.name}, k = c"
+        return f"{self.variant} {self.panels.name}, k = {'sc' if self.subkernels > 1 else 'c'}"
 
     @property
     def packed_weight_bytes(self) -> int:
         """Size of the packed weights: larger than the weights by positions / r^2."""
-        position = self.panels.bytes(self.oc, self.ic, self.numerics.weight_bytes)
+        position = self.panels.bytes(self.oc, self.depth, self.numerics.weight_bytes)
         return self.problem.groups * self.positions * position
 
     @property
@@ -192,7 +213,7 @@ class WinogradBlocking(Candidate):
         """Tasks of the first and of the last stage, in each round."""
         tile_parts = ceil_div(min(self.tile_block, self.tiles), max(self.tile_part, 1))
         return (
-            tile_parts * ceil_div(self.ic, max(self.ic_part, 1)),
+            tile_parts * ceil_div(self.depth, max(self.ic_part, 1)),
             tile_parts * ceil_div(self.oc, max(self.oc_part, 1)),
         )
 
@@ -260,7 +281,7 @@ class WinogradBlocking(Candidate):
             return odd_lines(size) if size >= LARGE_ROW else size
 
         e = self.numerics.sum_bytes
-        v_row = row(self.ic if self.staged else self.ic_segment, self.numerics.operand_bytes)
+        v_row = row(self.depth if self.staged else self.ic_segment, self.numerics.operand_bytes)
         m_row = row(self.panels.padded(self.oc) if self.staged else self.oc_block, e)
         v_position = odd_lines(self.tile_block * v_row)
         m_position = odd_lines(self.tile_block * m_row)

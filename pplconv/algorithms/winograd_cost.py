@@ -88,8 +88,8 @@ def _late(winograd: WinogradBlocking, core: CoreModel, u_bytes: int) -> float:
 
 
 def _steps(winograd: WinogradBlocking) -> int:
-    """Steps of k of the products: groups of input channels that lie side by side."""
-    return ceil_div(winograd.ic, winograd.panels.kr)
+    """Steps of k of the products: groups of channels of V that lie side by side."""
+    return ceil_div(winograd.depth, winograd.panels.kr)
 
 
 def _products(winograd: WinogradBlocking, core: CoreModel) -> float:
@@ -100,7 +100,7 @@ def _products(winograd: WinogradBlocking, core: CoreModel) -> float:
         if size:
             products += count * matrix_cycles(
                 core, size, winograd.panels.padded(winograd.oc), winograd.mr, winograd.nr,
-                winograd.lanes, _steps(winograd), ceil_div(winograd.ic, winograd.ic_segment),
+                winograd.lanes, _steps(winograd), ceil_div(winograd.depth, winograd.ic_segment),
             )  # fmt: skip
     return products * winograd.positions
 
@@ -110,7 +110,7 @@ def _vectors(winograd: WinogradBlocking) -> tuple[int, int]:
     tiles, numerics = winograd.tiles * winograd.positions, winograd.numerics
     narrower = numerics.sum_bytes // numerics.operand_bytes
     return (
-        tiles * ceil_div(winograd.ic, narrower * winograd.lanes),
+        tiles * winograd.subkernels * ceil_div(winograd.ic, narrower * winograd.lanes),
         tiles * ceil_div(winograd.oc, winograd.lanes),
     )
 
@@ -127,13 +127,14 @@ def _slabs(winograd: WinogradBlocking, repeats: int) -> float:
     if numerics.exact:  # bytes
         overlap *= numerics.source_bytes / numerics.sum_bytes
     pixels = p.batch * p.oh * p.ow / winograd.lanes
-    return (overlap * winograd.ic * repeats + winograd.oc) * pixels * STORE_TRANSPOSED_CYCLES
+    reads = overlap * winograd.depth * repeats
+    return (reads + winograd.oc) * pixels * STORE_TRANSPOSED_CYCLES
 
 
 def _conversions(winograd: WinogradBlocking, repeats: int) -> float:
     """Cycles to convert pixels, `repeats` times, and outputs; the transform widens bytes itself."""
     numerics, reads = winograd.numerics, repeats * winograd.t**2 / winograd.n**2
-    reads *= not numerics.exact
+    reads *= 0 if numerics.exact else winograd.subkernels
     return conversion_cycles(winograd.problem, numerics, winograd.lanes, reads)
 
 
@@ -146,7 +147,7 @@ def estimate(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[
     """
     p, numerics = winograd.problem, winograd.numerics
     vector = winograd.lanes * numerics.sum_bytes
-    ic_segments = ceil_div(winograd.ic, winograd.ic_segment)
+    ic_segments = ceil_div(winograd.depth, winograd.ic_segment)
     oc_segments = ceil_div(winograd.oc, winograd.oc_segment)
     blocks = ceil_div(winograd.tiles, winograd.tile_block)
     fma = _products(winograd, core)
@@ -158,7 +159,7 @@ def estimate(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[
     pixel = numerics.source_bytes if numerics.exact else numerics.operand_bytes
     image = p.batch * p.ih * p.iw * p.ic * pixel
     arrive = shares * vector / core.l3_rate if image > core.l2_bytes // 2 else 0.0
-    pre = v_vectors * (TRANSFORM_CYCLES + write + arrive)
+    pre = v_vectors * (TRANSFORM_CYCLES + write + arrive / winograd.subkernels)
     # M is written by the products, which hide half of it, and read by the transform. Each
     # further segment of input channels loads and stores it once more.
     m_moves = 0.5 * write + (ic_segments - 1) * (write + read)

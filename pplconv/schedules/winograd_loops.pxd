@@ -46,6 +46,10 @@ cdef struct WinogradJob:
     WinogradOffsets at
     # Tiles come from patches of t x t inputs; t * t positions.
     int64_t t, positions
+    # Subkernels of r x r taps side by side; channels of V: the input's, once for each subkernel.
+    int64_t across, depth
+    # Whether kernels are cut, or filled up with zeros.
+    bint cut
     int64_t tiles_w, tiles_image, tiles
     int64_t vectors, lanes
     int64_t oc_segments

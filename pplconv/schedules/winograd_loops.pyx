@@ -22,6 +22,11 @@ segments and team do not change which ones, as the sums do not depend on them.
 Bytes are exact: V has 16-bit words, products add up pairs of them in int32, and post leaves sums in
 the slab, from where they are requantized. The planner has made sure that no sum needs more than 30
 bits, as M needs two more than the sum.
+
+A kernel of other than r x r taps is cut into subkernels of r x r, with zeros where the last ones
+end (Huang et al., "DWM: A Decomposable Winograd Method for Convolution Acceleration", 2020). V has
+the input's channels once for each subkernel, from patches that lie r pixels apart, and the products
+add them all up.
 """
 
 from libc.stdint cimport int64_t
@@ -33,7 +38,6 @@ from pplconv._kernels cimport (
     find,
     find_gemm_family,
     pplconv_gemm_args,
-    pplconv_winograd_weights_args,
     pplconv_pack_channels_args,
     pplconv_winograd_input_args,
     pplconv_direct_sums_args,
@@ -68,6 +72,7 @@ from pplconv.schedules.panel_offsets cimport (
     panels_of,
     share_of,
 )
+from pplconv.schedules.winograd_packing cimport GATHERED, pack_range
 from pplconv.schedules.work cimport padding_of
 
 
@@ -100,13 +105,25 @@ cdef inline void convert_pixels(const WinogradJob *j, pplconv_winograd_input_arg
 
 
 cdef inline void pre(const WinogradJob *j, const Tensors *t, int64_t group, int64_t tile_begin,
-                     int64_t tile_end, int64_t ic_begin, int64_t ic_end,
+                     int64_t tile_end, int64_t begin, int64_t end,
                      const Place *at) noexcept nogil:
-    # Compute V of a block of tiles and a segment of input channels.
+    # Compute V of a block of tiles and a segment of its channels, subkernel after subkernel.
+    cdef int64_t ic = j.shape.ic, subkernel, first
+    for subkernel in range(begin // ic, ceil_div(end, ic)):
+        first = subkernel * ic
+        pre_subkernel(j, t, group, tile_begin, tile_end, subkernel, most(begin - first, 0),
+                      least(end - first, ic), most(first - begin, 0) * j.shape.size.operand, at)
+
+
+cdef void pre_subkernel(const WinogradJob *j, const Tensors *t, int64_t group, int64_t tile_begin,
+                        int64_t tile_end, int64_t subkernel, int64_t ic_begin, int64_t ic_end,
+                        int64_t offset, const Place *at) noexcept nogil:
+    # Compute V of some input channels of a subkernel, `offset` bytes behind each tile's first.
     cdef pplconv_winograd_input_args a
     cdef pplconv_pack_channels_args c
     cdef int64_t e = j.shape.size.operand, tile = tile_begin, channel, count, top, left
     cdef int64_t width = j.shape.x.width
+    cdef int64_t down = subkernel // j.across * j.plan.r, right = subkernel % j.across * j.plan.r
     cdef const char *image
     cdef Piece p
     a.dst_ts = j.plan.v_row
@@ -114,8 +131,8 @@ cdef inline void pre(const WinogradJob *j, const Tensors *t, int64_t group, int6
     a.outside = padding_of(t) if j.shape.exact else 0
     while tile < tile_end:
         p = piece_at(j, tile, tile_end)
-        top = p.y - j.shape.geometry.pad_top
-        left = p.x - j.shape.geometry.pad_left
+        top = p.y - j.shape.geometry.pad_top + down
+        left = p.x - j.shape.geometry.pad_left + right
         a.row_begin = least(most(0, -top), j.t)
         a.row_end = most(least(j.t, j.shape.geometry.ih - top), a.row_begin)
         a.column_begin = most(0, -left)
@@ -126,7 +143,7 @@ cdef inline void pre(const WinogradJob *j, const Tensors *t, int64_t group, int6
         channel = ic_begin
         while channel < ic_end:
             count = ic_end - channel
-            a.dst = at.v + (tile - at.tile) * j.plan.v_row + (channel - ic_begin) * e
+            a.dst = at.v + (tile - at.tile) * j.plan.v_row + offset + (channel - ic_begin) * e
             a.src = image + channel_offset(&j.shape.x, j.shape.size.source,
                                            group * j.shape.ic + channel)
             a.src_rs = j.shape.x.row
@@ -194,7 +211,8 @@ cdef inline void sum_directly(const WinogradJob *j, const Tensors *t, int64_t gr
     d.weights = (t.filters + (group * j.shape.oc + channel) * j.shape.ic * j.shape.taps
                  * j.shape.size.source)
     d.ic = j.shape.ic
-    d.side = j.plan.r
+    d.kh = j.shape.geometry.kh
+    d.kw = j.shape.geometry.kw
     d.halves = j.halves
     d.dst = <char *> a.dst + index * j.plan.n * a.dst_ps
     d.dst_rs = a.dst_rs
@@ -397,16 +415,16 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     cdef int64_t oc_end = least(oc_begin + j.plan.oc_segment, j.shape.oc)
     cdef int64_t i, ic, ic_end, o, oc, oc_stop
     cdef Place at = place_of(j, tile_begin, scratch, scratch)
-    for i in range(ceil_div(j.shape.ic, j.plan.ic_segment)):
+    for i in range(ceil_div(j.depth, j.plan.ic_segment)):
         ic = i * j.plan.ic_segment
-        ic_end = least(ic + j.plan.ic_segment, j.shape.ic)
+        ic_end = least(ic + j.plan.ic_segment, j.depth)
         pre(j, t, group, tile_begin, tile_end, ic, ic_end, &at)
         for o in range(ceil_div(oc_end - oc_begin, j.plan.oc_block)):
             oc = oc_begin + o * j.plan.oc_block
             oc_stop = least(oc + j.plan.oc_block, oc_end)
             product(j, t, group, tile_end - tile_begin, 0, j.positions, ic, ic_end, oc, oc_stop,
                     &at)
-            if ic_end == j.shape.ic:
+            if ic_end == j.depth:
                 post(j, t, group, tile_begin, tile_end, oc, oc_stop, &at)
 
 
@@ -437,7 +455,7 @@ cdef inline Part part_of(const WinogradJob *j, int64_t task, int64_t parts, int6
 cdef void run_pre(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
     """Compute V of some tiles and input channels of a round."""
     cdef const WinogradJob *j = <const WinogradJob *> job
-    cdef Part p = part_of(j, task, j.ic_parts, j.plan.ic_part, j.shape.ic)
+    cdef Part p = part_of(j, task, j.ic_parts, j.plan.ic_part, j.depth)
     cdef Place at = place_of(j, p.first, t.shared, scratch)
     at.v += p.begin * j.shape.size.operand
     pre(j, t, p.group, p.tile_begin, p.tile_end, p.begin, p.end, &at)
@@ -452,8 +470,8 @@ cdef void run_product(const void *job, const Tensors *t, int64_t task,
     cdef int64_t position = r.task // j.oc_segments
     cdef int64_t oc = r.task % j.oc_segments * j.plan.oc_segment, ic = 0, ic_end
     at.m += oc * j.shape.size.sum
-    while ic < j.shape.ic:
-        ic_end = least(ic + j.plan.ic_segment, j.shape.ic)
+    while ic < j.depth:
+        ic_end = least(ic + j.plan.ic_segment, j.depth)
         product(j, t, r.group, r.tile_end - r.tile_begin, position, position + 1, ic, ic_end,
                 oc, least(oc + j.plan.oc_segment, j.shape.oc), &at)
         at.v += (ic_end - ic) * j.shape.size.operand
@@ -467,27 +485,6 @@ cdef void run_post(const void *job, const Tensors *t, int64_t task, char *scratc
     cdef Place at = place_of(j, p.first, t.shared, scratch)
     at.m += p.begin * j.shape.size.sum
     post(j, t, p.group, p.tile_begin, p.tile_end, p.begin, p.end, &at)
-
-
-cdef void pack_range(const void *job, const char *weights, char *packed, int64_t index,
-                     int64_t pieces) noexcept nogil:
-    """Transform and pack piece `index` of `pieces` of every group's panels."""
-    cdef const WinogradJob *j = <const WinogradJob *> job
-    cdef pplconv_winograd_weights_args p
-    cdef Share share = share_of(&j.panels, index, pieces)
-    cdef int64_t group
-    cdef int64_t filters = j.shape.oc * j.shape.ic * j.shape.taps * j.shape.size.weight
-    p.dst_ps = j.panels.bytes
-    p.oc_begin, p.oc_end = share.begin, share.end
-    p.ic = j.shape.ic
-    p.ic_padded = depth(j.shape.ic, j.panels.kr)
-    p.panel_width = j.panels.width
-    if p.oc_begin >= p.oc_end:
-        return
-    for group in range(j.shape.groups):
-        p.src = weights + group * filters
-        p.dst = packed + group * j.positions * j.panels.bytes
-        j.weights(&p)
 
 
 # For the names of its members.
@@ -516,6 +513,9 @@ cdef class WinogradSchedule(Schedule):
         check_offsets(j.at, most(j.shape.size.operand, j.shape.size.sum))
         j.t = j.plan.n + j.plan.r - 1
         j.positions = j.t * j.t
+        j.across = ceil_div(j.shape.geometry.kw, j.plan.r)
+        j.depth = ceil_div(j.shape.geometry.kh, j.plan.r) * j.across * j.shape.ic
+        j.cut = j.shape.geometry.kh != j.plan.r or j.shape.geometry.kw != j.plan.r
         j.converts_in = numerics.converts_in and not numerics.exact
         j.halves = {"f16": 1, "bf16": 2}.get(numerics.source, 0)
         j.pixel = j.shape.size.source if numerics.exact else j.shape.size.operand
@@ -534,7 +534,7 @@ cdef class WinogradSchedule(Schedule):
         j.vectors = j.plan.nr // j.lanes
         check_tile(&j.gemm, j.plan.mr, j.plan.nr)
         check_panels(j.plan.panel_width, j.plan.kr, &j.gemm, j.plan.nr, True)
-        j.panels = panels_of(j.plan.panel_width, j.plan.kr, j.shape.oc, j.shape.ic,
+        j.panels = panels_of(j.plan.panel_width, j.plan.kr, j.shape.oc, j.depth,
                              j.shape.size.weight)
         self.check()
         self.set_phases()
@@ -548,9 +548,11 @@ cdef class WinogradSchedule(Schedule):
         cdef WinogradOffsets *at = &j.at
         cdef int64_t v = j.panels.kr * j.shape.size.operand, m = j.shape.size.sum, slab = 0
         g = &j.shape.geometry
-        if (g.kh != f.r or g.kw != f.r or g.stride_h != 1 or g.stride_w != 1
-                or g.dilation_h != 1 or g.dilation_w != 1):
-            raise ValueError("Winograd's tiles do not fit this kernel, stride or dilation")
+        if g.stride_h != 1 or g.stride_w != 1 or g.dilation_h != 1 or g.dilation_w != 1:
+            raise ValueError("Winograd's tiles do not fit this stride or dilation")
+        if j.cut and (j.shape.exact or j.panels.kr > 1 or
+                      f.panel_width * f.r * f.r * j.shape.size.weight > GATHERED):
+            raise ValueError("these weights are not cut into subkernels")
         if min(f.tile_block, f.ic_segment, f.oc_block, f.oc_segment, f.slab_tiles,
                f.slab_channels, f.line_tiles) < 1:
             raise ValueError("blocks and segments are at least 1")
@@ -559,19 +561,19 @@ cdef class WinogradSchedule(Schedule):
         if ((f.oc_segment % f.panel_width and f.oc_segment < j.shape.oc)
                 or f.oc_block % f.panel_width):
             raise ValueError("oc_segment and oc_block must be whole panels")
-        if f.ic_segment < j.shape.ic and f.oc_block < least(f.oc_segment, j.shape.oc):
+        if f.ic_segment < j.depth and f.oc_block < least(f.oc_segment, j.shape.oc):
             raise ValueError("M must hold the whole segment where ic is cut")
         if 1 < j.shape.x.width < j.shape.ic and f.ic_segment % j.shape.x.width \
-                and f.ic_segment < j.shape.ic:
+                and f.ic_segment < j.depth:
             raise ValueError("ic_segment must be whole blocks of channels")
-        if f.ic_segment % j.panels.kr and f.ic_segment < j.shape.ic:
+        if f.ic_segment % j.panels.kr and f.ic_segment < j.depth:
             raise ValueError("ic_segment must be whole groups of channels")
         if f.v_row % v or f.m_row % m or f.slab_row % m:
             raise ValueError("offsets are whole elements")
         if f.staged:
             self.check_parts()
         # Products read whole groups of channels.
-        if (f.v_row < ceil_div(j.shape.ic if f.staged else least(f.ic_segment, j.shape.ic),
+        if (f.v_row < ceil_div(j.depth if f.staged else least(f.ic_segment, j.depth),
                                j.panels.kr) * v
                 or f.m_row < (ceil_div(j.shape.oc, f.nr) * f.nr if f.staged else f.oc_block) * m):
             raise ValueError("rows of the scratch are shorter than what goes into them")
@@ -600,10 +602,11 @@ cdef class WinogradSchedule(Schedule):
         if min(f.tile_part, f.ic_part, f.oc_part) < 1:
             raise ValueError("parts are at least 1")
         # A block of channels, or a vector of them, is transformed by one task.
-        for part, channels, width in ((f.ic_part, self.own.shape.ic, self.own.shape.x.width),
-                                      (f.oc_part, self.own.shape.oc, self.own.shape.y.width)):
-            if part < channels and (part % self.own.lanes
-                                    or 1 < width < channels and part % width):
+        shape = &self.own.shape
+        for part, parted, channels, width in (
+                (f.ic_part, self.own.depth, shape.ic, shape.x.width),
+                (f.oc_part, shape.oc, shape.oc, shape.y.width)):
+            if part < parted and (part % self.own.lanes or 1 < width < channels and part % width):
                 raise ValueError("parts are whole vectors and blocks of channels")
         return 0
 
@@ -619,7 +622,7 @@ cdef class WinogradSchedule(Schedule):
             self.one_phase(run_task)
             return 0
         j.tile_parts = ceil_div(least(f.tile_block, j.tiles), f.tile_part)
-        j.ic_parts = ceil_div(j.shape.ic, f.ic_part)
+        j.ic_parts = ceil_div(j.depth, f.ic_part)
         j.oc_parts = ceil_div(j.shape.oc, f.oc_part)
         self.steps[0].task, self.steps[0].tasks = run_pre, j.tile_parts * j.ic_parts
         self.steps[1].task, self.steps[1].tasks = run_product, j.positions * j.oc_segments
