@@ -11,6 +11,7 @@ from .core_model import (
     busiest_share,
     conversion_cycles,
     matrix_cycles,
+    parts,
     step_cycles,
 )
 from .winograd_blocking import WinogradBlocking
@@ -23,7 +24,8 @@ L2_KEPT = 0.45
 # written back.
 SHARED = 2.5
 PIECE_CYCLES = 60.0
-OTHERS = 0.25  # of the steps of a block's other tiles, which hide the arrival of weights
+OTHERS = 0.5  # of the steps of a block's other tiles, which hide the arrival of weights
+LONE = 0.2  # of the time by which a panel arrives later than a single other tile ends
 # A team waits for its last thread at the end of each stage.
 WAIT_CYCLES = 3000.0
 
@@ -78,13 +80,16 @@ def _late(winograd: WinogradBlocking, core: CoreModel, u_bytes: int) -> float:
     """Cycles that a product waits for a row of a panel of weights from L3 or memory.
 
     The row arrives during a step of the first register tile, whose time it overlaps. The other
-    tiles of the block hide a part too, as prefetches run ahead, but not as far as the next panel.
+    tiles of the block hide a part too, as they fetch the next panel. A single other tile fetches
+    all of it, and waits where it is shorter than that takes.
     """
-    step = step_cycles(core, min(winograd.mr, winograd.tile_block), winograd.nr // winograd.lanes)
-    others = ceil_div(winograd.tile_block, winograd.mr) - 1
+    vectors = winograd.nr // winograd.lanes
+    rows = min(winograd.tile_block, winograd.tiles)
+    steps = [step_cycles(core, m, vectors) for m, n in parts(rows, winograd.mr) for _ in range(n)]
     panels, element = winograd.panels, winograd.numerics.weight_bytes
     row = panels.bytes(1, panels.kr, element) / core.far_rate(u_bytes)
-    return max(row - step * (1.0 + OTHERS * others), 0.0)
+    late = max(row - steps[0] - OTHERS * sum(steps[1:]), 0.0)
+    return late + LONE * max(row - steps[1], 0.0) if len(steps) == 2 else late
 
 
 def _steps(winograd: WinogradBlocking) -> int:
