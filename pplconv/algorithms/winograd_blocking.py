@@ -245,7 +245,12 @@ class WinogradBlocking(Candidate):
         """Tiles in a slab of so many sixteenths of L1."""
         pixel = self.t * self.slab_channels * self.numerics.sum_bytes
         columns = self.l1_bytes * share // 16 // pixel
-        return max((columns - self.r + 1) // self.n, 1)
+        return max((columns - self.slab_overlap) // self.n, 1)
+
+    @property
+    def slab_overlap(self) -> int:
+        """Columns of a slab beyond n for each tile; subkernels side by side share the slab."""
+        return ceil_div(self.problem.kw, self.r) * self.r - 1
 
     @lazy
     def whole_tiles(self) -> int:
@@ -290,7 +295,7 @@ class WinogradBlocking(Candidate):
         slab_offset = 0 if self.staged else round_up(end, LINE)
         slab_row = slab = stage = 0
         if self.by_planes:
-            slab_row = (self.slab_tiles * self.n + self.r - 1) * self.slab_channels * e
+            slab_row = (self.slab_tiles * self.n + self.slab_overlap) * self.slab_channels * e
             slab = self.t * slab_row
             # Planes are converted in a stage as large as the slab.
             stage = slab if self.numerics.converts else 0

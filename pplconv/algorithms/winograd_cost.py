@@ -127,12 +127,17 @@ def _slabs(winograd: WinogradBlocking, repeats: int) -> float:
     if not winograd.by_planes or (numerics.exact and p.layout == "NHWC"):
         return 0.0
     overlap = (winograd.t / winograd.n) * (
-        1.0 + (winograd.r - 1) / (winograd.slab_tiles * winograd.n)
+        1.0 + winograd.slab_overlap / (winograd.slab_tiles * winograd.n)
     )
     if numerics.exact:  # bytes
         overlap *= numerics.source_bytes / numerics.sum_bytes
     pixels = p.batch * p.oh * p.ow / winograd.lanes
-    reads = overlap * winograd.depth * repeats
+    # Few channels are turned as if they were half of a vector.
+    channels = max(winograd.ic, winograd.lanes // 2)
+    # Subkernels side by side share a slab, if the segment has all of them.
+    across = ceil_div(p.kw, winograd.r)
+    slabs = min(ceil_div(across * winograd.ic, winograd.ic_segment), across)
+    reads = overlap * channels * repeats * slabs * winograd.subkernels / across
     return (reads + winograd.oc) * pixels * STORE_TRANSPOSED_CYCLES
 
 

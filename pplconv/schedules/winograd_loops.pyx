@@ -108,22 +108,28 @@ cdef inline void pre(const WinogradJob *j, const Tensors *t, int64_t group, int6
                      int64_t tile_end, int64_t begin, int64_t end,
                      const Place *at) noexcept nogil:
     # Compute V of a block of tiles and a segment of its channels, subkernel after subkernel.
-    cdef int64_t ic = j.shape.ic, subkernel, first
-    for subkernel in range(begin // ic, ceil_div(end, ic)):
-        first = subkernel * ic
-        pre_subkernel(j, t, group, tile_begin, tile_end, subkernel, most(begin - first, 0),
-                      least(end - first, ic), most(first - begin, 0) * j.shape.size.operand, at)
+    cdef int64_t ic = j.shape.ic, first = begin // ic, ic_begin, ic_end, count
+    while first * ic < end:
+        ic_begin, ic_end = most(begin - first * ic, 0), least(end - first * ic, ic)
+        count = 1
+        if ic_end - ic_begin == ic:
+            count = least(j.across - first % j.across, end // ic - first)
+        pre_subkernels(j, t, group, tile_begin, tile_end, first, count, ic_begin, ic_end,
+                       most(first * ic - begin, 0) * j.shape.size.operand, at)
+        first += count
 
 
-cdef void pre_subkernel(const WinogradJob *j, const Tensors *t, int64_t group, int64_t tile_begin,
-                        int64_t tile_end, int64_t subkernel, int64_t ic_begin, int64_t ic_end,
-                        int64_t offset, const Place *at) noexcept nogil:
-    # Compute V of some input channels of a subkernel, `offset` bytes behind each tile's first.
-    cdef pplconv_winograd_input_args a
+cdef void pre_subkernels(const WinogradJob *j, const Tensors *t, int64_t group, int64_t tile_begin,
+                         int64_t tile_end, int64_t first, int64_t side_by_side, int64_t ic_begin,
+                         int64_t ic_end, int64_t offset, const Place *at) noexcept nogil:
+    # Compute V of input channels for subkernels side by side, `offset` bytes behind each tile's
+    # first channel. They share the pixels of a slab.
+    cdef pplconv_winograd_input_args a, one
     cdef pplconv_pack_channels_args c
     cdef int64_t e = j.shape.size.operand, tile = tile_begin, channel, count, top, left
     cdef int64_t width = j.shape.x.width
-    cdef int64_t down = subkernel // j.across * j.plan.r, right = subkernel % j.across * j.plan.r
+    cdef int64_t down = first // j.across * j.plan.r, right = first % j.across * j.plan.r
+    cdef int64_t i, further
     cdef const char *image
     cdef Piece p
     a.dst_ts = j.plan.v_row
@@ -136,7 +142,8 @@ cdef void pre_subkernel(const WinogradJob *j, const Tensors *t, int64_t group, i
         a.row_begin = least(most(0, -top), j.t)
         a.row_end = most(least(j.t, j.shape.geometry.ih - top), a.row_begin)
         a.column_begin = most(0, -left)
-        a.column_end = least(j.shape.geometry.iw - left, p.tiles * j.plan.n + j.plan.r - 1)
+        a.column_end = least(j.shape.geometry.iw - left,
+                             p.tiles * j.plan.n + side_by_side * j.plan.r - 1)
         a.column_end = most(a.column_end, a.column_begin)
         a.tiles = p.tiles
         image = t.x + p.image * j.shape.x.image + top * j.shape.x.row + left * j.shape.x.pixel
@@ -176,7 +183,15 @@ cdef void pre_subkernel(const WinogradJob *j, const Tensors *t, int64_t group, i
                     count = least(count, j.plan.slab_channels)
                     convert_pixels(j, &a, count, at.slab)
             a.channels = count
-            j.input(&a)
+            one = a
+            for i in range(side_by_side):
+                further = i * j.plan.r
+                one.src = <const char *> a.src + further * a.src_ps
+                one.dst = <char *> a.dst + i * j.shape.ic * e
+                one.column_begin = most(a.column_begin - further, 0)
+                one.column_end = most(least(a.column_end - further,
+                                            p.tiles * j.plan.n + j.plan.r - 1), one.column_begin)
+                j.input(&one)
             channel += count
         tile += p.tiles
 
@@ -584,7 +599,7 @@ cdef class WinogradSchedule(Schedule):
                 or not f.staged and at.slab_offset < at.m_offset + j.positions * at.m_position):
             raise ValueError("positions of the scratch overlap")
         if j.shape.x.width == 1 or j.shape.y.width == 1 or j.shape.converts_in:
-            if f.slab_row < (f.slab_tiles * f.n + f.r - 1) * f.slab_channels * m:
+            if f.slab_row < (f.slab_tiles * f.n + j.across * f.r - 1) * f.slab_channels * m:
                 raise ValueError("rows of the slab are too short")
             slab = j.t * f.slab_row
         if j.shape.converts_in:
