@@ -4,7 +4,7 @@
 ``depthwise.py``         one input channel for each output channel
 ``depthwise_bytes.py``   depthwise convolution of bytes, exact
 ``*_candidate.py``       the cut into tasks that these two share
-``winograd.py``          3x3 and 5x5 at stride 1 with fewer products
+``winograd.py``          2x2 and larger kernels at stride 1 with fewer products
 ``direct.py``            any convolution without im2col
 ``pointwise.py``         1x1 as a matrix product on the user's array
 ``im2col.py``            any convolution, tiles of pixels packed into scratch

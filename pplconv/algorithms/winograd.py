@@ -36,6 +36,7 @@ NAME = "winograd"
 # (n, r) of the kernels that exist; and of the integer kernels, whose transforms have no fractions.
 VARIANTS = ((2, 3), (4, 3), (6, 3), (2, 5), (4, 5))
 INTEGER_VARIANTS = ((2, 3),)
+SMALLEST = 3  # r of a kernel that is filled up with zeros
 INTEGER_PRODUCT = "s16"
 # Largest integer sum: M is four times as large, as G of F(2, 3) is doubled on both sides.
 LARGEST_SUM = 2**29 - 1
@@ -127,7 +128,7 @@ def _variants(problem: ConvProblem, around: PlanContext) -> list[tuple[int, int]
     for n, r in INTEGER_VARIANTS if around.numerics.exact else VARIANTS:
         # Only error that buys speed counts here; the rounding of the arrays does not.
         bound = winograd_error(n, r, ic * subkernels_of(problem, r), around.numerics)
-        if bound > around.tolerance:
+        if bound > around.tolerance or r > max(problem.kh, problem.kw, SMALLEST):
             continue
         if (problem.kh, problem.kw) == (r, r):
             whole.append((n, r))

@@ -528,9 +528,6 @@ cdef class WinogradSchedule(Schedule):
         check_offsets(j.at, most(j.shape.size.operand, j.shape.size.sum))
         j.t = j.plan.n + j.plan.r - 1
         j.positions = j.t * j.t
-        j.across = ceil_div(j.shape.geometry.kw, j.plan.r)
-        j.depth = ceil_div(j.shape.geometry.kh, j.plan.r) * j.across * j.shape.ic
-        j.cut = j.shape.geometry.kh != j.plan.r or j.shape.geometry.kw != j.plan.r
         j.converts_in = numerics.converts_in and not numerics.exact
         j.halves = {"f16": 1, "bf16": 2}.get(numerics.source, 0)
         j.pixel = j.shape.size.source if numerics.exact else j.shape.size.operand
@@ -542,6 +539,10 @@ cdef class WinogradSchedule(Schedule):
             j.direct_sums = find("direct_sums", numerics.accumulator, isa)
         j.pack_channels = find("pack_channels", mover_of(pixels), isa)
         j.store_transposed = find("store_transposed", moved, isa)
+        # Kernels have been found for r, so it is not zero.
+        j.across = ceil_div(j.shape.geometry.kw, j.plan.r)
+        j.depth = ceil_div(j.shape.geometry.kh, j.plan.r) * j.across * j.shape.ic
+        j.cut = j.shape.geometry.kh != j.plan.r or j.shape.geometry.kw != j.plan.r
         j.lanes = j.gemm.lanes
         j.tiles_w = ceil_div(j.shape.geometry.ow, j.plan.n)
         j.tiles_image = j.tiles_w * ceil_div(j.shape.geometry.oh, j.plan.n)

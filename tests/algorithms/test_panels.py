@@ -100,7 +100,8 @@ def test_candidates_pack_for_their_kernel(kr):
         if candidate.loops == "direct":  # each tap is a segment of the sum
             terms = -(-ic // fields["channels"]) * -(-fields["channels"] // kr) * kr * taps
         elif candidate.loops == "winograd":
-            terms = ic * candidate.positions
+            r = fields["r"]
+            terms = ic * -(-p.kh // r) * -(-p.kw // r) * candidate.positions
         else:
             terms = -(-ic * taps // kr) * kr
             assert fields["k_block"] >= ic * taps or fields["k_block"] % kr == 0

@@ -172,7 +172,8 @@ def test_special_values_stay_where_taps_lead(layout, rng):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_images_without_a_batch_and_no_images(layout, rng):
     case = plain(rng, layout, padding=((1, 0), (0, 1)))
-    layer, x = case.layer(), case.input
+    # Direct sums: another number of images may have another variant of Winograd.
+    layer, x = case.layer(tolerance=0), case.input
     whole = layer(x)
     assert layer(x[0]).tobytes() == whole[0].tobytes()
     none = layer(x[:0])

@@ -22,7 +22,7 @@ from tests.emulation import few, is_emulated
 from tests.reference import assert_convolution
 
 SPECIAL = (np.nan, np.inf, -np.inf)
-WINOGRAD = ("3x3", "3x3 of many channels", "5x5", "one pixel of a 3x3", "groups",
+WINOGRAD = ("3x3", "3x3 of many channels", "5x5", "subkernels", "one pixel of a 3x3", "groups",
             "groups of blocks", "one channel")  # fmt: skip
 
 

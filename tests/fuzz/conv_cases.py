@@ -238,7 +238,7 @@ def _algorithm(r: Random, kernel: tuple[int, int], depthwise: bool, block: int) 
         fits += ["im2col"] * 2
     if kernel == (1, 1):
         fits += ["pointwise"] * 2
-    if kernel in ((3, 3), (5, 5)):
+    if min(kernel) > 1:
         fits += ["winograd"] * 5
     if depthwise:
         fits += ["depthwise"] * 3

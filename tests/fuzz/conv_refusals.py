@@ -87,7 +87,6 @@ def predicted(case: ConvCase) -> Reason | None:
     icg, ocg = p.in_channels // p.groups, p.out_channels // p.groups
     ragged = case.block and p.groups > 1 and (icg % case.block or ocg % case.block)
     dense = stride == dilation == (1, 1)
-    square = p.kernel in ((3, 3), (5, 5))
     if p.options["algorithm"] == "sparse" and icg == 1 < p.groups:
         return Reason("depthwise convolution is dense", "sparse")
     pointwise = p.kernel == stride == (1, 1) and pads == ((0, 0), (0, 0))
@@ -95,7 +94,7 @@ def predicted(case: ConvCase) -> Reason | None:
         "auto": True,
         "depthwise": icg == 1 or (p.layout == "NHWC" and not case.block and few_channels(icg, ocg)),
         "pointwise": pointwise and not ragged,
-        "winograd": dense and square and not ragged,
+        "winograd": dense and min(p.kernel) > 1 and not ragged,
         "direct": not ragged,
         "im2col": True,
         "sparse": not ragged,

@@ -21,7 +21,7 @@ LOW, HIGH = -2.0, 1.5
 class Tile:
     """One call: its operands between guard pages, and the expected result."""
 
-    def __init__(self, checker, row, rng, *, channels, ic, block, side, pixels, flags, halves=0):
+    def __init__(self, checker, row, rng, *, channels, ic, block, taps, pixels, flags, halves=0):
         self.row, self.rng, self.flags = row, rng, flags
         self.call = call = PackingCall(checker, row, rng)
         self.storage = np.dtype(np.float16) if halves else DTYPES[row["dtype"]]
@@ -30,14 +30,15 @@ class Tile:
         self.sums = call.place_input("sums", shape, strides)
         self.sums[...] = rng.standard_normal(shape)
         call.values |= {"sums_rs": strides[0], "sums_ps": strides[1]}
-        self.place_image(ic, block, (pixels[0] + side - 1, pixels[1] + side - 1))
+        self.place_image(ic, block, (pixels[0] + taps[0] - 1, pixels[1] + taps[1] - 1))
         # Weights may have any address.
-        self.weights = self.place("weights", (channels, ic, side, side), unit=1)
+        self.weights = self.place("weights", (channels, ic, *taps), unit=1)
         dst = spaced(rng, row["dtype"], *shape)
         call.place_output("dst", shape, dst)
         call.values |= {"dst_rs": dst[0], "dst_ps": dst[1]}
         call.values |= {"rows": pixels[0], "columns": pixels[1], "channels": channels}
-        call.values |= {"ic": ic, "block": block, "side": side, "halves": halves}
+        call.values |= {"ic": ic, "block": block, "halves": halves}
+        call.values |= {"kh": taps[0], "kw": taps[1]}
         self.bias, self.residual, _ = place_epilogue(call, shape, flags, (LOW, HIGH))
 
     def place(self, name, shape, strides=None, unit=0):
@@ -86,11 +87,11 @@ class Tile:
         """Give all direct sums with their epilogue, and their error bounds."""
         rows, columns, _ = self.sums.shape
         w = self.weights.astype(np.float64)
-        side = w.shape[2]
+        kh, kw = w.shape[2:]
         total = np.zeros((2, *self.sums.shape))
         for y in range(rows):
             for x in range(columns):
-                window = self.patch[:, y : y + side, x : x + side]
+                window = self.patch[:, y : y + kh, x : x + kw]
                 total[0, y, x] = np.einsum("ocij,cij->o", w, window)
                 total[1, y, x] = np.einsum("ocij,cij->o", np.abs(w), np.abs(window))
         for added in (self.bias, self.residual):
@@ -118,22 +119,22 @@ def test_channels(checker, row, flags, rng):
     lanes = row["vector_bytes"] // DTYPES[row["dtype"]].itemsize
     for channels in [*range(1, lanes + 2), 2 * lanes, 2 * lanes + 3]:
         tile = Tile(
-            checker, row, rng, channels=channels, ic=int(rng.integers(1, 6)), block=1, side=3,
+            checker, row, rng, channels=channels, ic=int(rng.integers(1, 6)), block=1, taps=(3, 3),
             pixels=(4, 4), flags=flags,
         )  # fmt: skip
         tile.check(0.3)
 
 
 @every_kernel
-@pytest.mark.parametrize("side", [3, 5])
-def test_tiles_and_blocks(checker, row, side, rng):
+@pytest.mark.parametrize("taps", [(3, 3), (5, 5), (2, 11), (7, 6)])
+def test_tiles_and_blocks(checker, row, taps, rng):
     """Tiles of every size, anywhere in an image, with channels in blocks or not."""
     for height in range(1, 7):
         for width in range(1, 7):
             block = int(rng.choice([1, 2, 3, 8, 16]))
             tile = Tile(
                 checker, row, rng, channels=int(rng.integers(1, 20)), ic=int(rng.integers(1, 18)),
-                block=block, side=side, pixels=(height, width), flags=int(rng.choice(EVERY_FLAG)),
+                block=block, taps=taps, pixels=(height, width), flags=int(rng.choice(EVERY_FLAG)),
             )  # fmt: skip
             tile.check(float(rng.choice([0.05, 0.5, 1.0])))
 
@@ -141,7 +142,7 @@ def test_tiles_and_blocks(checker, row, side, rng):
 @every_kernel
 def test_nothing_is_written_where_all_is_finite(checker, row, rng):
     tile = Tile(
-        checker, row, rng, channels=19, ic=3, block=1, side=3, pixels=(4, 4),
+        checker, row, rng, channels=19, ic=3, block=1, taps=(3, 3), pixels=(4, 4),
         flags=BIAS | RESIDUAL | CLIP,
     )  # fmt: skip
     tile.check(0.0)
@@ -151,10 +152,10 @@ def test_nothing_is_written_where_all_is_finite(checker, row, rng):
 def test_halves(checker, row, rng):
     """Arrays in half precision, arithmetic in float."""
     for block in (1, 5, 8):
-        for side in (3, 5):
+        for taps in ((3, 3), (4, 7)):
             tile = Tile(
                 checker, row, rng, channels=int(rng.integers(1, 20)), ic=int(rng.integers(1, 12)),
-                block=block, side=side, pixels=(4, 3), flags=BIAS, halves=1,
+                block=block, taps=taps, pixels=(4, 3), flags=BIAS, halves=1,
             )  # fmt: skip
             tile.check(0.5)
 
@@ -163,7 +164,7 @@ def test_halves(checker, row, rng):
 def test_special_numbers_reach_their_window(checker, row, rng):
     """Infinite and NaN weights give infinities and NaN, except for taps on padding."""
     tile = Tile(
-        checker, row, rng, channels=17, ic=2, block=1, side=3, pixels=(4, 4), flags=0,
+        checker, row, rng, channels=17, ic=2, block=1, taps=(3, 3), pixels=(4, 4), flags=0,
     )  # fmt: skip
     tile.weights[...] = np.abs(tile.weights) + 0.1
     tile.weights[::2] *= -1

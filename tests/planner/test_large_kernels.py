@@ -32,8 +32,27 @@ def test_depthwise_planes_are_not_packed(machine: str, text: str) -> None:
 def test_dense_planes_are_not_packed_a_few_pixels_at_a_time(machine: str) -> None:
     # 13.6 ms by im2col of 33 pixels, 10.6 by direct sums on an AMD EPYC 26-2.
     problem = ConvProblem.parse("mb1ic32ih96oc32kh11ph5", layout="NCHW")
+    request = Request(problem, tolerance=0, threads=1, target=target_of(machine))
+    assert plan_problem(request).plan.algorithm == "direct"
+
+
+@pytest.mark.parametrize("machine", LINES)
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Milliseconds by direct sums and by Winograd of subkernels on an AMD EPYC 26-2.
+        "mb1ic32ih96oc32kh11ph5",  # 10.4, 4.0
+        "mb1ic64ih56oc64kh9ph4",  # 9.0, 2.9
+        "mb1ic64ih56oc64kh7ph3",  # 5.7, 2.8
+        "mb1ic64ih56oc64kh5ph2",  # 2.9, 1.3
+        "mb1ic64ih56iw56oc64kh3kw5ph1pw2",  # 1.7, 0.6
+    ],
+)
+def test_dense_kernels_are_cut_into_subkernels(machine: str, text: str, layout: str) -> None:
+    problem = ConvProblem.parse(text, layout=layout)
     plan = plan_problem(Request(problem, threads=1, target=target_of(machine))).plan
-    assert plan.algorithm == "direct"
+    assert (plan.algorithm, plan.error_bound < 1e-5) == ("winograd", True)
 
 
 @pytest.mark.parametrize("machine", LINES)
