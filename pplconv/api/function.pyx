@@ -207,7 +207,7 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     ``python -m pplconv search`` can measure instead. Weights that are zero are multiplied like all
     others: finding them would take as long as using them. `Conv2d` may leave them out.
 
-    Convolutions of 3x3 and 5x5 taps at stride 1 may go through Winograd's algorithm. Its error is
+    Convolutions of 2x2 and more taps at stride 1 may go through Winograd's algorithm. Its error is
     relative to the largest output, not to each output. This shows in images: sums of integers are
     not quite integers, and ``y.astype(int)`` makes 2 of 2.9999998 (use `numpy.rint` before); zeros
     near a bright pixel become some 1e-7 of it, and may be negative. ``tolerance=0`` gives direct

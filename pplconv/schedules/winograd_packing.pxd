@@ -15,14 +15,14 @@ cdef enum:
 
 
 cdef inline void pack_subkernels(const WinogradJob *j, const char *filters, char *packed,
-                          pplconv_winograd_weights_args *p) noexcept nogil:
+                                 pplconv_winograd_weights_args *p) noexcept nogil:
     """Transform and pack some panels of a group, whose kernels are cut into subkernels."""
     cdef char gathered[GATHERED]
     cdef int64_t r = j.plan.r, e = j.shape.size.weight, width = j.panels.width
     cdef int64_t kh = j.shape.geometry.kh, kw = j.shape.geometry.kw
     cdef int64_t most_channels = GATHERED // (width * r * r * e)
     cdef int64_t begin = p.oc_begin, end = p.oc_end
-    cdef int64_t panel, o, k, c, i, y, top, left, count, valid
+    cdef int64_t panel, o, k, c, i, y, top, left, count, valid, filter
     cdef char *to
     p.src = gathered
     p.oc_begin = 0
@@ -38,10 +38,9 @@ cdef inline void pack_subkernels(const WinogradJob *j, const char *filters, char
             memset(gathered, 0, valid * count * r * r * e)
             for i in range(valid * count):
                 to = gathered + i * r * r * e
+                filter = (o + i // count) * j.shape.ic + c + i % count
                 for y in range(least(kh - top, r)):
-                    memcpy(to + y * r * e,
-                           filters + ((((o + i // count) * j.shape.ic + c + i % count) * kh + top + y)
-                                      * kw + left) * e,
+                    memcpy(to + y * r * e, filters + ((filter * kh + top + y) * kw + left) * e,
                            least(kw - left, r) * e)
             p.ic = p.ic_padded = count
             p.dst = packed + offset_in(&j.panels, o, k)
@@ -51,7 +50,7 @@ cdef inline void pack_subkernels(const WinogradJob *j, const char *filters, char
 
 
 cdef inline void pack_range(const void *job, const char *weights, char *packed, int64_t index,
-                     int64_t pieces) noexcept nogil:
+                            int64_t pieces) noexcept nogil:
     """Transform and pack piece `index` of `pieces` of every group's panels."""
     cdef const WinogradJob *j = <const WinogradJob *> job
     cdef pplconv_winograd_weights_args p
