@@ -84,7 +84,7 @@ def _late(winograd: WinogradBlocking, core: CoreModel, u_bytes: int) -> float:
     all of it, and waits where it is shorter than that takes.
     """
     vectors = winograd.nr // winograd.lanes
-    rows = min(winograd.tile_block, winograd.tiles)
+    rows = max(min(winograd.tile_block, winograd.tiles), 1)
     steps = [step_cycles(core, m, vectors) for m, n in parts(rows, winograd.mr) for _ in range(n)]
     panels, element = winograd.panels, winograd.numerics.weight_bytes
     row = panels.bytes(1, panels.kr, element) / core.far_rate(u_bytes)

@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport pplconv_pack_channels_args, pplconv_winograd_input_args
 from pplconv.schedules.base cimport Tensors, channel_offset, convert_in, least, most
-from pplconv.schedules.winograd_loops cimport Piece, Place, WinogradJob, piece_at
+from pplconv.schedules.winograd_job cimport Piece, Place, WinogradJob, piece_at
 from pplconv.schedules.work cimport padding_of
 
 

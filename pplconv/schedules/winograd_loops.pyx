@@ -67,6 +67,15 @@ from pplconv.schedules.panel_offsets cimport (
     panels_of,
 )
 from pplconv.schedules.winograd_input cimport pre
+from pplconv.schedules.winograd_job cimport (
+    Piece,
+    Place,
+    WinogradFields,
+    WinogradJob,
+    WinogradOffsets,
+    piece_at,
+    place_of,
+)
 from pplconv.schedules.winograd_packing cimport GATHERED, pack_range
 
 

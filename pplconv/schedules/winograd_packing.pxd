@@ -7,7 +7,7 @@ from libc.string cimport memcpy, memset
 from pplconv._kernels cimport pplconv_winograd_weights_args
 from pplconv.schedules.base cimport ceil_div, least
 from pplconv.schedules.panel_offsets cimport Share, depth, offset_in, share_of
-from pplconv.schedules.winograd_loops cimport WinogradJob
+from pplconv.schedules.winograd_job cimport WinogradJob
 
 
 cdef enum:
