@@ -312,8 +312,14 @@ NARROW_ASSEMBLY = ("fma_peak", "release_tiles")
 # Winograd F(n x n, r x r): an output tile of n x n, weights of r x r. Each variant has the
 # operations below, in C for `EVERY_LEVEL`; half precision is left out, as it cannot hold the
 # transforms' sums. A kernel's MR is n and its NR is r.
-WINOGRAD_VARIANTS = ((2, 3), (4, 3), (6, 3), (2, 5), (4, 5))
-WINOGRAD_OPERATIONS = ("winograd_input", "winograd_output", "winograd_weights")
+WINOGRAD_VARIANTS = ((2, 3), (4, 3), (6, 3), (3, 4), (2, 5), (4, 5))
+# Variants with patches of one size have the same points, so the same transform of the input: its
+# kernels are named after the one of 3 x 3.
+WINOGRAD_OPERATIONS = {
+    "winograd_input": tuple((n, r) for n, r in WINOGRAD_VARIANTS if r == 3),
+    "winograd_output": WINOGRAD_VARIANTS,
+    "winograd_weights": WINOGRAD_VARIANTS,
+}
 
 
 @dataclass(frozen=True)
@@ -426,8 +432,8 @@ def kernels(machine: str | None = None) -> list[Kernel]:
     for isa, level in ISAS.items():
         for dtype in level.dtypes:
             rows += [Kernel(op, dtype, isa) for op, isas in C_OPERATIONS.items() if isa in isas]
-            for op in WINOGRAD_OPERATIONS if isa in EVERY_LEVEL else ():
-                rows += [Kernel(op, dtype, isa, n, r) for n, r in WINOGRAD_VARIANTS]
+            for op, variants in WINOGRAD_OPERATIONS.items() if isa in EVERY_LEVEL else ():
+                rows += [Kernel(op, dtype, isa, n, r) for n, r in variants]
             for op, isas in ASSEMBLY_OPERATIONS.items():
                 rows += [Kernel(op, dtype, isa, source="generator")] if isa in isas else []
     for dtype, isas in CONVERSIONS.items():

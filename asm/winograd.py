@@ -61,6 +61,7 @@ POINTS = {
     (2, 3): symmetric(1),
     (4, 3): _FOUR,
     (6, 3): _SIX,
+    (3, 4): _FOUR,
     (2, 5): _FOUR,
     (4, 5): _SIX,
 }

@@ -36,6 +36,7 @@ SETS: dict[tuple[int, int], dict[str, Points]] = {
         "0 ±¾ ±4/3": symmetric(Fraction(9, 16), Fraction(16, 9)),
         "0 ±1 ±2": symmetric(1, 4),
     },
+    (3, 4): {"0 ±√½ ±√2": symmetric(Fraction(1, 2), 2)},
     (6, 3): {
         "0 ±1 ±2 ±½": symmetric(1, 4, Fraction(1, 4)),
         "0 ±1 ±11/6 ±6/11": symmetric(1, Fraction(121, 36), Fraction(36, 121)),

@@ -7,8 +7,8 @@ from asm.contract.fields import CONST_POINTER, INT, POINTER, Contract, Field
 WINOGRAD_INPUT = Contract(
     "winograd_input",
     "V = B^T d B of neighbouring tiles of F(MR x MR, NR x NR): dst[position][tile][channel], "
-    "position = row * t + column of the t x t patch, t = MR + NR - 1; patches are MR pixels apart. "
-    "V of u8 and s8 is int16",
+    "position = row * t + column of the t x t patch, t = MR + NR - 1; and of other variants with "
+    "patches of this size, which have the same points. V of u8 and s8 is int16",
     (
         Field("src", CONST_POINTER, "pixel (0, 0) of the first patch, channels contiguous"),
         Field("src_rs", INT, "src: from one row of the image to the next"),
@@ -18,6 +18,7 @@ WINOGRAD_INPUT = Contract(
         Field("column_begin", INT, "first column inside the image, counted from the first patch's"),
         Field("column_end", INT, "one past the last"),
         Field("tiles", INT, "tiles in the row"),
+        Field("step", INT, "pixels from one patch to the next: the side of an output tile"),
         Field("channels", INT, "channels, >= 1"),
         Field("dst", POINTER, "position 0 of the first tile, channels contiguous"),
         Field("dst_ts", INT, "dst: from one tile to the next"),

@@ -83,10 +83,10 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         inside.lanes[r] = lanes_up_to(valid ? LANES : 0);
     }
     for (int64_t tile = 0; tile < a->tiles; tile++) {
-        const char *src = (const char *)a->src + tile * TILE * src_ps;
+        const char *src = (const char *)a->src + tile * a->step * src_ps;
         char *dst = (char *)a->dst + tile * a->dst_ts;
-        inside.begin = a->column_begin - tile * TILE;
-        inside.end = any_row ? a->column_end - tile * TILE : inside.begin;
+        inside.begin = a->column_begin - tile * a->step;
+        inside.end = any_row ? a->column_end - tile * a->step : inside.begin;
         const int edge = !all_rows || inside.begin > 0 || inside.end < PATCH;
         int64_t channel = 0;
         if (edge) {

@@ -40,8 +40,10 @@ INLINE vector finished(const struct epilogue *e, value sum, const char *residual
  * an output is infinite or NaN, its sum stays so. A sum may also overflow although all outputs are
  * finite. */
 INLINE void look_at(value y[TILE], value *seen) {
-    UNROLL for (int r = 0; r < TILE; r += 2)
-        seen[r / 2 % 2] = add_product(seen[r / 2 % 2], y[r], y[r + 1]);
+    UNROLL for (int r = 0; r < TILE; r += 2) {
+        const value next = y[r + (r + 1 < TILE)]; /* the last of an odd number is squared */
+        seen[r / 2 % 2] = add_product(seen[r / 2 % 2], y[r], next);
+    }
 }
 INLINE int any_spoiled(const value seen[2]) {
     const value sum = seen[0] + seen[1];

@@ -34,7 +34,7 @@ from .winograd_cost import estimate, staged
 NAME = "winograd"
 
 # (n, r) of the kernels that exist; and of the integer kernels, whose transforms have no fractions.
-VARIANTS = ((2, 3), (4, 3), (6, 3), (2, 5), (4, 5))
+VARIANTS = ((2, 3), (4, 3), (6, 3), (3, 4), (2, 5), (4, 5))
 INTEGER_VARIANTS = ((2, 3),)
 SMALLEST = 3  # r of a kernel that is filled up with zeros
 INTEGER_PRODUCT = "s16"

@@ -50,6 +50,7 @@ cdef inline void pre_subkernels(const WinogradJob *j, const Tensors *t, int64_t 
     cdef Piece p
     a.dst_ts = j.plan.v_row
     a.dst_ps = j.at.v_position
+    a.step = j.plan.n
     a.outside = padding_of(t) if j.shape.exact else 0
     while tile < tile_end:
         p = piece_at(j, tile, tile_end)

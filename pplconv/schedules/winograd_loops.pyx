@@ -415,7 +415,8 @@ cdef class WinogradSchedule(Schedule):
         j.halves = {"f16": 1, "bf16": 2}.get(numerics.source, 0)
         j.pixel = j.shape.size.source if numerics.exact else j.shape.size.operand
         find_gemm_family(numerics.product, isa, numerics.kr, &j.gemm)
-        j.input = find("winograd_input", pixels, isa, j.plan.n, j.plan.r)
+        # Of variants with patches of one size, those of 3x3 have kernels.
+        j.input = find("winograd_input", pixels, isa, j.t - 2, 3)
         j.output = find("winograd_output", numerics.accumulator, isa, j.plan.n, j.plan.r)
         j.weights = find("winograd_weights", numerics.weights, isa, j.plan.n, j.plan.r)
         if not numerics.exact:

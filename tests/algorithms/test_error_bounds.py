@@ -90,7 +90,7 @@ def test_bfloat16_in_float32(isa):
 
 @pytest.mark.sampled(8)
 @every_isa
-@pytest.mark.parametrize("r", [3, 5, 7])
+@pytest.mark.parametrize("r", [3, 4, 5, 7])
 @pytest.mark.parametrize("channels", CHANNELS)
 def test_float32(isa, r, channels):
     """All Winograd variants, and direct sums; images of whole and of partial tiles.

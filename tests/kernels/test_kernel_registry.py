@@ -308,12 +308,15 @@ def test_no_level_is_missing():
 
 
 def test_winograd_variants_are_complete():
-    """Each variant has its three transforms on every level, in each of the level's types."""
+    """Each variant has its transforms on every level, in each of the level's types.
+
+    Variants with patches of one size share that of the input.
+    """
     found = {(k.op, k.mr, k.nr, k.dtype, k.isa) for k in kernels() if k.op in WINOGRAD_OPERATIONS}
     assert found == {
         (op, *variant, dtype, isa)
-        for op in WINOGRAD_OPERATIONS
-        for variant in WINOGRAD_VARIANTS
+        for op, variants in WINOGRAD_OPERATIONS.items()
+        for variant in variants
         for isa in EVERY_LEVEL
         for dtype in ISAS[isa].dtypes
     } | {
@@ -323,6 +326,9 @@ def test_winograd_variants_are_complete():
         for variant in WINOGRAD_INTEGER_VARIANTS
         for isa in EVERY_LEVEL
     }
+    assert WINOGRAD_OPERATIONS["winograd_output"] == WINOGRAD_OPERATIONS["winograd_weights"]
+    patches = [n + r - 1 for n, r in WINOGRAD_OPERATIONS["winograd_input"]]
+    assert sorted(patches) == sorted({n + r - 1 for n, r in WINOGRAD_VARIANTS})
     assert set(WINOGRAD_INTEGERS) == set(WINOGRAD_OPERATIONS)
     assert set(WINOGRAD_INTEGER_VARIANTS) <= set(WINOGRAD_VARIANTS)
 

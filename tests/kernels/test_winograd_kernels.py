@@ -34,7 +34,7 @@ CLIPS = ((0.0, np.inf), (0.0, 6.0), (-0.5, 0.5))
 EVERY_FLAG = [b | r | c for b in (0, BIAS) for r in (0, RESIDUAL) for c in (0, CLIP)]
 
 
-def run_input(call, src_strides, dst_strides, ranges, tiles, channels, outside):
+def run_input(call, src_strides, dst_strides, ranges, tiles, step, channels, outside):
     """Call the kernel; `ranges` of rows and columns are inside the image, each with its end."""
     names = "row_begin", "row_end", "column_begin", "column_end"
     call.values |= {
@@ -42,6 +42,7 @@ def run_input(call, src_strides, dst_strides, ranges, tiles, channels, outside):
         "src_ps": src_strides[1],
         **dict(zip(names, ranges, strict=True)),
         "tiles": tiles,
+        "step": step,
         "channels": channels,
         "dst_ts": dst_strides[1],
         "dst_ps": dst_strides[0],
@@ -50,12 +51,13 @@ def run_input(call, src_strides, dst_strides, ranges, tiles, channels, outside):
     return call.run(call.values)
 
 
-def check_input(checker, row, rng, tiles, channels, row_range=None, column_range=None):
+def check_input(checker, row, rng, tiles, channels, row_range=None, column_range=None, step=None):
     """Transform `tiles` patches; the given ranges are inside the image.
 
-    The source array has only these pixels.
+    The source array has only these pixels. Patches are as far apart as those of 3x3 weights, or by
+    `step`.
     """
-    n, t = row["mr"], row["mr"] + row["nr"] - 1
+    n, t = step or row["mr"], row["mr"] + row["nr"] - 1
     width = (tiles - 1) * n + t
     row_begin, row_end = row_range or (0, t)
     column_begin, column_end = column_range or (0, width)
@@ -75,10 +77,10 @@ def check_input(checker, row, rng, tiles, channels, row_range=None, column_range
     call.place_output("dst", (t * t, tiles, channels), dst_strides)
     ranges = row_begin, row_end, column_begin, column_end
     context = (f"{inside=}", call.values)
-    got = run_input(call, strides, dst_strides, ranges, tiles, channels, outside)
+    got = run_input(call, strides, dst_strides, ranges, tiles, n, channels, outside)
     patches = np.stack([image[:, i * n : i * n + t] for i in range(tiles)])
     d = patches.transpose(0, 3, 1, 2).astype(np.float64)
-    b = transforms((n, row["nr"]), is_exact(row))[2]
+    b = transforms((row["mr"], row["nr"]), is_exact(row))[2]
     expected, allowed = both_sides(b, d), rounding(b, d, row["dtype"])
     result = got.reshape(t, t, tiles, channels).transpose(2, 3, 0, 1)
     assert (np.abs(result - expected) <= allowed).all(), context
@@ -118,6 +120,13 @@ def test_every_column_range(checker, row, rng):
 
 
 @every_input
+def test_every_step(checker, row, rng):
+    """Patches of other variants of this size lie closer together."""
+    for step in range(1, row["mr"] + row["nr"]):
+        check_input(checker, row, rng, 3, int(rng.integers(1, 40)), step=step)
+
+
+@every_input
 def test_image_wider_than_the_tiles(checker, row, rng):
     """Columns beyond the patches are inside the image, but are not read."""
     n, t = row["mr"], row["mr"] + row["nr"] - 1
@@ -142,7 +151,7 @@ def test_position_of_an_element(checker, row, rng):
             src[...] = image[:, :, :inner]
             src[0] = 0
             call.place_output("dst", (t * t, 1, inner), (step, step, step // lanes))
-            got = run_input(call, strides, (step, step), (int(edge), t, 0, t), 1, inner, 0)
+            got = run_input(call, strides, (step, step), (int(edge), t, 0, t), 1, 1, inner, 0)
             call_bits.append(got[:, :, : lanes - 1])
     for other in call_bits[1:]:
         np.testing.assert_array_equal(other, call_bits[0])

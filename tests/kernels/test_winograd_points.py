@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from asm.registry import WINOGRAD_INTEGER_VARIANTS, WINOGRAD_VARIANTS
-from asm.winograd import POINTS, integer_matrices, symmetric
+from asm.winograd import POINTS, integer_matrices, matrices, symmetric
 from benchmarks import winograd_points
 from benchmarks.error_bounds import (
     draw,
@@ -65,6 +65,12 @@ def test_matrices_of_integers():
     for n, r in set(WINOGRAD_VARIANTS) - set(WINOGRAD_INTEGER_VARIANTS):
         with pytest.raises(ValueError, match="has fractions"):
             integer_matrices(n, r)
+
+
+def test_variants_with_patches_of_one_size_share_the_transform_of_the_input():
+    """The kernels of the input are named after the variants of 3x3."""
+    for n, r in POINTS:
+        assert matrices(n, r).input == matrices(n + r - 3, 3).input
 
 
 def test_points_in_use_are_in_the_table():

@@ -46,6 +46,7 @@ def test_dense_planes_are_not_packed_a_few_pixels_at_a_time(machine: str) -> Non
         "mb1ic64ih56oc64kh9ph4",  # 9.0, 2.9
         "mb1ic64ih56oc64kh7ph3",  # 5.7, 2.8
         "mb1ic64ih56oc64kh5ph2",  # 2.9, 1.3
+        "mb1ic64ih57oc64kh4ph2",  # 1.8, 0.6
         "mb1ic64ih56iw56oc64kh3kw5ph1pw2",  # 1.7, 0.6
     ],
 )
