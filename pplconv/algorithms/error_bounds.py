@@ -64,7 +64,9 @@ def direct_error_bound(k: int, numerics: Numerics) -> float:
     return numerics.conversion + numerics.roundoff + chain + total
 
 
-def winograd_error_bound(n: int, r: int, channels: int, numerics: Numerics) -> float:
+def winograd_error_bound(
+    n: int, r: int, channels: int, numerics: Numerics, filled: float = 1.0
+) -> float:
     """Bound the error of F(n x n, r x r) with one chain over the channels.
 
     Parameters
@@ -72,22 +74,26 @@ def winograd_error_bound(n: int, r: int, channels: int, numerics: Numerics) -> f
     n, r : int
         Outputs and taps of a side.
     channels : int
-        Input channels of a group.
+        Input channels of a group, once for each subkernel.
     numerics : Numerics
         The types that are computed with.
+    filled : float
+        Share of the subkernels' taps that are the kernel's. The others are zeros, which make
+        outputs smaller, but not the error.
 
     Returns
     -------
     float
         Error, relative to the output's largest magnitude.
     """
-    return _converted(numerics, winograd_error(n, r, channels, numerics))
+    return _converted(numerics, winograd_error(n, r, channels, numerics, filled))
 
 
-def winograd_error(n: int, r: int, channels: int, numerics: Numerics) -> float:
+def winograd_error(n: int, r: int, channels: int, numerics: Numerics, filled: float = 1.0) -> float:
     """Bound the error of F(n x n, r x r) without the error of converting arrays."""
     transforms, growth = WINOGRAD[n, r]
-    return numerics.roundoff * math.hypot(transforms, growth * math.sqrt(channels))
+    error = math.hypot(transforms, growth * math.sqrt(channels)) / math.sqrt(filled)
+    return numerics.roundoff * error
 
 
 def _chain_error(k: int, roundoff: float) -> float:

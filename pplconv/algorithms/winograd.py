@@ -28,7 +28,7 @@ from .core_model import CoreModel
 from .error_bounds import winograd_error
 from .panels import Panels
 from .tiled import row_tiles, widths
-from .winograd_blocking import WinogradBlocking, subkernels_of, tiles_of
+from .winograd_blocking import WinogradBlocking, filled_by, subkernels_of, tiles_of
 from .winograd_cost import estimate, staged
 
 NAME = "winograd"
@@ -127,7 +127,8 @@ def _variants(problem: ConvProblem, around: PlanContext) -> list[tuple[int, int]
     ic, whole, cut = problem.ic // problem.groups, [], {}
     for n, r in INTEGER_VARIANTS if around.numerics.exact else VARIANTS:
         # Only error that buys speed counts here; the rounding of the arrays does not.
-        bound = winograd_error(n, r, ic * subkernels_of(problem, r), around.numerics)
+        channels = ic * subkernels_of(problem, r)
+        bound = winograd_error(n, r, channels, around.numerics, filled_by(problem, r))
         if bound > around.tolerance or r > max(problem.kh, problem.kw, SMALLEST):
             continue
         if (problem.kh, problem.kw) == (r, r):

@@ -43,6 +43,11 @@ def subkernels_of(problem: ConvProblem, r: int) -> int:
     return ceil_div(problem.kh, r) * ceil_div(problem.kw, r)
 
 
+def filled_by(problem: ConvProblem, r: int) -> float:
+    """Give the share of the subkernels' taps that are the kernel's."""
+    return problem.kh * problem.kw / (subkernels_of(problem, r) * r * r)
+
+
 def tiles_of(problem: ConvProblem, n: int) -> int:
     """Tiles of n x n outputs in all images."""
     return problem.batch * ceil_div(problem.oh, n) * ceil_div(problem.ow, n)
@@ -119,7 +124,8 @@ class WinogradBlocking(Candidate):
     @property
     def error_bound(self) -> float:
         """The measured error with a margin; see `error_bounds`."""
-        return winograd_error_bound(self.n, self.r, self.depth, self.numerics)
+        filled = filled_by(self.problem, self.r)
+        return winograd_error_bound(self.n, self.r, self.depth, self.numerics, filled)
 
     @property
     def blocks(self) -> dict[str, int | str]:
