@@ -25,6 +25,7 @@ from asm.build import generate, probes  # noqa: E402  (the build runs from anywh
 from asm.contract import declarations_text  # noqa: E402
 from asm.kept import Kept, dependencies, in_parallel, write  # noqa: E402
 from asm.precompiled import Precompiled  # noqa: E402
+from tools.description import description  # noqa: E402
 
 # NDEBUG, as in Python's own flags: otherwise its headers compile assertions with paths of files.
 C_FLAGS = ["-O2", "-fvisibility=hidden", "-ffp-contract=off", "-DNDEBUG"]
@@ -294,4 +295,6 @@ setup(
         extension("ops.blocked", small=True),
     ],
     cmdclass={"build_ext": BuildExt},
+    long_description=description(),
+    long_description_content_type="text/markdown",
 )
