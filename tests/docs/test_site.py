@@ -70,6 +70,11 @@ def test_readme_fits_the_first_minute():
     for picture in front.PICTURES.values():
         assert picture.relative_to(ROOT).as_posix() in readme
         assert picture.stat().st_size < 100_000
+    tutorial = (ROOT / "docs" / "tutorials" / "network.md").read_text(encoding="utf-8")
+    for picture in (ROOT / "docs" / "_static").glob("profile*.png"):
+        assert f"docs/_static/{picture.name}" in readme
+        assert f"../_static/{picture.name}" in tutorial
+        assert picture.stat().st_size < 100_000
     path = front.RUN.relative_to(ROOT).as_posix()
     assert path in readme, "the run that the picture shows"
 
