@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))  # at the end: the installed package comes before the sources
 
 import pplconv  # noqa: E402
-from tools.description import repository  # noqa: E402
+from asm.description import repository  # noqa: E402
 from tools.site import gallery, references, results  # noqa: E402
 
 project = "pplconv"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from asm.description import absolute, description, repository
 from tests.documents import ROOT
-from tools.description import absolute, description, repository
 
 README = """<picture>
   <source media="(dark)" srcset="docs/a-dark.png">
