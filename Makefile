@@ -82,7 +82,7 @@ quick: $(STAMPS)/extra-test ## seconds: the fast tier of ROOM=network, or of wha
 	if [ -n "$$rooms" ]; then $(BIN)/pytest -n auto -q --tier=fast $$rooms $(ARGS) || [ $$? = 5 ]; \
 	else echo "nothing differs from the last commit that a test is about"; fi
 
-bench: $(STAMPS)/extra-$(BENCH_EXTRAS) ## measure; BENCH_EXTRAS=bench,peers installs the peers too
+bench: $(STAMPS)/extra-$(BENCH_EXTRAS) ## measure beside the peers that are there; BENCH_EXTRAS=peers installs them
 	$(BIN)/python -m benchmarks.run --json $(REPORT)/run.json $(ARGS)
 
 bench-accuracy: $(STAMPS)/extra-$(BENCH_EXTRAS) ## measure error and speed of each algorithm on 3x3 layers

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,14 +18,17 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError
 
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
 from asm.build import generate, probes  # noqa: E402  (the build runs from anywhere)
 from asm.contract import declarations_text  # noqa: E402
+from asm.description import description  # noqa: E402
 from asm.kept import Kept, dependencies, in_parallel, write  # noqa: E402
 from asm.precompiled import Precompiled  # noqa: E402
+from asm.progress import Progress  # noqa: E402
 
 # NDEBUG, as in Python's own flags: otherwise its headers compile assertions with paths of files.
 C_FLAGS = ["-O2", "-fvisibility=hidden", "-ffp-contract=off", "-DNDEBUG"]
@@ -160,17 +164,19 @@ class BuildExt(build_ext):
     def compile_all(self, compilations: list[tuple[Path, Path, list[str]]], workers: int) -> None:
         """Make each object, source, target and flags, unless it is up to date."""
         stale: list[tuple[bool, int, Callable[[], None]]] = []
+        sources = []
         kernels = []
         for source, target, flags in compilations:
             command = [*self.compiler.compiler_so, *flags]
             kept = Kept(target, target.with_suffix(".made-from"), [*command, "-c", str(source)])
             if self.force or not kept.is_current():
+                sources.append(source)
                 make = partial(self.compile_one, kept, source, command)
                 stale.append((bool(LONGEST.search(source.name)), source.stat().st_size, make))
                 if source.suffix == ".c" and source.name.startswith("pplconv_"):
                     kernels.append(command)
         stale.sort(key=lambda item: item[:2], reverse=True)
-        self.announce(f"compiling {len(stale)} of {len(compilations)} files", level=2)
+        self.progress = Progress(sources, workers)
         try:
             self.precompiled.make(kernels, workers)
             in_parallel([make for *_, make in stale], workers)
@@ -182,12 +188,19 @@ class BuildExt(build_ext):
         headers = kept.target.with_suffix(".d")
         options = ["-MMD", "-MF", str(headers)] if source.suffix == ".c" else []
         more = self.precompiled.options(command) if options else []
+        line = [*command, *more, "-c", str(source), *options, "-o", str(kept.target)]
         kept.make(
-            lambda: self.spawn(
-                [*command, *more, "-c", str(source), *options, "-o", str(kept.target)]
-            ),
+            lambda: self.call(line),
             lambda: self.precompiled.without(dependencies(headers)) if options else [source],
         )
+        self.progress.finished(source)
+
+    def call(self, command: list[str]) -> None:
+        """Run a compiler. Its command is shown if it fails, or by ``setup.py --verbose``."""
+        if self.verbose > 1:
+            print(shlex.join(command), flush=True)
+        if subprocess.run(command, check=False).returncode:
+            raise CompileError(f"this command failed: {shlex.join(command)}")
 
     def build_extension(self, ext: Extension) -> None:
         """Link a module unless it is up to date."""
@@ -294,4 +307,6 @@ setup(
         extension("ops.blocked", small=True),
     ],
     cmdclass={"build_ext": BuildExt},
+    long_description=description(),
+    long_description_content_type="text/markdown",
 )

@@ -20,6 +20,12 @@ Number = TypeVar("Number", int, float)
 # Longer than any engine's workers were seen to spin after a call (OpenBLAS: some 130 ms).
 SETTLE_SECONDS = 0.5
 
+# How to get what is missing.
+HOW = (
+    "`make bench BENCH_EXTRAS=peers`, or `pip install '.[peers]'` in a clone, installs the peers:\n"
+    "some gigabytes, most of them PyTorch's."
+)
+
 # Values of ``search=`` of `pplconv.Conv2d`, by rising cost.
 SEARCHES = ("estimate", "measure", "exhaustive")
 # Ways to prepare it; those that end in "-cold" go with ``search_context="cold"``.
@@ -218,11 +224,17 @@ def availability(engines: Iterable[Engine]) -> list[tuple[Engine, Availability]]
 def installed(
     parser: argparse.ArgumentParser, found: Sequence[tuple[Engine, Availability]]
 ) -> list[Engine]:
-    """Give the engines that are installed; with none the parser says why, and ends the process."""
+    """Give the engines that are installed, and say first which peers are missing.
+
+    With none the parser says why, and ends the process.
+    """
     engines = [engine for engine, availability in found if availability.ok]
     if not engines:
         reasons = "; ".join(f"{engine.name}: {absent.reason}" for engine, absent in found)
         parser.error(f"none of the engines is installed: {reasons}")
+    missing = [engine.name for engine, availability in found if not availability.ok]
+    if missing:
+        print(f"not installed, so not compared with: {', '.join(missing)}.\n{HOW}", file=sys.stderr)
     return engines
 
 

@@ -2,8 +2,8 @@
 
 A network's first table has a row a layer: GFLOP/s of every engine, and for pplconv the part of the
 peak and the ratio to the best peer. The second table has the weighted sums in milliseconds.
-`standings` compares the best layout with the best peer, layer by layer and by class, and holds the
-run against the figures to reach.
+`standings` compares the best layout with the best peer, layer by layer, by class and by network,
+and holds the run against the figures to reach.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from benchmarks.standing import (
     class_table,
     layer_table,
     main_setting,
+    networks_table,
     ours_of,
     peers_of,
     settings_of,
@@ -148,7 +149,7 @@ def tables(
 def standings(
     layers: Sequence[LayerResult],
     identities: Sequence[Identity],
-    expected: Mapping[str, Sequence[Problem]],
+    expected: Mapping[str, Sequence[Problem]] | None = None,
 ) -> list[Table]:
     """Make the tables that say where pplconv stands among its peers, in the whole run.
 
@@ -158,32 +159,37 @@ def standings(
         All of the run.
     identities : sequence of Identity
         Its engines.
-    expected : mapping of str to sequence of Problem
-        The shipped networks, for the figures.
+    expected : mapping of str to sequence of Problem, optional
+        The shipped networks, for the figures to reach; no such table if not given.
 
     Returns
     -------
     list of Table
-        A network's layers; the classes, for each setting of pplconv; the figures. Nothing where
-        the run has no prepared pplconv.
+        The figures; a network's layers; the classes, for each setting of pplconv; the summary.
+        Nothing where the run has no prepared pplconv.
     """
     main = main_setting(identities) or next(iter(settings_of(identities)), None)
     if main is None or not layers:
         return []
     peers = peers_of(identities)
     made = []
+    if expected is not None:
+        made.append(figures_table(outcomes(layers, identities, expected)))
     if peers:
         ours = ours_of(identities, main)
+        networks = {}
         for (net, batch, threads), some in group(layers).items():
-            title = f"{net}, {conditions(batch, threads)}: best layout, best peer ({main.title})"
-            made.append(layer_table(title, [stand(one, ours, peers) for one in some]))
+            where = f"{net}, {conditions(batch, threads)}"
+            networks[where] = [stand(one, ours, peers) for one in some]
+            title = f"{where}: best layout, best peer ({main.title})"
+            made.append(layer_table(title, networks[where]))
         for batch, threads in dict.fromkeys((one.problem.mb, one.threads) for one in layers):
             some = [one for one in layers if (one.problem.mb, one.threads) == (batch, threads)]
             for setting in settings_of(identities):
                 ours = ours_of(identities, setting)
                 title = f"Classes of layers, {conditions(batch, threads)} ({setting.title})"
                 made.append(class_table(title, [stand(one, ours, peers) for one in some]))
-    made.append(figures_table(outcomes(layers, identities, expected)))
+        made.append(networks_table(networks))
     return made
 
 

@@ -31,6 +31,11 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="time calls as well that find neither weights nor arrays in the caches",
     )
+    parser.add_argument(
+        "--figures",
+        action="store_true",
+        help="add a table of the figures that pplconv is built to reach",
+    )
     options.add_output(parser)
     return parser
 
@@ -69,7 +74,8 @@ def main(run: Run) -> int:
     made = [
         table for (net, _, _), some in group(layers).items() for table in tables(net, some, engines)
     ]
-    made += standings(layers, [engine.identity for engine in engines], shipped)
+    identities = [engine.identity for engine in engines]
+    made += standings(layers, identities, shipped if chosen.figures else None)
     return run.publish(head, made, record(head, layers, roofs))
 
 

@@ -6,7 +6,7 @@ layer, so the sum over best peers is faster than any single peer.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.engines.base import Identity
@@ -204,3 +204,44 @@ def _class_row(label: str, standings: Sequence[Standing]) -> list[str]:
         ratio(lowest.ratio, 1.0) if lowest else NONE,
         lowest.peer if lowest else NONE,
     ]
+
+
+def summary_table(title: str, standings: Sequence[Standing]) -> Table:
+    """Make the table of a network that a terminal of 80 columns shows: rates, and their ratio."""
+    table = Table(title, ["layer", "pplconv's best", "GFLOP/s", "best peer", "GFLOP/s", "/ peer"])
+    for one in standings:
+        problem = one.layer.problem
+        ours, theirs = (
+            giga(problem.flops / seconds if seconds else None)
+            for seconds in (one.ours_seconds, one.peer_seconds)
+        )
+        label = problem.layer or problem.sizes
+        ahead = ratio(one.ratio, 1.0)
+        table.add([label, one.ours or NONE, ours, one.peer or NONE, theirs, ahead])
+    table.rule()
+    table.add(["all, with counts", "", "", "", "", ratio(total_ratio(standings), 1.0)])
+    return table
+
+
+def networks_table(standings: Mapping[str, Sequence[Standing]]) -> Table:
+    """Make the last table of a run, a row a network: all of its layers, with their counts."""
+    title = "Summary: each network by the best layout of each layer, beside the best peer of each"
+    table = Table(title, ["network", "layers", "GFLOP/s", "% peak", "/ best peers"])
+    for network, some in standings.items():
+        timed = [one for one in some if one.ours_seconds is not None]
+        compared = [one for one in timed if one.ratio is not None]
+        seconds = sum((one.ours_seconds or 0.0) * one.layer.problem.count for one in timed)
+        flops = sum(one.layer.problem.flops * one.layer.problem.count for one in timed)
+        count = str(len(some))
+        if len(compared) < len(some):
+            count = f"{len(compared)} of {count}"
+        table.add(
+            [
+                network,
+                count,
+                giga(flops / seconds if seconds else None),
+                percent(total_of_peak(timed), 1.0),
+                ratio(total_ratio(compared), 1.0),
+            ]
+        )
+    return table

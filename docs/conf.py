@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))  # at the end: the installed package comes before the sources
 
 import pplconv  # noqa: E402
+from asm.description import repository  # noqa: E402
 from tools.site import gallery, references, results  # noqa: E402
 
 project = "pplconv"
@@ -48,6 +49,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.intersphinx",
     "numpydoc",
+    "sphinx_copybutton",
     "myst_parser",
     "sphinx_gallery.gen_gallery",
     "sphinxcontrib.mermaid",
@@ -86,9 +88,13 @@ html_css_files = ["site.css"]
 html_extra_path = ["_root"]
 html_show_sourcelink = False
 html_copy_source = False
+# Prompts are not copied, and printed results have no button.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_selector = "div:not(.sphx-glr-script-out) > div.highlight > pre"
 html_theme_options = {
-    "logo": {"text": "pplconv"},
-    "show_prev_next": False,
+    "logo": {"text": f"pplconv {release}"},
+    "show_prev_next": True,
     "navigation_with_keys": False,
     "show_toc_level": 2,
     "navbar_align": "left",
@@ -99,6 +105,10 @@ html_theme_options = {
     "pygments_light_style": "friendly",
     "pygments_dark_style": "github-dark",
 }
+if address := repository((ROOT / "pyproject.toml").read_text(encoding="utf-8")):
+    html_theme_options["icon_links"] = [
+        {"name": "repository", "url": address, "icon": "fa-solid fa-code-branch"}
+    ]
 # Long tables have the whole width.
 html_sidebars = {"benchmarks/**": [], "docs/migration": [], "docs/results": []}
 

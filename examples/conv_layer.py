@@ -57,3 +57,13 @@ exact = pplconv.Conv2d(weight, bias, padding=1, activation="relu", tolerance=0, 
 difference = np.abs(y - exact(x)).max() / np.abs(y).max()
 assert difference <= plan.error_bound + exact.plan_for(x.shape).error_bound
 print(f"{plan.algorithm}: bound {plan.error_bound:.1e}, here {difference:.1e}")
+
+# %%
+# Run as a script, this writes its pictures to files, and opens windows where there is a display.
+
+if __name__ == "__main__":
+    for number in plt.get_fignums():
+        plt.figure(number).savefig(f"conv_layer_{number}.png")
+        print(f"conv_layer_{number}.png")
+    if plt.get_backend() != "agg":
+        plt.show()

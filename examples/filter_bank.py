@@ -58,3 +58,13 @@ for axis, (name, (picture, colors)) in zip(axes[1], pictures.items(), strict=Tru
     axis.set_title(name)
 for axis in axes.flat:
     axis.axis("off")
+
+# %%
+# Run as a script, this writes its pictures to files, and opens windows where there is a display.
+
+if __name__ == "__main__":
+    for number in plt.get_fignums():
+        plt.figure(number).savefig(f"filter_bank_{number}.png")
+        print(f"filter_bank_{number}.png")
+    if plt.get_backend() != "agg":
+        plt.show()

@@ -69,3 +69,13 @@ exact = np.stack(
     axis=-1,
 )
 assert np.array_equal(filtered["emboss"], np.clip(exact, 0, 255))
+
+# %%
+# Run as a script, this writes its pictures to files, and opens windows where there is a display.
+
+if __name__ == "__main__":
+    for number in plt.get_fignums():
+        plt.figure(number).savefig(f"image_filter_{number}.png")
+        print(f"image_filter_{number}.png")
+    if plt.get_backend() != "agg":
+        plt.show()

@@ -69,3 +69,13 @@ print(session.plan_for({"image": image.shape}))
 # And how long each step takes.
 
 print(session.profile({"image": image}))
+
+# %%
+# Run as a script, this writes its pictures to files, and opens windows where there is a display.
+
+if __name__ == "__main__":
+    for number in plt.get_fignums():
+        plt.figure(number).savefig(f"network_{number}.png")
+        print(f"network_{number}.png")
+    if plt.get_backend() != "agg":
+        plt.show()

@@ -43,3 +43,13 @@ for width, values in pruned.items():
 sparse = pplconv.Conv2d(pruned[4], sparse=True)(x)
 dense = pplconv.Conv2d(pruned[4], sparse=False)(x)
 assert np.abs(sparse - dense).max() < 1e-5 * np.abs(dense).max()
+
+# %%
+# Run as a script, this writes its pictures to files, and opens windows where there is a display.
+
+if __name__ == "__main__":
+    for number in plt.get_fignums():
+        plt.figure(number).savefig(f"pruned_layer_{number}.png")
+        print(f"pruned_layer_{number}.png")
+    if plt.get_backend() != "agg":
+        plt.show()

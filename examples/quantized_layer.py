@@ -43,3 +43,13 @@ axes[0].set_xlabel("float32")
 axes[0].set_ylabel("eight bits")
 axes[1].hist((near - exact).ravel() / qconv.y_scale, bins=60)
 axes[1].set_xlabel("error, in steps of the output's scale")
+
+# %%
+# Run as a script, this writes its pictures to files, and opens windows where there is a display.
+
+if __name__ == "__main__":
+    for number in plt.get_fignums():
+        plt.figure(number).savefig(f"quantized_layer_{number}.png")
+        print(f"quantized_layer_{number}.png")
+    if plt.get_backend() != "agg":
+        plt.show()

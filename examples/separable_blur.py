@@ -37,3 +37,13 @@ for axis, (name, picture) in zip(
     axis.imshow(picture, cmap="gray")
     axis.set_title(name)
     axis.axis("off")
+
+# %%
+# Run as a script, this writes its pictures to files, and opens windows where there is a display.
+
+if __name__ == "__main__":
+    for number in plt.get_fignums():
+        plt.figure(number).savefig(f"separable_blur_{number}.png")
+        print(f"separable_blur_{number}.png")
+    if plt.get_backend() != "agg":
+        plt.show()

@@ -65,3 +65,13 @@ for row, span in enumerate(spans):
 axis.set_xlabel("ms")
 axis.set_ylabel("request")
 axis.invert_yaxis()
+
+# %%
+# Run as a script, this writes its pictures to files, and opens windows where there is a display.
+
+if __name__ == "__main__":
+    for number in plt.get_fignums():
+        plt.figure(number).savefig(f"threads_and_pools_{number}.png")
+        print(f"threads_and_pools_{number}.png")
+    if plt.get_backend() != "agg":
+        plt.show()

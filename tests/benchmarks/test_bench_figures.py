@@ -215,17 +215,26 @@ def test_the_report_has_it_all(layers):
     made = standings(layers, IDENTITIES, EXPECTED)
     titles = [one.title for one in made]
     assert titles == [
+        "Figures to reach (pplconv with search=estimate, tolerance=1e-5)",
         "resnet_50, 1 thread: best layout, best peer (search=estimate, tolerance=1e-5)",
         "mobilenet, 1 thread: best layout, best peer (search=estimate, tolerance=1e-5)",
         "Classes of layers, 1 thread (search=estimate, tolerance=1e-5)",
-        "Figures to reach (pplconv with search=estimate, tolerance=1e-5)",
+        "Summary: each network by the best layout of each layer, beside the best peer of each",
     ]
-    markdown = made[-1].markdown()
+    markdown = made[0].markdown()
     expected = (
         "| 1x1, ResNet-50 and MobileNetV1, NHWC or NCHWc | each layer / LiteRT | 1 | 0.99 | 1.250 |"
     )
     assert expected in markdown
     assert "| **no** | mobilenet:b | 0.500 | ort | 2 of 3 |" in markdown
+
+
+def test_a_report_ends_with_a_row_a_network(layers):
+    made = standings(layers, IDENTITIES)
+    assert not [one for one in made if one.title.startswith("Figures to reach")]
+    assert [row[0] for row in made[-1].rows] == ["resnet_50, 1 thread", "mobilenet, 1 thread"]
+    lines = made[-1].text().splitlines()
+    assert max(map(len, lines[1:])) <= 80
 
 
 def test_peers_alone_stand_nowhere(layers):

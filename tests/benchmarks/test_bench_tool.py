@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,6 +19,7 @@ from benchmarks import (
     scaling,
     strides,
 )
+from benchmarks.engines.base import Availability
 from benchmarks.names import pick
 from benchmarks.networks import beside
 from benchmarks.tables import Table
@@ -189,3 +191,16 @@ def test_no_benchmark_reads_the_wisdom_of_the_user(monkeypatch):
 def test_versions_are_those_of_imported_peers():
     assert versions("pytest", "no_such_peer") == [f"pytest {pytest.__version__}"]
     assert versions("no_such_peer") == ["no peer is installed"]
+
+
+def test_missing_peers_are_named_first(capsys):
+    found = [
+        (SimpleNamespace(name="pplconv"), Availability(True, "1")),
+        (SimpleNamespace(name="torch"), Availability(False, reason="No module named 'torch'")),
+    ]
+    (engine,) = options.installed(new_parser("benchmarks.run", ""), found)
+    said = capsys.readouterr().err
+    assert engine.name == "pplconv"
+    assert "not compared with: torch." in said and "make bench BENCH_EXTRAS=peers" in said
+    options.installed(new_parser("benchmarks.run", ""), found[:1])
+    assert not capsys.readouterr().err

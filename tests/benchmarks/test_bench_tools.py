@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import sys
@@ -47,7 +48,7 @@ def test_run_prints_tables_and_writes_them(known_ceilings, ran):
 @pytest.mark.slow
 def test_batches_and_settings_side_by_side(known_ceilings, ran):
     chosen = ["--engines", "pplconv,pplconv_nhwc,numpy", "--batch", "1,2"]
-    settings = ["--search", "estimate", "--tolerance", "1e-4,1e-5"]
+    settings = ["--search", "estimate", "--tolerance", "1e-4,1e-5", "--figures"]
     found = ran(run.main, *TINY, *FAST, *chosen, *settings)
     both = "search=estimate, tolerance=1e-4; search=estimate, tolerance=1e-5"
     for title in (
@@ -231,6 +232,22 @@ def test_the_pytest_suite():
     assert "2 passed" in done.stdout, done.stdout + done.stderr
     for layer in LAYERS:
         assert f"benchmark 'mobilenet:{layer}, 1 thread(s)': 1 tests" in done.stdout
+
+
+def test_the_pytest_suite_ends_with_a_summary_and_keeps_the_visits(tmp_path):
+    path = tmp_path / "kept.json"
+    rounds = ["--bench-rounds", "3", "--benchmark-json", str(path), "--benchmark-columns=median"]
+    done = pytest_run(*TINY, "--engines", "pplconv,numpy", "-q", *rounds)
+    assert "4 passed" in done.stdout, done.stdout + done.stderr
+    summary = done.stdout.partition("mobilenet, 1 thread: best visits\n")[2].splitlines()
+    assert max(map(len, summary)) <= 80
+    rows = {line.split()[0]: line.split() for line in summary if line}
+    for one in json.loads(path.read_text())["benchmarks"]:
+        assert one["stats"]["rounds"] == 3
+        engine, _, layer = one["param"].replace("-1T-mobilenet:", " ").partition(" ")
+        rate = float(rows[layer][rows[layer].index(engine) + 1])
+        flops = one["extra_info"]["gflops"] * one["stats"]["median"]
+        assert rate == pytest.approx(flops / one["stats"]["min"], abs=0.051)
 
 
 def test_the_pytest_suite_keeps_the_engines_of_a_layer_together():

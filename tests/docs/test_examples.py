@@ -106,13 +106,18 @@ def test_most_docstrings_have_examples():
 
 
 @pytest.mark.parametrize("name", gallery.EXAMPLES)
-def test_an_example_of_the_gallery(name, monkeypatch):
+def test_an_example_of_the_gallery_writes_its_pictures(name, tmp_path, monkeypatch):
+    """As a script without a display runs; on its page a picture follows each of its parts."""
     monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.chdir(tmp_path)
     pyplot = pytest.importorskip("matplotlib.pyplot")
     pyplot.switch_backend("agg")
     try:
         with pplconv.runtime.team(1):
-            runpy.run_path(str(ROOT / "examples" / f"{name}.py"))
-        assert pyplot.get_fignums(), "a gallery has pictures"
+            runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
+        drawn = pyplot.get_fignums()
+        assert drawn, "a gallery has pictures"
+        for number in drawn:
+            assert pyplot.imread(f"{name}_{number}.png").std() > 0
     finally:
         pyplot.close("all")

@@ -81,6 +81,7 @@ def test_metadata(metadata):
     assert SpecifierSet(metadata["Requires-Python"]) == SpecifierSet(">=3.10")
     assert metadata["Description-Content-Type"].startswith("text/markdown")
     assert len(metadata.get_payload()) > 1000, "the README is the description"
+    assert re.findall(r"\]\((?!https?:)", metadata.get_payload()) == [], "links lead nowhere there"
     classifiers = metadata.get_all("Classifier")
     assert "Typing :: Typed" in classifiers
     assert "Programming Language :: Python :: 3.10" in classifiers

@@ -12,6 +12,7 @@ EXAMPLES = (
     "filter_bank",
     "conv_layer",
     "network",
+    "server",
     "threads_and_pools",
     "quantized_layer",
     "pruned_layer",

@@ -29,6 +29,13 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _OURS = "pplconv"
 # Only filters of images of this size are drawn.
 _MEGAPIXELS = "1"
+# Names that people know, of the CPUs that reports call by brand and numbers.
+_CPUS = {
+    "family 6, model 167": "Intel Granite Rapids",
+    "family 6, model 207": "Intel Emerald Rapids",
+    "family 25, model 17": "AMD Zen 4",
+    "family 26, model 2": "AMD Zen 5",
+}
 # Columns of sums that are not engines.
 _NO_ENGINES = {"at peak", "best peer of each layer"}
 
@@ -103,7 +110,13 @@ def _of_section(path: Path, heading: str, text: str) -> Iterator[Chart]:
             found.setdefault((what, int(match[2])), []).extend(_filter_bars(table))
     for (what, threads), bars in found.items():
         if cpu and len(bars) >= FEWEST:
-            yield Chart(path, heading, cpu[1], what, threads, bars)
+            yield Chart(path, heading, _known(cpu[1]), what, threads, bars)
+
+
+def _known(cpu: str) -> str:
+    """Name a CPU, "AMD EPYC (family 26, model 2)", by the name of its core: "AMD Zen 5 (…)"."""
+    _, _, numbers = cpu.rstrip(")").rpartition("(")
+    return f"{_CPUS[numbers]} ({numbers})" if numbers in _CPUS else cpu
 
 
 def _titled(text: str) -> Iterator[tuple[str, list[list[str]]]]:
@@ -161,9 +174,9 @@ def draw(chart: Chart, theme: Theme) -> Any:
     matplotlib.figure.Figure
     """
     bars = chart.bars
-    figure = new_figure(7.4, 1.0 + 0.34 * len(bars), theme)
+    figure = new_figure(5.4, 1.0 + 0.34 * len(bars), theme)
     axes = figure.add_subplot()
-    dress(axes, theme, x="times as fast as the best peer (named beside the bar)")
+    dress(axes, theme, x="times as fast as the best peer: longer is better")
     axes.grid(visible=False, axis="y")
     for row, bar in enumerate(bars):
         color = theme.ours if bar.gain >= 1 else theme.faint
