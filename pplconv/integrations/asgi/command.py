@@ -122,7 +122,7 @@ def main(argv: Sequence[str]) -> int:
         server.run()
     reason = made.failure
     if isinstance(reason, MENDABLE):
-        return _failed(f"{options.model}: {reason or type(reason).__name__}", 2)
+        return _failed(f"{options.model}: {str(reason) or type(reason).__name__}", 2)
     if reason is not None:
         raise reason
     return 0 if server.started else 1
