@@ -11,10 +11,11 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from pplconv import __version__
 
+from . import landing
 from .abandoned_threads import in_thread
 from .answers import error
 from .http_tensors import Tensor, shown
@@ -176,6 +177,12 @@ class Server:
     async def server(self, request: Request) -> Response:
         """``/v2``."""
         return JSONResponse({"name": "pplconv", "version": __version__, "extensions": _EXTENSIONS})
+
+    async def page(self, request: Request) -> Response:
+        """``/``, for people."""
+        return HTMLResponse(
+            landing.page(self._options.name, *self.tensors), headers=landing.HEADERS
+        )
 
     async def live(self, request: Request) -> Response:
         """``/v2/health/live``."""
