@@ -2,6 +2,7 @@
 
 =====================  =========================================================================
 ``info``               description of this machine and of the choices for it; also `show_config`
+``demo``               a first picture
 ``doctor``             causes of slowness on this machine, by ``doctoring``
 ``search``             measured plans of whole networks
 ``profile_command``    steps of a network, timed, and the page of them
