@@ -10,6 +10,5 @@
 ``bench_instances``    splits of the cores into instances of a model
 ``layer_texts``        layers on command lines and in files
 ``shape_texts``        shapes of inputs on command lines
-``progress_bar``       one line of a terminal, overwritten
 =====================  =========================================================================
 """

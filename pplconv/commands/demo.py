@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from .. import imaging
 from ..api.conv import Conv2d
+from ..drawing.progress_bar import Progress
 from .ending import carry_out
-from .progress_bar import Progress
 
 __all__ = ["add_arguments", "png", "run"]
 

@@ -16,10 +16,10 @@ from .ending import carry_out
 from .inputs import add_shapes, check_writable, positive, random_feed
 
 if TYPE_CHECKING:
+    from ..drawing.progress_bar import Progress
     from ..network.pruning import PrunedLayer
     from ..network.report import NetworkPlan, StepPlan
     from ..network.session import InferenceSession
-    from .progress_bar import Progress
 
 DESCRIPTION = """\
 Prune the weights of an ONNX network by magnitude, and print what each layer would gain.
