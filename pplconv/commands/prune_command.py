@@ -88,14 +88,15 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _prune(options: argparse.Namespace, progress: Progress) -> None:
+    from ..network.session import InferenceSession  # first, since it says what to install
+
+    # Before minutes are spent.
+    check_writable(options.output)
     import onnx
 
     from ..network.loading import load
     from ..network.pruning import prune_model, steps_of
-    from ..network.session import InferenceSession
 
-    # Before minutes are spent.
-    check_writable(options.output)
     progress.step(0.0, f"reading {options.model}")
     load(options.model)  # raises with a clear message if something is wrong
     model = onnx.load(options.model)

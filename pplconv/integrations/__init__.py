@@ -11,6 +11,7 @@ module             purpose
 `dask`             pictures larger than memory, as dask arrays; `tiles`: how they are cut
 `ray_serve`        replicas on a Ray cluster, with one copy of packed weights on each node
 `asgi`             sessions over HTTP, on Starlette
+`missing`          what to install where a package is missing
 `npy`              arrays as ``.npy`` files in memory, also from untrusted senders
 =================  ===============================================================================
 """

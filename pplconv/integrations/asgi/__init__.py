@@ -34,18 +34,15 @@ import math
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Literal
 
-try:
+from ..missing import told
+
+with told("asgi", "pplconv[serve]"):
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
     from starlette.routing import Route
-except ImportError as error:  # pragma: no cover - tests have it
-    raise ImportError(
-        f"pplconv.integrations.asgi needs {error.name}: pip install 'pplconv[serve]'",
-        name=error.name,
-    ) from error
 
-from .inference import Options
-from .server import Server
+    from .inference import Options
+    from .server import Server
 
 __all__ = ["app"]
 
