@@ -37,18 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the picture, and print what is seen there.
-
-    Parameters
-    ----------
-    options : Namespace
-        As `add_arguments` describes them.
-
-    Returns
-    -------
-    int
-        Exit status, as `carry_out` describes it.
-    """
+    """Write the picture, and print what it shows; return the exit status of `carry_out`."""
 
     def work(_: Progress) -> None:
         y, x = np.mgrid[:_SIDE, :_SIDE] / 32 - 6

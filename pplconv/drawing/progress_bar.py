@@ -80,11 +80,7 @@ class Progress:
 def late_bar(wanted: Wanted) -> Iterator[Tell | None]:
     """Give the callable to which work reports the share done and a text; None: to nobody.
 
-    Parameters
-    ----------
-    wanted : callable, bool or None
-        A callable takes the reports. Otherwise a bar is drawn on ``sys.stderr`` where that is a
-        terminal, once the work takes longer than two seconds, and is gone at its end; False: none.
+    If it is not `wanted` itself, it draws on ``sys.stderr``: on a terminal, after two seconds.
     """
     stream = sys.stderr
     if callable(wanted) or wanted is False or stream is None or not stream.isatty():

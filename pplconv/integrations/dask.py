@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from pplconv import Conv2d
-from pplconv.integrations.missing import told
+from pplconv.integrations import told
 from pplconv.integrations.tiles import Axis, Cut, Layer, axes_of, cut
 
 with told("dask", "pplconv[dask]"):

@@ -31,8 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from pplconv.integrations import npy
-from pplconv.integrations.missing import told
+from pplconv.integrations import npy, told
 from pplconv.sharing import Prepared, prepared
 
 with told("ray_serve", "pplconv[ray]"):

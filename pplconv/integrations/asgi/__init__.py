@@ -34,7 +34,7 @@ import math
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from ..missing import told
+from .. import told
 
 with told("asgi", "pplconv[serve]"):
     from starlette.applications import Starlette

@@ -38,7 +38,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pplconv.integrations.missing import told
+from pplconv.integrations import told
 from pplconv.integrations.onnx_reference.operator_settings import with_settings
 
 with told("onnx_reference", "pplconv[onnx]"):

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, SupportsFloat, SupportsIndex
 
-from pplconv.integrations.missing import told
+from pplconv.integrations import told
 
 with told("torch", "torch"):
     import torch
