@@ -29,7 +29,6 @@ Next, three networks read a scanned page. In a clone of the repository; it downl
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command line to `parser`."""
-    parser.description = "Filter a picture of rings, show it to a small network, write a PNG."
     parser.add_argument(
         "--output", type=Path, default=Path("pplconv-demo.png"), metavar="FILE",
         help="PNG file to write (default: %(default)s)",

@@ -1,22 +1,6 @@
 """Sessions behind HTTP, as an ASGI application on Starlette (extra ``serve``).
 
-=====================  =============================================================================
-``server.py``          one model: start, reload, end, and the small endpoints
-``landing.py``         the page at ``/``
-``inference.py``       requests for inference: admission and computation
-``serving.py``         the model that answers now: its pool, inputs, outputs and users
-``messages.py``        the Open Inference Protocol: requests read and checked, answers written
-``http_tensors.py``    JSON numbers, bytes and ``.npy`` files as arrays, and back
-``bodies.py``          bodies, counted and decompressed while they arrive
-``answers.py``         answers, as they are read
-``budget.py``          memory that requests hold
-``http_errors.py``     `Refused`, an answered error
-``metrics.py``         Prometheus' text
-``abandoned_threads``  threads that are not joined at the end
-``connections.py``     connections that keep a server waiting
-``logs.py``            logs that do not grow by it
-``command.py``         ``python -m pplconv serve``
-=====================  =============================================================================
+docs/architecture/where-is-what.md lists the modules.
 
 ::
 

@@ -11,11 +11,11 @@ from .http_tensors import Tensor
 
 __all__ = ["HEADERS", "page"]
 
+# A browser asks this server only.
 HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; "
     "script-src 'unsafe-inline'; connect-src 'self'; img-src data:; frame-ancestors 'none'"
 }
-"""With them, a browser asks this server only."""
 
 
 def page(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> str:
@@ -54,7 +54,6 @@ canvas { width: 20em; max-width: 100%; image-rendering: pixelated; }
 <table>
 $rows
 </table>
-<p>Sizes shown as ? may differ from request to request.</p>
 <h2>Try it</h2>
 <form></form>
 <div id="answer" aria-live="polite"></div>
@@ -65,13 +64,12 @@ const model = "$model", [form, answer] = document.querySelectorAll("form, #answe
 const types = { BOOL: Uint8Array, UINT8: Uint8Array, UINT16: Uint16Array, UINT32: Uint32Array,
   UINT64: BigUint64Array, INT8: Int8Array, INT16: Int16Array, INT32: Int32Array,
   INT64: BigInt64Array, FP16: globalThis.Float16Array, FP32: Float32Array, FP64: Float64Array };
-const scales = { "0 to 1": [[0, 0, 0], [255, 255, 255]], "0 to 255": [[0, 0, 0], [1, 1, 1]],
-  "ImageNet's mean and deviation": [[123.675, 116.28, 103.53], [58.395, 57.12, 57.375]] };
-const add = (where, tag, values) =>
-  where.appendChild(Object.assign(document.createElement(tag), values));
+const scales = { "0 to 1": v => v / 255, "0 to 255": v => v, "ImageNet's": (v, k) =>
+  (v / 255 - [.485, .456, .406][k]) / [.229, .224, .225][k] };
+const add = (to, tag, values) =>
+  to.appendChild(Object.assign(document.createElement(tag), values));
 const say = textContent => add(answer, "p", { textContent });
-const field = (where, textContent, tag, values) =>
-  add(add(where, "label", { textContent }), tag, values);
+const field = (to, textContent, tag, values) => add(add(to, "label", { textContent }), tag, values);
 
 function fields({ name, datatype, shape }) {
   const set = add(form, "fieldset"), deep = n => n == 1 || n == 3;
@@ -96,10 +94,9 @@ function fields({ name, datatype, shape }) {
       const context = new OffscreenCanvas(width, height).getContext("2d");
       context.drawImage(await createImageBitmap(file.files[0]), 0, 0, width, height);
       const rgba = context.getImageData(0, 0, width, height).data, area = width * height;
-      const [mean, deviation] = scales[scale.value];
       value = (_, i) => {
         const k = last ? i % c : Math.floor(i / area), at = last ? (i - k) / c : i % area;
-        return (rgba[4 * at + k] - mean[k]) / deviation[k];
+        return scales[scale.value](rgba[4 * at + k], k);
       };
     }
     const numbers = list.value ? JSON.parse("[" + list.value + "]").flat(Infinity)
@@ -113,11 +110,13 @@ function fields({ name, datatype, shape }) {
 
 function tell({ name, datatype, shape, data: given }) {
   const data = given.map(Number);
-  const order = [...data.keys()].sort((a, b) => data[b] - data[a]), low = data[order.at(-1)];
+  const order = [...data.keys()].sort((a, b) => data[b] - data[a]);
   say(name + " " + datatype + " " + shape.join("x") + ", largest (index: value) " +
     order.slice(0, 5).map(i => i + ": " + Number(data[i].toPrecision(4))).join(", "));
-  const [height, width] = shape.slice(-2), range = data[order[0]] - low || 1;
+  const [height, width] = shape.slice(-2);
   if (shape.length < 3 || height < 8 || width < 8) return;  // others are drawn: the first plane
+  const plane = order.filter(i => i < width * height), low = data[plane.at(-1)];
+  const range = data[plane[0]] - low || 1;
   const image = new ImageData(width, height);
   image.data.forEach((_, i, all) => {
     all[i] = i % 4 == 3 ? 255 : 255 * (data[i >> 2] - low) / range;
