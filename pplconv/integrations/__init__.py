@@ -32,6 +32,6 @@ def told(module: str, requirement: str) -> Iterator[None]:
         name = (error.name or "").partition(".")[0]
         if name in ("", "pplconv"):
             raise  # a broken installation; no package mends that
-        raise ImportError(
+        raise type(error)(
             f"pplconv.integrations.{module} needs {name}: pip install '{requirement}'", name=name
         ) from error
