@@ -141,6 +141,7 @@ if not TYPE_CHECKING:  # with it, checkers would accept any name
         return value
 
     def _quantize_model() -> object:
+        __getattr__("InferenceSession")  # which says what to install
         from .network.calibration import quantize_model
 
         return quantize_model

@@ -8,11 +8,12 @@ import os
 import sys
 from collections.abc import Sequence
 
-from .commands import bench_instances, doctor, profile_command, prune_command, search
+from .commands import bench_instances, demo, doctor, profile_command, prune_command, search
 
 _FIRST_STEPS = """\
-Filters of images, layers and networks, fast on CPUs, from NumPy. A first filter:
+Filters of images, layers and networks, fast on CPUs, from NumPy. A first picture, and filter:
 
+  python -m pplconv demo
   python -c "import numpy as np, pplconv; print(pplconv.imaging.box(np.eye(5) * 9, 3))"
 
 This machine:
@@ -70,6 +71,8 @@ def _command(arguments: list[str]) -> int:
         return prune_command.run(options)
     if options.command == "bench-instances":
         return bench_instances.run(options)
+    if options.command == "demo":
+        return demo.run(options)
     if options.command == "doctor":
         return doctor.run(options)
     if options.command == "info":
@@ -87,11 +90,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"pplconv {pplconv.__version__}")
     commands = parser.add_subparsers(
         dest="command",
-        metavar="{info,doctor,search,profile,prune,bench-instances,serve}",
+        metavar="{info,demo,doctor,search,profile,prune,bench-instances,serve}",
     )
     info = commands.add_parser("info", help="show CPU, caches and threads")
     info.add_argument("--json", action="store_true", help="print a JSON object")
     info.add_argument("--kernels", action="store_true", help="list all kernels, too")
+    demo.add_arguments(commands.add_parser("demo", help="write a first picture, without any file"))
     doctor.add_arguments(commands.add_parser("doctor", help="say what holds speed back here"))
     search.add_arguments(
         commands.add_parser("search", help="measure the plans of layers, and remember them")

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..api.conv import Conv2d
+from ..drawing.progress_bar import Progress
 from ..instances import InstancePool
 from ..instances.splitting import cores_by_node
 from ..instances.statistics import percentile
@@ -27,7 +28,6 @@ from ..prune import magnitude
 from .ending import complain
 from .inputs import add_shapes, random_feed
 from .layer_texts import read_convolutions
-from .progress_bar import Progress
 
 DESCRIPTION = """\
 Measure how many requests a second instances of a model answer, and how long one takes: as one

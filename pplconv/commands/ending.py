@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from .progress_bar import Progress
+from ..drawing.progress_bar import Progress
 
 __all__ = ["carry_out", "complain"]
 

@@ -13,7 +13,7 @@ from .ending import carry_out
 from .inputs import add_shapes, check_writable, positive, random_feed
 
 if TYPE_CHECKING:
-    from .progress_bar import Progress
+    from ..drawing.progress_bar import Progress
 
 DESCRIPTION = """\
 Time each step of an ONNX network by itself, on random inputs, and print a table of them.

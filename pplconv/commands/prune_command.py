@@ -16,10 +16,10 @@ from .ending import carry_out
 from .inputs import add_shapes, check_writable, positive, random_feed
 
 if TYPE_CHECKING:
+    from ..drawing.progress_bar import Progress
     from ..network.pruning import PrunedLayer
     from ..network.report import NetworkPlan, StepPlan
     from ..network.session import InferenceSession
-    from .progress_bar import Progress
 
 DESCRIPTION = """\
 Prune the weights of an ONNX network by magnitude, and print what each layer would gain.
@@ -88,14 +88,15 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _prune(options: argparse.Namespace, progress: Progress) -> None:
+    from ..network.session import InferenceSession  # first, since it says what to install
+
+    # Before minutes are spent.
+    check_writable(options.output)
     import onnx
 
     from ..network.loading import load
     from ..network.pruning import prune_model, steps_of
-    from ..network.session import InferenceSession
 
-    # Before minutes are spent.
-    check_writable(options.output)
     progress.step(0.0, f"reading {options.model}")
     load(options.model)  # raises with a clear message if something is wrong
     model = onnx.load(options.model)

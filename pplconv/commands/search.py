@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 from .. import planner, wisdom
 from ..activations import COST_CLASSES, passes
 from ..arguments import checks
+from ..drawing.progress_bar import Progress
 from ..memory.dtypes import NAMES
 from ..problem import LAYOUTS, ConvProblem, Problem
 from .ending import complain
 from .inputs import add_shapes, random_feed
 from .layer_texts import read_layers
-from .progress_bar import Progress
 
 _T = TypeVar("_T")
 

@@ -14,3 +14,24 @@ module             purpose
 `npy`              arrays as ``.npy`` files in memory, also from untrusted senders
 =================  ===============================================================================
 """
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["told"]
+
+
+@contextmanager
+def told(module: str, requirement: str) -> Iterator[None]:
+    """Have errors of imports say what to install for a module of this room."""
+    try:
+        yield
+    except ImportError as error:
+        name = (error.name or "").partition(".")[0]
+        if name in ("", "pplconv"):
+            raise  # a broken installation; no package mends that
+        raise type(error)(
+            f"pplconv.integrations.{module} needs {name}: pip install '{requirement}'", name=name
+        ) from error

@@ -33,14 +33,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import cloudpickle
-import dask
-import dask.array as da
 import numpy as np
 from numpy.typing import DTypeLike
 
 from pplconv import Conv2d
+from pplconv.integrations import told
 from pplconv.integrations.tiles import Axis, Cut, Layer, axes_of, cut
+
+with told("dask", "pplconv[dask]"):
+    import cloudpickle
+    import dask
+    import dask.array as da
 
 __all__ = ["Layer", "map_tiles"]
 

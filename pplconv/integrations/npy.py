@@ -9,9 +9,11 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-__all__ = ["MEDIA_TYPE", "parts", "read", "write"]
+__all__ = ["MAGIC", "MEDIA_TYPE", "parts", "read", "write"]
 
 MEDIA_TYPE = "application/x-npy"
+MAGIC = npy_format.MAGIC_PREFIX
+"""The bytes that each file begins with, and no JSON."""
 _MOST = 1 << 62
 
 

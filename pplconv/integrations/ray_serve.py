@@ -29,17 +29,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import cloudpickle
 import numpy as np
-import ray
-from ray import serve
-from ray.util import list_named_actors
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-from starlette.requests import Request
-from starlette.responses import Response
 
-from pplconv.integrations import npy
+from pplconv.integrations import npy, told
 from pplconv.sharing import Prepared, prepared
+
+with told("ray_serve", "pplconv[ray]"):
+    import cloudpickle
+    import ray
+    from ray import serve
+    from ray.util import list_named_actors
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+    from starlette.requests import Request
+    from starlette.responses import Response
 
 __all__ = ["Keeper", "deployment", "keeper", "release"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sized
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import onnx_ir as ir
 import onnx_ir.passes.common as passes
 
 from .._literals import Method
+from ..drawing.progress_bar import check_wanted, late_bar
 from ..quant.observing import Observer
 from ..quant.weights import weights_beside
 from .choosing import Choice, choose
@@ -37,6 +38,7 @@ def quantize_model(
     percentile: float = 99.99,
     keep: Collection[str] = (),
     threads: int | None = None,
+    progress: Callable[[float, str], None] | bool | None = None,
 ) -> onnx.ModelProto:
     """Quantize a network's convolutions and products with known weights.
 
@@ -55,6 +57,9 @@ def quantize_model(
         Names of nodes, or of their outputs, that stay in float32.
     threads : int, optional
         Size of the team that runs the samples.
+    progress : callable or bool, optional
+        Called with the share done and a text before each sample. By default, work of more than two
+        seconds draws a bar if ``sys.stderr`` is a terminal; False: none.
 
     Returns
     -------
@@ -77,13 +82,15 @@ def quantize_model(
     """
     if isinstance(keep, str):
         raise TypeError(f"keep must be a collection of names, got {keep!r}")
+    check_wanted(progress)
     Observer(method, percentile=percentile)
     prepared = prepare(load(model), copy=False).model
     prepared.ir_version = _IR_VERSION
     _check_names(prepared.graph, keep)
     choice = choose(prepared.graph, keep)
     observers = {value: Observer(method, percentile=percentile) for value in _firsts(choice)}
-    _observe(prepared, choice, observers, samples, threads)
+    with late_bar(progress) as tell:
+        _observe(prepared, choice, observers, _told(samples, tell), threads)
     _Writer(prepared.graph, choice, {v: o.parameters() for v, o in observers.items()}).write()
     passes.RemoveUnusedNodesPass()(prepared)
     prepared.graph.sort()
@@ -100,6 +107,16 @@ def _check_names(graph: ir.Graph, keep: Collection[str]) -> None:
 
 def _firsts(choice: Choice) -> list[ir.Value]:
     return list(dict.fromkeys(choice.first(value) for value in choice.values))
+
+
+def _told(samples: Iterable[Any], tell: Callable[[float, str], None] | None) -> Iterator[Any]:
+    """Give the samples, and tell before each how many were there."""
+    total = len(samples) if isinstance(samples, Sized) else None
+    for number, sample in enumerate(samples, 1):
+        if tell is not None:
+            share = (number - 1) / total if total else 0.0
+            tell(share, f"{number}/{total or '?'} samples")
+        yield sample
 
 
 def _observe(

@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from .._literals import Fallback
+from ..drawing.progress_bar import Wanted, late_bar
 from ..runtime import ForkableLock, paused_collector, scoped_team
 from .compiling import Compiled, compile_model
 from .cut_program import CutProgram
@@ -39,8 +40,8 @@ class Shared:
         Settings of plans.
     fallback : {"warn", "error", "silent"}
         Whether ONNX's reference may run operators without a row.
-    progress : callable or None
-        Called with the share done and a text while plans are searched.
+    progress : callable, bool or None
+        Takes the share done and a text while plans are searched, as `late_bar` has it.
     packed : dict
         Packed weights, which programs share.
     making : ForkableLock
@@ -53,7 +54,7 @@ class Shared:
 
     settings: Settings
     fallback: Fallback
-    progress: Callable[[float, str], None] | None = None
+    progress: Wanted = False
     packed: dict[Any, Kept] = field(default_factory=dict)
     making: ForkableLock = field(default_factory=ForkableLock)
     warned: set[str] = field(default_factory=set)
@@ -209,10 +210,11 @@ class Network:
         if special.model is not None:
             # Branches are resolved by now.
             self.shared.check(special.model.graph)
-            first = compile_model(
-                special.model, self.shared.settings, self.shared.packed,
-                progress=self.shared.progress, banded=not self._repeats,
-            )  # fmt: skip
+            with late_bar(self.shared.progress) as progress:
+                first = compile_model(
+                    special.model, self.shared.settings, self.shared.packed,
+                    progress=progress, banded=not self._repeats,
+                )  # fmt: skip
             check_memory(first, self.shared.settings.max_memory)
         if special.cut is not None:
             program: Program = self._cut_program(special.cut, first, shapes)

@@ -24,6 +24,7 @@ from .. import planner
 from .._checks import one_of
 from .._literals import Fallback, Precision, Search, Sparse
 from ..arguments import checks
+from ..drawing.progress_bar import check_wanted
 from ..runtime import paused_collector
 from .comparison import NetworkComparison, compared
 from .compiling import Compiled, compile_model
@@ -98,9 +99,10 @@ class InferenceSession:
     fallback : {"warn", "error", "silent"}, optional
         Whether `onnx.reference` may run ONNX's operators that pplconv does not know, in Python: by
         default a warning names them. True and False stand for "silent" and "error".
-    progress : callable, optional
+    progress : callable or bool, optional
         Called with the share done and a text while plans are searched, for inputs of new shapes. If
-        it raises, the plans found so far are kept. Pickles leave it out.
+        it raises, the plans found so far are kept. Pickles leave it out. By default, searches of
+        more than two seconds draw a bar if ``sys.stderr`` is a terminal; False: none.
     providers : sequence of str, optional
         As for ONNX Runtime: ``["CPUExecutionProvider"]``, which is what computes; others are
         refused.
@@ -138,12 +140,11 @@ class InferenceSession:
         max_memory: int | None = None,
         sparse: Sparse = "auto",
         fallback: Fallback | bool = "warn",
-        progress: Callable[[float, str], None] | None = None,
+        progress: Callable[[float, str], None] | bool | None = None,
         providers: Sequence[Any] | None = None,
     ) -> None:
         check_providers(providers)
-        if progress is not None and not callable(progress):
-            raise TypeError(f"progress must be callable, got {type(progress).__name__}")
+        check_wanted(progress)
         if isinstance(fallback, bool):
             fallback = "silent" if fallback else "error"
         one_of("fallback", fallback, FALLBACKS)

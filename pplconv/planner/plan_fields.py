@@ -119,6 +119,12 @@ class PlanFields:
             "chosen by": self.search + time,
             "runners-up": "; ".join(self.runners_up) or "none",
         }
+        if any(float(text.rpartition(" x")[2]) < 1 for text in self.runners_up):
+            # Ratios of an estimate are those of one thread.
+            lines["x below 1"] = {
+                "estimate": "one thread would be faster so; a team divides the choice better",
+                "wisdom": "the estimate's view; measured runs decided otherwise",
+            }.get(self.search, "too little ahead of the estimate's choice to be more than noise")
         if self.sparsity is not None:
             lines = {"problem": lines.pop("problem"), "sparsity": self._sparsity_text(), **lines}
         return "\n".join(f"{name:<11}{text}" for name, text in lines.items())

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image, ImageFilter
 from scipy import ndimage, signal
 
-from pplconv.imaging import convolve2d, correlate2d, filter2d, sepfilter2d
+from pplconv.imaging import box, convolve2d, correlate2d, filter2d, gaussian, sepfilter2d
 from tests.imaging.image_reference import geometries
 
 NDIMAGE = {
@@ -172,3 +173,25 @@ def test_what_lies_around_integers_is_one_of_them(call, dtype, rng):
     for value in (limits.min, limits.max, 1.5, True, np.float32(3)):
         expected = getattr(signal, call.__name__)(a, b, fillvalue=value)
         np.testing.assert_array_equal(call(a, b, fillvalue=value), expected)
+
+
+@pytest.mark.parametrize("sums", [{}, {"scale": 1}, {"scale": 64, "offset": 7}])
+def test_pillow(sums, rng):
+    """The row of docs/migration.md: rows from the bottom, halves up, the rim copied."""
+    image, kernel = rng.integers(0, 256, (20, 30), np.uint8), rng.integers(-9, 12, (3, 3))
+    kernel[1, 1] += 32 - kernel.sum()
+    read = Image.fromarray(image).filter(ImageFilter.Kernel((3, 3), kernel.ravel(), **sums))
+    exact = filter2d(image.astype(float), kernel[::-1] / sums.get("scale", 32))
+    expected = np.clip(np.floor(exact + sums.get("offset", 0) + 0.5), 0, 255)
+    expected[[0, -1]], expected[:, [0, -1]] = image[[0, -1]], image[:, [0, -1]]
+    np.testing.assert_array_equal(np.asarray(read), expected)
+
+
+@pytest.mark.parametrize("ours, theirs, argument", [
+    (gaussian, ndimage.gaussian_filter, 2.0), (box, ndimage.uniform_filter, 5),
+], ids=["gaussian", "box"])  # fmt: skip
+def test_ndimage_filters_the_third_axis_too(ours, theirs, argument, rng):
+    image = rng.random((40, 50, 3))
+    got = ours(image, argument, border="reflect")
+    np.testing.assert_allclose(got, theirs(image, argument, axes=(0, 1)), rtol=1e-12)
+    assert np.abs(got - theirs(image, argument)).max() > 0.1

@@ -57,6 +57,19 @@ def counted(model: onnx.ModelProto, operator: str) -> int:
     return sum(node.op_type == operator for node in model.graph.node)
 
 
+def test_progress():
+    g, y = network()
+    model, given, told = g.model(y), samples(g, 2), []
+    quiet = quantize_model(model, given, progress=False)
+    assert quantize_model(model, given, progress=lambda *said: told.append(said)) == quiet
+    assert told == [(0.0, "1/2 samples"), (0.5, "2/2 samples")]
+    told.clear()
+    quantize_model(model, iter(given), progress=lambda *said: told.append(said))
+    assert told == [(0.0, "1/? samples"), (0.0, "2/? samples")]
+    with pytest.raises(TypeError, match="progress"):
+        quantize_model(model, given, progress=3)
+
+
 @pytest.mark.parametrize("method", ["minmax", "percentile", "mse"])
 def test_network(method):
     g, y = network()

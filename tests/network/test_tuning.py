@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import sys
 
 import numpy as np
 import onnx
@@ -63,6 +65,16 @@ def test_a_session_searches_and_says_how_far_it_is(path, network):
     assert not told
 
 
+def test_a_long_search_draws_a_bar_on_a_terminal(path, network, monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr("pplconv.drawing.progress_bar._PATIENT_SECONDS", 0.0)
+    InferenceSession(network.made, threads=1, search="measure").run(None, network.feed)
+    drawn = stream.getvalue()
+    assert "1/3 " in drawn and "3/3 " in drawn and drawn.endswith("\r\x1b[K")
+
+
 def test_what_is_found_is_kept_when_a_search_ends_early(path, network):
     """By an exception of whoever is told, as Ctrl-C is one; the session goes on."""
 
@@ -81,7 +93,7 @@ def test_what_is_found_is_kept_when_a_search_ends_early(path, network):
 
 
 def test_progress_is_a_function(network):
-    with pytest.raises(TypeError, match="progress must be callable, got int"):
+    with pytest.raises(TypeError, match="progress must be callable, a bool or None, got int"):
         InferenceSession(network.made, progress=3)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -14,7 +13,6 @@ import pytest
 import pplconv
 from pplconv.__main__ import main
 from pplconv.commands import search
-from pplconv.commands.progress_bar import Progress
 from tests.patience import PATIENCE, eventually
 from tests.planner.planner_case import Bench
 from tests.programs import finding, ran, started
@@ -288,32 +286,3 @@ def test_help_and_other_commands_are_as_they_were(capsys):
         assert stop.value.code == 0
         assert "search" in capsys.readouterr().out
     assert main(["info"]) == 0
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def test_a_bar_on_a_terminal(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "40")
-    stream = Terminal()
-    progress = Progress(stream)
-    progress.step(0.5, "half of a very long description of it")
-    drawn = stream.getvalue()
-    assert drawn.startswith("\r\x1b[K[##########..........] half")
-    assert len(drawn) - len("\r\x1b[K") == 39
-    progress.update(0.6, "too soon")
-    assert stream.getvalue() == drawn
-    progress.clear()
-    progress.clear()
-    assert stream.getvalue() == f"{drawn}\r\x1b[K"
-
-
-def test_lines_in_a_log():
-    stream = io.StringIO()
-    progress = Progress(stream)
-    progress.step(0.5, "half")
-    progress.update(0.6, "more")
-    progress.clear()
-    assert stream.getvalue() == "half\n"

@@ -308,12 +308,32 @@ def test_arguments_that_are_none(model, capsys):
         assert ended.value.code == 2
 
 
-def test_a_broken_model_stops_the_server(tmp_path):
+@pytest.mark.parametrize("mode", ["thread", pytest.param("process", marks=pytest.mark.slow)])
+def test_a_broken_model_is_told_in_one_line(tmp_path, mode):
     broken = tmp_path / "broken.onnx"
     broken.write_bytes(small_model()[:-200])
-    done = ran("-m", "pplconv", "serve", broken, "--port", "0", cwd=tmp_path)
-    assert done.returncode in (1, 3), done
-    assert "ModelProto" in done.stderr
+    done = ran("-m", "pplconv", "serve", broken, "--port", "0", "--mode", mode, cwd=tmp_path)
+    assert done.returncode == 2, done
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"pplconv serve: {broken}: ") and "ModelProto" in line
+
+
+def test_instances_that_cannot_be_made_are_told_in_one_line(model, capfd):
+    """The session is made, and its pool refuses."""
+    assert main(["serve", str(model), "--port", "0", "--shape", "x=1x4x9x9"]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert "'x'" in line and "4" in line
+
+
+def test_a_taken_port_is_told_in_one_line(model, capfd):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["serve", str(model), "--port", str(port)]) == 1
+    (line,) = capfd.readouterr().err.splitlines()
+    assert str(port) in line and "--port" in line
+    assert main(["serve", str(model), "--host", "nowhere.invalid"]) == 1
+    (line,) = capfd.readouterr().err.splitlines()
+    assert "nowhere.invalid" in line
 
 
 def test_missing_packages_are_named(monkeypatch, capsys):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import threading
+import zlib
 
 import numpy as np
 import pytest
@@ -115,6 +117,36 @@ def test_npy_in_and_out(client, model, x, arrange):
     )
     assert answer.status == 200 and answer.headers["content-type"] == "application/x-npy"
     same({"z": np.load(io.BytesIO(answer.body))}, model, x)
+
+
+@pytest.mark.parametrize("headers", [{}, {"content-type": "application/x-www-form-urlencoded"}])
+def test_npy_files_are_known_by_their_first_bytes(model, x, headers):
+    """Curl sends forms if it is told nothing else; a large file must not be taken for JSON."""
+    body = as_npy(x)
+    pieces = [body[:2], body[2:5], body[5:]]
+    with served(model, max_json=200) as client:
+        for sent in (body, pieces):
+            answer = client.post(sent, headers, f"{INFER}?output=z")
+            assert answer.headers["content-type"] == "application/x-npy", answer
+            same({"z": np.load(io.BytesIO(answer.body))}, model, x)
+
+
+@pytest.mark.parametrize(
+    "encoding, compress", [("gzip", gzip.compress), ("deflate", zlib.compress)]
+)
+def test_compressed_bodies(client, model, rng, encoding, compress):
+    headers = {"content-encoding": encoding}
+    x = np.round(rng.standard_normal((2, 3, 300, 200)), 1).astype(np.float32)
+    path = f"{INFER}?output=z"
+    squeezed = compress(as_npy(x))
+    chunks = [squeezed[i : i + 997] for i in range(0, len(squeezed), 997)]
+    for sent in (squeezed, chunks):
+        answer = client.post(sent, {**NPY, **headers}, path)
+        same({"z": np.load(io.BytesIO(answer.body))}, model, x)
+    body, length = as_binary(x)  # the length of the header is that before compression
+    same(outputs_of(client.post(compress(body), {**length, **headers})), model, x)
+    small = x[:, :, :6, :5]
+    same(outputs_of(client.post(compress(as_json(tensor(small))), headers)), model, small)
 
 
 def test_npy_files_of_version_2(client, model, x):

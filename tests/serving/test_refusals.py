@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import gzip
 import json
 import threading
+import tracemalloc
+import zlib
 from concurrent.futures import wait
 
 import numpy as np
@@ -239,6 +243,56 @@ BAD_NPY = {
 @pytest.mark.parametrize("case", BAD_NPY)
 def test_malformed_npy(client, case):
     refused(client.post(BAD_NPY[case], NPY, f"{INFER}?output=z"), "body")
+
+
+@pytest.mark.parametrize(
+    "encoding, compress", [("gzip", gzip.compress), ("deflate", zlib.compress)]
+)
+@pytest.mark.parametrize("headers", [{}, NPY])
+def test_bodies_that_decompress_to_too_much_are_not_decompressed(
+    client, encoding, compress, headers
+):
+    bomb = compress(bytes(100 << 20))
+    assert len(bomb) < 120_000  # the client may send 200 kB
+    gc.collect()
+    tracemalloc.start()
+    try:
+        answer = client.post(bomb, {**headers, "content-encoding": encoding})
+        assert tracemalloc.get_traced_memory()[1] < 2 << 20
+    finally:
+        tracemalloc.stop()
+    refused(answer, "200000" if headers else "100000", status=413)
+    still_serves(client)
+
+
+def test_many_bytes_that_decompress_to_nothing(client):
+    nothing = [b"\x78\x9c"] + [b"\0\0\0\xff\xff" * 10_000] * 5  # stored blocks of no bytes
+    refused(client.post(nothing, {"content-encoding": "deflate"}), "200000", status=413)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_bodies_that_cannot_be_decompressed(client, encoding):
+    body = as_json(tensor(X))
+    good = gzip.compress(body) if encoding == "gzip" else zlib.compress(body)
+    for wrong in (b"", body, good[:-1], good + b"\0", zlib.compress(body, wbits=-15), [good, good]):
+        answer = client.post(wrong, {"content-encoding": encoding})
+        refused(answer, "Content-Encoding", encoding)
+    still_serves(client)
+
+
+@pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip", "compress", ""])
+def test_other_encodings_are_refused(client, encoding):
+    """As RFC 9110 has it (15.5.16), the answer says what would be taken."""
+    answer = client.post(as_json(tensor(X)), {"content-encoding": encoding})
+    refused(answer, "Content-Encoding", status=415)
+    assert answer.headers["accept-encoding"] == "gzip, deflate"
+
+
+@pytest.mark.parametrize("name", ["classification", "shared_memory_region"])
+def test_extensions_of_triton_are_refused_by_name(client, name):
+    """These are parameters that tritonclient sends for class_count and shared memory."""
+    asked = [{"name": "y"}, {"name": "z", "parameters": {name: 3}}]
+    refused(client.post(as_json(tensor(X), outputs=asked)), f"outputs[1].parameters.{name}")
 
 
 def test_npy_needs_an_output(client):

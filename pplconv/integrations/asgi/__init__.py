@@ -1,16 +1,6 @@
 """Sessions behind HTTP, as an ASGI application on Starlette (extra ``serve``).
 
-=====================  =============================================================================
-``server.py``          one model: start, reload, end, and the small endpoints ``inference.py``
-requests for inference: admission and computation ``serving.py``         the model that answers now:
-its pool, inputs, outputs and users ``messages.py``        the Open Inference Protocol: requests
-read and checked, answers written ``http_tensors``       JSON numbers, bytes and ``.npy`` files as
-arrays, and back ``bodies.py``          bodies, counted while they arrive; ``answers.py``: answers,
-as they are read ``budget.py``          memory that requests hold; ``http_errors.py``: `Refused`, an
-answered error ``metrics.py``         Prometheus' text ``abandoned_threads``  threads that are not
-joined at the end ``connections.py``     connections that keep a server waiting; ``logs.py``: logs
-that do not grow by it ``command.py``         ``python -m pplconv serve`` =====================
-=============================================================================
+docs/architecture/where-is-what.md lists the modules.
 
 ::
 
@@ -28,18 +18,15 @@ import math
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Literal
 
-try:
+from .. import told
+
+with told("asgi", "pplconv[serve]"):
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
     from starlette.routing import Route
-except ImportError as error:  # pragma: no cover - tests have it
-    raise ImportError(
-        f"pplconv.integrations.asgi needs {error.name}: pip install 'pplconv[serve]'",
-        name=error.name,
-    ) from error
 
-from .inference import Options
-from .server import Server
+    from .inference import Options
+    from .server import Server
 
 __all__ = ["app"]
 
@@ -118,10 +105,10 @@ def app(
 
     Notes
     -----
-    ``GET /v2``, ``/v2/health/live``, ``/v2/health/ready``, ``/v2/models/NAME``,
-    ``/v2/models/NAME/ready``, ``/v2/models/NAME/config``, ``/healthz``, ``/metrics``; ``POST
-    /v2/repository/index`` and ``/v2/models/NAME/infer`` with JSON, with JSON and binary tensors, or
-    with one ``.npy`` array (``application/x-npy``; ``?output=`` chooses one of several outputs).
+    ``GET /``, a page that tries the model; ``/v2``, ``/v2/health/live``, ``/v2/health/ready``,
+    ``/v2/models/NAME``, ``/v2/models/NAME/ready``, ``/v2/models/NAME/config``, ``/healthz``,
+    ``/metrics``; ``POST /v2/repository/index`` and ``/v2/models/NAME/infer`` with JSON, with JSON
+    and binary tensors, or with one ``.npy`` array (``?output=`` chooses one of several outputs).
     Errors, those of unknown paths among them, are JSON objects with ``error``.
 
     Instances compute the requests; the event loop only moves bytes. A waiting request is cancelled
@@ -169,6 +156,7 @@ def app(
             await server.stop()
 
     routes = [
+        Route("/", server.page),
         Route("/v2", server.server),
         Route("/v2/health/live", server.live),
         Route("/v2/health/ready", server.ready),

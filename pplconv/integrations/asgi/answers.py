@@ -89,6 +89,8 @@ def error(status: int, message: str, retry_after: float | None = None) -> Respon
     headers = {} if retry_after is None else {"retry-after": str(math.ceil(retry_after))}
     if status in (408, 413):  # the rest of the request is not read
         headers["connection"] = "close"
+    if status == 415:
+        headers["accept-encoding"] = "gzip, deflate"
     # JSON can hold half a character (a lone surrogate), which UTF-8 cannot.
     text = message.encode("utf-8", "backslashreplace").decode()
     return JSONResponse({"error": text}, status, headers)

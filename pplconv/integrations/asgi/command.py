@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import functools
 import gc
 import logging
 import os
 import re
 import signal
+import socket
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -43,10 +45,12 @@ def main(argv: Sequence[str]) -> int:
     from . import app
     from .connections import BACKLOG, guarded, most_connections
     from .logs import Rarely
+    from .server import MENDABLE
 
     if not Path(options.model).is_file():
-        print(f"pplconv serve: there is no file {options.model!r}", file=sys.stderr)
-        return 2
+        return _failed(f"there is no file {options.model!r}", 2)
+    if taken := _taken(options.host, options.port):
+        return _failed(taken, 1)
     name = options.name or Path(options.model).stem
 
     def make() -> Any:
@@ -68,8 +72,7 @@ def main(argv: Sequence[str]) -> int:
             shapes=options.shape,
         )  # fmt: skip
     except (TypeError, ValueError) as error:
-        print(f"pplconv serve: {error}", file=sys.stderr)
-        return 2
+        return _failed(error, 2)
     open_at_once = most_connections(options.max_connections)
     server = uvicorn.Server(uvicorn.Config(
         application, host=options.host, port=options.port, lifespan="on",
@@ -104,14 +107,49 @@ def main(argv: Sequence[str]) -> int:
     made = application.state.server
     welcome = functools.partial(_welcome, name, options.host, options.port)
 
+    # A model that cannot be made is told in one line, which uvicorn would bury.
+    log = logging.getLogger("uvicorn.error")
+    log.setLevel(logging.CRITICAL)
+
     def begin() -> None:
+        log.setLevel(logging.INFO)
         _settle()
         made.when_made = _settle
         print(welcome(*made.tensors), file=sys.stderr, flush=True)
 
     made.when_made = begin
-    server.run()
+    with suppress(SystemExit):  # uvicorn's, whose status is 3
+        server.run()
+    reason = made.failure
+    if isinstance(reason, MENDABLE):
+        return _failed(f"{options.model}: {str(reason) or type(reason).__name__}", 2)
+    if reason is not None:
+        raise reason
     return 0 if server.started else 1
+
+
+def _failed(reason: object, status: int) -> int:
+    """Say in one line why nothing is served."""
+    print("pplconv serve:", " ".join(str(reason).split()), file=sys.stderr, flush=True)
+    return status
+
+
+def _taken(host: str, port: int) -> str | None:
+    """Say why a port cannot be listened at, before a model is read in vain."""
+    try:
+        for family, kind, protocol, _, address in socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        ):
+            with socket.socket(family, kind, protocol) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(address)
+    except OSError as error:
+        where = f"{host} port {port}"
+        if error.errno == errno.EADDRINUSE:
+            return f"{where} is taken by another program: stop it, or choose another --port"
+        if error.errno == errno.EACCES or isinstance(error, socket.gaierror):
+            return f"{where}: {error.strerror}: choose another --host or --port"
+    return None  # others are left to uvicorn: of several addresses, some may not exist here
 
 
 def _welcome(name: str, host: str, port: int, inputs: Sequence[Any], outputs: Sequence[Any]) -> str:

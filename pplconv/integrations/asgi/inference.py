@@ -110,7 +110,7 @@ class Inference:
         except Exception:
             _LOGGER.exception("a request for inference failed")
             response = error(500, "the server failed; its log says why")
-        if response.status_code in (404, 413, 503) and "expect" not in request.headers:
+        if response.status_code in (404, 413, 415, 503) and "expect" not in request.headers:
             await discard(request, self._options.max_body, self._options.body_timeout)
         sent = response.size if isinstance(response, Answer) else len(response.body)
         self._metrics.add(response.status_code, time.perf_counter() - begin, received, sent)
@@ -152,12 +152,17 @@ class Inference:
     ) -> Response:
         options = self._options
         header = _header_length(request.headers.get(_HEADER_LENGTH))
-        as_npy = request.headers.get("content-type", "").partition(";")[0].strip() == npy.MEDIA_TYPE
-        most = options.max_body if as_npy or header is not None else options.max_json
+        kind = request.headers.get("content-type", "").partition(";")[0].strip()
+        as_npy = kind == npy.MEDIA_TYPE
+        most = options.max_json if kind == "application/json" else options.max_body
+        most_json = options.max_json
+        if as_npy or header is not None:
+            most = most_json = options.max_body
         if header is not None and header > options.max_json:
             raise Refused(413, f"{_HEADER_LENGTH}: JSON has at most {options.max_json} bytes")
-        body = await read_body(request, most, options.body_timeout, lease)
+        body = await read_body(request, most, most_json, options.body_timeout, lease)
         note(len(body))
+        as_npy = as_npy or (header is None and body[: len(npy.MAGIC)] == npy.MAGIC)
         if header is not None and header > len(body):
             raise Refused(422, f"{_HEADER_LENGTH} is {header}, and the body has {len(body)} bytes")
         with self._place(serving):

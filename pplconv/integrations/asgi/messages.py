@@ -26,6 +26,12 @@ __all__ = ["Wanted", "read", "read_npy", "write"]
 # Lists, objects and strings take up to thirty times the memory of their text as Python's objects. A
 # message needs few lists and objects, unless each number lies in a list of its own.
 _MOST_OF = {b"[": 1 << 18, b"{": 1 << 12, b'"': 1 << 16}
+# Extensions of Triton's that would change an answer.
+_NOT_SENT = {
+    "classification": " (class_count of tritonclient) is not served: ask for the whole output, and "
+    "sort it, by numpy.argsort for example",
+    "shared_memory_region": " is not served: outputs are sent",
+}
 # Bytes of a number in an answer: digits, sign, exponent, comma.
 _NUMBER = 24
 
@@ -164,7 +170,11 @@ def _outputs(told: dict[str, Any], outputs: Sequence[Tensor]) -> list[tuple[int,
     for index, item in enumerate(listed):
         where = f"outputs[{index}]"
         name = _named(item, known, found, where)
-        found[name] = _flag(_parameters(item, where), "binary_data", binary, where)
+        parameters = _parameters(item, where)
+        for other, words in _NOT_SENT.items():
+            if other in parameters:
+                raise Refused(422, f"{where}.parameters.{other}{words}")
+        found[name] = _flag(parameters, "binary_data", binary, where)
     return [(names[name], flag) for name, flag in found.items()]
 
 

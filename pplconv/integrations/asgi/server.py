@@ -11,10 +11,11 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from pplconv import __version__
 
+from . import landing
 from .abandoned_threads import in_thread
 from .answers import error
 from .http_tensors import Tensor, shown
@@ -22,10 +23,12 @@ from .inference import Inference, Options
 from .metrics import CONTENT_TYPE, Metrics
 from .serving import Serving
 
-__all__ = ["Server"]
+__all__ = ["MENDABLE", "Server"]
 
 _LOGGER = logging.getLogger("pplconv.serve")
 _EXTENSIONS = ["binary_tensor_data", "model_configuration"]
+MENDABLE = (ImportError, MemoryError, OSError, RuntimeError, TypeError, ValueError)
+"""Errors that files, settings or the machine cause: their message suffices, without a trace."""
 
 
 class Server:
@@ -50,6 +53,8 @@ class Server:
         self._stops = asyncio.Event()
         self.when_made: Callable[[], None] = lambda: None
         """Called when a model has begun to serve, and the one before has ended."""
+        self.failure: BaseException | None = None
+        """Why the first model could not be made."""
         self._metrics = Metrics()
         self._inference = Inference(options, self._metrics)
 
@@ -58,7 +63,11 @@ class Server:
     async def start(self) -> None:
         """Make the model and its instances."""
         self._loop = asyncio.get_running_loop()
-        self._serving = await self._made(self._make_model, self._options.version)
+        try:
+            self._serving = await self._made(self._make_model, self._options.version)
+        except BaseException as reason:
+            self.failure = reason
+            raise
         self.when_made()
 
     async def _made(self, make_model: Callable[[], Any], version: str) -> Serving:
@@ -145,6 +154,8 @@ class Server:
     async def _reload_logged(self) -> None:
         try:
             await self.reload()
+        except MENDABLE as reason:
+            _LOGGER.error("the model could not be made anew: the old one goes on: %s", reason)
         except Exception:
             _LOGGER.exception("the model could not be made anew: the old one goes on")
 
@@ -166,6 +177,12 @@ class Server:
     async def server(self, request: Request) -> Response:
         """``/v2``."""
         return JSONResponse({"name": "pplconv", "version": __version__, "extensions": _EXTENSIONS})
+
+    async def page(self, request: Request) -> Response:
+        """``/``, for people."""
+        return HTMLResponse(
+            landing.page(self._options.name, *self.tensors), headers=landing.HEADERS
+        )
 
     async def live(self, request: Request) -> Response:
         """``/v2/health/live``."""

@@ -38,22 +38,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from pplconv.integrations.onnx_reference.convolutions import (
-    Conv,
-    ConvTranspose,
-    conv2d_keywords,
-    conv_transpose2d_keywords,
-    make_conv,
-    make_conv_transpose,
-)
-from pplconv.integrations.onnx_reference.integer_operators import (
-    ConvInteger,
-    MatMulInteger,
-    QLinearConv,
-    QLinearMatMul,
-)
-from pplconv.integrations.onnx_reference.matrix_operators import Gemm, MatMul
+from pplconv.integrations import told
 from pplconv.integrations.onnx_reference.operator_settings import with_settings
+
+with told("onnx_reference", "pplconv[onnx]"):
+    from pplconv.integrations.onnx_reference.convolutions import (
+        Conv,
+        ConvTranspose,
+        conv2d_keywords,
+        conv_transpose2d_keywords,
+        make_conv,
+        make_conv_transpose,
+    )
+    from pplconv.integrations.onnx_reference.integer_operators import (
+        ConvInteger,
+        MatMulInteger,
+        QLinearConv,
+        QLinearMatMul,
+    )
+    from pplconv.integrations.onnx_reference.matrix_operators import Gemm, MatMul
 
 __all__ = [
     "Conv",

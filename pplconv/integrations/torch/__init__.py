@@ -24,7 +24,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, SupportsFloat, SupportsIndex
 
-import torch
+from pplconv.integrations import told
+
+with told("torch", "torch"):
+    import torch
 
 from pplconv.integrations.torch.layers import Accelerated, Settings, Work, replaced, restored
 from pplconv.integrations.torch.module_fusing import fuse_into, unfuse

@@ -1,15 +1,22 @@
-"""How far a long command is: a bar on a terminal, plain lines elsewhere."""
+"""How far long work is: a bar on a terminal; elsewhere plain lines of commands, or nothing."""
 
 from __future__ import annotations
 
 import shutil
+import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
-__all__ = ["Progress"]
+__all__ = ["Progress", "Wanted", "check_wanted", "late_bar"]
+
+Tell = Callable[[float, str], None]
+Wanted = Tell | bool | None
 
 _CELLS = 20
 _REDRAW_SECONDS = 0.1
+_PATIENT_SECONDS = 2.0
 
 
 class Progress:
@@ -67,3 +74,31 @@ class Progress:
         self._stream.flush()
         self._open = True
         self._drawn = time.monotonic()
+
+
+@contextmanager
+def late_bar(wanted: Wanted) -> Iterator[Tell | None]:
+    """Give the callable to which work reports the share done and a text; None: to nobody.
+
+    If it is not `wanted` itself, it draws on ``sys.stderr``: on a terminal, after two seconds.
+    """
+    stream = sys.stderr
+    if callable(wanted) or wanted is False or stream is None or not stream.isatty():
+        yield wanted if callable(wanted) else None
+        return
+    bar, begin = Progress(stream), time.monotonic()
+
+    def tell(share: float, text: str) -> None:
+        if time.monotonic() - begin >= _PATIENT_SECONDS:
+            bar.update(share, text)
+
+    try:
+        yield tell
+    finally:
+        bar.clear()
+
+
+def check_wanted(wanted: object) -> None:
+    """Refuse what `late_bar` does not take."""
+    if not (wanted is None or isinstance(wanted, bool) or callable(wanted)):
+        raise TypeError(f"progress must be callable, a bool or None, got {type(wanted).__name__}")
