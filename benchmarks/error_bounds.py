@@ -247,7 +247,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = new_parser("benchmarks.error_bounds", __doc__)
     parser.add_argument("--channels", type=options.positive, nargs="+", default=CHANNELS)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="of data")
-    parser.add_argument("--taps", type=int, nargs="+", choices=(1, 2, 3, 4, 5, 7, 9), default=(3, 5))
+    parser.add_argument(
+        "--taps", type=int, nargs="+", choices=(1, 2, 3, 4, 5, 7, 9), default=(3, 5)
+    )
     parser.add_argument("--dtypes", nargs="+", choices=list(DTYPES), default=["f32"])
     parser.add_argument("--isas", nargs="+", choices=ISAS, default=usable_isas())
     parser.add_argument("--seeds", type=options.positive, default=8, help="draws of each")
