@@ -139,7 +139,52 @@ class Short(NamedTuple):
     high: int
 
 
-def places_of(tuple extent, int64_t passes, pitch, step):
+# Most taps of which neighbours are summed up first, whose places the loops have room for.
+MOST_NEIGHBOURS = 1024
+
+
+def neighbours_of(taps, bint even=False):
+    """How many neighbours of equal taps are summed up first, so that fewest additions are left.
+
+    A sum of n taps is then one of n // m sums and of n % m single taps.
+
+    Parameters
+    ----------
+    taps : ndarray
+        Of a row or a column.
+    even : bool
+        Whether no single taps may be left.
+
+    Returns
+    -------
+    many : int
+        0 if taps differ, or the sums would be stored in vain.
+    additions : int
+        Taps of all sums.
+    """
+    count = len(taps)
+    found = 0, count
+    if count > MOST_NEIGHBOURS or (taps != taps[0]).any():
+        return found
+    # A store and its loads count as two.
+    least = count - 2
+    for many in range(2, count):
+        left = count % many
+        additions = many + count // many + left
+        if additions < least and not (even and left):
+            found, least = (many, additions), additions
+    return found
+
+
+def split(taps, many):
+    """Give weights of neighbours that are summed up first, and of single taps and these sums."""
+    if not many:
+        return taps[:0], taps
+    sums = np.ones(len(taps) // many, taps.dtype)
+    return taps[:many], np.concatenate([taps[:len(taps) % many], sums])
+
+
+def places_of(tuple extent, int64_t passes, pitch, step, many, wide, wide_step):
     """Give the places of taps: of a row and a column in sums of rows, or of a kernel in pixels.
 
     Rows lie in a ring, so the table goes round twice: the taps of a result are a part of it.
@@ -152,12 +197,19 @@ def places_of(tuple extent, int64_t passes, pitch, step):
         2 for a row and a column, else 1.
     pitch, step : int
         Bytes from row to row, and from column to column.
+    many, wide, wide_step : int
+        Neighbours of a row that are summed up first, or 0; where their sums begin behind the
+        pixels, and bytes from one to the next.
     """
     height, across = extent[0], np.arange(extent[1]) * step
     down = np.arange(2 * height - 1) % height * pitch
-    if passes == 2:
+    if passes == 1:
+        return (down[:, None] + across).ravel()
+    if not many:
         return np.concatenate([across, down])
-    return (down[:, None] + across).ravel()
+    left = extent[1] % many
+    sums = wide + np.arange(left, extent[1], many) * wide_step
+    return np.concatenate([across[:many], across[:left], sums, down])
 
 
 def pitch_of(line):
@@ -330,6 +382,7 @@ cdef class Banded:
                 raise ValueError("rows, runs and value are contiguous")
         whole, taps, low, high, again, pitch, by_rows, running = 0, (0, 0), 0, 0, 0, 0, (), False
         places = weights = None
+        first, wide = (0, 0), 0
         if (words is None) == (value.dtype == np.uint8):
             raise ValueError("sums of 16 bits are of bytes")
         if words:
@@ -355,13 +408,19 @@ cdef class Banded:
             if floats is not None and floats.running and not running:
                 raise ValueError("sums are moved along a long column of equal taps")
             running = running if words else floats.running
-            if running:
-                one = column[:1]
-                weights = np.concatenate([weights, np.ones(1, of), -one, one])
             step = channels * value.itemsize
             pitch = pitch_of(width * channels * of.itemsize if len(by_rows) == 2
                              else columns * step)
-            places = places_of(extent, len(by_rows), pitch, step)
+            if len(by_rows) == 2:
+                if words or not is_open(rounding):
+                    first = (neighbours_of(weights[:extent[1]], words is not None)[0],
+                             0 if running or words else neighbours_of(column)[0])
+                parts = *split(weights[:extent[1]], first[0]), *split(column, first[1])[::-1]
+                one = column[:1 if running else 0]
+                weights = np.concatenate([*parts, np.ones(len(one), of), -one, one])
+            wide = -(-columns * step // 64) * 64
+            places = places_of(
+                extent, len(by_rows), pitch, step, first[0], wide, channels * of.itemsize)
         if image.shape[2] != channels:
             raise ValueError("image and results have the same channels")
         band = min(max(band, 1), height)
@@ -376,7 +435,7 @@ cdef class Banded:
             "height": height, "width": width, "columns": columns, "rows": band, "halo": halo,
             "count": count, "runs": len(runs), "taps": taps,
             "separable": not words and rounding is not None and rounding.separable,
-            "by_rows": by_rows, "words": words, "pitch": pitch,
+            "by_rows": by_rows, "words": words, "pitch": pitch, "first": first, "wide": wide,
             "is_open": not words and is_open(rounding),
             "is_running": running,
             "again": again, "low": low, "high": high, "image_rs": image.strides[0],
