@@ -8,7 +8,7 @@ image is padded in a copy, and the sums of a whole image are never in memory.
 
 from libc.stdint cimport int64_t
 from libc.stdlib cimport qsort
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from pplconv._kernels cimport (
     PPLCONV_EXACT_LIMBS,
@@ -32,6 +32,7 @@ from pplconv.schedules.work import SIZE, check_numbers, extent_of
 
 cdef extern from "pplconv_schedules.h" nogil:
     void pplconv_repeat(void *dst, const void *number, int64_t count, int64_t size)
+    void pplconv_copy_row(void *dst, const void *src, int64_t bytes)
     void pplconv_copy_few(void *dst, const void *src, int64_t bytes)
 
 cdef enum:
@@ -77,7 +78,7 @@ cdef inline void read_pixels(const BandJob *j, const char *src, char *dst,
     cdef pplconv_read_pixels_args a
     cdef pplconv_convert_in_args c
     if j.read == NULL:
-        memcpy(dst, src, count * j.element)
+        pplconv_copy_row(dst, src, count * j.element)
     elif j.kind:
         a.src, a.dst, a.count, a.kind = src, dst, count, j.kind
         j.read(&a)
@@ -195,7 +196,7 @@ cdef inline void store(const BandJob *j, const Tensors *t, int64_t first, int64_
         count = 0
         for row in range(rows):
             if j.round == NULL:
-                memcpy(dst + row * j.result_rs, sums, j.width * j.element)
+                pplconv_copy_row(dst + row * j.result_rs, sums, j.width * j.element)
             else:
                 count = round_row(j, t, k, row, band, sums, dst,
                                   <int64_t *> (scratch + j.open_place), count)
