@@ -5,7 +5,7 @@ An array in the layout that kernels read (native byte order, C-contiguous, align
 place; NumPy copies any other. Nothing here knows what a convolution is.
 """
 
-from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE
+from cpython.buffer cimport PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE
 from cpython.buffer cimport PyObject_GetBuffer as get_buffer
 from cpython.exc cimport PyErr_Clear
 from libc.stdint cimport int64_t, uintptr_t
@@ -240,6 +240,17 @@ cdef int check_overlap(object out, const View *out_view, object other, const Vie
     return 0
 
 
+cdef inline int hold_strided(object array, View *view) except -1:
+    """Hold an array's memory, if it is an array of numbers in any strides."""
+    view.held = False
+    if type(array) is ndarray:
+        try:
+            hold(array, view, PyBUF_STRIDES)
+        except (BufferError, ValueError):
+            pass
+    return 0
+
+
 def refuse_overlap(out, **operands):
     """Refuse an `out` that shares memory with an operand.
 
@@ -255,10 +266,19 @@ def refuse_overlap(out, **operands):
     ValueError
         If it does.
     """
+    cdef View view, other_view
     if issubclass(type(out), ndarray):
         out = plain_out(out)
-        for name, other in operands.items():
-            check_overlap(out, NULL, other, NULL, name)
+        hold_strided(out, &view)
+        try:
+            for name, other in operands.items():
+                hold_strided(other, &other_view)
+                try:
+                    check_overlap(out, &view, other, &other_view if view.held else NULL, name)
+                finally:
+                    release(&other_view)
+        finally:
+            release(&view)
 
 
 def check_out(out, tuple shape, dtype, **operands):
