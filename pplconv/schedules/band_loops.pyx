@@ -533,6 +533,8 @@ cdef class Bands(Work):
         for size in sizes:
             offsets.append(end)
             end += -(-size // LINE) * LINE
+        # Rows of few bytes are read for a vector.
+        end += LINE
         if end >= SIZE:
             raise MemoryError("bands are beyond what the loops can address")
         for k in range(MOST_PASSES + 1):
