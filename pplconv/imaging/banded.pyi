@@ -7,7 +7,6 @@ from ..api.conv import Conv2d
 from ..schedules.work import Work
 
 SUMS: dict[str, int]
-RUNNING: int
 READ: dict[np.dtype[Any], frozenset[np.dtype[Any]]]
 
 class Rounding(NamedTuple):
@@ -31,7 +30,6 @@ class Short(NamedTuple):
     low: int
     high: int
 
-def neighbours_of(taps: NDArray[Any], even: bool = False) -> tuple[int, int]: ...
 def has_rows(array: NDArray[Any]) -> bool: ...
 def is_open(rounding: Rounding | Short | None) -> bool: ...
 

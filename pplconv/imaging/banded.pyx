@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pplconv import planner
+from pplconv.imaging.tap_places import taken_by_rows
 from pplconv.numerics import numerics_of
 from pplconv.runtime import ForkableLock
 from pplconv.schedules.band_loops import PIXELS
@@ -94,10 +95,6 @@ class Rounding(NamedTuple):
     separable: bool
 
 
-# Rows of a kernel from which on moving sums is less work than adding up.
-RUNNING = 6
-
-
 class RowSums(NamedTuple):
     """Sums of one kernel that are made row by row, as ``filter_floats`` has it.
 
@@ -137,85 +134,6 @@ class Short(NamedTuple):
     shift: int
     low: int
     high: int
-
-
-# Most taps of which neighbours are summed up first, whose places the loops have room for.
-MOST_NEIGHBOURS = 1024
-
-
-def neighbours_of(taps, bint even=False):
-    """How many neighbours of equal taps are summed up first, so that fewest additions are left.
-
-    A sum of n taps is then one of n // m sums and of n % m single taps.
-
-    Parameters
-    ----------
-    taps : ndarray
-        Of a row or a column.
-    even : bool
-        Whether no single taps may be left.
-
-    Returns
-    -------
-    many : int
-        0 if taps differ, or the sums would be stored in vain.
-    additions : int
-        Taps of all sums.
-    """
-    count = len(taps)
-    found = 0, count
-    if count > MOST_NEIGHBOURS or (taps != taps[0]).any():
-        return found
-    # A store and its loads count as two.
-    least = count - 2
-    for many in range(2, count):
-        left = count % many
-        additions = many + count // many + left
-        if additions < least and not (even and left):
-            found, least = (many, additions), additions
-    return found
-
-
-def split(taps, many):
-    """Give weights of neighbours that are summed up first, and of single taps and these sums."""
-    if not many:
-        return taps[:0], taps
-    sums = np.ones(len(taps) // many, taps.dtype)
-    return taps[:many], np.concatenate([taps[:len(taps) % many], sums])
-
-
-def places_of(tuple extent, int64_t passes, pitch, step, many, wide, wide_step):
-    """Give the places of taps: of a row and a column in sums of rows, or of a kernel in pixels.
-
-    Rows lie in a ring, so the table goes round twice: the taps of a result are a part of it.
-
-    Parameters
-    ----------
-    extent : (int, int)
-        Rows and columns of the kernel.
-    passes : int
-        2 for a row and a column, else 1.
-    pitch, step : int
-        Bytes from row to row, and from column to column.
-    many, wide, wide_step : int
-        Neighbours of a row that are summed up first, or 0; where their sums begin behind the
-        pixels, and bytes from one to the next.
-    """
-    height, across = extent[0], np.arange(extent[1]) * step
-    down = np.arange(2 * height - 1) % height * pitch
-    if passes == 1:
-        return (down[:, None] + across).ravel()
-    if not many:
-        return np.concatenate([across, down])
-    left = extent[1] % many
-    sums = wide + np.arange(left, extent[1], many) * wide_step
-    return np.concatenate([across[:many], across[:left], sums, down])
-
-
-def pitch_of(line):
-    """Bytes from row to row: whole cache lines, in another set of the cache for each row."""
-    lines = -(-line // 64)
-    return 64 * (lines + (lines % 16 == 0))
 
 
 def has_rows(array):
@@ -402,25 +320,12 @@ cdef class Banded:
             numbers_of = sum(extent) if len(by_rows) == 2 else extent[0] * extent[1]
             if weights.dtype != of or weights.shape != (numbers_of,):
                 raise ValueError("each tap has a weight")
-            column = weights[extent[1]:]
-            running = len(by_rows) == 2 and extent[0] >= RUNNING and bool(
-                (column == column[0]).all())
-            if floats is not None and floats.running and not running:
-                raise ValueError("sums are moved along a long column of equal taps")
-            running = running if words else floats.running
-            step = channels * value.itemsize
-            pitch = pitch_of(width * channels * of.itemsize if len(by_rows) == 2
-                             else columns * step)
-            if len(by_rows) == 2:
-                if words or not is_open(rounding):
-                    first = (neighbours_of(weights[:extent[1]], words is not None)[0],
-                             0 if running or words else neighbours_of(column)[0])
-                parts = *split(weights[:extent[1]], first[0]), *split(column, first[1])[::-1]
-                one = column[:1 if running else 0]
-                weights = np.concatenate([*parts, np.ones(len(one), of), -one, one])
-            wide = -(-columns * step // 64) * 64
-            places = places_of(
-                extent, len(by_rows), pitch, step, first[0], wide, channels * of.itemsize)
+            taken = taken_by_rows(
+                extent, len(by_rows), weights, words is not None,
+                running=None if words else floats.running,
+                is_open=words is None and is_open(rounding),
+                width=width * channels, columns=columns, channels=channels, pixel=value.itemsize)
+            places, weights, pitch, first, wide, running = taken
         if image.shape[2] != channels:
             raise ValueError("image and results have the same channels")
         band = min(max(band, 1), height)

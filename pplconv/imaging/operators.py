@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..api.conv import Conv2d
-from .banded import RUNNING, RowSums, neighbours_of
+from .banded import RowSums
+from .tap_places import RUNNING, neighbours_of
 
 __all__ = ["Bank", "Operator", "Separable"]
 
