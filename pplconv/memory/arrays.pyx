@@ -240,15 +240,18 @@ cdef int check_overlap(object out, const View *out_view, object other, const Vie
     return 0
 
 
-cdef inline int hold_strided(object array, View *view) except -1:
-    """Hold an array's memory, if it is an array of numbers in any strides."""
-    view.held = False
-    if type(array) is ndarray:
-        try:
-            hold(array, view, PyBUF_STRIDES)
-        except (BufferError, ValueError):
-            pass
-    return 0
+cdef bint found_extent(object array, uintptr_t *begin, uintptr_t *end) except -1:
+    """Find the bytes of an array of numbers in any strides; gives whether it is one."""
+    cdef View view
+    if type(array) is not ndarray:
+        return False
+    try:
+        hold(array, &view, PyBUF_STRIDES)
+    except (BufferError, ValueError):
+        return False
+    find_extent(&view, begin, end)
+    release(&view)
+    return True
 
 
 def refuse_overlap(out, **operands):
@@ -266,19 +269,16 @@ def refuse_overlap(out, **operands):
     ValueError
         If it does.
     """
-    cdef View view, other_view
+    cdef uintptr_t out_begin, out_end, begin, end
+    cdef bint known
     if issubclass(type(out), ndarray):
         out = plain_out(out)
-        hold_strided(out, &view)
-        try:
-            for name, other in operands.items():
-                hold_strided(other, &other_view)
-                try:
-                    check_overlap(out, &view, other, &other_view if view.held else NULL, name)
-                finally:
-                    release(&other_view)
-        finally:
-            release(&view)
+        known = found_extent(out, &out_begin, &out_end)
+        for name, other in operands.items():
+            if known and found_extent(other, &begin, &end) and (
+                    out_end <= begin or end <= out_begin):
+                continue
+            check_overlap(out, NULL, other, NULL, name)
 
 
 def check_out(out, tuple shape, dtype, **operands):
