@@ -123,7 +123,12 @@ FILTER_ROW = Contract(
     "(s[i] + add) * factor >> 16 >> shift; all but KEPT at most high, and SIGNED at least low. No "
     "sum with its addends exceeds 16 bits",
     (
-        Field("src", CONST_POINTER, "bytes, or integers of 16 bits"),
+        Field(
+            "src",
+            CONST_POINTER,
+            "bytes, or integers of 16 bits; where results are fewer than a vector of 16-bit "
+            "integers, these can be read for as many",
+        ),
         Field("dst", POINTER, "integers of `size` bytes, apart from src"),
         Field("places", CONST_POINTER, "taps int64_t: bytes from src to the first element of each"),
         Field("weights", CONST_POINTER, "taps uint16_t, modulo 2^16; NULL for ones"),

@@ -63,19 +63,13 @@ INLINE void filter_vectors(const struct pplconv_filter_row_args *a, const struct
     }
 }
 
-/* Less than a vector: each tap is copied. */
-static __attribute__((noinline)) void filter_few(const struct pplconv_filter_row_args *a) {
-    const size_t size = (size_t)(a->size * a->count), kind = (size_t)(a->kind * a->count);
-    words sum = {0};
-    words line = {0}, result = {0};
-    const struct rounding r = rounding_of(a);
-    for (int64_t t = 0; t < a->taps; t++) {
-        memcpy(&line, (const char *)a->src + ((const int64_t *)a->places)[t], kind);
-        const words x = load_words(&line, a->kind);
-        sum += a->weights ? x * ((const uint16_t *)a->weights)[t] : x;
-    }
-    store_words(&result, finished(sum, &r, a->mode), a->size);
-    memcpy(a->dst, &result, size);
+/* Less than a vector: sources can be read up to its end, results cannot be written. */
+static __attribute__((noinline)) void filter_few(const struct pplconv_filter_row_args *a,
+                                                 const struct rounding *r) {
+    words sum, result;
+    add_up(a, 0, a->kind, a->weights != NULL, &sum, 1);
+    store_words(&result, finished(sum, r, a->mode), a->size);
+    memcpy(a->dst, &result, (size_t)(a->size * a->count));
 }
 
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
@@ -83,7 +77,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct rounding r = rounding_of(a);
     int64_t i = 0;
     if (a->count < WORDS) {
-        filter_few(a);
+        filter_few(a, &r);
     } else {
         for (; i + TOGETHER * WORDS <= a->count; i += TOGETHER * WORDS) {
             filter_vectors(a, &r, i, TOGETHER);

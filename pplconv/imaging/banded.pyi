@@ -7,7 +7,6 @@ from ..api.conv import Conv2d
 from ..schedules.work import Work
 
 SUMS: dict[str, int]
-RUNNING: int
 READ: dict[np.dtype[Any], frozenset[np.dtype[Any]]]
 
 class Rounding(NamedTuple):

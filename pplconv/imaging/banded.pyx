@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pplconv import planner
+from pplconv.imaging.tap_places import taken_by_rows
 from pplconv.numerics import numerics_of
 from pplconv.runtime import ForkableLock
 from pplconv.schedules.band_loops import PIXELS
@@ -94,10 +95,6 @@ class Rounding(NamedTuple):
     separable: bool
 
 
-# Rows of a kernel from which on moving sums is less work than adding up.
-RUNNING = 6
-
-
 class RowSums(NamedTuple):
     """Sums of one kernel that are made row by row, as ``filter_floats`` has it.
 
@@ -137,33 +134,6 @@ class Short(NamedTuple):
     shift: int
     low: int
     high: int
-
-
-def places_of(tuple extent, int64_t passes, pitch, step):
-    """Give the places of taps: of a row and a column in sums of rows, or of a kernel in pixels.
-
-    Rows lie in a ring, so the table goes round twice: the taps of a result are a part of it.
-
-    Parameters
-    ----------
-    extent : (int, int)
-        Rows and columns of the kernel.
-    passes : int
-        2 for a row and a column, else 1.
-    pitch, step : int
-        Bytes from row to row, and from column to column.
-    """
-    height, across = extent[0], np.arange(extent[1]) * step
-    down = np.arange(2 * height - 1) % height * pitch
-    if passes == 2:
-        return np.concatenate([across, down])
-    return (down[:, None] + across).ravel()
-
-
-def pitch_of(line):
-    """Bytes from row to row: whole cache lines, in another set of the cache for each row."""
-    lines = -(-line // 64)
-    return 64 * (lines + (lines % 16 == 0))
 
 
 def has_rows(array):
@@ -330,6 +300,7 @@ cdef class Banded:
                 raise ValueError("rows, runs and value are contiguous")
         whole, taps, low, high, again, pitch, by_rows, running = 0, (0, 0), 0, 0, 0, 0, (), False
         places = weights = None
+        first, wide = (0, 0), 0
         if (words is None) == (value.dtype == np.uint8):
             raise ValueError("sums of 16 bits are of bytes")
         if words:
@@ -349,19 +320,12 @@ cdef class Banded:
             numbers_of = sum(extent) if len(by_rows) == 2 else extent[0] * extent[1]
             if weights.dtype != of or weights.shape != (numbers_of,):
                 raise ValueError("each tap has a weight")
-            column = weights[extent[1]:]
-            running = len(by_rows) == 2 and extent[0] >= RUNNING and bool(
-                (column == column[0]).all())
-            if floats is not None and floats.running and not running:
-                raise ValueError("sums are moved along a long column of equal taps")
-            running = running if words else floats.running
-            if running:
-                one = column[:1]
-                weights = np.concatenate([weights, np.ones(1, of), -one, one])
-            step = channels * value.itemsize
-            pitch = pitch_of(width * channels * of.itemsize if len(by_rows) == 2
-                             else columns * step)
-            places = places_of(extent, len(by_rows), pitch, step)
+            taken = taken_by_rows(
+                extent, len(by_rows), weights, words is not None,
+                running=None if words else floats.running,
+                is_open=words is None and is_open(rounding),
+                width=width * channels, columns=columns, channels=channels, pixel=value.itemsize)
+            places, weights, pitch, first, wide, running = taken
         if image.shape[2] != channels:
             raise ValueError("image and results have the same channels")
         band = min(max(band, 1), height)
@@ -376,7 +340,7 @@ cdef class Banded:
             "height": height, "width": width, "columns": columns, "rows": band, "halo": halo,
             "count": count, "runs": len(runs), "taps": taps,
             "separable": not words and rounding is not None and rounding.separable,
-            "by_rows": by_rows, "words": words, "pitch": pitch,
+            "by_rows": by_rows, "words": words, "pitch": pitch, "first": first, "wide": wide,
             "is_open": not words and is_open(rounding),
             "is_running": running,
             "again": again, "low": low, "high": high, "image_rs": image.strides[0],

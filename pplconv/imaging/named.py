@@ -100,9 +100,8 @@ def gaussian(
     """
     down, across = _bells(sigma, truncate, radius)
     return _blurred(
-        image, across, down, channel_axis, border=border, value=value, mode=mode, mask=mask,
-        normalize=normalize, dtype=dtype, out=out, threads=threads,
-    )  # fmt: skip
+        image, across, down, channel_axis, border, value, mode, mask, normalize, dtype, out, threads
+    )
 
 
 def box(
@@ -154,10 +153,10 @@ def box(
     array([[5, 6]], dtype=uint8)
     """
     rows, columns = (size, size) if _is_small(size) else _pair_of_sizes("size", size, 1)
+    across, down = _mean(columns), _mean(rows)
     return _blurred(
-        image, _mean(columns), _mean(rows), channel_axis, border=border, value=value, mode=mode,
-        mask=mask, normalize=normalize, dtype=dtype, out=out, threads=threads,
-    )  # fmt: skip
+        image, across, down, channel_axis, border, value, mode, mask, normalize, dtype, out, threads
+    )
 
 
 def sobel(
@@ -423,13 +422,21 @@ def unsharp(
 
 
 def _blurred(
-    image: npt.ArrayLike, across: Array, down: Array, axis: object, *, mask: Any,
-    out: Array | None, **more: Any,
+    image: npt.ArrayLike, across: Array, down: Array, axis: object, border: Border, value: float,
+    mode: FilterMode, mask: Any, normalize: bool, dtype: npt.DTypeLike | None, out: Array | None,
+    threads: int | None,
 ) -> Array:  # fmt: skip
     """Filter an image whose channels lie on some axis with a row and a column."""
     if type(axis) is int and axis == -1:
-        return sepfilter2d(image, across, down, mask=mask, out=out, **more)
-    return on_axis(partial(_separable, across, down, **more), image, axis, mask, out)
+        return sepfilter2d(
+            image, across, down, border=border, value=value, mode=mode, mask=mask,
+            normalize=normalize, dtype=dtype, out=out, threads=threads,
+        )  # fmt: skip
+    run = partial(
+        _separable, across, down, border=border, value=value, mode=mode, normalize=normalize,
+        dtype=dtype, threads=threads,
+    )  # fmt: skip
+    return on_axis(run, image, axis, mask, out)
 
 
 def _separable(

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..api.conv import Conv2d
-from .banded import RUNNING, RowSums
+from .banded import RowSums
+from .tap_places import RUNNING, neighbours_of
 
 __all__ = ["Bank", "Operator", "Separable"]
 
@@ -20,7 +21,7 @@ Padding = tuple[tuple[int, int], tuple[int, int]]
 # Taps of a kernel, and of a row and a column together, up to which sums are made row by row.
 MOST_TAPS = 16
 MOST_VECTORS = 12
-# Taps of a row of a box.
+# Taps of a row of a box whose columns are moved.
 MOST_ACROSS = 24
 
 
@@ -128,11 +129,13 @@ class Separable:
         self.extent = len(down), len(across)
         self.products = len(down) + len(across)
         self._down, self._across, self._channels = down, across, channels
+        # Of a column and a row.
+        self._additions = neighbours_of(down)[1], neighbours_of(across)[1]
 
     @property
     def row_sums(self) -> RowSums | None:
-        """Taps of a short row and a short column."""
-        if self.products > MOST_VECTORS:
+        """Taps of a short row and a short column, or of equal ones."""
+        if self._additions[0] + self._additions[1] > max(MOST_VECTORS, 2 * self.products // 3):
             return None
         return RowSums(np.concatenate([self._across, self._down]), 2)
 
@@ -140,7 +143,7 @@ class Separable:
     def running_sums(self) -> RowSums | None:
         """Taps of a short row and of a column of equal taps, for exact sums."""
         down, across = self._down, self._across
-        if len(across) > MOST_ACROSS or len(down) < RUNNING or not (down == down[0]).all():
+        if self._additions[1] > MOST_ACROSS or len(down) < RUNNING or not (down == down[0]).all():
             return None
         return RowSums(np.concatenate([across, down]), 2, running=True)
 

@@ -5,7 +5,7 @@ An array in the layout that kernels read (native byte order, C-contiguous, align
 place; NumPy copies any other. Nothing here knows what a convolution is.
 """
 
-from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE
+from cpython.buffer cimport PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE
 from cpython.buffer cimport PyObject_GetBuffer as get_buffer
 from cpython.exc cimport PyErr_Clear
 from libc.stdint cimport int64_t, uintptr_t
@@ -240,6 +240,20 @@ cdef int check_overlap(object out, const View *out_view, object other, const Vie
     return 0
 
 
+cdef bint found_extent(object array, uintptr_t *begin, uintptr_t *end) except -1:
+    """Find the bytes of an array of numbers in any strides; gives whether it is one."""
+    cdef View view
+    if type(array) is not ndarray:
+        return False
+    try:
+        hold(array, &view, PyBUF_STRIDES)
+    except (BufferError, ValueError):
+        return False
+    find_extent(&view, begin, end)
+    release(&view)
+    return True
+
+
 def refuse_overlap(out, **operands):
     """Refuse an `out` that shares memory with an operand.
 
@@ -255,9 +269,15 @@ def refuse_overlap(out, **operands):
     ValueError
         If it does.
     """
+    cdef uintptr_t out_begin, out_end, begin, end
+    cdef bint known
     if issubclass(type(out), ndarray):
         out = plain_out(out)
+        known = found_extent(out, &out_begin, &out_end)
         for name, other in operands.items():
+            if known and found_extent(other, &begin, &end) and (
+                    out_end <= begin or end <= out_begin):
+                continue
             check_overlap(out, NULL, other, NULL, name)
 
 

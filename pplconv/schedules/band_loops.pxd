@@ -10,6 +10,8 @@ cdef enum:
     MOST_PASSES = 2
     # Bands of the usual height, and the last one.
     HEIGHTS = 2
+    # Places of a column of sums of neighbours.
+    MOST_PLACES = 64
 
 
 cdef struct Pass:
@@ -56,6 +58,10 @@ cdef struct BandJob:
     bint words
     int64_t tap
     int64_t[MOST_PASSES] first_tap, short_taps, weighed
+    # How many neighbours of a row and of a column of equal taps are summed up first, or 0: the
+    # place of these sums behind the pixels of a row, and how many rows of them are kept.
+    int64_t[MOST_PASSES] first
+    int64_t wide, wide_count, second
     int64_t mode, add, factor, shift
     # Places of taps from row to row of the kernel; rows of pixels that are kept, and bytes from
     # one to the next; bytes from row to row of what the last pass reads.

@@ -8,7 +8,7 @@ image is padded in a copy, and the sums of a whole image are never in memory.
 
 from libc.stdint cimport int64_t
 from libc.stdlib cimport qsort
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from pplconv._kernels cimport (
     PPLCONV_EXACT_LIMBS,
@@ -32,6 +32,7 @@ from pplconv.schedules.work import SIZE, check_numbers, extent_of
 
 cdef extern from "pplconv_schedules.h" nogil:
     void pplconv_repeat(void *dst, const void *number, int64_t count, int64_t size)
+    void pplconv_copy_row(void *dst, const void *src, int64_t bytes)
     void pplconv_copy_few(void *dst, const void *src, int64_t bytes)
 
 cdef enum:
@@ -77,7 +78,7 @@ cdef inline void read_pixels(const BandJob *j, const char *src, char *dst,
     cdef pplconv_read_pixels_args a
     cdef pplconv_convert_in_args c
     if j.read == NULL:
-        memcpy(dst, src, count * j.element)
+        pplconv_copy_row(dst, src, count * j.element)
     elif j.kind:
         a.src, a.dst, a.count, a.kind = src, dst, count, j.kind
         j.read(&a)
@@ -195,7 +196,7 @@ cdef inline void store(const BandJob *j, const Tensors *t, int64_t first, int64_
         count = 0
         for row in range(rows):
             if j.round == NULL:
-                memcpy(dst + row * j.result_rs, sums, j.width * j.element)
+                pplconv_copy_row(dst + row * j.result_rs, sums, j.width * j.element)
             else:
                 count = round_row(j, t, k, row, band, sums, dst,
                                   <int64_t *> (scratch + j.open_place), count)
@@ -249,9 +250,33 @@ cdef inline void move_sums(const BandJob *j, const Tensors *t, pplconv_filter_ro
     places[1] = (newest + 1 if newest + 1 < j.ring else 0) * j.pitch
     places[2] = newest * j.pitch
     moved.src, moved.dst, moved.places, moved.taps = ring, after, places, 3
-    moved.weights = t.arrays[WEIGHTS] + j.tap * (j.tap_rows + j.tap_columns)
+    moved.weights = t.arrays[WEIGHTS] + j.tap * (j.first_tap[1] + j.short_taps[1])
     moved.size, moved.mode = SHORT, PPLCONV_SUMS_KEPT
     filter_line(j, &moved)
+
+
+cdef inline void add_neighbours(const BandJob *j, const Tensors *t,
+                                const pplconv_filter_row_args *a, const char *ring, int64_t row,
+                                int64_t *places) noexcept nogil:
+    """Sum up the newest rows of a column, and give the places of its rows and of such sums.
+
+    The sums lie in a second ring, behind the one of rows.
+    """
+    cdef pplconv_filter_row_args sums = a[0]
+    cdef int64_t many = j.first[1], left = j.tap_rows % many, i
+    cdef char *second = <char *> ring + j.ring * j.pitch
+    if row < many - 1:
+        return
+    for i in range(many):
+        places[i] = (row - i) % j.ring * j.pitch
+    sums.src, sums.dst, sums.places, sums.taps = (
+        ring, second + row % j.second * j.pitch, places, many)
+    sums.weights = t.arrays[WEIGHTS] + j.tap * (j.first_tap[1] + j.short_taps[1])
+    filter_line(j, &sums)
+    if row >= j.halo:
+        # The newest rows have their places.
+        for i in range(j.tap_rows // many):
+            places[left + i] = second - ring + (row - left - i * many) % j.second * j.pitch
 
 
 cdef inline void finish_words(const BandJob *j, const pplconv_filter_row_args *a, const char *sums,
@@ -277,7 +302,8 @@ cdef void run_lines(const void *job, const Tensors *t, int64_t task, char *scrat
     cdef char *before = NULL
     cdef const int64_t *places = <const int64_t *> t.arrays[PLACES] + j.first_tap[last]
     cdef pplconv_filter_row_args[MOST_PASSES] a
-    cdef pplconv_filter_row_args finish
+    cdef pplconv_filter_row_args wide, finish
+    cdef int64_t[MOST_PLACES] moving
     for k in range(j.pass_count):
         a[k].places = <const int64_t *> t.arrays[PLACES] + j.first_tap[k]
         a[k].weights = t.arrays[WEIGHTS] + j.tap * j.first_tap[k] if j.weighed[k] else NULL
@@ -287,15 +313,26 @@ cdef void run_lines(const void *job, const Tensors *t, int64_t task, char *scrat
         a[k].low, a[k].high = j.low, j.high
     if j.words:
         a[0].kind, a[last].size, a[last].mode = 1, j.result, j.mode
-    finish = a[last]
+    wide, finish = a[0], a[last]
+    if j.first[0]:
+        wide.places, wide.taps = <const int64_t *> t.arrays[PLACES], j.first[0]
+        wide.weights, wide.count = t.arrays[WEIGHTS] if j.weighed[0] else NULL, j.wide_count
+        a[0].kind = SHORT
+        if j.words:
+            a[0].weights = NULL
     if j.running:
         a[last].size, a[last].mode = SHORT, PPLCONV_SUMS_KEPT
     for row in range(rows + j.halo):
         read = scratch + line * j.line_pitch
         read_row(j, t, first + row, read)
+        if j.first[0]:
+            wide.src, wide.dst = read, read + j.wide
+            filter_line(j, &wide)
         if last:
             a[0].src, a[0].dst = read, ring + at * j.pitch
             filter_line(j, &a[0])
+        if j.first[1]:
+            add_neighbours(j, t, &a[last], ring, row, moving)
         line, at = line + 1, at + 1
         if line == j.lines:
             line = 0
@@ -312,6 +349,8 @@ cdef void run_lines(const void *job, const Tensors *t, int64_t task, char *scrat
             else:
                 a[last].src = ring
                 a[last].places = places if j.running else places + at * j.place_step
+            if j.first[1]:
+                a[last].places = moving
             a[last].dst = sums
             if j.round == NULL and not j.running:
                 a[last].dst = results + (row - j.halo) * j.result_rs
@@ -341,10 +380,11 @@ cdef class Bands(Work):
         if results are integers or made row by row, else (0, 0); ``separable``, whether exact
         kernels are a column and a row; ``by_rows``, for each pass of a filter that makes its sums
         row by row whether it has weights, else (), and ``pitch``, bytes from row to row of what
-        the last pass reads; ``words``, None or the numbers of one of bytes in integers of 16 bits;
-        ``is_open``, whether sums may leave a rounding open; ``is_running``, whether sums of columns
-        are moved from row to row;
-        ``again``, how many numbers of a kernel its open results are first computed again
+        the last pass reads; ``first``, how many neighbours of a row and of a column are summed up
+        before, or 0, and ``wide``, bytes of a row of pixels before such sums; ``words``, None or
+        the numbers of one of bytes in integers of 16 bits; ``is_open``, whether sums may leave a
+        rounding open; ``is_running``, whether sums of columns are moved from row to row; ``again``,
+        how many numbers of a kernel its open results are first computed again
         with in float64, or 0; ``low`` and ``high``, limits of integers. ``image_rs``, ``result_rs``
         and ``result_ps`` are bytes from row to row, and from plane to plane of results.
     passes : sequence of sequences of (Schedule, packed, filters)
@@ -445,24 +485,40 @@ cdef class Bands(Work):
         extents = [j.tap_columns, j.tap_rows]
         if j.pass_count == 1:
             extents = [j.tap_rows * j.tap_columns]
-        for k, (weighed, taps) in enumerate(zip(by_rows, extents, strict=True)):
-            j.first_tap[k] = j.tap_columns if k else 0
-            j.short_taps[k], j.weighed[k] = taps, weighed
-        line, sums = j.line_pitch, (SHORT if words else j.element) * j.width
+        first, end = fields["first"], 0
+        for k, (weighed, taps, many) in enumerate(zip(by_rows, extents, first, strict=False)):
+            if many and (j.pass_count == 1 or fields["is_open"] or many > taps):
+                raise ValueError("neighbours are of a row and a column of exact sums")
+            j.first[k], j.weighed[k] = many, weighed
+            j.short_taps[k] = taps // many + taps % many if many else taps
+            end += 0 if k else many
+            j.first_tap[k] = end
+            end += j.short_taps[k]
+        line, sums = j.line_pitch, j.tap * j.width
         j.pitch, j.place_step = fields["pitch"], 1 if j.pass_count == 2 else j.tap_columns
         if j.pitch < (sums if j.pass_count == 2 else line):
             raise ValueError("rows have room")
         j.line_pitch = ceil_div(line, LINE) * LINE if j.pass_count == 2 else j.pitch
+        if j.first[0]:
+            j.wide = fields["wide"]
+            j.wide_count = j.width + (j.tap_columns - j.first[0]) * j.channels
+            if j.wide < line or (j.words and j.tap_columns % j.first[0]):
+                raise ValueError("sums of neighbours lie behind pixels")
+            j.line_pitch = ceil_div(j.wide + j.tap * j.wide_count, LINE) * LINE
         # Sums that are open are made again from all rows of a band.
         j.lines = j.rows + j.halo if fields["is_open"] else 1 if j.pass_count == 2 else j.tap_rows
         j.running = fields["is_running"]
         if j.running and (j.pass_count != 2 or fields["is_open"] or not j.result):
             raise ValueError("sums that are moved are exact, of a row and a column")
         j.ring = j.tap_rows + 1 if j.running else j.tap_rows
+        if j.first[1]:
+            if j.running or j.words or j.short_taps[1] > MOST_PLACES:
+                raise ValueError("columns of sums of neighbours are not moved")
+            j.ring, j.second = j.first[1], j.tap_rows - j.first[1] + 1
         j.sums_pitch = ceil_div(sums, LINE) * LINE
         exact = j.tap_rows * PPLCONV_EXACT_LIMBS * INDEX if j.separable else 0
         sizes = [<object> j.lines * j.line_pitch,
-                 <object> j.ring * j.pitch if j.pass_count == 2 else 0,
+                 (<object> j.ring + j.second) * j.pitch if j.pass_count == 2 else 0,
                  2 * <object> j.sums_pitch if j.running or j.round != NULL else 0,
                  (j.room + j.width) * INDEX if j.round != NULL else 0, exact]
         self.lay_out(sizes)
@@ -477,6 +533,8 @@ cdef class Bands(Work):
         for size in sizes:
             offsets.append(end)
             end += -(-size // LINE) * LINE
+        # Rows of few bytes are read for a vector.
+        end += LINE
         if end >= SIZE:
             raise MemoryError("bands are beyond what the loops can address")
         for k in range(MOST_PASSES + 1):

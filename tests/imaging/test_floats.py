@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pplconv.imaging import filter2d, sepfilter2d
+from pplconv.imaging import box, filter2d, sepfilter2d
 from tests.imaging.image_reference import BORDERS, FLOATS, geometries, turned, windows_of
 
 
@@ -50,6 +50,25 @@ def test_sepfilter2d(geometry, dtype, flip, seed):
     found = sepfilter2d(image, row, column, border="wrap", anchor=(x, y), flip=flip)
     computed = np.result_type(dtype, np.float32)
     assert_near(found, windows, seen, np.dtype(dtype), computed, kh + kw)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("extent", [(3, 9), (9, 3), (13, 16), (31, 31), (2, 64), (64, 2)])
+def test_boxes_of_sums_of_neighbours(dtype, extent, rng):
+    """Of all tails and bands; the largest numbers have a mean, and NaN stays where it is seen."""
+    channels = int(rng.integers(1, 4))
+    image = rng.standard_normal((70, int(rng.integers(1, 90)), channels)).astype(dtype)
+    anchor, kernel = tuple(size // 2 for size in extent), np.full(extent, 1 / np.prod(extent))
+    computed = np.result_type(dtype, np.float32)
+    windows = windows_of(image, extent, anchor, "reflect", 0)
+    found = [box(image, extent, border="reflect", threads=threads) for threads in (1, 3)]
+    np.testing.assert_array_equal(*found)
+    assert_near(found[0], windows, kernel, np.dtype(dtype), computed, sum(extent))
+    image[33] = np.nan
+    seen = windows_of(np.isnan(image), extent, anchor, "reflect", 0).any((3, 4))
+    np.testing.assert_array_equal(np.isnan(box(image, extent, border="reflect")), seen)
+    largest = np.full((40, 41), 0.99 * np.finfo(dtype).max, dtype)
+    np.testing.assert_allclose(box(largest, extent), largest, rtol=100 * np.finfo(dtype).eps)
 
 
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])

@@ -79,7 +79,7 @@ def test_rows_apart(rng):
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16"])
-@pytest.mark.parametrize("extent", [(6, 1), (7, 7), (15, 3), (31, 24)])
+@pytest.mark.parametrize("extent", [(6, 1), (7, 7), (9, 12), (15, 3), (31, 24), (17, 31)])
 def test_sums_that_are_moved_from_row_to_row(dtype, extent, rng):
     """Boxes of many rows, in bands of one thread and of three, of bytes and of wider pixels."""
     limits = np.iinfo(dtype)

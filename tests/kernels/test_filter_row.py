@@ -24,6 +24,9 @@ def counts_of(row):
 def filtered(checker, row, rng, source, weights, places, count, result, **how):
     """Run the kernel on elements between guard pages."""
     call = Call(checker, row, rng)
+    # Sources go on for a whole vector at least.
+    more = max(row["vector_bytes"] // 2 - count, 0)
+    source = np.append(source, rng.integers(0, 256, more, source.dtype))
     call.put("src", source.reshape(1, -1), 0)
     call.put("places", (places * source.itemsize).astype(np.int64).reshape(1, -1), 0)
     if weights is None:
