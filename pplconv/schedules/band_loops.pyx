@@ -512,7 +512,7 @@ cdef class Bands(Work):
             raise ValueError("sums that are moved are exact, of a row and a column")
         j.ring = j.tap_rows + 1 if j.running else j.tap_rows
         if j.first[1]:
-            if j.running or j.words or j.short_taps[1] > MOST_PLACES:
+            if j.running or j.words or max(j.short_taps[1], j.first[1]) > MOST_PLACES:
                 raise ValueError("columns of sums of neighbours are not moved")
             j.ring, j.second = j.first[1], j.tap_rows - j.first[1] + 1
         j.sums_pitch = ceil_div(sums, LINE) * LINE
