@@ -3,19 +3,23 @@
     python -m tools.stubs           # writes them
     python -m tools.stubs --check   # lists differing stubs, and fails
 
-Arguments and the attributes of layers come from `pplconv.arguments.signatures`. Methods and
-attributes of shapes, which the table does not have, are listed here.
+Arguments and the attributes of layers come from `pplconv.arguments.signatures`, and docstrings from
+the compiled objects: editors show those of stubs. Methods and attributes of shapes, which the table
+does not have, are listed here.
 """
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import re
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pplconv
 from pplconv.arguments.signatures import REQUIRED, SIGNATURES, Argument
 
 FOLDER = Path(__file__).resolve().parents[1] / "pplconv" / "api"
@@ -86,7 +90,7 @@ STUBS = {
         methods='''
     def quantize(
         self,
-        samples: _Input | Iterable[_Input | tuple[_Input, _Input]],
+        samples: _ArrayLike | Iterable[_ArrayLike | tuple[_ArrayLike, _ArrayLike]],
         *,
         method: Method = "minmax",
         percentile: float = 99.99,
@@ -105,7 +109,7 @@ STUBS = {
         before='''
 _TransposedPadding: TypeAlias = (
     SupportsIndex
-    | tuple[_Pair, _Pair]
+    | tuple[_IntOrPair, _IntOrPair]
     | list[int]
     | list[tuple[int, int]]
     | list[list[int]]
@@ -115,13 +119,13 @@ _TransposedPadding: TypeAlias = (
         methods='''
     def __call__(
         self,
-        input: _Images[_Scalar],
-        residual: _Input | None = None,
+        input: _ImagesLike[_Scalar],
+        residual: _ArrayLike | None = None,
         out: NDArray[_Scalar] | None = None,
-        output_size: _Pair | None = None,
+        output_size: _IntOrPair | None = None,
     ) -> NDArray[_Scalar]: ...
     def plan_for(  # type: ignore[override]
-        self, input_shape: Sequence[SupportsIndex], output_size: _Pair | None = None
+        self, input_shape: Sequence[SupportsIndex], output_size: _IntOrPair | None = None
     ) -> TransposedPlan: ...
 ''',
     ),
@@ -149,9 +153,16 @@ def arguments(name: str) -> list[str]:
     ]
 
 
+def _docstring(name: str) -> str:
+    """Give the docstring of an object as a stub has it."""
+    found = inspect.getdoc(getattr(pplconv, name)) or ""
+    found = f'"""{found}\n"""' if "\n" in found else f'"""{found}"""'
+    return textwrap.indent("r" * ("\\" in found) + found, "    ") + "\n"
+
+
 def _function(name: str) -> str:
     lines = "".join(f"    {line}\n" for line in arguments(name))
-    return f"\ndef {name}(\n{lines}) -> NDArray[_Scalar]: ...\n"
+    return f"\ndef {name}(\n{lines}) -> NDArray[_Scalar]:\n{_docstring(name)}"
 
 
 def _layer(stub: Stub) -> str:
@@ -165,7 +176,8 @@ def _layer(stub: Stub) -> str:
         f"    @property\n    def {name}(self) -> {kind}: ...\n" for name, kind in attributes.items()
     )
     init = f"    def __init__(\n{lines}    ) -> None: ...\n"
-    return f"\nclass {stub.name}(Layer):\n{init}{properties}{stub.methods[1:]}"
+    head = f"\nclass {stub.name}(Layer):\n{_docstring(stub.name)}\n"
+    return f"{head}{init}{properties}{stub.methods[1:]}"
 
 
 def _imports(body: str, own: set[str]) -> str:
@@ -209,7 +221,8 @@ def text(name: str) -> str:
     body += _function(stub.name) if stub.shapes is None else _layer(stub)
     body += stub.after
     own = set(re.findall(r"^(?:class |def )?(\w+)(?:: TypeAlias|\()", body, re.MULTILINE))
-    return f'"""{stub.docstring}"""\n\n{_imports(body, own)}{body}'
+    code = re.sub(r'r?"""(?s:.)*?"""', "", body)
+    return f'"""{stub.docstring}"""\n\n{_imports(code, own)}{body}'
 
 
 def differing() -> list[str]:

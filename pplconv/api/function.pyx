@@ -185,7 +185,8 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     -------
     ndarray
         Shape (N, oc, oh, ow) or (oc, oh, ow); (N, oh, ow, oc) for ``layout="NHWC"``;
-        (N, ceil(oc / block), oh, ow, block) for ``layout="NCHWc"``; of the input's dtype. If
+        (N, ceil(oc / block), oh, ow, block) for ``layout="NCHWc"``; of the input's dtype.
+        oh = (H + top + bottom - dilation (kh - 1) - 1) // stride + 1, and ow alike. If
         `input` is of another library that knows the array API, or a tensor of PyTorch, so is the
         result, on memory of its own and without gradients; `out` stays what it is.
 
@@ -253,6 +254,10 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     >>> w = np.ones((8, 3, 3, 3), np.float32)
     >>> pplconv.conv2d(x, w, padding="same", activation="relu").shape
     (1, 8, 32, 32)
+    >>> pplconv.conv2d(x, w).shape  # without padding
+    (1, 8, 30, 30)
+    >>> pplconv.conv2d(x, w, stride=2, padding=1).shape
+    (1, 8, 16, 16)
     """
     cdef Prepared prepared
     cdef Activation activated

@@ -41,7 +41,7 @@ class _SparseMatrix(Protocol):
     def shape(self) -> Any: ...
 
 # One signature instead of overloads: a checker that refuses an argument then names it, rather than
-# list all signatures. Every form of `_Images` that an array of NumPy has must tell its type, as
+# list all signatures. Every form of `_ImagesLike` that an array of NumPy has must tell its type, as
 # checkers deduce nothing where one form tells it and another does not. So exporters of DLPack that
 # have no `__array__` are left out here, though they are taken (tensors have both).
 _Scalar = TypeVar("_Scalar", bound=np.generic, default=Any)
@@ -50,14 +50,14 @@ _Scalar_co = TypeVar("_Scalar_co", bound=np.generic, covariant=True)
 class _SupportsArray(Protocol[_Scalar_co]):
     def __array__(self) -> np.ndarray[Any, np.dtype[_Scalar_co]]: ...
 
-_Images: TypeAlias = (
+_ImagesLike: TypeAlias = (
     _SupportsArray[_Scalar] | list[Any] | tuple[Any, ...] | memoryview | array[int] | array[float]
 )
-_Input: TypeAlias = ArrayLike | _SupportsDLPack
-_Pair: TypeAlias = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
+_ArrayLike: TypeAlias = ArrayLike | _SupportsDLPack
+_IntOrPair: TypeAlias = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
 _Padding: TypeAlias = (
     SupportsIndex
-    | tuple[_Pair, _Pair]
+    | tuple[_IntOrPair, _IntOrPair]
     | list[int]
     | list[tuple[int, int]]
     | list[list[int]]
@@ -66,7 +66,11 @@ _Padding: TypeAlias = (
 # Of volumes.
 _Triple: TypeAlias = SupportsIndex | tuple[SupportsIndex, SupportsIndex, SupportsIndex] | list[int]
 _Sides: TypeAlias = (
-    SupportsIndex | tuple[_Pair, _Pair, _Pair] | list[int] | list[tuple[int, int]] | list[list[int]]
+    SupportsIndex
+    | tuple[_IntOrPair, _IntOrPair, _IntOrPair]
+    | list[int]
+    | list[tuple[int, int]]
+    | list[list[int]]
 )
 _PaddingMode: TypeAlias = PaddingMode
 _Layout: TypeAlias = Layout
@@ -74,7 +78,7 @@ _Activation: TypeAlias = (
     Word
     | tuple[Literal["clip"], SupportsFloat, SupportsFloat]
     | tuple[Literal["leaky_relu"], SupportsFloat]
-    | tuple[Literal["prelu"], _Input]
+    | tuple[Literal["prelu"], _ArrayLike]
     | None
 )
 # What quantized operators have: a clamp, layouts without blocks, types of eight bits.
@@ -112,8 +116,8 @@ class Layer:
     def threads(self) -> int | None: ...
     def __call__(
         self,
-        input: _Images[_Scalar],
-        residual: _Input | None = None,
+        input: _ImagesLike[_Scalar],
+        residual: _ArrayLike | None = None,
         out: NDArray[_Scalar] | None = None,
     ) -> NDArray[_Scalar]: ...
     def plan_for(self, input_shape: Sequence[SupportsIndex]) -> Plan: ...

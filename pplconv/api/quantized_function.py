@@ -21,28 +21,28 @@ from .quantized_layer import refuse_residual
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-    from .layer import _Algorithm, _Clamp, _Input, _Padding, _Pair, _PlainLayout
+    from .layer import _Algorithm, _ArrayLike, _Clamp, _IntOrPair, _Padding, _PlainLayout
 
 
 def qconv2d(
-    x: _Input,
-    x_scale: _Input | None,
-    x_zero_point: _Input | None,
-    w: _Input,
-    w_scale: _Input | None,
-    w_zero_point: _Input | None,
-    y_scale: _Input | None = None,
-    y_zero_point: _Input | None = None,
-    bias: _Input | None = None,
+    x: _ArrayLike,
+    x_scale: _ArrayLike | None,
+    x_zero_point: _ArrayLike | None,
+    w: _ArrayLike,
+    w_scale: _ArrayLike | None,
+    w_zero_point: _ArrayLike | None,
+    y_scale: _ArrayLike | None = None,
+    y_zero_point: _ArrayLike | None = None,
+    bias: _ArrayLike | None = None,
     *,
-    stride: _Pair = 1,
+    stride: _IntOrPair = 1,
     padding: _Padding = 0,
-    dilation: _Pair = 1,
+    dilation: _IntOrPair = 1,
     groups: SupportsIndex = 1,
     activation: _Clamp = None,
-    residual: _Input | None = None,
-    residual_scale: _Input | None = None,
-    residual_zero_point: _Input | None = None,
+    residual: _ArrayLike | None = None,
+    residual_scale: _ArrayLike | None = None,
+    residual_zero_point: _ArrayLike | None = None,
     out_dtype: DTypeLike | None = None,
     layout: _PlainLayout = "NCHW",
     algorithm: _Algorithm = "auto",
@@ -138,14 +138,14 @@ def qconv2d(
 
 
 def conv2d_integer(
-    x: _Input,
-    w: _Input,
-    x_zero_point: _Input | None = 0,
-    w_zero_point: _Input | None = 0,
+    x: _ArrayLike,
+    w: _ArrayLike,
+    x_zero_point: _ArrayLike | None = 0,
+    w_zero_point: _ArrayLike | None = 0,
     *,
-    stride: _Pair = 1,
+    stride: _IntOrPair = 1,
     padding: _Padding = 0,
-    dilation: _Pair = 1,
+    dilation: _IntOrPair = 1,
     groups: SupportsIndex = 1,
     layout: _PlainLayout = "NCHW",
     algorithm: _Algorithm = "auto",

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
     from .layer import (
         _Algorithm,
+        _ArrayLike,
         _Block,
         _Clamp,
-        _Input,
+        _IntOrPair,
         _Padding,
-        _Pair,
         _PlainLayout,
         _Search,
         _SearchContext,
@@ -160,21 +160,21 @@ search_seconds, max_workspace, threads, search_context, sparse, block
 
     def __init__(
         self,
-        weight: _Input | _SparseMatrix,
-        bias: _Input | None = None,
-        stride: _Pair = 1,
+        weight: _ArrayLike | _SparseMatrix,
+        bias: _ArrayLike | None = None,
+        stride: _IntOrPair = 1,
         padding: _Padding = 0,
-        dilation: _Pair = 1,
+        dilation: _IntOrPair = 1,
         groups: SupportsIndex = 1,
         *,
-        x_scale: _Input | None = None,
-        x_zero_point: _Input | None = None,
-        w_scale: _Input | None = None,
-        w_zero_point: _Input | None = None,
-        y_scale: _Input | None = None,
-        y_zero_point: _Input | None = None,
-        residual_scale: _Input | None = None,
-        residual_zero_point: _Input | None = None,
+        x_scale: _ArrayLike | None = None,
+        x_zero_point: _ArrayLike | None = None,
+        w_scale: _ArrayLike | None = None,
+        w_zero_point: _ArrayLike | None = None,
+        y_scale: _ArrayLike | None = None,
+        y_zero_point: _ArrayLike | None = None,
+        residual_scale: _ArrayLike | None = None,
+        residual_zero_point: _ArrayLike | None = None,
         activation: _Clamp = None,
         x_dtype: DTypeLike | None = None,
         out_dtype: DTypeLike | None = None,
@@ -258,7 +258,7 @@ search_seconds, max_workspace, threads, search_context, sparse, block
             self._multiplier = read_only(self._multiplier)
 
     def __call__(
-        self, input: _Input, residual: _Input | None = None, out: Array | None = None
+        self, input: _ArrayLike, residual: _ArrayLike | None = None, out: Array | None = None
     ) -> Array:
         """Convolve.
 

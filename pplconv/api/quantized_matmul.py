@@ -22,14 +22,14 @@ from ..ops.quantized.quantized_run import QuantizedMatrix
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-    from .layer import _Clamp, _Input
+    from .layer import _ArrayLike, _Clamp
 
 
 def matmul_integer(
-    a: _Input,
-    b: _Input,
-    a_zero_point: _Input | None = 0,
-    b_zero_point: _Input | None = 0,
+    a: _ArrayLike,
+    b: _ArrayLike,
+    a_zero_point: _ArrayLike | None = 0,
+    b_zero_point: _ArrayLike | None = 0,
     *,
     threads: SupportsIndex | None = None,
     out: Array | None = None,
@@ -88,15 +88,15 @@ def matmul_integer(
 
 
 def qmatmul(
-    a: _Input,
-    a_scale: _Input,
-    a_zero_point: _Input | None,
-    b: _Input,
-    b_scale: _Input,
-    b_zero_point: _Input | None,
-    y_scale: _Input | None = None,
-    y_zero_point: _Input | None = None,
-    bias: _Input | None = None,
+    a: _ArrayLike,
+    a_scale: _ArrayLike,
+    a_zero_point: _ArrayLike | None,
+    b: _ArrayLike,
+    b_scale: _ArrayLike,
+    b_zero_point: _ArrayLike | None,
+    y_scale: _ArrayLike | None = None,
+    y_zero_point: _ArrayLike | None = None,
+    bias: _ArrayLike | None = None,
     *,
     activation: _Clamp = None,
     out_dtype: DTypeLike | None = None,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .layer import (
         _Activation,
         _Algorithm,
-        _Input,
+        _ArrayLike,
         _PaddingMode,
         _Precision,
         _Sides,
@@ -37,16 +37,16 @@ Array = npt.NDArray[Any]
 
 
 def conv3d(
-    input: _Input,
-    weight: _Input,
-    bias: _Input | None = None,
+    input: _ArrayLike,
+    weight: _ArrayLike,
+    bias: _ArrayLike | None = None,
     stride: _Triple = 1,
     padding: _Sides | PaddingWord = 0,
     dilation: _Triple = 1,
     groups: SupportsIndex = 1,
     *,
     activation: _Activation = None,
-    residual: _Input | None = None,
+    residual: _ArrayLike | None = None,
     layout: VolumeLayout = "NCDHW",
     algorithm: _Algorithm = "auto",
     tolerance: SupportsFloat | None = None,
@@ -163,9 +163,9 @@ def conv3d(
 
 
 def conv_transpose3d(
-    input: _Input,
-    weight: _Input,
-    bias: _Input | None = None,
+    input: _ArrayLike,
+    weight: _ArrayLike,
+    bias: _ArrayLike | None = None,
     stride: _Triple = 1,
     padding: _Sides | TransposedPaddingWord = 0,
     output_padding: _Triple = 0,
@@ -174,7 +174,7 @@ def conv_transpose3d(
     *,
     output_size: _Triple | None = None,
     activation: _Activation = None,
-    residual: _Input | None = None,
+    residual: _ArrayLike | None = None,
     layout: VolumeLayout = "NCDHW",
     algorithm: _Algorithm = "auto",
     tolerance: SupportsFloat | None = None,

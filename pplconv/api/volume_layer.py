@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from .layer import (
         _Activation,
         _Algorithm,
+        _ArrayLike,
         _Block,
-        _Input,
         _PaddingMode,
         _Precision,
         _Search,
@@ -133,8 +133,8 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
 
     def __init__(
         self,
-        weight: _Input,
-        bias: _Input | None = None,
+        weight: _ArrayLike,
+        bias: _ArrayLike | None = None,
         stride: _Triple = 1,
         padding: _Sides | PaddingWord = 0,
         dilation: _Triple = 1,
@@ -221,7 +221,7 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
         )  # fmt: skip
 
     def __call__(
-        self, input: _Input, residual: _Input | None = None, out: Array | None = None
+        self, input: _ArrayLike, residual: _ArrayLike | None = None, out: Array | None = None
     ) -> Array:
         """Convolve.
 

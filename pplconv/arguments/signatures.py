@@ -86,28 +86,28 @@ _SHAPE = "Sequence[SupportsIndex] | None"
 _SIZES = "tuple[int, int]"
 
 ARGUMENTS: Mapping[str, Argument] = {
-    "input": Argument(default=REQUIRED, annotation="_Images[_Scalar]"),
-    "a": Argument(default=REQUIRED, annotation="_Images[_Scalar]"),
-    "b": Argument(default=REQUIRED, annotation="_Images[_Scalar]"),
-    "weight": Argument(default=REQUIRED, annotation="_Input", kept="NDArray[Any]"),
-    "bias": Argument(default=None, annotation="_Input | None", kept="NDArray[Any] | None"),
-    "stride": Argument(default=1, annotation="_Pair", kept=_SIZES),
+    "input": Argument(default=REQUIRED, annotation="_ImagesLike[_Scalar]"),
+    "a": Argument(default=REQUIRED, annotation="_ImagesLike[_Scalar]"),
+    "b": Argument(default=REQUIRED, annotation="_ImagesLike[_Scalar]"),
+    "weight": Argument(default=REQUIRED, annotation="_ArrayLike", kept="NDArray[Any]"),
+    "bias": Argument(default=None, annotation="_ArrayLike | None", kept="NDArray[Any] | None"),
+    "stride": Argument(default=1, annotation="_IntOrPair", kept=_SIZES),
     "padding": Argument(
         default=0, annotation="_Padding", kept="tuple[tuple[int, int], tuple[int, int]] | str"
     ),
-    "output_padding": Argument(default=0, annotation="_Pair", kept=_SIZES),
-    "dilation": Argument(default=1, annotation="_Pair", kept=_SIZES),
+    "output_padding": Argument(default=0, annotation="_IntOrPair", kept=_SIZES),
+    "dilation": Argument(default=1, annotation="_IntOrPair", kept=_SIZES),
     "groups": Argument(
         default=1, annotation="SupportsIndex", kept="int",
         text="int, optional: Groups of channels that do not see one another.",
     ),
-    "output_size": Argument(default=None, annotation="_Pair | None"),
+    "output_size": Argument(default=None, annotation="_IntOrPair | None"),
     "activation": Argument(
         default=None, annotation="_Activation", kept="_Activation",
         text="optional: Applied last, as in `conv2d`.",
     ),
     "residual": Argument(
-        default=None, annotation="_Input | None",
+        default=None, annotation="_ArrayLike | None",
         text="array_like, optional: Of the output's shape and dtype; added before the activation.",
     ),
     "layout": Argument(
@@ -160,7 +160,7 @@ ARGUMENTS: Mapping[str, Argument] = {
     ),
 }  # fmt: skip
 
-_OR_SPARSE = {"weight": {"annotation": "_Input | _SparseMatrix"}}
+_OR_SPARSE = {"weight": {"annotation": "_ArrayLike | _SparseMatrix"}}
 _OF_TRANSPOSED = {"padding": {"annotation": "_TransposedPadding"}}
 # Settings in the order of version 0.1.0, whose pickles end with the fourth.
 _SETTINGS = "algorithm tolerance search threads search_seconds max_workspace"

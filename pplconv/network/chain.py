@@ -40,7 +40,7 @@ from .storage import Shape
 __all__ = ["Chain"]
 
 Array = npt.NDArray[Any]
-_Input = TypeVar("_Input")
+_ArrayLike = TypeVar("_ArrayLike")
 
 # Shapes of inputs whose programs a chain keeps.
 _MOST_SHAPES = 16
@@ -153,7 +153,7 @@ class Chain:
         self._packed: dict[Any, Any] = {}
         self._programs: Programs[_Prepared] = Programs(_MOST_SHAPES, ForkableLock())
 
-    def __call__(self, input: _Input, out: Array | None = None) -> Any:
+    def __call__(self, input: _ArrayLike, out: Array | None = None) -> Any:
         """Run the layers.
 
         Parameters

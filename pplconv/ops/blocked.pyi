@@ -4,9 +4,9 @@ from typing import SupportsIndex
 
 from numpy.typing import NDArray
 
-from ..api.layer import _Images, _Scalar
+from ..api.layer import _ImagesLike, _Scalar
 
-def to_blocked(x: _Images[_Scalar], block: SupportsIndex | None = None) -> NDArray[_Scalar]: ...
+def to_blocked(x: _ImagesLike[_Scalar], block: SupportsIndex | None = None) -> NDArray[_Scalar]: ...
 def from_blocked(
-    x: _Images[_Scalar], channels: SupportsIndex | None = None
+    x: _ImagesLike[_Scalar], channels: SupportsIndex | None = None
 ) -> NDArray[_Scalar]: ...
