@@ -69,7 +69,8 @@ def test_a_long_search_draws_a_bar_on_a_terminal(path, network, monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(stream, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr("pplconv.drawing.progress_bar._PATIENT_SECONDS", 0.0)
+    for name in ("_PATIENT_SECONDS", "_REDRAW_SECONDS"):
+        monkeypatch.setattr(f"pplconv.drawing.progress_bar.{name}", 0.0)
     InferenceSession(network.made, threads=1, search="measure").run(None, network.feed)
     drawn = stream.getvalue()
     assert "1/3 " in drawn and "3/3 " in drawn and drawn.endswith("\r\x1b[K")
