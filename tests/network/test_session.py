@@ -13,7 +13,7 @@ import pytest
 from pplconv.network.session import InferenceSession
 from tests.network.graphs import Graph
 from tests.network.models import model_of
-from tests.network.running import agree, check, referred, same, session_of
+from tests.network.running import agree, check, needs_onnxruntime, referred, same, session_of
 from tests.patience import PATIENCE
 
 
@@ -81,6 +81,7 @@ def described_model(claimed: list[int | str] | None) -> onnx.ModelProto:
     return model
 
 
+@needs_onnxruntime
 @pytest.mark.parametrize("claimed", [None, ["batch", 8, "rows", 32]])
 def test_a_session_tells_the_same_as_onnxruntimes(claimed):
     """Names of open sizes, sizes that follow, providers and texts; pickles keep them."""
