@@ -13,7 +13,7 @@ Array = npt.NDArray[Any]
 
 # Rows of a kernel from which on moving sums is less work than adding up.
 RUNNING = 6
-# Most taps of which neighbours are summed up first, whose places the loops have room for.
+# Longest row or column that is built of sums: the loops have places for so many taps.
 MOST_NEIGHBOURS = 1024
 
 
