@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pplconv.network.compiling import Compiled
+from pplconv.network.compiled import Compiled
 from pplconv.network.storage import Array
 
 # All ones are NaN in every floating-point type. 255 and -1 are common integer results, so integer

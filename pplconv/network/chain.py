@@ -21,7 +21,8 @@ from ..runtime import ForkableLock
 from ..runtime.scope import scoped_team, scoped_tolerance
 from .batches import batched_names, images_at_once
 from .builder import NoSuchPlan
-from .compiling import Compiled, compile_layers
+from .compiled import Compiled
+from .compiling import compile_layers
 from .layer_nodes import (
     Described,
     Layer,

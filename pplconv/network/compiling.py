@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import planner
-from ..memory.arrays import empty_aligned
-from ..ops.program import Frame, Program
-from ..ops.refused import Refused
+from ..ops.program import Program
 from . import arena
 from .attention import Attention, Item, with_attention
 from .attention_step import lower_attention, prices_of_attention
@@ -23,10 +18,10 @@ from .bands.lowering import Lowering, lower_group, plans_of
 from .batches import batched_names, for_images, images_at_once
 from .builder import Builder, NoSuchPlan, Own
 from .bytewise import table_of, with_tables
+from .compiled import Compiled
 from .formats import half_level, with_formats
 from .fusion import Chain, chains, computed_in, inputs_of, written
-from .host_steps import host_step, refusal, run_host
-from .interface import checked_out
+from .host_steps import host_step
 from .layouts import in_planes
 from .narrow_storage import SINGLE, Prices, brain_type, in_narrow_type, seen_as, served_as
 from .nodes import Graph, Node, graph_of
@@ -41,14 +36,9 @@ from .paying_team import with_team
 from .plan_settings import Settings
 from .search_progress import in_parts
 from .storage import (
-    Array,
-    Banded,
     Buffer,
-    Repeat,
     Shape,
-    Step,
     Value,
-    as_bits,
     channels_last,
     place_of,
     strides_of,
@@ -57,148 +47,6 @@ from .tensors import release_files
 
 if TYPE_CHECKING:
     from ..planner.racing import Progress
-
-
-@dataclass(eq=False)
-class Compiled:
-    """A network compiled for inputs of fixed shapes.
-
-    Parameters
-    ----------
-    program : Program
-        The compiled steps, without those on the host.
-    steps : list of Step
-        All steps, in order.
-    native : list of int
-        How many steps of `program` come before each of them.
-    inputs, outputs : list of (str, tuple, dtype)
-        Name, shape and type of the caller's arrays, in their order: inputs first.
-    packed : frozenset
-        Keys of its packed weights among those of the session.
-    model : onnx_ir.Model or None
-        The specialised model that it was compiled from, if there is one.
-    planned : dict
-        Plans of its convolutions, as `Builder.planned`.
-    times : int
-        Runs of `program` for the whole batch, in turn, each on its part.
-    repeats : list of Repeat
-        Steps that take several turns.
-    groups : list of Banded
-        Steps that run band by band.
-    """
-
-    program: Program
-    steps: list[Step]
-    native: list[int]
-    inputs: list[tuple[str, Shape, np.dtype[Any]]]
-    outputs: list[tuple[str, Shape, np.dtype[Any]]]
-    packed: frozenset[Any]
-    model: ir.Model | None
-    planned: dict[Any, Any]
-    times: int
-    repeats: list[Repeat] = field(default_factory=list)
-    groups: list[Banded] = field(default_factory=list)
-    # Programs of several turns, as the body of a Loop or a Scan; None where they cannot be made.
-    repeated: dict[Any, Program | None] = field(default_factory=dict)
-
-    @property
-    def working_bytes(self) -> int:
-        """Bytes that a run takes besides inputs, outputs and packed weights."""
-        return self.program.arena_bytes + self.program.scratch_bytes
-
-    def run(self, arrays: Sequence[Array], seconds: Array | None = None) -> None:
-        """Run on the caller's arrays: inputs, then outputs, all contiguous.
-
-        Parameters
-        ----------
-        arrays : sequence of ndarray
-            As `inputs` and `outputs` say.
-        seconds : ndarray, optional
-            The time of each step is added to it.
-        """
-        arrays = [as_bits(array) for array in arrays]
-        frame = self.program.frame()
-        try:
-            for turn in range(self.times):
-                self._run(frame, [self._part(array, turn) for array in arrays], seconds)
-        except Refused as error:
-            native = (step for step in self.steps if not step.host)
-            step = next(itertools.islice(native, error.step, None))
-            raise refusal(step.kind, step.nodes, IndexError(str(error))) from error
-        finally:
-            self.program.give_back(frame)
-
-    def compute(
-        self, arrays: Sequence[Array], given: Mapping[str, Array] | None = None
-    ) -> dict[str, Array]:
-        """Compute the outputs by name.
-
-        Parameters
-        ----------
-        arrays : sequence of ndarray
-            As `inputs` says, contiguous.
-        given : mapping of str to ndarray, optional
-            Where to write outputs; the others go into new arrays.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If an output cannot be written to the given array.
-        """
-        given = given or {}
-        outputs = {
-            name: checked_out(given[name], name, shape, dtype, arrays) if name in given
-            else empty_aligned(shape, dtype)
-            for name, shape, dtype in self.outputs
-        }  # fmt: skip
-        self.run([*arrays, *outputs.values()])
-        return outputs
-
-    def time(self, arrays: Sequence[Array]) -> list[float]:
-        """Time each step by itself, in seconds."""
-        seconds = np.zeros(len(self.steps))
-        outputs = [empty_aligned(shape, dtype) for _, shape, dtype in self.outputs]
-        self.run([*arrays, *outputs], seconds)
-        return seconds.tolist()
-
-    def _part(self, array: Array, turn: int) -> Array:
-        if self.times == 1:
-            return array
-        images = array.shape[0] // self.times
-        return array[turn * images : (turn + 1) * images]
-
-    def _run(self, frame: Frame, arrays: Sequence[Array], seconds: Array | None) -> None:
-        own = None if seconds is None else np.zeros(len(self.program.steps))
-        done = 0
-        for index, step in enumerate(self.steps):
-            if not step.host:
-                continue
-            self.program.run(frame, list(arrays), done, self.native[index], own)
-            done = self.native[index]
-            begin = time.perf_counter()
-            run_host(step, lambda value: view_of(value, frame, arrays))
-            if seconds is not None:
-                seconds[index] += time.perf_counter() - begin
-        self.program.run(frame, list(arrays), done, len(self.program.steps), own)
-        if seconds is not None and own is not None:
-            for index, step in enumerate(self.steps):
-                if not step.host:
-                    seconds[index] += own[self.native[index]]
-
-
-def view_of(value: Value, frame: Frame, arrays: Sequence[Array]) -> Array:
-    """Give a value's array during a run."""
-    known = value.constant
-    if known is not None:
-        return known
-    if not value.size:
-        # NumPy refuses strides that reach beyond the memory, even if no element does.
-        return np.empty(value.shape, value.dtype)
-    memory: Any = frame
-    offset = value.buffer.offset + value.offset
-    if value.buffer.external is not None:
-        memory, offset = arrays[value.buffer.external], value.offset
-    return np.ndarray(value.shape, value.dtype, memory, offset, value.strides)
 
 
 def compile_model(

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple, Protocol
 
 import onnx_ir as ir
 
-from .compiling import Compiled
+from .compiled import Compiled
 from .control_flow import Body, function_of_flow
 from .cut_memory import Held, result_bytes
 from .cutting import Cut
 from .host_functions import function_of
 from .host_steps import called, quietly
-from .interface import checked_out
 from .lone_steps import Alone
 from .nodes import node_of
+from .output_arrays import checked_out
 from .programs import Found, Program, Programs
 from .python_values import arrays_in, as_item, copied
 from .storage import Array, Shape

@@ -14,7 +14,7 @@ from ..matrix_problem import MatrixProblem
 from ..numerics import BRAIN_KINDS, TYPES, numerics_of
 from ..ops.prepared import PackedWeights, Prepared
 from ..problem import ConvProblem, Problem
-from .compiling import Compiled
+from .compiled import Compiled
 from .cut_program import CutProgram
 from .formats import half_level
 from .operators.table import row_of

@@ -13,10 +13,11 @@ import onnx_ir as ir
 from .._literals import Fallback
 from ..drawing.progress_bar import Wanted, late_bar
 from ..runtime import ForkableLock, paused_collector, scoped_team
-from .compiling import Compiled, compile_model
+from .compiled import Compiled
+from .compiling import compile_model
 from .cut_program import CutProgram
 from .cutting import Cut, is_light, sizes_in_loops
-from .interface import dtype_of, shape_inputs
+from .declarations import dtype_of, shape_inputs
 from .kept_weights import Kept
 from .lone_steps import Alone
 from .plan_settings import Settings

@@ -17,7 +17,8 @@ import numpy as np
 import onnx_ir as ir
 
 from ..runtime import ForkableLock
-from .interface import declared, item_of
+from .declarations import declared
+from .interface import item_of
 from .network import Network, Shared
 from .preparing import prepare
 from .python_values import is_container

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 import numpy as np
 
 from ..runtime import ForkableLock
-from .compiling import Compiled
+from .compiled import Compiled
 from .storage import Array, Shape
 
 __all__ = [

@@ -12,16 +12,13 @@ from typing import Any
 import numpy as np
 
 from .onnx_later import ir
-from .storage import Array
+from .storage import Array, Item
 from .subgraphs import reads_of
 
 __all__ = [
     "Item", "arrays_in", "as_item", "copied", "is_container", "is_in_python", "passes_in_python",
     "type_of",
 ]  # fmt: skip
-
-Item = Array | list[Array] | None
-"""An array, a sequence, or an optional without an element."""
 
 
 def is_container(value: ir.Value) -> bool:

@@ -17,7 +17,7 @@ from ..drawing.figures import megabytes, milliseconds
 from ..ops.prepared import PackedWeights, Prepared
 from ..planner.roofs import NOMINAL_HERTZ
 from .arena import lives
-from .compiling import Compiled
+from .compiled import Compiled
 from .programs import Program
 from .storage import BANDS, Shape, Step
 

@@ -14,6 +14,8 @@ from ..memory.mapping import plain
 
 Shape = tuple[int, ...]
 Array = npt.NDArray[Any]
+Item = Array | list[Array] | None
+"""An array, a sequence, or an optional without an element."""
 
 
 def as_bits(array: Array) -> Array:

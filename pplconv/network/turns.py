@@ -17,7 +17,7 @@ from .. import planner
 from ..memory.arrays import empty_aligned
 from ..ops.program import Program
 from ..ops.refused import Refused
-from .compiling import Compiled
+from .compiled import Compiled
 from .formats import half_level
 from .host_steps import refusal
 from .storage import Array, Buffer, Shape, Value, as_bits, place_of, strides_of

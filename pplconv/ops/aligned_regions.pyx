@@ -261,6 +261,7 @@ cdef class Regions(Work):
         self.extents[2] = regions * CORNERS * number
         self.extents[3] = regions * 8
         self.extents[4] = REFUSAL_BYTES
+        self.written = 0b10001
         self.tasks = regions
         self.threads = 1
         self.job = j

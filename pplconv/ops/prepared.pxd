@@ -40,8 +40,12 @@ cdef class Activation:
     cdef double storage[2]
     cdef const void *clip
     cdef pplconv_instruction code
+    cdef readonly object description
+    cdef readonly str dtype
     cdef object slopes
     cdef Follow follow
+
+    cdef int check(self, Schedule schedule) except -1
 
 
 cdef class PackedWeights:
@@ -53,6 +57,8 @@ cdef class PackedWeights:
     # The weights before packing, None and NULL where they are not kept; `weight` owns them.
     cdef readonly object weight
     cdef const char *filters
+    # Bytes of these.
+    cdef int64_t filter_bytes
     cdef View memory
 
     cdef const char *data_for(self, Prepared prepared) except NULL

@@ -19,7 +19,7 @@ from pplconv.memory.arrays cimport (
     release,
 )
 from libc.string cimport memcpy, memset
-from pplconv.schedules.base cimport Schedule, Tensors
+from pplconv.schedules.base cimport Schedule, Shape, Tensors
 from pplconv.schedules.execute cimport execute
 from pplconv.schedules.team cimport leave_team, take_team
 from pplconv.schedules.work cimport ELEMENT, SLOPE, Follow
@@ -92,6 +92,12 @@ cdef class Activation:
     `clip` points to two bounds, or is NULL; `follow` says what follows the store. This object owns
     the bounds, the slopes and the code.
 
+    Attributes
+    ----------
+    description : pplconv.arguments.activation.Activation
+    dtype : str
+        As given.
+
     Parameters
     ----------
     description : pplconv.arguments.activation.Activation
@@ -102,6 +108,7 @@ cdef class Activation:
 
     def __cinit__(self, description, str dtype):
         cdef View view
+        self.description, self.dtype = description, dtype
         self.clip = NULL
         memset(&self.follow, 0, sizeof(Follow))
         self.follow.code = &self.code
@@ -116,6 +123,8 @@ cdef class Activation:
             with np.errstate(all="ignore"):  # what the type cannot hold becomes inf or zero
                 bounds = np.array(description.bounds, DTYPES[dtype])
             view.held = False
+            if bounds.shape != (2,):
+                raise ValueError("a clip has two bounds")
             hold(bounds, &view, PyBUF_ND)
             memcpy(&self.storage[0], view.buffer.buf, <size_t> view.buffer.len)
             release(&view)
@@ -129,6 +138,16 @@ cdef class Activation:
             # The memory stays where it is while the array lives.
             self.follow.slope = <const char *> view.buffer.buf
             release(&view)
+
+
+    cdef int check(self, Schedule schedule) except -1:
+        """Refuse a plan of other channels, or of another type."""
+        cdef Shape *s = &schedule.shape
+        if DTYPES[self.dtype].itemsize != s.size.bias:
+            raise ValueError("an activation is of the type of the bias")
+        if self.follow.slope_of_channel and self.slopes.size != s.groups * s.oc:
+            raise ValueError("there is a slope for each output channel, or one for all")
+        return 0
 
 
 cdef Prepared prepare(object problem, dict settings):
@@ -189,11 +208,12 @@ cdef class PackedWeights:
             refuse_change("weight")
         if keep is None:
             consume = False
-            self.weight, self.filters = weight, filters
+            self.weight, self.filters, self.filter_bytes = weight, filters, bytes
         elif schedule.reads_filters:
             consume = consume and keep is not weight
             hold(keep, &view, PyBUF_ND)
             self.weight, self.filters = keep, <const char *> view.buffer.buf
+            self.filter_bytes = view.buffer.len
             release(&view)
             if keep.nbytes != bytes:
                 raise ValueError(f"keep has {keep.nbytes} bytes, and weight {bytes}")

@@ -72,14 +72,15 @@ cdef class Program:
     cdef Repeat *repeats
     cdef readonly int threads, most
     # `bound` is the step that is bound, and `turns` are its turns.
-    cdef int64_t count, phase_count, repeat_count, move_count, bound, turns, shared, thread
+    cdef int64_t count, phase_count, repeat_count, move_count, bound, turns, shared, thread, inputs
     cdef readonly int64_t arena_bytes, scratch_bytes
     cdef list external_bytes
 
     cdef int take_repeats(self, list repeats) except -1
     cdef int bind(self, Bound *b, Work work, dict places) except -1
-    cdef int place(self, Place *found, object place, int64_t size) except -1
-    cdef int place_in(self, Place *found, object place, int64_t size, int64_t low) except -1
+    cdef int place(self, Place *found, object place, int64_t size, bint written=*) except -1
+    cdef int place_in(self, Place *found, object place, int64_t size, int64_t low,
+                      bint written) except -1
     cdef int64_t refusal_bytes(self) noexcept nogil
     cdef int64_t list_bytes(self) noexcept nogil
     cdef void lay_out(self, Frame frame, Lists *l) noexcept nogil

@@ -123,18 +123,20 @@ cdef class Program:
     repeats : sequence of tuple
         Ranges of steps that are repeated, in order and apart: begin, end, and number of turns; then
         the place of a byte, if there is one that ends them when it is 0 after a turn.
+    inputs : int, optional
+        How many of the caller's arrays, the first ones, no step may write.
 
     Raises
     ------
     ValueError
-        If a step reads or writes beyond an array or the arena in any turn, or ranges of steps are
-        empty or overlap.
+        If a step reads or writes beyond an array or the arena in any turn, writes a constant or an
+        input, or ranges of steps are empty or overlap.
     MemoryError
         If memory cannot be had.
     """
 
     def __cinit__(self, steps, int64_t arena_bytes, list external_bytes, int threads, int most,
-                  most_scratch=None, repeats=()):
+                  most_scratch=None, repeats=(), int64_t inputs=0):
         cdef Work work
         cdef int64_t i, r
         self.steps = tuple(steps)
@@ -145,7 +147,7 @@ cdef class Program:
         self.kept, self.refusing = [], []
         self.external_bytes = external_bytes
         self.arena_bytes = arena_bytes
-        self.threads, self.most = threads, most
+        self.threads, self.most, self.inputs = threads, most, inputs
         if len(external_bytes) + 2 > MOST_EXTERNALS:
             raise ValueError(f"a network has at most {MOST_EXTERNALS - 2} inputs and outputs")
         if arena_bytes < 0 or arena_bytes % LINE or threads < 1:
@@ -198,16 +200,17 @@ cdef class Program:
             self.repeats[r].stop.base = -1
             for stop in stops:
                 self.repeats[r].stop.stride = 0
-                self.place_in(&self.repeats[r].stop, stop, 1, 0)
+                self.place_in(&self.repeats[r].stop, stop, 1, 0, False)
             done = end
         return 0
 
-    cdef int place(self, Place *found, object place, int64_t size) except -1:
+    cdef int place(self, Place *found, object place, int64_t size,
+                   bint written=False) except -1:
         """Check a place with `size` bytes in use, in all turns if it moves."""
         cdef int64_t low, high
         if not (isinstance(place, tuple) and place[0] == "each"):
             found.stride = 0
-            return self.place_in(found, place, size, 0)
+            return self.place_in(found, place, size, 0, written)
         _, place, stride = place
         if not -SIZE < stride < SIZE:
             raise MemoryError("a stride is beyond what the loops can address")
@@ -218,9 +221,10 @@ cdef class Program:
         low, high = min(reach, 0), max(reach, 0)
         found.stride = stride
         self.move_count += 1
-        return self.place_in(found, place, size + high, low)
+        return self.place_in(found, place, size + high, low, written)
 
-    cdef int place_in(self, Place *found, object place, int64_t size, int64_t low) except -1:
+    cdef int place_in(self, Place *found, object place, int64_t size, int64_t low,
+                      bint written) except -1:
         """Check a place with `size` bytes in use, and `-low` bytes before them."""
         cdef int64_t room
         if isinstance(place, tuple):
@@ -254,6 +258,8 @@ cdef class Program:
             found.base = 0
             found.offset = <int64_t> address_of(place, &room)
             self.kept.append(place)
+        if written and (found.base == 0 or 2 <= found.base < 2 + self.inputs):
+            raise ValueError("a step writes a constant or an input")
         if size > room:
             raise ValueError(f"a step takes {size} bytes of an array of {room}")
         return 0
@@ -279,7 +285,8 @@ cdef class Program:
                 raise ValueError(f"a step has at most {MOST_ARRAYS} arrays")
             for i in range(MOST_ARRAYS):
                 if i < b.array_count and places["arrays"][i] is not None:
-                    self.place(&b.arrays[i], places["arrays"][i], work.extents[i])
+                    self.place(&b.arrays[i], places["arrays"][i], work.extents[i],
+                               work.written >> i & 1)
                     continue
                 b.arrays[i].base = -1
                 if work.extents[i]:
@@ -287,7 +294,7 @@ cdef class Program:
             return 0
         schedule = <Schedule?> work
         self.place(&b.x, places["x"], schedule.input_bytes())
-        self.place(&b.y, places["y"], schedule.output_bytes())
+        self.place(&b.y, places["y"], schedule.output_bytes(), True)
         if places.get("residual") is not None:
             self.place(&b.residual, places["residual"], schedule.output_bytes())
         weights = places["weights"]
@@ -295,6 +302,9 @@ cdef class Program:
             packed = weights
             if packed.size < schedule.packed_bytes():
                 raise ValueError("packed weights are smaller than the plan's")
+            if schedule.reads_filters and packed.filter_bytes < schedule.filter_bytes():
+                raise ValueError("weights before packing are smaller than the plan's")
+            schedule.check_packed(packed.data)
             b.weights.base, b.weights.offset = 0, <int64_t> packed.data
             b.filters = packed.filters
             self.kept.append(packed)
@@ -335,6 +345,7 @@ cdef class Program:
             self.kept.append(rescaling)
         if places.get("activation") is not None:
             activation = <Activation?> places["activation"]
+            activation.check(schedule)
             b.clip, b.follow = activation.clip, activation.follow
             self.kept.append(activation)
         if places.get("finish") is not None:

@@ -350,5 +350,6 @@ cdef class Schedule(Work):
     cdef int check_packed(self, const char *packed) except -1
     cdef int64_t packed_bytes(self) noexcept nogil
     cdef int64_t source_bytes(self) noexcept nogil
+    cdef int64_t filter_bytes(self) noexcept nogil
     cdef int64_t input_bytes(self) noexcept nogil
     cdef int64_t output_bytes(self) noexcept nogil

@@ -262,6 +262,11 @@ cdef class Schedule(Work):
         cdef const Shape *s = &self.shape
         return s.groups * s.oc * s.ic * s.taps * s.size.weight
 
+    cdef int64_t filter_bytes(self) noexcept nogil:
+        """Bytes that `Tensors.filters` reach, where loops read them."""
+        cdef const Shape *s = &self.shape
+        return most(self.source_bytes(), s.groups * s.oc * s.ic * s.taps * s.size.source)
+
     cdef int64_t input_bytes(self) noexcept nogil:
         cdef const Shape *s = &self.shape
         return array_bytes(&s.x, s.size.source, s.batch, s.groups * s.ic, s.geometry.ih,

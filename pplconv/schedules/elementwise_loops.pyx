@@ -326,6 +326,7 @@ cdef class Elementwise(Work):
         cdef int i, d
         cdef int64_t extent, element, tiles = 0
         memset(j, 0, sizeof(ElementwiseJob))
+        self.written = 0
         check_numbers(fields, frozenset())
         dims, streams = fields["dims"], [*fields["inputs"], *fields["outputs"]]
         written = set()
@@ -385,6 +386,8 @@ cdef class Elementwise(Work):
             elif not step:
                 raise ValueError("outputs have an element for each column")
             self.extents[array] = max(self.extents[array], extent)
+            if i >= j.input_count:
+                self.written |= <int64_t> 1 << <int64_t> array
         for i, line in enumerate(fields["code"]):
             op, to, a, b, c = line
             if op not in operations or not 0 <= to < PPLCONV_MOST_REGISTERS:

@@ -9,6 +9,8 @@ cdef class Finish:
     # The addition of `Tensors.after`, if there is one, is the last instruction.
     cdef pplconv_instruction[2] code
     cdef int count
+    # The constructor's arguments.
+    cdef readonly tuple arguments
     cdef object arrays
     cdef const char *scale
     cdef const char *offset

@@ -26,6 +26,11 @@ cdef class Finish:
     scale, offset : ndarray or None
         A number for each output channel of all groups: ``y * scale + offset``.
 
+    Attributes
+    ----------
+    arguments : tuple
+        The constructor's arguments: they make an equal object.
+
     Raises
     ------
     ValueError
@@ -39,6 +44,7 @@ cdef class Finish:
             None if array is None else np.array(array, DTYPES[dtype], order="C").reshape(-1)
             for array in (scale, offset)
         ]
+        self.arguments = dtype, *self.arrays
         lengths = {array.size for array in self.arrays if array is not None}
         if len(lengths) > 1 or 0 in lengths:
             raise ValueError("a scale and an offset have a number for each channel")

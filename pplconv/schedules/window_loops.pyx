@@ -362,6 +362,7 @@ cdef class PoolPlaces(Work):
             self.extents[d] = extent_of(
                 j.channels * (8 if d == 1 else element), (batch, *counts[1 if d < 2 else 0]),
                 strides[(1, 2, 0)[d]], 8 if d == 1 else element, d < 2)
+        self.written = 0b11
         j.segments = ceil_div(j.axes[0].outputs * j.axes[1].outputs, j.segment)
         self.tasks = batch * j.segments
         self.threads = 1

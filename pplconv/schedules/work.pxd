@@ -102,6 +102,11 @@ cdef class Work:
     cdef int threads
     # Bytes of each of `Tensors.arrays` that are read or written.
     cdef int64_t[MOST_ARRAYS] extents
+    # A bit for each array that is written: the first one, if a subclass does not say more.
+    cdef int64_t written
+    # The constructor's arguments: whoever keeps a program in a file makes the work of them again.
+    cdef readonly tuple arguments
+    cdef readonly dict named
 
     cdef void run(self, const Tensors *tensors, char *scratch, int team) noexcept nogil
     cdef void one_phase(self, task_function task) noexcept

@@ -88,7 +88,17 @@ cdef void run_one(const void *job, int64_t task, char *scratch) noexcept nogil:
 
 
 cdef class Work:
-    """Phases of tasks; a subclass says which, and owns their `job`."""
+    """Phases of tasks; a subclass says which, and owns their `job`.
+
+    Attributes
+    ----------
+    arguments : tuple
+    named : dict
+        The constructor's arguments: they make an equal work.
+    """
+
+    def __cinit__(self, *arguments, **named):
+        self.arguments, self.named, self.written = arguments, named, 1
 
     cdef void one_phase(self, task_function task) noexcept:
         """Set a single phase of all tasks, in a single round."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pplconv.network.compiling import Compiled
+from pplconv.network.compiled import Compiled
 from pplconv.network.session import InferenceSession
 from pplconv.ops.program import Program
 from tests.network.graphs import Graph

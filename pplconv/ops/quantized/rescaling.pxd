@@ -8,6 +8,9 @@ from pplconv.schedules.base cimport Schedule
 
 cdef class Rescaling:
     cdef readonly object kept, computed
+    cdef readonly tuple arguments
+    # Loops that read offsets count the rectangles of this one.
+    cdef Schedule schedule
     cdef const char *whole
     # NULL where no loops leave taps out, or they add nothing.
     cdef const char *offsets

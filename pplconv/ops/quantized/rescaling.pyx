@@ -6,6 +6,7 @@ from libc.string cimport memset
 
 from pplconv._kernels cimport pplconv_quantization
 from pplconv.memory.arrays cimport address_of
+from pplconv.ops.prepared cimport Prepared
 from pplconv.schedules.base cimport Memory, Schedule, Shape, channel_offset
 
 import numpy as np
@@ -53,10 +54,14 @@ cdef class Rescaling:
         windows that lie in the image; then those of each rectangle that leaves taps out, if there
         are such loops.
 
+    arguments : tuple
+        Arguments of the constructor that make an equal object; sums stand for the weights.
+
     Raises
     ------
     ValueError
-        If there is no multiplier or offset for each output channel, or a table is no such array.
+        If there is no multiplier, offset or sum for each output channel, or a table is no such
+        array.
     """
 
     def __cinit__(self, prepared, weight, offset, x_zero, multiplier=None, int y_zero=0,
@@ -64,6 +69,7 @@ cdef class Rescaling:
                   int residual_zero=0, sums=None, gate=None, table=None, weight_zeros=None):
         cdef int64_t size
         memset(&self.quantization, 0, sizeof(pplconv_quantization))
+        self.schedule = (<Prepared?> prepared).schedule
         numerics, fields = prepared.plan.numerics, prepared.fields
         shift = SHIFTS.get((numerics.source, numerics.operand), 0)
         self.lacks_multiplier = multiplier is None and numerics.destination != "s32"
@@ -75,6 +81,12 @@ cdef class Rescaling:
             raise ValueError("there is a multiplier and an offset for each output channel")
         if sums is None:
             sums = weight.sum(1, dtype=np.int64)
+        if sums.ndim != 3 or sums.shape[:1] != offset.shape:
+            raise ValueError("there is a sum of weights for each output channel and tap")
+        self.arguments = (
+            prepared, np.empty((len(weight), 0), np.int8), offset, x_zero,
+            None if self.lacks_multiplier else multipliers, y_zero, low, high, residual_scale,
+            residual_zero, sums, gate, table, weight_zeros)
         total = sums.sum((1, 2))
         # These wrap around, as sums do: only the total has to fit.
         whole = wrapped(offset - shift * total)
@@ -127,7 +139,8 @@ cdef class Rescaling:
 
     cdef int check(self, Schedule schedule) except -1:
         """Refuse a plan of other weights, or of pixels with gaps where windows are counted."""
-        if schedule.shape.groups * schedule.shape.oc != self.channels:
+        if schedule is not self.schedule or (
+                schedule.shape.groups * schedule.shape.oc != self.channels):
             raise ValueError("sums are rescaled by numbers of other weights")
         if self.weight_zeros != NULL and not counts_pixels(&schedule.shape):
             raise ValueError("sums of windows are read for pixels without gaps between them")
