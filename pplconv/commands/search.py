@@ -291,7 +291,7 @@ def _of_network(path: str, options: argparse.Namespace, teams: list[int]) -> lis
         for found in searches(session, inputs):
             jobs.append(_Job(
                 str(found.problem), found.problem, found.threads or threads, found.epilogue, True,
-                found.algorithm, session._network.shared.settings.tolerance,
+                found.algorithm, session._network.settings.tolerance,
             ))  # fmt: skip
     # Small steps may have the same team for every requested size.
     return list(dict.fromkeys(jobs))

@@ -15,12 +15,12 @@ from ..ops.program import Frame, Program
 from ..ops.refused import Refused
 from .host_steps import refusal, run_host
 from .output_arrays import checked_out
-from .storage import Array, Banded, Repeat, Shape, Step, Value, as_bits
+from .storage import Array, Banded, Repeat, Shape, Step, Value, as_bits, place_of
 
 if TYPE_CHECKING:
     from .onnx_later import ir
 
-__all__ = ["Compiled", "view_of"]
+__all__ = ["Compiled", "program_of", "view_of"]
 
 
 @dataclass(eq=False)
@@ -163,3 +163,49 @@ def view_of(value: Value, frame: Frame, arrays: Sequence[Array]) -> Array:
     if value.buffer.external is not None:
         memory, offset = arrays[value.buffer.external], value.offset
     return np.ndarray(value.shape, value.dtype, memory, offset, value.strides)
+
+
+def program_of(
+    steps: Sequence[Step], repeats: Sequence[Repeat], arena_bytes: int, sizes: list[int],
+    threads: int, most: int, limit: int | None, inputs: int,
+) -> tuple[Program, list[int]]:  # fmt: skip
+    """Compile steps whose values have their places.
+
+    Parameters
+    ----------
+    steps : sequence of Step
+        All steps, in order.
+    repeats : sequence of Repeat
+        Steps that take several turns.
+    arena_bytes : int
+        Size of the arena.
+    sizes : list of int
+        Bytes of each of the caller's arrays, inputs first.
+    threads, most : int
+        Size of the team, and how many threads may compute at once in all calls.
+    limit : int or None
+        Most bytes of scratch.
+    inputs : int
+        Number of inputs.
+
+    Returns
+    -------
+    program : Program
+        The steps that do not run on the host.
+    native : list of int
+        How many of these come before each step, and in all.
+
+    Raises
+    ------
+    ValueError, MemoryError
+        As from `Program`.
+    """
+    native: list[int] = []
+    compiled: list[tuple[Any, dict[str, Any]]] = []
+    for step in steps:
+        native.append(len(compiled))
+        if not step.host:
+            compiled.append((step.work, {k: place_of(v) for k, v in step.places.items()}))
+    native.append(len(compiled))
+    turned = [(native[begin], native[end], turns) for begin, end, turns in repeats]
+    return Program(compiled, arena_bytes, sizes, threads, most, limit, turned, inputs), native

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import planner
-from ..ops.program import Program
 from . import arena
 from .attention import Attention, Item, with_attention
 from .attention_step import lower_attention, prices_of_attention
@@ -18,7 +17,7 @@ from .bands.lowering import Lowering, lower_group, plans_of
 from .batches import batched_names, for_images, images_at_once
 from .builder import Builder, NoSuchPlan, Own
 from .bytewise import table_of, with_tables
-from .compiled import Compiled
+from .compiled import Compiled, program_of
 from .formats import half_level, with_formats
 from .fusion import Chain, chains, computed_in, inputs_of, written
 from .host_steps import host_step
@@ -40,7 +39,6 @@ from .storage import (
     Shape,
     Value,
     channels_last,
-    place_of,
     strides_of,
 )
 from .tensors import release_files
@@ -337,18 +335,12 @@ def _finished(
             builder.move(value, place, [name])
     steps = builder.steps
     arena_bytes = arena.arrange(arena.lives(steps, builder.repeats))
-    native: list[int] = []
-    compiled: list[tuple[Any, dict[str, Any]]] = []
-    for step in steps:
-        native.append(len(compiled))
-        if not step.host:
-            compiled.append((step.work, {k: place_of(v) for k, v in step.places.items()}))
     sizes = [value.buffer.size for value in externals]
     threads = planner.team_size(builder.settings.threads)
-    limit = builder.settings.max_workspace
-    native.append(len(compiled))
-    repeats = [(native[begin], native[end], turns) for begin, end, turns in builder.repeats]
-    program = Program(compiled, arena_bytes, sizes, threads, most, limit, repeats)
+    program, native = program_of(
+        steps, builder.repeats, arena_bytes, sizes, threads, most,
+        builder.settings.max_workspace, len(graph.inputs),
+    )  # fmt: skip
 
     def told(names: list[str]) -> list[tuple[str, Shape, np.dtype[Any]]]:
         shapes = [graph.shapes[name] for name in names]

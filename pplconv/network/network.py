@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
@@ -20,6 +20,7 @@ from .cutting import Cut, is_light, sizes_in_loops
 from .declarations import dtype_of, shape_inputs
 from .kept_weights import Kept
 from .lone_steps import Alone
+from .low_precision import advice
 from .plan_settings import Settings
 from .preparing import Prepared, simplify, specialize
 from .programs import Found, Program, Programs, check_memory, drop_unused, key_of
@@ -27,6 +28,10 @@ from .python_values import is_container, type_of
 from .refusals import check_operators
 from .storage import Array, Shape
 from .turns import Result, run_turns
+
+if TYPE_CHECKING:
+    from .overriding import Overrides
+    from .session import InferenceSession
 
 __all__ = ["Network", "Shared"]
 
@@ -102,6 +107,28 @@ class Network:
         self._kept, self._of_any_sizes, self._repeats = kept, of_any_sizes, repeats
         if not is_part:
             shared.whole = weakref.ref(self)
+
+    @property
+    def settings(self) -> Settings:
+        """Settings of its plans."""
+        return self.shared.settings
+
+    def with_model(self) -> Network:
+        """Give the network that has the model: this one."""
+        return self
+
+    def advice(self, program: Program) -> str:
+        """Say what ``precision="low"`` would gain, as `low_precision.advice` does."""
+        return advice(self.model.graph, program, self.settings)
+
+    def reduced(
+        self, kind: type[InferenceSession], name: str, overrides: Overrides | None,
+        threads: int | None = None,
+    ) -> tuple[Any, ...]:  # fmt: skip
+        """Reduce a session of it, as `model_sessions.reduced` does."""
+        from .model_sessions import reduced
+
+        return reduced(self, kind, name, overrides, threads)
 
     def key(
         self, inputs: Sequence[Any]

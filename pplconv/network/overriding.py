@@ -17,8 +17,8 @@ import numpy as np
 import onnx_ir as ir
 
 from ..runtime import ForkableLock
-from .declarations import declared
-from .interface import item_of
+from .declarations import declared, names_of, told
+from .interface import Declared, NodeArg, item_of
 from .network import Network, Shared
 from .preparing import prepare
 from .python_values import is_container
@@ -57,17 +57,29 @@ class Overrides:
         What the session's parts share; these networks pack weights of their own.
     kept : int
         Number of programs that each network keeps.
+
+    Attributes
+    ----------
+    declared : dict
+        What the model declares of the initializers that may be overridden, by name.
     """
 
     def __init__(self, model: ir.Model, shared: Shared, kept: int) -> None:
         self.model = model
-        self._declared = {value.name or "": declared(value) for value in overridable(model)}
+        self.declared = {value.name or "": declared(value) for value in overridable(model)}
         self._shared, self._programs = shared, kept
         # Networks, or why there is none, the least recently used first.
         self._known: OrderedDict[Any, Network | ValueError] = OrderedDict()
         self._lock = ForkableLock()
 
-    def find(self, given: Mapping[str, Any]) -> tuple[Network, frozenset[str]] | None:
+    def told(self) -> list[NodeArg]:
+        """List the initializers that may be overridden."""
+        numbered = names_of(self.model.graph)
+        return [told(value, numbered) for value in overridable(self.model)]
+
+    def find(
+        self, given: Mapping[str, Any]
+    ) -> tuple[Network, list[Declared], frozenset[str]] | None:
         """Find or make the network for the names that are given.
 
         Parameters
@@ -78,9 +90,11 @@ class Overrides:
         Returns
         -------
         network : Network
+        inputs : list of Declared
+            Its inputs.
         constants : frozenset of str
             Names that it has no input for: its results are those of the given arrays.
-            None in place of both if nothing is overridden.
+            None in place of all if nothing is overridden.
 
         Raises
         ------
@@ -88,18 +102,18 @@ class Overrides:
             If an operator needs constants in place of large arrays, or of shapes, or an array does
             not fit.
         """
-        names = frozenset(self._declared.keys() & given.keys())
+        names = frozenset(self.declared.keys() & given.keys())
         if not names:
             return None
         with self._lock:
             found = self._kept(names, lambda: self._made(names, {}))
             if isinstance(found, Network):
-                return found, frozenset()
+                return found, _inputs_of(found), frozenset()
             arrays = self._constants(names, given)
             told = tuple((name, array.shape, array.tobytes()) for name, array in arrays.items())
             again = self._kept((names, told), lambda: self._made(names, arrays)) if arrays else None
         if isinstance(again, Network):
-            return again, frozenset(arrays)
+            return again, _inputs_of(again), frozenset(arrays)
         raise ValueError(
             f"feed: cannot override the initializers {sorted(names)}: {found}"
         ) from found
@@ -109,7 +123,7 @@ class Overrides:
         arrays = {}
         for name in sorted(names):
             if 0 < getattr(given[name], "size", 0) <= _MOST_ELEMENTS:
-                array = item_of(self._declared[name], given)
+                array = item_of(self.declared[name], given)
                 if isinstance(array, np.ndarray) and not array.dtype.hasobject:
                     arrays[name] = array
         return arrays
@@ -136,3 +150,7 @@ class Overrides:
         except ValueError as error:
             return error
         return Network(prepared, shared, self._programs)
+
+
+def _inputs_of(network: Network) -> list[Declared]:
+    return [declared(value) for value in network.model.graph.inputs]

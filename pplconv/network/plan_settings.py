@@ -9,7 +9,10 @@ from .._checks import one_of
 from ..arguments import checks
 from ..ops.sparse.sparse_weights import checked_sparse
 
-__all__ = ["Settings"]
+__all__ = ["FALLBACKS", "Settings"]
+
+FALLBACKS = ("warn", "error", "silent")
+"""Words for operators that only ONNX's reference computes."""
 
 _WORDS = [word for word in checks.PRECISIONS if word is not None]
 

@@ -19,9 +19,6 @@ from .storage import Array
 from .subgraphs import deciding_inputs, is_flow, subgraphs_of
 from .texts import printable
 
-FALLBACKS = ("warn", "error", "silent")
-"""Words for operators that only ONNX's reference computes."""
-
 
 def check_operators(graph: ir.Graph, fallback: Fallback, warned: set[str]) -> None:
     """Refuse a graph with operators that cannot run, and warn of those that run slowly.

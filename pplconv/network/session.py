@@ -3,64 +3,39 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-
-try:
-    # Before all that imports `onnx_ir`.
-    from . import symbols_later  # noqa: F401
-except ImportError as error:  # pragma: no cover - tests have both
-    raise ImportError(
-        f"InferenceSession needs {error.name}: pip install 'pplconv[onnx]'", name=error.name
-    ) from error
-
-import onnx_ir as ir
 
 from .. import planner
 from .._checks import one_of
 from .._literals import Fallback, Precision, Search, Sparse
 from ..arguments import checks
 from ..drawing.progress_bar import check_wanted
-from ..runtime import paused_collector
-from .comparison import NetworkComparison, compared
-from .compiling import Compiled, compile_model
 from .interface import (
     PROVIDER,
     Declared,
     ModelMetadata,
     NodeArg,
     check_providers,
-    declared,
     item_of,
-    metadata_of,
-    names_of,
     shaped,
-    told,
 )
-from .loading import load
-from .low_precision import advice, check_demand
-from .network import Network, Shared
-from .overriding import Overrides, overridable
-from .plan_settings import Settings
-from .preparing import Prepared, prepare
-from .profile import NetworkProfile, profiled
+from .opening import Opened, open_model
+from .plan_settings import FALLBACKS, Settings
 from .programs import MOST_SHAPE_ELEMENTS, Program
-from .python_values import Item, is_container
-from .refusals import FALLBACKS
-from .report import NetworkPlan, plan_of
-from .session_pickles import (
-    Packs,
-    Sent,
-    kept_of,
-    packs_of,
-    plans_that_run_here,
-    put_together,
-    taken_apart,
-)
+from .storage import Item
+
+if TYPE_CHECKING:
+    from .comparison import NetworkComparison
+    from .kept.network import KeptNetwork
+    from .network import Network
+    from .profile import NetworkProfile
+    from .report import NetworkPlan
 
 Array = npt.NDArray[Any]
 
@@ -151,50 +126,29 @@ class InferenceSession:
         settings = Settings.checked(
             threads, tolerance, precision, search, max_workspace, sparse, max_memory
         )
-        with paused_collector:
-            loaded = load(model)
-            kept = loaded if overridable(loaded) else None
-            prepared = prepare(loaded, copy=kept is not None)
-            shared = Shared(settings, fallback, progress)
-            shared.check(prepared.model.graph)
-            check_demand(prepared.model.graph, settings.precision)
-            self._begin(prepared, shared, kept)
-        if isinstance(model, (str, os.PathLike)):
-            self._name = os.path.basename(os.fsdecode(model))
+        self._begin(open_model(model, settings, fallback, progress, self.programs_kept))
 
-    def _begin(self, prepared: Prepared, shared: Shared, loaded: ir.Model | None) -> None:
-        """Initialise a session of a prepared model, without programs.
-
-        Of a model with initializers that may be overridden, it needs the loaded model, too.
-        """
-        self._network = Network(prepared, shared, self.programs_kept)
+    def _begin(self, opened: Opened) -> None:
+        """Initialise a session, without programs."""
+        self._network, self._overrides = opened.network, opened.overrides
         self._other: InferenceSession | None = None  # of the last comparison
-        self._overrides = loaded and Overrides(loaded, shared, self.programs_kept)
-        graph = prepared.model.graph
-        self._name = graph.name or "network"
-        self._metadata = metadata_of(prepared.model)
-        # Lists of the model are slow to read in each run.
-        self._declared = [declared(value) for value in graph.inputs]
+        self._name, self._interface = opened.name, opened.interface
+        self._declared = opened.interface.declared
         self._names = {value.name for value in self._declared}
-        self._results = [value.name or "" for value in graph.outputs]
-        self._containers = {value.name for value in graph.outputs if is_container(value)}
+        self._results = [value.name for value in opened.interface.outputs]
 
     @property
     def shape_inputs(self) -> frozenset[str]:
         """Inputs that decide shapes or branches: each of their values has a program of its own."""
-        return self._network.shape_inputs
+        return self._interface.shape_inputs
 
     def get_inputs(self) -> list[NodeArg]:
         """List the inputs, in the order of the model."""
-        return self._told(self._network.model.graph.inputs)
+        return [value._replace(shape=list(value.shape)) for value in self._interface.inputs]
 
     def get_outputs(self) -> list[NodeArg]:
         """List the outputs, in the order of the model."""
-        return self._told(self._network.model.graph.outputs)
-
-    def _told(self, values: Iterable[ir.Value]) -> list[NodeArg]:
-        numbered = names_of(self._network.model.graph)
-        return [told(value, numbered) for value in values]
+        return [value._replace(shape=list(value.shape)) for value in self._interface.outputs]
 
     def get_providers(self) -> list[str]:
         """Name what computes: ``["CPUExecutionProvider"]``, as ONNX Runtime calls it."""
@@ -202,13 +156,11 @@ class InferenceSession:
 
     def get_modelmeta(self) -> ModelMetadata:
         """Tell what the model says of itself: its producer, version and texts."""
-        return self._metadata
+        return self._interface.metadata
 
     def get_overridable_initializers(self) -> list[NodeArg]:
         """List the initializers that are inputs, too: a feed may have arrays for them."""
-        if self._overrides is None:
-            return []
-        return self._told(overridable(self._overrides.model))
+        return [] if self._overrides is None else self._overrides.told()
 
     def run(
         self,
@@ -254,7 +206,7 @@ class InferenceSession:
         given = dict(zip(wanted, out, strict=True)) if out is not None else {}
         if out is not None and len(given) != len(wanted):
             raise ValueError(f"output_names: each output goes into one array, got {wanted}")
-        for name in self._containers.intersection(given):
+        for name in self._interface.containers.intersection(given):
             if given[name] is not None:
                 raise ValueError(f"out: {name!r} is no array, but a sequence or an optional")
         kept = [array for array in given.values() if isinstance(array, np.ndarray)]
@@ -269,7 +221,7 @@ class InferenceSession:
         """Compute all outputs, ``run(None, feed)``: an `InstancePool` calls its model so."""
         return self.run(None, feed)
 
-    def _inputs(self, feed: Mapping[str, Any]) -> tuple[Network, list[Item]]:
+    def _inputs(self, feed: Mapping[str, Any]) -> tuple[Network | KeptNetwork, list[Item]]:
         """Check the inputs; give them as contiguous arrays, with the network that takes them."""
         if not isinstance(feed, Mapping):
             raise TypeError(f"feed must map names to arrays, got {type(feed).__name__}")
@@ -283,15 +235,14 @@ class InferenceSession:
 
     def _network_for(
         self, given: Mapping[str, Any]
-    ) -> tuple[Network, list[Declared], frozenset[str]]:
+    ) -> tuple[Network | KeptNetwork, list[Declared], frozenset[str]]:
         """Give the network for inputs of these names, its inputs, and the names of the others."""
         found = self._overrides and self._overrides.find(given)
         if not found:
             return self._network, self._declared, frozenset()
-        network, constants = found
-        return network, [declared(value) for value in network.model.graph.inputs], constants
+        return found
 
-    def _shaped(self, inputs: Mapping[str, Any]) -> tuple[Network, list[Item]]:
+    def _shaped(self, inputs: Mapping[str, Any]) -> tuple[Network | KeptNetwork, list[Item]]:
         network, values, constants = self._network_for(inputs)
         inputs = {name: given for name, given in inputs.items() if name not in constants}
         return network, shaped(values, inputs, network.shape_inputs)
@@ -314,6 +265,8 @@ class InferenceSession:
         TypeError, ValueError
             If inputs of these shapes could not be computed.
         """
+        from .report import plan_of
+
         network, items = self._shaped(inputs)
         program, fired, _ = network.find(items)
         return replace(plan_of(program, fired), advice=self._advice(network, program))
@@ -357,15 +310,17 @@ class InferenceSession:
         TypeError, ValueError
             If an argument does not fit the network.
         """
+        from .profile import profiled
+
         repeats = checks.integer("repeats", repeats, 1)
         network, inputs = self._inputs(feed)
         program, fired, inputs = network.find(inputs)
-        team = planner.team_size(self._network.shared.settings.threads)
+        team = planner.team_size(self._network.settings.threads)
         found = profiled(program, fired, inputs, self._name, repeats, team)
         return replace(found, advice=self._advice(network, program))
 
-    def _advice(self, network: Network, program: Program) -> str:
-        return advice(network.model.graph, program, network.shared.settings)
+    def _advice(self, network: Network | KeptNetwork, program: Program) -> str:
+        return network.advice(program)
 
     def compare(
         self, feed: Mapping[str, npt.ArrayLike], *, precision: Precision = "low", repeats: int = 5
@@ -401,15 +356,23 @@ class InferenceSession:
         --------
         >>> print(session.compare({"x": x}))  # doctest: +SKIP
         """
-        settings = self._network.shared.settings
+        from .comparison import NetworkComparison, compared
+        from .low_precision import check_demand
+        from .model_sessions import in_settings
+
+        mine = self._network.with_model()
+        settings = mine.settings
         wanted = settings.in_precision(precision)
-        check_demand(self._network.model.graph, precision)
+        check_demand(mine.model.graph, precision)
         repeats = checks.integer("repeats", repeats, 1)
         network, given = self._inputs(feed)
         first, _, inputs = network.find(given)
         session = self._other
-        if session is None or session._network.shared.settings != wanted:
-            self._other = session = self._with(wanted)
+        if session is None or session._network.settings != wanted:
+            self._other = session = type(self).__new__(type(self))
+            session._begin(in_settings(
+                self._name, mine, self._overrides, wanted, self.programs_kept
+            ))  # fmt: skip
         network, given = session._inputs(feed)
         second, _, others = network.find(given)
         batches = {each.shape[0] for each in inputs if isinstance(each, np.ndarray) and each.ndim}
@@ -418,30 +381,11 @@ class InferenceSession:
         )
         return NetworkComparison(settings.precision, precision, outputs, ours, theirs, repeats)
 
-    def _with(self, settings: Settings) -> InferenceSession:
-        """Make a session of the same model with other settings."""
-        network, shared = self._network, self._network.shared
-        # The sessions share the weights that are packed now, and pack others apart. One program of
-        # the model is made at a time.
-        with shared.making:
-            packed = dict(shared.packed)
-        other = type(self).__new__(type(self))
-        other._begin(
-            Prepared(network.model, network.fired),
-            Shared(
-                settings, shared.fallback, shared.progress, packed, shared.making, shared.warned
-            ),
-            self._overrides and self._overrides.model,
-        )
-        other._name = self._name
-        return other
-
     def __repr__(self) -> str:
         inputs = ", ".join(map(_short, self.get_inputs()))
         outputs = ", ".join(map(_short, self.get_outputs()))
-        nodes = sum(1 for _ in self._network.model.graph)
         return (
-            f"<InferenceSession of {nodes} nodes, {inputs} -> {outputs}, "
+            f"<InferenceSession of {self._interface.nodes} nodes, {inputs} -> {outputs}, "
             f"programs for {len(self._network.programs)} sets of shapes>"
         )
 
@@ -453,17 +397,67 @@ class InferenceSession:
         line = self._advice(self._network, program)
         return f"{self!r}\n{line}" if line else repr(self)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # A pickle has the prepared model; programs are compiled again.
-        return self._reduced([], {}, [], None)
+    def save(
+        self, path: str | os.PathLike[str], shapes: Sequence[Mapping[str, Any]] = (),
+        *, portable: bool = False,
+    ) -> None:  # fmt: skip
+        """Keep the compiled network in a file, which `InferenceSession` opens in milliseconds.
 
-    def _reduced(self, *kept: Any) -> tuple[Any, ...]:
-        network, shared = self._network, self._network.shared
-        model = taken_apart(network.model)
-        loaded = self._overrides and taken_apart(self._overrides.model)
-        return _rebuild, (
-            type(self), shared.settings, shared.fallback, model, network.fired, *kept, loaded
-        )  # fmt: skip
+        The file has the programs for the given shapes, with their plans and packed weights, which
+        processes share while they use it. It is for this version of pplconv and this kind of CPU.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            Where to write it, by convention ``*.pplconv``. A file that is there is replaced at
+            once.
+        shapes : sequence of mapping, optional
+            A mapping for each program, as `plan_for` takes it. By default all programs that the
+            session has compiled; for a network of fixed shapes, the one there is.
+        portable : bool, optional
+            Whether the file has the network, too: for other shapes and other CPUs, for which it is
+            compiled anew; this needs `onnx`. The file is larger by the weights.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not as described, the session has no program yet, or a program cannot
+            be kept: because sizes depend on data, or because a node runs in Python, by a function
+            that no file can hold.
+        OSError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> session.save("model.pplconv", [{"x": (1, 3, 640, 640)}])  # doctest: +SKIP
+        >>> session = pplconv.InferenceSession("model.pplconv")  # doctest: +SKIP
+        """
+        from .kept.files import save
+
+        for each in self._checked_shapes(shapes):
+            network, items = self._shaped(each)
+            network.find(items)
+        keys = [self._network.key(self._shaped(each)[1])[0] for each in shapes]
+        save(path, self._name, self._network, self._interface, keys or None, portable)
+
+    def _checked_shapes(self, shapes: Any) -> Sequence[Mapping[str, Any]]:
+        if isinstance(shapes, (str, Mapping)) or not isinstance(shapes, Sequence):
+            raise TypeError(f"shapes must be a list of mappings, got {type(shapes).__name__}")
+        for each in shapes:
+            if not isinstance(each, Mapping):
+                raise TypeError(f"shapes must be mappings of names to shapes, got {each!r}")
+        if self._overrides is not None and self._overrides.declared.keys() & {*chain(*shapes)}:
+            raise ValueError("shapes: programs with overridden initializers cannot be kept")
+        if not shapes and not self._network.programs and not self.shape_inputs:
+            fixed = {value.name: value.shape for value in self._declared}
+            if all(shape is not None and all(isinstance(n, int) for n in shape)
+                   for shape in fixed.values()):  # fmt: skip
+                return [fixed]
+        return shapes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A pickle has the prepared model, or the path of a file of programs.
+        return self._network.reduced(type(self), self._name, self._overrides)
 
     def __reduce_prepared__(self, threads: int) -> tuple[Any, ...]:
         """Reduce for a process of this machine and version that shares memory with this one.
@@ -483,50 +477,22 @@ class InferenceSession:
         tuple
             As from `object.__reduce__`.
         """
-        network, packed = self._network, self._network.shared.packed
-        settings = network.shared.settings
-        settings = replace(settings, threads=settings.threads or threads)
-        planned: dict[Any, Any] = {}
-        with network.programs.making:
-            # Programs of other teams differ only in their plans, which are made for this team.
-            kept = {
-                key[:2]: (program, fired)
-                for key, (program, fired) in network.programs.all()
-                if isinstance(program, Compiled)  # all others are made at first use
-            }
-            used: set[Any] = set()
-            for compiled, _ in kept.values():
-                again = compile_model(compiled.model, settings, packed, planned)
-                used |= again.packed
-            packs = packs_of({key: packed[key] for key in used})
-            programs = [(key, taken_apart(c.model), fired) for key, (c, fired) in kept.items()]
-            network.forget()
-        return self._reduced(programs, planned, packs, settings)
+        return self._network.reduced(type(self), self._name, self._overrides, threads)
 
 
 def _short(value: NodeArg) -> str:
     return f"{value.name}: {value.type.removeprefix('tensor(').removesuffix(')')}{value.shape}"
 
 
-def _rebuild(
-    kind: type[InferenceSession],
-    settings: Settings,
-    fallback: Fallback,
-    model: Sent,
-    fired: dict[str, list[str]],
-    programs: list[tuple[Any, Sent, dict[str, list[str]]]],
-    planned: dict[Any, Any],
-    packs: list[Packs],
-    made_with: Settings | None = None,
-    loaded: Sent | None = None,
-) -> InferenceSession:
-    """Rebuild a session on read-only arrays; its plans are found by the settings that made them."""
+def rebuilt(kind: type[InferenceSession], opened: Opened) -> InferenceSession:
+    """Make a session of a pickle's parts."""
     session = kind.__new__(kind)
-    shared = Shared(settings, fallback, packed=kept_of(packs))
-    session._begin(Prepared(put_together(model), fired), shared, loaded and put_together(loaded))
-    network, planned = session._network, plans_that_run_here(planned)
-    for key, sent, rules in programs:
-        compiled = compile_model(put_together(sent), made_with or settings, shared.packed, planned)
-        network.programs.add((*key, network.team()), (compiled, rules))
-    network.forget()
+    session._begin(opened)
     return session
+
+
+def reopen(model: Any, settings: Settings, kept: int, digest: str) -> InferenceSession:
+    """Open a pickled session's file again; refuse another file in its place."""
+    from .kept.files import open_kept
+
+    return rebuilt(InferenceSession, open_kept(model, settings, kept, digest))

@@ -10,7 +10,7 @@ from ..memory.dtypes import name_of
 from ..ops.strided_copies import BY_SIZE, convert_fields, copy_fields
 from ..schedules.copy_loops import Copy
 from .collapse import broadcast_strides
-from .host_steps import host_step
+from .host_steps import Same, host_step
 from .storage import Step, Value
 
 
@@ -31,7 +31,7 @@ def copy_step(source: Value, destination: Value, isa: str, nodes: list[str]) -> 
     sizes = {**BY_SIZE, 2: "f16"} if _moves_halves(isa) else BY_SIZE
     fields = copy_fields(destination.shape, element, destination.strides, strides, sizes)
     if fields is None:
-        return host_step("Copy", lambda x: [x], [source], [destination], nodes)
+        return host_step("Copy", Same(), [source], [destination], nodes)
     dims = fields["dims"]
     return Step(
         Copy(fields, isa),
@@ -60,7 +60,7 @@ def convert_step(source: Value, destination: Value, isa: str, nodes: list[str]) 
     fields = convert_fields(destination.shape, types, destination.strides, source.strides)
     detail = f"{source.dtype} to {destination.dtype}"
     if fields is None:
-        return host_step("Reformat", lambda x: [x], [source], [destination], nodes)
+        return host_step("Reformat", Same(), [source], [destination], nodes)
     return Step(
         Copy(fields, isa),
         [source],

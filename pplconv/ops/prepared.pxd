@@ -49,6 +49,8 @@ cdef class Activation:
 
 
 cdef class PackedWeights:
+    # The plan that they were packed for; others of this packing may use them.
+    cdef readonly Prepared prepared
     cdef readonly str packing
     cdef const char *data
     cdef int64_t size

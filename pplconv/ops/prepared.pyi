@@ -30,13 +30,17 @@ class Prepared:
     ) -> Attention: ...
 
 class Activation:
+    description: Description
+    dtype: str
+
     def __new__(cls, description: Description, dtype: str) -> Activation: ...
 
 class PackedWeights:
+    prepared: Prepared
     packing: str
-
     weight: Any
 
+    def __buffer__(self, flags: int, /) -> memoryview: ...
     def __new__(
         cls,
         prepared: Prepared,

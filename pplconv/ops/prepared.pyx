@@ -194,7 +194,7 @@ cdef class PackedWeights:
         cdef Buffer buffer
         cdef int team
         cdef Schedule schedule = prepared.schedule
-        self.packing = prepared.packing
+        self.prepared, self.packing = prepared, prepared.packing
         self.size = schedule.packed_bytes()
         self.memory.held = False
         view.held = False

@@ -74,7 +74,7 @@ cdef class Program:
     # `bound` is the step that is bound, and `turns` are its turns.
     cdef int64_t count, phase_count, repeat_count, move_count, bound, turns, shared, thread, inputs
     cdef readonly int64_t arena_bytes, scratch_bytes
-    cdef list external_bytes
+    cdef readonly list external_bytes
 
     cdef int take_repeats(self, list repeats) except -1
     cdef int bind(self, Bound *b, Work work, dict places) except -1

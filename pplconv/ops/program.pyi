@@ -14,6 +14,7 @@ class Program:
     scratch_bytes: int
     threads: int
     most: int
+    external_bytes: list[int]
 
     def __new__(
         cls,
@@ -24,6 +25,7 @@ class Program:
         most: int,
         most_scratch: int | None = None,
         repeats: Sequence[tuple[Any, ...]] = (),
+        inputs: int = 0,
     ) -> Program: ...
     def frame(self) -> Frame: ...
     def give_back(self, frame: Frame) -> None: ...

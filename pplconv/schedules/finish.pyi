@@ -3,4 +3,6 @@
 from typing import Any
 
 class Finish:
+    arguments: tuple[Any, ...]
+
     def __new__(cls, dtype: str, scale: Any = None, offset: Any = None) -> Finish: ...

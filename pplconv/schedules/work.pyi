@@ -1,8 +1,11 @@
 """Types of the base of all loops; everything else is for C callers."""
 
 from collections.abc import Sequence
+from typing import Any
 
-class Work: ...
+class Work:
+    arguments: tuple[Any, ...]
+    named: dict[str, Any]
 
 def extent_of(
     last: int,

@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
@@ -96,15 +96,15 @@ def read(path: str, most: int) -> tuple[bytes, Stamp]:
     return b"".join(parts), Stamp.of(status)
 
 
-def replace(path: str, data: bytes, mode: int) -> Stamp:
+def replace(path: str, data: bytes | Iterable[bytes | memoryview], mode: int) -> Stamp:
     """Replace the file at `path` by `data`, in full or not at all.
 
     Parameters
     ----------
     path : str
         Must not end in a symbolic link: the link itself would be replaced.
-    data : bytes
-        The file's new content.
+    data : bytes, or iterable of bytes
+        The file's new content, or its parts.
     mode : int
         Permissions of a new file; an existing file keeps its own.
 
@@ -131,9 +131,10 @@ def replace(path: str, data: bytes, mode: int) -> Stamp:
         try:
             if kept is not None and hasattr(os, "fchmod"):
                 os.fchmod(fd, kept)
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(fd, rest) :]
+            for part in (data,) if isinstance(data, bytes) else data:
+                rest = memoryview(part)
+                while rest:
+                    rest = rest[os.write(fd, rest) :]
             # The content must be on disk before the name.
             os.fsync(fd)
             stamp = Stamp.of(os.fstat(fd))

@@ -10,6 +10,7 @@ from ..prepared import Prepared
 class Rescaling:
     """Numbers that finish sums of integers."""
 
+    arguments: tuple[Any, ...]
     computed: tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]] | None
 
     def __init__(

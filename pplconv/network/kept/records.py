@@ -1,0 +1,103 @@
+"""A compiled program as a value that a file can hold, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ... import planner
+from ..compiled import Compiled, program_of
+from ..plan_settings import Settings
+from ..storage import Step
+from ..texts import printable
+from .texts import NotKept, Reader, Writer
+
+__all__ = ["read_program", "written_program"]
+
+
+def written_program(
+    key: Any, compiled: Compiled, fired: dict[str, list[str]], blocks: list[npt.NDArray[np.uint8]]
+) -> dict[str, Any]:
+    """Describe a compiled program.
+
+    Parameters
+    ----------
+    key : hashable
+        As of `programs.key_of`: shapes, constants, team.
+    compiled : Compiled
+        The program.
+    fired : dict
+        Rules that rewrote its graph.
+    blocks : list of ndarray of uint8
+        Receives its weights and constants.
+
+    Raises
+    ------
+    ValueError
+        If a step runs in Python, by a function that no file can hold; the message names it.
+    """
+    writer = Writer(blocks)
+    steps = [_written(step, writer) for step in compiled.steps]
+    root = {
+        "steps": steps, "repeats": compiled.repeats, "groups": compiled.groups,
+        "arena": compiled.program.arena_bytes, "sizes": compiled.program.external_bytes,
+        "inputs": compiled.inputs, "outputs": compiled.outputs, "times": compiled.times,
+        "fired": fired,
+    }  # fmt: skip
+    described = {name: each if name == "steps" else writer.value(each)
+                 for name, each in root.items()}  # fmt: skip
+    return {"key": Writer(blocks).value(key), "objects": writer.objects, **described}
+
+
+def _written(step: Step, writer: Writer) -> Any:
+    try:
+        return writer.value(step)
+    except NotKept as error:
+        names = ", ".join(map(repr, step.nodes)) or "no node"
+        raise ValueError(
+            f"model: {printable(step.kind)} of {names} cannot be kept in a file: {error}"
+        ) from error
+
+
+def read_program(
+    described: Mapping[str, Any], blocks: Sequence[npt.NDArray[np.uint8]], settings: Settings
+) -> tuple[Compiled, dict[str, list[str]]]:
+    """Compile a program that `written_program` described.
+
+    Parameters
+    ----------
+    described : mapping
+        Its description.
+    blocks : sequence of ndarray of uint8
+        Of its file.
+    settings : Settings
+        Team, and most scratch, of its runs.
+
+    Raises
+    ------
+    Exception
+        Of any kind, if the description is no program.
+    """
+    most = planner.share(settings.threads)
+    reader = Reader(blocks, described["objects"], most)
+
+    def value(name: str) -> Any:
+        return reader.value(described[name])
+
+    steps = [reader.value(step) for step in described["steps"]]
+    repeats, inputs, outputs = value("repeats"), value("inputs"), value("outputs")
+    sizes, times = value("sizes"), value("times")
+    if not all(isinstance(step, Step) for step in steps) or len(sizes) != len(inputs + outputs):
+        raise ValueError("a program has steps, and a size for each of the caller's arrays")
+    program, native = program_of(
+        steps, repeats, value("arena"), sizes, planner.team_size(settings.threads), most,
+        settings.max_workspace, len(inputs),
+    )  # fmt: skip
+    compiled = Compiled(
+        program, steps, native, inputs, outputs, frozenset(), None, {}, times, repeats,
+        value("groups"),
+    )  # fmt: skip
+    return compiled, value("fired")
