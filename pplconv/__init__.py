@@ -22,6 +22,7 @@
 ``InferenceSession``  an ONNX network, ready to run (extra ``onnx``)
 ``InstancePool``      several instances of a model behind one queue; ``QueueFull``, ``PoolClosed``,
                       ``WorkerDied``
+``cache``             compiled networks of earlier processes: `cache.describe`, `cache.clear`
 ``Plan``              how a problem is computed (`Conv2d.plan_for`)
 ``sharing``           sends models with their packed weights to other processes:
                       `sharing.prepared`
@@ -63,7 +64,7 @@ from .ops.blocked import from_blocked, to_blocked
 from .planner import Plan
 
 if TYPE_CHECKING:
-    from . import imaging, prune, sharing
+    from . import cache, imaging, prune, sharing
     from .api.conv_transpose1d import conv_transpose1d
     from .api.volume_functions import conv3d, conv_transpose3d
     from .api.volume_layer import Conv3d
@@ -86,6 +87,7 @@ __all__ = [
     "QueueFull",
     "WorkerDied",
     "__version__",
+    "cache",
     "conv1d",
     "conv2d",
     "conv2d_integer",
@@ -119,6 +121,7 @@ _ON_DEMAND = {
     "PoolClosed": "instances",
     "QueueFull": "instances",
     "WorkerDied": "instances",
+    "cache": "cache",
     "conv3d": "api.volume_functions",
     "conv_transpose1d": "api.conv_transpose1d",
     "conv_transpose3d": "api.volume_functions",
@@ -141,7 +144,9 @@ if not TYPE_CHECKING:  # with it, checkers would accept any name
         return value
 
     def _quantize_model() -> object:
-        __getattr__("InferenceSession")  # which says what to install
+        from .network.opening import require_onnx
+
+        require_onnx()
         from .network.calibration import quantize_model
 
         return quantize_model

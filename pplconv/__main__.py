@@ -8,7 +8,15 @@ import os
 import sys
 from collections.abc import Sequence
 
-from .commands import bench_instances, demo, doctor, profile_command, prune_command, search
+from .commands import (
+    bench_instances,
+    compile_command,
+    demo,
+    doctor,
+    profile_command,
+    prune_command,
+    search,
+)
 
 _FIRST_STEPS = """\
 Filters of images, layers and networks, fast on CPUs, from NumPy. A first picture, and filter:
@@ -24,6 +32,7 @@ This machine:
 With the file of an ONNX network (pip install 'pplconv[onnx]'):
 
   python -m pplconv profile model.onnx    times of its steps, on a page
+  python -m pplconv compile model.onnx    keep it compiled: it opens in milliseconds
   python -m pplconv search model.onnx     plans measured once, and remembered
   python -m pplconv serve model.onnx      over HTTP (pip install 'pplconv[onnx,serve]')
 
@@ -67,6 +76,8 @@ def _command(arguments: list[str]) -> int:
         return search.run(options)
     if options.command == "profile":
         return profile_command.run(options)
+    if options.command == "compile":
+        return compile_command.run(options)
     if options.command == "prune":
         return prune_command.run(options)
     if options.command == "bench-instances":
@@ -90,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"pplconv {pplconv.__version__}")
     commands = parser.add_subparsers(
         dest="command",
-        metavar="{info,demo,doctor,search,profile,prune,bench-instances,serve}",
+        metavar="{info,demo,doctor,search,profile,compile,prune,bench-instances,serve}",
     )
     info = commands.add_parser("info", help="show CPU, caches and threads")
     info.add_argument("--json", action="store_true", help="print a JSON object")
@@ -102,6 +113,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     profile_command.add_arguments(
         commands.add_parser("profile", help="time the steps of a network, and draw a page of them")
+    )
+    compile_command.add_arguments(
+        commands.add_parser("compile", help="keep a compiled network in a file that opens at once")
     )
     prune_command.add_arguments(
         commands.add_parser("prune", help="prune a network, and tell what its layers would gain")

@@ -13,12 +13,13 @@
 ``PPLCONV_TOLERANCE``     the error that may be spent on speed where a call names none, a number
                           of at least 0; 0 allows direct sums only
 ``PPLCONV_WISDOM``        the file that keeps measured plans; ``off``, ``0`` or empty: none
+``PPLCONV_CACHE``         the folder that keeps compiled networks; ``off``, ``0`` or empty: none
 ``XDG_CACHE_HOME``        where the user's caches lie, if not in ``~/.cache``
 ``HOME``                  the user's folder
 ========================  ==================================================================
 
 All other modules are given a `Settings`.  Empty variables count as unset, except
-``PPLCONV_WISDOM``.
+``PPLCONV_WISDOM`` and ``PPLCONV_CACHE``.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from typing import Any
 
 from .architecture import canonical, here, ladder, owner
 
-__all__ = ["MAX_THREADS", "Settings", "ask_for_threads", "current", "read"]
+__all__ = ["MAX_THREADS", "Settings", "ask_for_threads", "current", "network_cache", "read"]
 
 MAX_THREADS = 65536
 """The largest team that a setting may ask for; a larger one is probably a typing error."""
@@ -53,6 +54,7 @@ _OMP_NUM_THREADS = "OMP_NUM_THREADS"
 _TEAM_START = "PPLCONV_TEAM_START_US"
 _TOLERANCE = "PPLCONV_TOLERANCE"
 _WISDOM = "PPLCONV_WISDOM"
+_CACHE = "PPLCONV_CACHE"
 _CACHE_HOME = "XDG_CACHE_HOME"
 _HOME = "HOME"
 
@@ -178,6 +180,27 @@ def current() -> Settings:
     return settings
 
 
+def network_cache(name: str) -> str | None:
+    """Give the folder that keeps compiled networks; None if there is none.
+
+    Parameters
+    ----------
+    name : str
+        Of the folder in the user's cache of pplconv.
+
+    Raises
+    ------
+    ValueError
+        If ``PPLCONV_CACHE``, or another variable, is malformed.
+    """
+    text, settings = os.environ.get(_CACHE), current()
+    if text is not None:
+        home = os.environ.get(_HOME)
+        return _path(_CACHE, text, home) or None
+    found = settings.cache_folder
+    return None if found is None else os.path.join(found, name)
+
+
 def ask_for_threads(threads: int) -> None:
     """Set ``PPLCONV_NUM_THREADS`` for this process; for a worker, which nobody else uses.
 
@@ -187,6 +210,17 @@ def ask_for_threads(threads: int) -> None:
         At least 1.
     """
     os.environ[_NUM_THREADS] = str(threads)
+
+
+def ask_for_isa(level: str) -> None:
+    """Set ``PPLCONV_MAX_ISA`` for this process, as `ask_for_threads` sets its team.
+
+    Parameters
+    ----------
+    level : str
+        Of this architecture's ladder.
+    """
+    os.environ[_MAX_ISA] = level
 
 
 def ask_for_tolerance(tolerance: float) -> None:
@@ -270,12 +304,15 @@ def _omp(text: str | None) -> int | None:
 
 
 def _wisdom(text: str | None, home: str | None) -> str | None:
-    if text is None:
-        return None
+    return None if text is None else _path(_WISDOM, text, home)
+
+
+def _path(name: str, text: str, home: str | None) -> str:
+    """Give the path that a variable names, "" if it says that there is none."""
     if text.strip().lower() in ("", "off", "0"):
         return ""
     if "\0" in text:
-        raise ValueError(f"{_WISDOM} is {text!r}: expected a path")
+        raise ValueError(f"{name} is {text!r}: expected a path")
     # A shell expands "~" at the start of a word; configuration files and containers do not.
     return os.path.join(home, text[2:]) if home and text.startswith("~/") else text
 

@@ -33,6 +33,8 @@ from tests.network import forced_bands  # noqa: E402
 # The user's own plans must not decide a test, and no test may write to them. Tests of wisdom name
 # files of their own.
 os.environ["PPLCONV_WISDOM"] = "off"
+# Nor may compiled networks of an earlier run.
+os.environ["PPLCONV_CACHE"] = "off"
 
 # Measurements at the start differ from run to run, and would change the plans that tests expect.
 os.environ.setdefault("PPLCONV_TEAM_START_US", "1")

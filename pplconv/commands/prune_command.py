@@ -88,8 +88,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _prune(options: argparse.Namespace, progress: Progress) -> None:
-    from ..network.session import InferenceSession  # first, since it says what to install
+    from ..network.opening import require_onnx
+    from ..network.session import InferenceSession
 
+    require_onnx()
     # Before minutes are spent.
     check_writable(options.output)
     import onnx

@@ -22,6 +22,7 @@ __all__ = [
     "blocks",
     "discard",
     "fresh_pages",
+    "is_still_at",
     "map_file",
     "memory_errors",
     "plain",
@@ -267,6 +268,23 @@ def unchanged(array: Array) -> None:
     same_file = now[:2] == mapping.state[:2]
     if mapping.size() < len(mapping) or (same_file and now != mapping.state):
         raise RuntimeError(f"the file {mapping.path} was changed while it was in use")
+
+
+def is_still_at(array: Array) -> bool:
+    """Tell whether the path of a mapped file still leads to that file.
+
+    Parameters
+    ----------
+    array : ndarray
+        Any array; of one that is not in a mapped file it is False.
+    """
+    mapping = _owner_of(array)
+    if not isinstance(mapping, _Mapping):
+        return False
+    try:
+        return _state(os.stat(mapping.path)) == mapping.state
+    except OSError:
+        return False
 
 
 def _state(found: os.stat_result) -> tuple[int, ...]:

@@ -27,6 +27,10 @@ from .texts import printable
 __all__ = ["load"]
 
 
+OUTSIDE = "pplconv: weights lie in other files"
+"""Key of `model.meta` that such models have."""
+
+
 def load(source: Any) -> ir.Model:
     """Read a model and check it.
 
@@ -73,6 +77,7 @@ def load(source: Any) -> ir.Model:
             _take_opsets(function, model)
         if folder is not None and outside:
             map_tensors(model, folder)
+            model.meta[OUTSIDE] = True
         if model.functions:
             model = passes.InlinePass()(model).model
         _name_foreign(model)

@@ -17,7 +17,7 @@ from ..runtime import paused_collector
 from .compiled import Compiled
 from .compiling import compile_model
 from .declarations import interface_of
-from .loading import load
+from .loading import OUTSIDE, load
 from .low_precision import check_demand
 from .network import Network, Shared
 from .opening import Opened
@@ -54,15 +54,17 @@ def opened(
         name = prepared.model.graph.name or "network"
         if isinstance(model, (str, os.PathLike)):
             name = os.path.basename(os.fsdecode(model))
-        return _opened(name, prepared, shared, original, kept)
+        return _opened(name, prepared, shared, original, kept, OUTSIDE not in loaded.meta)
 
 
 def _opened(
-    name: str, prepared: Prepared, shared: Shared, loaded: ir.Model | None, kept: int
-) -> Opened:
+    name: str, prepared: Prepared, shared: Shared, loaded: ir.Model | None, kept: int,
+    whole: bool = False,
+) -> Opened:  # fmt: skip
     overrides = None if loaded is None else Overrides(loaded, shared, kept)
     network = Network(prepared, shared, kept)
-    return Opened(name, network, interface_of(prepared.model), overrides)
+    whole = whole and overrides is None
+    return Opened(name, network, interface_of(prepared.model), overrides, whole)
 
 
 def in_settings(

@@ -113,6 +113,10 @@ class Network:
         """Settings of its plans."""
         return self.shared.settings
 
+    def is_ready(self, inputs: Sequence[Any]) -> bool:
+        """Whether the program for these inputs is compiled."""
+        return self.key(inputs)[0] in self.programs
+
     def with_model(self) -> Network:
         """Give the network that has the model: this one."""
         return self

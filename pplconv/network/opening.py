@@ -8,14 +8,15 @@ from .._literals import Fallback
 from ..drawing.progress_bar import Wanted
 from .interface import Interface
 from .kept.container import begins_as_kept
+from .kept.network import KeptNetwork
 from .plan_settings import Settings
 
 if TYPE_CHECKING:
-    from .kept.network import KeptNetwork
+    from .kept.cache import OfCache
     from .network import Network
     from .overriding import Overrides
 
-__all__ = ["Opened", "open_model"]
+__all__ = ["Opened", "open_model", "require_onnx"]
 
 
 class Opened(NamedTuple):
@@ -31,12 +32,16 @@ class Opened(NamedTuple):
         Its inputs, outputs and texts.
     overrides : Overrides or None
         Networks for other initializers, if there are any that a feed may override.
+    is_whole : bool
+        Whether the model's bytes and a run's inputs are all that programs depend on: no weights lie
+        in other files, and none may be overridden.
     """
 
     name: str
     network: Network | KeptNetwork
     interface: Interface
     overrides: Overrides | None
+    is_whole: bool = False
 
 
 def open_model(
@@ -66,12 +71,55 @@ def open_model(
         from .kept.files import open_kept
 
         return open_kept(model, settings, kept)
+    from .kept.cache import source_of
+
+    source = source_of(model, settings, fallback)
+    known = None if source is None else source.interface()
+    if source is None or known is None:
+        return _opened(model, settings, fallback, progress, kept, source)
+    name, interface = known
+
+    def behind() -> Network:
+        return _opened(
+            source.model(), settings, fallback, progress, kept, None
+        ).network.with_model()
+
+    return Opened(name, KeptNetwork(interface, source, settings, kept, behind), interface, None)
+
+
+def _opened(
+    model: Any, settings: Settings, fallback: Fallback, progress: Wanted, kept: int,
+    source: OfCache | None,
+) -> Opened:  # fmt: skip
+    """Read and prepare an ONNX model, whose programs go to a cache if there is one."""
+    require_onnx()
+    from .model_sessions import opened
+
+    found = opened(model, settings, fallback, progress, kept)
+    network = found.network.with_model()
+    if source is None or not found.is_whole:
+        return found
+    source.keep(found.name, found.interface)
+    return found._replace(
+        network=KeptNetwork(found.interface, source, settings, kept, network=network)
+    )
+
+
+def require_onnx() -> None:
+    """Import what reads ONNX models, in the right order.
+
+    Raises
+    ------
+    ImportError
+        If it is not installed; the message says what to install.
+    """
     try:
         # Before all that imports `onnx_ir`.
-        from . import symbols_later  # noqa: F401
-        from .model_sessions import opened
+        from . import (
+            model_sessions,  # noqa: F401
+            symbols_later,  # noqa: F401
+        )
     except ImportError as error:  # pragma: no cover - tests have both
         raise ImportError(
             f"InferenceSession needs {error.name}: pip install 'pplconv[onnx]'", name=error.name
         ) from error
-    return opened(model, settings, fallback, progress, kept)

@@ -287,7 +287,7 @@ class InferenceSession:
             If the network does not take inputs of these shapes.
         """
         network, items = self._shaped(inputs)
-        return network.key(items)[0] in network.programs
+        return network.is_ready(items)
 
     def profile(self, feed: Mapping[str, npt.ArrayLike], *, repeats: int = 5) -> NetworkProfile:
         """Time each step by itself, and whole runs.

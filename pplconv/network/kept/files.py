@@ -210,6 +210,10 @@ class OfFile:
                 return None
             raise ValueError(f"{self._shown}: cannot use the program: {_text(error)}") from error
 
+    def has(self, key: Any) -> bool:
+        """See `Source`."""
+        return key[:2] in self._programs
+
     def add(self, key: Any, found: Found) -> None:
         """Leave the file as it is."""
 

@@ -28,6 +28,9 @@ class Source(Protocol):
     def find(self, key: Any, settings: Settings) -> Found | None:
         """Read a program; None if there is none for this key."""
 
+    def has(self, key: Any) -> bool:
+        """Tell whether there is a program for this key."""
+
     def add(self, key: Any, found: Found) -> None:
         """Receive a program that was compiled because there was none."""
 
@@ -51,25 +54,31 @@ class KeptNetwork:
         Team, and limits of memory, of its runs; the settings that plans were made with.
     kept : int
         Number of programs to keep in memory.
-    behind : callable or None
+    behind : callable, optional
         Gives the network of the model; called once, when it is first needed.
+    network : Network, optional
+        The same, if it is there already.
     """
 
     def __init__(
         self, interface: Interface, source: Source, settings: Settings, kept: int,
-        behind: Callable[[], Network] | None,
+        behind: Callable[[], Network] | None = None, network: Network | None = None,
     ) -> None:  # fmt: skip
         self.settings = settings
         self.programs: Programs[Found] = Programs(kept, ForkableLock())
         self.interface, self.source = interface, source
         self._names = [value.name for value in interface.declared]
-        self._behind = behind
-        self._network: Network | None = None
+        self._behind, self._network = behind, network
 
     @property
     def shape_inputs(self) -> frozenset[str]:
         """Inputs that decide shapes or branches."""
         return self.interface.shape_inputs
+
+    def is_ready(self, inputs: Sequence[Any]) -> bool:
+        """Whether the program for these inputs is compiled: in memory, or in a file."""
+        key = self.key(inputs)[0]
+        return key in self.programs or self.source.has(key)
 
     def team(self) -> int | None:
         """Team of the enclosing ``runtime`` scope, which has programs of its own; else None."""
@@ -95,7 +104,7 @@ class KeptNetwork:
             with self.programs.making:
                 found = self.programs.find(key) or self.source.find(key, self.settings)
                 if found is None:
-                    if self._behind is None:
+                    if self._behind is None and self._network is None:
                         raise ValueError(self.source.refusal(key))
                     program, fired, _ = self.with_model().find(inputs)
                     found = program, fired
