@@ -145,6 +145,8 @@ cdef class Schedule(Work):
         g = &s.geometry
         (g.ih, g.iw, g.oh, g.ow, g.kh, g.kw, g.stride_h, g.stride_w,
          g.dilation_h, g.dilation_w, g.pad_top, g.pad_left) = fields["geometry"]
+        if min(g.kh, g.kw, g.stride_h, g.stride_w, g.dilation_h, g.dilation_w) < 1:
+            raise ValueError("a window has pixels, and strides and dilations of at least 1")
         s.size.source = numerics.source_bytes
         s.size.operand = numerics.operand_bytes
         s.size.filter = numerics.filter_bytes

@@ -75,7 +75,7 @@ class Tally:
 
 
 def fuzz(seeds: range, kept: Path, *, limit: bool = True, plant: tuple[str, int] | None = None,
-         seconds: float = SECONDS) -> Tally:  # fmt: skip
+         seconds: float = SECONDS, compiled: bool = False) -> Tally:  # fmt: skip
     """Open and run the mutants of some seeds.
 
     Parameters
@@ -90,6 +90,8 @@ def fuzz(seeds: range, kept: Path, *, limit: bool = True, plant: tuple[str, int]
         Something wrong to do, and at which seed; see `model_mutant_probe.plant`.
     seconds : float, optional
         Of CPU for one mutant.
+    compiled : bool, optional
+        Whether the mutants are those of compiled networks.
 
     Returns
     -------
@@ -98,30 +100,43 @@ def fuzz(seeds: range, kept: Path, *, limit: bool = True, plant: tuple[str, int]
     tally = Tally()
     first, deaths = seeds.start, 0
     while first < seeds.stop and deaths < ENOUGH:
-        died = _piece(range(first, seeds.stop), tally, limit, plant, seconds)
+        died = _piece(range(first, seeds.stop), tally, limit, plant, seconds, compiled)
         if died is None:
             break
         seed, status, said = died
-        from tests.network.model_mutants import mutant
-
-        made = mutant(seed)
-        file = kept / f"mutant-{seed}.onnx"
+        made = _mutant(seed, compiled)
+        file = kept / _name(seed, compiled)
         file.write_bytes(made.content)
         reason = signal.Signals(-status).name if status < 0 else f"status {status}"
         tally.outcomes["ended the process"] += 1
         tally.findings.append(f"seed {seed} ({made.text}): {reason}, kept in {file}\n{said}")
         # Outcomes of the seeds before it are lost with the process, so these seeds run again.
         if seed > first:
-            again = _piece(range(first, seed), tally, limit, plant, seconds)
+            again = _piece(range(first, seed), tally, limit, plant, seconds, compiled)
             if again is not None:
                 tally.findings.append(f"seeds {first} to {seed} end the process now and then")
         first, deaths = seed + 1, deaths + 1
     return tally
 
 
+def _mutant(seed: int, compiled: bool) -> Any:
+    if compiled:
+        from tests.network.kept_mutants import mutant as of_compiled
+
+        return of_compiled(seed)
+    from tests.network.model_mutants import mutant
+
+    return mutant(seed)
+
+
+def _name(seed: int, compiled: bool) -> str:
+    return f"mutant-{seed}.{'pplconv' if compiled else 'onnx'}"
+
+
 def _piece(
-    seeds: range, tally: Tally, limit: bool, plant: tuple[str, int] | None, seconds: float
-) -> tuple[int, int, str] | None:
+    seeds: range, tally: Tally, limit: bool, plant: tuple[str, int] | None, seconds: float,
+    compiled: bool,
+) -> tuple[int, int, str] | None:  # fmt: skip
     """Run one process; give the seed at which it ended too early, how, and its last words."""
     with tempfile.TemporaryDirectory() as folder:
         mark = Path(folder) / "mark"
@@ -133,12 +148,15 @@ def _piece(
             "--mark", str(mark), "--folder", str(room), "--seconds", str(seconds),
             "--bytes", str(BYTES if limit else 0),
         ]  # fmt: skip
+        if compiled:
+            command.append("--kept")
         if plant is not None:
             command += ["--plant", plant[0], str(plant[1])]
         done = subprocess.run(
             command,
             env=children.environment(
-                OPENBLAS_NUM_THREADS="1", OMP_WAIT_POLICY="passive", PPLCONV_WISDOM="off"
+                OPENBLAS_NUM_THREADS="1", OMP_WAIT_POLICY="passive", PPLCONV_WISDOM="off",
+                PPLCONV_CACHE="off",
             ),
             capture_output=True, text=True, errors="replace", check=False,
         )  # fmt: skip
@@ -158,12 +176,13 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time (default 1)")
     parser.add_argument("--kept", type=Path, default=Path(), help="where bad files are left")
     parser.add_argument("--seed", type=int, help="write the mutant of this seed to --kept, no more")
+    parser.add_argument(
+        "--compiled", action="store_true", help="mutants of compiled networks, not of models"
+    )
     options = parser.parse_args()
     if options.seed is not None:
-        from tests.network.model_mutants import mutant
-
-        made = mutant(options.seed)
-        file = options.kept / f"mutant-{options.seed}.onnx"
+        made = _mutant(options.seed, options.compiled)
+        file = options.kept / _name(options.seed, options.compiled)
         file.write_bytes(made.content)
         print(f"{file}: {made.text}")
         return 0
@@ -172,7 +191,9 @@ def main() -> int:
     pieces = [range(i, min(i + size, last)) for i in range(first, last, size)]
     whole = Tally()
     with ThreadPoolExecutor(options.jobs) as pool:
-        for tally in pool.map(lambda piece: fuzz(piece, options.kept), pieces):
+        for tally in pool.map(
+            lambda piece: fuzz(piece, options.kept, compiled=options.compiled), pieces
+        ):
             whole.outcomes += tally.outcomes
             whole.findings += tally.findings
             whole.slowest = max(whole.slowest, tally.slowest)

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from pplconv.network.session import InferenceSession
-from tests.network.model_mutants import mutant, originals
+from tests.network import kept_mutants, model_mutants
 
 # Errors that may refuse a file that is no network; `OSError` is for weights in other files. A
 # model that needs more memory than there is may say so when it runs.
@@ -138,13 +138,16 @@ def main() -> None:
     parser.add_argument("--folder", required=True, type=Path, help="an empty one")
     parser.add_argument("--seconds", type=float, required=True, help="of CPU for one mutant")
     parser.add_argument("--bytes", type=int, required=True, help="of memory for all; 0: any")
+    parser.add_argument("--kept", action="store_true", help="mutants of compiled networks")
     parser.add_argument("--plant", nargs=2, default=("", "-1"), help="what, at which seed")
     options = parser.parse_args()
     first, last = map(int, options.seeds.split(":"))
     folder = folder_of(options.folder)
     mark = os.open(options.mark, os.O_WRONLY | os.O_CREAT, 0o600)
     # Memory that every session needs is taken first, and not counted as a mutant's.
-    InferenceSession(originals()["classifier"], threads=2)
+    InferenceSession(model_mutants.originals()["classifier"], threads=2)
+    mutant = kept_mutants.mutant if options.kept else model_mutants.mutant
+    mutant(first)
     if options.bytes:
         taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (taken + options.bytes, resource.RLIM_INFINITY))

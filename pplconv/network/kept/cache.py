@@ -163,7 +163,7 @@ class OfCache:
         unchanged(self._data)
         return self._model if is_still_at(self._data) else self._data.tobytes()
 
-    def find(self, key: Any, settings: Settings) -> Found | None:
+    def find(self, key: Any, settings: Settings, interface: Interface) -> Found | None:
         """See `Source`."""
         name = _name_of(key)
         path = Path(self._place, name)
@@ -171,7 +171,7 @@ class OfCache:
             return None
         try:
             content = read(path)
-            found = read_program(content.index["program"], content.blocks, settings)
+            found = read_program(content.index["program"], content.blocks, settings, interface)
         except MemoryError:
             raise
         except Exception as error:
@@ -228,8 +228,8 @@ class OfCache:
 
     def _forget(self, name: str, error: Exception) -> None:
         """Remove a file that cannot be used."""
-        if isinstance(error, FileNotFoundError):
-            return
+        if isinstance(error, OSError):
+            return  # there is none, or no cache at all
         _log.debug("the cache of networks drops %s: %s", name, error)
         with suppress(OSError):
             os.unlink(os.path.join(self._place, name))

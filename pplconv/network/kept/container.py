@@ -24,7 +24,7 @@ from ...memory.arrays import empty_aligned
 from ...memory.mapping import map_file
 from ...wisdom.wisdom_files import replace
 
-__all__ = ["MAGIC", "Content", "Damaged", "begins_as_kept", "read", "write"]
+__all__ = ["MAGIC", "Content", "Damaged", "begins_as_kept", "parts_of", "read", "write"]
 
 MAGIC = b"pplconv\0"
 FORMAT = 1
@@ -94,6 +94,11 @@ def write(path: str, index: dict[str, Any], blocks: Sequence[Bytes], mode: int) 
     OSError
         If the system refuses.
     """
+    replace(path, parts_of(index, blocks), mode)
+
+
+def parts_of(index: dict[str, Any], blocks: Sequence[Bytes]) -> list[bytes | memoryview]:
+    """Give the parts of a file, one behind the other, as of `write`."""
     at, places = _HEADER.size, []
     parts: list[bytes | memoryview] = []
     for block in blocks:
@@ -105,7 +110,7 @@ def write(path: str, index: dict[str, Any], blocks: Sequence[Bytes], mode: int) 
     text = json.dumps({**index, "blocks": places}, separators=(",", ":")).encode()
     digest = hashlib.blake2b(text, digest_size=16).digest()
     header = _HEADER.pack(MAGIC, FORMAT, 0, at, len(text), digest)
-    replace(path, [header, *parts, text], mode)
+    return [header, *parts, text]
 
 
 def read(source: Path | bytes) -> Content:

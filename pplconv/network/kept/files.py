@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ..._version import __version__
 from ...memory.mapping import unchanged
 from ..compiled import Compiled
-from ..interface import Interface
+from ..interface import Declared, Interface, ModelMetadata, NodeArg
 from ..opening import Opened
 from ..plan_settings import Settings
 from ..programs import Found
@@ -85,9 +85,30 @@ def interface_in(content: Content) -> Interface:
         raise Damaged(f"was compiled by pplconv {version}, this is {__version__}: compile it again")
     described = content.index["interface"]
     found = Reader(content.blocks, described["objects"], 1).value(described["root"])
-    if not isinstance(found, Interface):
+    if not isinstance(found, Interface) or not _is_sound(found):
         raise Damaged("has no interface")
     return found
+
+
+def _is_sound(found: Any) -> bool:
+    """Tell whether the parts of an interface are of the types that they should be."""
+    args, sets = (found.inputs, found.outputs), (found.containers, found.shape_inputs)
+    return (
+        all(isinstance(each, list) for each in (*args, found.declared))
+        and all(isinstance(each, frozenset) for each in sets)
+        and isinstance(found.metadata, ModelMetadata) and isinstance(found.nodes, int)
+        and [arg.name for arg in found.inputs] == [each.name for each in found.declared]
+        and all(
+            isinstance(arg, NodeArg) and isinstance(arg.name, str) and isinstance(arg.type, str)
+            and isinstance(arg.shape, list)
+            for arg in (*found.inputs, *found.outputs)
+        )
+        and all(
+            isinstance(each, Declared) and isinstance(each.dtype, np.dtype)
+            and isinstance(each.shape, (tuple, type(None)))
+            for each in found.declared
+        )
+    )  # fmt: skip
 
 
 def open_kept(model: Any, settings: Settings, kept: int, digest: str | None = None) -> Opened:
@@ -194,7 +215,7 @@ class OfFile:
         self._shown, self._model, self._content = shown, model, content
         self._programs, self._kept, self._settings = programs, kept, settings
 
-    def find(self, key: Any, settings: Settings) -> Found | None:
+    def find(self, key: Any, settings: Settings, interface: Interface) -> Found | None:
         """Compile a program of the file; None if it has none for these shapes."""
         described = self._programs.get(key[:2])
         if described is None:
@@ -202,7 +223,7 @@ class OfFile:
         for block in self._content.blocks[:1]:
             unchanged(block)
         try:
-            return read_program(described, self._content.blocks, settings)
+            return read_program(described, self._content.blocks, settings, interface)
         except MemoryError:
             raise
         except Exception as error:

@@ -25,7 +25,7 @@ __all__ = ["KeptNetwork", "Source"]
 class Source(Protocol):
     """Where programs lie."""
 
-    def find(self, key: Any, settings: Settings) -> Found | None:
+    def find(self, key: Any, settings: Settings, interface: Interface) -> Found | None:
         """Read a program; None if there is none for this key."""
 
     def has(self, key: Any) -> bool:
@@ -102,7 +102,7 @@ class KeptNetwork:
         found = self.programs.find(key)
         if found is None:
             with self.programs.making:
-                found = self.programs.find(key) or self.source.find(key, self.settings)
+                found = self.programs.find(key) or self._read(key)
                 if found is None:
                     if self._behind is None and self._network is None:
                         raise ValueError(self.source.refusal(key))
@@ -113,6 +113,9 @@ class KeptNetwork:
                     check_memory(found[0], self.settings.max_memory)
                 self.programs.add(key, found)
         return *found, rest
+
+    def _read(self, key: Any) -> Found | None:
+        return self.source.find(key, self.settings, self.interface)
 
     def with_model(self) -> Network:
         """Give the network that has the model.

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ... import planner
 from ..compiled import Compiled, program_of
+from ..interface import Interface
 from ..plan_settings import Settings
 from ..storage import Step
 from ..texts import printable
@@ -63,8 +64,9 @@ def _written(step: Step, writer: Writer) -> Any:
 
 
 def read_program(
-    described: Mapping[str, Any], blocks: Sequence[npt.NDArray[np.uint8]], settings: Settings
-) -> tuple[Compiled, dict[str, list[str]]]:
+    described: Mapping[str, Any], blocks: Sequence[npt.NDArray[np.uint8]], settings: Settings,
+    interface: Interface,
+) -> tuple[Compiled, dict[str, list[str]]]:  # fmt: skip
     """Compile a program that `written_program` described.
 
     Parameters
@@ -75,6 +77,8 @@ def read_program(
         Of its file.
     settings : Settings
         Team, and most scratch, of its runs.
+    interface : Interface
+        Of the network.
 
     Raises
     ------
@@ -92,6 +96,11 @@ def read_program(
     sizes, times = value("sizes"), value("times")
     if not all(isinstance(step, Step) for step in steps) or len(sizes) != len(inputs + outputs):
         raise ValueError("a program has steps, and a size for each of the caller's arrays")
+    known = {arg.name for arg in interface.inputs}, {arg.name for arg in interface.outputs}
+    _check_arrays(inputs, times, known[0])
+    _check_arrays(outputs, times, known[1])
+    if {name for name, *_ in outputs} != known[1]:
+        raise ValueError("a program gives other outputs than the network")
     program, native = program_of(
         steps, repeats, value("arena"), sizes, planner.team_size(settings.threads), most,
         settings.max_workspace, len(inputs),
@@ -101,3 +110,15 @@ def read_program(
         value("groups"),
     )  # fmt: skip
     return compiled, value("fired")
+
+
+def _check_arrays(arrays: list[Any], times: int, known: set[str]) -> None:
+    """Refuse arrays of a program that are not those of the network."""
+    if type(times) is not int or times < 1:
+        raise ValueError(f"a program runs {times!r} times")
+    for name, shape, dtype in arrays:
+        sizes = all(type(size) is int and 0 <= size < 1 << 47 for size in shape)
+        if name not in known or not sizes or dtype.hasobject:
+            raise ValueError(f"a program has an array {name!r} of shape {shape!r}")
+        if times > 1 and shape[0] % times:
+            raise ValueError(f"a program runs {times} times for {shape[0]} images")
