@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import onnx_ir as ir
-import onnx_ir.passes.common as passes
 
 from .graph_builder import GraphBuilder
 from .inferring import infer_outputs
+from .model_passes import mend_names, remove_unused
 from .names import have_unique_names
 from .node_checks import ContradictionError, check_node, check_sizes
 from .nodes import attributes_of
@@ -95,7 +95,7 @@ def fold(model: ir.Model) -> None:
             ) from error
         if not _repeat_values(model.graph) + _compute(model.graph, budget):
             break
-    passes.RemoveUnusedNodesPass()(model)
+    remove_unused(model)
 
 
 class _Fold:
@@ -121,7 +121,7 @@ class _Fold:
         """Visit the nodes of the graph and of its subgraphs."""
         self._visit_graph(self._model.graph)
         if self._modified and not have_unique_names(self._model.graph):
-            passes.NameFixPass()(self._model)
+            mend_names(self._model)
 
     def _visit_graph(self, graph: ir.Graph) -> None:
         for node in graph:
