@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,6 @@ from .._literals import Fallback, Precision, Search, Sparse
 from ..arguments import checks
 from ..drawing.progress_bar import check_wanted
 from ..runtime import paused_collector
-from .comparison import NetworkComparison, compared
 from .compiling import Compiled, compile_model
 from .interface import (
     PROVIDER,
@@ -47,7 +46,6 @@ from .network import Network, Shared
 from .overriding import Overrides, overridable
 from .plan_settings import Settings
 from .preparing import Prepared, prepare
-from .profile import NetworkProfile, profiled
 from .programs import MOST_SHAPE_ELEMENTS, Program
 from .python_values import Item, is_container
 from .refusals import FALLBACKS
@@ -61,6 +59,11 @@ from .session_pickles import (
     put_together,
     taken_apart,
 )
+
+# What most processes never ask for is imported when it is.
+if TYPE_CHECKING:
+    from .comparison import NetworkComparison
+    from .profile import NetworkProfile
 
 Array = npt.NDArray[Any]
 
@@ -357,6 +360,8 @@ class InferenceSession:
         TypeError, ValueError
             If an argument does not fit the network.
         """
+        from .profile import profiled
+
         repeats = checks.integer("repeats", repeats, 1)
         network, inputs = self._inputs(feed)
         program, fired, inputs = network.find(inputs)
@@ -402,6 +407,8 @@ class InferenceSession:
         >>> print(session.compare({"x": x}))  # doctest: +SKIP
         """
         settings = self._network.shared.settings
+        from .comparison import compared
+
         wanted = settings.in_precision(precision)
         check_demand(self._network.model.graph, precision)
         repeats = checks.integer("repeats", repeats, 1)
