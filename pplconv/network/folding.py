@@ -208,7 +208,13 @@ class _Fold:
         if rewrite is None:
             return None
         op = GraphBuilder()
-        made = rewrite(node, op, self._known)
+        try:
+            made = rewrite(node, op, self._known)
+        except MemoryError:
+            raise
+        except Exception as error:
+            # Shapes are not checked yet, so a wrong file can claim anything of a node.
+            raise _failed(node, error) from error
         if made is None or isinstance(made, Replacement):
             return made
         return Replacement([made] if isinstance(made, ir.Value) else made, op.nodes)
@@ -335,6 +341,12 @@ class _FoldingError(ValueError):
     """A node that our own code refuses."""
 
 
+def _failed(node: ir.Node, error: Exception) -> _FoldingError:
+    return _FoldingError(
+        f"model cannot be folded: {describe(node)}: {type(error).__name__}: {printable(error)}"
+    )
+
+
 class _Budget:
     """Decides which nodes are folded, within a budget of memory."""
 
@@ -415,9 +427,7 @@ def _results(node: ir.Node, budget: _Budget) -> list[np.ndarray] | None:
     except MemoryError:
         raise
     except Exception as error:
-        raise _FoldingError(
-            f"model cannot be folded: {describe(node)}: {type(error).__name__}: {printable(error)}"
-        ) from error
+        raise _failed(node, error) from error
     # Nobody else may hold the memory of a constant.
     return [np.array(result, order="C") for result in results]
 

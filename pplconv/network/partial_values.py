@@ -229,8 +229,12 @@ def _parts(node: ir.Node, op: GraphBuilder, known: Known) -> Any:
         sizes = [min(size, whole - at) for at in range(0, whole, size)]
     if not 0 < len(sizes) <= _MOST_PARTS:
         return None
-    parts = op.Split(x, _list(op, sizes), axis=axis, _outputs=len(sizes))
-    return op.SequenceConstruct(*((parts,) if len(sizes) == 1 else parts))
+    found = op.Split(x, _list(op, sizes), axis=axis, _outputs=len(sizes))
+    parts = [found] if len(sizes) == 1 else list(found)
+    # As in onnxruntime: only one size for all parts may take the axis away.
+    if not split.ndim and split == 1 and not attribute_int(node, "keepdims", 1):
+        parts = [op.Squeeze(part, _list(op, [axis])) for part in parts]
+    return op.SequenceConstruct(*parts)
 
 
 def _element(node: ir.Node, op: GraphBuilder, known: Known) -> Any:

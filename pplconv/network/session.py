@@ -407,7 +407,7 @@ class InferenceSession:
         >>> print(session.compare({"x": x}))  # doctest: +SKIP
         """
         settings = self._network.shared.settings
-        from .comparison import compared
+        from .comparison import NetworkComparison, compared
 
         wanted = settings.in_precision(precision)
         check_demand(self._network.model.graph, precision)
