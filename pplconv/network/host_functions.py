@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from .lone_steps import Alone, in_loops
 from .nodes import Node
 from .numpy_operators.sequence_values import TAKERS
 from .numpy_operators.types import Compute
 from .operators.table import row_of
 from .operators.table_row import Python
+from .refusals import check_arrays
 from .storage import Array, Shape
 
-__all__ = ["check_arrays", "function_of"]
+__all__ = ["function_of"]
 
 
 def function_of(
@@ -69,24 +68,3 @@ def _in_numpy(compute: Compute, node: Node, shapes: Sequence[Shape]) -> Callable
         return [result for name, result in zip(node.outputs, results, strict=False) if name]
 
     return call
-
-
-def check_arrays(names: Sequence[str], given: Sequence[Any]) -> None:
-    """Refuse sequences and optionals where an operator takes arrays alone.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Of the values.
-    given : sequence of Item
-        The values.
-
-    Raises
-    ------
-    ValueError
-        Naming the first of them that is no array.
-    """
-    for name, item in zip(names, given, strict=True):
-        if not isinstance(item, np.ndarray):
-            kind = "a sequence" if isinstance(item, list) else "an optional without an element"
-            raise ValueError(f"{name!r} is {kind}, expected an array")

@@ -9,13 +9,12 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
-from .host_functions import check_arrays
 from .nodes import Node
 from .numpy_operators.transposed_sums import conv_transpose
 from .onnx_later import ir
 from .operators.unfused import unfused
 from .opsets import OPSET
-from .refusals import check_operands
+from .refusals import check_arrays, check_operands
 from .storage import Array
 from .texts import printable
 
