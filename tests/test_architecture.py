@@ -168,7 +168,7 @@ quantize_model = pplconv.quant.quantize_model
 assert quantize_model is sys.modules["pplconv.network.calibration"].quantize_model
 assert quantize_model is pplconv.quant.quantize_model
 """
-    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnx_ir")
     subprocess.run([sys.executable, "-P", "-c", provided], check=True)
 
 

@@ -46,7 +46,7 @@ module              content
 `pruning`           prunes a model's weights, and finds the layers' steps
 ==================  ============================================================================
 
-Most of it imports `onnx_ir` or `onnxscript`, both of the extra ``pplconv[onnx]``: import these
+Most of it imports `onnx_ir`, of the extra ``pplconv[onnx]``: import these
 modules only when a network is used. The compiler (`compiling`, `operators`, `bands` and what they
 import) asks for them when it is given a model, and `chain` works without them.
 """

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 import onnx_ir as ir
-import onnx_ir.passes.common as passes
 
+from .model_passes import infer_shapes
 from .python_values import is_container
 from .subgraphs import all_nodes, subgraphs_of
 
@@ -31,7 +31,7 @@ def compute_in_float32(model: ir.Model) -> None:
     """
     if not _has_bfloat16(model):
         return
-    passes.ShapeInferencePass()(model)
+    infer_shapes(model)
     results = [value for value in model.graph.outputs if value.dtype == _NARROW]
     casts = [
         node

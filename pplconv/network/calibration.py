@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import onnx_ir as ir
-import onnx_ir.passes.common as passes
 
 from .._literals import Method
 from ..drawing.progress_bar import check_wanted, late_bar
@@ -17,6 +16,7 @@ from ..quant.observing import Observer
 from ..quant.weights import weights_beside
 from .choosing import Choice, choose
 from .loading import load
+from .model_passes import remove_unused
 from .preparing import prepare
 from .session import InferenceSession
 from .values import constant
@@ -92,7 +92,7 @@ def quantize_model(
     with late_bar(progress) as tell:
         _observe(prepared, choice, observers, _told(samples, tell), threads)
     _Writer(prepared.graph, choice, {v: o.parameters() for v, o in observers.items()}).write()
-    passes.RemoveUnusedNodesPass()(prepared)
+    remove_unused(prepared)
     prepared.graph.sort()
     proto: onnx.ModelProto = ir.to_proto(prepared)
     return proto

@@ -284,7 +284,7 @@ def rebuilt(op: Any, node: ir.Node, x: ir.Value, new: Scaled) -> Any:
     Parameters
     ----------
     op : builder
-        The builder that onnxscript passes to a rule.
+        The builder that a rule gets.
     node : ir.Node
         The convolution so far.
     x : ir.Value

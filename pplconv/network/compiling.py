@@ -279,7 +279,7 @@ def _lower(node: Node, builder: Builder, graph: Graph) -> None:
         for name in written:
             builder.deliver(name, builder.new(graph.shapes[name], graph.dtypes[name]))
         return
-    # Imported here: ONNX's reference takes as long to import as all else.
+    # Imported here: its programs of one node are compiled by this module.
     from .host_functions import function_of
 
     call = function_of(node, [graph.shapes[name] for name in written])

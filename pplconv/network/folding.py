@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
-import onnx_ir.passes.common as passes
-from onnxscript.optimizer._constant_folding import FoldConstantsPass, Replacement, registry
 
+from .graph_builder import GraphBuilder
 from .inferring import infer_outputs
+from .model_passes import mend_names, remove_unused
 from .names import have_unique_names
 from .node_checks import ContradictionError, check_node, check_sizes
 from .nodes import attributes_of
+from .onnx_answers import compute_by_reference, infer_by_onnx
 from .operands import end_before_the_first, reduce_once
 from .operators.table import COMPUTED
 from .padding import POOLS, infer_pool, resolve_node, settle_pool
+from .partial_values import REWRITINGS, Known, Replacement
 from .python_values import passes_in_python
 from .resizing import infer_resize
 from .storage import Array
@@ -47,8 +48,11 @@ _SLOW = frozenset(
 )  # fmt: skip
 _PRODUCTS = frozenset(("MatMul", "Gemm"))
 _PRODUCT_OPERATIONS = 1 << 30
-# A SplitToSequence of more parts stays: a small file could ask for any number of results.
-_MOST_PARTS = 64
+_RANDOM = frozenset(
+    ("Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+)
+# These keep what a model says of its integers.
+_QUANTIZING = frozenset(("DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"))
 # Operators whose output size depends on data: at most the size of their inputs, for each axis.
 _DATA_DEPENDENT = frozenset(("Compress", "NonMaxSuppression", "NonZero", "Unique"))
 # Operators that compute sizes from sizes, and most elements of each operand. Their results are not
@@ -79,7 +83,7 @@ def fold(model: ir.Model) -> None:
     budget = _Budget()
     for _ in range(4):
         try:
-            _Fold(budget)(model)
+            _Fold(model, budget).run()
         except (ContradictionError, _FoldingError):
             raise
         except (RuntimeError, ValueError, TypeError, IndexError, ArithmeticError) as error:
@@ -91,62 +95,53 @@ def fold(model: ir.Model) -> None:
             ) from error
         if not _repeat_values(model.graph) + _compute(model.graph, budget):
             break
-    passes.RemoveUnusedNodesPass()(model)
+    remove_unused(model)
 
 
-class _Fold(FoldConstantsPass):
-    """onnxscript's pass, with our checks before each node.
+class _Fold:
+    """One pass over all nodes, in their order.
 
     A node's attributes are checked before its shapes are inferred or its results computed. Shapes
     are ours where ONNX infers other shapes than onnxruntime computes.
+
+    Parameters
+    ----------
+    model : ir.Model
+        Changed in place.
+    budget : _Budget
+        Of the constants.
     """
 
-    def __init__(self, budget: _Budget) -> None:
-        super().__init__(
-            shape_inference=True, input_size_limit=1 << 40, output_size_limit=1 << 40,
-            should_fold=budget.should_fold,
-        )  # fmt: skip
-        self._budget = budget
+    def __init__(self, model: ir.Model, budget: _Budget) -> None:
+        self._model, self._budget = model, budget
+        self._known = Known()
+        self._modified = False
 
-    def call(self, model: ir.Model) -> Any:
-        """See `FoldConstantsPass`, which looks for names to mend, though there are hardly any."""
-        self._reset()
-        self._opset_imports = model.opset_imports
-        self.visit_graph(model.graph)
-        if self._modified and not have_unique_names(model.graph):
-            passes.NameFixPass()(model)
-        return ir.passes.PassResult(model, self._modified)
+    def run(self) -> None:
+        """Visit the nodes of the graph and of its subgraphs."""
+        self._visit_graph(self._model.graph)
+        if self._modified and not have_unique_names(self._model.graph):
+            mend_names(self._model)
 
-    def _do_inference(self, node: ir.Node) -> None:
-        """See `FoldConstantsPass`, which asks ONNX about each node."""
-        if node.domain or not infer_outputs(node):
-            super()._do_inference(node)
+    def _visit_graph(self, graph: ir.Graph) -> None:
+        for node in graph:
+            replacement = self._visit(node)
+            if replacement is not None:
+                self._replace(node, replacement, graph)
+                continue
+            for inner in subgraphs_of(node):
+                self._visit_graph(inner)
+        for place, value in enumerate(graph.outputs):
+            same = self._known.same.get(value)
+            maker = None if same is None else same.producer()
+            # An output has a node of this graph, and one name.
+            if same is None or maker is None or maker.graph is not graph or same.is_graph_output():
+                continue
+            same.name = value.name
+            graph.outputs[place] = same
+            self._modified = True
 
-    def _prepare_folded_tensor(
-        self, node: ir.Node, output_name: str, output_array: Any
-    ) -> ir.Tensor | None:
-        """See `FoldConstantsPass`, whose checks take longer than small arrays take to compute."""
-        if type(output_array) is np.ndarray and output_array.dtype.kind in "fiub":
-            return ir.Tensor(output_array, name=output_name)
-        return super()._prepare_folded_tensor(node, output_name, output_array)
-
-    def replace_node(self, node: ir.Node, replacement: Replacement, root: Any) -> None:
-        """See `FoldConstantsPass`, which also records the names of all replaced operands."""
-        operands = [value for value in node.inputs if value is not None]
-        if replacement.new_nodes or len(node.outputs) > 1:
-            ir.convenience.replace_nodes_and_values(
-                root, node, [node], replacement.new_nodes, node.outputs, replacement.new_outputs
-            )
-        else:
-            _replace_one(node, replacement.new_outputs[0])
-        for value in operands:
-            unused = not value.uses() and not value.is_graph_output()
-            if unused and value.is_initializer() and value.graph is not None:
-                value.graph.initializers.pop(str(value.name))
-        self._modified = True
-
-    def process_node(self, node: ir.Node, is_function: bool) -> Any:
-        """See `FoldConstantsPass`."""
+    def _visit(self, node: ir.Node) -> Replacement | None:
         for value in node.inputs:
             # The pass keeps the inferred shape of a folded node for its constant.
             if is_constant(value) and static_shape(value) is None:
@@ -154,17 +149,16 @@ class _Fold(FoldConstantsPass):
         check_node(node)
         if not node.domain:
             _as_onnxruntime(node)
-        small = self._of_sizes(node)
-        if small is not None:
-            return small
-        replacement = None
-        if self._stays(node):
-            self._read_known(node)
-            self._do_inference(node)
-        elif _may_be_rewritten(node):
-            replacement = super().process_node(node, is_function) or self._folded(node)
-        else:
-            self._do_inference(node)
+        replacement = self._of_sizes(node)
+        if replacement is not None:
+            return replacement
+        self._read_known(node)
+        if node.op_type == "Constant" and not node.domain:
+            _mark_constant(node)
+            return None
+        if not is_flow(node):
+            self._infer(node)
+        replacement = self._rewritten(node) or self._folded(node)
         if node.op_type in POOLS and not node.domain and replacement is None:
             infer_pool(node)
         if node.op_type == "Resize" and not node.domain and replacement is None:
@@ -179,52 +173,115 @@ class _Fold(FoldConstantsPass):
         check_sizes(node)
         return replacement
 
-    def visit_node(self, node: ir.Node, root: Any) -> None:
-        """See `FoldConstantsPass`, which looks at each attribute."""
-        replacement = self.process_node(node, is_function=False)
-        if replacement is not None:
-            self.replace_node(node, replacement, root)
+    def _infer(self, node: ir.Node) -> None:
+        if not node.domain and infer_outputs(node):
             return
-        for graph in subgraphs_of(node):
-            self.visit_graph(graph)
+        version = self._model.opset_imports.get(node.domain)
+        if version is not None:
+            infer_by_onnx(node, version)
 
-    def _stays(self, node: ir.Node) -> bool:
-        """Tell whether nothing can replace a node: it is not constant, and has no rewriting."""
-        if node.domain or is_flow(node) or node.op_type == "Constant":
-            return False
-        if all(value is None or value.const_value is not None for value in node.inputs):
-            return False
-        return not registry.lookup_evaluators("", node.op_type, self._opset_imports[""])
+    def _replace(self, node: ir.Node, replacement: Replacement, graph: ir.Graph) -> None:
+        operands = [value for value in node.inputs if value is not None]
+        if replacement.nodes or len(node.outputs) > 1:
+            ir.convenience.replace_nodes_and_values(
+                graph, node, [node], replacement.nodes, node.outputs, replacement.values
+            )
+        else:
+            _replace_one(node, replacement.values[0])
+        for value in operands:
+            unused = not value.uses() and not value.is_graph_output()
+            if unused and value.is_initializer() and value.graph is not None:
+                value.graph.initializers.pop(str(value.name))
+        self._modified = True
 
     def _read_known(self, node: ir.Node) -> None:
-        """Read the values that stand for a node's operands, as `FoldConstantsPass` does."""
+        """Read the values that stand for a node's operands."""
         for place, value in enumerate(node.inputs):
-            known = self._state.get_sym_value(value)
-            if isinstance(known, ir.Value):
-                node.replace_input_with(place, known)
+            same = None if value is None else self._known.same.get(value)
+            if same is not None:
+                node.replace_input_with(place, same)
                 self._modified = True
+
+    def _rewritten(self, node: ir.Node) -> Replacement | None:
+        """Rewrite a node of which something is known."""
+        rewrite = REWRITINGS.get(node.op_type) if not node.domain else None
+        if rewrite is None:
+            return None
+        op = GraphBuilder()
+        try:
+            made = rewrite(node, op, self._known)
+        except MemoryError:
+            raise
+        except Exception as error:
+            # Shapes are not checked yet, so a wrong file can claim anything of a node.
+            raise _failed(node, error) from error
+        if made is None or isinstance(made, Replacement):
+            return made
+        return Replacement([made] if isinstance(made, ir.Value) else made, op.nodes)
 
     def _of_sizes(self, node: ir.Node) -> Replacement | None:
         """Fold a node that computes sizes or indices, without inference: models have thousands."""
         if node.domain or len(node.outputs) != 1 or node.outputs[0].is_graph_output():
             return None
         result = _known_shape(node) if node.op_type == "Shape" else _on_sizes(node)
-        value = None if result is None else self.new_initializer(node, result)
-        if value is None or node.graph is None:
-            return None
-        node.graph.register_initializer(value)
-        return Replacement([value], [])
+        return None if result is None else _constant_for(node, result)
 
     def _folded(self, node: ir.Node) -> Replacement | None:
-        """Fold a node of one output that NumPy computes."""
-        results = _results(node, self._budget) if len(node.outputs) == 1 else None
-        if results is None or node.graph is None:
+        """Compute a node of one output, all of whose operands are constant."""
+        if len(node.outputs) != 1 or node.graph is None:
             return None
-        value = self.new_initializer(node, results[0])
-        if value is None:
+        results = _results(node, self._budget)
+        if results is not None:
+            return _constant_for(node, results[0])
+        version = self._model.opset_imports.get(node.domain)
+        operands = [value for value in node.inputs if value is not None]
+        if (
+            version is None
+            or is_flow(node)
+            or (not node.domain and node.op_type in _RANDOM | _QUANTIZING)
+            or any(value.const_value is None or value.is_graph_input() for value in operands)
+            or not self._budget.takes(node)
+        ):
             return None
-        node.graph.register_initializer(value)
-        return Replacement([value], [])
+        result = compute_by_reference(node, version)
+        return _constant_for(node, result) if isinstance(result, np.ndarray) else None
+
+
+def _constant_for(node: ir.Node, array: Array) -> Replacement | None:
+    """Put a constant in the place of a node."""
+    graph, name = node.graph, node.outputs[0].name
+    assert graph is not None
+    plain = array.dtype.kind in "fiub"
+    tensor = ir.Tensor(array, name=name) if plain else ir.tensor(array, name=name)
+    value = ir.Value(
+        name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape),
+        const_value=tensor,
+    )  # fmt: skip
+    graph.register_initializer(value)
+    return Replacement([value])
+
+
+def _mark_constant(node: ir.Node) -> None:
+    """Note the constant that a Constant node gives."""
+    if len(node.attributes) != 1 or len(node.outputs) != 1:
+        return
+    ((name, attribute),) = node.attributes.items()
+    value, given = node.outputs[0], attribute.value
+    if given is None:
+        return
+    tensor: ir.TensorProtocol
+    if name in ("value_float", "value_floats"):
+        tensor = ir.Tensor(np.array(given, np.float32), name=value.name)
+    elif name in ("value_int", "value_ints"):
+        tensor = ir.Tensor(np.array(given, np.int64), name=value.name)
+    elif name in ("value_string", "value_strings"):
+        tensor = ir.StringTensor(np.array(given, np.bytes_), name=value.name)
+    elif name == "value":
+        tensor = given
+    else:
+        return
+    value.const_value, value.type = tensor, ir.TensorType(tensor.dtype)
+    value.shape = ir.Shape(tensor.shape)
 
 
 def _replace_one(node: ir.Node, new: ir.Value) -> None:
@@ -237,28 +294,6 @@ def _replace_one(node: ir.Node, new: ir.Value) -> None:
     old.replace_all_uses_with(new, replace_graph_outputs=True)
     assert node.graph is not None
     node.graph.remove(node, safe=True)
-
-
-def _may_be_rewritten(node: ir.Node) -> bool:
-    """Tell whether onnxscript may rewrite a node.
-
-    It makes a Cast of a CastLike and loses attributes; and a Split of a SplitToSequence, be it of
-    many parts, and fails where their sizes are not known.
-    """
-    if node.domain or node.op_type not in ("CastLike", "SplitToSequence"):
-        return True
-    if node.op_type == "CastLike":
-        return not node.attributes
-    if len(node.inputs) < 2:
-        return True
-    x, split = node.inputs[0], constant(node.inputs[1])
-    shape, axis = static_shape(x), attribute_int(node, "axis", 0)
-    if split is None or shape is None or not -len(shape) <= axis < len(shape):
-        return False
-    if split.ndim:
-        return split.ndim == 1 and 0 < split.size <= _MOST_PARTS
-    size = int(split)
-    return 0 < size <= shape[axis] <= size * _MOST_PARTS
 
 
 def _known_shape(node: ir.Node) -> Array | None:
@@ -306,19 +341,25 @@ class _FoldingError(ValueError):
     """A node that our own code refuses."""
 
 
+def _failed(node: ir.Node, error: Exception) -> _FoldingError:
+    return _FoldingError(
+        f"model cannot be folded: {describe(node)}: {type(error).__name__}: {printable(error)}"
+    )
+
+
 class _Budget:
     """Decides which nodes are folded, within a budget of memory."""
 
     def __init__(self) -> None:
         self.left = _TOTAL_BYTES
 
-    def should_fold(self, node: ir.Node) -> bool | None:
-        """Say whether to fold a node, all of whose inputs are constant."""
+    def takes(self, node: ir.Node) -> bool:
+        """Say whether ONNX's reference may fold a node, all of whose operands are constant."""
         if node.domain or node.op_type in _SLOW or _is_ours(node) or passes_in_python(node):
             return False
         return self.allows(node)
 
-    def allows(self, node: ir.Node) -> bool | None:
+    def allows(self, node: ir.Node) -> bool:
         """Say whether memory and time suffice for a node's outputs, and reserve them."""
         total = _output_bytes(node)
         if total is None or total > min(FOLD_BYTES, self.left):
@@ -328,8 +369,7 @@ class _Budget:
         if node.op_type in _PRODUCTS and total * _depth(node) > 4 * _PRODUCT_OPERATIONS:
             return False
         self.left -= total
-        # None would apply onnxscript's own list, which refuses ConstantOfShape.
-        return True if node.op_type == "ConstantOfShape" else None
+        return True
 
 
 def _output_bytes(node: ir.Node) -> int | None:
@@ -376,7 +416,7 @@ def _results(node: ir.Node, budget: _Budget) -> list[np.ndarray] | None:
     sized = None not in shapes or node.op_type in _DATA_DEPENDENT
     if compute is None or not sized or not known:
         return None
-    if any(value.is_graph_output() for value in node.outputs) or budget.allows(node) is False:
+    if any(value.is_graph_output() for value in node.outputs) or not budget.allows(node):
         return None
     if "kernel_shape" in node.attributes:
         resolve_node(node)
@@ -387,9 +427,7 @@ def _results(node: ir.Node, budget: _Budget) -> list[np.ndarray] | None:
     except MemoryError:
         raise
     except Exception as error:
-        raise _FoldingError(
-            f"model cannot be folded: {describe(node)}: {type(error).__name__}: {printable(error)}"
-        ) from error
+        raise _failed(node, error) from error
     # Nobody else may hold the memory of a constant.
     return [np.array(result, order="C") for result in results]
 

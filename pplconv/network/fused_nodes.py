@@ -112,7 +112,7 @@ def build(
     Parameters
     ----------
     op : builder
-        The builder that onnxscript passes to a rule.
+        The builder that a rule gets.
     operator : str
         One of `FUSED_CONVOLUTIONS`, or `LINEAR`.
     inputs : sequence of ir.Value or None
@@ -142,7 +142,7 @@ def with_changes(
     Parameters
     ----------
     op : builder
-        The builder that onnxscript passes to a rule.
+        The builder that a rule gets.
     node : ir.Node
         The fused node so far.
     changes : dict

@@ -257,7 +257,7 @@ def build_product(
     Parameters
     ----------
     op : builder
-        What onnxscript gives to a rule.
+        What a rule gets.
     operator : str
         One of `STORING`.
     x : ir.Value
@@ -309,7 +309,7 @@ def with_numbers(
     Parameters
     ----------
     op : builder
-        What onnxscript gives to a rule.
+        What a rule gets.
     node : ir.Node
         The product so far.
     changes : dict, optional

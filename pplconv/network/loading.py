@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir as ir
-import onnx_ir.passes.common as passes
 from google.protobuf.message import DecodeError
 
 from ..memory.mapping import map_file, release
 from .checking import check_model, is_foreign
 from .external_data import check_external_data
 from .large_weights import Lifted, lift_data, put_back
+from .model_passes import inline_functions, mend_names
 from .names import have_unique_names
 from .quantized_values import MICROSOFT
 from .sparse_tensors import expand_sparse
@@ -79,13 +79,13 @@ def load(source: Any) -> ir.Model:
             map_tensors(model, folder)
             model.meta[OUTSIDE] = True
         if model.functions:
-            model = passes.InlinePass()(model).model
+            model = inline_functions(model)
         _name_foreign(model)
         if not is_in_order(model.graph):
             model.graph.sort()
         own_tensors(model)
         if not have_unique_names(model.graph):
-            passes.NameFixPass()(model)
+            mend_names(model)
     except MemoryError:
         raise
     except Exception as error:

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 import onnx_ir as ir
-import onnx_ir.passes.common as passes
 
 from .brain_floats import compute_in_float32
 from .cutting import Cut, cut
 from .folding import fold
 from .if_conversion import convert_branches
 from .invariants import hoist
+from .model_passes import add_defaults, remove_unused
 from .opsets import convert_opset
 from .padding import resolve_padding
 from .quantized_values import check_quantization, dequantize_constants, quantize_constants
@@ -116,7 +116,7 @@ def prepare(model: ir.Model, overridden: Collection[str] = (), *, copy: bool = T
         lift_constants(model.graph)
         own_tensors(model)
     compute_in_float32(model)
-    passes.AddDefaultAttributesPass()(model)
+    add_defaults(model)
     forget_shapes(model.graph, inputs=False)
     return simplify(model)
 
@@ -143,7 +143,7 @@ def simplify(model: ir.Model) -> Prepared:
         fold(model)
     quantize_constants(model.graph)
     apply_rules(model, SIMPLIFYING_RULES, fired)
-    passes.RemoveUnusedNodesPass()(model)
+    remove_unused(model)
     release_files(model)
     return Prepared(model, fired)
 
@@ -202,7 +202,7 @@ def specialize(
         if parts.first is None:
             return Specialized(None, fired, parts)
         model = parts.first
-        passes.RemoveUnusedNodesPass()(model)
+        remove_unused(model)
     resolve_padding(model.graph)
     check_static(model)
     # Some are constant only now: shapes, and former inputs.
@@ -215,12 +215,12 @@ def specialize(
     if volumes:
         fired |= volumes
         # Volumes that were made of images, and that nobody reads: further readers of the images.
-        passes.RemoveUnusedNodesPass()(model)
+        remove_unused(model)
         apply_rules(model, SIMPLIFYING_RULES, fired)
     _infer_new(model)
     _quantize(model, fired)
     apply_rules(model, FUSING_RULES, fired)
-    passes.RemoveUnusedNodesPass()(model)
+    remove_unused(model)
     release_files(model)
     return Specialized(model, fired, parts)
 
@@ -249,7 +249,7 @@ def _infer_new(model: ir.Model) -> None:
 def _quantize(model: ir.Model, fired: dict[str, list[str]]) -> None:
     """Make nodes of integers; other quantized constants become floating-point numbers."""
     apply_rules(model, QUANTIZING_RULES, fired)
-    passes.RemoveUnusedNodesPass()(model)
+    remove_unused(model)
     if dequantize_constants(model.graph):
         apply_rules(model, SIMPLIFYING_RULES, fired)
 

@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from .._literals import Fallback
 from .fused_nodes import DOMAIN
 from .nodes import Node, attributes_of
@@ -123,6 +125,27 @@ def _ignored(op: str, attributes: Mapping[str, Any]) -> str:
     if "clip" in attributes:
         return "a clip"
     return "input_forget" if attributes.get("input_forget", 0) else ""
+
+
+def check_arrays(names: Sequence[str], given: Sequence[Any]) -> None:
+    """Refuse sequences and optionals where an operator takes arrays alone.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of the values.
+    given : sequence of Item
+        The values.
+
+    Raises
+    ------
+    ValueError
+        Naming the first of them that is no array.
+    """
+    for name, item in zip(names, given, strict=True):
+        if not isinstance(item, np.ndarray):
+            kind = "a sequence" if isinstance(item, list) else "an optional without an element"
+            raise ValueError(f"{name!r} is {kind}, expected an array")
 
 
 def check_operands(node: Node, operands: Sequence[Array]) -> None:

@@ -92,7 +92,6 @@ def _import() -> None:
         import onnx_ir  # noqa: F401
     finally:
         sys.meta_path.remove(_Finder)
-    import onnxscript  # noqa: F401
 
 
 _import()

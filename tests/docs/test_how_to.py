@@ -150,7 +150,7 @@ assert [few.is_ready_for({"x": image(n)}) for n in (1, 2, 3)] == [False, True, T
     ids=["operator", "option"],
 )
 def test_a_network_runs_after_the_edits(page, program, environment, tmp_path, edited):
-    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnx_ir")
     copied(PACKAGE, tmp_path / "pplconv")
     root = edited(page)
     run(root, NETWORK.format(root=str(root)) + program, **environment)
@@ -158,7 +158,7 @@ def test_a_network_runs_after_the_edits(page, program, environment, tmp_path, ed
 
 def test_the_operator_is_refused_before():
     """So the network of the test above runs only because of the edits."""
-    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnx_ir")
     program = NETWORK.format(root=str(PACKAGE.parent)) + (
         'try:\n    session("ThresholdedRelu")\nexcept ValueError as error:\n'
         '    assert "ThresholdedRelu" in str(error)\nelse:\n    raise AssertionError\n'

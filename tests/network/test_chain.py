@@ -273,7 +273,7 @@ def test_inputs_that_do_not_fit() -> None:
 def test_it_needs_no_onnx() -> None:
     code = """
 import sys
-for name in ("onnx", "onnx_ir", "onnxscript"):
+for name in ("onnx", "onnx_ir"):
     sys.modules[name] = None
 import numpy as np, pplconv
 w = np.ones((4, 4, 3, 3), np.float32)

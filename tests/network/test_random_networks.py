@@ -69,7 +69,7 @@ def every_rule(self, node):
     """The rules of a node, also those that refuse it before their patterns are compared."""
     for rule in self._by_root.get((node.domain, node.op_type), ()):
         if rule.outputs <= len(node.outputs):
-            yield rule.compiled
+            yield rule
 
 
 @pytest.mark.sampled(1)

@@ -233,6 +233,22 @@ SEQUENCES = {
             s = SplitToSequence <axis = -1> (x, k)
         }""", ({"x": X, **_number(k=[1, 3])}, {"x": X, **_number(k=[4, 0])}),
     ),
+    "split without the axis": ValueCase(
+        """g (float[N,C,H] x, int64 k, int64[3] m) => (seq(float[]) s, seq(float[]) t) {
+            s = SplitToSequence <axis = 1, keepdims = 0> (x, k)
+            t = SplitToSequence <axis = 1, keepdims = 0> (x, m)
+        }""", ({"x": X, **_number(k=1, m=[1, 1, 1])},),
+    ),
+    "split by known sizes": ValueCase(
+        """g (float[2,3,4] x) => (float[] y, float[] z, float[] w) {
+            one = Constant <value_int = 1> () two = Constant <value_ints = [1, 3]> ()
+            few = Constant <value = int32[2] {1, 3}> ()
+            s = SplitToSequence <axis = -1, keepdims = 0> (x, one)
+            t = SplitToSequence <axis = -1, keepdims = 0> (x, two)
+            u = SplitToSequence <axis = -1> (x, few)
+            y = SequenceAt(s, one) z = SequenceAt(t, one) w = ConcatFromSequence <axis = -1> (u)
+        }""", ({"x": X},),
+    ),
     "joined on a new axis": ValueCase(
         """g (seq(float[]) s) => (float[] y) {
             y = ConcatFromSequence <axis = -1, new_axis = 1> (s)

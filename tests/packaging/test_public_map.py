@@ -81,7 +81,7 @@ def test_import_loads_no_helper_package(tmp_path):
     """psutil, threadpoolctl and all that integrations need are imported on demand."""
     loaded = {name.partition(".")[0] for name in loaded_by_import(tmp_path)}
     assert "pplconv" in loaded
-    extras = {"dask", "onnx", "onnx_ir", "onnxscript", "PIL", "ray", "scipy", "skimage"}
+    extras = {"dask", "onnx", "onnx_ir", "PIL", "ray", "scipy", "skimage"}
     assert not loaded & {"psutil", "threadpoolctl", "pytest", *extras}
 
 

@@ -117,8 +117,7 @@ def split_to_sequence(
         raise ValueError(f"axis is {axis}, the input has the shape {x.shape}")
     size = x.shape[axis]
     if split is None:
-        parts = [np.take(x, [at], axis) for at in range(size)]
-        return [parts if attributes.get("keepdims", 1) else [np.squeeze(p, axis) for p in parts]]
+        split = np.array(1)
     sizes = split.reshape(-1).tolist()
     if not split.ndim:
         if sizes[0] <= 0:
@@ -126,7 +125,11 @@ def split_to_sequence(
         sizes = [min(sizes[0], size - at) for at in range(0, size, sizes[0])]
     if sum(sizes) != size or min(sizes, default=0) < 0:
         raise ValueError(f"split has the sizes {sizes}, the axis {axis} has {size}")
-    return [np.split(x, np.cumsum(sizes[:-1], dtype=np.int64), axis) if sizes else []]
+    parts = np.split(x, np.cumsum(sizes[:-1], dtype=np.int64), axis) if sizes else []
+    # As in onnxruntime: only one size for all parts may take the axis away.
+    if not split.ndim and split == 1 and not attributes.get("keepdims", 1):
+        parts = [np.squeeze(part, axis) for part in parts]
+    return [parts]
 
 
 def _sequence(operand: Any) -> list[Array]:

@@ -1,4 +1,4 @@
-"""Operators in terms of others: functions of onnxscript's builder and a node, for rows of `table`.
+"""Operators in terms of others: functions of a `GraphBuilder` and a node, for rows of `table`.
 
 They give the value that replaces the node's output, or None if the node stays. Shapes and types of
 the new values are inferred afterwards.
@@ -42,7 +42,7 @@ class Numbers:
     Parameters
     ----------
     op : object
-        onnxscript's builder.
+        For the new nodes.
     node : ir.Node
         The node.
     dtype : ir.DataType, optional

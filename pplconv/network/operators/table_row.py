@@ -110,7 +110,7 @@ class Decomposition(NamedTuple):
     early : bool
         Whether it is applied once before all other rules, else among those that simplify.
     write : callable
-        Takes onnxscript's builder and the node; gives the value that replaces its first output, or
+        Takes a `GraphBuilder` and the node; gives the value that replaces its first output, or
         those of its first outputs, or None if the node stays. All other outputs are unused.
     outputs : int
         Most outputs that it replaces.

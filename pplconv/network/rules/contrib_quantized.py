@@ -24,7 +24,7 @@ def scaled_product(op: Any, a: Sequence[Any], b: Sequence[Any], bias: Any) -> An
     Parameters
     ----------
     op : object
-        onnxscript's builder.
+        For the new nodes.
     a, b : sequence
         Integers, their scale, and their zero point or None.
     bias : ir.Value or None

@@ -24,7 +24,7 @@ class Decompose(OperatorRule):
     name, operator, domain, outputs
         See `OperatorRule`.
     write : callable
-        Takes onnxscript's builder and the node; gives the values that replace the node's first
+        Takes a `GraphBuilder` and the node; gives the values that replace the node's first
         outputs, or None, if the node stays; it may raise `Unserved` instead.
     """
 

@@ -1,38 +1,56 @@
-"""Applies rules, indexed by the last operator of their pattern, until none fires any more.
-
-onnxscript's own loop tries every rule at every node, which takes longer than all other work for a
-set of shapes. It also renames an existing value that a rule returns.
-"""
+"""Applies rules, indexed by the last operator of their pattern, until none fires any more."""
 
 from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import onnx
-from onnxscript.rewriter import RewriteRule, RewriteRuleClassBase
 
 from ..._lazy import lazy
 from ...runtime.locks import ForkableLock
+from ..graph_builder import GraphBuilder
 from ..names import unused_name
 from ..onnx_later import ir
 from ..opsets import OPSET
 from ..values import describe, is_constant
+from .patterns import Match, Pattern
 
 __all__ = ["OperatorRule", "Rule", "Rules", "apply_rules", "constant_at", "made_by", "maker_at"]
 
 _MOST_PASSES = 50
 
-# Matchers and rules keep state between matching and rewriting.
+# Rules keep state between matching and rewriting.
 _lock = ForkableLock()
 
 Root = tuple[str, str]
 
 
-class Rule(RewriteRuleClassBase):
-    """A rule of onnxscript that names the last operator of its pattern.
+@dataclass
+class Rewritten:
+    """What a rule puts in the place of nodes.
+
+    Parameters
+    ----------
+    match : Match
+        The nodes.
+    values : sequence of ir.Value or None
+        In the place of the results; None: a result stays.
+    nodes, initializers : sequence
+        The new ones.
+    """
+
+    match: Match
+    values: Sequence[ir.Value | None]
+    nodes: Sequence[ir.Node]
+    initializers: Sequence[ir.Value]
+
+
+class Rule(abc.ABC):
+    """A pattern of nodes, and what replaces them.
 
     Parameters
     ----------
@@ -46,17 +64,35 @@ class Rule(RewriteRuleClassBase):
     """
 
     def __init__(self, name: str, *roots: str | Root, above: str | Root | None = None) -> None:
-        super().__init__(name)
+        self.name = name
         self.roots = tuple(("", root) if isinstance(root, str) else root for root in roots)
         self.above: Root | None = ("", above) if isinstance(above, str) else above
         self.outputs = 1
 
     @lazy
-    def compiled(self) -> RewriteRule:
-        """The rule as onnxscript runs it; most networks need few rules."""
-        return RewriteRule(
-            self.pattern, self.rewrite, self.check, name=self.name, remove_nodes=self.remove_nodes
-        )
+    def compiled(self) -> Pattern:
+        """The pattern; most networks need few rules."""
+        return Pattern(self.pattern)
+
+    def rewritten(self, node: ir.Node) -> Rewritten | None:
+        """Build what replaces the nodes of a match; None if the rule does not fire.
+
+        Parameters
+        ----------
+        node : ir.Node
+            For the last node of the pattern.
+        """
+        match = self.compiled.match(node)
+        if match is None or not self.check(None, **match.bindings):
+            return None
+        op = GraphBuilder()
+        values = self.rewrite(op, **match.bindings)
+        if values is None:
+            return None
+        values = [values] if isinstance(values, ir.Value) else values
+        if len(values) != len(match.outputs):
+            raise TypeError(f"the rule {self.name!r} gave {len(values)} values")
+        return Rewritten(match, values, op.nodes, op.initializers)
 
     def may_fire(self, node: ir.Node) -> bool:
         """Tell at once that a rule does not match, before its pattern is compared.
@@ -140,7 +176,7 @@ class Rules:
             for root in rule.roots:
                 self._by_root.setdefault(root, []).append(rule)
 
-    def of(self, node: ir.Node) -> Iterator[RewriteRule]:
+    def of(self, node: ir.Node) -> Iterator[Rule]:
         """Give the rules that may fire at a node.
 
         Parameters
@@ -150,7 +186,7 @@ class Rules:
 
         Yields
         ------
-        RewriteRule
+        Rule
         """
         rules = self._by_root.get((node.domain, node.op_type))
         if not rules:
@@ -165,7 +201,7 @@ class Rules:
         for rule in rules:
             # A pattern of more outputs than the node has would match nothing, without a failure.
             if rule.outputs <= outputs and rule.above in producers and rule.may_fire(node):
-                yield rule.compiled
+                yield rule
 
 
 def constant_at(node: ir.Node, place: int) -> bool:
@@ -254,13 +290,13 @@ def _apply(model: ir.Model, rules: Rules, fired: dict[str, list[str]]) -> None:
         changed = False
         for node in graph:
             for rule in rules.of(node):
-                delta = _try(rule, model, node)
-                if delta is None:
+                made = _try(rule, node)
+                if made is None:
                     continue
-                name = str(delta.match.outputs[0].name)
-                if not _replace(graph, node, delta, names, str(rule.name)):
+                name = str(made.match.outputs[0].name)
+                if not _replace(graph, node, made, names, rule.name):
                     continue
-                fired.setdefault(str(rule.name), []).append(name)
+                fired.setdefault(rule.name, []).append(name)
                 changed = True
                 break
         if not changed:
@@ -268,18 +304,18 @@ def _apply(model: ir.Model, rules: Rules, fired: dict[str, list[str]]) -> None:
     raise RuntimeError("the rules for rewriting a network do not come to an end")
 
 
-def _try(rule: RewriteRule, model: ir.Model, node: ir.Node) -> Any:
+def _try(rule: Rule, node: ir.Node) -> Rewritten | None:
     try:
-        delta = rule.try_rewrite(model, model.graph, node, verbose=0)
-        for made in delta.new_nodes if delta is not None else ():
-            _check_operands(made)
+        made = rule.rewritten(node)
+        for new in made.nodes if made is not None else ():
+            _check_operands(new)
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         # Shapes are not checked yet, so a wrong file can claim anything of a node.
         raise ValueError(
             f"model is wrong at {describe(node)}, where the rule {rule.name!r} failed: {error}"
         ) from error
     # A rule that finds nothing to write leaves the node as it is.
-    return delta if delta is not None and delta.new_outputs[0] is not None else None
+    return made if made is not None and made.values[0] is not None else None
 
 
 @functools.cache
@@ -299,14 +335,16 @@ def _check_operands(node: ir.Node) -> None:
             raise ValueError(f"there is no operand {name} for {node.op_type}")
 
 
-def _replace(graph: ir.Graph, node: ir.Node, delta: Any, names: set[str | None], rule: str) -> bool:
+def _replace(
+    graph: ir.Graph, node: ir.Node, rewritten: Rewritten, names: set[str | None], rule: str
+) -> bool:
     pairs: list[tuple[ir.Value, ir.Value]] = [
         (old, new)
-        for old, new in zip(delta.match.outputs, delta.new_outputs, strict=True)
+        for old, new in zip(rewritten.match.outputs, rewritten.values, strict=True)
         if new is not None
     ]
     made = [new for _, new in pairs if new.producer() is not None]
-    made = [new for new in made if new.producer() in delta.new_nodes]
+    made = [new for new in made if new.producer() in rewritten.nodes]
     for old, new in pairs:
         if new in made or not old.is_graph_output():
             continue
@@ -317,7 +355,7 @@ def _replace(graph: ir.Graph, node: ir.Node, delta: Any, names: set[str | None],
             new.type = old.type or new.type
             # A shape of no axes is false.
             new.shape = new.shape if old.shape is None else old.shape
-    for value in delta.new_initializers:
+    for value in rewritten.initializers:
         value.name = unused_name(f"{value.name or rule}", names)
         graph.register_initializer(value)
     first = pairs[0][0].name
@@ -326,7 +364,8 @@ def _replace(graph: ir.Graph, node: ir.Node, delta: Any, names: set[str | None],
         if new in made or old.is_graph_output():
             old.name = unused_name(f"{kept}_before", names)
             new.name = kept
-    for inner in delta.new_nodes:
+    for inner in rewritten.nodes:
+        graph.opset_imports.setdefault(inner.domain, 1)
         inner.metadata_props["pplconv.rule"] = rule
         for value in inner.outputs:
             if value not in made:
@@ -334,8 +373,8 @@ def _replace(graph: ir.Graph, node: ir.Node, delta: Any, names: set[str | None],
         inner.name = node.name if inner is pairs[0][1].producer() else inner.outputs[0].name
     for old, new in pairs:
         ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
-    graph.insert_after(node, delta.new_nodes)
-    for matched in delta.match.nodes:
+    graph.insert_after(node, rewritten.nodes)
+    for matched in rewritten.match.nodes:
         used = any(value.uses() or value.is_graph_output() for value in matched.outputs)
         if not used and matched.graph is graph:
             graph.remove(matched, safe=True)

@@ -48,7 +48,7 @@ class Writer:
     Parameters
     ----------
     op : object
-        onnxscript's builder.
+        For the new nodes.
     y : ir.Value
         The result that is replaced: its type is the type of all values.
     """
