@@ -62,6 +62,8 @@ class Compiled:
     times: int
     repeats: list[Repeat] = field(default_factory=list)
     groups: list[Banded] = field(default_factory=list)
+    # What a lower precision would gain, in a line; of a program from a file.
+    advice: str = ""
     # Programs of several turns, as the body of a Loop or a Scan; None where they cannot be made.
     repeated: dict[Any, Program | None] = field(default_factory=dict)
 

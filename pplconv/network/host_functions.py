@@ -7,12 +7,10 @@ from typing import Any
 
 from .lone_steps import Alone, in_loops
 from .nodes import Node
-from .numpy_operators.sequence_values import TAKERS
-from .numpy_operators.types import Compute
+from .numpy_calls import NumpyCall
 from .operators.table import row_of
 from .operators.table_row import Python
-from .refusals import check_arrays
-from .storage import Array, Shape
+from .storage import Shape
 
 __all__ = ["function_of"]
 
@@ -50,21 +48,5 @@ def function_of(
 
         call = reference_function(node)
     else:
-        call = _in_numpy(python, node, shapes)
+        call = NumpyCall(node, shapes)
     return call if alone is None else in_loops(node, call, alone)
-
-
-def _in_numpy(compute: Compute, node: Node, shapes: Sequence[Shape]) -> Callable[..., Any]:
-    names = list(dict.fromkeys(name for name in node.inputs if name))
-    places = [names.index(name) if name else None for name in node.inputs]
-    attributes, takes_arrays = node.attributes, node.op not in TAKERS
-
-    def call(*arrays: Array) -> Sequence[Any]:
-        operands = [None if place is None else arrays[place] for place in places]
-        if takes_arrays:
-            check_arrays(names, arrays)
-        results = compute(attributes, operands, shapes)
-        # Outputs that nobody wants have no name, or are missing.
-        return [result for name, result in zip(node.outputs, results, strict=False) if name]
-
-    return call

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from .nodes import Node
 from .numpy_operators.sequence_values import TAKERS
 from .operators.table import row_of
 from .operators.table_row import Python
+from .refusals import check_arrays
 from .storage import Array, Shape
 
-__all__ = ["NumpyCall", "check_arrays"]
+__all__ = ["NumpyCall"]
 
 
 @dataclass(frozen=True)
@@ -67,17 +66,3 @@ class NumpyCall:
         results = self._compute(self.node.attributes, operands, self.shapes)
         # Outputs that nobody wants have no name, or are missing.
         return [result for name, result in zip(self.node.outputs, results, strict=False) if name]
-
-
-def check_arrays(names: Sequence[str], given: Sequence[Any]) -> None:
-    """Refuse sequences and optionals where an operator takes arrays alone.
-
-    Raises
-    ------
-    ValueError
-        The message names the value.
-    """
-    for name, item in zip(names, given, strict=True):
-        if not isinstance(item, np.ndarray):
-            kind = "a sequence" if isinstance(item, list) else "an optional without an element"
-            raise ValueError(f"{name!r} is {kind}, expected an array")

@@ -185,14 +185,14 @@ class OfCache:
         """See `Source`."""
         return os.path.isfile(os.path.join(self._place, _name_of(key)))
 
-    def add(self, key: Any, found: Found) -> None:
+    def add(self, key: Any, found: Found, advice: str) -> None:
         """Write a program, in a thread of its own, unless no file can hold it."""
         program, fired = found
         if not isinstance(program, Compiled):
             return
         blocks: list[npt.NDArray[np.uint8]] = []
         try:
-            described = written_program(key, program, fired, blocks)
+            described = written_program(key, program, fired, advice, blocks)
         except ValueError as error:
             _log.debug("the cache of networks leaves out a program: %s", error)
             return

@@ -52,7 +52,8 @@ def save(
                 "model: sizes or branches depend on data, so parts of the network are compiled "
                 "while it runs: no file can hold it"
             )
-        programs.append(written_program((shapes, constants), program, fired, blocks))
+        advice = network.advice(program)
+        programs.append(written_program((shapes, constants), program, fired, advice, blocks))
     settings = {name: getattr(network.settings, name) for name in (*_PLANNED, "threads")}
     index = {
         "name": name, "settings": settings, "programs": programs,
@@ -93,7 +94,7 @@ def interface_in(content: Content) -> Interface:
 def _is_sound(found: Any) -> bool:
     """Tell whether the parts of an interface are of the types that they should be."""
     args, sets = (found.inputs, found.outputs), (found.containers, found.shape_inputs)
-    return (
+    sound: bool = (
         all(isinstance(each, list) for each in (*args, found.declared))
         and all(isinstance(each, frozenset) for each in sets)
         and isinstance(found.metadata, ModelMetadata) and isinstance(found.nodes, int)
@@ -109,6 +110,7 @@ def _is_sound(found: Any) -> bool:
             for each in found.declared
         )
     )  # fmt: skip
+    return sound
 
 
 def open_kept(model: Any, settings: Settings, kept: int, digest: str | None = None) -> Opened:
@@ -235,7 +237,7 @@ class OfFile:
         """See `Source`."""
         return key[:2] in self._programs
 
-    def add(self, key: Any, found: Found) -> None:
+    def add(self, key: Any, found: Found, advice: str) -> None:
         """Leave the file as it is."""
 
     def refusal(self, key: Any) -> str:

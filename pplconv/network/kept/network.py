@@ -31,7 +31,7 @@ class Source(Protocol):
     def has(self, key: Any) -> bool:
         """Tell whether there is a program for this key."""
 
-    def add(self, key: Any, found: Found) -> None:
+    def add(self, key: Any, found: Found, advice: str) -> None:
         """Receive a program that was compiled because there was none."""
 
     def refusal(self, key: Any) -> str:
@@ -108,7 +108,7 @@ class KeptNetwork:
                         raise ValueError(self.source.refusal(key))
                     program, fired, _ = self.with_model().find(inputs)
                     found = program, fired
-                    self.source.add(key, found)
+                    self.source.add(key, found, self.advice(program))
                 elif isinstance(found[0], Compiled):
                     check_memory(found[0], self.settings.max_memory)
                 self.programs.add(key, found)
@@ -135,8 +135,10 @@ class KeptNetwork:
         return self._network
 
     def advice(self, program: Program) -> str:
-        """Say what ``precision="low"`` would gain, once the model is there."""
-        return "" if self._network is None else self._network.advice(program)
+        """Say what ``precision="low"`` would gain, as when the program was compiled."""
+        if self._network is not None:
+            return self._network.advice(program)
+        return program.advice if isinstance(program, Compiled) else ""
 
     def reduced(
         self, kind: type[InferenceSession], name: str, overrides: Overrides | None,

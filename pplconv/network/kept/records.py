@@ -20,8 +20,9 @@ __all__ = ["read_program", "written_program"]
 
 
 def written_program(
-    key: Any, compiled: Compiled, fired: dict[str, list[str]], blocks: list[npt.NDArray[np.uint8]]
-) -> dict[str, Any]:
+    key: Any, compiled: Compiled, fired: dict[str, list[str]], advice: str,
+    blocks: list[npt.NDArray[np.uint8]],
+) -> dict[str, Any]:  # fmt: skip
     """Describe a compiled program.
 
     Parameters
@@ -32,6 +33,8 @@ def written_program(
         The program.
     fired : dict
         Rules that rewrote its graph.
+    advice : str
+        What a lower precision would gain, in a line.
     blocks : list of ndarray of uint8
         Receives its weights and constants.
 
@@ -46,7 +49,7 @@ def written_program(
         "steps": steps, "repeats": compiled.repeats, "groups": compiled.groups,
         "arena": compiled.program.arena_bytes, "sizes": compiled.program.external_bytes,
         "inputs": compiled.inputs, "outputs": compiled.outputs, "times": compiled.times,
-        "fired": fired,
+        "fired": fired, "advice": advice,
     }  # fmt: skip
     described = {name: each if name == "steps" else writer.value(each)
                  for name, each in root.items()}  # fmt: skip
@@ -107,7 +110,7 @@ def read_program(
     )  # fmt: skip
     compiled = Compiled(
         program, steps, native, inputs, outputs, frozenset(), None, {}, times, repeats,
-        value("groups"),
+        value("groups"), value("advice"),
     )  # fmt: skip
     return compiled, value("fired")
 

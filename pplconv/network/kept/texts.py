@@ -41,6 +41,7 @@ from ...schedules.zero_point_loops import ZeroPoint
 from ...sparsity import Sparsity
 from ..host_steps import Same
 from ..interface import Declared, Interface, ModelMetadata, NodeArg
+from ..nodes import Node
 from ..storage import Banded, Buffer, Repeat, Step, Value
 
 __all__ = ["NotKept", "OtherKernels", "Reader", "Writer"]
@@ -51,13 +52,15 @@ _WORKS = (
 )  # fmt: skip
 _RECORDS = (
     Banded, Buffer, ConvProblem, Declared, Geometry, Interface, MatrixProblem, Memory,
-    ModelMetadata, NodeArg, Plan, Repeat, Same, Sparsity, Step, Strides, Value,
+    ModelMetadata, Node, NodeArg, Plan, Repeat, Same, Sparsity, Step, Strides, Value,
 )  # fmt: skip
 _MADE = (Activation, Finish, Numerics, PackedWeights, Prepared, Rescaling)
 _CLASSES: dict[str, Any] = {kind.__name__: kind for kind in (*_RECORDS, *_WORKS, *_MADE)}
 _CLASSES["Description"] = Description
 _NAMES = {kind: name for name, kind in _CLASSES.items()}
 _MOST_DIMENSIONS = 32
+# Of a module that knows all operators, which few files need.
+_NUMPY_CALL = "NumpyCall"
 
 
 class NotKept(TypeError):
@@ -118,7 +121,7 @@ class Writer:
     def _object(self, given: Any) -> list[Any]:
         if isinstance(given, np.ndarray):
             return self._array(given)
-        name = _NAMES.get(type(given))
+        name = _name_of(type(given))
         if name is None:
             raise NotKept(f"no file can hold a {type(given).__name__}")
         return [name, *map(self.value, _arguments_of(given))]
@@ -152,6 +155,11 @@ def _arguments_of(given: Any) -> Sequence[Any]:
         return given.arguments
     if isinstance(given, Activation):
         return given.description, given.dtype
+    if isinstance(given, Node):
+        # Without the node of the model.
+        return given.op, given.inputs, given.outputs, given.attributes, None
+    if type(given).__name__ == _NUMPY_CALL:
+        return given.node, given.shapes
     if isinstance(given, Numerics):
         return given.source, given.product, given.destination
     if isinstance(given, tuple):
@@ -204,7 +212,7 @@ class Reader:
         name, *arguments = described
         if name == "array":
             return self._array(*arguments)
-        kind = _CLASSES[name]
+        kind = _class_of(name)
         given = [self.value(each) for each in arguments]
         if issubclass(kind, Work):
             return self._work(kind, *given)
@@ -248,6 +256,20 @@ class Reader:
 
     def _pairs(self, content: Any) -> dict[Any, Any]:
         return {self.value(key): self.value(each) for key, each in content}
+
+
+def _name_of(kind: type) -> str | None:
+    if kind.__name__ == _NUMPY_CALL and kind is _class_of(_NUMPY_CALL):
+        return _NUMPY_CALL
+    return _NAMES.get(kind)
+
+
+def _class_of(name: str) -> Any:
+    if name == _NUMPY_CALL:
+        from ..numpy_calls import NumpyCall
+
+        return NumpyCall
+    return _CLASSES[name]
 
 
 def _count(number: Any) -> int:
