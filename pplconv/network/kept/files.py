@@ -94,23 +94,25 @@ def interface_in(content: Content) -> Interface:
 def _is_sound(found: Any) -> bool:
     """Tell whether the parts of an interface are of the types that they should be."""
     args, sets = (found.inputs, found.outputs), (found.containers, found.shape_inputs)
-    sound: bool = (
+    return (
         all(isinstance(each, list) for each in (*args, found.declared))
         and all(isinstance(each, frozenset) for each in sets)
-        and isinstance(found.metadata, ModelMetadata) and isinstance(found.nodes, int)
+        and isinstance(found.metadata, ModelMetadata)
+        and isinstance(found.nodes, int)
+        and all(map(_is_sound_arg, (*found.inputs, *found.outputs)))
+        and all(map(_is_sound_input, found.declared))
         and [arg.name for arg in found.inputs] == [each.name for each in found.declared]
-        and all(
-            isinstance(arg, NodeArg) and isinstance(arg.name, str) and isinstance(arg.type, str)
-            and isinstance(arg.shape, list)
-            for arg in (*found.inputs, *found.outputs)
-        )
-        and all(
-            isinstance(each, Declared) and isinstance(each.dtype, np.dtype)
-            and isinstance(each.shape, (tuple, type(None)))
-            for each in found.declared
-        )
-    )  # fmt: skip
-    return sound
+    )
+
+
+def _is_sound_arg(arg: Any) -> bool:
+    texts = isinstance(arg, NodeArg) and isinstance(arg.name, str) and isinstance(arg.type, str)
+    return texts and isinstance(arg.shape, list)
+
+
+def _is_sound_input(given: Any) -> bool:
+    known = isinstance(given, Declared) and isinstance(given.dtype, np.dtype)
+    return known and isinstance(given.shape, (tuple, type(None)))
 
 
 def open_kept(model: Any, settings: Settings, kept: int, digest: str | None = None) -> Opened:
