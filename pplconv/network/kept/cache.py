@@ -91,7 +91,7 @@ def source_of(model: Any, settings: Settings, fallback: Fallback) -> OfCache | N
     if data.size < len(MAGIC):
         return None
     name = _hash_of(data, settings, fallback)
-    return OfCache(os.path.join(home, name), model, data)
+    return OfCache(os.path.join(home, name), model, data, planner.team_size(settings.threads))
 
 
 def _hash_of(data: npt.NDArray[np.uint8], settings: Settings, fallback: str) -> str:
@@ -134,10 +134,12 @@ class OfCache:
         The model, as the session was given it.
     data : ndarray of uint8
         Its bytes, which stay what they were when they were hashed, unless the file is written to.
+    team : int
+        Size of the team that programs are compiled for.
     """
 
-    def __init__(self, place: str, model: Any, data: npt.NDArray[np.uint8]) -> None:
-        self._place, self._model, self._data = place, model, data
+    def __init__(self, place: str, model: Any, data: npt.NDArray[np.uint8], team: int) -> None:
+        self._place, self._model, self._data, self._team = place, model, data, team
 
     def interface(self) -> tuple[str, Interface] | None:
         """Read the name and the interface of the network; None if it is not known."""
@@ -192,11 +194,11 @@ class OfCache:
             return
         blocks: list[npt.NDArray[np.uint8]] = []
         try:
-            described = written_program(key, program, fired, advice, blocks)
+            described = written_program(key, program, fired, self._team, advice, blocks)
         except ValueError as error:
             _log.debug("the cache of networks leaves out a program: %s", error)
             return
-        if sum(block.nbytes for block in blocks) > MOST_BYTES // 4:
+        if sum(block.nbytes for block in blocks) > MOST_BYTES // 2:
             return
         name, index = _name_of(key), {"pplconv": __version__, "program": described}
 

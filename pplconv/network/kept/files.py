@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ... import planner
 from ..._version import __version__
 from ...memory.mapping import unchanged
 from ..compiled import Compiled
@@ -45,7 +46,7 @@ def save(
     if not chosen:
         raise ValueError("shapes: the session has compiled no program yet, say for which shapes")
     blocks: list[npt.NDArray[np.uint8]] = []
-    programs = []
+    programs, team = [], planner.team_size(network.settings.threads)
     for (shapes, constants, _), (program, fired) in chosen:
         if not isinstance(program, Compiled):
             raise ValueError(
@@ -53,7 +54,8 @@ def save(
                 "while it runs: no file can hold it"
             )
         advice = network.advice(program)
-        programs.append(written_program((shapes, constants), program, fired, advice, blocks))
+        made = written_program((shapes, constants), program, fired, team, advice, blocks)
+        programs.append(made)
     settings = {name: getattr(network.settings, name) for name in (*_PLANNED, "threads")}
     index = {
         "name": name, "settings": settings, "programs": programs,
@@ -106,8 +108,8 @@ def _is_sound(found: Any) -> bool:
 
 
 def _is_sound_arg(arg: Any) -> bool:
-    texts = isinstance(arg, NodeArg) and isinstance(arg.name, str) and isinstance(arg.type, str)
-    return texts and isinstance(arg.shape, list)
+    kinds = ((arg.name, str), (arg.type, str), (arg.shape, list))
+    return isinstance(arg, NodeArg) and all(isinstance(each, kind) for each, kind in kinds)
 
 
 def _is_sound_input(given: Any) -> bool:

@@ -20,7 +20,7 @@ __all__ = ["read_program", "written_program"]
 
 
 def written_program(
-    key: Any, compiled: Compiled, fired: dict[str, list[str]], advice: str,
+    key: Any, compiled: Compiled, fired: dict[str, list[str]], team: int, advice: str,
     blocks: list[npt.NDArray[np.uint8]],
 ) -> dict[str, Any]:  # fmt: skip
     """Describe a compiled program.
@@ -33,6 +33,8 @@ def written_program(
         The program.
     fired : dict
         Rules that rewrote its graph.
+    team : int
+        Size of the team that it was compiled for; the work may pay for fewer threads.
     advice : str
         What a lower precision would gain, in a line.
     blocks : list of ndarray of uint8
@@ -49,7 +51,7 @@ def written_program(
         "steps": steps, "repeats": compiled.repeats, "groups": compiled.groups,
         "arena": compiled.program.arena_bytes, "sizes": compiled.program.external_bytes,
         "inputs": compiled.inputs, "outputs": compiled.outputs, "times": compiled.times,
-        "fired": fired, "advice": advice,
+        "fired": fired, "advice": advice, "threads": compiled.program.threads, "team": team,
     }  # fmt: skip
     described = {name: each if name == "steps" else writer.value(each)
                  for name, each in root.items()}  # fmt: skip
@@ -104,8 +106,11 @@ def read_program(
     _check_arrays(outputs, times, known[1])
     if {name for name, *_ in outputs} != known[1]:
         raise ValueError("a program gives other outputs than the network")
+    team, threads = planner.team_size(settings.threads), value("threads")
+    if threads < value("team"):
+        team = min(team, threads)
     program, native = program_of(
-        steps, repeats, value("arena"), sizes, planner.team_size(settings.threads), most,
+        steps, repeats, value("arena"), sizes, team, most,
         settings.max_workspace, len(inputs),
     )  # fmt: skip
     compiled = Compiled(
