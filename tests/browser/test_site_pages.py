@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 SITE = Path(os.environ.get("PPLCONV_TEST_SITE", "build/docs")).resolve()
-# The theme's own word on a first visit. A `default_mode` would silence it, and take the colours from
+# What the theme says on a first visit. A `default_mode` would silence it, and take the colours from
 # readers without JavaScript.
 OF_THE_THEME = "Got invalid theme mode: . Resetting to auto."
 PAGES = [
