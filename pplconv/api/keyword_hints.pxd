@@ -36,20 +36,14 @@ cdef inline object hinted_call(object function, PyObject *const *arguments, size
     try:
         return plain_call(function, arguments, count, names)
     except TypeError as error:
-        better = explained(function, error)
-        if better is error:
-            raise
-        raise better from None
+        raise explained(function, error)
 
 
 cdef inline int hinted_init(object self, object arguments, PyObject *named) except -1:
     try:
         return plain_init(self, arguments, named)
     except TypeError as error:
-        better = explained(type(self), error)
-        if better is error:
-            raise
-        raise better from None
+        raise explained(type(self), error)
 
 
 cdef inline void hint_calls(object function):

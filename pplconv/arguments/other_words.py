@@ -65,4 +65,6 @@ def explained(called: Any, error: TypeError) -> TypeError:
     others = {other: f"`{here}`" for other, here in _OTHERS.items() if here in words}
     others |= dict.fromkeys(_SIZES, "the shape of `weight`")
     hint = meant(found[1], words, others)
-    return TypeError(f"{name}() got an unexpected keyword argument {found[1]!r}{hint}")
+    better = TypeError(f"{name}() got an unexpected keyword argument {found[1]!r}{hint}")
+    better.__suppress_context__ = True  # the error that it takes the place of
+    return better
