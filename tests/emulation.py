@@ -44,6 +44,7 @@ EXAMPLES = 10
 ROOMS = {
     "benchmarks": "times and charts; emulation has no speed",
     "docs": "reads documents and draws pictures, which no machine changes",
+    "browser": "needs a browser; pages, which no machine changes",
     "serving": "needs packages that are not installed for the emulator",
     "clusters": "starts clusters of processes, which would take minutes",
     "commands": "profiles and pages of them; emulation has no speed",

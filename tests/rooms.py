@@ -28,6 +28,7 @@ ABOUT = {
     "analysis": ("benchmarks/analysis", "asm"),
     "api": _CALLS,
     "benchmarks": ("benchmarks", "examples/demo", "examples/models"),
+    "browser": ("pplconv/integrations/asgi", "docs/_static", "tools/site"),
     "clusters": ("pplconv/integrations", "pplconv/instances"),
     "demo": ("examples/demo", "examples/models"),
     "docs": ("examples", "tools/site"),

@@ -18,6 +18,7 @@
 ``quantized_layer``      `QConv2d`; ``quantizing`` makes one from a `Conv2d` and samples
 ``quantized_matmul``     `qmatmul`, `matmul_integer`
 ``quantized_keeping``    keeps and shows scales and zero points
+``keyword_hints``        errors of unknown keyword arguments, by `pplconv.arguments.other_words`
 ``call_signature``       the signature that `inspect.signature` finds on a `Conv2d`
 =======================  =========================================================================
 

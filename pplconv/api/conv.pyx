@@ -9,6 +9,7 @@ from libc.stdint cimport int64_t
 
 from pplconv.memory.arrays cimport as_given, batched_shape, float_name, has_dims, hold_plain
 from pplconv.ops.prepared cimport Operands, hold_nothing, release_all
+from pplconv.api.keyword_hints cimport hint_init
 from pplconv.api.layer cimport Layer, own_copy
 from pplconv.ops.ready cimport Ready, ReadyPlans
 
@@ -376,6 +377,9 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
 
     cdef object base(self):
         return Conv2d
+
+
+hint_init(Conv2d)
 
 
 def _unpickle(*pickled):

@@ -15,6 +15,7 @@ from pplconv.memory.arrays cimport (
     refuse_change,
 )
 from pplconv.api.function_operands cimport asked, is_numbers, like, refuse_another_type
+from pplconv.api.keyword_hints cimport hint_calls
 from pplconv.ops.border cimport compute_border, stay_finite
 from pplconv.ops.keys cimport PLANS, is_plain, is_plain_activation, is_prelu, keep_plan
 from pplconv.ops.prepared cimport (
@@ -329,3 +330,4 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
 
 
 conv2d.__doc__ = conv2d.__doc__.replace("{activations}", documentation(8 * " "))
+hint_calls(conv2d)

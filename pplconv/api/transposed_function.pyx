@@ -9,6 +9,7 @@ convolutions as one program of a team.
 from libc.stdint cimport int64_t
 
 from pplconv.api.function_operands cimport asked, is_numbers, like, refuse_another_type
+from pplconv.api.keyword_hints cimport hint_calls
 from pplconv.ops.border cimport are_finite
 from pplconv.ops.keys cimport PLANS, is_plain, is_plain_activation, keep_plan
 from pplconv.ops.prepared cimport Operands, hold_nothing, hold_results, release_all
@@ -245,3 +246,6 @@ def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_paddi
         return as_given(input, y, out)
     finally:
         release_all(&o)
+
+
+hint_calls(conv_transpose2d)

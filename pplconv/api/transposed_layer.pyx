@@ -4,6 +4,7 @@
 from libc.stdint cimport int64_t
 
 from pplconv.ops.keys cimport keep_plan
+from pplconv.api.keyword_hints cimport hint_init
 from pplconv.api.layer cimport Layer, own_copy
 from pplconv.ops.prepared cimport Operands, hold_nothing, release_all
 from pplconv.ops.ready cimport scope_around
@@ -286,3 +287,6 @@ precision, search, search_seconds, search_context, max_workspace, threads
 
     cdef object base(self):
         return ConvTranspose2d
+
+
+hint_init(ConvTranspose2d)

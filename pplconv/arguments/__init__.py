@@ -6,6 +6,7 @@
 ``activation``        the forms of ``activation=``
 ``settings``          settings of the planner, checked
 ``input_shapes``      ``input_shape=``, and hints where a shape is mistaken for something else
+``other_words``       names of arguments in other libraries, and which they are here
 ``argument_names``    messages with the names of a function's own arguments
 ====================  ============================================================================
 """

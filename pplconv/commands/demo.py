@@ -24,7 +24,7 @@ _SIDE = 384
 _DIRECTIONS = 6
 _MORE = """\
 Next, three networks read a scanned page. In a clone of the repository; it downloads 15 MB:
-  pip install 'pplconv[demo]' && python examples/demo"""
+  pip install '.[demo]' && python -I examples/demo"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
