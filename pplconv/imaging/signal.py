@@ -149,14 +149,14 @@ def _computed(
     if swapped:
         image, kernel = kernel, image
     shape = _shape(image.shape, kernel.shape, mode)
-    # Before anything is read: arrays may pretend, by strides of zero, to have more elements than
-    # anybody could visit.
-    out = empty_aligned(shape, dtype)
     computed = np.result_type(dtype, np.float32)
     if dtype.kind in "ui":
+        # Before anything is read: arrays may pretend, by strides of zero, to have more elements
+        # than anybody could visit.
+        empty_aligned(shape, dtype)
         computed = _type_of_sums(image, kernel, value)
     try:
-        _correlated(image, kernel, mode, BOUNDARIES[boundary], value, flip, computed, out)
+        out = _correlated(image, kernel, mode, BOUNDARIES[boundary], value, flip, computed, dtype)
     except (TypeError, ValueError) as error:
         names = ("in2", "in1") if swapped else ("in1", "in2")
         raise renamed(error, input=names[0], weight=names[1]) from error
@@ -167,9 +167,10 @@ def _computed(
 @keeping("kernel")
 def _correlated(
     image: Array, kernel: Array, mode: str, border: str, value: float, flip: bool,
-    computed: np.dtype[Any], out: Array,
+    computed: np.dtype[Any], dtype: np.dtype[Any],
 ) -> Array:  # fmt: skip
     """Correlate arrays of known forms with sums of a known type."""
+    out = empty_aligned(_shape(image.shape, kernel.shape, mode), dtype)
     kh, kw = kernel.shape
     if mode == "full":
         origin = 1 - kh, 1 - kw
