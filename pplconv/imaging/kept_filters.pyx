@@ -43,7 +43,8 @@ from pplconv.machine import current as find_machine
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
     long long PyLong_AsLongLongAndOverflow(object number, int *overflow) except? -1
-    PyObject *PyDict_GetItem(object found, object key)  # borrowed
+    # Borrowed. Declared without a check for errors: keys of bytes and text raise none.
+    PyObject *PyDict_GetItemWithError(object found, object key)
 
 cdef object ndarray = np.ndarray
 cdef object empty = np.empty
@@ -360,11 +361,11 @@ cdef class KeptFilters:
         cdef int i
         cdef object found = None
         with cython.critical_section(self):
-            if self.raw is not None and PyDict_GetItem(self.holder, "environ") == <PyObject *> (
-                    self.environ):
+            if self.raw is not None and (
+                    PyDict_GetItemWithError(self.holder, "environ") == <PyObject *> self.environ):
                 found = self.settings
                 for i in range(VARIABLES):
-                    if PyDict_GetItem(self.raw, self.variables[i]) != self.seen[i]:
+                    if PyDict_GetItemWithError(self.raw, self.variables[i]) != self.seen[i]:
                         found = None
                         break
         return self.read() if found is None else found
@@ -377,6 +378,9 @@ cdef class KeptFilters:
         values = None if raw is None else [raw.get(name) for name in variables]
         if config.current() is not settings or raw is None or len(variables) != VARIABLES:
             return settings
+        # The dictionary's own names, which are found without a comparison of bytes.
+        own = {name: name for name in raw}
+        variables = tuple([own.get(name, name) for name in variables])
         with cython.critical_section(self):
             self.holder, self.environ, self.raw, self.variables = holder, environ, raw, variables
             self.settings, self.values = settings, values
