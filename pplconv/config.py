@@ -201,6 +201,24 @@ def network_cache(name: str) -> str | None:
     return None if found is None else os.path.join(found, name)
 
 
+def variables() -> tuple[Any, Any, dict[Any, Any] | None, tuple[Any, ...]]:
+    """Tell where `current` reads, for calls that only ask whether anything has changed.
+
+    Returns
+    -------
+    holder : dict
+        Attributes of ``os``: its ``environ`` may be replaced.
+    environ : mapping
+        The environment that was read last.
+    raw : dict or None
+        Its raw variables, if there is such a dictionary.
+    names : tuple
+        Of the variables, as `raw` has them.
+    """
+    raw = getattr(_raw, "__self__", None)
+    return vars(os), _environ, raw if type(raw) is dict else None, _raw_names
+
+
 def ask_for_threads(threads: int) -> None:
     """Set ``PPLCONV_NUM_THREADS`` for this process; for a worker, which nobody else uses.
 

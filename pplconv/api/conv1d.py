@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, SupportsFloat, SupportsIndex
 
-import numpy as np
 import numpy.typing as npt
 
 from .._literals import Algorithm, PaddingMode, PaddingWord, Precision, SignalLayout
@@ -13,7 +13,7 @@ from ..arguments.activation import settled
 from ..memory.namespaces import as_given
 from .function import conv2d
 from .given_arrays import operands_of
-from .signals import Number, number, row_padding, rows_of
+from .signals import Number, Rows, number, row_padding, rows_of
 
 __all__ = ["conv1d"]
 
@@ -85,27 +85,52 @@ def conv1d(
     >>> pplconv.conv1d(x, np.ones((1, 1, 3), np.float32), padding="same")
     array([[1., 3., 6., 9., 7.]], dtype=float32)
     """
-    rows = rows_of(layout)
     # Arguments that may run the caller's code are read before there are views of arrays.
-    across, apart = number("stride", stride), number("dilation", dilation)
-    around, groups = row_padding(padding), checks.integer("groups", groups, 1)
-    threads, activation = checks.check_threads(threads), settled(activation)
-    tolerance = checks.check_tolerance(tolerance)
-    max_workspace = checks.check_max_workspace(max_workspace)
+    plain = layout, stride, padding, dilation, groups, tolerance, threads, max_workspace
+    read = _kept_settings if all(map(_is_plain, plain)) else _settings
+    rows, across, around, apart, count, error, team, room = read(*plain)
+    activation = settled(activation)
     x, taps, bias, residual = operands_of(input, weight, bias, residual)
-    checks.check_weight_shape(taps.shape, groups, taps="kw")
-    rows.check_input(x, taps.shape[1] * groups, groups)
-    samples, reach = x.shape[rows.samples], (taps.shape[2] - 1) * apart + 1
-    sides = checks.explicit_padding(
-        around, (1, samples), (1, taps.shape[2]), (1, across), (1, apart)
-    )
-    made = (samples + sum(sides[1]) - reach) // across + 1
+    checks.check_weight_shape(taps.shape, count, taps="kw")
+    rows.check_input(x, taps.shape[1] * count, count)
+    made = _samples(around, x.shape[rows.samples], taps.shape[2], across, apart)
     shape = rows.result_shape(x, taps.shape[0], made)
     result = conv2d(
-        np.expand_dims(x, rows.row), taps[:, :, None], bias, (1, across), around, (1, apart),
-        groups, activation=activation, residual=rows.as_row("residual", residual, shape),
-        layout=rows.images, algorithm=algorithm, tolerance=tolerance, precision=precision,
-        threads=threads, max_workspace=max_workspace, padding_mode=padding_mode,
+        x[rows.as_images], taps[:, :, None], bias, (1, across), around, (1, apart), count,
+        activation=activation, residual=rows.as_row("residual", residual, shape),
+        layout=rows.images, algorithm=algorithm, tolerance=error, precision=precision,
+        threads=team, max_workspace=room, padding_mode=padding_mode,
         out=rows.as_row("out", out, shape),
     )  # fmt: skip
-    return as_given(input, np.squeeze(result, rows.row)) if out is None else out
+    return as_given(input, result[rows.as_signals]) if out is None else out
+
+
+def _is_plain(value: object) -> bool:
+    """Whether equal values of these types mean the same argument."""
+    kind = type(value)
+    if kind is tuple:
+        return all(type(one) is int for one in value)  # type: ignore[attr-defined]
+    return value is None or kind is int or kind is str or kind is float
+
+
+def _settings(
+    layout: Any, stride: Any, padding: Any, dilation: Any, groups: Any, tolerance: Any,
+    threads: Any, max_workspace: Any,
+) -> tuple[Rows, int, Any, int, int, float | None, int | None, int | None]:  # fmt: skip
+    """Check the arguments that are no arrays; calls of a few microseconds keep the results."""
+    return (
+        rows_of(layout), number("stride", stride), row_padding(padding),
+        number("dilation", dilation), checks.integer("groups", groups, 1),
+        checks.check_tolerance(tolerance), checks.check_threads(threads),
+        checks.check_max_workspace(max_workspace),
+    )  # fmt: skip
+
+
+_kept_settings = lru_cache(256, typed=True)(_settings)
+
+
+@lru_cache(256)
+def _samples(around: Any, samples: int, taps: int, across: int, apart: int) -> int:
+    """Samples of the result."""
+    sides = checks.explicit_padding(around, (1, samples), (1, taps), (1, across), (1, apart))
+    return (samples + sum(sides[1]) - (taps - 1) * apart - 1) // across + 1

@@ -32,6 +32,11 @@ def operands_of(input: Any, weight: Any, bias: Any, residual: Any) -> Operands:
     TypeError, ValueError
         If one cannot be an array; the message names it.
     """
+    given = input, weight, bias, residual
+    if all(each is None or type(each) is np.ndarray for each in given[2:]) and (
+        type(input) is type(weight) is np.ndarray
+    ):
+        return Operands(*given)
     if isinstance(input, (list, tuple)):
         w = array_of(weight, "weight")
         x = array_of(input, "input", w.dtype)

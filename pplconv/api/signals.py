@@ -29,6 +29,8 @@ class Rows(NamedTuple):
         Of images.
     samples, row, channels : int
         Axes: of samples and channels in signals, and of the row in images.
+    as_images, as_signals : tuple
+        Indices that give signals a row, and that take it away.
     """
 
     layout: str
@@ -36,6 +38,8 @@ class Rows(NamedTuple):
     samples: int
     row: int
     channels: int
+    as_images: tuple[Any, ...]
+    as_signals: tuple[Any, ...]
 
     def check_input(self, x: Array, channels: int, groups: int) -> None:
         """Check the shape of an input.
@@ -77,8 +81,13 @@ class Rows(NamedTuple):
         return np.expand_dims(array, self.row)
 
 
+_ALL = slice(None)
 _ROWS = {
-    rows.layout: rows for rows in (Rows("NCW", "NCHW", -1, -2, -2), Rows("NWC", "NHWC", -2, -3, -1))
+    rows.layout: rows
+    for rows in (
+        Rows("NCW", "NCHW", -1, -2, -2, (..., None, _ALL), (..., 0, _ALL)),
+        Rows("NWC", "NHWC", -2, -3, -1, (..., None, _ALL, _ALL), (..., 0, _ALL, _ALL)),
+    )
 }
 LAYOUTS = tuple(_ROWS)
 

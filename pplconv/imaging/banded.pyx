@@ -151,11 +151,6 @@ def has_rows(array):
     return neighbours and array.dtype.isnative and array.flags.aligned
 
 
-cdef enum:
-    AXES = 4
-    ARRAYS = 10
-
-
 cdef class Form:
     """Type, shape and strides of arrays.
 
@@ -166,11 +161,6 @@ cdef class Form:
     flags : int
         Of the buffers that are asked for.
     """
-
-    cdef object dtype
-    cdef int flags, ndim
-    cdef int64_t size
-    cdef int64_t[AXES] shape, strides
 
     def __init__(self, array, int flags):
         cdef int axis
@@ -275,13 +265,6 @@ cdef class Banded:
     MemoryError
         If memory cannot be had.
     """
-
-    cdef Bands bands
-    cdef list kept  # what the loops refer to
-    cdef list constants  # arrays of a run behind results and image, or None
-    cdef Form image_form, results_form
-    cdef char *fixed[ARRAYS]
-    cdef int share
 
     def __init__(self, image, sums, rows, runs, value, results, rounding, tuple extent,
                  int64_t band, int threads, int share):
@@ -399,9 +382,14 @@ cdef class Banded:
         MemoryError
             If memory cannot be had.
         """
+        self.run(self.image_form.place(image), self.results_form.place(results))
+
+    cdef int run(self, char *image, char *results) except -1:
+        """Filter an image of the form that the filter was made for, by the addresses of both."""
         cdef char *arrays[ARRAYS]
         cdef Tensors t
         memcpy(arrays, self.fixed, sizeof(arrays))
-        arrays[0], arrays[1] = self.results_form.place(results), self.image_form.place(image)
+        arrays[0], arrays[1] = results, image
         t.arrays = arrays
         execute(self.bands, &t, self.bands.threads, self.share, 1, NULL)
+        return 0

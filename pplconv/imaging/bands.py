@@ -49,6 +49,8 @@ PART_BYTES = 1 << 24
 # An image is convolved where it lies if it and its results take at most these bytes: a share of the
 # last-level cache. For larger images bands are faster, as their rows stay in nearer caches.
 WHOLE_BYTES = 1 << 24
+# Products below which bands are faster too: a call of a layer takes a microsecond longer.
+WHOLE_PRODUCTS = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,11 @@ def prepared(
         return _whole(image, operator, region, out, paid)
     if is_read(image, operator.dtype) and is_stored(out, operator, rounding, store):
         return _banded(image, operator, region, out, rounding, paid, share)
+    dtype = _type_of_part(operator, out, rounding)
+    if is_read(image, operator.dtype) and out.size * dtype.itemsize <= PART_BYTES:
+        sums = np.empty(out.shape, dtype)
+        banded = _banded(image, operator, region, sums, rounding, paid, share)
+        return partial(_run_part, banded, dtype, store)
     return partial(_run_parts, operator, region, rounding, paid, share, store)
 
 
@@ -139,7 +146,7 @@ def _run_parts(
         _run_bands(image, operator, region, out, rounding, team, share)
         return
     # Compute a part at a time; its sums or results are stored afterwards.
-    part_dtype = operator.dtype if rounding is None else out.dtype
+    part_dtype = _type_of_part(operator, out, rounding)
     most = max(PART_BYTES // (count * width * channels * part_dtype.itemsize), 1)
     for first in range(0, height, most):
         rows = slice(first, min(first + most, height))
@@ -147,11 +154,33 @@ def _run_parts(
         part = replace(region, origin=origin, shape=(rows.stop - first, width))
         sums = np.empty((count, rows.stop - first, width, channels), part_dtype)
         _run_bands(image, operator, part, sums, rounding, team, share)
-        if store is None:
-            with np.errstate(all="ignore"):
-                out[:, rows] = sums
-        else:
-            store(sums, out[:, rows])
+        _put(sums, out[:, rows], store)
+
+
+def _run_part(
+    filter: Filter, dtype: np.dtype[Any], store: Store | None, image: Array, out: Array
+) -> None:
+    """Filter an image that is one part."""
+    sums = np.empty(out.shape, dtype)
+    filter(image, sums)
+    _put(sums, out, store)
+
+
+def _type_of_part(
+    operator: Operator, out: Array, rounding: Rounding | Short | None
+) -> np.dtype[Any]:
+    """Type of what the loops write, before it is stored."""
+    dtype: np.dtype[Any] = operator.dtype if rounding is None else out.dtype.newbyteorder("=")
+    return dtype
+
+
+def _put(sums: Array, out: Array, store: Store | None) -> None:
+    """Store sums or results."""
+    if store is None:
+        with np.errstate(all="ignore"):
+            out[...] = sums
+    else:
+        store(sums, out)
 
 
 def _readable(image: Array, computed: np.dtype[Any]) -> Array:
@@ -171,6 +200,8 @@ def _lies_in_zeros(image: Array, operator: Operator, region: Region, out: Array)
     if not operator.is_finite:
         return False
     if region.border != "constant" or region.value != 0 or image.nbytes + out.nbytes > WHOLE_BYTES:
+        return False
+    if operator.products * out.size < WHOLE_PRODUCTS:
         return False
     if not image.dtype == operator.dtype == out.dtype:
         return False

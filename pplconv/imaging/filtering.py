@@ -32,7 +32,7 @@ from .filter_arguments import (
     check_value,
     pixel_limit,
 )
-from .kept_filters import Ready, keep, kept, kernels_of, key_of
+from .kept_filters import keeping
 from .missing_pixels import check_mask, filter_present
 from .noted import Noted, is_noting, note, refuse_note
 from .operators import Bank, Operator, Separable
@@ -46,6 +46,7 @@ __all__ = ["filter2d", "sepfilter2d"]
 Array = npt.NDArray[Any]
 
 
+@keeping("kernel")
 def filter2d(
     image: npt.ArrayLike,
     kernel: npt.ArrayLike,
@@ -156,19 +157,12 @@ def filter2d(
     >>> filter2d(hole, np.ones((1, 3)), normalize=True)
     array([[1., 2., 3.]])
     """
-    key, place = None, _place_of(border, mode, mask, normalize, method)
-    if place is not None and per_channel is False:
-        key = key_of(image, (kernel,), place, value, anchor, flip, dtype, threads)
-    ready = None if key is None else kept(key)
-    if ready is not None:
-        return ready(image, out, kernel=kernel)  # type: ignore[arg-type]
     pixels = check_image(image)
     flip, mode = check_flag("flip", flip), check_mode(mode)
     normalize = check_flag("normalize", normalize)
     per_channel, method = check_flag("per_channel", per_channel), check_method(method)
     integers = pixels.dtype.kind in "bui"
-    taps = kernel if key is None else kernels_of(key)[0]
-    bank = check_kernel(taps, "kernel", (2, 3), finite=integers)
+    bank = check_kernel(kernel, "kernel", (2, 3), finite=integers)
     more: dict[str, Any] = {"border": border, "value": value, "anchor": anchor, "flip": flip}
     more |= {"mode": mode, "threads": threads, "method": method}
     missing = check_mask(mask, pixels.shape)
@@ -186,7 +180,7 @@ def filter2d(
     above, left = check_anchor(anchor, extent, flip=flip)
     call = _Call(
         image, pixels, extent, above, left, border, value, mode, dtype, out, threads,
-        None if bank.ndim == 2 else len(bank), key, kernel=kernel,
+        None if bank.ndim == 2 else len(bank), kernel=kernel,
     )  # fmt: skip
     bank = bank.reshape(-1, *extent)
     if flip:
@@ -213,6 +207,7 @@ def filter2d(
     return as_given(image, call.run(Bank(bank, call.channels), rounding), out)
 
 
+@keeping("kernel_x", "kernel_y")
 def sepfilter2d(
     image: npt.ArrayLike,
     kernel_x: npt.ArrayLike,
@@ -272,19 +267,12 @@ def sepfilter2d(
            [0, 8, 8, 0],
            [0, 8, 8, 0]], dtype=int16)
     """
-    key, place = None, _place_of(border, mode, mask, normalize)
-    if place is not None:
-        key = key_of(image, (kernel_x, kernel_y), place, value, anchor, flip, dtype, threads)
-    ready = None if key is None else kept(key)
-    if ready is not None:
-        return ready(image, out, kernel_x=kernel_x, kernel_y=kernel_y)  # type: ignore[arg-type]
     pixels = check_image(image)
     flip, mode = check_flag("flip", flip), check_mode(mode)
     normalize = check_flag("normalize", normalize)
     integers = pixels.dtype.kind in "bui"
-    both = (kernel_x, kernel_y) if key is None else kernels_of(key)
-    across = _vector(both[0], "kernel_x", finite=integers)
-    down = _vector(both[1], "kernel_y", finite=integers)
+    across = _vector(kernel_x, "kernel_x", finite=integers)
+    down = _vector(kernel_y, "kernel_y", finite=integers)
     more = {"border": border, "value": value, "anchor": anchor, "flip": flip, "mode": mode}
     more["threads"] = threads
     run = partial(_with_kernel, sepfilter2d, (across, down), more)
@@ -295,7 +283,7 @@ def sepfilter2d(
     extent = len(down), len(across)
     above, left = check_anchor(anchor, extent, flip=flip)
     call = _Call(
-        image, pixels, extent, above, left, border, value, mode, dtype, out, threads, None, key,
+        image, pixels, extent, above, left, border, value, mode, dtype, out, threads, None,
         kernel_x=kernel_x, kernel_y=kernel_y,
     )  # fmt: skip
     if flip:
@@ -324,19 +312,6 @@ def _vector(kernel: object, name: str, *, finite: bool) -> Array:
     if array.ndim == 2 and 1 not in array.shape:
         raise ValueError(f"{name} must be a vector, got shape {array.shape}")
     return array.ravel()
-
-
-def _place_of(
-    border: object, mode: object, mask: object, normalize: object, method: object = "direct"
-) -> str | None:
-    """Describe where results are, for `key_of`; None for calls that no kept filter can answer."""
-    if mask is not None or normalize is not False or is_noting():
-        return None
-    if type(border) is not str or type(mode) is not str:
-        return None
-    if type(method) is not str or method != "direct":
-        return None
-    return border if mode == "same" else f"{border} {mode}"
 
 
 def _with_kernel(
@@ -382,7 +357,6 @@ class _Call:
         out: object,
         threads: object,
         count: int | None,
-        key: Any,
         **operands: object,
     ) -> None:
         border = check_border(border)
@@ -412,7 +386,9 @@ class _Call:
         if out is not None:
             out = check_out(out, shape, self.dtype, image=pixels, **operands)
         self._shape, self._out, self._extent = shape, out, extent
-        self._operands, self._key = operands, key
+        self._operands = operands
+        # Whether other pixels may make it another filter.
+        self._by_pixels = False
 
     @property
     def computed(self) -> np.dtype[Any]:
@@ -435,19 +411,17 @@ class _Call:
         return np.dtype(np.float32 if all(k.is_exact("float32") for k in kernels) else np.float64)
 
     def run(self, operator: Operator, rounding: Rounding | Short | None) -> Array:
-        """Compute, and keep the filter for other images of this form."""
+        """Compute, or note the filter."""
         out, planes = self._results()
         if is_noting():
-            note(Noted(self.image, operator, self._region, rounding, planes, out))
+            filter = Noted(self.image, operator, self._region, rounding, planes, out)
+            note(filter._replace(by_pixels=self._by_pixels))
             return out
         try:
             made = prepared(self.image, operator, self._region, planes, rounding, self._team)
             made(self.image, planes)
         except (TypeError, ValueError) as error:
             raise renamed(error, input="image", weight=" or ".join(self._operands)) from error
-        if self._key is not None:
-            ready = Ready(made, self._shape, planes.shape, self.dtype)
-            keep(self._key, ready)
         return out
 
     def run_short(self, ways: list[Way]) -> Array | None:
@@ -481,6 +455,7 @@ class _Call:
         if refusal is not None:
             if method == "fft":
                 raise ValueError(f"{refusal} for method='fft'")
+            self._by_pixels = True
             return None
         refuse_note()
         out, planes = self._results()

@@ -16,6 +16,7 @@ from ..memory.namespaces import as_given
 from .channels import on_axis
 from .filter_arguments import FLOATS, check_dtype, check_image
 from .filtering import filter2d, sepfilter2d
+from .kept_filters import keeping
 
 __all__ = ["box", "gaussian", "laplace", "scharr", "sobel", "unsharp"]
 
@@ -32,6 +33,7 @@ _SIGNED: dict[int, np.dtype[Any]] = {
 }
 
 
+@keeping()
 def gaussian(
     image: npt.ArrayLike,
     sigma: float | tuple[float, float] = 1.0,
@@ -104,6 +106,7 @@ def gaussian(
     )
 
 
+@keeping()
 def box(
     image: npt.ArrayLike,
     size: int | tuple[int, int] = 3,
@@ -159,6 +162,7 @@ def box(
     )
 
 
+@keeping()
 def sobel(
     image: npt.ArrayLike,
     axis: int | None = None,
@@ -225,6 +229,7 @@ def sobel(
     return on_axis(run, image, channel_axis, None, out)
 
 
+@keeping()
 def scharr(
     image: npt.ArrayLike,
     axis: int | None = None,
@@ -276,6 +281,7 @@ def scharr(
     return on_axis(run, image, channel_axis, None, out)
 
 
+@keeping()
 def laplace(
     image: npt.ArrayLike,
     *,
@@ -335,6 +341,7 @@ def laplace(
     return on_axis(run, image, channel_axis, None, out)
 
 
+@keeping()
 def unsharp(
     image: npt.ArrayLike,
     sigma: float | tuple[float, float] = 1.0,

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from .. import planner
 from .banded import Rounding, Short
-from .bands import Region
+from .bands import Filter, Region, Store, prepared
 from .operators import Operator
 
-__all__ = ["Noted", "is_noting", "note", "noted", "refuse_note"]
+__all__ = ["NOTES", "Noted", "filter_of", "is_noting", "note", "noted", "refuse_note"]
 
 Array = npt.NDArray[Any]
 
@@ -37,6 +38,10 @@ class Noted(NamedTuple):
         Of the form of the results.
     result : ndarray
         The same as the caller of the filter gets it.
+    store : callable, optional
+        As in `bands.prepared`.
+    by_pixels : bool
+        Whether other pixels may make it another filter.
     """
 
     image: Array
@@ -45,28 +50,33 @@ class Noted(NamedTuple):
     rounding: Rounding | Short | None
     planes: Array
     result: Array
+    store: Store | None = None
+    by_pixels: bool = False
 
 
 class _NotOneFilter(ValueError):
     """A noted call does more than one direct filter."""
 
 
-_notes: ContextVar[list[Noted] | None] = ContextVar("pplconv_notes", default=None)
+NOTES: ContextVar[list[Noted] | None] = ContextVar("pplconv_notes", default=None)
+"""Where calls are noted; None where they run."""
+# What a filter takes besides its kernels and the places of its rows: plans, mostly.
+_FIXED_BYTES = 1 << 13
 
 
 @contextmanager
 def _noting() -> Iterator[list[Noted]]:
     notes: list[Noted] = []
-    token = _notes.set(notes)
+    token = NOTES.set(notes)
     try:
         yield notes
     finally:
-        _notes.reset(token)
+        NOTES.reset(token)
 
 
 def is_noting() -> bool:
     """Whether calls are noted now, and do not run."""
-    return _notes.get() is not None
+    return NOTES.get() is not None
 
 
 def refuse_note() -> None:
@@ -89,7 +99,7 @@ def note(filter: Noted) -> None:
     ValueError
         If it is the second one of a call.
     """
-    notes = _notes.get()
+    notes = NOTES.get()
     assert notes is not None
     if notes:
         raise _NotOneFilter("the call is several filters")
@@ -119,3 +129,42 @@ def noted(call: Callable[[Array], object], image: Array) -> Noted | None:
     # What follows reads the pixels where the caller's array has them.
     same = seen.shape[:2] == image.shape[:2] and np.shares_memory(seen[:1, :1], image[:1, :1])
     return notes[0] if same and seen.dtype == image.dtype else None
+
+
+def filter_of(
+    call: Callable[[Array], object], image: Array, threads: int | None
+) -> tuple[Filter, tuple[int, ...], tuple[int, ...], np.dtype[Any], int] | None:
+    """Prepare the direct filter that a call of an image is; None for any other call.
+
+    Parameters
+    ----------
+    call, image
+        As in `noted`.
+    threads : int, optional
+        Of the call.
+
+    Returns
+    -------
+    filter : callable
+        Filters images of the same form.
+    shape, planes : tuple of int
+        Of the result as the caller gets it, and as the filter takes it.
+    dtype : dtype
+        Of the result.
+    size : int
+        Bytes that the filter takes, roughly.
+    """
+    one = noted(call, image)
+    if one is None or one.by_pixels or one.image.strides[:2] != image.strides[:2]:
+        return None
+    try:
+        made = prepared(
+            one.image, one.operator, one.region, one.planes, one.rounding,
+            planner.team_size(threads), one.store,
+        )  # fmt: skip
+    except (TypeError, ValueError):
+        # The call itself raises the same error, with the names of its arguments.
+        return None
+    size = _FIXED_BYTES + 16 * (one.region.shape[1] + max(one.region.shape))
+    size += 32 * one.operator.products * len(one.planes)
+    return made, one.result.shape, one.planes.shape, one.result.dtype, size

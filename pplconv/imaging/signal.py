@@ -15,8 +15,9 @@ from ..memory.array_like import numbers_of, refuse_mask, renewed
 from ..memory.arrays import empty_aligned
 from ..memory.namespaces import as_given
 from .bands import Region, Store, prepared
-from .filter_arguments import FLOATS
-from .kept_filters import Ready, keep, kept, kernels_of, key_of
+from .filter_arguments import pixel_limit
+from .kept_filters import keeping
+from .noted import Noted, is_noting, note, refuse_note
 from .operators import Bank
 
 __all__ = ["convolve2d", "correlate2d"]
@@ -25,12 +26,11 @@ Array = npt.NDArray[Any]
 
 MODES = ("full", "valid", "same")
 BOUNDARIES = {"fill": "constant", "wrap": "wrap", "symm": "reflect"}
-# Elements of arrays of integers whose filters are kept.
-_MOST_READ = 1 << 20
 # Integers up to here are exact in float32 and float64.
 _EXACT = {"float32": 2**24, "float64": 2**53}
 
 
+@keeping("in2")
 def correlate2d(
     in1: npt.ArrayLike,
     in2: npt.ArrayLike,
@@ -86,6 +86,7 @@ def correlate2d(
     return _computed(in1, in2, mode, boundary, fillvalue, flip=False)
 
 
+@keeping("in2")
 def convolve2d(
     in1: npt.ArrayLike,
     in2: npt.ArrayLike,
@@ -136,12 +137,6 @@ def _array(value: object, name: str) -> Array:
 def _computed(
     in1: object, in2: object, mode: object, boundary: object, fillvalue: Any, *, flip: bool
 ) -> Array:
-    key = _key(in1, in2, mode, boundary, fillvalue, flip=flip)
-    if key is not None:
-        ready = kept(key)
-        if ready is not None:
-            return ready(in1, None)  # type: ignore[arg-type]
-        (in2,) = kernels_of(key)
     image, kernel = _array(in1, "in1"), _array(in2, "in2")
     mode, boundary = one_of("mode", mode, MODES), one_of("boundary", boundary, BOUNDARIES)
     dtype = np.result_type(image, kernel).newbyteorder("=")
@@ -153,62 +148,57 @@ def _computed(
     swapped = mode == "valid" and _is_swapped(image.shape, kernel.shape)
     if swapped:
         image, kernel = kernel, image
-    (ih, iw), (kh, kw) = image.shape, kernel.shape
-    if mode == "full":
-        origin, shape = (1 - kh, 1 - kw), (ih + kh - 1, iw + kw - 1)
-    elif mode == "same":
-        # Even kernels: correlation has the tap before the centre, convolution the tap after it.
-        odd = 0 if flip else 1
-        origin, shape = (-((kh - odd) // 2), -((kw - odd) // 2)), (ih, iw)
-    else:
-        origin, shape = (0, 0), (ih - kh + 1, iw - kw + 1)
-    if flip:
-        kernel = kernel[::-1, ::-1]
-    # Before anything is read: arrays may pretend, by strides of zero, to have more elements than
-    # anybody could visit.
-    out, kernel = empty_aligned(shape, dtype), np.ascontiguousarray(kernel)
-    store: Store | None = None
+    shape = _shape(image.shape, kernel.shape, mode)
     computed = np.result_type(dtype, np.float32)
     if dtype.kind in "ui":
+        # Before anything is read: arrays may pretend, by strides of zero, to have more elements
+        # than anybody could visit.
+        empty_aligned(shape, dtype)
         computed = _type_of_sums(image, kernel, value)
-        store = _wrapped
-    bank = Bank(np.ascontiguousarray(kernel[None], computed), 1)
-    region = Region(origin, shape, BOUNDARIES[boundary], value)
-    planes = out.reshape(1, *shape, 1)
-    pixels = image.reshape(*image.shape, 1)
     try:
-        made = prepared(pixels, bank, region, planes, None, planner.team_size(None), store)
-        made(pixels, planes)
+        out = _correlated(image, kernel, mode, BOUNDARIES[boundary], value, flip, computed, dtype)
     except (TypeError, ValueError) as error:
         names = ("in2", "in1") if swapped else ("in1", "in2")
         raise renamed(error, input=names[0], weight=names[1]) from error
-    if key is not None and not swapped:
-        keep(key, Ready(made, shape, planes.shape, dtype))
     # The correlation of the second with the first is that of the first with the second, turned.
     return as_given(in1, np.ascontiguousarray(out[::-1, ::-1]) if swapped and not flip else out)
 
 
-def _key(
-    in1: object, in2: object, mode: object, boundary: object, fillvalue: object, *, flip: bool
-) -> Any:
-    """Describe a call for `kept`; None if its filter is not kept."""
-    if type(mode) is not str or type(boundary) is not str:
-        return None
-    if type(in1) is not np.ndarray or type(in2) is not np.ndarray or not in1.size * in2.size:
-        return None
-    sums = None
-    if in1.dtype.kind in "ui" and in2.dtype.kind in "ui" and type(fillvalue) is int:
-        # How integers are summed up depends on the largest of them. Arrays with gaps may pretend to
-        # have more elements than memory holds.
-        if max(in1.size, in2.size) > _MOST_READ:
-            return None
-        try:
-            sums = _type_of_sums(in1, in2, fillvalue)
-        except ValueError:
-            return None
-    elif in1.dtype not in FLOATS or in2.dtype not in FLOATS:
-        return None
-    return key_of(in1, (in2,), f"{mode} {boundary}", fillvalue, None, flip, sums, None)
+@keeping("kernel")
+def _correlated(
+    image: Array, kernel: Array, mode: str, border: str, value: float, flip: bool,
+    computed: np.dtype[Any], dtype: np.dtype[Any],
+) -> Array:  # fmt: skip
+    """Correlate arrays of known forms with sums of a known type."""
+    out = empty_aligned(_shape(image.shape, kernel.shape, mode), dtype)
+    kh, kw = kernel.shape
+    if mode == "full":
+        origin = 1 - kh, 1 - kw
+    elif mode == "same":
+        # Even kernels: correlation has the tap before the centre, convolution the tap after it.
+        odd = 0 if flip else 1
+        origin = -((kh - odd) // 2), -((kw - odd) // 2)
+    else:
+        origin = 0, 0
+    if flip:
+        kernel = kernel[::-1, ::-1]
+    bank = Bank(np.ascontiguousarray(kernel[None], computed), 1)
+    region = Region(origin, out.shape, border, value)
+    planes, pixels = out.reshape(1, *out.shape, 1), image.reshape(*image.shape, 1)
+    store: Store | None = _wrapped if out.dtype.kind in "ui" else None
+    if is_noting():
+        note(Noted(pixels, bank, region, None, planes, out, store))
+    else:
+        prepared(pixels, bank, region, planes, None, planner.team_size(None), store)(pixels, planes)
+    return out
+
+
+def _shape(image: tuple[int, ...], kernel: tuple[int, ...], mode: str) -> tuple[int, int]:
+    """Shape of the result."""
+    (ih, iw), (kh, kw) = image, kernel
+    if mode == "full":
+        return ih + kh - 1, iw + kw - 1
+    return (ih, iw) if mode == "same" else (ih - kh + 1, iw - kw + 1)
 
 
 def _fill(value: Array, dtype: np.dtype[Any]) -> float:
@@ -236,8 +226,12 @@ def _is_swapped(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
 
 def _type_of_sums(image: Array, kernel: Array, value: float) -> np.dtype[Any]:
     """Type in which all sums of integers are exact."""
-    largest = max(abs(int(image.min())), abs(int(image.max())), int(abs(value)))
-    total = max(sum(map(abs, kernel.ravel().tolist())), 1) * largest
+    taps = max(sum(map(abs, kernel.ravel().tolist())), 1)
+    if taps * max(pixel_limit(image.dtype), int(abs(value))) <= _EXACT["float32"]:
+        return np.dtype(np.float32)
+    # Other pixels may have larger sums.
+    refuse_note()
+    total = taps * max(abs(int(image.min())), abs(int(image.max())), int(abs(value)))
     for name, limit in _EXACT.items():
         if total <= limit:
             return np.dtype(name)

@@ -161,11 +161,11 @@ def test_many_threads_filter_at_once(rng):
 
 
 def test_a_team_around_the_call_counts(monkeypatch, rng):
-    from pplconv.imaging import filtering
+    from pplconv.imaging import noted
 
     teams = []
-    prepared = filtering.prepared
-    monkeypatch.setattr(filtering, "prepared", lambda *a: teams.append(a[-1]) or prepared(*a))
+    prepared = noted.prepared
+    monkeypatch.setattr(noted, "prepared", lambda *a: teams.append(a[5]) or prepared(*a))
     kernel = rng.random((3, 3))  # which no other test has had prepared
     with pplconv.runtime.team(3):
         filter2d(IMAGE, kernel)
