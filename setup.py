@@ -281,7 +281,7 @@ setup(
         extension("ops.quantized.rescaling", small=True),
         extension("schedules.band_loops", small=True),
         extension("imaging.banded", small=True),
-        extension("imaging.kept_filters"),
+        extension("imaging.kept_filters", small=True),
         extension("ops.program", small=True),
         extension("ops.aligned_regions", small=True),
         extension("schedules.winograd_loops"),

@@ -86,7 +86,7 @@ def conv1d(
     array([[1., 3., 6., 9., 7.]], dtype=float32)
     """
     # Arguments that may run the caller's code are read before there are views of arrays.
-    plain = layout, stride, padding, dilation, groups, tolerance, threads, max_workspace
+    plain: Any = layout, stride, padding, dilation, groups, tolerance, threads, max_workspace
     read = _kept_settings if all(map(_is_plain, plain)) else _settings
     rows, across, around, apart, count, error, team, room = read(*plain)
     activation = settled(activation)

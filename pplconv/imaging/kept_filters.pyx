@@ -12,7 +12,6 @@ from cpython.buffer cimport PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.contextvars cimport get_value
 from cpython.dict cimport PyDict_Next
-from cpython.exc cimport PyErr_Clear
 from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t, uint64_t, uintptr_t
 from libc.string cimport memcmp, memcpy
@@ -35,10 +34,9 @@ from types import MethodType
 
 import numpy as np
 
-from pplconv import config
+from pplconv import planner
 from pplconv.imaging.noted import NOTES as NOTES_VARIABLE
 from pplconv.imaging.noted import filter_of
-from pplconv.machine import current as find_machine
 
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
@@ -50,7 +48,7 @@ cdef object ndarray = np.ndarray
 cdef object empty = np.empty
 cdef object descriptor = np.dtype
 cdef object NOTES = NOTES_VARIABLE
-cdef object machine_of = find_machine
+cdef object machine_of = planner.current_machine
 # Types of arrays, by their place in a key; other orders of bytes are other types.
 cdef list TYPES = [np.dtype(order + code) for order in "<>" for code in (
     "?", "u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")]
@@ -341,7 +339,7 @@ cdef class KeptFilters:
     cdef PyObject *heads[CHAINS]
     cdef uint64_t clock
     # The settings, and the raw variables that they were read from.
-    cdef object settings, holder, environ, raw
+    cdef object settings, holder, mapping, raw
     cdef tuple variables
     cdef list values
     cdef PyObject *seen[VARIABLES]
@@ -362,7 +360,7 @@ cdef class KeptFilters:
         cdef object found = None
         with cython.critical_section(self):
             if self.raw is not None and (
-                    PyDict_GetItemWithError(self.holder, "environ") == <PyObject *> self.environ):
+                    PyDict_GetItemWithError(self.holder, "environ") == <PyObject *> self.mapping):
                 found = self.settings
                 for i in range(VARIABLES):
                     if PyDict_GetItemWithError(self.raw, self.variables[i]) != self.seen[i]:
@@ -373,16 +371,17 @@ cdef class KeptFilters:
     cdef object read(self):
         """Read the settings anew."""
         cdef int i
-        cdef object settings = config.current()
-        holder, environ, raw, variables = config.variables()
-        values = None if raw is None else [raw.get(name) for name in variables]
-        if config.current() is not settings or raw is None or len(variables) != VARIABLES:
+        settings, holder, mapping, raw, variables = planner.environment()
+        if raw is None or len(variables) != VARIABLES:
+            return settings
+        values = [raw.get(name) for name in variables]
+        if planner.environment()[0] is not settings:
             return settings
         # The dictionary's own names, which are found without a comparison of bytes.
         own = {name: name for name in raw}
         variables = tuple([own.get(name, name) for name in variables])
         with cython.critical_section(self):
-            self.holder, self.environ, self.raw, self.variables = holder, environ, raw, variables
+            self.holder, self.mapping, self.raw, self.variables = holder, mapping, raw, variables
             self.settings, self.values = settings, values
             for i in range(VARIABLES):
                 self.seen[i] = NULL if values[i] is None else <PyObject *> values[i]
@@ -489,7 +488,6 @@ cdef class KeptFunction:
         cdef Operand operands[OPERANDS]
         cdef Key key
         cdef Entry entry
-        cdef Ready ready
         cdef int i, count = 0
         cdef object out = None, around
         if get_value(NOTES) is not None or not self.place(args, kwargs, given):
@@ -542,7 +540,7 @@ cdef class KeptFunction:
         """Describe a call; False if equal arguments may mean something else another time."""
         cdef int i
         cdef uint64_t defaults = 0
-        cdef object scope = scope_around(True, False), value
+        cdef object scope = scope_around(True, False)
         if given[0] == NULL or type(<object> given[0]) is not ndarray:
             return False
         key.end, key.full = 0, False

@@ -279,7 +279,7 @@ def _lower(node: Node, builder: Builder, graph: Graph) -> None:
         for name in written:
             builder.deliver(name, builder.new(graph.shapes[name], graph.dtypes[name]))
         return
-    # Imported here: its programs of one node are compiled by this module.
+    # Imported here: its checks need ONNX, which layers as a program do without.
     from .host_functions import function_of
 
     call = function_of(node, [graph.shapes[name] for name in written])

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import attrgetter
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .. import config
 from .._checks import one_of
@@ -166,6 +166,11 @@ def team_and_settings(threads: int | None) -> tuple[int, config.Settings]:
     settings = config.current()
     own = threads or default_threads(settings, current_machine())
     return max(1, min(own, LARGEST_TEAM)), settings
+
+
+def environment() -> tuple[Any, ...]:
+    """Give the settings of the environment, and where they are read (`config.variables`)."""
+    return config.current(), *config.variables()
 
 
 def share(threads: int | None) -> int:
