@@ -42,6 +42,8 @@ KERNEL_FLAGS = [*C_FLAGS[1:], "-fno-lto"]
 SANITIZER_FLAGS = ["-O0"] if "-fsanitize=" in os.environ.get("CFLAGS", "") else []
 # Tables that unwind the stack, for debuggers, are a fiftieth of a wheel. No C++ exception passes.
 WITHOUT_TABLES = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]
+# Copies call the library's memcpy: for size, GCC would choose an instruction that begins slowly.
+SMALL = ["-Os", "-fno-builtin-memcpy"]
 if SANITIZER_FLAGS or "-g0" not in C_FLAGS:
     WITHOUT_TABLES = []
 
@@ -243,7 +245,7 @@ def extension(name: str, *, openmp: bool = False, small: bool = False) -> Extens
         extra_compile_args=[
             *C_FLAGS,
             *WITHOUT_TABLES,
-            *(["-Os"] if small else []),
+            *(SMALL if small else []),
             *SANITIZER_FLAGS,
             *(["-fopenmp"] if openmp else []),
         ],
@@ -257,15 +259,15 @@ def extension(name: str, *, openmp: bool = False, small: bool = False) -> Extens
 setup(
     ext_modules=[
         extension("_kernels"),
-        extension("schedules.base"),
+        extension("schedules.base", small=True),
         extension("schedules.team", openmp=True),
         extension("schedules.team_loop"),
         extension("schedules.execute"),
-        extension("schedules.gemm_loops"),
+        extension("schedules.gemm_loops", small=True),
         extension("schedules.gemm_checks", small=True),
-        extension("schedules.direct_loops"),
-        extension("schedules.plane_loops"),
-        extension("schedules.sparse_loops"),
+        extension("schedules.direct_loops", small=True),
+        extension("schedules.plane_loops", small=True),
+        extension("schedules.sparse_loops", small=True),
         extension("schedules.sparse_checks", small=True),
         extension("schedules.work"),
         extension("schedules.elementwise_loops", small=True),
@@ -284,8 +286,8 @@ setup(
         extension("imaging.kept_filters", small=True),
         extension("ops.program", small=True),
         extension("ops.aligned_regions", small=True),
-        extension("schedules.winograd_loops"),
-        extension("schedules.depthwise_loops"),
+        extension("schedules.winograd_loops", small=True),
+        extension("schedules.depthwise_loops", small=True),
         extension("schedules.relayout", small=True),
         extension("_binding", small=True),
         extension("memory.workspace"),
@@ -301,7 +303,7 @@ setup(
         extension("api.conv"),
         extension("api.transposed_function", small=True),
         extension("api.transposed_layer", small=True),
-        extension("api.linear"),
+        extension("api.linear", small=True),
         extension("api.matmul"),
         extension("api.function"),
         extension("ops.quantized.quantized_run", small=True),
