@@ -41,7 +41,7 @@ KERNEL_FLAGS = [*C_FLAGS[1:], "-fno-lto"]
 # With a sanitizer gcc takes minutes for an optimised file. The last -O of a command counts.
 SANITIZER_FLAGS = ["-O0"] if "-fsanitize=" in os.environ.get("CFLAGS", "") else []
 # Tables that unwind the stack, for debuggers, are a fiftieth of a wheel. No C++ exception passes.
-WITHOUT_TABLES = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]
+WITHOUT_TABLES = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-ident"]
 # Copies call the library's memcpy: for size, GCC would choose an instruction that begins slowly.
 SMALL = ["-Os", "-fno-builtin-memcpy"]
 if SANITIZER_FLAGS or "-g0" not in C_FLAGS:
@@ -228,7 +228,7 @@ class BuildExt(build_ext):
 
 # Symbol names of modules are a twentieth of a wheel. They stay in _kernels, which tests
 # disassemble, in builds for debugging, and where the linker has no such flag.
-WITHOUT_NAMES = ["-Wl,-s"] if sys.platform == "linux" and "-g0" in C_FLAGS else []
+WITHOUT_NAMES = ["-Wl,-s", "-Wl,--build-id=none"] if sys.platform == "linux" and "-g0" in C_FLAGS else []
 if SANITIZER_FLAGS:
     WITHOUT_NAMES = []
 
@@ -303,7 +303,7 @@ setup(
         extension("api.conv"),
         extension("api.transposed_function", small=True),
         extension("api.transposed_layer", small=True),
-        extension("api.linear", small=True),
+        extension("api.linear"),
         extension("api.matmul"),
         extension("api.function"),
         extension("ops.quantized.quantized_run", small=True),
