@@ -228,7 +228,9 @@ class BuildExt(build_ext):
 
 # Symbol names of modules are a twentieth of a wheel. They stay in _kernels, which tests
 # disassemble, in builds for debugging, and where the linker has no such flag.
-WITHOUT_NAMES = ["-Wl,-s", "-Wl,--build-id=none"] if sys.platform == "linux" and "-g0" in C_FLAGS else []
+WITHOUT_NAMES = (
+    ["-Wl,-s", "-Wl,--build-id=none"] if sys.platform == "linux" and "-g0" in C_FLAGS else []
+)
 if SANITIZER_FLAGS:
     WITHOUT_NAMES = []
 

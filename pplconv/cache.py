@@ -25,14 +25,14 @@ def describe() -> dict[str, Any]:
     >>> pplconv.cache.describe()["path"]  # doctest: +SKIP
     '/home/user/.cache/pplconv/networks'
     """
-    from .network.kept import cache
+    from .network.kept import cache_folder
 
-    home = cache.folder()
-    found = [] if home is None else list(cache.contents(home))
-    programs = sum(not path.endswith(cache.INTERFACE) for *_, path in found)
+    home = cache_folder.folder()
+    found = [] if home is None else list(cache_folder.contents(home))
+    programs = sum(not path.endswith(cache_folder.INTERFACE) for *_, path in found)
     return {
         "path": home, "programs": programs, "bytes": sum(size for _, size, _ in found),
-        "most_bytes": cache.MOST_BYTES,
+        "most_bytes": cache_folder.MOST_BYTES,
     }  # fmt: skip
 
 
@@ -50,6 +50,6 @@ def clear() -> None:
     --------
     >>> pplconv.cache.clear()  # doctest: +SKIP
     """
-    from .network.kept import cache
+    from .network.kept import cache_folder
 
-    cache.clear()
+    cache_folder.clear()

@@ -341,8 +341,8 @@ def _cache_folder(cache_home: str | None, home: str | None) -> str | None:
         return os.path.join(cache_home, "pplconv")
     if not (home and os.path.isabs(home)):
         return None
-    caches = ("Library", "Caches") if sys.platform == "darwin" else (".cache",)
-    return os.path.join(home, *caches, "pplconv")
+    place = "Library/Caches/pplconv" if sys.platform == "darwin" else ".cache/pplconv"
+    return os.path.join(home, *place.split("/"))
 
 
 def _count(digits: str, most: int) -> int | None:

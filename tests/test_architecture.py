@@ -35,6 +35,7 @@ LAYERS = [
     {"integrations"},
     {"__init__", "_conv"},
     {"commands"},
+    {"cache"},
     {"network", "imaging"},
     {"api"},
     {"ops"},

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import onnx_ir as ir
 
@@ -20,7 +20,7 @@ from .declarations import interface_of
 from .loading import OUTSIDE, load
 from .low_precision import check_demand
 from .network import Network, Shared
-from .opening import Opened
+from .opened import Opened
 from .overriding import Overrides, overridable
 from .plan_settings import Settings
 from .preparing import Prepared, prepare
@@ -34,10 +34,7 @@ from .session_pickles import (
     taken_apart,
 )
 
-if TYPE_CHECKING:
-    from .session import InferenceSession
-
-__all__ = ["in_settings", "opened", "rebuild", "reduced"]
+__all__ = ["in_settings", "opened", "rebuilt", "reduced"]
 
 
 def opened(
@@ -68,7 +65,7 @@ def _opened(
 
 
 def in_settings(
-    name: str, network: Network, overrides: Overrides | None, settings: Settings, kept: int
+    name: str, network: Network, overrides: Any, settings: Settings, kept: int
 ) -> Opened:
     """Open the same model with other settings."""
     shared = network.shared
@@ -81,20 +78,15 @@ def in_settings(
     return _opened(name, Prepared(network.model, network.fired), other, loaded, kept)
 
 
-def reduced(
-    network: Network, kind: type[InferenceSession], name: str, overrides: Overrides | None,
-    threads: int | None,
-) -> tuple[Any, ...]:  # fmt: skip
-    """Reduce a session, as ``__reduce__`` does, or with its programs for a team of `threads`."""
+def reduced(network: Network, name: str, overrides: Any, threads: int | None) -> tuple[Any, ...]:
+    """Give the arguments of `rebuilt` for a session, with its programs for a team of `threads`."""
     shared = network.shared
     kept: tuple[Any, ...] = ([], {}, [], None)
     if threads is not None:
         kept = _prepared(network, threads)
     model = taken_apart(network.model)
     loaded = None if overrides is None else taken_apart(overrides.model)
-    return rebuild, (
-        kind, name, shared.settings, shared.fallback, model, network.fired, *kept, loaded
-    )  # fmt: skip
+    return shared.settings, shared.fallback, model, network.fired, *kept, loaded, name
 
 
 def _prepared(network: Network, threads: int) -> tuple[Any, ...]:
@@ -119,9 +111,8 @@ def _prepared(network: Network, threads: int) -> tuple[Any, ...]:
     return programs, planned, packs, settings
 
 
-def rebuild(
-    kind: type[InferenceSession],
-    name: str,
+def rebuilt(
+    kept: int,
     settings: Settings,
     fallback: Fallback,
     model: Sent,
@@ -131,14 +122,13 @@ def rebuild(
     packs: list[Packs],
     made_with: Settings | None = None,
     loaded: Sent | None = None,
-) -> InferenceSession:
-    """Rebuild a session on read-only arrays; its plans are found by the settings that made them."""
-    from .session import rebuilt
-
-    shared = Shared(settings, fallback, packed=kept_of(packs))
+    name: str | None = None,
+) -> Opened:
+    """Open a pickled session on read-only arrays; its plans are found by their settings."""
+    shared, prepared = Shared(settings, fallback, packed=kept_of(packs)), put_together(model)
     found = _opened(
-        name, Prepared(put_together(model), fired), shared,
-        None if loaded is None else put_together(loaded), kind.programs_kept,
+        name or prepared.graph.name or "network", Prepared(prepared, fired), shared,
+        None if loaded is None else put_together(loaded), kept,
     )  # fmt: skip
     network, planned = found.network, plans_that_run_here(planned)
     assert isinstance(network, Network)
@@ -146,4 +136,4 @@ def rebuild(
         compiled = compile_model(put_together(sent), made_with or settings, shared.packed, planned)
         network.programs.add((*key, network.team()), (compiled, rules))
     network.forget()
-    return rebuilt(kind, found)
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -28,10 +28,6 @@ from .python_values import is_container, type_of
 from .refusals import check_operators
 from .storage import Array, Shape
 from .turns import Result, run_turns
-
-if TYPE_CHECKING:
-    from .overriding import Overrides
-    from .session import InferenceSession
 
 __all__ = ["Network", "Shared"]
 
@@ -125,14 +121,12 @@ class Network:
         """Say what ``precision="low"`` would gain, as `low_precision.advice` does."""
         return advice(self.model.graph, program, self.settings)
 
-    def reduced(
-        self, kind: type[InferenceSession], name: str, overrides: Overrides | None,
-        threads: int | None = None,
-    ) -> tuple[Any, ...]:  # fmt: skip
-        """Reduce a session of it, as `model_sessions.reduced` does."""
-        from .model_sessions import reduced
+    def with_programs(self) -> Network:
+        """Give the network that has the model and the programs: this one."""
+        return self
 
-        return reduced(self, kind, name, overrides, threads)
+    def reopening(self) -> None:
+        """Say that there is no file to open again."""
 
     def key(
         self, inputs: Sequence[Any]

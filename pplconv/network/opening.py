@@ -1,47 +1,20 @@
-"""What a session is made of: a network, its interface and its name; `open_model` finds them."""
+"""`open_model`: finds the parts of a session in a file, in the cache, or in a model."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from .._literals import Fallback
 from ..drawing.progress_bar import Wanted
-from .interface import Interface
 from .kept.container import begins_as_kept
-from .kept.network import KeptNetwork
+from .kept.kept_network import KeptNetwork
+from .opened import Opened
 from .plan_settings import Settings
 
 if TYPE_CHECKING:
-    from .kept.cache import OfCache
-    from .network import Network
-    from .overriding import Overrides
+    from .kept.cache_folder import OfCache
 
-__all__ = ["Opened", "open_model", "require_onnx"]
-
-
-class Opened(NamedTuple):
-    """The parts of a session.
-
-    Parameters
-    ----------
-    name : str
-        Of the file, or of the graph.
-    network : Network or KeptNetwork
-        Finds and makes programs.
-    interface : Interface
-        Its inputs, outputs and texts.
-    overrides : Overrides or None
-        Networks for other initializers, if there are any that a feed may override.
-    is_whole : bool
-        Whether the model's bytes and a run's inputs are all that programs depend on: no weights lie
-        in other files, and none may be overridden.
-    """
-
-    name: str
-    network: Network | KeptNetwork
-    interface: Interface
-    overrides: Overrides | None
-    is_whole: bool = False
+__all__ = ["open_model", "require_onnx"]
 
 
 def open_model(
@@ -71,7 +44,7 @@ def open_model(
         from .kept.files import open_kept
 
         return open_kept(model, settings, kept)
-    from .kept.cache import source_of
+    from .kept.cache_folder import source_of
 
     source = source_of(model, settings, fallback)
     known = None if source is None else source.interface()
@@ -79,7 +52,7 @@ def open_model(
         return _opened(model, settings, fallback, progress, kept, source)
     name, interface = known
 
-    def behind() -> Network:
+    def behind() -> Any:
         return _opened(
             source.model(), settings, fallback, progress, kept, None
         ).network.with_model()

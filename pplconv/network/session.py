@@ -25,15 +25,14 @@ from .interface import (
     item_of,
     shaped,
 )
-from .opening import Opened, open_model
+from .opened import AnyNetwork, Opened
+from .opening import open_model
 from .plan_settings import FALLBACKS, Settings
 from .programs import MOST_SHAPE_ELEMENTS, Program
 from .storage import Item
 
 if TYPE_CHECKING:
     from .comparison import NetworkComparison
-    from .kept.network import KeptNetwork
-    from .network import Network
     from .profile import NetworkProfile
     from .report import NetworkPlan
 
@@ -221,7 +220,7 @@ class InferenceSession:
         """Compute all outputs, ``run(None, feed)``: an `InstancePool` calls its model so."""
         return self.run(None, feed)
 
-    def _inputs(self, feed: Mapping[str, Any]) -> tuple[Network | KeptNetwork, list[Item]]:
+    def _inputs(self, feed: Mapping[str, Any]) -> tuple[AnyNetwork, list[Item]]:
         """Check the inputs; give them as contiguous arrays, with the network that takes them."""
         if not isinstance(feed, Mapping):
             raise TypeError(f"feed must map names to arrays, got {type(feed).__name__}")
@@ -235,14 +234,14 @@ class InferenceSession:
 
     def _network_for(
         self, given: Mapping[str, Any]
-    ) -> tuple[Network | KeptNetwork, list[Declared], frozenset[str]]:
+    ) -> tuple[AnyNetwork, list[Declared], frozenset[str]]:
         """Give the network for inputs of these names, its inputs, and the names of the others."""
         found = self._overrides and self._overrides.find(given)
         if not found:
             return self._network, self._declared, frozenset()
         return found
 
-    def _shaped(self, inputs: Mapping[str, Any]) -> tuple[Network | KeptNetwork, list[Item]]:
+    def _shaped(self, inputs: Mapping[str, Any]) -> tuple[AnyNetwork, list[Item]]:
         network, values, constants = self._network_for(inputs)
         inputs = {name: given for name, given in inputs.items() if name not in constants}
         return network, shaped(values, inputs, network.shape_inputs)
@@ -319,7 +318,7 @@ class InferenceSession:
         found = profiled(program, fired, inputs, self._name, repeats, team)
         return replace(found, advice=self._advice(network, program))
 
-    def _advice(self, network: Network | KeptNetwork, program: Program) -> str:
+    def _advice(self, network: AnyNetwork, program: Program) -> str:
         return network.advice(program)
 
     def compare(
@@ -457,7 +456,7 @@ class InferenceSession:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A pickle has the prepared model, or the path of a file of programs.
-        return self._network.reduced(type(self), self._name, self._overrides)
+        return self._reduced(None)
 
     def __reduce_prepared__(self, threads: int) -> tuple[Any, ...]:
         """Reduce for a process of this machine and version that shares memory with this one.
@@ -477,22 +476,36 @@ class InferenceSession:
         tuple
             As from `object.__reduce__`.
         """
-        return self._network.reduced(type(self), self._name, self._overrides, threads)
+        return self._reduced(threads)
+
+    def _reduced(self, threads: int | None) -> tuple[Any, ...]:
+        again = self._network.reopening()
+        if again is not None:
+            return _reopen, (type(self), *again)
+        from .model_sessions import reduced
+
+        whole = self._network
+        network = whole.with_model() if threads is None else whole.with_programs()
+        return _rebuild, (type(self), *reduced(network, self._name, self._overrides, threads))
 
 
 def _short(value: NodeArg) -> str:
     return f"{value.name}: {value.type.removeprefix('tensor(').removesuffix(')')}{value.shape}"
 
 
-def rebuilt(kind: type[InferenceSession], opened: Opened) -> InferenceSession:
-    """Make a session of a pickle's parts."""
+def _rebuild(kind: type[InferenceSession], *parts: Any) -> InferenceSession:
+    """Rebuild a pickled session; its model is in the pickle."""
+    from .model_sessions import rebuilt
+
     session = kind.__new__(kind)
-    session._begin(opened)
+    session._begin(rebuilt(kind.programs_kept, *parts))
     return session
 
 
-def reopen(model: Any, settings: Settings, kept: int, digest: str) -> InferenceSession:
+def _reopen(kind: type[InferenceSession], *parts: Any) -> InferenceSession:
     """Open a pickled session's file again; refuse another file in its place."""
     from .kept.files import open_kept
 
-    return rebuilt(InferenceSession, open_kept(model, settings, kept, digest))
+    session = kind.__new__(kind)
+    session._begin(open_kept(*parts))
+    return session

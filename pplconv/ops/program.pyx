@@ -17,7 +17,7 @@ from libc.string cimport memset
 
 from pplconv.ops.prepared cimport Activation, PackedWeights, Prepared
 from pplconv.ops.quantized.rescaling cimport Rescaling
-from pplconv.ops.repeated_steps cimport advance, moved, run_loop, run_turned
+from pplconv.ops.repeated_steps cimport advance, behind, known, moved, run_loop, run_turned
 from pplconv.memory.arrays cimport address_of
 from pplconv.memory.workspace cimport borrow, give_back
 from pplconv.schedules.base cimport Schedule, ceil_div, output_pixels
@@ -63,20 +63,6 @@ cdef inline Segment *listed(Segment *segment, const Phase *begin, const Phase *e
 cdef inline char *in_turn(const Place *place, char *const *bases, int64_t turn) noexcept nogil:
     cdef char *first = at(place, bases)
     return first if first == NULL else first + turn * place.stride
-
-
-cdef inline Place known(const void *address) noexcept:
-    # The place of what does not move; NULL is none.
-    cdef Place place
-    place.stride = 0
-    place.base, place.offset = -1 if address == NULL else 0, <int64_t> address
-    return place
-
-
-cdef inline Place behind(Place place, int64_t elements) noexcept:
-    # Some elements of four bytes behind another place.
-    place.offset += elements * <int64_t> sizeof(int32_t)
-    return place
 
 
 cdef class Frame:

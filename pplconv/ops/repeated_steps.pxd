@@ -1,6 +1,6 @@
 """Steps of a program that take several turns: places that move on, and how turns begin and end."""
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 
 from pplconv.schedules.work cimport Run, Tensors, run_one
 
@@ -9,6 +9,20 @@ cdef struct Place:
     # Bytes from where a base begins: an address of its own (0), the arena (1), or an array of the
     # caller (2 and on). In a repeat it moves on by `stride` bytes each turn.
     int64_t base, offset, stride
+
+
+cdef inline Place known(const void *address) noexcept:
+    # The place of what does not move; NULL is none.
+    cdef Place place
+    place.stride = 0
+    place.base, place.offset = -1 if address == NULL else 0, <int64_t> address
+    return place
+
+
+cdef inline Place behind(Place place, int64_t elements) noexcept:
+    # Some elements of four bytes behind another place.
+    place.offset += elements * <int64_t> sizeof(int32_t)
+    return place
 
 
 # Pointers of a run that move on with each turn of a repeat.

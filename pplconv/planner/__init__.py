@@ -19,6 +19,7 @@
 from __future__ import annotations
 
 from ..algorithms import WITHOUT_ZEROS, asked_in_turn
+from ..machine import current as current_machine
 from .estimating import (
     SEARCHES,
     Request,
@@ -26,7 +27,6 @@ from .estimating import (
     brain_isa,
     check_algorithm,
     check_search,
-    current_machine,
     default_context,
     default_tolerance,
     environment,

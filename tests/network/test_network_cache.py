@@ -11,7 +11,7 @@ import pytest
 
 import pplconv
 from pplconv import InferenceSession
-from pplconv.network.kept import cache
+from pplconv.network.kept import cache_folder as cache
 from pplconv.network.network import Network
 from tests import children
 from tests.network.graphs import Graph

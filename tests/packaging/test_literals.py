@@ -16,7 +16,7 @@ from pplconv.algorithms import ALGORITHMS
 from pplconv.api import signals
 from pplconv.arguments import checks
 from pplconv.imaging import borders, filter_arguments, signal, transforms
-from pplconv.network import refusals
+from pplconv.network import plan_settings
 from pplconv.ops import extension, volume_images
 from pplconv.ops.transposed import transposed_problem
 from pplconv.problem import LAYOUTS
@@ -41,7 +41,7 @@ TABLES = {
     "FilterMethod": transforms.METHODS,
     "SignalMode": signal.MODES,
     "SignalBoundary": signal.BOUNDARIES,
-    "Fallback": refusals.FALLBACKS,
+    "Fallback": plan_settings.FALLBACKS,
     "Method": observing.METHODS,
 }
 

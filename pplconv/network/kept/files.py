@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,16 +15,13 @@ from ..._version import __version__
 from ...memory.mapping import unchanged
 from ..compiled import Compiled
 from ..interface import Declared, Interface, ModelMetadata, NodeArg
-from ..opening import Opened
+from ..opened import AnyNetwork, Opened
 from ..plan_settings import Settings
 from ..programs import Found
 from .container import Content, Damaged, read, write
-from .network import KeptNetwork
+from .kept_network import KeptNetwork
 from .records import read_program, written_program
-from .texts import OtherKernels, Reader, Writer
-
-if TYPE_CHECKING:
-    from ..network import Network
+from .written_objects import OtherKernels, Reader, Writer
 
 __all__ = ["Contradicted", "OfFile", "interface_in", "open_kept", "save"]
 
@@ -37,7 +34,7 @@ class Contradicted(ValueError):
 
 
 def save(
-    path: str | os.PathLike[str], name: str, network: Network | KeptNetwork,
+    path: str | os.PathLike[str], name: str, network: AnyNetwork,
     interface: Interface, keys: Sequence[Any] | None, portable: bool,
 ) -> None:  # fmt: skip
     """Write the programs of a session, as `InferenceSession.save` describes."""
@@ -254,16 +251,14 @@ class OfFile:
 
     def reopening(self) -> tuple[Any, ...]:
         """See `Source`."""
-        from ..session import reopen
-
         model = self._model
         if isinstance(model, (str, os.PathLike)):
             model = os.path.abspath(os.fsdecode(model))
-        return reopen, (model, self._settings, self._kept, self._content.digest)
+        return model, self._settings, self._kept, self._content.digest
 
-    def network(self) -> Network:
+    def network(self) -> Any:
         """Make the network of the model that the file has."""
-        from ..kept.models import network_of
+        from .models import network_of
 
         model, blocks = self._content.index["model"], self._content.blocks
         try:

@@ -12,7 +12,7 @@ from ..network import Network, Shared
 from ..plan_settings import FALLBACKS, Settings
 from ..preparing import Prepared
 from ..session_pickles import Sent, put_together, taken_apart
-from .texts import Reader, Writer
+from .written_objects import Reader, Writer
 
 __all__ = ["network_of", "written_model"]
 

@@ -14,7 +14,7 @@ from ..interface import Interface
 from ..plan_settings import Settings
 from ..storage import Step
 from ..texts import printable
-from .texts import NotKept, Reader, Writer
+from .written_objects import NotKept, Reader, Writer
 
 __all__ = ["read_program", "written_program"]
 

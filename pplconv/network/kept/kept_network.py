@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,11 +13,6 @@ from ..interface import Interface, shaped
 from ..plan_settings import Settings
 from ..programs import Found, Program, Programs, check_memory, key_of
 from ..storage import Array, Shape
-
-if TYPE_CHECKING:
-    from ..network import Network
-    from ..overriding import Overrides
-    from ..session import InferenceSession
 
 __all__ = ["KeptNetwork", "Source"]
 
@@ -38,7 +33,7 @@ class Source(Protocol):
         """Say that there is no program for this key, and no model to compile one of."""
 
     def reopening(self) -> tuple[Any, ...] | None:
-        """Give a function and its arguments that open these programs again; None if none can."""
+        """Give arguments of `files.open_kept` that open these programs again; None if none do."""
 
 
 class KeptNetwork:
@@ -62,7 +57,7 @@ class KeptNetwork:
 
     def __init__(
         self, interface: Interface, source: Source, settings: Settings, kept: int,
-        behind: Callable[[], Network] | None = None, network: Network | None = None,
+        behind: Callable[[], Any] | None = None, network: Any = None,
     ) -> None:  # fmt: skip
         self.settings = settings
         self.programs: Programs[Found] = Programs(kept, ForkableLock())
@@ -117,7 +112,7 @@ class KeptNetwork:
     def _read(self, key: Any) -> Found | None:
         return self.source.find(key, self.settings, self.interface)
 
-    def with_model(self) -> Network:
+    def with_model(self) -> Any:
         """Give the network that has the model.
 
         Raises
@@ -137,22 +132,19 @@ class KeptNetwork:
     def advice(self, program: Program) -> str:
         """Say what ``precision="low"`` would gain, as when the program was compiled."""
         if self._network is not None:
-            return self._network.advice(program)
+            return str(self._network.advice(program))
         return program.advice if isinstance(program, Compiled) else ""
 
-    def reduced(
-        self, kind: type[InferenceSession], name: str, overrides: Overrides | None,
-        threads: int | None = None,
-    ) -> tuple[Any, ...]:  # fmt: skip
-        """Reduce a session of it: to the file, or to the model and programs of the same shapes."""
-        again = self.source.reopening()
-        if again is not None:
-            return again
+    def with_programs(self) -> Any:
+        """Give the network that has the model, with programs of the same shapes."""
         network = self.with_model()
-        if threads is not None:
-            for key, _ in self.programs.all():
-                network.find(self._inputs(key))
-        return network.reduced(kind, name, overrides, threads)
+        for key, _ in self.programs.all():
+            network.find(self._inputs(key))
+        return network
+
+    def reopening(self) -> tuple[Any, ...] | None:
+        """Give arguments of `files.open_kept` that open its file again; None if there is none."""
+        return self.source.reopening()
 
     def _inputs(self, key: Any) -> list[Any]:
         """Give inputs of the key of a program; nobody reads their elements, only their shapes."""
