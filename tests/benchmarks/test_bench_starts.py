@@ -37,9 +37,10 @@ def test_other_numbers_are_told(tmp_path):
 
 
 def test_the_fastest_start_counts():
-    given = [{"seconds": [1.0, 2.0], "peak": 5}, {"seconds": [2.0, 0.5], "peak": 7}]
-    assert starts.best(given) == ([2.0, 0.5], 5)
-    made = starts.table(
-        {"m": {"onnxruntime": given, "file": [{"seconds": [1.0, 0.0], "peak": 3}]}}, 1
-    )
+    given = [
+        {"seconds": [1.0, 2.0, 0.0, 0.0], "peak": 5}, {"seconds": [2.0, 0.5, 0.0, 0.0], "peak": 7},
+    ]  # fmt: skip
+    assert starts.best(given) == ([2.0, 0.5, 0.0, 0.0], 5)
+    file = [{"seconds": [1.0, 0.0, 0.0, 0.0], "peak": 3}]
+    made = starts.table({"m": {"onnxruntime": given, "file": file}}, 1)
     assert [row[-1] for row in made.rows] == ["1.00", "0.40"]
