@@ -139,7 +139,6 @@ cdef class Activation:
             self.follow.slope = <const char *> view.buffer.buf
             release(&view)
 
-
     cdef int check(self, Schedule schedule) except -1:
         """Refuse a plan of other channels, or of another type."""
         cdef Shape *s = &schedule.shape
