@@ -323,7 +323,9 @@ def test_no_command(capsys: pytest.CaptureFixture[str]) -> None:
     # A diagonal of nines has as many thirds in the mean as ones in the window.
     assert printed.getvalue().splitlines()[1:3] == [" [3. 3. 2. 1. 0.]", " [2. 2. 3. 2. 2.]"]
     commands = [shlex.split(line)[3] for line in lines if line.startswith("python -m pplconv ")]
-    assert commands == ["demo", "info", "doctor", "profile", "search", "serve", "--help"]
+    assert commands == [
+        "demo", "info", "doctor", "profile", "compile", "search", "serve", "--help",
+    ]  # fmt: skip
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -88,11 +88,14 @@ def require_onnx() -> None:
     """
     try:
         # Before all that imports `onnx_ir`.
-        from . import (
-            model_sessions,  # noqa: F401
-            symbols_later,  # noqa: F401
-        )
+        from . import symbols_later  # noqa: F401
+
+        _import_models()
     except ImportError as error:  # pragma: no cover - tests have both
         raise ImportError(
             f"InferenceSession needs {error.name}: pip install 'pplconv[onnx]'", name=error.name
         ) from error
+
+
+def _import_models() -> None:
+    from . import model_sessions  # noqa: F401

@@ -76,7 +76,7 @@ def check_operators(graph: ir.Graph, fallback: Fallback, warned: set[str]) -> No
             f"model has operators that onnx.reference computes, in Python and slowly "
             f'({_listed(slow)}); fallback="silent" permits them, fallback="error" refuses them',
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=7,
         )
 
 

@@ -368,10 +368,12 @@ class InferenceSession:
         first, _, inputs = network.find(given)
         session = self._other
         if session is None or session._network.settings != wanted:
-            self._other = session = type(self).__new__(type(self))
-            session._begin(in_settings(
-                self._name, mine, self._overrides, wanted, self.programs_kept
-            ))  # fmt: skip
+            session = type(self).__new__(type(self))
+            session._begin(
+                in_settings(self._name, mine, self._overrides, wanted, self.programs_kept)
+            )
+            # Other threads see it when it is whole.
+            self._other = session
         network, given = session._inputs(feed)
         second, _, others = network.find(given)
         batches = {each.shape[0] for each in inputs if isinstance(each, np.ndarray) and each.ndim}

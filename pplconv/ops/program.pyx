@@ -194,7 +194,8 @@ cdef class Program:
                    bint written=False) except -1:
         """Check a place with `size` bytes in use, in all turns if it moves."""
         cdef int64_t low, high
-        if not (isinstance(place, tuple) and place[0] == "each"):
+        # Without checks of bounds, there is no first of an empty one.
+        if not (isinstance(place, tuple) and place and place[0] == "each"):
             found.stride = 0
             return self.place_in(found, place, size, 0, written)
         _, place, stride = place
@@ -244,10 +245,10 @@ cdef class Program:
             found.base = 0
             found.offset = <int64_t> address_of(place, &room)
             self.kept.append(place)
-        if written and (found.base == 0 or 2 <= found.base < 2 + self.inputs):
-            raise ValueError("a step writes a constant or an input")
         if size > room:
             raise ValueError(f"a step takes {size} bytes of an array of {room}")
+        if written and (found.base == 0 or 2 <= found.base < 2 + self.inputs):
+            raise ValueError("a step writes a constant or an input")
         return 0
 
     cdef int bind(self, Bound *b, Work work, dict places) except -1:

@@ -37,7 +37,7 @@ MODULES = (
     ("ray", "import pplconv.integrations.ray_serve"),
     ("starlette", "import pplconv.integrations.asgi"),
     ("onnx", "import pplconv.integrations.onnx_reference"),
-    ("onnx_ir", "from pplconv import InferenceSession"),
+    ("onnx_ir", "import pplconv; pplconv.InferenceSession(b'no file of ours')"),
     ("onnx", "from pplconv.quant import quantize_model"),
     ("torch", "import pplconv.integrations.torch"),
 )

@@ -98,7 +98,7 @@ def test_a_file_needs_no_onnx(file):
     """Opened and run in a process that could not import it."""
     path, small = file
     np.savez(path.with_suffix(".npz"), **small.feed)
-    done = children.python("-c", f"""
+    done = children.python("-P", "-c", f"""
 import sys
 for name in ("onnx", "onnx_ir", "onnxscript", "sympy", "google.protobuf"):
     sys.modules[name] = None
@@ -253,7 +253,7 @@ def test_the_command(file, tmp_path):
     model.write_bytes(small.model.SerializeToString())
     ((name, x),) = small.feed.items()
     shapes = [part for size in (10, 6) for part in ("--shape", f"{name}=1x3x{size}x12")]
-    command = ("-m", "pplconv", "compile", str(model), *shapes, "--for", "portable")
+    command = ("-P", "-m", "pplconv", "compile", str(model), *shapes, "--for", "portable")
     done = children.python(*command, env=children.environment(), cwd=tmp_path)
     assert done.returncode == 0 and "2 programs" in done.stdout, done.stderr
     kept = InferenceSession(out)

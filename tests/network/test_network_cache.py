@@ -74,7 +74,7 @@ def test_a_process_that_has_no_onnx_to_read(home, tmp_path):
     path = written(tmp_path, small)
     expected, _ = run(path, small.feed)
     np.savez(tmp_path / "feed.npz", **small.feed)
-    done = children.python("-c", f"""
+    done = children.python("-P", "-c", f"""
 import sys
 for name in ("onnx", "onnx_ir", "onnxscript", "sympy"):
     sys.modules[name] = None
@@ -213,7 +213,8 @@ for _ in range(3):
 
     with ThreadPoolExecutor(2) as pool:
         jobs = [
-            pool.submit(children.python, "-c", script, env=children.environment()) for _ in range(2)
+            pool.submit(children.python, "-P", "-c", script, env=children.environment())
+            for _ in range(2)
         ]
         for job in jobs:
             assert job.result().returncode == 0, job.result().stderr
