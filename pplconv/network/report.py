@@ -294,7 +294,7 @@ class NetworkPlan:
             out = sum(s.leaves_zeros_out for s in known)
             lines.append(f"sparse weights: of {len(known)} steps, {out} of which leave zeros out")
         for rule, names in self.fired.items():
-            lines.append(f"rule {rule}: {len(names)} times")
+            lines.append(f"rule {rule}: {'once' if len(names) == 1 else f'{len(names)} times'}")
         if self.advice:
             lines.append(self.advice)
         rows = [("", "step", "shape", "layout", "Mflop", "MB", "us", "how")]
