@@ -94,9 +94,11 @@ def start(engine: str, path: str, threads: int, place: Path, cache: str) -> dict
     """
     # Installed packages have bytecode; a source tree gets it in its first process.
     usual = {name: os.environ[name] for name in os.environ if name != "PYTHONDONTWRITEBYTECODE"}
+    # A folder of its own: in a source tree Python would find the package that is not compiled.
     done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, engine, path, str(threads), str(place)],
-        env={**usual, "PPLCONV_CACHE": cache}, capture_output=True, text=True, check=False,
+        [sys.executable, "-c", _PROGRAM, engine, os.path.abspath(path), str(threads), str(place)],
+        env={**usual, "PPLCONV_CACHE": cache}, cwd=place,
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
         raise RuntimeError(f"{engine}: {(done.stderr.splitlines() or ['no answer'])[-1]}")
