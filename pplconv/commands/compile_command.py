@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import config
+from .. import config, planner
 from ..arguments.checks import PRECISIONS
 from ..machine import current as current_machine
 from .ending import carry_out
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="as of InferenceSession (default auto)",
     )  # fmt: skip
     parser.add_argument(
-        "--search", choices=("estimate", "measure", "exhaustive"), default="estimate",
+        "--search", choices=planner.SEARCHES, default="estimate",
         help="how plans are made (default estimate)",
     )  # fmt: skip
     parser.add_argument("--threads", type=positive, metavar="N", help="size of the team")

@@ -203,7 +203,7 @@ class _Fold:
                 self._modified = True
 
     def _rewritten(self, node: ir.Node) -> Replacement | None:
-        """Rewrite a node of which something is known."""
+        """Rewrite a node by the known values of its operands."""
         rewrite = REWRITINGS.get(node.op_type) if not node.domain else None
         if rewrite is None:
             return None

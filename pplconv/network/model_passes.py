@@ -1,7 +1,7 @@
 """Passes over whole models: what nobody reads, default attributes, names, local functions.
 
-`onnx_ir.passes.common` imports all of its passes at once, of which most models need two. Those ask
-for the schema of each node anew; here each operator is asked for once.
+`onnx_ir.passes.common` imports all of its passes at once, and most models need two. Its passes ask
+for the schema of each node; here each operator is asked for once.
 """
 
 from __future__ import annotations

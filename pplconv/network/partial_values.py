@@ -1,7 +1,7 @@
 """Nodes that are rewritten because something of their operands is known before they run.
 
-A value may be another one (a result of Identity), a list of others (a sequence), or a list of sizes
-of which some are known (a result of Shape).
+A value may be another one (a result of Identity), a list of others (a sequence), or sizes, some of
+them known (a result of Shape).
 """
 
 from __future__ import annotations

@@ -435,10 +435,11 @@ class InferenceSession:
         """
         from .kept.files import save
 
+        keys = []
         for each in self._checked_shapes(shapes):
             network, items = self._shaped(each)
             network.find(items)
-        keys = [self._network.key(self._shaped(each)[1])[0] for each in shapes]
+            keys.append(network.key(items)[0])
         save(path, self._name, self._network, self._interface, keys or None, portable)
 
     def _checked_shapes(self, shapes: Any) -> Sequence[Mapping[str, Any]]:

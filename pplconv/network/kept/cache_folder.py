@@ -1,8 +1,8 @@
 """The cache of compiled networks: a folder for each model, with a file for each program.
 
 The folder's name is a hash of all that programs depend on: the model's bytes, the settings, the
-version and the build of pplconv, the CPU, the team and the environment. Nobody has to invalidate
-anything: what changed has another name, and what is not used for long makes room.
+version and the build of pplconv, the CPU, the team and the environment. Nothing is invalidated: a
+changed model has another folder, and the files that were not used for the longest time make room.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def open_kept(model: Any, settings: Settings, kept: int, digest: str | None = No
     model : str, os.PathLike or bytes
         The file, or its bytes.
     settings : Settings
-        Those of a session's arguments; those that plans are made with are the file's.
+        Of the session's arguments. The file decides the settings of plans.
     kept : int
         Number of programs to keep in memory.
     digest : str, optional

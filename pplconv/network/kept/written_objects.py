@@ -79,7 +79,7 @@ class Writer:
     blocks : list of ndarray of uint8
         Bytes of arrays and packed weights, each memory once.
     objects : list
-        Descriptions of objects, those that others are made of first.
+        Descriptions of objects. An object stands behind the objects that it is made of.
     """
 
     def __init__(self, blocks: list[npt.NDArray[np.uint8]]) -> None:
