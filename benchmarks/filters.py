@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pplconv
-from benchmarks import ipp
+from benchmarks import halide_filters, ipp
 from pplconv import imaging
 
 Array = NDArray[Any]
@@ -132,6 +132,17 @@ def _ipp(case: Case) -> Call | None:
     return filled
 
 
+def _halide(case: Case) -> Call | None:
+    out = case.result()
+    if case.name == "sobel":
+        return None
+    if case.name == "box":
+        return halide_filters.box(case.image, len(case.kernel), out)
+    if case.vectors is not None:
+        return halide_filters.product(case.image, *case.vectors, out)
+    return halide_filters.correlate(case.image, case.kernel, out)
+
+
 def _correlate(case: Case) -> Call | None:
     if not find_spec("scipy"):
         return None
@@ -196,6 +207,7 @@ ENGINES: dict[str, Callable[[Case], Call | None]] = {
     OURS: _pplconv,
     "cv2": _cv2,
     "ipp": _ipp,
+    "halide": _halide,
     "scipy.ndimage.correlate": _correlate,
     "scipy.signal.correlate2d": _correlate2d,
     "scipy.signal.fftconvolve": _fftconvolve,
@@ -204,6 +216,7 @@ ENGINES: dict[str, Callable[[Case], Call | None]] = {
 # Engines without threads: only the smallest team times them.
 ONE_THREAD = (
     "ipp",
+    "halide",
     "scipy.ndimage.correlate",
     "scipy.signal.correlate2d",
     "scipy.signal.fftconvolve",

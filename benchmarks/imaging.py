@@ -1,4 +1,4 @@
-"""Image filters: `pplconv.imaging` against OpenCV, IPP, SciPy and PyTorch, in one run.
+"""Image filters: `pplconv.imaging` against OpenCV, IPP, Halide, SciPy and PyTorch, in one run.
 
 Images of 256 pixels to 64 megapixels, grey and coloured, float32, uint8 and uint16; kernels from
 3x3 to 31x31, products of a column and a row, boxes, Gaussians and derivatives, by the function
@@ -60,7 +60,8 @@ _OF_ROUNDED_WEIGHTS = 2.0
 _METHOD = (
     "borders of zeros; result arrays are there before, where a call takes one; weights are "
     "positive and add up to 1, but for Sobel's; cv2 is blur, GaussianBlur, Sobel, sepFilter2D or "
-    "filter2D, ipp FilterBoxBorder, FilterGaussian or FilterBorder"
+    "filter2D, ipp FilterBoxBorder, FilterGaussian or FilterBorder; "
+    "halide's schedules are strips of 32 rows and 64 lanes"
 )
 
 
@@ -202,6 +203,7 @@ def table_of(dtype: str, threads: int, rows: Sequence[Row]) -> Table:
     against = {
         "OpenCV / pplconv": [name for name in names if name == "cv2"],
         "IPP / pplconv": [name for name in names if name == "ipp"],
+        "Halide / pplconv": [name for name in names if name == "halide"],
         "best of SciPy / pplconv": scipy,
     }
     against = {title: some for title, some in against.items() if some}
@@ -296,7 +298,7 @@ def main(run: Run) -> int:
         f"{options.method(options.settings_of(run.chosen, 1))}; images of more than "
         f"{LARGE / 1e6:g} million numbers one round; peers slower than {SLOW:g} s one call; "
         f"{_METHOD}",
-        notes=[*versions("cv2", "ipp", "scipy", "torch"), *runner.notes],
+        notes=[*versions("cv2", "ipp", "halide", "scipy", "torch"), *runner.notes],
     )
     made = [table_of(*key, rows) for key, rows in found.items()]
     made.append(summary_of(found))

@@ -11,6 +11,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import metadata
 from typing import Protocol
 
 from benchmarks import machine, options, wisdom
@@ -36,7 +37,11 @@ def new_parser(module: str, description: str | None) -> argparse.ArgumentParser:
 
 def versions(*modules: str) -> list[str]:
     """Name the versions of the peers among `modules` that this process has imported."""
-    found = [f"{name} {sys.modules[name].__version__}" for name in modules if name in sys.modules]
+    found = [
+        f"{name} {getattr(sys.modules[name], '__version__', None) or metadata.version(name)}"
+        for name in modules
+        if name in sys.modules
+    ]
     return found or ["no peer is installed"]
 
 

@@ -108,7 +108,6 @@ def _blas_threads_as_before():
 
 # `make test-peers` has those that want PyTorch, and names what it could not install: onnxscript,
 # which PyTorch's exporter of graphs takes, is one.
-collect_ignore_glob = (
-    ([] if find_spec("torch") else ["test_bench_torch_*.py"])
-    + ([] if find_spec("onnxscript") else ["test_bench_torch_exported.py"])
+collect_ignore_glob = ([] if find_spec("torch") else ["test_bench_torch_*.py"]) + (
+    [] if find_spec("onnxscript") else ["test_bench_torch_exported.py"]
 )
