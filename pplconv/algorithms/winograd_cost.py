@@ -25,7 +25,7 @@ L2_KEPT = 0.45
 SHARED = 2.5
 PIECE_CYCLES = 60.0
 OTHERS = 0.5  # of the steps of a block's other tiles, which hide the arrival of weights
-LONE = 0.2  # of the time by which a panel arrives later than a single other tile ends
+LONE = 0.5  # of the time by which a panel arrives later than a single other tile ends
 # A team waits for its last thread at the end of each stage.
 WAIT_CYCLES = 3000.0
 
@@ -164,7 +164,8 @@ def estimate(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[
     v_vectors, m_vectors = _vectors(winograd)
     v_vectors *= oc_segments
     write, read = vector / core.l2_write, vector / core.l2_rate
-    # Images larger than L2 come from L3: the input once, for V; the output there and back.
+    # Images larger than L2 come from L3: the input for V, and the output's lines, which leave for
+    # it while the transform goes on.
     shares = winograd.n**2 / winograd.t**2
     pixel = numerics.source_bytes if numerics.exact else numerics.operand_bytes
     image = p.batch * p.ih * p.iw * p.ic * pixel
@@ -173,7 +174,7 @@ def estimate(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[
     # M is written by the products, which hide half of it, and read by the transform. Each
     # further segment of input channels loads and stores it once more.
     m_moves = 0.5 * write + (ic_segments - 1) * (write + read)
-    post = m_vectors * (m_moves + read + TRANSFORM_CYCLES + 2.0 * arrive)
+    post = m_vectors * (m_moves + read + TRANSFORM_CYCLES + arrive)
     u_bytes = winograd.packed_weight_bytes // p.groups
     scratch = winograd.ic_segment * numerics.operand_bytes + winograd.oc_block * numerics.sum_bytes
     scratch *= winograd.positions * winograd.tile_block
