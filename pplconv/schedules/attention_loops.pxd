@@ -72,5 +72,5 @@ cdef class Attention(Work):
 
     cdef int64_t take_products(self, dict fields, str isa, int64_t tile_bytes) except -1
     cdef int64_t take_stored(self, stored, str dtype, str isa, int64_t *tops) except -1
-    cdef int64_t take_programs(self, list before, list behind, int64_t tile_bytes,
-                               int64_t *tops) except -1
+    cdef int64_t take_programs(self, list before, list behind, int64_t tile_bytes, int64_t *tops,
+                               int64_t *units) except -1

@@ -23,7 +23,7 @@ from pplconv._kernels cimport (
     pplconv_softmax_args,
 )
 from pplconv.schedules.base cimport ceil_div, least
-from pplconv.schedules.elementwise_loops cimport Elementwise
+from pplconv.schedules.elementwise_loops cimport SCALE_BYTES, Elementwise
 from pplconv.schedules.gemm_loops cimport GemmSchedule
 from pplconv.schedules.work cimport MOST_ARRAYS, Tensors, Work
 
@@ -188,6 +188,7 @@ cdef class Attention(Work):
         cdef AttentionJob *j = &self.own
         cdef int64_t element, tile_bytes, heads = 1, last, products, room, narrowed
         cdef int64_t tops[MOST_ARRAYS]
+        cdef int64_t units[MOST_ARRAYS]
         cdef int a, d, missing
         memset(j, 0, sizeof(AttentionJob))
         memset(tops, 0, sizeof(tops))
@@ -226,14 +227,14 @@ cdef class Attention(Work):
         j.narrowed_offset = j.room_offset + room
         j.quantized_offset = j.narrowed_offset + narrowed
         j.products_offset = j.quantized_offset + self.take_programs(before, behind, tile_bytes,
-                                                                    tops)
+                                                                    tops, units)
         products = max(scores.thread_scratch, sums.thread_scratch)
         for program in self.programs:
             products = max(products, (<Elementwise> program).thread_scratch)
         self.thread_scratch = j.products_offset + products
         for a in range(j.array_count):
             if a > VALUES:
-                unit = 1
+                unit = units[a]
             elif j.stored[a].kernel == NULL:
                 unit = sums.shape.size.destination if a == Y else scores.shape.size.source
             else:
@@ -330,17 +331,23 @@ cdef class Attention(Work):
             room = max(room, lines * s.wide)
         return ceil_div(room, LINE) * LINE
 
-    cdef int64_t take_programs(self, list before, list behind, int64_t tile_bytes,
-                               int64_t *tops) except -1:
-        """Set up programs; put the bytes of operands into `tops`, give those of scratch."""
+    cdef int64_t take_programs(self, list before, list behind, int64_t tile_bytes, int64_t *tops,
+                               int64_t *units) except -1:
+        """Set up programs; give bytes of scratch.
+
+        The bytes of operands go into `tops`, and those of their elements, at whose multiples the
+        loops read them, into `units`.
+        """
         cdef AttentionJob *j = &self.own
         cdef Elementwise program
         cdef int64_t quantized = 0
-        cdef int a, i
+        cdef int a, i, f
         self.programs = (*before, *behind)
         if len(self.programs) > MOST_PROGRAMS:
             raise ValueError("a tile has fewer programs")
         j.before, j.program_count = len(before), len(self.programs)
+        for a in range(MOST_ARRAYS):
+            units[a] = 1
         for i in range(j.program_count):
             program = self.programs[i]
             if (program is None or program.phases != 1 or program.rounds != 1
@@ -355,6 +362,12 @@ cdef class Attention(Work):
                 if program.extents[a] and not VALUES < a < j.array_count:
                     raise ValueError("a program reads operands, and writes the tile")
                 tops[a] = max(tops[a], program.extents[a])
+            for f in range(program.own.input_count + program.own.output_count):
+                a = program.own.fields[f].array
+                units[a] = max(units[a], program.own.fields[f].element)
+                if program.own.fields[f].convert != NULL:
+                    a = program.own.fields[f].numbers
+                    units[a] = max(units[a], SCALE_BYTES)
             for a in range(program.own.input_count, program.own.input_count
                            + program.own.output_count):
                 if program.own.fields[a].array > QUANTIZED:

@@ -15,6 +15,8 @@ cdef enum:
     # Instructions of a program that runs tile by tile, and their operands.
     MOST_STEPS = 8
     OPERANDS = 3
+    # Of the numbers that convert integers: a scale, then a zero point.
+    SCALE_BYTES = 4
 
 
 cdef struct StreamField:

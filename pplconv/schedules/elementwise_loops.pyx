@@ -52,7 +52,6 @@ globals().update(MOST_DIMS=MOST_DIMS, MOST_STREAMS=MOST_STREAMS, MOST_CODE=MOST_
 
 cdef enum:
     # A scale, then a zero point.
-    SCALE_BYTES = 4
     NUMBERS_BYTES = 8
     FLOAT_BYTES = 4
     TABLE_BYTES = 256

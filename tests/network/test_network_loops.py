@@ -133,6 +133,22 @@ def test_strides_are_whole_elements(kind, dtype, rng):
     assert tried > 10
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_operands_of_attention_lie_at_whole_elements(dtype, rng):
+    """A program reads the mask by vectors of its type, row by row and head by head."""
+    for _ in range(10):
+        case = KINDS["attention"](rng, dtype)
+        rows, strides = case.fields["rows"], case.fields["strides"]
+        changes = [{"rows": [*rows[:4], rows[4] + 1]}]
+        changes += [
+            {"strides": [*strides[:4], (*strides[4][:d], n + 1, *strides[4][d + 1 :])]}
+            for d, n in enumerate(strides[4])
+        ]
+        for change in changes:
+            with pytest.raises(ValueError, match="whole elements"):
+                case.work(case.fields | change, allowed_isas()[-1])
+
+
 @every_kind
 def test_segments_that_no_loop_can_count_are_refused(kind, rng):
     case = KINDS[kind](rng, "f32")
