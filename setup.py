@@ -46,6 +46,8 @@ WITHOUT_TABLES = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno
 SMALL = ["-Os", "-fno-builtin-memcpy"]
 if SANITIZER_FLAGS or "-g0" not in C_FLAGS:
     WITHOUT_TABLES = []
+# Modules hold no loops over elements: padding before labels is a fortieth of them, for nothing.
+UNPADDED = ["-falign-jumps=1", "-falign-loops=1", "-falign-labels=1"]
 
 # Flags that CFLAGS may not set: instruction sets, and rules of arithmetic. (A module linked with
 # -ffast-math makes the whole process flush denormals.)
@@ -233,7 +235,7 @@ def extension(name: str, *, openmp: bool = False, small: bool = False) -> Extens
         extra_compile_args=[
             *C_FLAGS,
             *WITHOUT_TABLES,
-            *(SMALL if small else []),
+            *(SMALL if small else UNPADDED),
             *SANITIZER_FLAGS,
             *(["-fopenmp"] if openmp else []),
         ],
