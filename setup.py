@@ -46,6 +46,8 @@ WITHOUT_TABLES = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno
 SMALL = ["-Os", "-fno-builtin-memcpy"]
 if SANITIZER_FLAGS or "-g0" not in C_FLAGS:
     WITHOUT_TABLES = []
+# Modules hold no loops over elements: padding before labels is a fortieth of them, for nothing.
+UNPADDED = ["-falign-jumps=1", "-falign-loops=1", "-falign-labels=1"]
 
 # Flags that CFLAGS may not set: instruction sets, and rules of arithmetic. (A module linked with
 # -ffast-math makes the whole process flush denormals.)
@@ -57,9 +59,6 @@ UNWANTED_FLAG = re.compile(
 # The longest compilations begin first, so that none of them runs alone at the end.
 LONGEST = re.compile("depthwise_pixels|depthwise_channels")
 
-# Operation, type, tile if it has one, instruction set.
-KERNEL_NAME = re.compile(r"pplconv_(.+?)_([a-z]+\d+[a-z]*\d*)(?:_(\d+)x(\d+))?_([a-z]\w*)")
-
 CYTHON_DIRECTIVES = {
     "language_level": "3",
     # `binding` costs 5 KB in each module: only modules whose functions users call switch it on.
@@ -69,19 +68,6 @@ CYTHON_DIRECTIVES = {
     # Every module protects the state that its threads share: docs/architecture/threads.md.
     "freethreading_compatible": True,
 }
-
-
-def likeness(path: Path) -> tuple[str, str, int, int, str]:
-    """Give the sort key of a kernel's object file: similar kernels become neighbours.
-
-    A wheel is compressed with a window of 32 KiB. Kernels of one operation, instruction set and
-    tile have nearly the same code in several types.
-    """
-    found = KERNEL_NAME.fullmatch(path.stem)
-    if found is None:
-        return "", "", 0, 0, path.stem
-    operation, dtype, mr, nr, level = found.groups(default="0")
-    return operation, level, int(mr), int(nr), dtype
 
 
 class BuildExt(build_ext):
@@ -120,8 +106,8 @@ class BuildExt(build_ext):
             target = Path(self.build_temp).resolve() / "modules" / f"{extension.name}.o"
             extension.extra_objects = [str(target)]
             if extension.name == "pplconv._kernels":
-                # This order makes a wheel a twentieth smaller.
-                extension.extra_objects += map(str, sorted(kernel_objects, key=likeness))
+                # In this order similar kernels are neighbours: a wheel is a twentieth smaller.
+                extension.extra_objects += map(str, kernel_objects)
             include = [str(directory), *extension.include_dirs, *self.compiler.include_dirs]
             flags = gen_preprocess_options(self.compiler.macros, include)
             compilations.append((c_file, target, [*flags, *extension.extra_compile_args]))
@@ -233,6 +219,8 @@ WITHOUT_NAMES = (
 )
 if SANITIZER_FLAGS:
     WITHOUT_NAMES = []
+# Functions that have sections of their own (`asm.build.BY_FUNCTION`) are sorted by their names.
+BY_NAME = ["-Wl,--sort-section=name"] if sys.platform == "linux" else []
 
 
 def extension(name: str, *, openmp: bool = False, small: bool = False) -> Extension:
@@ -247,13 +235,13 @@ def extension(name: str, *, openmp: bool = False, small: bool = False) -> Extens
         extra_compile_args=[
             *C_FLAGS,
             *WITHOUT_TABLES,
-            *(SMALL if small else []),
+            *(SMALL if small else UNPADDED),
             *SANITIZER_FLAGS,
             *(["-fopenmp"] if openmp else []),
         ],
         extra_link_args=[
             *(["-fopenmp"] if openmp else []),
-            *(WITHOUT_NAMES if name != "_kernels" else []),
+            *(WITHOUT_NAMES if name != "_kernels" else BY_NAME),
         ],
     )
 
