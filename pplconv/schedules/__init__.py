@@ -1,6 +1,7 @@
 """The loops: a plan's work divided over a team, tiles packed, kernels called. No GIL.
 
 =========================  =====================================================================
+``loops_by_name``          `compile_plan`: the loops that a plan names
 ``base``                   `Schedule`: tasks, memory layout, types
 ``gemm_loops``             1x1 and tiled im2col through the GEMM microkernel
 ``direct_loops``           convolution without im2col, in place on NHWC and NCHWc
@@ -16,44 +17,25 @@
 
 A plan's ``loops`` names the module that runs it. Only ``team_loop`` divides work over
 threads, and no module of this folder computes with elements: kernels do that.
+
+Importing this package loads none of these modules: `pplconv` itself imports ``team``, which loads
+OpenMP's library, and nothing else of it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-from .base import Schedule
-from .depthwise_loops import DepthwiseBytesSchedule, DepthwiseSchedule
-from .direct_loops import DirectSchedule
-from .gemm_loops import GemmSchedule
-from .plane_loops import PlanesSchedule
-from .sparse_loops import SparseSchedule
-from .winograd_loops import WinogradSchedule
+from .._lazy import on_demand
 
-SCHEDULES: dict[str, type[Schedule]] = {
-    "depthwise": DepthwiseSchedule,
-    "depthwise_bytes": DepthwiseBytesSchedule,
-    "direct": DirectSchedule,
-    "gemm": GemmSchedule,
-    "planes": PlanesSchedule,
-    "sparse": SparseSchedule,
-    "winograd": WinogradSchedule,
-}
-
-
-def compile_plan(fields: dict[str, Any], isa: str) -> Schedule:
-    """Make the schedule that a candidate's fields describe.
-
-    Raises
-    ------
-    ValueError
-        If the loops could not carry it out inside its memory.
-    LookupError
-        If a kernel is missing.
-    MemoryError
-        If it is beyond what the loops can address.
-    """
-    return SCHEDULES[fields["loops"]](fields, isa)
-
+if TYPE_CHECKING:
+    from .base import Schedule
+    from .loops_by_name import SCHEDULES, compile_plan
 
 __all__ = ["SCHEDULES", "Schedule", "compile_plan"]
+
+if not TYPE_CHECKING:
+    __getattr__ = on_demand(
+        __name__,
+        {"SCHEDULES": "loops_by_name", "Schedule": "base", "compile_plan": "loops_by_name"},
+    )
