@@ -53,7 +53,7 @@ class lazy(Generic[_Value]):
         return value
 
 
-def on_demand(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+def on_demand(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
     """Make a package's ``__getattr__``, which imports names when they are first asked for.
 
     It puts them into the package, where later look-ups find them without a call.
@@ -62,18 +62,20 @@ def on_demand(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     ----------
     package : str
         Its ``__name__``.
-    homes : mapping of str to str
-        For each name the module that has it, relative to the package. A name whose module is called
-        the same stands for that module.
+    names : mapping of str to str
+        For each module, relative to the package, the names that it has: ``{"plan": "Plan where"}``;
+        ``".algorithms"`` lies beside the package. Those of ``""`` are modules themselves.
     """
+    homes = {name: home for home, found in names.items() for name in found.split()}
 
     def __getattr__(name: str) -> Any:
         home = homes.get(name)
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        place = f".{home or name}"
         with _importing:
-            module = import_module(f"{package}.{home}")
-        value = module if name == home else getattr(module, name)
+            module = import_module(place, package)
+        value = getattr(module, name) if home else module
         setattr(sys.modules[package], name, value)
         return value
 

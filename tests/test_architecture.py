@@ -85,7 +85,7 @@ LEAVES = {
         "runtime",
         "schedules",  # the loops of bands, by its `banded`
     },
-    "machine": {"_kernels", "architecture"},  # `_kernels` executes CPUID
+    "machine": {"_kernels", "_lazy", "architecture"},  # `_kernels` executes CPUID
     "memory": {"_binding", "numerics"},  # the NUMA node of scratch memory; element types
     "numerics": {"_kernels", "_lazy"},  # the length of its chains of sums
     "matrix_problem": {"geometry", "numerics", "sparsity"},
@@ -93,7 +93,7 @@ LEAVES = {
     "quant": {"_checks", "_lazy", "_literals", "memory"},
     "problem": {"_lazy", "geometry", "matrix_problem", "numerics", "sparsity"},
     "sparsity": {"_checks"},
-    "runtime": {"_binding", "_checks", "config", "machine"},
+    "runtime": {"_binding", "_checks", "_lazy", "config", "machine"},
     "wisdom": {"_checks", "_lazy", "_version", "config", "machine"},
 }
 

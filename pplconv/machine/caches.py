@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from .arm_cores import ArmCore
 from .cpu import Cpuid, leaf
 from .kernel_files import read_int, read_list, read_text, to_int, under
 from .machine import CacheLevel
 from .sysctl import Sysctl, number, sysctl
+
+if TYPE_CHECKING:
+    from .arm_cores import ArmCore
 
 _CPU_DIR = "/sys/devices/system/cpu"
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .amx import Permit, has_tiles, never
-from .arm_cores import IMPLEMENTERS
 from .kernel_files import read_text, to_int, under
 
 Registers = tuple[int, int, int, int]
@@ -114,6 +113,8 @@ def from_cpuinfo(root: str) -> Cpu:
         key, _, value = line.partition(":")
         entries.setdefault(key.strip().lower(), value.strip())
     implementer = _number(entries.get("cpu implementer", ""))
+    from .arm_cores import IMPLEMENTERS
+
     vendor = IMPLEMENTERS.get(implementer) or entries.get("vendor_id") or "unknown"
     name = entries.get("model name") or entries.get("cpu model") or entries.get("cpu") or ""
     return Cpu(

@@ -30,9 +30,9 @@ __all__ = ["dequantize", "observe", "quantize", "quantize_weights", "signal_to_n
 _imported = on_demand(
     __name__,
     {
-        **dict.fromkeys(("dequantize", "quantize", "signal_to_noise"), "numbers"),
-        "observe": "observing",
-        "quantize_weights": "weights",
+        "numbers": "dequantize quantize signal_to_noise",
+        "observing": "observe",
+        "weights": "quantize_weights",
     },
 )
 _PROVIDED: dict[str, Callable[[], Any]] = {}

@@ -65,15 +65,15 @@ __all__ = [
     "remember",
 ]
 
-_HOMES = {
-    **dict.fromkeys(("clear", "describe", "export", "load", "lookup", "remember"), "api"),
-    **dict.fromkeys(("Division", "Entry", "Key", "cpu_model"), "entries"),
-    "WisdomWarning": "store",
+_NAMES = {
+    "api": "clear describe export load lookup remember",
+    "entries": "Division Entry Key cpu_model",
+    "store": "WisdomWarning",
 }
 
 
 if not TYPE_CHECKING:
-    __getattr__ = on_demand(__name__, _HOMES)
+    __getattr__ = on_demand(__name__, _NAMES)
 
 
 def __dir__() -> list[str]:

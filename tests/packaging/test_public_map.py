@@ -88,29 +88,32 @@ def test_import_does_not_import_numpy(tmp_path):
     assert output("-c", code, cwd=tmp_path).split() == [pplconv.__version__, "False"]
 
 
+# The module of each name, "" for modules.
+HOMES = {name: home for home, names in pplconv._ON_DEMAND.items() for name in names.split()}
+
+
 def imported_for_types(path: Path) -> dict[str, str]:
-    """Give the module of each name that a package imports for type checkers only."""
+    """Give the module of each name that a package imports for type checkers, as in `HOMES`."""
     found = {}
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             for item in node.body:
                 for name in item.names:
-                    found[name.name] = item.module or name.name
+                    found[name.name] = item.module or ""
     return found
 
 
 def test_names_on_demand_are_those_that_type_checkers_and_editors_see():
-    table, seen = pplconv._ON_DEMAND, imported_for_types(Path(pplconv.__file__))
-    assert table == seen
-    assert {*table} | {"__version__", "quant"} == {*pplconv.__all__}
+    assert imported_for_types(Path(pplconv.__file__)) == HOMES
+    assert {*HOMES} | {"__version__", "quant"} == {*pplconv.__all__}
 
 
-@pytest.mark.parametrize("name", pplconv._ON_DEMAND)
+@pytest.mark.parametrize("name", HOMES)
 def test_no_module_shadows_a_name_on_demand(name):
     """An import of a module of that name would put the module into the package."""
     place = Path(pplconv.__file__).with_name(name)
     there = place.is_dir() or any(place.parent.glob(f"{name}.*"))
-    assert there is (pplconv._ON_DEMAND[name] == name)
+    assert there is (HOMES[name] == "")
 
 
 def test_a_name_is_imported_once(tmp_path):
