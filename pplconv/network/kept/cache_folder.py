@@ -48,16 +48,14 @@ MOST_BYTES = 2 << 30
 
 _FOLDER, INTERFACE, _ENDING = "networks", "interface.pplconv", ".pplconv"
 _HASHED_AT_ONCE = 1 << 22
+_told: set[str] = set()
+_writing: set[threading.Thread] = set()
 
 
 def _note(text: str, *values: object) -> None:
     import logging  # rarely needed, and slow to import
 
     logging.getLogger("pplconv").debug(text, *values)
-
-
-_told: set[str] = set()
-_writing: set[threading.Thread] = set()
 
 
 def folder() -> str | None:
