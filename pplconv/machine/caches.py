@@ -6,8 +6,7 @@ Each level is looked up by itself, but if a system describes some caches and no 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .cpu import Cpuid, leaf
 from .kernel_files import read_int, read_list, read_text, to_int, under
@@ -24,8 +23,7 @@ _DEFAULT_LINE = 64
 _DEFAULTS = {1: CacheLevel(32 << 10), 2: CacheLevel(512 << 10), 3: CacheLevel(0)}
 
 
-@dataclass(frozen=True, slots=True)
-class Caches:
+class Caches(NamedTuple):
     """Data caches that one CPU sees, and the cache line in bytes."""
 
     l1d: CacheLevel

@@ -7,7 +7,7 @@ volume 1, chapter 13 (XCR0); AMD64 Architecture Programmer's Manual, volume 3, a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .amx import Permit, has_tiles, never
 from .kernel_files import read_text, to_int, under
@@ -39,8 +39,7 @@ _ZMM_STATE = 0b111 << 5  # opmask, upper halves of zmm0-15, zmm16-31
 AVX512_STATE = AVX2_STATE | _ZMM_STATE
 
 
-@dataclass(frozen=True, slots=True)
-class Cpu:
+class Cpu(NamedTuple):
     """Identity and instruction sets of a CPU; fields as in `Machine`."""
 
     vendor: str = "unknown"
