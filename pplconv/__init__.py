@@ -47,31 +47,36 @@ except ModuleNotFoundError as _error:
     _explained = not_built(_error)
     raise (_explained or _error) from _error
 
-from . import quant, runtime, wisdom
+from . import quant
+from ._lazy import on_demand
 from ._version import __version__
-from .api.conv import Conv2d
-from .api.conv1d import conv1d
-from .api.function import conv2d
-from .api.linear import Linear
-from .api.matmul import matmul
-from .api.quantized_function import conv2d_integer, qconv2d
-from .api.quantized_layer import QConv2d
-from .api.quantized_matmul import matmul_integer, qmatmul
-from .api.transposed_function import conv_transpose2d
-from .api.transposed_layer import ConvTranspose2d
-from .memory.arrays import empty_aligned
-from .ops.blocked import from_blocked, to_blocked
-from .planner import Plan
+
+# OpenMP's library comes with it: it counts the CPUs of the thread that loads it, and binds this
+# thread if `OMP_PROC_BIND` says so. That is the thread that imports the package, before any pin.
+from .schedules import team as _team  # noqa: F401
 
 if TYPE_CHECKING:
-    from . import cache, imaging, prune, sharing
+    from . import cache, imaging, prune, runtime, sharing, wisdom
+    from .api.conv import Conv2d
+    from .api.conv1d import conv1d
     from .api.conv_transpose1d import conv_transpose1d
+    from .api.function import conv2d
+    from .api.linear import Linear
+    from .api.matmul import matmul
+    from .api.quantized_function import conv2d_integer, qconv2d
+    from .api.quantized_layer import QConv2d
+    from .api.quantized_matmul import matmul_integer, qmatmul
+    from .api.transposed_function import conv_transpose2d
+    from .api.transposed_layer import ConvTranspose2d
     from .api.volume_functions import conv3d, conv_transpose3d
     from .api.volume_layer import Conv3d
     from .commands.info import show_config
     from .instances import InstancePool, PoolClosed, QueueFull, WorkerDied
+    from .memory.arrays import empty_aligned
     from .network.chain import Chain
     from .network.session import InferenceSession
+    from .ops.blocked import from_blocked, to_blocked
+    from .planner.plan import Plan
 
 __all__ = [
     "Chain",
@@ -111,37 +116,34 @@ __all__ = [
     "wisdom",
 ]
 
-# Imported at first use: most programs have no instances, need neither futures nor ONNX, and do not
-# filter images, prune weights or send models to other processes.
+# Imported at first use, so that `import pplconv` costs next to nothing and a program pays for what
+# it uses: a network from a file needs neither layers nor a planner, a layer no networks.
 _ON_DEMAND = {
-    "Chain": "network.chain",
-    "Conv3d": "api.volume_layer",
-    "InferenceSession": "network.session",
-    "InstancePool": "instances",
-    "PoolClosed": "instances",
-    "QueueFull": "instances",
-    "WorkerDied": "instances",
-    "cache": "cache",
-    "conv3d": "api.volume_functions",
-    "conv_transpose1d": "api.conv_transpose1d",
-    "conv_transpose3d": "api.volume_functions",
-    "imaging": "imaging",
-    "prune": "prune",
-    "sharing": "sharing",
-    "show_config": "commands.info",
+    "": "cache imaging prune runtime sharing wisdom",
+    "api.conv": "Conv2d",
+    "api.conv1d": "conv1d",
+    "api.conv_transpose1d": "conv_transpose1d",
+    "api.function": "conv2d",
+    "api.linear": "Linear",
+    "api.matmul": "matmul",
+    "api.quantized_function": "conv2d_integer qconv2d",
+    "api.quantized_layer": "QConv2d",
+    "api.quantized_matmul": "matmul_integer qmatmul",
+    "api.transposed_function": "conv_transpose2d",
+    "api.transposed_layer": "ConvTranspose2d",
+    "api.volume_functions": "conv3d conv_transpose3d",
+    "api.volume_layer": "Conv3d",
+    "commands.info": "show_config",
+    "instances": "InstancePool PoolClosed QueueFull WorkerDied",
+    "memory.arrays": "empty_aligned",
+    "network.chain": "Chain",
+    "network.session": "InferenceSession",
+    "ops.blocked": "from_blocked to_blocked",
+    "planner.plan": "Plan",
 }
 
 if not TYPE_CHECKING:  # with it, checkers would accept any name
-
-    def __getattr__(name: str) -> object:
-        if name not in _ON_DEMAND:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib import import_module
-
-        module = import_module(f".{_ON_DEMAND[name]}", __name__)
-        value: object = module if name == _ON_DEMAND[name] else getattr(module, name)
-        globals()[name] = value
-        return value
+    __getattr__ = on_demand(__name__, _ON_DEMAND)
 
     def _quantize_model() -> object:
         from .network.opening import require_onnx

@@ -1,11 +1,27 @@
-"""`lazy`: an attribute that is computed when it is first asked for."""
+"""`lazy`: attributes computed at their first use; `on_demand`: names imported then."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import sys
+from _thread import RLock
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any, Generic, TypeVar, overload
 
 _Value = TypeVar("_Value")
+
+# One import on demand at a time: of two threads, one of which imports a package and the other one a
+# module that this package imports, importlib ends one with an error, as a deadlock.
+_importing = RLock()
+
+if hasattr(os, "register_at_fork"):
+    # A child that was forked in between would find the lock closed, and modules half made.
+    os.register_at_fork(
+        before=_importing.acquire,
+        after_in_parent=_importing.release,
+        after_in_child=_importing.release,
+    )
 
 
 class lazy(Generic[_Value]):
@@ -35,3 +51,32 @@ class lazy(Generic[_Value]):
             return self
         value = instance.__dict__[self.name] = self.function(instance)
         return value
+
+
+def on_demand(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
+    """Make a package's ``__getattr__``, which imports names when they are first asked for.
+
+    It puts them into the package, where later look-ups find them without a call.
+
+    Parameters
+    ----------
+    package : str
+        Its ``__name__``.
+    names : mapping of str to str
+        For each module, relative to the package, the names that it has: ``{"plan": "Plan where"}``;
+        ``".algorithms"`` lies beside the package. Those of ``""`` are modules themselves.
+    """
+    homes = {name: home for home, found in names.items() for name in found.split()}
+
+    def __getattr__(name: str) -> Any:
+        home = homes.get(name)
+        if home is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        place = f".{home or name}"
+        with _importing:
+            module = import_module(place, package)
+        value = getattr(module, name) if home else module
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return __getattr__

@@ -28,9 +28,8 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from .architecture import canonical, here, ladder, owner
 
@@ -66,8 +65,7 @@ _DECIMAL = re.compile(r"\+?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf)", re.
 _OMP_ENTRY = re.compile(r"\s*\+?([0-9]+)\s*", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """Settings from the environment; None where a variable is not set.
 
     Parameters

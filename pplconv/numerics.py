@@ -8,6 +8,7 @@ keys of wisdom.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ._kernels import HALF_CHAIN
 from ._lazy import lazy
@@ -25,8 +26,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class ElementType:
+class ElementType(NamedTuple):
     """One type of elements.
 
     Parameters
@@ -65,8 +65,7 @@ TYPES = {
 }
 
 
-@dataclass(frozen=True)
-class Product:
+class Product(NamedTuple):
     """How GEMM kernels of one kind multiply.
 
     Parameters

@@ -6,12 +6,14 @@ from typing import NamedTuple
 
 from ._checks import integer, shown
 
-__all__ = ["BLOCKS", "SCALE", "Sparsity", "checked_block", "checked_sparsity"]
+__all__ = ["BLOCKS", "SCALE", "WITHOUT_ZEROS", "Sparsity", "checked_block", "checked_sparsity"]
 
 # Output channels that may share their zeros: blocks of 1xN, along output channels.
 BLOCKS = (1, 4, 8, 16)
 # Densities are counted in thousandths.
 SCALE = 1000
+# The algorithm that leaves out zero weights.
+WITHOUT_ZEROS = "sparse"
 
 
 class Sparsity(NamedTuple):

@@ -85,21 +85,22 @@ LEAVES = {
         "runtime",
         "schedules",  # the loops of bands, by its `banded`
     },
-    "machine": {"_kernels", "architecture"},  # `_kernels` executes CPUID
+    "machine": {"_kernels", "_lazy", "architecture"},  # `_kernels` executes CPUID
     "memory": {"_binding", "numerics"},  # the NUMA node of scratch memory; element types
     "numerics": {"_kernels", "_lazy"},  # the length of its chains of sums
     "matrix_problem": {"geometry", "numerics", "sparsity"},
     "prune": {"_checks", "memory", "sparsity"},
-    "quant": {"_checks", "_literals", "memory"},
+    "quant": {"_checks", "_lazy", "_literals", "memory"},
     "problem": {"_lazy", "geometry", "matrix_problem", "numerics", "sparsity"},
     "sparsity": {"_checks"},
-    "runtime": {"_binding", "_checks", "config", "machine"},
-    "wisdom": {"_checks", "_version", "config", "machine"},
+    "runtime": {"_binding", "_checks", "_lazy", "config", "machine"},
+    "wisdom": {"_checks", "_lazy", "_version", "config", "machine"},
 }
 
 
-# These import modules whose names are data: the pickled model of a pool names its own module.
-IMPORT_FOR_OTHERS = {"instances/forking.py"}
+# These import modules whose names are data: the pickled model of a pool names its own module, and
+# packages hand tables of modules to `on_demand`, which repeat their imports for type checkers.
+IMPORT_FOR_OTHERS = {"instances/forking.py", "_lazy.py"}
 
 
 def room_of(target: str) -> str | None:

@@ -43,8 +43,6 @@ ALGORITHMS = {
 }
 # For matrix products.
 MATRIX_ALGORITHMS = {gemm.NAME: gemm, sparse.NAME: sparse}
-# The algorithm that leaves out zero weights.
-WITHOUT_ZEROS = sparse.NAME
 
 _KINDS: dict[str, type[Candidate]] = {
     depthwise.NAME: depthwise.Depthwise,
@@ -106,7 +104,6 @@ def asked_in_turn(wanted: str, finite: bool) -> tuple[str, ...]:
 __all__ = [
     "ALGORITHMS",
     "MATRIX_ALGORITHMS",
-    "WITHOUT_ZEROS",
     "Candidate",
     "CoreModel",
     "KernelKey",

@@ -11,13 +11,14 @@ from collections.abc import Iterator
 
 from ..numerics import Numerics
 from ..problem import ConvProblem, Problem
+from ..sparsity import WITHOUT_ZEROS
 from .candidate import balanced, ceil_div, narrow_blocks, ragged_groups, round_up, team_pieces
 from .context import PlanContext
 from .core_model import CoreModel, direct_sum_floor
 from .sparse_blocking import SparseBlocking
 from .sparse_cost import estimate
 
-NAME = "sparse"
+NAME = WITHOUT_ZEROS
 
 # Kinds of product that have kernels for terms.
 PRODUCTS = ("f16", "f32", "f64", "u8", "s8", "s16")

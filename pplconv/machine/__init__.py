@@ -36,13 +36,18 @@ the auxiliary vector, MIDR and the names of architectures.
 
 from __future__ import annotations
 
-from .affinity import bound_by_openmp
-from .arm_cores import core_name
-from .detection import current, detect
-from .machine import CacheLevel, Machine
-from .neighbours import bound_cpus
-from .openmp_places import openmp_binds
-from .x86_identity import x86_core
+from typing import TYPE_CHECKING
+
+from .._lazy import on_demand
+
+if TYPE_CHECKING:
+    from .affinity import bound_by_openmp
+    from .arm_cores import core_name
+    from .detection import current, detect
+    from .machine import CacheLevel, Machine
+    from .neighbours import bound_cpus
+    from .openmp_places import openmp_binds
+    from .x86_identity import x86_core
 
 __all__ = [
     "CacheLevel",
@@ -55,3 +60,16 @@ __all__ = [
     "openmp_binds",
     "x86_core",
 ]
+
+_NAMES = {
+    "affinity": "bound_by_openmp",
+    "arm_cores": "core_name",
+    "detection": "current detect",
+    "machine": "CacheLevel Machine",
+    "neighbours": "bound_cpus",
+    "openmp_places": "openmp_binds",
+    "x86_identity": "x86_core",
+}
+
+if not TYPE_CHECKING:
+    __getattr__ = on_demand(__name__, _NAMES)

@@ -6,13 +6,15 @@ Each level is looked up by itself, but if a system describes some caches and no 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
-from .arm_cores import ArmCore
 from .cpu import Cpuid, leaf
 from .kernel_files import read_int, read_list, read_text, to_int, under
 from .machine import CacheLevel
 from .sysctl import Sysctl, number, sysctl
+
+if TYPE_CHECKING:
+    from .arm_cores import ArmCore
 
 _CPU_DIR = "/sys/devices/system/cpu"
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -21,8 +23,7 @@ _DEFAULT_LINE = 64
 _DEFAULTS = {1: CacheLevel(32 << 10), 2: CacheLevel(512 << 10), 3: CacheLevel(0)}
 
 
-@dataclass(frozen=True, slots=True)
-class Caches:
+class Caches(NamedTuple):
     """Data caches that one CPU sees, and the cache line in bytes."""
 
     l1d: CacheLevel

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from . import host
 from .kernel_files import read_list, read_text, to_int, under
@@ -22,8 +22,7 @@ _CPU_DIR = "/sys/devices/system/cpu"
 Groups = tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Cores:
+class Cores(NamedTuple):
     """Online CPUs by what they share; fields as in `Machine`."""
 
     cores: Groups

@@ -7,10 +7,9 @@ volume 1, chapter 13 (XCR0); AMD64 Architecture Programmer's Manual, volume 3, a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .amx import Permit, has_tiles, never
-from .arm_cores import IMPLEMENTERS
 from .kernel_files import read_text, to_int, under
 
 Registers = tuple[int, int, int, int]
@@ -40,8 +39,7 @@ _ZMM_STATE = 0b111 << 5  # opmask, upper halves of zmm0-15, zmm16-31
 AVX512_STATE = AVX2_STATE | _ZMM_STATE
 
 
-@dataclass(frozen=True, slots=True)
-class Cpu:
+class Cpu(NamedTuple):
     """Identity and instruction sets of a CPU; fields as in `Machine`."""
 
     vendor: str = "unknown"
@@ -114,6 +112,8 @@ def from_cpuinfo(root: str) -> Cpu:
         key, _, value = line.partition(":")
         entries.setdefault(key.strip().lower(), value.strip())
     implementer = _number(entries.get("cpu implementer", ""))
+    from .arm_cores import IMPLEMENTERS
+
     vendor = IMPLEMENTERS.get(implementer) or entries.get("vendor_id") or "unknown"
     name = entries.get("model name") or entries.get("cpu model") or entries.get("cpu") or ""
     return Cpu(

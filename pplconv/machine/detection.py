@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..architecture import canonical, here
-from . import amx, arm, arm_cores, caches, cpu, hwcap, midr, quota, topology
+from . import amx, caches, cpu, quota, topology
 from .machine import Machine
 from .sysctl import Sysctl, sysctl
 from .x86_identity import fma_per_cycle
+
+if TYPE_CHECKING:
+    from . import arm_cores, hwcap, midr
 
 
 def detect(
@@ -69,6 +72,8 @@ def detect(
     known: arm_cores.ArmCore | None = None
     core: dict[str, Any] = {}
     if canonical(arch) in ("aarch64", "armv7l"):
+        from . import arm
+
         found = arm.identify(
             root, online, layout.affinity, auxval or _own("auxval"), register or _own("midr"), ask,
             canonical(arch),

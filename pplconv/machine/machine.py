@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..architecture import ladder
 
 
-@dataclass(frozen=True, slots=True)
-class CacheLevel:
+class CacheLevel(NamedTuple):
     """One cache as a core sees it.
 
     Parameters

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from . import affinity as affinities
 from . import cores as core_lists
@@ -16,8 +16,7 @@ from . import hybrid, numa_nodes
 from .sysctl import Sysctl, sysctl
 
 
-@dataclass(frozen=True, slots=True)
-class Topology:
+class Topology(NamedTuple):
     """CPUs and memory; fields as in `Machine`, and the ids of the CPUs that are online."""
 
     affinity: tuple[int, ...]

@@ -23,7 +23,7 @@ import math
 from pplconv.arguments import checks
 from pplconv import planner
 from pplconv.memory.dtypes import DTYPES
-from pplconv.planner.estimating import LARGEST_TEAM
+from pplconv.planner.defaults import LARGEST_TEAM
 from pplconv.problem import LARGEST_BLOCK, LARGEST_PRODUCT
 
 # With fewer bytes of output for each thread, starting a team costs more than it saves.

@@ -34,8 +34,8 @@ from pplconv.activations import KINDS
 from pplconv.memory.dtypes import DTYPES, array_dtype
 from pplconv.memory.mapping import discard
 from pplconv.memory.mapping import release as release_pages
+from pplconv import schedules
 from pplconv.schedules import compile_plan
-from pplconv.schedules.attention_loops import Attention
 from pplconv.schedules.packing import Pack
 
 cdef enum:
@@ -83,7 +83,7 @@ cdef class Prepared:
     def attention_work(self, Prepared sums not None, list before, list behind, dict fields,
                        str isa):
         """Attention as a `Work`, whose scores this product computes; see `Attention`."""
-        return Attention(fields, self.schedule, sums.schedule, before, behind, isa)
+        return schedules.Attention(fields, self.schedule, sums.schedule, before, behind, isa)
 
 
 cdef class Activation:

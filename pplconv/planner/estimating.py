@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import attrgetter
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from .. import config
 from .._checks import one_of
@@ -25,18 +25,15 @@ from ..algorithms import (
 from ..algorithms.candidate import bits_of_part
 from ..algorithms.core_model import CYCLES_PER_MICROSECOND
 from ..machine import Machine
-from ..machine import current as current_machine
 from ..numerics import Numerics, default_permission, numerics_of
 from ..problem import ConvProblem, Problem
-from ..runtime import default_threads, process_threads
-from ..runtime import default_tolerance as tolerance_of
+from ..runtime import default_threads
 from ..runtime.scope import DEFAULT_TOLERANCE
+from .defaults import LARGEST_TEAM
 from .target import Target, here
 
 # One more thread pays if its share takes this many times as long as its start.
 STARTS_PER_SHARE = 2
-# More cores than any machine has; no system can start an unlimited number of threads.
-LARGEST_TEAM = 1024
 
 # Even the best loops are a little above their floor, so an algorithm whose floor is just below the
 # best estimate would not win.
@@ -51,8 +48,6 @@ PRUNE_METHODS = 3.0
 
 _MODULES: dict[str, ModuleType] = {**ALGORITHMS, **MATRIX_ALGORITHMS}
 
-SEARCHES = ("estimate", "measure", "exhaustive")
-
 
 def check_algorithm(algorithm: object) -> str:
     """Return `algorithm` if it is the name of one, or ``"auto"``.
@@ -63,17 +58,6 @@ def check_algorithm(algorithm: object) -> str:
         Otherwise.
     """
     return one_of("algorithm", algorithm, ("auto", *ALGORITHMS))
-
-
-def check_search(search: object) -> str:
-    """Return `search` if it is a way to plan.
-
-    Raises
-    ------
-    ValueError
-        Otherwise.
-    """
-    return one_of("search", search, SEARCHES)
 
 
 def tiles(dtype: str, isa: str) -> tuple[int, dict[int, int]]:
@@ -149,37 +133,6 @@ def _brain_isa(target: Target, cap: str | None) -> str:
 def _best_isa(target: Target, numerics: Numerics, cap: str | None) -> str | None:
     isas = target.isas(numerics.product, cap, numerics.kr)
     return isas[-1] if isas else None
-
-
-def default_tolerance() -> float:
-    """Error that a call without ``tolerance=`` may spend, in the current environment."""
-    return tolerance_of(config.current())
-
-
-def team_size(threads: int | None) -> int:
-    """Size of the team of a call that asks for `threads`; None: the process's default."""
-    return team_and_settings(threads)[0]
-
-
-def team_and_settings(threads: int | None) -> tuple[int, config.Settings]:
-    """Give `team_size`, and the settings of the environment: what prepared calls depend on."""
-    settings = config.current()
-    own = threads or default_threads(settings, current_machine())
-    return max(1, min(own, LARGEST_TEAM)), settings
-
-
-def environment() -> tuple[Any, ...]:
-    """Give the settings of the environment, and where they are read (`config.variables`)."""
-    return config.current(), *config.variables()
-
-
-def share(threads: int | None) -> int:
-    """How many threads of this process may compute at once, if a call asks for `threads`.
-
-    The process's default team, unless the call itself, or the code around it, asks for more.
-    """
-    of_process = process_threads(config.current(), current_machine())
-    return max(team_size(threads), min(of_process, LARGEST_TEAM))
 
 
 def least_share(around: PlanContext, start: int) -> float:

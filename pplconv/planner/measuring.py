@@ -7,7 +7,8 @@ from dataclasses import replace
 from ..algorithms import PlanContext
 from ..matrix_problem import MatrixProblem
 from ..problem import ConvProblem, Problem
-from .estimating import Ranked, Request, team_size
+from .defaults import team_size
+from .estimating import Ranked, Request
 from .plan_fields import PlanFields
 from .searching import Bench
 from .target import here

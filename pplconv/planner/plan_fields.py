@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ..algorithms import kind_of
 from ..numerics import Numerics, numerics_of
 from ..sparsity import Sparsity, checked_sparsity
 
@@ -92,11 +91,15 @@ class PlanFields:
     @property
     def leaves_zeros_out(self) -> bool:
         """Whether weights that are zero are not multiplied."""
+        from ..algorithms import kind_of
+
         return kind_of(self.algorithm).leaves_zeros_out
 
     @property
     def transforms(self) -> bool:
         """Whether numbers are transformed: there are fewer products than in the direct sum."""
+        from ..algorithms import kind_of
+
         return kind_of(self.algorithm).transforms
 
     def __str__(self) -> str:

@@ -14,12 +14,12 @@ from ..algorithms.gemm import packing_cycles
 from ..matrix_problem import MatrixProblem
 from ..problem import Problem
 from ..schedules.team import largest_team
+from .defaults import default_tolerance
 from .describing import plan_of, summary
 from .estimating import (
     PRUNE_METHODS,
     Ranked,
     Request,
-    default_tolerance,
     estimate_plan,
     rank_team,
 )

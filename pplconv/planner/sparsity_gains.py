@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ..algorithms import WITHOUT_ZEROS
+from ..sparsity import WITHOUT_ZEROS
 from .estimating import Ranked, Request
 from .pricing import least_cycles_of
 from .racing import Timed

@@ -13,15 +13,28 @@ A number q of a quantized array stands for ``scale * (q - zero_point)``.
 `pplconv.Conv2d.quantize` does all this for one convolution; docs/quantization.md has examples.
 """
 
-from collections.abc import Callable
-from typing import Any
+from __future__ import annotations
 
-from .numbers import dequantize, quantize, signal_to_noise
-from .observing import observe
-from .weights import quantize_weights
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .._lazy import on_demand
+
+if TYPE_CHECKING:
+    from .numbers import dequantize, quantize, signal_to_noise
+    from .observing import observe
+    from .weights import quantize_weights
 
 __all__ = ["dequantize", "observe", "quantize", "quantize_weights", "signal_to_noise"]
 
+_imported = on_demand(
+    __name__,
+    {
+        "numbers": "dequantize quantize signal_to_noise",
+        "observing": "observe",
+        "weights": "quantize_weights",
+    },
+)
 _PROVIDED: dict[str, Callable[[], Any]] = {}
 
 
@@ -32,6 +45,10 @@ def _provide(name: str, load: Callable[[], Any]) -> None:
 
 def __getattr__(name: str) -> Any:
     if name not in _PROVIDED:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return _imported(name)
     value = globals()[name] = _PROVIDED[name]()
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -19,21 +19,26 @@ bound to that CPU; the thread itself leaves it while it starts a process.
 
 from __future__ import annotations
 
-from .collecting import paused_collector
-from .locks import ForkableLock
-from .openmp import openmp_runtimes
-from .pinning import BoundThread, Pin, pin, pinned_cores, pinned_team
-from .scope import (
-    Block,
-    default_tolerance,
-    explain_default_tolerance,
-    scoped_team,
-    scoped_tolerance,
-    team,
-    tolerance,
-)
-from .spreading import spread, spread_children, team_cpus
-from .threads import default_threads, explain_default_threads, process_threads
+from typing import TYPE_CHECKING
+
+from .._lazy import on_demand
+
+if TYPE_CHECKING:
+    from .collecting import paused_collector
+    from .locks import ForkableLock
+    from .openmp import openmp_runtimes
+    from .pinning import BoundThread, Pin, pin, pinned_cores, pinned_team
+    from .scope import (
+        Block,
+        default_tolerance,
+        explain_default_tolerance,
+        scoped_team,
+        scoped_tolerance,
+        team,
+        tolerance,
+    )
+    from .spreading import spread, spread_children, team_cpus
+    from .threads import default_threads, explain_default_threads, process_threads
 
 __all__ = [
     "Block",
@@ -58,3 +63,23 @@ __all__ = [
     "team_cpus",
     "tolerance",
 ]
+
+_NAMES = {
+    "collecting": "paused_collector",
+    "locks": "ForkableLock",
+    "openmp": "openmp_runtimes",
+    "pinning": "BoundThread Pin pin pinned_cores pinned_team",
+    "scope": (
+        "Block default_tolerance explain_default_tolerance scoped_team scoped_tolerance team "
+        "tolerance"
+    ),
+    "spreading": "spread spread_children team_cpus",
+    "threads": "default_threads explain_default_threads process_threads",
+}
+
+if not TYPE_CHECKING:
+    __getattr__ = on_demand(__name__, _NAMES)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -16,29 +16,99 @@
 
 A plan's ``loops`` names the module that runs it. Only ``team_loop`` divides work over
 threads, and no module of this folder computes with elements: kernels do that.
+
+Importing this package loads none of these modules: `pplconv` itself imports ``team``, which loads
+OpenMP's library, and nothing else of it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
-from .base import Schedule
-from .depthwise_loops import DepthwiseBytesSchedule, DepthwiseSchedule
-from .direct_loops import DirectSchedule
-from .gemm_loops import GemmSchedule
-from .plane_loops import PlanesSchedule
-from .sparse_loops import SparseSchedule
-from .winograd_loops import WinogradSchedule
+from .._lazy import on_demand
 
-SCHEDULES: dict[str, type[Schedule]] = {
-    "depthwise": DepthwiseSchedule,
-    "depthwise_bytes": DepthwiseBytesSchedule,
-    "direct": DirectSchedule,
-    "gemm": GemmSchedule,
-    "planes": PlanesSchedule,
-    "sparse": SparseSchedule,
-    "winograd": WinogradSchedule,
+if TYPE_CHECKING:
+    from .attention_loops import Attention
+    from .base import Schedule
+    from .copy_loops import Copy
+    from .depthwise_loops import DepthwiseBytesSchedule, DepthwiseSchedule
+    from .direct_loops import DirectSchedule
+    from .elementwise_loops import Elementwise
+    from .gemm_loops import GemmSchedule
+    from .index_loops import Indexed
+    from .packing import Pack
+    from .plane_loops import PlanesSchedule
+    from .row_loops import Rows
+    from .sparse_loops import SparseSchedule
+    from .window_loops import Pool, PoolPlaces, Resample
+    from .winograd_loops import WinogradSchedule
+    from .zero_point_loops import ZeroPoint
+
+__all__ = [
+    "Attention",
+    "Copy",
+    "DepthwiseBytesSchedule",
+    "DepthwiseSchedule",
+    "DirectSchedule",
+    "Elementwise",
+    "GemmSchedule",
+    "Indexed",
+    "Pack",
+    "PlanesSchedule",
+    "Pool",
+    "PoolPlaces",
+    "Resample",
+    "Rows",
+    "Schedule",
+    "SparseSchedule",
+    "WinogradSchedule",
+    "ZeroPoint",
+    "compile_plan",
+    "loops_named",
+]
+
+_LOOPS = {
+    "depthwise": "DepthwiseSchedule",
+    "depthwise_bytes": "DepthwiseBytesSchedule",
+    "direct": "DirectSchedule",
+    "gemm": "GemmSchedule",
+    "planes": "PlanesSchedule",
+    "sparse": "SparseSchedule",
+    "winograd": "WinogradSchedule",
 }
+_NAMES = {
+    "attention_loops": "Attention",
+    "base": "Schedule",
+    "copy_loops": "Copy",
+    "depthwise_loops": "DepthwiseBytesSchedule DepthwiseSchedule",
+    "direct_loops": "DirectSchedule",
+    "elementwise_loops": "Elementwise",
+    "gemm_loops": "GemmSchedule",
+    "index_loops": "Indexed",
+    "packing": "Pack",
+    "plane_loops": "PlanesSchedule",
+    "row_loops": "Rows",
+    "sparse_loops": "SparseSchedule",
+    "window_loops": "Pool PoolPlaces Resample",
+    "winograd_loops": "WinogradSchedule",
+    "zero_point_loops": "ZeroPoint",
+}
+
+if not TYPE_CHECKING:
+    __getattr__ = on_demand(__name__, _NAMES)
+
+
+def loops_named(name: str) -> type[Schedule]:
+    """Give the loops that a plan names.
+
+    Raises
+    ------
+    LookupError
+        If there are none.
+    """
+    found: type[Schedule] = getattr(sys.modules[__name__], _LOOPS[name])
+    return found
 
 
 def compile_plan(fields: dict[str, Any], isa: str) -> Schedule:
@@ -53,7 +123,4 @@ def compile_plan(fields: dict[str, Any], isa: str) -> Schedule:
     MemoryError
         If it is beyond what the loops can address.
     """
-    return SCHEDULES[fields["loops"]](fields, isa)
-
-
-__all__ = ["SCHEDULES", "Schedule", "compile_plan"]
+    return loops_named(fields["loops"])(fields, isa)

@@ -16,14 +16,15 @@ team gives the same bits, so a call may get fewer than its plan has:
 
 Calls count themselves in and out with one atomic addition each; nobody waits for anybody. A
 region of another OpenMP library is not seen, nor are another library's threads counted.
+
+An import of the package loads this module, and with it OpenMP's library, which looks at the CPUs of
+the thread that loads it. So all that this module needs besides is imported when it is used.
 """
 
 from pplconv._binding cimport pinned
 from pplconv.schedules.team_loop cimport spread_workers_to
 
 import os
-
-from pplconv.runtime import pinned_cores, pinned_team, team_cpus
 
 cdef extern from "pplconv_team.h" nogil:
     int pplconv_team_take(int wanted, int most)
@@ -51,6 +52,8 @@ cdef int allowed_by_openmp(int wanted) noexcept:
 cdef int allowed(int wanted) except -1:
     """Cut `wanted` down by the limits that do not depend on other calls."""
     if pinned():
+        from pplconv.runtime import pinned_team
+
         wanted = pinned_team(wanted)
     return allowed_by_openmp(wanted)
 
@@ -62,6 +65,8 @@ cdef int spread_once() except -1:
     """If OpenMP binds threads, say which CPUs workers may use, before the first worker starts."""
     global spread
     if not spread:
+        from pplconv.runtime import team_cpus
+
         for cpu in team_cpus():
             spread_workers_to(cpu)
         spread = True
@@ -102,9 +107,12 @@ def largest_team(int wanted):
     int
         From 1 to `wanted`.
     """
-    cores = pinned_cores() if pinned() else None
-    if cores is not None:
-        wanted = min(wanted, cores)
+    if pinned():
+        from pplconv.runtime import pinned_cores
+
+        cores = pinned_cores()
+        if cores is not None:
+            wanted = min(wanted, cores)
     return allowed_by_openmp(wanted)
 
 

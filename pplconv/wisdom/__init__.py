@@ -44,6 +44,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .._lazy import on_demand
+
 if TYPE_CHECKING:
     from .api import clear, describe, export, load, lookup, remember
     from .entries import Division, Entry, Key, cpu_model
@@ -63,21 +65,15 @@ __all__ = [
     "remember",
 ]
 
-_HOMES = {
-    **dict.fromkeys(("clear", "describe", "export", "load", "lookup", "remember"), "api"),
-    **dict.fromkeys(("Division", "Entry", "Key", "cpu_model"), "entries"),
-    "WisdomWarning": "store",
+_NAMES = {
+    "api": "clear describe export load lookup remember",
+    "entries": "Division Entry Key cpu_model",
+    "store": "WisdomWarning",
 }
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:
+    __getattr__ = on_demand(__name__, _NAMES)
 
 
 def __dir__() -> list[str]:

@@ -10,7 +10,6 @@ import pytest
 
 from pplconv.algorithms import (
     ALGORITHMS,
-    WITHOUT_ZEROS,
     Candidate,
     asked_in_turn,
     gemm,
@@ -25,7 +24,7 @@ from pplconv.planner import Plan, Request
 from pplconv.planner.describing import plan_of
 from pplconv.planner.estimating import Ranked
 from pplconv.problem import ConvProblem
-from pplconv.sparsity import Sparsity
+from pplconv.sparsity import WITHOUT_ZEROS, Sparsity
 from tests.api.candidates import all_contexts, context_of, conv_problem, every_candidate
 from tests.api.problems import Problem
 

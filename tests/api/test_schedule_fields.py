@@ -10,7 +10,7 @@ import pytest
 from pplconv.algorithms import gemm
 from pplconv.geometry import Strides
 from pplconv.matrix_problem import MatrixProblem
-from pplconv.schedules import SCHEDULES, Schedule, compile_plan
+from pplconv.schedules import Schedule, compile_plan, loops_named
 from pplconv.sparsity import Sparsity
 from tests.api.candidates import all_contexts, context_of, conv_problem, describe, every_candidate
 from tests.api.problems import Problem
@@ -54,7 +54,7 @@ def test_a_number_that_lacks_is_named(loops, layout):
 @pytest.mark.parametrize("loops", SHAPES)
 def test_a_count_is_smaller_than_a_size(loops):
     fields, isa, own = fields_for(loops)
-    sizes = SCHEDULES[loops].sizes
+    sizes = loops_named(loops).sizes
     assert {"tasks", "scratch_bytes", "packed_weight_bytes"} < sizes < set(fields) | Schedule.sizes
     for name in [*own, "batch", "threads", "tasks"]:
         if isinstance(fields[name], int):
@@ -68,7 +68,7 @@ def test_a_count_is_smaller_than_a_size(loops):
 @pytest.mark.parametrize("loops", ["depthwise", "direct", "planes", "winograd"])
 def test_a_place_in_the_scratch_may_be_far_and_is_whole_elements(loops):
     fields, isa, own = fields_for(loops)
-    places = sorted((SCHEDULES[loops].sizes - Schedule.sizes | {"slab_offset"}).intersection(own))
+    places = sorted((loops_named(loops).sizes - Schedule.sizes | {"slab_offset"}).intersection(own))
     assert len(places) >= 2
     for name in places:
         with pytest.raises(ValueError, match="offsets are whole elements"):

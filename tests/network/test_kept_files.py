@@ -112,6 +112,37 @@ assert not session.get_overridable_initializers() and session.get_providers()
     agree([np.load(path.with_suffix(".npy"))], referred(small.model, small.feed))
 
 
+# Modules of the package that a process imports until a network from a file answers: at most so
+# many, and none of these.
+MOST_IMPORTED = 105
+NOT_IMPORTED = (
+    "_trial", "algorithms", "api", "instances", "machine.condition", "network.compiling",
+    "network.network", "network.onnx_later", "network.operators", "network.preparing", "ops.border",
+    "ops.ready", "ops.transposed", "planner.estimating", "planner.planning", "planner.pricing",
+    "planner.searching", "quant.numbers", "runtime.pinning", "runtime.spreading", "wisdom.api",
+)  # fmt: skip
+
+
+@pytest.mark.unemulated("counts modules of a process, which no machine changes")
+def test_a_file_imports_what_it_needs(file):
+    path, small = file
+    np.savez(path.with_suffix(".npz"), **small.feed)
+    done = children.python("-P", "-c", f"""
+import sys, numpy as np
+feed = dict(np.load({str(path.with_suffix(".npz"))!r}))
+before = {{*sys.modules}}
+import pplconv
+pplconv.InferenceSession({str(path)!r}, threads=1).run(None, feed)
+print(*({{*sys.modules}} - before))
+""", env=children.environment())  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    names = set(done.stdout.split())
+    own = {name.removeprefix("pplconv.") for name in names if name.startswith("pplconv.")}
+    assert not own & {*NOT_IMPORTED}
+    assert len(own) <= MOST_IMPORTED, sorted(own)
+    assert not names & {"asyncio", "concurrent.futures", "ctypes", "logging", "multiprocessing"}
+
+
 def test_bytes_are_taken_like_paths(file):
     path, small = file
     session = InferenceSession(path.read_bytes())

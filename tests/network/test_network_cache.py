@@ -81,8 +81,15 @@ for name in ("onnx", "onnx_ir", "onnxscript", "sympy"):
 import numpy as np, pplconv
 session = pplconv.InferenceSession({str(path)!r})
 np.save({str(tmp_path / "y.npy")!r}, session.run(None, np.load({str(tmp_path / "feed.npz")!r}))[0])
+print(*sys.modules)
 """, env=children.environment())  # fmt: skip
     assert done.returncode == 0, done.stderr
+    own = [name for name in done.stdout.split() if name.startswith("pplconv.")]
+    assert len(own) <= 110, own
+    assert not {*own} & {
+        "pplconv.algorithms", "pplconv.api", "pplconv.network.compiling", "pplconv.network.network",
+        "pplconv.planner.planning",
+    }  # fmt: skip
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), expected[0])
 
 

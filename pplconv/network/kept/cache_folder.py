@@ -8,7 +8,6 @@ changed model has another folder, and the files that were not used for the longe
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import shutil
 import threading
@@ -49,9 +48,14 @@ MOST_BYTES = 2 << 30
 
 _FOLDER, INTERFACE, _ENDING = "networks", "interface.pplconv", ".pplconv"
 _HASHED_AT_ONCE = 1 << 22
-_log = logging.getLogger("pplconv")
 _told: set[str] = set()
 _writing: set[threading.Thread] = set()
+
+
+def _note(text: str, *values: object) -> None:
+    import logging  # rarely needed, and slow to import
+
+    logging.getLogger("pplconv").debug(text, *values)
 
 
 def folder() -> str | None:
@@ -200,7 +204,7 @@ class OfCache:
         try:
             described = written_program(key, program, fired, self._team, advice, blocks)
         except ValueError as error:
-            _log.debug("the cache of networks leaves out a program: %s", error)
+            _note("the cache of networks leaves out a program: %s", error)
             return
         if sum(block.nbytes for block in blocks) > MOST_BYTES // 2:
             return
@@ -230,13 +234,13 @@ class OfCache:
         except OSError as error:
             if "written" not in _told:
                 _told.add("written")
-                _log.debug("no cache of networks: %s", error)
+                _note("no cache of networks: %s", error)
 
     def _forget(self, name: str, error: Exception) -> None:
         """Remove a file that cannot be used."""
         if isinstance(error, OSError):
             return  # there is none, or no cache at all
-        _log.debug("the cache of networks drops %s: %s", name, error)
+        _note("the cache of networks drops %s: %s", name, error)
         with suppress(OSError):
             os.unlink(os.path.join(self._place, name))
 

@@ -15,52 +15,40 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ... import config
+from ... import config, schedules
 from ...arguments.activation import Activation as Description
 from ...geometry import Geometry, Memory, Strides
 from ...machine import current as current_machine
 from ...matrix_problem import MatrixProblem
 from ...memory.dtypes import array_dtype
 from ...numerics import Numerics, numerics_of
-from ...ops.aligned_regions import Regions
 from ...ops.prepared import Activation, PackedWeights, Prepared
 from ...ops.quantized.rescaling import Rescaling
 from ...planner import Plan
 from ...problem import ConvProblem
-from ...schedules import SCHEDULES
-from ...schedules.attention_loops import Attention
-from ...schedules.copy_loops import Copy
-from ...schedules.elementwise_loops import Elementwise
 from ...schedules.finish import Finish
-from ...schedules.index_loops import Indexed
-from ...schedules.packing import Pack
-from ...schedules.row_loops import Rows
-from ...schedules.window_loops import Pool, PoolPlaces, Resample
 from ...schedules.work import Work
-from ...schedules.zero_point_loops import ZeroPoint
 from ...sparsity import Sparsity
 from ..host_steps import Same
 from ..interface import Declared, Interface, ModelMetadata, NodeArg
-from ..nodes import Node
 from ..storage import Banded, Buffer, Repeat, Step, Value
 
 __all__ = ["NotKept", "OtherKernels", "Reader", "Writer"]
 
-_WORKS = (
-    *SCHEDULES.values(), Attention, Copy, Elementwise, Indexed, Pack, Pool, PoolPlaces, Regions,
-    Resample, Rows, ZeroPoint,
-)  # fmt: skip
+# Of `schedules`. Few files have all of them, so each is imported when a file has one.
+_WORKS = {
+    "Attention", "Copy", "DepthwiseBytesSchedule", "DepthwiseSchedule", "DirectSchedule",
+    "Elementwise", "GemmSchedule", "Indexed", "Pack", "PlanesSchedule", "Pool", "PoolPlaces",
+    "Resample", "Rows", "SparseSchedule", "WinogradSchedule", "ZeroPoint",
+}  # fmt: skip
 _RECORDS = (
     Banded, Buffer, ConvProblem, Declared, Geometry, Interface, MatrixProblem, Memory,
-    ModelMetadata, Node, NodeArg, Plan, Repeat, Same, Sparsity, Step, Strides, Value,
+    ModelMetadata, NodeArg, Plan, Repeat, Same, Sparsity, Step, Strides, Value,
 )  # fmt: skip
 _MADE = (Activation, Finish, Numerics, PackedWeights, Prepared, Rescaling)
-_CLASSES: dict[str, Any] = {kind.__name__: kind for kind in (*_RECORDS, *_WORKS, *_MADE)}
+_CLASSES: dict[str, Any] = {kind.__name__: kind for kind in (*_RECORDS, *_MADE)}
 _CLASSES["Description"] = Description
-_NAMES = {kind: name for name, kind in _CLASSES.items()}
 _MOST_DIMENSIONS = 32
-# Of a module that knows all operators, which few files need.
-_NUMPY_CALL = "NumpyCall"
 
 
 class NotKept(TypeError):
@@ -155,10 +143,10 @@ def _arguments_of(given: Any) -> Sequence[Any]:
         return given.arguments
     if isinstance(given, Activation):
         return given.description, given.dtype
-    if isinstance(given, Node):
+    if type(given).__name__ == "Node":
         # Without the node of the model.
         return given.op, given.inputs, given.outputs, given.attributes, None
-    if type(given).__name__ == _NUMPY_CALL:
+    if type(given).__name__ == "NumpyCall":
         return given.node, given.shapes
     if isinstance(given, Numerics):
         return given.source, given.product, given.destination
@@ -259,13 +247,25 @@ class Reader:
 
 
 def _name_of(kind: type) -> str | None:
-    if kind.__name__ == _NUMPY_CALL and kind is _class_of(_NUMPY_CALL):
-        return _NUMPY_CALL
-    return _NAMES.get(kind)
+    name = "Description" if kind is Description else kind.__name__
+    try:
+        return name if _class_of(name) is kind else None
+    except LookupError:
+        return None
 
 
 def _class_of(name: str) -> Any:
-    if name == _NUMPY_CALL:
+    if name in _WORKS:
+        return getattr(schedules, name)
+    if name == "Regions":
+        from ...ops.aligned_regions import Regions
+
+        return Regions
+    if name == "Node":
+        from ..nodes import Node
+
+        return Node
+    if name == "NumpyCall":
         from ..numpy_calls import NumpyCall
 
         return NumpyCall

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._checks import shown
-from ...planner import WITHOUT_ZEROS
-from ...sparsity import BLOCKS, Sparsity, checked_block
+from ...sparsity import BLOCKS, WITHOUT_ZEROS, Sparsity, checked_block
 
 __all__ = ["SparseWeights", "checked_sparse", "is_depthwise", "sparsity_of", "stored_weights"]
 
