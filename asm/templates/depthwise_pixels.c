@@ -1,6 +1,6 @@
 /* Depthwise convolution of channel planes, vectors along output columns. */
 #include "depthwise_pixels_any.h"
-#include "depthwise_pixels_block.h"
+#include "depthwise_pixels_sorted.h"
 #include "depthwise_pixels_square.h"
 
 /* Least bytes of a row for which blocks are faster with any kernel: few vectors see a row's end. */
@@ -36,6 +36,10 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         blocks(&s);
     } else if (square) {
         square(&s);
+#if PPLCONV_VECTOR_BYTES == 64
+    } else if (is_sorted(&s)) {
+        sorted(&s);
+#endif
     } else {
         any(&s);
     }
