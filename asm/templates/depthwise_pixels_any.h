@@ -1,4 +1,4 @@
-/* Depthwise convolution of planes with any kernel, stride and dilation: two vectors of output
+/* Depthwise convolution of planes with any kernel, stride and dilation: a vector or two of output
  * columns in some rows at a time. Vectors at a stride cost several loads and a shuffle, so the
  * columns of a line are sorted first: columns a stride apart become neighbours. Each vector
  * is then added to all the rows that see its line. Without strides, blocks are faster. */
@@ -7,9 +7,10 @@
 
 #include "depthwise_pixels.h"
 
-/* Sums, the vectors of a tap and a weight are to fit the registers. */
+/* Sums, the vectors of a tap and a weight are to fit the registers. Long vectors come here only if
+ * their lines or taps are too many for a band of sorted lines. */
 #if PPLCONV_VECTOR_BYTES == 64 || (PPLCONV_NEON && defined(__aarch64__))
-enum { ANY_ROWS = 6, ANY_VECTORS = 2 };
+enum { ANY_ROWS = 6, ANY_VECTORS = PPLCONV_VECTOR_BYTES == 64 ? 1 : 2 };
 #else
 enum { ANY_ROWS = 4, ANY_VECTORS = 2 };
 #endif
@@ -67,33 +68,36 @@ static __attribute__((noinline)) void set_taps(struct taps *t, const struct pplc
     }
 }
 
-/* Columns of a line of the image; zeros for columns beside it. */
-static __attribute__((noinline)) void sort_columns(element *sorted, const struct order *o,
-                                                   const element *line, int64_t width,
-                                                   int64_t stride) {
+/* Columns of `lines` lines of the image, to lines that are `pitch` elements apart; zeros for
+ * columns beside it. */
+static __attribute__((noinline)) void sort_columns(element *sorted, int64_t pitch,
+                                                   const struct order *o, const element *line,
+                                                   int64_t lines, int64_t width, int64_t stride) {
+    const int64_t phases = o->phases, apart = o->apart;
     if (stride == 2) {
-        for (int64_t k = 0; k < o->apart; k += LANES) {
+        for (int64_t k = 0; k < apart; k += LANES, sorted += LANES) {
             const int64_t first = o->start + 2 * k, begin = -first, end = width - first;
+            const int whole = begin <= 0 && end >= 2 * LANES;
             const element *p = line + first;
-            vector low, high;
-            if (begin <= 0 && end >= 2 * LANES) {
-                low = load(p);
-                high = load(p + LANES);
-            } else {
-                low = load_between(p, begin, end);
-                high = load_between(p + LANES, begin - LANES, end - LANES);
+            element *to = sorted;
+            for (int64_t i = 0; i < lines; i++, p += width, to += pitch) {
+                const vector low = whole ? load(p) : load_between(p, begin, end);
+                const vector high =
+                    whole ? load(p + LANES) : load_between(p + LANES, begin - LANES, end - LANES);
+                *(unaligned_vector *)to = every_second(low, high, 0);
+                if (phases > 1) *(unaligned_vector *)(to + apart) = every_second(low, high, 1);
             }
-            *(unaligned_vector *)(sorted + k) = every_second(low, high, 0);
-            if (o->phases == 1) continue;
-            *(unaligned_vector *)(sorted + o->apart + k) = every_second(low, high, 1);
         }
         return;
     }
-    for (int64_t phase = 0; phase < o->phases; phase++, sorted += o->apart) {
-        const int64_t start = o->start + phase;
-        const struct range r = inside(start, stride, o->apart, width);
-        for (int64_t i = 0; i < o->apart; i++)
-            sorted[i] = i >= r.begin && i < r.end ? line[start + i * stride] : 0;
+    for (; lines; lines--, line += width, sorted += pitch) {
+        for (int64_t phase = 0; phase < phases; phase++) {
+            const int64_t start = o->start + phase;
+            const struct range r = inside(start, stride, apart, width);
+            element *to = sorted + phase * apart;
+            for (int64_t i = 0; i < apart; i++)
+                to[i] = i >= r.begin && i < r.end ? line[start + i * stride] : 0;
+        }
     }
 }
 
@@ -152,7 +156,7 @@ INLINE void any_block(const struct planes *s, const struct plane *plane, const s
      * while this one is added. */
     const int ahead = t->count == g->kw;
     if (ahead && l.first < l.end)
-        sort_columns(buffers[l.first & 1], &t->order, p, g->iw, g->stride_w);
+        sort_columns(buffers[l.first & 1], 0, &t->order, p, 1, g->iw, g->stride_w);
     for (int64_t line = l.first; line < l.end; line++) {
         const int64_t low = steps_to(g->kh - 1 - line, down, 0),
                       high = least(line / down, rows - 1);
@@ -160,9 +164,9 @@ INLINE void any_block(const struct planes *s, const struct plane *plane, const s
         const element *sorted = buffers[line & 1], *next = p + apart * g->iw;
         for (int64_t begin = 0; begin < g->kw; begin += t->count) {
             if (begin != t->begin) set_taps(t, g, begin, column, count);
-            if (!ahead) sort_columns(buffers[line & 1], &t->order, p, g->iw, g->stride_w);
+            if (!ahead) sort_columns(buffers[line & 1], 0, &t->order, p, 1, g->iw, g->stride_w);
             else if (line + 1 < l.end)
-                sort_columns(buffers[~line & 1], &t->order, next, g->iw, g->stride_w);
+                sort_columns(buffers[~line & 1], 0, &t->order, next, 1, g->iw, g->stride_w);
             const element *w = weights + line * g->kw + begin + t->low;
             for (int64_t j = t->low; j < t->high; j++, w++) {
                 if (MASKS_ARE_FREE || j < t->inner || j >= t->outer)
@@ -202,8 +206,10 @@ INLINE void any_block(const struct planes *s, const struct plane *plane, const s
             }                                                                                      \
         }                                                                                          \
     }
-ANY(any_vectors, ANY_VECTORS)
 ANY(any_vector, 1)
+#if PPLCONV_VECTOR_BYTES != 64
+ANY(any_vectors, ANY_VECTORS)
+#endif
 #undef ANY
 
 static void any(const struct planes *call) {
@@ -215,8 +221,13 @@ static void any(const struct planes *call) {
         e.bias = broadcast(s.bias[channel * s.bias_step]);
         for (int64_t column = 0; column < s.g.ow; column += ANY_VECTORS * LANES) {
             const int64_t count = least(s.g.ow - column, ANY_VECTORS * LANES);
-            if (count > LANES) any_vectors(&s, &plane, &e, weights, column, count);
-            else any_vector(&s, &plane, &e, weights, column, count);
+#if PPLCONV_VECTOR_BYTES != 64
+            if (count > LANES) {
+                any_vectors(&s, &plane, &e, weights, column, count);
+                continue;
+            }
+#endif
+            any_vector(&s, &plane, &e, weights, column, count);
         }
     }
 }

@@ -171,6 +171,25 @@ INLINE void block(const struct planes *s, const struct plane *plane, const struc
     }
 }
 
+#if PPLCONV_VECTOR_BYTES == 64
+/* `count` columns from `column` on, of lines whose phases are `phase` elements apart. */
+static __attribute__((noinline)) void set_narrow(struct narrow *narrow,
+                                                 const struct pplconv_geometry *g, int64_t column,
+                                                 int64_t count, int64_t phase) {
+    const int64_t step = g->dilation_w, stride = g->stride_w;
+    const int64_t start = column * stride - g->pad_left;
+    narrow->up = g->stride_h * g->kw;
+    narrow->low = steps_to(start + (count - 1) * stride, step, 0);
+    narrow->high = least(steps_to(start, step, g->iw), g->kw);
+    for (int64_t j = narrow->low; j < narrow->high; j++) {
+        const struct range lanes = inside(start + j * step, stride, count, g->iw);
+        narrow->at[j] = j * step % stride * phase + j * step / stride;
+        UNROLL for (int v = 0; v < BLOCK_VECTORS; v++)
+            narrow->in[j][v] = lanes_between(lanes.begin - v * LANES, lanes.end - v * LANES);
+    }
+}
+#endif
+
 /* Functions of their own, so that the compiler need not see them all at once. */
 #define BLOCK(name, vectors, columns)                                                              \
     static __attribute__((noinline)) void name(const struct planes *s, const struct plane *plane,  \
@@ -181,13 +200,38 @@ INLINE void block(const struct planes *s, const struct plane *plane, const struc
     }
 BLOCK(block_whole, BLOCK_VECTORS, WHOLE)
 BLOCK(block_vector, 1, WHOLE)
-BLOCK(block_edge, 1, EDGE)
 #if PPLCONV_VECTOR_BYTES == 64
 BLOCK(block_narrowest, 1, NARROW)
 BLOCK(block_narrow, 2, NARROW)
 BLOCK(block_less_narrow, BLOCK_VECTORS, NARROW)
+#else
+BLOCK(block_edge, 1, EDGE)
 #endif
 #undef BLOCK
+
+#if PPLCONV_VECTOR_BYTES == 64
+/* Columns by their table, in as few vectors as hold them. */
+static void block_by_table(const struct planes *s, const struct plane *plane,
+                           const struct epilogue *e, const element *weights, int64_t row,
+                           int64_t rows, int64_t column, int64_t count,
+                           const struct narrow *narrow) {
+    (count <= LANES ? block_narrowest
+     : count <= 2 * LANES
+         ? block_narrow
+         : block_less_narrow)(s, plane, e, weights, row, rows, column, count, narrow);
+}
+
+static void block_edge(const struct planes *s, const struct plane *plane, const struct epilogue *e,
+                       const element *weights, int64_t row, int64_t rows, int64_t column,
+                       int64_t count, const struct narrow *none) {
+    struct narrow narrow;
+    (void)none;
+    set_narrow(&narrow, &s->g, column, count, 0);
+    narrow.src = plane->src + column - s->g.pad_left;
+    narrow.pitch = s->g.iw;
+    block_narrowest(s, plane, e, weights, row, rows, column, count, &narrow);
+}
+#endif
 
 /* Columns begin .. end - 1 of some rows. */
 static void block_columns(const struct planes *s, const struct plane *plane,
@@ -213,26 +257,10 @@ static void block_columns(const struct planes *s, const struct plane *plane,
     }
 }
 
-/* Whether the rows of the image are a few vectors, of taps that are not too many. */
-INLINE int is_narrow(const struct pplconv_geometry *g) {
-    return MASKS_ARE_FREE && g->ow > LANES && g->ow <= BLOCK_VECTORS * LANES && g->kw <= MOST_TAPS;
-}
-
-/* `count` columns from `column` on, of lines whose phases are `phase` elements apart. */
-INLINE void set_narrow(struct narrow *narrow, const struct pplconv_geometry *g, int64_t column,
-                       int64_t count, int64_t phase) {
-    const int64_t step = g->dilation_w, stride = g->stride_w;
-    const int64_t start = column * stride - g->pad_left;
-    narrow->up = g->stride_h * g->kw;
-    narrow->low = steps_to(start + (count - 1) * stride, step, 0);
-    narrow->high = least(steps_to(start, step, g->iw), g->kw);
-    for (int64_t j = narrow->low; j < narrow->high; j++) {
-        const struct range lanes = inside(start + j * step, stride, count, g->iw);
-        narrow->at[j] = j * step % stride * phase + j * step / stride;
-        UNROLL for (int v = 0; v < BLOCK_VECTORS; v++)
-            narrow->in[j][v] = lanes_between(lanes.begin - v * LANES, lanes.end - v * LANES);
-    }
-}
+#if PPLCONV_VECTOR_BYTES == 64
+/* Whether a block takes whole rows of the image. */
+INLINE int is_narrow(const struct pplconv_geometry *g) { return g->ow <= BLOCK_VECTORS * LANES; }
+#endif
 
 static void blocks(const struct planes *call) {
     const struct planes s = *call;
@@ -256,11 +284,7 @@ static void blocks(const struct planes *call) {
                     const int64_t rows = least(ceil_of(s.end - row, apart), BLOCK_ROWS);
 #if PPLCONV_VECTOR_BYTES == 64
                     if (is_narrow(&s.g)) {
-                        if (s.g.ow <= 2 * LANES)
-                            block_narrow(&s, &plane, &e, weights, row, rows, 0, s.g.ow, &narrow);
-                        else
-                            block_less_narrow(&s, &plane, &e, weights, row, rows, 0, s.g.ow,
-                                              &narrow);
+                        block_by_table(&s, &plane, &e, weights, row, rows, 0, s.g.ow, &narrow);
                         continue;
                     }
 #endif

@@ -14,43 +14,41 @@ enum { SORTED_BYTES = 32768 };
 struct columns_sorted {
     struct order order;
     int64_t column, count;
-    int64_t rows; /* rows of a band */
+    int64_t rows; /* rows of a band; 0 if the lines of a block do not fit */
     struct narrow narrow;
 };
 
-/* Columns that a block takes at most, and those from `column` on. */
-INLINE int64_t columns_from(const struct pplconv_geometry *g, int64_t column) {
-    const int64_t left = g->ow - column;
-    if (left <= LANES) return left;
-    return left <= 3 * LANES ? least(left, 2 * LANES) : least(left, BLOCK_VECTORS * LANES);
-}
-
-/* Rows of a band of `count` columns from `column` on; 0 if a block's lines are too many. */
-static int64_t rows_of_band(const struct planes *s, struct order *o, int64_t column,
-                            int64_t count) {
+/* Columns from `column` on that a block of at most `vectors` vectors takes, and their band. */
+static void set_band(struct columns_sorted *c, const struct planes *s, int64_t column,
+                     int64_t vectors) {
     const struct pplconv_geometry *g = &s->g;
-    const int64_t all = s->end - s->first, block = BLOCK_ROWS * g->dilation_h;
-    *o = order_of(column * g->stride_w - g->pad_left, count, (g->kw - 1) * g->dilation_w,
-                  g->stride_w);
-    const int64_t lines = SORTED_BYTES / (int64_t)sizeof(element) / (o->phases * o->apart);
-    const int64_t more = lines - (g->kh - 1) * g->dilation_h - 1;
-    const int64_t rows = more < 0 ? 0 : more / g->stride_h + 1;
-    return rows >= all ? all : rows / block * block;
-}
-
-static void set_columns_sorted(const struct planes *s, struct columns_sorted *c, int64_t column) {
+    const int64_t left = g->ow - column, all = s->end - s->first;
+    if (vectors == BLOCK_VECTORS && left <= 3 * LANES) vectors = 2;
     c->column = column;
-    c->count = columns_from(&s->g, column);
-    c->rows = rows_of_band(s, &c->order, column, c->count);
-    set_narrow(&c->narrow, &s->g, column, c->count, c->order.apart);
+    c->count = least(left, vectors * LANES);
+    c->order = order_of(column * g->stride_w - g->pad_left, c->count, (g->kw - 1) * g->dilation_w,
+                        g->stride_w);
     c->narrow.pitch = c->order.phases * c->order.apart;
+    c->rows = all;
+    if (g->stride_w == 1) { /* in order as they are */
+        c->narrow.pitch = g->iw;
+        return;
+    }
+    const int64_t lines = SORTED_BYTES / (int64_t)sizeof(element) / c->narrow.pitch;
+    const int64_t more = lines - (g->kh - 1) * g->dilation_h - 1;
+    const int64_t rows = more < 0 ? 0 : more / g->stride_h + 1, block = BLOCK_ROWS * g->dilation_h;
+    if (rows < all) c->rows = rows / block * block;
 }
 
-/* Whether bands of sorted lines fit. */
-static int is_sorted(const struct planes *s) {
-    struct order o;
-    return s->g.ow > 0 && s->g.kw <= MOST_TAPS &&
-           rows_of_band(s, &o, 0, columns_from(&s->g, 0)) > 0;
+/* Vectors of the widest block whose lines fit; 0 if even one is too many. */
+static int64_t vectors_sorted(const struct planes *s) {
+    struct columns_sorted c;
+    int64_t vectors = s->g.kw <= MOST_TAPS ? BLOCK_VECTORS : 0;
+    for (; vectors; vectors /= 2) {
+        set_band(&c, s, 0, vectors);
+        if (c.rows) break;
+    }
+    return vectors;
 }
 
 /* Rows begin .. end - 1 of some columns of the planes of one input channel. */
@@ -61,28 +59,26 @@ static void band_sorted(const struct planes *s, struct columns_sorted *c, elemen
     const int64_t top = most(begin * down - g->pad_top, 0);
     const int64_t bottom = least((end - 1) * down - g->pad_top + (g->kh - 1) * apart + 1, g->ih);
     struct plane plane = plane_of(s, channel);
-    for (int64_t line = top; line < bottom; line++)
-        sort_columns(sorted + (line - top) * pitch, &c->order, plane.src + line * g->iw, g->iw,
+    if (g->stride_w > 1 && top < bottom)
+        sort_columns(sorted, pitch, &c->order, plane.src + top * g->iw, bottom - top, g->iw,
                      g->stride_w);
     c->narrow.src = sorted - top * pitch;
     struct epilogue e = s->epilogue;
     for (; channel < channel_end; channel++) {
         const element *weights = s->weights + channel * g->kh * g->kw;
         plane = plane_of(s, channel);
+        if (g->stride_w == 1) c->narrow.src = plane.src + c->order.start;
         e.bias = broadcast(s->bias[channel * s->bias_step]);
         for (int64_t first = begin; first < least(begin + apart, end); first++) {
             for (int64_t row = first; row < end; row += BLOCK_ROWS * apart) {
                 const int64_t rows = least(ceil_of(end - row, apart), BLOCK_ROWS);
-                (c->count <= LANES       ? block_narrowest
-                 : c->count <= 2 * LANES ? block_narrow
-                                         : block_less_narrow)(s, &plane, &e, weights, row, rows,
-                                                              c->column, c->count, &c->narrow);
+                block_by_table(s, &plane, &e, weights, row, rows, c->column, c->count, &c->narrow);
             }
         }
     }
 }
 
-static void sorted(const struct planes *call) {
+static void sorted(const struct planes *call, int64_t vectors) {
     const struct planes s = *call;
     element lines[SORTED_BYTES / sizeof(element)] __attribute__((aligned(64)));
     struct columns_sorted c;
@@ -90,7 +86,10 @@ static void sorted(const struct planes *call) {
     for (int64_t channel = 0; channel < s.channels; channel += s.multiplier) {
         const int64_t channel_end = least(channel + s.multiplier, s.channels);
         for (int64_t column = 0; column < s.g.ow; column += c.count) {
-            if (c.column != column) set_columns_sorted(&s, &c, column);
+            if (c.column != column) {
+                set_band(&c, &s, column, vectors);
+                set_narrow(&c.narrow, &s.g, column, c.count, c.order.apart);
+            }
             for (int64_t row = s.first; row < s.end; row += c.rows)
                 band_sorted(&s, &c, lines, channel, channel_end, row, least(row + c.rows, s.end));
         }
