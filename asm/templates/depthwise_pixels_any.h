@@ -68,6 +68,18 @@ static __attribute__((noinline)) void set_taps(struct taps *t, const struct pplc
     }
 }
 
+/* Columns of a line of the image, one by one; zeros for columns beside it. */
+static __attribute__((noinline)) void sort_line(element *sorted, const struct order *o,
+                                                const element *line, int64_t width,
+                                                int64_t stride) {
+    for (int64_t phase = 0; phase < o->phases; phase++, sorted += o->apart) {
+        const int64_t start = o->start + phase;
+        const struct range r = inside(start, stride, o->apart, width);
+        for (int64_t i = 0; i < o->apart; i++)
+            sorted[i] = i >= r.begin && i < r.end ? line[start + i * stride] : 0;
+    }
+}
+
 /* Columns of `lines` lines of the image, to lines that are `pitch` elements apart; zeros for
  * columns beside it. */
 static __attribute__((noinline)) void sort_columns(element *sorted, int64_t pitch,
@@ -90,15 +102,8 @@ static __attribute__((noinline)) void sort_columns(element *sorted, int64_t pitc
         }
         return;
     }
-    for (; lines; lines--, line += width, sorted += pitch) {
-        for (int64_t phase = 0; phase < phases; phase++) {
-            const int64_t start = o->start + phase;
-            const struct range r = inside(start, stride, apart, width);
-            element *to = sorted + phase * apart;
-            for (int64_t i = 0; i < apart; i++)
-                to[i] = i >= r.begin && i < r.end ? line[start + i * stride] : 0;
-        }
-    }
+    for (; lines; lines--, line += width, sorted += pitch)
+        sort_line(sorted, o, line, width, stride);
 }
 
 /* The lines of the image that `rows` output rows read. Rows are as far apart as the taps of a
