@@ -34,7 +34,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     square_function *const square = square_of(&s);
     const int wide = g->ow * (int64_t)sizeof(element) >= WIDE_BYTES;
     /* With masks, the ends of rows take a table of the taps. */
-    const int in_blocks = unstrided && (!MASKS_ARE_FREE || g->kw <= MOST_TAPS);
+    const int in_blocks = unstrided && (!MASKS_ARE_FREE || g->kw <= TABLE_TAPS);
 #if PPLCONV_VECTOR_BYTES == 64
     const int64_t vectors = square || unstrided ? 0 : vectors_sorted(&s);
     if (vectors) {

@@ -19,14 +19,17 @@ enum { BLOCK_ROWS = 4, BLOCK_VECTORS = 3 };
  * each tap in a table: the whole rows of a narrow image, or columns that are sorted. */
 enum columns { WHOLE, EDGE, NARROW };
 
+/* Taps of a table. Longer kernels, which hardly anybody has, go as at other strides: slowly. */
+enum { TABLE_TAPS = 256 };
+
 /* Columns by a table of their taps. */
 struct narrow {
-    const element *src;    /* what tap 0 of a row's first column reads in line 0 of the image */
-    int64_t pitch;         /* elements from a line to the next one */
-    int64_t up;            /* weights from a row's line to the next row's */
-    int64_t low, high;     /* taps that some lane has: low .. high - 1 */
-    int64_t at[MOST_TAPS]; /* where a tap's elements begin */
-    lane_mask in[MOST_TAPS][BLOCK_VECTORS];
+    const element *src;     /* what tap 0 of a row's first column reads in line 0 of the image */
+    int64_t pitch;          /* elements from a line to the next one */
+    int64_t up;             /* weights from a row's line to the next row's */
+    int64_t low, high;      /* taps that some lane has: low .. high - 1 */
+    int64_t at[TABLE_TAPS]; /* where a tap's elements begin */
+    lane_mask in[TABLE_TAPS][BLOCK_VECTORS];
 };
 
 /* Other vectors have no blocks of whole rows. */

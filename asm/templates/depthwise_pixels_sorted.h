@@ -43,7 +43,7 @@ static void set_band(struct columns_sorted *c, const struct planes *s, int64_t c
 /* Vectors of the widest block whose lines fit; 0 if even one is too many. */
 static int64_t vectors_sorted(const struct planes *s) {
     struct columns_sorted c;
-    int64_t vectors = s->g.kw <= MOST_TAPS ? BLOCK_VECTORS : 0;
+    int64_t vectors = s->g.kw <= TABLE_TAPS ? BLOCK_VECTORS : 0;
     for (; vectors; vectors /= 2) {
         set_band(&c, s, 0, vectors);
         if (c.rows) break;

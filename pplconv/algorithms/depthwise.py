@@ -58,7 +58,7 @@ SORTED_CYCLES = 1.0
 # of a line that are not too many; a product in cycles of its FMA, an image line in a block besides,
 # a vector that is sorted at stride 2, and an element that is sorted at any other.
 BAND_BYTES = 32768
-MOST_TAPS = 64
+MOST_TAPS = 256
 BAND_PRODUCT_CYCLES = 1.06
 BAND_LINE_CYCLES = 1.8
 BAND_VECTOR_CYCLES = 8.4

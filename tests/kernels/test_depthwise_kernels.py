@@ -266,7 +266,18 @@ def test_every_width_at_stride_2(checker, row, size, rng):
 @pytest.mark.parametrize(
     ("taps", "stride", "dilation"),
     # Many taps, many columns between two taps, and strides longer than a vector.
-    [(31, 1, 1), (70, 2, 1), (51, 2, 3), (9, 2, 40), (90, 1, 2), (7, 5, 1), (3, 37, 5), (13, 3, 3)],
+    [
+        (31, 1, 1),
+        (300, 1, 1),
+        (270, 2, 1),
+        (70, 2, 1),
+        (51, 2, 3),
+        (9, 2, 40),
+        (90, 1, 2),
+        (7, 5, 1),
+        (3, 37, 5),
+        (13, 3, 3),
+    ],
 )
 def test_long_rows_of_taps(checker, row, place, taps, stride, dilation, rng):
     """Of image rows that are shorter than the taps, and of longer ones."""
