@@ -1,6 +1,6 @@
 /* Depthwise convolution of channel planes, vectors along output columns. */
 #include "depthwise_pixels_any.h"
-#include "depthwise_pixels_block.h"
+#include "depthwise_pixels_sorted.h"
 #include "depthwise_pixels_square.h"
 
 /* Least bytes of a row for which blocks are faster with any kernel: few vectors see a row's end. */
@@ -32,7 +32,17 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     };
     const int unstrided = g->stride_h == 1 && g->stride_w == 1;
     square_function *const square = square_of(&s);
-    if (unstrided && (!square || g->ow * (int64_t)sizeof(element) >= WIDE_BYTES)) {
+    const int wide = g->ow * (int64_t)sizeof(element) >= WIDE_BYTES;
+    /* With masks, the ends of rows take a table of the taps. */
+    const int in_blocks = unstrided && (!MASKS_ARE_FREE || g->kw <= TABLE_TAPS);
+#if PPLCONV_VECTOR_BYTES == 64
+    const int64_t vectors = square || unstrided ? 0 : vectors_sorted(&s);
+    if (vectors) {
+        sorted(&s, vectors);
+        return;
+    }
+#endif
+    if (in_blocks && (!square || wide)) {
         blocks(&s);
     } else if (square) {
         square(&s);

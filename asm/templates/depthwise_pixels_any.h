@@ -1,4 +1,4 @@
-/* Depthwise convolution of planes with any kernel, stride and dilation: two vectors of output
+/* Depthwise convolution of planes with any kernel, stride and dilation: a vector or two of output
  * columns in some rows at a time. Vectors at a stride cost several loads and a shuffle, so the
  * columns of a line are sorted first: columns a stride apart become neighbours. Each vector
  * is then added to all the rows that see its line. Without strides, blocks are faster. */
@@ -7,9 +7,10 @@
 
 #include "depthwise_pixels.h"
 
-/* Sums, the vectors of a tap and a weight are to fit the registers. */
+/* Sums, the vectors of a tap and a weight are to fit the registers. Long vectors come here only if
+ * their lines or taps are too many for a band of sorted lines. */
 #if PPLCONV_VECTOR_BYTES == 64 || (PPLCONV_NEON && defined(__aarch64__))
-enum { ANY_ROWS = 6, ANY_VECTORS = 2 };
+enum { ANY_ROWS = 6, ANY_VECTORS = PPLCONV_VECTOR_BYTES == 64 ? 1 : 2 };
 #else
 enum { ANY_ROWS = 4, ANY_VECTORS = 2 };
 #endif
@@ -20,12 +21,24 @@ enum { MOST_SORTED = 512, MOST_TAPS = 64 };
 /* Whether a product under a mask takes as long as one without. */
 enum { MASKS_ARE_FREE = PPLCONV_VECTOR_BYTES == 64 };
 
+/* The order of a line's columns. */
+struct order {
+    int64_t start;  /* the column that the first tap reads for the first output */
+    int64_t phases; /* first columns, each followed by columns a stride apart */
+    int64_t apart;  /* elements from a phase to the next one */
+};
+
+/* The order for taps that reach over `reach` columns, and `count` outputs. */
+INLINE struct order order_of(int64_t start, int64_t count, int64_t reach, int64_t stride) {
+    const struct order o = {start, least(stride, reach + 1),
+                            ceil_of(count + reach / stride, LANES) * LANES};
+    return o;
+}
+
 /* Taps of a line whose columns are sorted together. */
 struct taps {
     int64_t begin, count; /* the first one, and how many */
-    int64_t start;        /* the column that it reads for the block's first output */
-    int64_t phases;       /* first columns, each followed by columns a stride apart */
-    int64_t apart;        /* elements from a phase to the next one */
+    struct order order;
     int64_t low, high;    /* taps that some output has: low .. high - 1 */
     int64_t inner, outer; /* that all have */
     int64_t at[MOST_TAPS];
@@ -37,54 +50,60 @@ static __attribute__((noinline)) void set_taps(struct taps *t, const struct pplc
                                                int64_t begin, int64_t column, int64_t count) {
     const int64_t stride = g->stride_w, step = g->dilation_w;
     t->begin = begin;
-    t->start = column * stride - g->pad_left + begin * step;
+    const int64_t start = column * stride - g->pad_left + begin * step;
     for (t->count = g->kw - begin;; t->count = (t->count + 1) / 2) {
-        const int64_t reach = (t->count - 1) * step;
-        t->phases = least(stride, reach + 1);
-        t->apart = ceil_of(count + reach / stride, LANES) * LANES;
-        if (t->count <= MOST_TAPS && t->phases * t->apart <= MOST_SORTED) break;
+        t->order = order_of(start, count, (t->count - 1) * step, stride);
+        if (t->count <= MOST_TAPS && t->order.phases * t->order.apart <= MOST_SORTED) break;
     }
-    const int64_t last = t->start + (count - 1) * stride;
+    const int64_t last = start + (count - 1) * stride;
     t->low = steps_to(last, step, 0);
-    t->high = least(steps_to(t->start, step, g->iw), t->count);
-    t->inner = steps_to(t->start, step, 0);
+    t->high = least(steps_to(start, step, g->iw), t->count);
+    t->inner = steps_to(start, step, 0);
     t->outer = steps_to(last, step, g->iw);
     for (int64_t j = t->low; j < t->high; j++) {
-        const struct range lanes = inside(t->start + j * step, stride, count, g->iw);
-        t->at[j] = j * step % stride * t->apart + j * step / stride;
+        const struct range lanes = inside(start + j * step, stride, count, g->iw);
+        t->at[j] = j * step % stride * t->order.apart + j * step / stride;
         UNROLL for (int v = 0; v < ANY_VECTORS; v++)
             t->in[j][v] = lanes_between(lanes.begin - v * LANES, lanes.end - v * LANES);
     }
 }
 
-/* Columns of a line of the image; zeros for columns beside it. */
-static __attribute__((noinline)) void sort_columns(element *sorted, const struct taps *t,
-                                                   const element *line, int64_t width,
-                                                   int64_t stride) {
+/* Columns of a line of the image, one by one; zeros for columns beside it. */
+static __attribute__((noinline)) void sort_line(element *sorted, const struct order *o,
+                                                const element *line, int64_t width,
+                                                int64_t stride) {
+    for (int64_t phase = 0; phase < o->phases; phase++, sorted += o->apart) {
+        const int64_t start = o->start + phase;
+        const struct range r = inside(start, stride, o->apart, width);
+        for (int64_t i = 0; i < o->apart; i++)
+            sorted[i] = i >= r.begin && i < r.end ? line[start + i * stride] : 0;
+    }
+}
+
+/* Columns of `lines` lines of the image, to lines that are `pitch` elements apart; zeros for
+ * columns beside it. */
+static __attribute__((noinline)) void sort_columns(element *sorted, int64_t pitch,
+                                                   const struct order *o, const element *line,
+                                                   int64_t lines, int64_t width, int64_t stride) {
+    const int64_t phases = o->phases, apart = o->apart;
     if (stride == 2) {
-        for (int64_t k = 0; k < t->apart; k += LANES) {
-            const int64_t first = t->start + 2 * k, begin = -first, end = width - first;
+        for (int64_t k = 0; k < apart; k += LANES, sorted += LANES) {
+            const int64_t first = o->start + 2 * k, begin = -first, end = width - first;
+            const int whole = begin <= 0 && end >= 2 * LANES;
             const element *p = line + first;
-            vector low, high;
-            if (begin <= 0 && end >= 2 * LANES) {
-                low = load(p);
-                high = load(p + LANES);
-            } else {
-                low = load_between(p, begin, end);
-                high = load_between(p + LANES, begin - LANES, end - LANES);
+            element *to = sorted;
+            for (int64_t i = 0; i < lines; i++, p += width, to += pitch) {
+                const vector low = whole ? load(p) : load_between(p, begin, end);
+                const vector high =
+                    whole ? load(p + LANES) : load_between(p + LANES, begin - LANES, end - LANES);
+                *(unaligned_vector *)to = every_second(low, high, 0);
+                if (phases > 1) *(unaligned_vector *)(to + apart) = every_second(low, high, 1);
             }
-            *(unaligned_vector *)(sorted + k) = every_second(low, high, 0);
-            if (t->phases == 1) continue;
-            *(unaligned_vector *)(sorted + t->apart + k) = every_second(low, high, 1);
         }
         return;
     }
-    for (int64_t phase = 0; phase < t->phases; phase++, sorted += t->apart) {
-        const int64_t start = t->start + phase;
-        const struct range r = inside(start, stride, t->apart, width);
-        for (int64_t i = 0; i < t->apart; i++)
-            sorted[i] = i >= r.begin && i < r.end ? line[start + i * stride] : 0;
-    }
+    for (; lines; lines--, line += width, sorted += pitch)
+        sort_line(sorted, o, line, width, stride);
 }
 
 /* The lines of the image that `rows` output rows read. Rows are as far apart as the taps of a
@@ -141,7 +160,8 @@ INLINE void any_block(const struct planes *s, const struct plane *plane, const s
     /* A vector that was just stored in two parts is not there to load: the next line is sorted
      * while this one is added. */
     const int ahead = t->count == g->kw;
-    if (ahead && l.first < l.end) sort_columns(buffers[l.first & 1], t, p, g->iw, g->stride_w);
+    if (ahead && l.first < l.end)
+        sort_columns(buffers[l.first & 1], 0, &t->order, p, 1, g->iw, g->stride_w);
     for (int64_t line = l.first; line < l.end; line++) {
         const int64_t low = steps_to(g->kh - 1 - line, down, 0),
                       high = least(line / down, rows - 1);
@@ -149,9 +169,9 @@ INLINE void any_block(const struct planes *s, const struct plane *plane, const s
         const element *sorted = buffers[line & 1], *next = p + apart * g->iw;
         for (int64_t begin = 0; begin < g->kw; begin += t->count) {
             if (begin != t->begin) set_taps(t, g, begin, column, count);
-            if (!ahead) sort_columns(buffers[line & 1], t, p, g->iw, g->stride_w);
+            if (!ahead) sort_columns(buffers[line & 1], 0, &t->order, p, 1, g->iw, g->stride_w);
             else if (line + 1 < l.end)
-                sort_columns(buffers[~line & 1], t, next, g->iw, g->stride_w);
+                sort_columns(buffers[~line & 1], 0, &t->order, next, 1, g->iw, g->stride_w);
             const element *w = weights + line * g->kw + begin + t->low;
             for (int64_t j = t->low; j < t->high; j++, w++) {
                 if (MASKS_ARE_FREE || j < t->inner || j >= t->outer)
@@ -191,8 +211,10 @@ INLINE void any_block(const struct planes *s, const struct plane *plane, const s
             }                                                                                      \
         }                                                                                          \
     }
-ANY(any_vectors, ANY_VECTORS)
 ANY(any_vector, 1)
+#if PPLCONV_VECTOR_BYTES != 64
+ANY(any_vectors, ANY_VECTORS)
+#endif
 #undef ANY
 
 static void any(const struct planes *call) {
@@ -204,8 +226,13 @@ static void any(const struct planes *call) {
         e.bias = broadcast(s.bias[channel * s.bias_step]);
         for (int64_t column = 0; column < s.g.ow; column += ANY_VECTORS * LANES) {
             const int64_t count = least(s.g.ow - column, ANY_VECTORS * LANES);
-            if (count > LANES) any_vectors(&s, &plane, &e, weights, column, count);
-            else any_vector(&s, &plane, &e, weights, column, count);
+#if PPLCONV_VECTOR_BYTES != 64
+            if (count > LANES) {
+                any_vectors(&s, &plane, &e, weights, column, count);
+                continue;
+            }
+#endif
+            any_vector(&s, &plane, &e, weights, column, count);
         }
     }
 }

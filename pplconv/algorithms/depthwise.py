@@ -48,12 +48,21 @@ GENERIC_CYCLES = 4.0  # a tap of any other kernel
 # in them, in those of its FMA, and of a vector of outputs besides.
 MANY_TAPS = 26
 LARGE_CYCLES = 1.0, 90.0
-# Vectors of pixels at strides: blocks, rows by vectors; the cycles of an image line in a block
-# besides its products, and of each of its elements, if they are sorted one by one.
-STRIDED_BLOCKS = {64: (6, 2)}
-OTHER_STRIDED_BLOCK = (4, 2)
+# Vectors of pixels at strides, where masks cost something: blocks, rows by vectors; the cycles of
+# an image line in a block besides its products, and of each of its elements, if they are sorted one
+# by one.
+STRIDED_BLOCK = (4, 2)
 STRIDED_LINE_CYCLES = 64.0
 SORTED_CYCLES = 1.0
+# The same where masks cost nothing, and a band of lines is sorted once: bytes of a band, and taps
+# of a line that are not too many; a product in cycles of its FMA, an image line in a block besides,
+# a vector that is sorted at stride 2, and an element that is sorted at any other.
+BAND_BYTES = 32768
+MOST_TAPS = 256
+BAND_PRODUCT_CYCLES = 1.06
+BAND_LINE_CYCLES = 1.8
+BAND_VECTOR_CYCLES = 8.4
+BAND_ELEMENT_CYCLES = 2.0
 # Register blocks, rows by vectors, for vectors of 64 bytes and for others; the cycles of an image
 # line in a block besides its products; and bytes of a row from which on blocks compute 3x3 and 5x5
 # too.
@@ -262,7 +271,7 @@ class Depthwise(DepthwiseCandidate):
         and then added to as many of its rows as see it.
         """
         p, lanes = self.problem, self.isa_lanes
-        rows, vectors = STRIDED_BLOCKS.get(lanes * self.numerics.operand_bytes, OTHER_STRIDED_BLOCK)
+        rows, vectors = STRIDED_BLOCK
         lines = p.kh + (rows - 1) * p.stride[0]
         seen = rows * p.kh / lines
         reach = (p.kw - 1) * p.dilation[1]
@@ -274,6 +283,46 @@ class Depthwise(DepthwiseCandidate):
             if p.stride[1] != 2:
                 line += count * SORTED_CYCLES * phases * (columns + reach // p.stride[1])
         return p.oc * ceil_div(p.oh, rows) * lines * line
+
+    def sorted_line(self, columns: int) -> int:
+        """Elements of a line that is sorted for some columns: whole vectors for each phase."""
+        p = self.problem
+        reach = (p.kw - 1) * p.dilation[1]
+        vectors = ceil_div(columns + reach // p.stride[1], self.isa_lanes)
+        return min(p.stride[1], reach + 1) * vectors * self.isa_lanes
+
+    @property
+    def in_bands(self) -> bool:
+        """Whether a band of sorted lines has room for the lines of a block of one vector."""
+        p, element = self.problem, self.numerics.operand_bytes
+        rows, _ = BLOCKS[MASKS_BYTES]
+        if self.isa_lanes * element != MASKS_BYTES or p.kw > MOST_TAPS:
+            return False
+        rows = min(rows * p.dilation[0], p.oh)
+        lines = (rows - 1) * p.stride[0] + (p.kh - 1) * p.dilation[0] + 1
+        line = self.sorted_line(min(p.ow, self.isa_lanes))
+        return p.stride[1] == 1 or lines * line * element <= BAND_BYTES
+
+    def band_cycles(self, core: CoreModel) -> float:
+        """Cycles of planes at strides whose lines are sorted in bands, of an image.
+
+        All output channels of an input channel share its sorted lines. The blocks are those of
+        stride 1: what they see lies in order.
+        """
+        p, lanes = self.problem, self.isa_lanes
+        rows, vectors = BLOCKS[MASKS_BYTES]
+        blocks = p.dilation[0] * ceil_div(ceil_div(p.oh, p.dilation[0]), rows)
+        lines = p.kh + (rows - 1) * p.stride[0]
+        sums = sorting = 0.0
+        for columns, count in parts(p.ow, lanes * vectors):
+            products = rows * p.k * ceil_div(columns, lanes) / core.fma_per_cycle
+            sums += count * (lines * BAND_LINE_CYCLES + products * BAND_PRODUCT_CYCLES)
+            line = self.sorted_line(columns)
+            if p.stride[1] == 2:
+                sorting += count * line / lanes * BAND_VECTOR_CYCLES
+            elif p.stride[1] > 2:
+                sorting += count * line * BAND_ELEMENT_CYCLES
+        return p.oc * blocks * sums + p.ic * p.ih * sorting
 
     @property
     def vectors(self) -> int:
@@ -297,7 +346,8 @@ class Depthwise(DepthwiseCandidate):
         if self.in_blocks:
             fma = p.batch * self.block_cycles(core)
         elif self.by_pixels and not self.has_own_loop:
-            fma = p.batch * self.strided_cycles(core)
+            cycles = self.band_cycles if self.in_bands else self.strided_cycles
+            fma = p.batch * cycles(core)
         if not self.by_pixels and self.channel_segment < p.oc:
             fma *= CUT_PIXELS
         planes = p.batch * p.oc * ceil_div(p.oh, self.row_segment) if self.by_pixels else 0

@@ -229,12 +229,55 @@ def test_rows_of_many_vectors(checker, row, place, rng):
         judge(checker, row, rng, replace(case, place=place))
 
 
+@pytest.mark.sampled(5)
+@every_float
+@pytest.mark.parametrize("place", PLACES)
+def test_strided_rows_of_many_vectors(checker, row, place, rng):
+    """Lines that are sorted in bands: every tail of blocks, columns and bands, and each stride."""
+    for _ in few(range(24), 4):
+        kernel = tuple(int(x) for x in rng.choice([1, 2, 3, 4, 5, 6, 7, 9, 11, 13, 31], 2))
+        dilation = tuple(int(x) for x in rng.choice([1, 1, 2, 3], 2))
+        stride = tuple(int(x) for x in rng.choice([1, 2, 2, 2, 3, 4], 2))
+        reach = [(k - 1) * d for k, d in zip(kernel, dilation, strict=True)]
+        pads = tuple(int(x) for x in rng.integers(0, [n + 1 for n in reach for _ in range(2)]))
+        shape = int(rng.integers(1, 150)), int(rng.integers(1, 300))
+        g = geometry(shape, kernel, stride, dilation, pads)
+        if g is None:
+            continue
+        first, count = draw_rows(rng, g.oh)
+        part = {"multiplier": int(rng.integers(1, 3)), "first": first, "rows": count}
+        case = drawn(rng, row, g, int(rng.integers(1, 4)), slab=bool(rng.integers(2)), **part)
+        judge(checker, row, rng, replace(case, place=place))
+
+
+@every_float
+@pytest.mark.parametrize("size", [7, 9, 51])
+def test_every_width_at_stride_2(checker, row, size, rng):
+    """Rows of one vector, of some, and of more than a block; lines of 51 taps fit no wide block."""
+    for width in few((*range(1, 300, 23), 33, 64, 95, 97, 128), 6):
+        shape = int(rng.integers(1, 60)), int(width)
+        g = geometry(shape, (size, size), (2, 2), pads=(size // 2,) * 4)
+        for kind in ("integers", "special"):
+            judge(checker, row, rng, case_of(row, g, 2, kind=kind))
+
+
 @every_float
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize(
     ("taps", "stride", "dilation"),
     # Many taps, many columns between two taps, and strides longer than a vector.
-    [(31, 1, 1), (70, 2, 1), (51, 2, 3), (9, 2, 40), (90, 1, 2), (7, 5, 1), (3, 37, 5), (13, 3, 3)],
+    [
+        (31, 1, 1),
+        (300, 1, 1),
+        (270, 2, 1),
+        (70, 2, 1),
+        (51, 2, 3),
+        (9, 2, 40),
+        (90, 1, 2),
+        (7, 5, 1),
+        (3, 37, 5),
+        (13, 3, 3),
+    ],
 )
 def test_long_rows_of_taps(checker, row, place, taps, stride, dilation, rng):
     """Of image rows that are shorter than the taps, and of longer ones."""

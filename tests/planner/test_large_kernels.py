@@ -29,6 +29,24 @@ def test_depthwise_planes_are_not_packed(machine: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("machine", LINES)
+@pytest.mark.parametrize(
+    ("text", "algorithm"),
+    [
+        # Microseconds by im2col and in loops of its own on an AMD EPYC of family 25, model 17.
+        ("mb1g64ic64ih56oc64oh28kh2sh2", "depthwise"),  # 55, 34
+        ("mb1g64ic64ih56oc64oh28kh4sh2ph1", "depthwise"),  # 176, 53
+        ("mb1g192ic192ih56oc192oh28kh7sh2ph3", "depthwise"),  # 1430, 286
+        ("mb1g64ic64ih56oc64oh28kh13sh2ph6", "depthwise"),  # 1760, 239
+        ("mb1g64ic64ih56oc64oh19kh3sh3ph1", "im2col"),  # 133, 178: sorted one by one
+    ],
+)
+def test_strided_depthwise_planes(machine: str, text: str, algorithm: str) -> None:
+    problem = ConvProblem.parse(text, layout="NCHW")
+    plan = plan_problem(Request(problem, threads=1, target=target_of(machine))).plan
+    assert plan.algorithm == algorithm
+
+
+@pytest.mark.parametrize("machine", LINES)
 def test_dense_planes_are_not_packed_a_few_pixels_at_a_time(machine: str) -> None:
     # 13.6 ms by im2col of 33 pixels, 10.6 by direct sums on an AMD EPYC 26-2.
     problem = ConvProblem.parse("mb1ic32ih96oc32kh11ph5", layout="NCHW")
