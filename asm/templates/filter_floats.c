@@ -71,8 +71,9 @@ INLINE void filter_vectors(arguments *a, int64_t i, const int lines, const int c
             const int64_t high = r < LINES ? r : LINES - 1;
             switch (low * LINES + high) {
                 CASE(0, 0)
-                CASE(0, 1) CASE(0, 2) CASE(0, 3) CASE(1, 1) CASE(1, 2) CASE(1, 3) CASE(2, 2)
-                    CASE(2, 3) CASE(3, 3) default : __builtin_unreachable();
+                CASE(0, 1)
+                CASE(0, 2) CASE(0, 3) CASE(1, 1) CASE(1, 2) CASE(1, 3) CASE(2, 2) CASE(2, 3)
+                    CASE(3, 3) default : __builtin_unreachable();
             }
         }
     }
@@ -114,8 +115,13 @@ INLINE void filter_lines(arguments *a, const int lines) {
         }
     }
 #endif
-    for (; i + many * LANES <= a->count; i += many * LANES)
-        filter_vectors(a, i, lines, many, stream);
+    /* If much is left, the last of these blocks reaches back. */
+    const int64_t rest = (a->count - i) % (many * LANES);
+    const int64_t end = rest > FEW * LANES && a->count >= many * LANES ? a->count : a->count - rest;
+    for (; i < end; i += many * LANES) {
+        const int64_t over = i + many * LANES - end;
+        filter_vectors(a, over > 0 ? i - over : i, lines, many, over > 0 ? 0 : stream);
+    }
     if (lines == 1) {
         for (; i + FEW * LANES <= a->count; i += FEW * LANES) filter_vectors(a, i, 1, FEW, 0);
     }

@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 Padding = tuple[tuple[int, int], tuple[int, int]]
 
 # Taps of a kernel, and of a row and a column together, up to which sums are made row by row.
-MOST_TAPS = 16
+MOST_TAPS = 121
 MOST_VECTORS = 12
 # Taps of a row of a box whose columns are moved.
 MOST_ACROSS = 24

@@ -536,7 +536,6 @@ cdef class Bands(Work):
             j.channels, j.columns, j.width)
         self.floats.image_rs, self.floats.result_rs = j.image_rs, j.result_rs
         self.floats.run_count = j.run_count
-        self.floats.stream = False
         self.job = &self.floats
         return True
 
