@@ -42,8 +42,6 @@ HALOS = 3
 # Taps of a row and a column up to which inexact sums of integers are made row by row: with more,
 # wide rows took up to 1.14 times as long as convolutions.
 FEW_TAPS = 8
-# Taps of a kernel of integers up to which a row of sums is made at a time.
-ROUNDED_TAPS = 16
 # Bands for each thread, at least.
 BANDS_EACH = 2
 # Bytes of sums in one part of the image, if the loops do not turn them into results band by band.
@@ -253,14 +251,13 @@ def _sums_of(
         running = operator.running_sums
         if running is not None:
             return running
+    if rounding is None:
+        return operator.block_sums or operator.convolutions
     found = operator.row_sums
     if found is None:
         return operator.convolutions
-    if rounding is None:
-        # Four rows of results are made together.
-        wins = True
-    elif found.passes == 1:
-        wins = len(found.weights) <= ROUNDED_TAPS and out.size * operator.dtype.itemsize >= BAND_BYTES
+    if found.passes == 1:
+        wins = out.size * operator.dtype.itemsize >= BAND_BYTES
     else:
         # All rows of a band are kept for sums that are made again.
         wins = not is_open(rounding) or len(found.weights) <= FEW_TAPS

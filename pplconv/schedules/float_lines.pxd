@@ -38,12 +38,13 @@ cdef enum:
     # Numbers from which on a part of a row is read in place; and the least results at borders,
     # which are computed together: a whole vector is faster than a part of one.
     IN_PLACE = 128
-    SUMS_IN_PLACE = 2048
+    SUMS_IN_PLACE = 512
     LEAST_EDGE = 16
-    # Bytes of results from which on their way into caches does not pay.
+    # Bytes of results that pass by the caches: on the way, lines would be read first.
     STREAM_BYTES = 1 << 24
     MOST_PIECES = 8
     WORD = 4
+    FEW = 16
 
 
 cdef struct Piece:
@@ -85,9 +86,9 @@ cdef inline int64_t pitch_of(int64_t bytes) noexcept nogil:
 cdef inline bint add_pieces(FloatLines *j, const int64_t *runs, int64_t begin, int64_t end,
                             int64_t to) noexcept nogil:
     """Note the pixels of a border's copy; false if they are too many pieces."""
-    cdef int64_t numbers = j.channels * j.reader.element, first, count, i
+    cdef int64_t numbers = j.channels * j.reader.element, first, count, _i
     cdef const int64_t *run = runs
-    for i in range(j.run_count):
+    for _i in range(j.run_count):
         first = most(run[0], begin)
         count = least(run[0] + run[2], end) - first
         if count > 0:
@@ -163,11 +164,13 @@ cdef inline void copy_row(const FloatLines *j, const char *row, const Tensors *t
                           char *dst) noexcept nogil:
     """Read a whole row with its border; `row` is NULL for one of values."""
     cdef const int64_t *run = <const int64_t *> t.arrays[RUNS]
-    cdef int64_t i, count
-    for i in range(j.run_count):
+    cdef int64_t _i, count
+    for _i in range(j.run_count):
         count = run[2] * j.channels
         if row == NULL or run[1] < 0:
             pplconv_repeat(dst, t.arrays[VALUE], count, j.reader.element)
+        elif j.reader.read == NULL and count <= FEW:
+            copy_words(dst, row + run[1] * j.channels * j.reader.pixel, count * j.reader.element)
         else:
             read_numbers(&j.reader, row + run[1] * j.channels * j.reader.pixel, dst, count)
         dst += count * j.reader.element
@@ -197,13 +200,13 @@ cdef inline void filter_edges(const FloatLines *j, const pplconv_filter_floats_a
     cdef (const char *)[MOST_RING] rows
     cdef pplconv_filter_floats_args a = lines[0]
     cdef char *made = scratch + j.edges_place
-    cdef int64_t k, element = j.reader.element
+    cdef int64_t k, _k, element = j.reader.element
     for k in range(a.lines + a.tap_rows - 1):
         rows[k] = scratch + slot * j.copy_pitch
         slot = slot + 1 if slot + 1 < j.ring else 0
     a.rows, a.dst, a.dst_rs, a.count, a.stream = rows, made, j.copy_pitch, j.edge, 0
     j.filter(&a)
-    for k in range(a.lines):
+    for _k in range(a.lines):
         copy_words(dst, made, j.begin * element)
         copy_words(dst + j.end * element, made + j.right_place, (j.width - j.end) * element)
         made += j.copy_pitch
