@@ -62,7 +62,7 @@ INLINE void filter_vectors(arguments *a, int64_t i, const int lines, const int c
 #define CASE(low, high)                                                                            \
     case (low) * LINES + (high):                                                                   \
         add_row(a, r, i, sums, low, high, count);                                                  \
-        break;
+        break
     if (lines == 1) {
         for (int64_t r = 0; r < a->tap_rows; r++) add_row(a, r, i, sums, 0, 0, count);
     } else {
@@ -70,10 +70,18 @@ INLINE void filter_vectors(arguments *a, int64_t i, const int lines, const int c
             const int64_t low = r < a->tap_rows ? 0 : r - a->tap_rows + 1;
             const int64_t high = r < LINES ? r : LINES - 1;
             switch (low * LINES + high) {
-                CASE(0, 0)
-                CASE(0, 1)
-                CASE(0, 2) CASE(0, 3) CASE(1, 1) CASE(1, 2) CASE(1, 3) CASE(2, 2) CASE(2, 3)
-                    CASE(3, 3) default : __builtin_unreachable();
+                CASE(0, 0);
+                CASE(0, 1);
+                CASE(0, 2);
+                CASE(0, 3);
+                CASE(1, 1);
+                CASE(1, 2);
+                CASE(1, 3);
+                CASE(2, 2);
+                CASE(2, 3);
+                CASE(3, 3);
+            default:
+                __builtin_unreachable();
             }
         }
     }
@@ -138,7 +146,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         int64_t made = 1;
         if (a.count < LANES) {
             filter_lanes(&a);
-        } else if (SHARES && a.lines >= LINES) {
+        } else if (SHARES && a.lines >= LINES && a.tap_rows > 1) {
             made = LINES;
             filter_lines(&a, LINES);
         } else {

@@ -93,4 +93,5 @@ def test_rounding(checker, row, rng):
     normal = np.isfinite(expected)
     np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
     np.testing.assert_array_equal(found[np.isinf(expected)], expected[np.isinf(expected)])
-    assert (abs(found[normal] - expected[normal]) <= 16 * np.finfo(element).eps * sizes[normal]).all()
+    errors = abs(found[normal] - expected[normal])
+    assert (errors <= 16 * np.finfo(element).eps * sizes[normal]).all()
