@@ -5,11 +5,13 @@
 
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 8")
-/* Whether there are registers for sums of four rows. */
-#define SHARES (PPLCONV_VECTOR_BYTES >= 32 || PPLCONV_NEON)
+/* Whether there are registers for sums of four rows. In double precision, which images rarely have,
+ * the code would be large for what it saves. */
+#define SHARES ((PPLCONV_VECTOR_BYTES >= 32 || PPLCONV_NEON) && !PPLCONV_F64)
 
-/* Vectors that are summed up together: of one row alone, and of each of four. */
-enum { LINES = 4, MANY = 8, FEW = 2, WIDE = PPLCONV_VECTOR_BYTES == 32 ? 2 : 4 };
+/* Vectors that are summed up together: of one row alone (MANY), and of each of four (WIDE); how many
+ * are left to be summed up one by one; and rows of taps from which on rows share what they load. */
+enum { LINES = 4, MANY = 8, FEW = 2, LEAST_ROWS = 3, WIDE = PPLCONV_VECTOR_BYTES == 32 ? 2 : 4 };
 
 typedef const struct pplconv_filter_floats_args arguments;
 
@@ -74,10 +76,7 @@ INLINE void filter_vectors(arguments *a, int64_t i, const int lines, const int c
                 CASE(0, 1);
                 CASE(0, 2);
                 CASE(0, 3);
-                CASE(1, 1);
-                CASE(1, 2);
                 CASE(1, 3);
-                CASE(2, 2);
                 CASE(2, 3);
                 CASE(3, 3);
             default:
@@ -108,19 +107,27 @@ static __attribute__((noinline)) void filter_lanes(arguments *a) {
     store_lanes(a->dst, sum, a->count);
 }
 
+/* One vector of one row or of four. */
+#define ALONE static __attribute__((noinline)) void
+ALONE filter_vector(arguments *a, int64_t i) { filter_vectors(a, i, 1, 1, 0); }
+#if SHARES
+ALONE filter_four(arguments *a, int64_t i) { filter_vectors(a, i, LINES, 1, 0); }
+#else
+#define filter_four filter_vector
+#endif
+
 /* One row of results, or four. */
 INLINE void filter_lines(arguments *a, const int lines) {
     const int many = lines == 1 ? MANY : WIDE;
+    void (*const one)(arguments *, int64_t) = lines == 1 ? filter_vector : filter_four;
     int64_t i = 0, stream = 0;
 #if PPLCONV_VECTOR_BYTES >= 32
     const int64_t ahead = -(uintptr_t)a->dst % PPLCONV_VECTOR_BYTES / sizeof(element);
     if (a->stream && (lines == 1 || a->dst_rs % PPLCONV_VECTOR_BYTES == 0)) {
         /* Stores that pass by the caches are of whole vectors. */
         stream = 1;
-        if (ahead) {
-            filter_vectors(a, 0, lines, 1, 0);
-            i = ahead;
-        }
+        if (ahead) one(a, 0);
+        i = ahead;
     }
 #endif
     /* If much is left, the last of these blocks reaches back. */
@@ -130,13 +137,10 @@ INLINE void filter_lines(arguments *a, const int lines) {
         const int64_t over = i + many * LANES - end;
         filter_vectors(a, over > 0 ? i - over : i, lines, many, over > 0 ? 0 : stream);
     }
-    if (lines == 1) {
-        for (; i + FEW * LANES <= a->count; i += FEW * LANES) filter_vectors(a, i, 1, FEW, 0);
-    }
     for (; i < a->count; i += LANES) {
-        /* The last vector reaches back. */
+        /* So does the last vector. */
         if (i + LANES > a->count) i = a->count - LANES;
-        filter_vectors(a, i, lines, 1, 0);
+        one(a, i);
     }
 }
 
@@ -146,7 +150,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         int64_t made = 1;
         if (a.count < LANES) {
             filter_lanes(&a);
-        } else if (SHARES && a.lines >= LINES && a.tap_rows > 1) {
+        } else if (SHARES && a.lines >= LINES && a.tap_rows >= LEAST_ROWS) {
             made = LINES;
             filter_lines(&a, LINES);
         } else {

@@ -251,7 +251,7 @@ def _sums_of(
         running = operator.running_sums
         if running is not None:
             return running
-    if rounding is None:
+    if rounding is None and operator.dtype == np.float32:
         return operator.block_sums or operator.convolutions
     found = operator.row_sums
     if found is None:

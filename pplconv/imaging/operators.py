@@ -21,7 +21,7 @@ Padding = tuple[tuple[int, int], tuple[int, int]]
 # Taps of a kernel, and of a row and a column together, up to which sums are made row by row.
 MOST_TAPS = 16
 MOST_VECTORS = 12
-# The same where sums are results, which are made in blocks of rows.
+# The same where sums are results of float32, which are made in blocks of rows.
 MOST_BLOCK_TAPS = 121
 MOST_BLOCK_VECTORS = 48
 # Taps of a row of a box whose columns are moved.
@@ -57,7 +57,7 @@ class Operator(Protocol):
 
     @property
     def block_sums(self) -> RowSums | None:
-        """Taps of sums that may be made in blocks of rows, if they are results."""
+        """Taps of sums that may be made in blocks of rows: results of float32."""
 
     @property
     def convolutions(self) -> tuple[Conv2d, ...]:
