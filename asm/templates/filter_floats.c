@@ -9,8 +9,9 @@
  * the code would be large for what it saves. */
 #define SHARES ((PPLCONV_VECTOR_BYTES >= 32 || PPLCONV_NEON) && !PPLCONV_F64)
 
-/* Vectors that are summed up together: of one row alone (MANY), and of each of four (WIDE); how many
- * are left to be summed up one by one; and rows of taps from which on rows share what they load. */
+/* Vectors that are summed up together: of one row alone (MANY), and of each of four (WIDE); how
+ * many are left to be summed up one by one; and rows of taps from which on rows share what they
+ * load. */
 enum { LINES = 4, MANY = 8, FEW = 2, LEAST_ROWS = 3, WIDE = PPLCONV_VECTOR_BYTES == 32 ? 2 : 4 };
 
 typedef const struct pplconv_filter_floats_args arguments;
