@@ -20,21 +20,9 @@ from pplconv._kernels cimport (
     pplconv_round_sums_args,
 )
 from pplconv.schedules.base cimport Schedule, ceil_div, least, most
-from pplconv.schedules.float_lines cimport (
-    MOST_TAP_ROWS,
-    lay_out_lines,
-    run_float_lines,
-)
+from pplconv.schedules.float_lines cimport MOST_TAP_ROWS, lay_out_lines, run_float_lines
 from pplconv.schedules.image_rows cimport (
-    IMAGE,
-    PLACES,
-    RESULTS,
-    ROWS,
-    RUNS,
-    VALUE,
-    WEIGHTS,
-    read_numbers,
-)
+    IMAGE, PLACES, RESULTS, ROWS, RUNS, VALUE, WEIGHTS, read_numbers)
 from pplconv.schedules.work cimport Tensors, Work
 
 import numpy as np
