@@ -147,15 +147,20 @@ FILTER_ROW = Contract(
 
 FILTER_FLOATS = Contract(
     "filter_floats",
-    "sums of a filter: dst[i] = the sum over t of weights[t] * x[i], in the order of t, where x is "
-    "at src + places[t], for 0 <= i < count",
+    "sums of a filter for some rows of results: dst[l][i] = the sum over r and t of "
+    "weights[r * across + t] * x[i], in the order of r and then of t, where x is at "
+    "rows[l + r] + places[t], for 0 <= l < lines and 0 <= i < count",
     (
-        Field("src", CONST_POINTER, "elements"),
-        Field("dst", POINTER, "elements, apart from src"),
-        Field("places", CONST_POINTER, "taps int64_t: bytes from src to the first element of each"),
-        Field("weights", CONST_POINTER, "taps elements"),
-        Field("taps", INT, "taps, >= 1"),
-        Field("count", INT, "results, >= 1"),
+        Field("rows", CONST_POINTER, "lines + tap_rows - 1 pointers to rows of elements"),
+        Field("dst", POINTER, "rows of elements, apart from what is read"),
+        Field("dst_rs", INT, "bytes from row to row of dst"),
+        Field("places", CONST_POINTER, "across int64_t: bytes from a row to each tap's first one"),
+        Field("weights", CONST_POINTER, "tap_rows * across elements"),
+        Field("lines", INT, "rows of results, >= 1; four share what they load"),
+        Field("tap_rows", INT, "rows of taps, >= 1"),
+        Field("across", INT, "taps of a row, >= 1"),
+        Field("count", INT, "results of a row, >= 1"),
+        Field("stream", INT, "whether caches may be passed by: results are not read soon"),
     ),
 )
 

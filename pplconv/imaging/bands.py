@@ -251,6 +251,8 @@ def _sums_of(
         running = operator.running_sums
         if running is not None:
             return running
+    if rounding is None and operator.dtype == np.float32:
+        return operator.block_sums or operator.convolutions
     found = operator.row_sums
     if found is None:
         return operator.convolutions

@@ -21,6 +21,9 @@ Padding = tuple[tuple[int, int], tuple[int, int]]
 # Taps of a kernel, and of a row and a column together, up to which sums are made row by row.
 MOST_TAPS = 16
 MOST_VECTORS = 12
+# The same where sums are results of float32, which are made in blocks of rows.
+MOST_BLOCK_TAPS = 121
+MOST_BLOCK_VECTORS = 48
 # Taps of a row of a box whose columns are moved.
 MOST_ACROSS = 24
 
@@ -51,6 +54,10 @@ class Operator(Protocol):
     @property
     def row_sums(self) -> RowSums | None:
         """Taps of sums that may be made row by row."""
+
+    @property
+    def block_sums(self) -> RowSums | None:
+        """Taps of sums that may be made in blocks of rows: results of float32."""
 
     @property
     def convolutions(self) -> tuple[Conv2d, ...]:
@@ -84,6 +91,13 @@ class Bank:
     def row_sums(self) -> RowSums | None:
         """Taps of one small kernel."""
         if len(self._bank) > 1 or self.products > MOST_TAPS:
+            return None
+        return RowSums(self._bank.ravel(), 1)
+
+    @property
+    def block_sums(self) -> RowSums | None:
+        """Taps of one kernel."""
+        if len(self._bank) > 1 or self.products > MOST_BLOCK_TAPS:
             return None
         return RowSums(self._bank.ravel(), 1)
 
@@ -137,6 +151,13 @@ class Separable:
         """Taps of a short row and a short column, or of equal ones."""
         if self._additions[0] + self._additions[1] > max(MOST_VECTORS, 2 * self.products // 3):
             return None
+        return RowSums(np.concatenate([self._across, self._down]), 2)
+
+    @property
+    def block_sums(self) -> RowSums | None:
+        """Taps of a row and a column that are not long; those of `row_sums` of equal ones."""
+        if sum(self._additions) < self.products or self.products > MOST_BLOCK_VECTORS:
+            return self.row_sums
         return RowSums(np.concatenate([self._across, self._down]), 2)
 
     @property

@@ -29,7 +29,7 @@ class ShortSums:
     """The operator of a `Short`: its loops make sums and results at once."""
 
     dtype = np.dtype(np.uint8)
-    row_sums = None
+    row_sums = block_sums = None
     convolutions = ()
 
     def __init__(self, extent: tuple[int, int], short: Short) -> None:

@@ -3,6 +3,8 @@
 from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport pplconv_kernel
+from pplconv.schedules.float_lines cimport FloatLines
+from pplconv.schedules.image_rows cimport Reader
 from pplconv.schedules.work cimport MOST_PHASES, Step, Work
 
 
@@ -48,9 +50,8 @@ cdef struct BandJob:
     int64_t image_rs, result_rs, result_ps
     # The longest run is read first.
     int64_t run_count, longest_run
-    # Reads pixels of a kind, or of half precision if that is 0.
-    pplconv_kernel read, round, exact
-    int64_t kind
+    Reader reader
+    pplconv_kernel round, exact
     # Filters row by row, of bytes in `words` of 16 bits or in the type of sums: for each pass, a
     # column (the only one of a kernel that is no product) after a row, the first of its taps, how
     # many, and whether these are not ones; bytes of a tap.
@@ -80,10 +81,12 @@ cdef struct BandJob:
 
 cdef class Bands(Work):
     cdef BandJob own
+    cdef FloatLines floats
     cdef object kept
     cdef int64_t image_rows, image_columns
 
     cdef int take(self, passes, dict fields) except -1
     cdef int take_rows(self, dict fields, words, by_rows, str isa) except -1
+    cdef bint take_floats(self, fields, words) noexcept
     cdef list lay_out(self, list sizes)
     cdef int check_input(self, const int64_t *rows, const int64_t *runs) except -1

@@ -14,14 +14,15 @@ from pplconv._kernels cimport (
     PPLCONV_EXACT_LIMBS,
     PPLCONV_SUMS_KEPT,
     find,
-    pplconv_convert_in_args,
     pplconv_exact_sums_args,
     pplconv_filter_floats_args,
     pplconv_filter_row_args,
-    pplconv_read_pixels_args,
     pplconv_round_sums_args,
 )
 from pplconv.schedules.base cimport Schedule, ceil_div, least, most
+from pplconv.schedules.float_lines cimport MOST_TAP_ROWS, lay_out_lines, run_float_lines
+from pplconv.schedules.image_rows cimport (
+    IMAGE, PLACES, RESULTS, ROWS, RUNS, VALUE, WEIGHTS, read_numbers)
 from pplconv.schedules.work cimport Tensors, Work
 
 import numpy as np
@@ -38,18 +39,10 @@ cdef extern from "pplconv_schedules.h" nogil:
 cdef enum:
     LINE = 64
     INDEX = sizeof(int64_t)
-    # Arrays of a run, and parameters of a rounding.
-    RESULTS = 0
-    IMAGE = 1
-    ROWS = 2
-    RUNS = 3
-    VALUE = 4
+    # Arrays of a run: parameters of a rounding.
     LIMITS = 5
     EXACT = 6
     AGAIN = 7
-    # Of filters row by row: offsets and weights of taps.
-    PLACES = 8
-    WEIGHTS = 9
     SHORT = 2
     PARAMETERS = 5
     DOUBLE = 8
@@ -75,17 +68,7 @@ READ = {
 cdef inline void read_pixels(const BandJob *j, const char *src, char *dst,
                              int64_t count) noexcept nogil:
     """Convert the pixels of a row to the type of sums."""
-    cdef pplconv_read_pixels_args a
-    cdef pplconv_convert_in_args c
-    if j.read == NULL:
-        pplconv_copy_row(dst, src, count * j.element)
-    elif j.kind:
-        a.src, a.dst, a.count, a.kind = src, dst, count, j.kind
-        j.read(&a)
-    else:
-        c.src, c.dst, c.src_rs, c.dst_rs, c.rows, c.columns = src, dst, 0, 0, 1, count
-        c.flags = 0
-        j.read(&c)
+    read_numbers(&j.reader, src, dst, count)
 
 
 cdef inline void read_row(const BandJob *j, const Tensors *t, int64_t row,
@@ -231,8 +214,8 @@ cdef inline void filter_line(const BandJob *j, const pplconv_filter_row_args *a)
     if j.words:
         j.filter(a)
         return
-    f.src, f.dst, f.places, f.weights = a.src, a.dst, a.places, a.weights
-    f.taps, f.count = a.taps, a.count
+    f.rows, f.dst, f.places, f.weights = &a.src, a.dst, a.places, a.weights
+    f.lines, f.tap_rows, f.across, f.count, f.stream = 1, 1, a.taps, a.count, 0
     j.filter(&f)
 
 
@@ -427,11 +410,12 @@ cdef class Bands(Work):
         j.image_rs = fields["image_rs"]
         j.result_rs, j.result_ps = fields["result_rs"], fields["result_ps"]
         j.pixel, j.element = PIXELS[pixel].itemsize, PIXELS[computed].itemsize
+        j.reader.pixel, j.reader.element = j.pixel, j.element
         j.width = fields["width"] * fields["channels"]
         if pixel != computed:
             # Half precision has kernels of its own.
-            j.kind = KINDS.get(pixel, 0)
-            j.read = find("read_pixels" if j.kind else "convert_in", computed, isa)
+            j.reader.kind = KINDS.get(pixel, 0)
+            j.reader.read = find("read_pixels" if j.reader.kind else "convert_in", computed, isa)
         j.tap_rows, j.tap_columns = fields["taps"]
         j.separable, j.again_numbers = fields["separable"], fields["again"]
         j.again_rows = j.tap_rows if j.again_numbers else 0
@@ -463,7 +447,7 @@ cdef class Bands(Work):
         j.line_pitch = j.columns * j.channels * j.element
         if by_rows:
             self.take_rows(fields, words, by_rows, isa)
-            self.one_phase(run_lines)
+            self.one_phase(run_float_lines if self.take_floats(fields, words) else run_lines)
         else:
             self.take(passes, fields)
             self.one_phase(run_task)
@@ -525,6 +509,23 @@ cdef class Bands(Work):
         if j.pass_count == 1:
             j.places[1] = 0
         return 0
+
+    cdef bint take_floats(self, fields, words) noexcept:
+        """Take the taps of sums that are results, if blocks of rows make them."""
+        cdef BandJob *j = &self.own
+        if words is not None or j.result or j.running or j.first[0] or j.first[1] or (
+                j.tap_rows > MOST_TAP_ROWS):
+            return False
+        self.floats.reader, self.floats.filter = j.reader, j.filter
+        self.floats.height, self.floats.rows = j.height, j.rows
+        self.floats.tap_rows, self.floats.across = j.tap_rows, j.tap_columns
+        self.floats.separable = j.pass_count == 2
+        self.floats.channels, self.floats.columns, self.floats.width = (
+            j.channels, j.columns, j.width)
+        self.floats.image_rs, self.floats.result_rs = j.image_rs, j.result_rs
+        self.floats.run_count = j.run_count
+        self.job = &self.floats
+        return True
 
     cdef list lay_out(self, list sizes):
         """Give parts of a thread's scratch some sizes; returns their offsets."""
@@ -602,4 +603,8 @@ cdef class Bands(Work):
                 self.own.longest_run = i
         if at != j.columns:
             raise ValueError("runs of pixels are not those of a band")
+        if self.job == &self.floats:
+            self.thread_scratch = lay_out_lines(&self.floats, rows, runs, j.longest_run)
+            if self.thread_scratch >= SIZE:
+                raise MemoryError("bands are beyond what the loops can address")
         return 0

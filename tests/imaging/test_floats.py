@@ -143,3 +143,55 @@ def test_large_images_are_filtered_in_bands(rng):
         windows = windows_of(flat, extent, (extent[0] // 2, extent[1] // 2), "reflect101", 0)
         exact = np.einsum("hwcij,ij->hwc", windows, kernel).reshape(shape)
         np.testing.assert_array_equal(filter2d(image, kernel, dtype=np.int32), exact)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("channels", [1, 3, 4])
+@pytest.mark.parametrize("border", BORDERS)
+def test_blocks_of_rows(dtype, channels, border, rng):
+    """Of any height and width, read in place and copied, from rows that lie apart."""
+    for height, width, extent in (
+        (1, 300, (3, 3)), (7, 260, (5, 4)), (37, 90, (2, 7)), (70, 523 // channels, (7, 7)),
+        (5, 611, (1, 5)), (33, 40, (9, 1)), (3, 2, (11, 11)), (4, 800, (4, 23)),
+    ):  # fmt: skip
+        (y, x), (kh, kw) = (int(rng.integers(n)) for n in extent), extent
+        wide = rng.standard_normal((height, width + 5, channels)).astype(dtype)
+        image = wide[:, 2:-3]
+        image[height // 2, width // 3] = np.nan
+        image[0, -1] = np.inf
+        options = {"border": border, "value": 0.5, "anchor": (x, y)}
+        kernel, row, column = (rng.standard_normal(n) for n in (extent, kw, kh))
+        for seen in (kernel, np.outer(column, row)):
+            out = np.full((height, width, channels), np.nan, dtype)
+            if seen is kernel:
+                filter2d(image, kernel, out=out, **options)
+            else:
+                sepfilter2d(image, row, column, out=out, **options)
+            windows = windows_of(image, extent, (y, x), border, 0.5).astype(np.float64)
+            with np.errstate(invalid="ignore"):
+                exact = np.einsum("hwcij,ij->hwc", windows, seen)
+            special = ~np.isfinite(exact)
+            np.testing.assert_array_equal(out[special], exact[special])
+            windows[special], out[special] = 0, 0
+            assert_near(out, windows, seen, np.dtype(dtype), np.dtype(dtype), kh + kw)
+
+
+@pytest.mark.parametrize("separable", [False, True])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_results_past_the_caches(separable, channels, rng):
+    """Are the same, whatever their place."""
+    shape = (1103, 4099 // channels, channels)
+    image = rng.integers(-50, 50, shape).astype(np.float32)
+    row, column = rng.integers(-3, 4, (2, 3)).astype(np.float32)
+    around = np.pad(image, ((1, 1), (1, 1), (0, 0)), mode="reflect")
+    sums = sum(row[k] * around[:, k : k + shape[1]] for k in range(3))
+    expected = sum(column[k] * sums[k : k + shape[0]] for k in range(3))
+    for before in (0, 1, 13):
+        out = np.full(before + expected.size + 1, np.nan, np.float32)
+        found = out[before:-1].reshape(shape)
+        if separable:
+            sepfilter2d(image, row, column, out=found)
+        else:
+            filter2d(image, np.outer(column, row), out=found)
+        np.testing.assert_array_equal(found, expected)
+        assert np.isnan(out[:before]).all() and np.isnan(out[-1])

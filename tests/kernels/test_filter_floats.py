@@ -11,15 +11,35 @@ from tests.kernels.rows_call import Call
 every_kernel = pytest.mark.parametrize("row", every_row("filter_floats"), ids=symbol)
 
 
-def filtered(checker, row, rng, source, weights, places, count):
-    """Run the kernel on elements between guard pages."""
+def filtered(checker, row, rng, rows, weights, places, count, stream=0):
+    """Run the kernel on rows of elements between guard pages; give its rows of results.
+
+    Each weight has a row and a column: `places` are of the columns.
+    """
     element = DTYPES[row["dtype"]]
     call = Call(checker, row, rng)
-    call.put("src", source.astype(element).reshape(1, -1), 0)
+    rows = call.put("elements", rows.astype(element), (rows.shape[1] + 3) * element.itemsize)
+    addresses = rows.ctypes.data + rows.strides[0] * np.arange(len(rows))
+    call.put("rows", addresses.astype(np.int64).reshape(1, -1), 0)
     call.put("places", (places * element.itemsize).astype(np.int64).reshape(1, -1), 0)
     call.put("weights", weights.astype(element).reshape(1, -1), 0)
-    call.put("dst", np.full((1, count), np.nan, element), 0, writable=True)
-    return call.run(taps=len(places), count=count)[0]
+    lines = len(rows) - len(weights) + 1
+    pitch = count + int(rng.integers(5)) if not stream else -(-count // 16) * 16
+    call.put(
+        "dst", np.full((lines, count), np.nan, element), pitch * element.itemsize, writable=True
+    )
+    return call.run(
+        lines=lines, tap_rows=len(weights), across=len(places), count=count, stream=stream
+    )
+
+
+def windows_of(rows, weights, places, count):
+    """Give what each weight sees, for each row of results: (rows, columns, lines, count)."""
+    lines = len(rows) - len(weights) + 1
+    return np.stack([
+        np.stack([rows[r : r + lines, at : at + count] for at in places.tolist()])
+        for r in range(len(weights))
+    ])  # fmt: skip
 
 
 @every_kernel
@@ -28,26 +48,50 @@ def test_sums(checker, row, rng):
     lanes = row["lanes"]
     ends = [n * lanes + more for n in (1, 2, 7, 8, 11, 17) for more in (-1, 0, 1, lanes // 2)]
     for count in (*range(1, lanes), *ends):
-        taps = int(rng.integers(1, 12))
-        source = rng.integers(-500, 500, count + 40)
-        places = np.append(rng.integers(0, 41, taps - 1), 40)
-        weights = rng.integers(-300, 300, taps)
-        expected = weights @ np.stack([source[at : at + count] for at in places.tolist()])
-        found = filtered(checker, row, rng, source, weights, places, count)
+        across, tap_rows = rng.integers(1, 6, 2)
+        rows = rng.integers(-500, 500, (int(rng.integers(1, 11)) + tap_rows - 1, count + 40))
+        places = np.append(rng.integers(0, 41, across - 1), 40)
+        weights = rng.integers(-300, 300, (tap_rows, across))
+        seen = windows_of(rows, weights, places, count)
+        expected = np.einsum("rt,rtlc->lc", weights, seen)
+        stream = int(rng.integers(2))
+        found = filtered(checker, row, rng, rows, weights, places, count, stream)
         np.testing.assert_array_equal(found, expected)
+
+
+@every_kernel
+@pytest.mark.parametrize("lines", range(1, 10))
+def test_rows_have_the_same_bits(checker, row, rng, lines):
+    """A row of results does not depend on how many are made together, or past the caches."""
+    count, places = 9 * row["lanes"] + 5, np.array([0, 3, 6])
+    for tap_rows in range(1, 7):
+        rows = rng.standard_normal((lines + tap_rows - 1, count + 6))
+        weights = rng.standard_normal((tap_rows, 3))
+        together = filtered(checker, row, rng, rows, weights, places, count)
+        past = filtered(checker, row, rng, rows, weights, places, count, 1)
+        np.testing.assert_array_equal(past, together)
+        for line in range(lines):
+            seen = rows[line : line + tap_rows]
+            alone = filtered(checker, row, rng, seen, weights, places, count)
+            np.testing.assert_array_equal(together[line], alone[0])
 
 
 @every_kernel
 def test_rounding(checker, row, rng):
     """Each product and each sum is rounded at most once; NaN stays where it is seen."""
     count, places = 5 * row["lanes"] + 3, np.array([0, 3, 3, 7])
-    source, weights = rng.standard_normal(count + 7), rng.standard_normal(4)
+    rows, weights = rng.standard_normal((6, count + 7)), rng.standard_normal((2, 4))
     element = DTYPES[row["dtype"]]
-    source, weights = (x.astype(element).astype(np.float64) for x in (source, weights))
-    source[9] = np.nan
-    found = filtered(checker, row, rng, source, weights, places, count)
-    windows = np.stack([source[at : at + count] for at in places.tolist()])
-    expected, sizes = weights @ windows, abs(weights) @ abs(windows)
-    seen = np.isnan(expected)
-    np.testing.assert_array_equal(np.isnan(found), seen)
-    assert (abs(found - expected)[~seen] <= 8 * np.finfo(element).eps * sizes[~seen]).all()
+    rows, weights = (x.astype(element).astype(np.float64) for x in (rows, weights))
+    rows[2, 9], rows[3, -2] = np.nan, np.inf
+    weights[1, 1:3] = 0
+    found = filtered(checker, row, rng, rows, weights, places, count)
+    windows = windows_of(rows, weights, places, count)
+    with np.errstate(invalid="ignore"):
+        expected = (weights[..., None, None] * windows).sum((0, 1))
+    sizes = np.einsum("rt,rtlc->lc", abs(weights), abs(np.nan_to_num(windows, posinf=0)))
+    normal = np.isfinite(expected)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    np.testing.assert_array_equal(found[np.isinf(expected)], expected[np.isinf(expected)])
+    errors = abs(found[normal] - expected[normal])
+    assert (errors <= 16 * np.finfo(element).eps * sizes[normal]).all()
