@@ -19,7 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # Each with the modules of before, less a package.
 SCRIPT = """
-import json, sys, pplconv
+import json, sys, numpy, pplconv
+pplconv.Conv2d, pplconv.QConv2d, pplconv.ConvTranspose2d
 kept, said = dict(sys.modules), {}
 for package, code in json.loads(sys.argv[1]):
     sys.modules.clear()
