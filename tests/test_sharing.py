@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pplconv
+import pplconv.planner
 from pplconv.sharing import OtherPacking, Prepared, prepared
 from tests.api.buffers import draw
 from tests.api.layers import LAYERS

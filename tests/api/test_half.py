@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import pplconv
+import pplconv.planner
 from pplconv import wisdom
 from pplconv.algorithms.error_bounds import direct_error_bound
 from pplconv.numerics import numerics_of

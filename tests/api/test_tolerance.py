@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import pplconv
+import pplconv.planner
 from pplconv.planner import default_tolerance
 from pplconv.runtime import team, tolerance
 from tests.reference import conv2d_reference

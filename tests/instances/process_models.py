@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import pplconv
+import pplconv.planner
 
 SHAPE = (1, 32, 24, 20)
 

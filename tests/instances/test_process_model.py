@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import pplconv
+import pplconv.planner
 from pplconv.instances.process import make_process_workers
 from pplconv.instances.shared import Parcel, unpack
 from pplconv.instances.worker_placement import Placement

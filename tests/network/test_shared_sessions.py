@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 import pplconv
+import pplconv.planner
 from pplconv.network import network as network_module
 from pplconv.network.session import InferenceSession
 from pplconv.network.session_pickles import packs_of, put_together, taken_apart

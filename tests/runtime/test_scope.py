@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import pplconv
+import pplconv.planner
 from pplconv.config import Settings
 from pplconv.machine import Machine
 from pplconv.runtime import (

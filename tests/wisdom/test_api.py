@@ -45,7 +45,7 @@ def test_public() -> None:
 
 
 def test_every_public_name_is_there() -> None:
-    assert set(wisdom.__all__) == set(wisdom._HOMES) <= set(dir(wisdom))
+    assert set(wisdom.__all__) == set(" ".join(wisdom._NAMES.values()).split()) <= set(dir(wisdom))
     for name in wisdom.__all__:
         assert getattr(wisdom, name).__module__.startswith("pplconv.wisdom.")
         assert getattr(wisdom, name).__doc__
