@@ -145,6 +145,27 @@ FILTER_ROW = Contract(
     ),
 )
 
+BOX_BYTES = Contract(
+    "box_bytes",
+    "means of squares of bytes, several rows at a time: dst[y, i] = (s + add) * factor >> 16 >> "
+    "shift, where s is the sum over 0 <= r, k < side of byte i + k * step of row y + r, for 0 <= y "
+    "< rows and 0 <= i < count. No sum with its addend exceeds 16 bits, and no result 8 bits",
+    (
+        Field(
+            "src", CONST_POINTER, "rows + side - 1 addresses of rows of count + (side - 1) * step"
+        ),
+        Field("dst", POINTER, "bytes, apart from the rows"),
+        Field("dst_rs", INT, "dst: from one row to the next"),
+        Field("rows", INT, "rows of results, >= 1"),
+        Field("count", INT, "results of a row, >= 64"),
+        Field("step", INT, "bytes from one pixel to the next, >= 1"),
+        Field("side", INT, "rows and columns of the square, 3 or 5"),
+        Field("add", INT, "0 <= add < 2^16"),
+        Field("factor", INT, "0 <= factor < 2^16"),
+        Field("shift", INT, "0 <= shift < 16"),
+    ),
+)
+
 FILTER_FLOATS = Contract(
     "filter_floats",
     "sums of a filter: dst[i] = the sum over t of weights[t] * x[i], in the order of t, where x is "

@@ -11,6 +11,7 @@ from asm.contract.depthwise import (
     PACK_DEPTHWISE_BYTES,
 )
 from asm.contract.elementwise import (
+    BOX_BYTES,
     CONVERT_IN,
     CONVERT_OUT,
     CURVE,
@@ -73,6 +74,7 @@ _ALL = (
     EXACT_SUMS,
     FILTER_FLOATS,
     FILTER_ROW,
+    BOX_BYTES,
     READ_PIXELS,
     CONVERT_IN,
     CONVERT_OUT,

@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport pplconv_kernel
+from pplconv.schedules.pixel_loops cimport PixelJob
 from pplconv.schedules.work cimport MOST_PHASES, Step, Work
 
 
@@ -70,6 +71,8 @@ cdef struct BandJob:
     # bytes of a row of its sums.
     bint running
     int64_t ring, sums_pitch
+    # Means of small squares of bytes.
+    PixelJob squares
     # The last pass writes results.
     bint straight
     # Offsets in a thread's scratch: pixels and the results of the passes, the list of open
@@ -85,5 +88,6 @@ cdef class Bands(Work):
 
     cdef int take(self, passes, dict fields) except -1
     cdef int take_rows(self, dict fields, words, by_rows, str isa) except -1
+    cdef bint take_squares(self, by_rows, str isa) except -1
     cdef list lay_out(self, list sizes)
     cdef int check_input(self, const int64_t *rows, const int64_t *runs) except -1
