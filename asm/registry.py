@@ -270,7 +270,7 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "lookup": {"u8": EVERY_LEVEL},
     "filter_row": {"u8": EVERY_LEVEL},
     # Other levels add up rows one by one, by `filter_row`.
-    "box_bytes": {"u8": ("avx2", "avx512")},
+    "filter_squares": {"u8": ("avx2", "avx512")},
     # Vectors of four lanes without intrinsics: the portable kernel has those of NEON.
     "elementwise": dict.fromkeys(("s32", "s64"), ("portable", "avx2")),
     "reduce_rows": dict.fromkeys(("s32", "s64"), ("portable", "avx2")),

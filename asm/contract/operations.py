@@ -11,7 +11,6 @@ from asm.contract.depthwise import (
     PACK_DEPTHWISE_BYTES,
 )
 from asm.contract.elementwise import (
-    BOX_BYTES,
     CONVERT_IN,
     CONVERT_OUT,
     CURVE,
@@ -19,6 +18,7 @@ from asm.contract.elementwise import (
     EXACT_SUMS,
     FILTER_FLOATS,
     FILTER_ROW,
+    FILTER_SQUARES,
     READ_PIXELS,
     ROUND_SUMS,
     ZERO_LANES,
@@ -74,7 +74,7 @@ _ALL = (
     EXACT_SUMS,
     FILTER_FLOATS,
     FILTER_ROW,
-    BOX_BYTES,
+    FILTER_SQUARES,
     READ_PIXELS,
     CONVERT_IN,
     CONVERT_OUT,

@@ -71,7 +71,7 @@ cdef struct BandJob:
     # bytes of a row of its sums.
     bint running
     int64_t ring, sums_pitch
-    # Means of small squares of bytes.
+    # Small filters of bytes that are a row times a column.
     PixelJob squares
     # The last pass writes results.
     bint straight
@@ -88,6 +88,5 @@ cdef class Bands(Work):
 
     cdef int take(self, passes, dict fields) except -1
     cdef int take_rows(self, dict fields, words, by_rows, str isa) except -1
-    cdef bint take_squares(self, by_rows, str isa) except -1
     cdef list lay_out(self, list sizes)
     cdef int check_input(self, const int64_t *rows, const int64_t *runs) except -1

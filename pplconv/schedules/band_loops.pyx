@@ -12,10 +12,8 @@ from libc.string cimport memset
 
 from pplconv._kernels cimport (
     PPLCONV_EXACT_LIMBS,
-    PPLCONV_SUMS_DIVIDED,
     PPLCONV_SUMS_KEPT,
     find,
-    find_if_any,
     pplconv_convert_in_args,
     pplconv_exact_sums_args,
     pplconv_filter_floats_args,
@@ -24,7 +22,7 @@ from pplconv._kernels cimport (
     pplconv_round_sums_args,
 )
 from pplconv.schedules.base cimport Schedule, ceil_div, least, most
-from pplconv.schedules.pixel_loops cimport VECTOR, filter_pixels, lay_pixels
+from pplconv.schedules.pixel_loops cimport filter_pixels, lay_pixels, take_squares
 from pplconv.schedules.work cimport Tensors, Work
 
 import numpy as np
@@ -56,8 +54,6 @@ cdef enum:
     SHORT = 2
     PARAMETERS = 5
     DOUBLE = 8
-    # The largest byte.
-    BYTE = 255
     # Open results that are computed together: of separable kernels, whose sums of rows are kept,
     # and of others.
     MANY = 1 << 19
@@ -378,7 +374,7 @@ cdef void run_squares(const void *job, const Tensors *t, int64_t task,
     cdef int64_t first = task * j.rows
     filter_pixels(&j.squares, <const int64_t *> t.arrays[ROWS] + first,
                   least(j.rows, j.height - first), <const int64_t *> t.arrays[RUNS], j.run_count,
-                  t.arrays[IMAGE], j.image_rs, t.arrays[VALUE],
+                  t.arrays[IMAGE], j.image_rs, t.arrays[VALUE], t.arrays[WEIGHTS],
                   t.arrays[RESULTS] + first * j.result_rs, j.result_rs, scratch)
 
 
@@ -479,7 +475,9 @@ cdef class Bands(Work):
         j.line_pitch = j.columns * j.channels * j.element
         if by_rows:
             self.take_rows(fields, words, by_rows, isa)
-            self.one_phase(run_squares if self.take_squares(by_rows, isa) else run_lines)
+            squares = j.result == 1 and take_squares(
+                &j.squares, words, j.tap_rows, j.tap_columns, j.channels, j.width, isa)
+            self.one_phase(run_squares if squares else run_lines)
         else:
             self.take(passes, fields)
             self.one_phase(run_task)
@@ -541,21 +539,6 @@ cdef class Bands(Work):
         if j.pass_count == 1:
             j.places[1] = 0
         return 0
-
-    cdef bint take_squares(self, by_rows, str isa) except -1:
-        """Take means of small squares of bytes, where there is a kernel of these."""
-        cdef BandJob *j = &self.own
-        if not j.words or tuple(by_rows) != (False, False) or (
-                j.mode != PPLCONV_SUMS_DIVIDED or j.result != 1 or j.width < VECTOR or
-                j.tap_rows != j.tap_columns or j.tap_rows not in (3, 5)):
-            return False
-        # No mean may exceed a result.
-        if (BYTE * j.tap_rows * j.tap_columns + j.add) * j.factor >> 16 >> j.shift > j.high:
-            return False
-        j.squares.kernel = find_if_any("box_bytes", "u8", isa)
-        j.squares.side, j.squares.pixel, j.squares.width = j.tap_rows, j.channels, j.width
-        j.squares.add, j.squares.factor, j.squares.shift = j.add, j.factor, j.shift
-        return j.squares.kernel != NULL
 
     cdef list lay_out(self, list sizes):
         """Give parts of a thread's scratch some sizes; returns their offsets."""

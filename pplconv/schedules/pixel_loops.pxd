@@ -8,7 +8,13 @@ upper and the lower border are addresses of other rows.
 
 from libc.stdint cimport int64_t
 
-from pplconv._kernels cimport pplconv_box_bytes_args, pplconv_kernel
+from pplconv._kernels cimport (
+    PPLCONV_SUMS_DIVIDED,
+    PPLCONV_SUMS_UNSIGNED,
+    find_if_any,
+    pplconv_filter_squares_args,
+    pplconv_kernel,
+)
 from pplconv.schedules.base cimport ceil_div, least, most
 
 cdef extern from "pplconv_schedules.h" nogil:
@@ -24,6 +30,7 @@ cdef enum:
     MOST_TOGETHER = 64
     MOST_SEEN = MOST_TOGETHER + 4
     CACHE_LINE = 64
+    LARGEST_BYTE = 255
     # Bytes of a row.
     LONG = 1024
     # Numbers of a run of pixels: its place in a band, its place in the image or -1, its length.
@@ -31,9 +38,10 @@ cdef enum:
 
 
 cdef struct PixelJob:
-    # Makes means of squares of `side` rows and columns; NULL: the filter is another one.
+    # Of `side` rows and columns, whose product it is; NULL: the filter is another one.
     pplconv_kernel kernel
-    int64_t side, add, factor, shift
+    bint weighed
+    int64_t side, mode, add, factor, shift
     # Rows of results that are made together where the image lies.
     int64_t together
     # Bytes of a pixel, and of a row of results.
@@ -45,6 +53,28 @@ cdef struct PixelJob:
     int64_t left, right
     # Bytes of a row of copies; of a row of the value beyond borders.
     int64_t pitch, line
+
+
+cdef inline bint take_squares(PixelJob *p, object words, int64_t side, int64_t columns,
+                              int64_t channels, int64_t width, str isa) except -1:
+    """Take a small filter of bytes that is a row times a column, if there is a kernel."""
+    if words is None or len(words.passes) != 2 or width < VECTOR or side != columns:
+        return False
+    p.weighed = any(words.passes)
+    # With weights, 5x5 has as many products as by `filter_row`, and takes no less time.
+    if side != 3 and (side != 5 or p.weighed) or (
+            words.mode not in (PPLCONV_SUMS_DIVIDED, PPLCONV_SUMS_UNSIGNED)):
+        return False
+    taps = words.weights.astype(object)
+    largest = LARGEST_BYTE * sum(taps[:side]) * sum(taps[side:]) + words.add + 1
+    if words.mode == PPLCONV_SUMS_DIVIDED:
+        largest = (largest - 1) * words.factor >> 16
+    if largest >> words.shift > words.high:
+        return False  # Results saturate.
+    p.kernel = find_if_any("filter_squares", "u8", isa)
+    p.side, p.pixel, p.width, p.mode = side, channels, width, words.mode
+    p.add, p.factor, p.shift = words.add, words.factor, words.shift
+    return p.kernel != NULL
 
 
 cdef inline void copy_pixels(const PixelJob *p, const int64_t *runs, int64_t run_count,
@@ -68,10 +98,11 @@ cdef inline void copy_pixels(const PixelJob *p, const int64_t *runs, int64_t run
         run += RUN
 
 
-cdef inline void filter_copies(const PixelJob *p, pplconv_box_bytes_args *a, const int64_t *rows,
-                               const int64_t *runs, int64_t run_count, const char *image,
-                               int64_t image_rs, const char *value, char *dst, int64_t first,
-                               int64_t end, const char *outside, char *copies) noexcept nogil:
+cdef inline void filter_copies(const PixelJob *p, pplconv_filter_squares_args *a,
+                               const int64_t *rows, const int64_t *runs, int64_t run_count,
+                               const char *image, int64_t image_rs, const char *value,
+                               char *dst, int64_t first, int64_t end, const char *outside,
+                               char *copies) noexcept nogil:
     """Make results `first` to `end` of some rows, whose pixels are copied first."""
     cdef const char *seen[MOST_SEEN]
     cdef int64_t row, start = first // p.pixel, skipped = first % p.pixel
@@ -89,16 +120,20 @@ cdef inline void filter_copies(const PixelJob *p, pplconv_box_bytes_args *a, con
 
 cdef inline void filter_pixels(const PixelJob *p, const int64_t *rows, int64_t count,
                                const int64_t *runs, int64_t run_count, const char *image,
-                               int64_t image_rs, const char *value, char *dst, int64_t dst_rs,
+                               int64_t image_rs, const char *value,
+                               const char *weights, char *dst, int64_t dst_rs,
                                char *scratch) noexcept nogil:
     """Make `count` rows of results; `rows` are those of the image that they see, or -1."""
-    cdef pplconv_box_bytes_args a
+    cdef pplconv_filter_squares_args a
     cdef const char *seen[MOST_SEEN]
     cdef char *copies = scratch + p.line
     cdef int64_t row, done, rest
     cdef bint is_outside = False
     a.dst_rs, a.step, a.side = dst_rs, p.pixel, p.side
-    a.add, a.factor, a.shift = p.add, p.factor, p.shift
+    a.mode, a.add, a.factor, a.shift = p.mode, p.add, p.factor, p.shift
+    a.weights = NULL
+    if p.weighed:
+        a.weights = weights
     for row in range(count + p.side - 1):
         is_outside |= rows[row] < 0
     if is_outside:

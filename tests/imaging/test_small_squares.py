@@ -1,6 +1,8 @@
-"""Boxes of 3x3 and 5x5 bytes, made where images lie, against wide integers."""
+"""Small filters of bytes, made where images lie, against wide integers."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 import pytest
@@ -68,8 +70,34 @@ def test_one_after_another(rng):
     image = drawn(rng, (700, 900))
     expected = means_of(image[..., None], 3, (1, 1), "reflect101")
     expected = means_of(expected, 5, (2, 2), "reflect101")[..., 0]
-    found = Compose([lambda x: box(x, 3), lambda x: box(x, 5)])(image)
+    found = Compose([partial(box, size=3), partial(box, size=5)])(image)
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "divisor"),
+    [
+        ([1, 2, 1], [1, 2, 1], 16),
+        ([1, 4, 6, 4, 1], [1, 4, 6, 4, 1], 256),
+        ([1, 2, 1], [1, 1, 1], 16),
+        ([1, 1, 1, 1, 1], [0, 1, 2, 1, 0], 32),
+        # Sums that saturate, and signs that cancel or do not.
+        ([1, 2, 1], [1, 2, 1], 8),
+        ([-1, -2, -1], [-1, -2, -1], 16),
+        ([-1, 0, 1], [1, 2, 1], 1),
+    ],
+)
+def test_products(row, column, divisor, rng):
+    """Binomials and others, with ties to even, of any border."""
+    for border, channels in zip(BORDERS, (1, 3, 4, 1, 3), strict=True):
+        shape = int(rng.integers(5, 90)), int(rng.integers(64, 200)), channels
+        image = drawn(rng, shape)
+        kernel, anchor = np.outer(column, row), (len(column) // 2,) * 2
+        windows = windows_of(image.astype(np.int64), kernel.shape, anchor, border, 9)
+        expected = np.clip(np.rint((windows * kernel).sum((3, 4)) / divisor), 0, 255)
+        out = np.full(shape, 0x55, np.uint8)
+        filter2d(image, kernel / divisor, border=border, value=9, out=out)
+        np.testing.assert_array_equal(out, expected.astype(np.uint8))
 
 
 @pytest.mark.parametrize("result", ["int8", "uint16", "int16"])
