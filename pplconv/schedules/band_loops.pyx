@@ -14,6 +14,7 @@ from pplconv._kernels cimport (
     PPLCONV_EXACT_LIMBS,
     PPLCONV_SUMS_KEPT,
     find,
+    find_if_any,
     pplconv_convert_in_args,
     pplconv_exact_sums_args,
     pplconv_filter_floats_args,
@@ -22,7 +23,7 @@ from pplconv._kernels cimport (
     pplconv_round_sums_args,
 )
 from pplconv.schedules.base cimport Schedule, ceil_div, least, most
-from pplconv.schedules.pixel_loops cimport filter_pixels, lay_pixels, take_squares
+from pplconv.schedules.pixel_loops cimport MOST_ROWS, VECTOR, filter_pixels, lay_pixels
 from pplconv.schedules.work cimport Tensors, Work
 
 import numpy as np
@@ -475,9 +476,16 @@ cdef class Bands(Work):
         j.line_pitch = j.columns * j.channels * j.element
         if by_rows:
             self.take_rows(fields, words, by_rows, isa)
-            squares = j.result == 1 and take_squares(
-                &j.squares, words, j.tap_rows, j.tap_columns, j.channels, j.width, isa)
-            self.one_phase(run_squares if squares else run_lines)
+            if words is not None and words.squares and j.width >= VECTOR:
+                if j.tap_rows != j.tap_columns or j.tap_rows > MOST_ROWS or j.result != 1 or (
+                        j.pass_count != 2):
+                    raise ValueError("squares are a row times a column, and become bytes")
+                j.squares.kernel = find_if_any("filter_squares", "u8", isa)
+            j.squares.weighed = j.weighed[0] or j.weighed[1]
+            j.squares.side, j.squares.pixel, j.squares.width = j.tap_rows, j.channels, j.width
+            j.squares.mode, j.squares.add = j.mode, j.add
+            j.squares.factor, j.squares.shift = j.factor, j.shift
+            self.one_phase(run_squares if j.squares.kernel != NULL else run_lines)
         else:
             self.take(passes, fields)
             self.one_phase(run_task)

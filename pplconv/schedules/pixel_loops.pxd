@@ -8,13 +8,7 @@ upper and the lower border are addresses of other rows.
 
 from libc.stdint cimport int64_t
 
-from pplconv._kernels cimport (
-    PPLCONV_SUMS_DIVIDED,
-    PPLCONV_SUMS_UNSIGNED,
-    find_if_any,
-    pplconv_filter_squares_args,
-    pplconv_kernel,
-)
+from pplconv._kernels cimport pplconv_filter_squares_args, pplconv_kernel
 from pplconv.schedules.base cimport ceil_div, least, most
 
 cdef extern from "pplconv_schedules.h" nogil:
@@ -28,9 +22,9 @@ cdef enum:
     VECTOR = 64
     # Rows of results near a border that are made together, and all rows that these see.
     MOST_TOGETHER = 64
-    MOST_SEEN = MOST_TOGETHER + 4
+    MOST_ROWS = 5
+    MOST_SEEN = MOST_TOGETHER + MOST_ROWS - 1
     CACHE_LINE = 64
-    LARGEST_BYTE = 255
     # Bytes of a row.
     LONG = 1024
     # Numbers of a run of pixels: its place in a band, its place in the image or -1, its length.
@@ -53,28 +47,6 @@ cdef struct PixelJob:
     int64_t left, right
     # Bytes of a row of copies; of a row of the value beyond borders.
     int64_t pitch, line
-
-
-cdef inline bint take_squares(PixelJob *p, object words, int64_t side, int64_t columns,
-                              int64_t channels, int64_t width, str isa) except -1:
-    """Take a small filter of bytes that is a row times a column, if there is a kernel."""
-    if words is None or len(words.passes) != 2 or width < VECTOR or side != columns:
-        return False
-    p.weighed = any(words.passes)
-    # With weights, 5x5 has as many products as by `filter_row`, and takes no less time.
-    if side != 3 and (side != 5 or p.weighed) or (
-            words.mode not in (PPLCONV_SUMS_DIVIDED, PPLCONV_SUMS_UNSIGNED)):
-        return False
-    taps = words.weights.astype(object)
-    largest = LARGEST_BYTE * sum(taps[:side]) * sum(taps[side:]) + words.add + 1
-    if words.mode == PPLCONV_SUMS_DIVIDED:
-        largest = (largest - 1) * words.factor >> 16
-    if largest >> words.shift > words.high:
-        return False  # Results saturate.
-    p.kernel = find_if_any("filter_squares", "u8", isa)
-    p.side, p.pixel, p.width, p.mode = side, channels, width, words.mode
-    p.add, p.factor, p.shift = words.add, words.factor, words.shift
-    return p.kernel != NULL
 
 
 cdef inline void copy_pixels(const PixelJob *p, const int64_t *runs, int64_t run_count,
