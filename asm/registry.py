@@ -269,6 +269,8 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "sum_bytes": dict.fromkeys(("u8", "s8"), EVERY_LEVEL),
     "lookup": {"u8": EVERY_LEVEL},
     "filter_row": {"u8": EVERY_LEVEL},
+    # Other levels add up rows one by one, by `filter_row`.
+    "filter_squares": {"u8": ("avx2", "avx512")},
     # Vectors of four lanes without intrinsics: the portable kernel has those of NEON.
     "elementwise": dict.fromkeys(("s32", "s64"), ("portable", "avx2")),
     "reduce_rows": dict.fromkeys(("s32", "s64"), ("portable", "avx2")),

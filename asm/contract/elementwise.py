@@ -145,6 +145,31 @@ FILTER_ROW = Contract(
     ),
 )
 
+FILTER_SQUARES = Contract(
+    "filter_squares",
+    "filters of bytes that are a row times a column, several rows at a time: s[y, i] = the sum "
+    "over 0 <= r, k < side of weights[side + r] * weights[k] * byte i + k * step of row y + r, "
+    "modulo 2^16, for 0 <= y < rows and 0 <= i < count. dst[y, i] is made of s[y, i] as by "
+    "`filter_row`, for UNSIGNED and DIVIDED. No sum with its addends exceeds 16 bits, and no "
+    "result 8 bits",
+    (
+        Field(
+            "src", CONST_POINTER, "rows + side - 1 addresses of rows of count + (side - 1) * step"
+        ),
+        Field("dst", POINTER, "bytes, apart from the rows"),
+        Field("dst_rs", INT, "dst: from one row to the next"),
+        Field("weights", CONST_POINTER, "2 * side uint16_t, modulo 2^16; NULL for ones"),
+        Field("rows", INT, "rows of results, >= 1"),
+        Field("count", INT, "results of a row, >= 64"),
+        Field("step", INT, "bytes from one pixel to the next, >= 1"),
+        Field("side", INT, "rows and columns of the filter: 3, or 5 without weights"),
+        Field("mode", INT, "PPLCONV_SUMS_UNSIGNED or PPLCONV_SUMS_DIVIDED"),
+        Field("add", INT, "0 <= add < 2^16"),
+        Field("factor", INT, "0 <= factor < 2^16"),
+        Field("shift", INT, "0 <= shift < 16"),
+    ),
+)
+
 FILTER_FLOATS = Contract(
     "filter_floats",
     "sums of a filter for some rows of results: dst[l][i] = the sum over r and t of "

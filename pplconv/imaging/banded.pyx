@@ -124,6 +124,8 @@ class Short(NamedTuple):
         Of the row and the column, or of all taps row by row; modulo 2**16.
     mode, add, factor, shift, low, high : int
         How sums become integers.
+    squares : bool
+        Whether ``filter_squares`` makes the results, where there is such a kernel.
     """
 
     passes: tuple
@@ -134,6 +136,7 @@ class Short(NamedTuple):
     shift: int
     low: int
     high: int
+    squares: bool = False
 
 
 def has_rows(array):

@@ -23,6 +23,9 @@ _LARGEST = 255
 _BITS = 16
 # Rows of a kernel: each thread keeps so many rows of the image.
 _MOST_ROWS = 64
+# What `filter_squares` takes; with weights, 5x5 would have as many products, and take no less time.
+_SQUARES = ((3, 3), (5, 5))
+_WEIGHED = 3
 
 
 class ShortSums:
@@ -81,10 +84,19 @@ def short_sums(
     taps = whole[::-1]
     info = np.iinfo(result)
     high = min(int(info.max), 0x7FFF if made[0] == SUMS["signed"] else 0xFFFF)
+    passes = tuple(bool((one != 1).any()) for one in taps)
     return Short(
-        tuple(bool((one != 1).any()) for one in taps),
-        np.concatenate(taps).astype(np.uint16), *made, int(info.min), high,
+        passes, np.concatenate(taps).astype(np.uint16), *made, int(info.min), high,
+        result.itemsize == 1 and extent in _SQUARES and len(passes) == 2
+        and not (any(passes) and extent[0] > _WEIGHED) and not negative
+        and _largest(positive, *made) <= high,
     )  # fmt: skip
+
+
+def _largest(positive: int, mode: int, add: int, factor: int, shift: int) -> int:
+    """Give a bound of the results, which are not signed."""
+    most = positive + add + 1 if mode != SUMS["divided"] else (positive + add) * factor >> _BITS
+    return most >> shift
 
 
 def _shifted(shift: int, positive: int, negative: int) -> tuple[int, int, int, int] | None:

@@ -5,6 +5,7 @@ from libc.stdint cimport int64_t
 from pplconv._kernels cimport pplconv_kernel
 from pplconv.schedules.float_lines cimport FloatLines
 from pplconv.schedules.image_rows cimport Reader
+from pplconv.schedules.pixel_loops cimport PixelJob
 from pplconv.schedules.work cimport MOST_PHASES, Step, Work
 
 
@@ -71,6 +72,8 @@ cdef struct BandJob:
     # bytes of a row of its sums.
     bint running
     int64_t ring, sums_pitch
+    # Small filters of bytes that are a row times a column.
+    PixelJob squares
     # The last pass writes results.
     bint straight
     # Offsets in a thread's scratch: pixels and the results of the passes, the list of open

@@ -14,6 +14,7 @@ from pplconv._kernels cimport (
     PPLCONV_EXACT_LIMBS,
     PPLCONV_SUMS_KEPT,
     find,
+    find_if_any,
     pplconv_exact_sums_args,
     pplconv_filter_floats_args,
     pplconv_filter_row_args,
@@ -23,6 +24,7 @@ from pplconv.schedules.base cimport Schedule, ceil_div, least, most
 from pplconv.schedules.float_lines cimport MOST_TAP_ROWS, lay_out_lines, run_float_lines
 from pplconv.schedules.image_rows cimport (
     IMAGE, PLACES, RESULTS, ROWS, RUNS, VALUE, WEIGHTS, read_numbers)
+from pplconv.schedules.pixel_loops cimport MOST_ROWS, VECTOR, filter_pixels, lay_pixels
 from pplconv.schedules.work cimport Tensors, Work
 
 import numpy as np
@@ -349,6 +351,17 @@ cdef void run_lines(const void *job, const Tensors *t, int64_t task, char *scrat
                 j.sums_pitch if sums == scratch + j.places[MOST_PASSES] else 0)
 
 
+cdef void run_squares(const void *job, const Tensors *t, int64_t task,
+                      char *scratch) noexcept nogil:
+    """Filter a band from the image's rows to the results, several rows at a time."""
+    cdef const BandJob *j = <const BandJob *> job
+    cdef int64_t first = task * j.rows
+    filter_pixels(&j.squares, <const int64_t *> t.arrays[ROWS] + first,
+                  least(j.rows, j.height - first), <const int64_t *> t.arrays[RUNS], j.run_count,
+                  t.arrays[IMAGE], j.image_rs, t.arrays[VALUE], t.arrays[WEIGHTS],
+                  t.arrays[RESULTS] + first * j.result_rs, j.result_rs, scratch)
+
+
 cdef class Bands(Work):
     """A filter compiled.
 
@@ -447,7 +460,17 @@ cdef class Bands(Work):
         j.line_pitch = j.columns * j.channels * j.element
         if by_rows:
             self.take_rows(fields, words, by_rows, isa)
-            self.one_phase(run_float_lines if self.take_floats(fields, words) else run_lines)
+            if words is not None and words.squares and j.width >= VECTOR:
+                if j.tap_rows != j.tap_columns or j.tap_rows not in (3, MOST_ROWS) or (
+                        j.result != 1 or j.pass_count != 2):
+                    raise ValueError("squares are a row times a column, and become bytes")
+                j.squares.kernel = find_if_any("filter_squares", "u8", isa)
+            j.squares.weighed = j.weighed[0] or j.weighed[1]
+            j.squares.side, j.squares.pixel, j.squares.width = j.tap_rows, j.channels, j.width
+            j.squares.mode, j.squares.add = j.mode, j.add
+            j.squares.factor, j.squares.shift = j.factor, j.shift
+            self.one_phase(run_squares if j.squares.kernel != NULL
+                           else run_float_lines if self.take_floats(fields, words) else run_lines)
         else:
             self.take(passes, fields)
             self.one_phase(run_task)
@@ -607,4 +630,7 @@ cdef class Bands(Work):
             self.thread_scratch = lay_out_lines(&self.floats, rows, runs, j.longest_run)
             if self.thread_scratch >= SIZE:
                 raise MemoryError("bands are beyond what the loops can address")
+        if j.squares.kernel != NULL:
+            run = runs + 3 * j.longest_run
+            self.thread_scratch = lay_pixels(&self.own.squares, run[0], run[1], run[2])
         return 0
