@@ -7,12 +7,16 @@ import sys
 from _thread import RLock
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 _Value = TypeVar("_Value")
 
 # One import on demand at a time: of two threads, one of which imports a package and the other one a
-# module that this package imports, importlib ends one with an error, as a deadlock.
+# module that this package imports, importlib ends one with an error, as a deadlock. The lock comes
+# before those of modules: a thread that holds one of these does not wait for it.
 _importing = RLock()
 
 if hasattr(os, "register_at_fork"):
@@ -53,6 +57,18 @@ class lazy(Generic[_Value]):
         return value
 
 
+def _holds_a_module(root: str) -> bool:
+    """Whether this thread imports a module of a package, and so holds importlib's lock of it."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "_find_and_load":
+            name = str(frame.f_locals.get("name", ""))
+            if name == root or name.startswith(f"{root}."):
+                return True
+        frame = frame.f_back
+    return False
+
+
 def on_demand(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
     """Make a package's ``__getattr__``, which imports names when they are first asked for.
 
@@ -73,8 +89,11 @@ def on_demand(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         place = f".{home or name}"
-        with _importing:
+        if _holds_a_module(package.partition(".")[0]):
             module = import_module(place, package)
+        else:
+            with _importing:
+                module = import_module(place, package)
         value = getattr(module, name) if home else module
         setattr(sys.modules[package], name, value)
         return value

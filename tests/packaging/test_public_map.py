@@ -147,6 +147,46 @@ print(failed, all(found[name] is getattr(pplconv, name) for name in names))
     assert output("-c", code, cwd=tmp_path).strip() == "[] True"
 
 
+def test_a_module_that_is_being_imported_asks_for_names(tmp_path):
+    """Its thread holds importlib's lock of the module, and another thread waits for the module."""
+    package = tmp_path / "lent"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "from pplconv._lazy import on_demand\n"
+        "__getattr__ = on_demand('lent', {'slow': 'thing', 'quick': 'value'})\n"
+    )
+    (package / "quick.py").write_text("value = 5\n")
+    (package / "slow.py").write_text(
+        "import gate\ngate.begun.set()\ngate.go.wait()\nfrom lent import value as thing\n"
+    )
+    (tmp_path / "gate.py").write_text(
+        "import threading\nbegun, go = threading.Event(), threading.Event()\n"
+    )
+    code = """
+import os, sys, threading, time
+sys.path.insert(0, os.getcwd())
+import gate, lent
+found = []
+def imports():
+    import lent.slow
+    found.append(lent.slow.thing)
+def asks():
+    found.append(lent.thing)
+first = threading.Thread(target=imports, daemon=True)
+first.start()
+gate.begun.wait()
+second = threading.Thread(target=asks, daemon=True)
+second.start()
+time.sleep(0.3)
+gate.go.set()
+for thread in (first, second): thread.join(20)
+print(found)
+os._exit(0 if found == [5, 5] else 1)
+"""
+    done = ran("-c", code, cwd=tmp_path)
+    assert done.returncode == 0, (done.stdout, done.stderr)
+
+
 def test_a_process_forks_while_another_thread_imports(tmp_path):
     code = """
 import os, threading
