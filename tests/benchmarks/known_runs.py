@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import pplconv
 from benchmarks.candidates import OK
 from benchmarks.engines.base import Engine
 from benchmarks.problems import parse
@@ -39,6 +40,19 @@ def child(*command, **settings):
 def python(code, **settings):
     """Run some code in an interpreter of its own."""
     return child(sys.executable, "-c", code, **settings)
+
+
+def without(monkeypatch, name):
+    """Make pplconv one that lacks a public name; it would import the name again."""
+    found = pplconv.__getattr__
+
+    def lacking(asked):
+        if asked == name:
+            raise AttributeError(f"module 'pplconv' has no attribute {name!r}")
+        return found(asked)
+
+    monkeypatch.delattr(pplconv, name)
+    monkeypatch.setattr(pplconv, "__getattr__", lacking)
 
 
 def installed(engine):

@@ -31,7 +31,7 @@ from benchmarks.runner import Progress, run_layer
 from benchmarks.timing import Settings
 from tests.api.blocks import in_blocks, out_of_blocks
 from tests.benchmarks import known_runs
-from tests.benchmarks.known_runs import RAGGED, python
+from tests.benchmarks.known_runs import RAGGED, python, without
 
 SMALL = [*known_runs.SMALL, "mb1g16ic16ih12oc16kh3sh2ph1", "mb1g8ic8ih9oc16kh3ph1"]
 # NumPy and pplconv must be there; a peer is tested where it is installed, and so is the blocked
@@ -226,7 +226,7 @@ def test_the_blocked_layout(monkeypatch, case):
     # A layout that no algorithm takes counts as absent.
     taken.clear()
     assert "does not take layout" in engine.available().reason
-    monkeypatch.delattr(pplconv, "to_blocked")
+    without(monkeypatch, "to_blocked")
     assert "to_blocked" in engine.available().reason
 
 

@@ -27,7 +27,7 @@ from benchmarks.recorded import load
 from benchmarks.runner import Progress, run_layer
 from benchmarks.timing import Settings
 from tests.benchmarks import known_runs
-from tests.benchmarks.known_runs import FAST
+from tests.benchmarks.known_runs import FAST, without
 
 SMALL = [*known_runs.SMALL, "mb1g16ic16ih12oc16kh5sh2ph2"]
 INT8 = {engine.name: engine for engine in quantized.ENGINES}
@@ -261,7 +261,7 @@ OURS = [name for name, engine in INT8.items() if engine.ours]
 
 
 def test_a_pplconv_without_quantized_layers_is_absent(monkeypatch):
-    monkeypatch.delattr(pplconv, "QConv2d")
+    without(monkeypatch, "QConv2d")
     for name in OURS:
         found = INT8[name].available()
         assert (found.ok, found.reason) == (False, "this pplconv has no QConv2d")
