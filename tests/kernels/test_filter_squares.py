@@ -9,6 +9,8 @@ from asm.contract.constants import SUMS
 from tests.kernels.kernel_table import every_row, symbol
 from tests.kernels.rows_call import Call
 
+pytestmark = pytest.mark.unemulated("its kernels are x86-64's")
+
 every_kernel = pytest.mark.parametrize("row", every_row("filter_squares"), ids=symbol)
 # Side -> addend, factor and shift of exact means.
 MEANS = {3: (4, 7282, 0), 5: (12, 5243, 1)}
