@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 _Value = TypeVar("_Value")
 
-# One import on demand at a time: of two threads, one of which imports a package and the other one a
-# module that this package imports, importlib ends one with an error, as a deadlock. The lock comes
-# before those of modules: a thread that holds one of these does not wait for it.
+# One import on demand at a time. If one thread imports a package, and another thread a module that
+# the package imports, importlib may take this for a deadlock, and raise an error. The order is this
+# lock, then importlib's locks of modules: a thread that holds a module's lock does not wait here.
 _importing = RLock()
 
 if hasattr(os, "register_at_fork"):

@@ -33,7 +33,7 @@ INLINE struct sums along(const char *from, int64_t step, const int side, const u
     return s;
 }
 
-/* Results of sums; those that are divided have their addend. */
+/* Results of sums. A sum that is divided has its addend already. */
 INLINE words finished(words sum, const struct rounding *r, const int divided) {
     if (!divided) sum += r->add + (shifted(sum, r->shift) & r->one);
     else sum = upper_halves(sum, r->factor);

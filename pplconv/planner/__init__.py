@@ -3,7 +3,7 @@
 =====================  ===========================================================================
 ``plan.py``            `Plan`, the frozen answer; ``plan_fields.py``: its fields
 ``planning.py``        `make_plan`: wisdom first, else the estimate or a search
-``defaults.py``          what a call has that names no team or tolerance
+``defaults.py``        what a call has that names no team or tolerance
 ``estimating.py``      candidates, ranked by the cost model
 ``describing.py``      a ranked candidate as a plan
 ``pricing.py``         least costs, for choices between plans

@@ -1,9 +1,9 @@
 # cython: cdivision=True
 """Filters from the user's rows to the user's rows, some rows at a time.
 
-Kernels read the image where it lies. Copies are made of pixels near the left and the right border
-alone: for each row, those that some results see, with what lies beyond the border. Rows beyond the
-upper and the lower border are addresses of other rows.
+Kernels read the image where it lies. Only pixels near the left and the right border are copied: the
+copy of a row has the pixels that results at the border see, and the pixels beyond it. Rows beyond
+the upper and the lower border are addresses of other rows.
 """
 
 from libc.stdint cimport int64_t

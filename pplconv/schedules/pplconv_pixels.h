@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* Copy a few dozen bytes, in pieces, of which the last one reaches back. A call of the library for
- * each row took as long as all other work on small images. */
+/* Copy a few dozen bytes by pieces; the last piece reaches back. A call of the library for each row
+ * took as long as all other work on small images. */
 static inline void pplconv_copy_pixels(char *dst, const char *src, int64_t bytes) {
     enum { PIECE = 16 };
     if (bytes < PIECE) {

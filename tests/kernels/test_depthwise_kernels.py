@@ -209,6 +209,20 @@ def test_any_problem(checker, row, place, rng):
         judge(checker, row, rng, draw_case(rng, row, place=place))
 
 
+def judge_drawn(checker, row, place, rng, height, kernel, stride=(1, 1), dilation=(1, 1)):
+    """Judge some rows of results of an image below a height, with padding and channels drawn."""
+    reach = [(k - 1) * d for k, d in zip(kernel, dilation, strict=True)]
+    pads = tuple(int(x) for x in rng.integers(0, [n + 1 for n in reach for _ in range(2)]))
+    shape = int(rng.integers(1, height)), int(rng.integers(1, 300))
+    g = geometry(shape, kernel, stride, dilation, pads)
+    if g is None:
+        return
+    first, count = draw_rows(rng, g.oh)
+    part = {"multiplier": int(rng.integers(1, 3)), "first": first, "rows": count}
+    case = drawn(rng, row, g, int(rng.integers(1, 4)), slab=bool(rng.integers(2)), **part)
+    judge(checker, row, rng, replace(case, place=place))
+
+
 @pytest.mark.sampled(5)
 @every_float
 @pytest.mark.parametrize("place", PLACES)
@@ -217,16 +231,7 @@ def test_rows_of_many_vectors(checker, row, place, rng):
     for _ in few(range(120), 8):
         kernel = tuple(int(x) for x in rng.integers(1, 13, 2))
         dilation = tuple(int(x) for x in rng.choice([1, 1, 2, 3], 2))
-        reach = [(k - 1) * d for k, d in zip(kernel, dilation, strict=True)]
-        pads = tuple(int(x) for x in rng.integers(0, [n + 1 for n in reach for _ in range(2)]))
-        shape = int(rng.integers(1, 40)), int(rng.integers(1, 300))
-        g = geometry(shape, kernel, dilation=dilation, pads=pads)
-        if g is None:
-            continue
-        first, count = draw_rows(rng, g.oh)
-        part = {"multiplier": int(rng.integers(1, 3)), "first": first, "rows": count}
-        case = drawn(rng, row, g, int(rng.integers(1, 4)), slab=bool(rng.integers(2)), **part)
-        judge(checker, row, rng, replace(case, place=place))
+        judge_drawn(checker, row, place, rng, 40, kernel, dilation=dilation)
 
 
 @pytest.mark.sampled(5)
@@ -238,16 +243,7 @@ def test_strided_rows_of_many_vectors(checker, row, place, rng):
         kernel = tuple(int(x) for x in rng.choice([1, 2, 3, 4, 5, 6, 7, 9, 11, 13, 31], 2))
         dilation = tuple(int(x) for x in rng.choice([1, 1, 2, 3], 2))
         stride = tuple(int(x) for x in rng.choice([1, 2, 2, 2, 3, 4], 2))
-        reach = [(k - 1) * d for k, d in zip(kernel, dilation, strict=True)]
-        pads = tuple(int(x) for x in rng.integers(0, [n + 1 for n in reach for _ in range(2)]))
-        shape = int(rng.integers(1, 150)), int(rng.integers(1, 300))
-        g = geometry(shape, kernel, stride, dilation, pads)
-        if g is None:
-            continue
-        first, count = draw_rows(rng, g.oh)
-        part = {"multiplier": int(rng.integers(1, 3)), "first": first, "rows": count}
-        case = drawn(rng, row, g, int(rng.integers(1, 4)), slab=bool(rng.integers(2)), **part)
-        judge(checker, row, rng, replace(case, place=place))
+        judge_drawn(checker, row, place, rng, 150, kernel, stride, dilation)
 
 
 @every_float
