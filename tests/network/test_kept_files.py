@@ -69,7 +69,8 @@ def test_random_networks(free, data, tmp_path_factory):
     assert kept.get_outputs() == session.get_outputs()
     for feed, expected in zip(network.feeds, wanted, strict=True):
         got = kept.run(None, feed)
-        agree(got, referred(model, feed), 1e-4)
+        # What is left of a difference has the errors of what was subtracted, which is about 1.
+        agree(got, referred(model, feed), 1e-4, least=1.0)
         for x, y in zip(got, expected, strict=True):
             np.testing.assert_array_equal(x, y)
     (name, shape), *_ = ((name, x.shape) for name, x in network.feeds[0].items())
