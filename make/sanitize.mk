@@ -2,7 +2,7 @@
 # own under build/ that finds everything but pplconv in the normal one; nothing of that is changed.
 # They want gcc, whose runtime libraries are preloaded.
 
-.PHONY: asan leaks tsan soak
+.PHONY: asan asan-fuzz leaks tsan soak
 
 SECONDS ?= 600
 CALLS ?= 20000
@@ -15,21 +15,24 @@ TSAN_FLAGS := -g1 -fno-omit-frame-pointer -fsanitize=thread
 runtime = $(shell $(CC) -print-file-name=$(1))
 
 ASAN_RUNTIME = $(call runtime,libasan.so) $(call runtime,libstdc++.so.6)
+# Without leaks: an interpreter loses much of its own memory when it ends.
+UNDER_ASAN = LD_PRELOAD="$(ASAN_RUNTIME)" PYTHONMALLOC=malloc UBSAN_OPTIONS=print_stacktrace=1 \
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1
 
 # Reports go to files, one a process, as tests may swallow what their children say.  (`-m pytest`
 # would put the sources before what was built of them.)  Those of UBSan, which knows no such files
 # beside ASan, go to standard error past what pytest captures; either ends the process.
 asan: build/asan/.installed ## the suite, or TESTS=..., with all C and Cython under ASan and UBSan
 	rm -rf build/asan/reports && mkdir -p build/asan/reports
-	LD_PRELOAD="$(ASAN_RUNTIME)" \
-	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:log_path=$(CURDIR)/build/asan/reports/report \
-	UBSAN_OPTIONS=print_stacktrace=1 \
-	PPLCONV_TEST_CFLAGS="$(ASAN_FLAGS)" PYTHONMALLOC=malloc \
+	$(UNDER_ASAN):log_path=$(CURDIR)/build/asan/reports/report \
+	PPLCONV_TEST_CFLAGS="$(ASAN_FLAGS)" \
 		build/asan/venv/bin/python $(BIN)/pytest -n auto --capture=sys \
 		-m 'not unsanitized' $(TESTS) $(ARGS); \
 	status=$$?; $(BIN)/python tests/sanitizers/reports.py build/asan/reports && exit $$status
 
-# `make asan` looks for no leaks: an interpreter leaks much of its own memory when it ends.
+asan-fuzz: build/asan/.installed ## `make fuzz-models` under ASan and UBSan; ARGS="--seeds A:B --jobs J --compiled"
+	$(UNDER_ASAN) build/asan/venv/bin/python tests/network/model_fuzz.py $(ARGS)
+
 leaks: build/asan/.installed ## rounds of calls, and what is lost in each, under LeakSanitizer
 	LD_PRELOAD="$(ASAN_RUNTIME)" PYTHONMALLOC=malloc \
 	ASAN_OPTIONS=detect_leaks=1:leak_check_at_exit=0:allocator_may_return_null=1 \

@@ -1,6 +1,7 @@
 """Mutants of model files in other processes: none may end one, or take what it should not.
 
-``make fuzz-models ARGS="--seeds 0:10000 --jobs 2"`` runs as many as one likes; the suite runs some.
+``make fuzz-models ARGS="--seeds 0:10000 --jobs 2"`` runs as many as one likes, ``make asan-fuzz``
+does so under sanitizers; the suite runs some.
 A mutant that ends its process is left in a file, and the next process goes on behind it.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import struct
 import subprocess
@@ -29,6 +31,10 @@ SECONDS = 20.0
 """Of CPU that one mutant may take: most take some milliseconds."""
 BYTES = 3 << 30
 """Of address space that a process may take for its mutants."""
+PIECE = 1000
+"""Mutants of one process."""
+SANITIZED = "ASAN_OPTIONS" in os.environ
+"""Whether this runs under a sanitizer of addresses, which reserves terabytes of address space."""
 ENOUGH = 10
 """Deaths after which a piece is given up: more of the same help nobody."""
 
@@ -187,17 +193,19 @@ def main() -> int:
         print(f"{file}: {made.text}")
         return 0
     first, last = map(int, options.seeds.split(":"))
-    size = 1000
-    pieces = [range(i, min(i + size, last)) for i in range(first, last, size)]
+    pieces = [range(i, min(i + PIECE, last)) for i in range(first, last, PIECE)]
     whole = Tally()
+
+    def of_piece(piece: range) -> Tally:
+        return fuzz(piece, options.kept, limit=not SANITIZED, compiled=options.compiled)
+
     with ThreadPoolExecutor(options.jobs) as pool:
-        for tally in pool.map(
-            lambda piece: fuzz(piece, options.kept, compiled=options.compiled), pieces
-        ):
+        for piece, tally in zip(pieces, pool.map(of_piece, pieces), strict=True):
             whole.outcomes += tally.outcomes
             whole.findings += tally.findings
             whole.slowest = max(whole.slowest, tally.slowest)
             whole.peak = max(whole.peak, tally.peak)
+            print(f"seeds to {piece.stop}: {len(whole.findings)} findings", file=sys.stderr)
     print(whole.summary())
     return bool(whole.findings)
 
