@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = DESCRIPTION
     parser.add_argument("model", metavar="MODEL", help="an ONNX file")
     parser.add_argument(
-        "--output", type=Path, metavar="FILE",
+        "-o", "--output", type=Path, metavar="FILE",
         help="where to write; by default beside the model, as *.pplconv",
     )  # fmt: skip
     add_shapes(parser)

@@ -30,7 +30,7 @@ Next, three networks read a scanned page. In a clone of the repository; it downl
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command line to `parser`."""
     parser.add_argument(
-        "--output", type=Path, default=Path("pplconv-demo.png"), metavar="FILE",
+        "-o", "--output", type=Path, default=Path("pplconv-demo.png"), metavar="FILE",
         help="PNG file to write (default: %(default)s)",
     )  # fmt: skip
 

@@ -67,7 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--repeats", type=positive, default=10, metavar="N",
         help="runs of each, of which the shortest counts (default 10)",
     )  # fmt: skip
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write the pruned network")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="write the pruned network"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

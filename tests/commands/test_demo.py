@@ -51,6 +51,6 @@ def test_the_picture_shows_filters_and_a_network(tmp_path):
 
 
 def test_a_picture_that_cannot_be_written(tmp_path, capsys):
-    assert main(["demo", "--output", str(tmp_path / "nowhere" / "a.png")]) == 2
+    assert main(["demo", "-o", str(tmp_path / "nowhere" / "a.png")]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "nowhere" in line

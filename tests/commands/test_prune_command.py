@@ -43,7 +43,7 @@ def test_table_of_the_layers(arguments, capsys):
 
 def test_the_pruned_network_is_written(arguments, model_file, tmp_path, capsys, rng):
     path = tmp_path / "pruned.onnx"
-    assert command.main([*arguments, "--block=8", SHAPE, f"--output={path}"]) == 0
+    assert command.main([*arguments, "--block=8", SHAPE, f"-o{path}"]) == 0
     assert f"written: {path}" in capsys.readouterr().out
     (before,), (after,) = (
         map(numpy_helper.to_array, onnx.load(str(file)).graph.initializer)
