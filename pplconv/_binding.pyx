@@ -160,7 +160,7 @@ cdef class Binding:
         with nogil:
             pplconv_end(&self.binding)
 
-    def move(self, uint64_t leader, Binding to, int shift=0):
+    def move(self, uint64_t leader, Binding to or None, int shift=0):
         """Move bound threads to places of `to`, or back to where they were; return 0 or an errno.
 
         Parameters

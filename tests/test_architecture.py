@@ -379,6 +379,28 @@ def test_no_module_has_generators(path):
     assert opened == []
 
 
+@cache
+def compiled_classes() -> frozenset[str]:
+    """List the classes that modules of the package compile."""
+    declared = re.compile(r"^cdef class (\w+)", re.MULTILINE)
+    return frozenset(
+        name for path in PACKAGE.rglob("*.pyx") for name in declared.findall(code_of(path))
+    )
+
+
+@each_file(PACKAGE, ".pyx")
+def test_compiled_functions_refuse_none(path):
+    """Cython lets None pass for a compiled class, unless it is told: attributes lie anywhere then.
+
+    Functions that know None say ``or None``, or have it as their default.
+    """
+    found = re.findall(r"^ *(?:def|cpdef [\w ]+) \w+\(([^)]*)\)", code_of(path), re.MULTILINE)
+    for argument in re.split(r"\s*,\s*", ", ".join(found)):
+        kind, *rest = argument.split() or [""]
+        says = rest[1:] in (["not", "None"], ["or", "None"]) or argument.endswith("=None")
+        assert kind not in compiled_classes() or says, argument
+
+
 def test_one_loop_serves_all_teams():
     found = sources(PACKAGE, ".pyx", ".pxd", ".h")
     start = r"cython(\.|\s+cimport\s+)parallel|\bpthread_create\s*\("

@@ -35,8 +35,9 @@ static inline __attribute__((always_inline)) void copy(const struct pplconv_copy
                                                        int64_t size) {
     for (int64_t i = 0; i < a->count; i++) {
         int64_t from = i * a->src_step, to = i * a->dst_step;
+        /* Operands of a file that means harm may overlap. */
         if (find(a, i, &from, &to))
-            memcpy(AT(char, a->dst, to), AT_CONST(char, a->src, from), (size_t)size);
+            memmove(AT(char, a->dst, to), AT_CONST(char, a->src, from), (size_t)size);
     }
 }
 

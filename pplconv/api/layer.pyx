@@ -193,7 +193,7 @@ cdef dict arguments_of(Layer layer, tuple pickled):
     return dict(zip(layer.kept(), pickled))
 
 
-def ready_of(Layer layer, tuple shape):
+def ready_of(Layer layer not None, tuple shape):
     """Return the plan of a layer for inputs of one shape, and its weights packed for that plan."""
     ready = layer.made().make(shape)
     return ready.prepared, ready.packed

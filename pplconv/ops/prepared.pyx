@@ -184,7 +184,7 @@ cdef class PackedWeights:
         `weight`.
     """
 
-    def __cinit__(self, Prepared prepared, weight, packed=None, keep=None,
+    def __cinit__(self, Prepared prepared not None, weight, packed=None, keep=None,
                   bint consume=False):
         cdef View view
         cdef const char *filters

@@ -70,8 +70,9 @@ cdef class Ready:
     `extension` says how padding is made of pixels, `strips` computes what that leaves; else None.
     """
 
-    def __cinit__(self, tuple shape, Prepared prepared, PackedWeights packed, object bias,
-                  Activation activation, object scope, object extension, object strips):
+    def __cinit__(self, tuple shape, Prepared prepared not None, PackedWeights packed not None,
+                  object bias, Activation activation not None, object scope, object extension,
+                  object strips):
         self.shape = shape
         self.prepared = prepared
         self.packed = packed

@@ -33,18 +33,18 @@ static inline void pplconv_repeat(void *dst, const void *element, int64_t count,
 }
 
 /* Copy a row by the library: compilers for size make a string instruction of a call that they know,
- * which took up to a sixth of the time of a filter. */
-static void *(*const volatile pplconv_library_copy)(void *, const void *, size_t) = memcpy;
+ * which took up to a sixth of the time of a filter. Rows of a file that means harm may overlap. */
+static void *(*const volatile pplconv_library_copy)(void *, const void *, size_t) = memmove;
 static inline void pplconv_copy_row(void *dst, const void *src, int64_t bytes) {
     pplconv_library_copy(dst, src, (size_t)bytes);
 }
 
-/* Copy mostly few bytes: a number or a pixel, without a call. */
+/* Copy mostly few bytes: a number or a pixel, without a call. They may overlap, as rows may. */
 static inline void pplconv_copy_few(void *dst, const void *src, int64_t bytes) {
     if (bytes == 1) memcpy(dst, src, 1);
     else if (bytes == 4) memcpy(dst, src, 4);
     else if (bytes == 8) memcpy(dst, src, 8);
-    else memcpy(dst, src, (size_t)bytes);
+    else memmove(dst, src, (size_t)bytes);
 }
 
 /* Store the value of padding `count` times: an integer of one byte or two, or zeros of any size. */

@@ -43,6 +43,13 @@ def test_inputs_and_constants_are_not_written(rng):
     program(first, ("arena", 0, 128), 1)
 
 
+def test_weights_have_a_plan():
+    """A file may say null where a plan belongs."""
+    weight = np.empty(0)
+    with pytest.raises(TypeError, match="prepared"):
+        PackedWeights(None, weight, np.zeros(64, np.uint8), keep=weight)
+
+
 def test_slopes_are_those_of_the_channels(rng):
     problem = ConvProblem.parse("mb1ic4ih5oc6kh1")
     plan, fields = planner.make_plan(problem)

@@ -73,8 +73,8 @@ cdef class Scaled:
     cdef tuple shape
     cdef object scope  # for which it was made; None if no scope had settings
 
-    def __cinit__(self, Prepared prepared, PackedWeights packed, Rescaling rescaling, tuple shape,
-                  scope):
+    def __cinit__(self, Prepared prepared not None, PackedWeights packed not None,
+                  Rescaling rescaling not None, tuple shape, scope):
         self.prepared, self.packed, self.rescaling = prepared, packed, rescaling
         self.shape, self.scope = shape, scope
 
