@@ -261,6 +261,8 @@ cdef class Regions(Work):
         self.extents[2] = regions * CORNERS * number
         self.extents[3] = regions * 8
         self.extents[4] = REFUSAL_BYTES
+        self.units[0] = self.units[1] = element
+        self.units[2], self.units[3], self.units[4] = number, 8, sizeof(int32_t)
         self.written = 0b10001
         self.tasks = regions
         self.threads = 1

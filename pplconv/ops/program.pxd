@@ -78,8 +78,9 @@ cdef class Program:
 
     cdef int take_repeats(self, list repeats) except -1
     cdef int bind(self, Bound *b, Work work, dict places) except -1
-    cdef int place(self, Place *found, object place, int64_t size, bint written=*) except -1
-    cdef int place_in(self, Place *found, object place, int64_t size, int64_t low,
+    cdef int place(self, Place *found, object place, int64_t size, int64_t unit,
+                   bint written=*) except -1
+    cdef int place_in(self, Place *found, object place, int64_t size, int64_t low, int64_t unit,
                       bint written) except -1
     cdef int64_t refusal_bytes(self) noexcept nogil
     cdef int64_t list_bytes(self) noexcept nogil

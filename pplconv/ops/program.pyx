@@ -17,7 +17,9 @@ from libc.string cimport memset
 
 from pplconv.ops.prepared cimport Activation, PackedWeights, Prepared
 from pplconv.ops.quantized.rescaling cimport Rescaling
-from pplconv.ops.repeated_steps cimport advance, behind, known, moved, run_loop, run_turned
+from pplconv.ops.repeated_steps cimport (
+    advance, at, behind, in_turn, known, moved, run_loop, run_turned,
+)
 from pplconv.memory.arrays cimport address_of
 from pplconv.memory.workspace cimport borrow, give_back
 from pplconv.schedules.base cimport Schedule, ceil_div, output_pixels
@@ -40,14 +42,6 @@ cdef enum:
     MOST_EXTERNALS = 4096
 
 
-cdef inline char *at(const Place *place, char *const *bases) noexcept nogil:
-    if place.base < 0:
-        return NULL
-    if place.base == 0:
-        return <char *> <size_t> place.offset
-    return bases[place.base] + place.offset
-
-
 cdef inline bint is_alone(const Bound *b) noexcept nogil:
     return b.rounds == 1 and b.phases == 1 and b.steps[0].tasks == 1
 
@@ -58,11 +52,6 @@ cdef inline Segment *listed(Segment *segment, const Phase *begin, const Phase *e
         return segment
     segment.phases, segment.count, segment.rounds = begin, <int> (end - begin), rounds
     return segment + 1
-
-
-cdef inline char *in_turn(const Place *place, char *const *bases, int64_t turn) noexcept nogil:
-    cdef char *first = at(place, bases)
-    return first if first == NULL else first + turn * place.stride
 
 
 cdef class Frame:
@@ -186,18 +175,21 @@ cdef class Program:
             self.repeats[r].stop.base = -1
             for stop in stops:
                 self.repeats[r].stop.stride = 0
-                self.place_in(&self.repeats[r].stop, stop, 1, 0, False)
+                self.place_in(&self.repeats[r].stop, stop, 1, 0, 1, False)
             done = end
         return 0
 
-    cdef int place(self, Place *found, object place, int64_t size,
+    cdef int place(self, Place *found, object place, int64_t size, int64_t unit,
                    bint written=False) except -1:
-        """Check a place with `size` bytes in use, in all turns if it moves."""
+        """Check a place with `size` bytes in use, in all turns if it moves.
+
+        It lies at a multiple of `unit` bytes.
+        """
         cdef int64_t low, high
         # Without checks of bounds, there is no first of an empty one.
         if not (isinstance(place, tuple) and place and place[0] == "each"):
             found.stride = 0
-            return self.place_in(found, place, size, 0, written)
+            return self.place_in(found, place, size, 0, unit, written)
         _, place, stride = place
         if not -SIZE < stride < SIZE:
             raise MemoryError("a stride is beyond what the loops can address")
@@ -206,11 +198,13 @@ cdef class Program:
         if not -SIZE < reach < SIZE:
             raise MemoryError("an array of all turns is beyond what the loops can address")
         low, high = min(reach, 0), max(reach, 0)
+        if stride % unit:
+            raise ValueError("a stride is whole elements")
         found.stride = stride
         self.move_count += 1
-        return self.place_in(found, place, size + high, low, written)
+        return self.place_in(found, place, size + high, low, unit, written)
 
-    cdef int place_in(self, Place *found, object place, int64_t size, int64_t low,
+    cdef int place_in(self, Place *found, object place, int64_t size, int64_t low, int64_t unit,
                       bint written) except -1:
         """Check a place with `size` bytes in use, and `-low` bytes before them."""
         cdef int64_t room
@@ -247,6 +241,8 @@ cdef class Program:
             self.kept.append(place)
         if size > room:
             raise ValueError(f"a step takes {size} bytes of an array of {room}")
+        if found.offset % unit:
+            raise ValueError(f"a step takes elements of {unit} bytes at {found.offset}")
         if written and (found.base == 0 or 2 <= found.base < 2 + self.inputs):
             raise ValueError("a step writes a constant or an input")
         return 0
@@ -273,17 +269,19 @@ cdef class Program:
             for i in range(MOST_ARRAYS):
                 if i < b.array_count and places["arrays"][i] is not None:
                     self.place(&b.arrays[i], places["arrays"][i], work.extents[i],
-                               work.written >> i & 1)
+                               max(work.units[i], <int64_t> 1), work.written >> i & 1)
                     continue
                 b.arrays[i].base = -1
                 if work.extents[i]:
                     raise ValueError("a step lacks an array")
             return 0
         schedule = <Schedule?> work
-        self.place(&b.x, places["x"], schedule.input_bytes())
-        self.place(&b.y, places["y"], schedule.output_bytes(), True)
+        sizes = &schedule.shape.size
+        self.place(&b.x, places["x"], schedule.input_bytes(), sizes.source)
+        self.place(&b.y, places["y"], schedule.output_bytes(), sizes.destination, True)
         if places.get("residual") is not None:
-            self.place(&b.residual, places["residual"], schedule.output_bytes())
+            self.place(&b.residual, places["residual"], schedule.output_bytes(),
+                       sizes.destination)
         weights = places["weights"]
         if isinstance(weights, PackedWeights):
             packed = weights
@@ -295,13 +293,15 @@ cdef class Program:
             b.weights.base, b.weights.offset = 0, <int64_t> packed.data
             b.filters = packed.filters
             self.kept.append(packed)
+        elif schedule.count != NULL:
+            raise ValueError("the places of sparse weights are checked beforehand")
         else:
-            self.place(&b.weights, weights, schedule.packed_bytes())
+            self.place(&b.weights, weights, schedule.packed_bytes(), LINE)
         if schedule.reads_filters and b.filters == NULL:
             raise ValueError("the plan's loops read the weights before packing as well")
         if places.get("bias") is not None:
             self.place(&b.bias, places["bias"],
-                       schedule.shape.groups * schedule.shape.oc * schedule.shape.size.bias)
+                       schedule.shape.groups * schedule.shape.oc * sizes.bias, sizes.bias)
         rescales = places.get("rescaling") is not None
         if rescales != schedule.shape.exact:
             raise ValueError("sums of integers, and no others, are rescaled")
@@ -313,13 +313,13 @@ cdef class Program:
             b.multiplier = known(rescaling.multipliers)
             if places.get("multiplier") is not None:
                 self.place(&b.multiplier, places["multiplier"],
-                           rescaling.channels * <int64_t> sizeof(float))
+                           rescaling.channels * <int64_t> sizeof(float), sizeof(float))
             if rescaling.computed is None:
                 b.bias, b.offsets = known(rescaling.whole), known(rescaling.offsets)
                 b.x_zero = known(&rescaling.x_zero)
             else:
                 size = len(rescaling.computed[0]) * <int64_t> sizeof(int32_t)
-                self.place(&b.x_zero, places["offsets"], size)
+                self.place(&b.x_zero, places["offsets"], size, sizeof(int32_t))
                 if b.x_zero.stride:
                     raise ValueError("computed offsets stay in place")
                 b.bias = behind(b.x_zero, 1)
@@ -328,7 +328,8 @@ cdef class Program:
             if rescaling.weight_zeros != NULL:
                 b.weight_zeros = rescaling.weight_zeros
                 self.place(&b.window_sums, places["window_sums"],
-                           output_pixels(&schedule.shape) * <int64_t> sizeof(int32_t))
+                           output_pixels(&schedule.shape) * <int64_t> sizeof(int32_t),
+                           sizeof(int32_t))
             self.kept.append(rescaling)
         if places.get("activation") is not None:
             activation = <Activation?> places["activation"]
@@ -338,13 +339,13 @@ cdef class Program:
         if places.get("finish") is not None:
             finish = <Finish?> places["finish"]
             if ((schedule.shape.converts_out and not schedule.shape.stored)
-                    or finish.element != schedule.shape.size.bias) or (
+                    or finish.element != sizes.bias) or (
                     finish.channels >= 0
                     and finish.channels != schedule.shape.groups * schedule.shape.oc):
                 raise ValueError("what follows an activation is not for these outputs")
             size = finish.count
             if places.get("after") is not None:
-                self.place(&b.after, places["after"], schedule.output_bytes())
+                self.place(&b.after, places["after"], schedule.output_bytes(), sizes.destination)
                 size += 1
             if b.follow.count:
                 b.code[0] = b.follow.code[0]

@@ -11,6 +11,20 @@ cdef struct Place:
     int64_t base, offset, stride
 
 
+cdef inline char *at(const Place *place, char *const *bases) noexcept nogil:
+    # Where an array of a step lies in its first turn.
+    if place.base < 0:
+        return NULL
+    if place.base == 0:
+        return <char *> <size_t> place.offset
+    return bases[place.base] + place.offset
+
+
+cdef inline char *in_turn(const Place *place, char *const *bases, int64_t turn) noexcept nogil:
+    cdef char *first = at(place, bases)
+    return first if first == NULL else first + turn * place.stride
+
+
 cdef inline Place known(const void *address) noexcept:
     # The place of what does not move; NULL is none.
     cdef Place place

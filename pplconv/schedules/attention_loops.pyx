@@ -241,6 +241,7 @@ cdef class Attention(Work):
                 unit = DTYPES[fields["stored"][a][0]].itemsize
             self.extents[a] = extent_of(tops[a], (*dims, last + 1), (*strides[a], rows[a]), unit,
                                         a == Y)
+            self.units[a] = unit
             j.row[a] = rows[a]
         if j.row[KEYS] or j.row[VALUES]:
             raise ValueError("keys and values are those of all queries")

@@ -346,6 +346,7 @@ cdef class Schedule(Work):
     cdef int64_t rows_before(self, int part, int parts) noexcept nogil
     cdef void pack_pieces(self, const char *weights, char *converted, char *packed, int team,
                           int part, int parts) noexcept nogil
+    cdef int check_matrices(self, matrices) except -1
     cdef int check_weights(self, int64_t size) except -1
     cdef int check_packed(self, const char *packed) except -1
     cdef int64_t packed_bytes(self) noexcept nogil

@@ -17,7 +17,7 @@ from pplconv.schedules.team_loop cimport Phase, phase_function, run_team
 from pplconv.schedules.work cimport Work
 
 from pplconv.numerics import numerics_of
-from pplconv.schedules.work import check_numbers
+from pplconv.schedules.work import COUNT, SIZE, check_each, check_numbers, check_reach
 
 cdef enum:
     # Bytes of weights below which one thread packs them.
@@ -138,6 +138,9 @@ cdef class Schedule(Work):
         numerics = fields["numerics"]
         cdef str dtype = numerics.accumulator
         check_numbers(fields, self.sizes)
+        check_each("geometry", fields["geometry"], COUNT)
+        check_each("x", fields["x"], SIZE)
+        check_each("y", fields["y"], SIZE)
         # Sizes other than those of the kernels would lead outside arrays.
         if numerics_of(numerics.source, numerics.product, numerics.destination) != numerics:
             raise ValueError(f"no loops compute with {numerics}")
@@ -171,6 +174,13 @@ cdef class Schedule(Work):
         s.y.image, s.y.block, s.y.row, s.y.pixel, s.y.width = fields["y"]
         if s.x.width < 1 or s.y.width < 1:
             raise ValueError("at least one channel is a neighbour of itself")
+        for name, channels, height, width in (("x", fields["ic"], g.ih, g.iw),
+                                              ("y", fields["oc"], g.oh, g.ow)):
+            channels = channels * fields["groups"]
+            check_reach(name, (fields["batch"], channels, height, width, channels),
+                        (*fields[name][:4], 8))
+        check_reach("weights", (fields["groups"] * fields["oc"] * fields["ic"],),
+                    (8 * fields["geometry"][4] * fields["geometry"][5],))
         # A higher level than that of the products may convert.
         converting = fields.get("converts_on", isa)
         if s.converts_in:
@@ -248,6 +258,18 @@ cdef class Schedule(Work):
 
     cdef int check_packed(self, const char *packed) except -1:
         """Refuse packed weights from elsewhere that the loops could not follow."""
+        return 0
+
+    cdef int check_matrices(self, matrices) except -1:
+        """Refuse distances between groups, and strides of weights, that lead outside arrays."""
+        x, y, *weights, bias = matrices
+        groups, depth = self.shape.groups, self.shape.ic * self.shape.taps
+        check_each("matrices", matrices, SIZE)
+        check_reach("x", (groups,), (x,))
+        check_reach("y", (groups,), (y,))
+        check_reach("weights", (groups, self.shape.oc, depth), weights)
+        if bias > self.shape.oc:
+            raise ValueError("a bias has the channels of all groups, or of one for all")
         return 0
 
     cdef int check_weights(self, int64_t size) except -1:

@@ -126,6 +126,7 @@ cdef class Copy(Work):
         # As many bytes as if the loops walked up: the array begins at the lowest one either way.
         steps = [abs(stride) for stride in fields["src"]]
         self.extents[1] = extent_of(source, fields["dims"], steps, source)
+        self.units[0], self.units[1] = element, source
         j.first = first_of(fields["dims"], fields["src"])
         for d in range(COPIED_DIMS):
             j.dims[d] = 1

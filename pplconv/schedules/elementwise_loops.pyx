@@ -385,6 +385,7 @@ cdef class Elementwise(Work):
             elif not step:
                 raise ValueError("outputs have an element for each column")
             self.extents[array] = max(self.extents[array], extent)
+            self.units[array] = max(self.units[array], element)
             if i >= j.input_count:
                 self.written |= <int64_t> 1 << <int64_t> array
         for i, line in enumerate(fields["code"]):
@@ -503,4 +504,5 @@ cdef class Elementwise(Work):
         f.element = DTYPES[dtype].itemsize
         f.numbers = numbers
         self.extents[numbers] = max(self.extents[numbers], <int64_t> NUMBERS_BYTES)
+        self.units[numbers] = max(self.units[numbers], <int64_t> SCALE_BYTES)
         return 0

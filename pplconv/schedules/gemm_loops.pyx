@@ -557,6 +557,7 @@ cdef class GemmSchedule(Schedule):
         j.nest.at = fields
         (j.nest.x_group, j.nest.y_group, j.weights_group, j.weights_column, j.weights_row,
          j.nest.bias_group) = fields["matrices"]
+        self.check_matrices(fields["matrices"])
         j.nest.lanes = j.gemm.lanes
         j.vectors = j.plan.nr // j.nest.lanes
         check_plan(j, self.tasks, self.thread_scratch)

@@ -111,6 +111,7 @@ cdef class Indexed(Work):
         self.extents[1] = reach_of(fields, "src", j.size, 1, limits)
         self.extents[2] = reach_of(fields, "index", element * len(limits), element, ())
         self.extents[3] = REFUSAL_BYTES
+        self.units[2], self.units[3] = element, REFUSAL_BYTES // 2
         self.written = 0b1001
         rows = 1
         for d in range(AROUND):

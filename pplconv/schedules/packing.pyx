@@ -41,6 +41,7 @@ cdef class Pack(Work):
         j.pieces = min(max(schedule.packed_bytes() // PIECE_BYTES, 1), MOST_PIECES)
         self.extents[0] = schedule.packed_bytes()
         self.extents[1] = schedule.source_bytes()
+        self.units[0] = self.units[1] = schedule.shape.size.weight
         self.tasks = j.pieces
         self.threads = 1
         self.job = j

@@ -242,12 +242,15 @@ cdef class Rows(Work):
         dims, src, dst = tuple(fields["dims"]), tuple(fields["src"]), tuple(fields["dst"])
         self.extents[1] = extent_of(j.columns * j.element, (*dims, j.rows), (*src, j.src_rs),
                                     j.element)
+        self.units[0], self.units[1] = result, j.element
+        self.units[2] = self.units[3] = weight
         if op == "reduce_rows":
             task = reduce_rows
             self.extents[0] = extent_of(j.columns * result, dims, dst, result, True)
         elif op == "sum_bytes":
             task = sum_bytes
             self.extents[0] = extent_of(j.columns * WIDE_BYTES, dims, dst, WIDE_BYTES, True)
+            self.units[0] = WIDE_BYTES
         elif op == "reduce_columns":
             task = reduce_columns
             self.extents[0] = extent_of(result, (*dims, j.rows), (*dst, j.dst_rs), result, True)
@@ -256,6 +259,7 @@ cdef class Rows(Work):
             j.last = fields["last"]
             self.extents[0] = extent_of(sizeof(int64_t), (*dims, j.rows), (*dst, j.dst_rs),
                                         sizeof(int64_t), True)
+            self.units[0] = sizeof(int64_t)
         elif op in ("softmax", "layer_norm"):
             task = softmax if op == "softmax" else layer_norm
             self.extents[0] = extent_of(j.columns * result, (*dims, j.rows), (*dst, j.dst_rs),
@@ -271,7 +275,7 @@ cdef class Rows(Work):
             if around >= <int64_t> 1 << 31:
                 raise MemoryError("matrices are beyond what the loops can address")
         if op == "layer_norm":
-            self.extents[4] = 8
+            self.extents[4] = self.units[4] = 8
         if j.scale:
             self.extents[2] = j.columns * weight
         if j.offset:

@@ -503,6 +503,7 @@ cdef class SparseSchedule(Schedule):
         j.at = fields
         j.room = fields
         j.nest.x_group, j.nest.y_group, j.nest.bias_group = fields["matrices"]
+        self.check_matrices(fields["matrices"])
         find_sparse_family(numerics.product, isa, j.plan.sparse_panel, j.plan.kr,
                            j.plan.by_pixels, &j.family)
         j.nest.lanes = j.family.lanes

@@ -230,6 +230,7 @@ cdef class Pool(Work):
                                        element, False)
         self.extents[2] = (most_counts(j.rows, j.oh) * most_counts(j.columns, j.column_count)
                            + 1) * SCALE_BYTES
+        self.units[0], self.units[1], self.units[2] = element, element, SCALE_BYTES
         j.row_segments = ceil_div(j.oh, j.row_segment)
         self.tasks = batch * j.row_segments
         self.threads = 1
@@ -362,6 +363,7 @@ cdef class PoolPlaces(Work):
             self.extents[d] = extent_of(
                 j.channels * (8 if d == 1 else element), (batch, *counts[1 if d < 2 else 0]),
                 strides[(1, 2, 0)[d]], 8 if d == 1 else element, d < 2)
+            self.units[d] = 8 if d == 1 else element
         self.written = 0b11
         j.segments = ceil_div(j.axes[0].outputs * j.axes[1].outputs, j.segment)
         self.tasks = batch * j.segments
@@ -493,6 +495,7 @@ cdef class Resample(Work):
                                        True)
         self.extents[1] = images_bytes(&j.x, batch, fields["ih"], fields["iw"], j.channels,
                                        dtype.itemsize, False)
+        self.units[0] = self.units[1] = dtype.itemsize
         j.row_segments = ceil_div(j.oh, j.row_segment)
         self.tasks = batch * j.row_segments
         # Each thread lists the rows of an output.

@@ -102,6 +102,8 @@ cdef class Work:
     cdef int threads
     # Bytes of each of `Tensors.arrays` that are read or written.
     cdef int64_t[MOST_ARRAYS] extents
+    # Bytes at whose multiples each of them lies; 0 says as much as 1.
+    cdef int64_t[MOST_ARRAYS] units
     # A bit for each array that is written: the first one, if a subclass does not say more.
     cdef int64_t written
     # The constructor's arguments: whoever keeps a program in a file makes the work of them again.

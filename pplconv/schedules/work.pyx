@@ -21,10 +21,23 @@ def check_numbers(dict fields, frozenset sizes):
     """
     for name, value in fields.items():
         if isinstance(value, int):
-            if value < 0:
-                raise ValueError(f"{name} is negative: {value}")
-            if value >= (SIZE if name in sizes else COUNT):
-                raise MemoryError(f"{name} is beyond what the loops can address: {value}")
+            check_each(name, (value,), SIZE if name in sizes else COUNT)
+
+
+def check_each(str name, values, limit):
+    """Refuse numbers of a list that are negative, or reach a limit."""
+    for value in values:
+        if value < 0:
+            raise ValueError(f"{name} is negative: {value}")
+        if value >= limit:
+            raise MemoryError(f"{name} is beyond what the loops can address: {value}")
+
+
+def check_reach(str name, counts, strides):
+    """Refuse an array whose size in bytes could overflow."""
+    # Python's integers do not wrap around.
+    if sum([n * s for n, s in zip(counts, strides)]) >= 1 << 62:
+        raise MemoryError(f"{name} is beyond what the loops can address")
 
 
 def extent_of(int64_t last, counts, strides, int64_t element, bint written=False):

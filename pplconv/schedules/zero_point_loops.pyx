@@ -50,6 +50,7 @@ cdef class ZeroPoint(Work):
         self.own.count, self.own.is_signed = count, is_signed
         self.extents[0] = self.extents[2] = self.extents[3] = count * sizeof(int32_t)
         self.extents[1] = 1
+        self.units[0] = self.units[2] = self.units[3] = sizeof(int32_t)
         self.tasks = self.threads = 1
         self.job = &self.own
         self.one_phase(run_task)

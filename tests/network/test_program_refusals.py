@@ -43,6 +43,41 @@ def test_inputs_and_constants_are_not_written(rng):
     program(first, ("arena", 0, 128), 1)
 
 
+def test_arrays_lie_at_whole_elements(rng):
+    x = rng.standard_normal(32).astype(np.float32).view(np.uint8)
+    second = ("external", 1, 0, SIZE)
+    for place in (("arena", 2, SIZE), ("external", 0, 2, SIZE), ("constant", x, 1)):
+        with pytest.raises(ValueError, match="elements of 4 bytes"):
+            Program([(copies(), {"arrays": [second, ("each", place, 0)]})], 128, [128, SIZE], 1, 1)
+    with pytest.raises(ValueError, match="stride"):
+        step = copies(), {"arrays": [second, ("each", ("arena", 0, SIZE), 3)]}
+        Program([step], 256, [SIZE, SIZE], 1, 1, repeats=[(0, 1, 2)])
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "number", "error"),
+    [
+        ("x", 0, -64, ValueError), ("y", 2, 1 << 50, MemoryError),
+        ("y", 0, 1 << 46, MemoryError), ("geometry", 0, -1, ValueError),
+        ("geometry", 4, 1 << 31, MemoryError), ("matrices", 0, -64, ValueError),
+        ("matrices", 1, 1 << 50, MemoryError), ("matrices", 2, 1 << 46, None),
+        ("matrices", 5, 4, ValueError), ("matrices", 5, 3, None),
+    ],
+)  # fmt: skip
+def test_sizes_of_plans_do_not_overflow(name, at, number, error):
+    """A file may say any number."""
+    problem = ConvProblem.parse(f"mb{1 << 20}g2ic4ih5oc6kh1")
+    plan, fields = planner.make_plan(problem)
+    numbers = [*fields[name]]
+    numbers[at] = number
+    fields[name] = tuple(numbers)
+    if error is None:
+        Prepared(problem, plan, fields, 1)
+        return
+    with pytest.raises(error):
+        Prepared(problem, plan, fields, 1)
+
+
 def test_weights_have_a_plan():
     """A file may say null where a plan belongs."""
     weight = np.empty(0)
