@@ -226,7 +226,7 @@ sparse, block
                 if x is None:
                     x = hold_plain(input, self.dtype, &o.x)
             if o.x.buffer.ndim != 2:
-                shape = (*input.shape[:-1], self.weight.shape[0])
+                shape = (*input.shape[:len(input.shape) - 1], self.weight.shape[0])
                 if extra is not None:
                     check_operand(extra, "residual", shape, self.dtype)
                     extra = extra.reshape(ready.prepared.output_shape)
