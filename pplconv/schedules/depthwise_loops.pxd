@@ -21,8 +21,9 @@ cdef struct DepthwiseOffsets:
 
 
 cdef struct DepthwiseFields:
-    # Elements from one tap's packed weights to the next; rows of converted input in the scratch.
-    int64_t width, slab_rows
+    # Elements from one tap's packed weights to the next; rows of input in the scratch, converted or
+    # turned; whether planes are turned into pixels there.
+    int64_t width, slab_rows, turned
 
 
 cdef struct UnitFields:
@@ -54,6 +55,7 @@ cdef struct DepthwiseJob:
     void (*run_piece)(const DepthwiseJob *j, const Tensors *t, const Part *p,
                       char *scratch) noexcept nogil
     pplconv_kernel by_pixels, by_channels, pack_weights
+    pplconv_kernel pack_channels, store_transposed  # of turned planes
 
 
 cdef class CutSchedule(Schedule):
@@ -66,6 +68,7 @@ cdef class DepthwiseSchedule(CutSchedule):
     cdef int check(self) except -1
     cdef int check_groups(self) except -1
     cdef int check_converted(self) except -1
+    cdef int check_turned(self) except -1
 
 
 cdef class DepthwiseBytesSchedule(CutSchedule):
