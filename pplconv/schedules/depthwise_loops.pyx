@@ -38,6 +38,14 @@ from pplconv.schedules.base cimport (
     convert_in,
     zero_tail,
 )
+from pplconv.schedules.depthwise_job cimport (
+    DepthwiseCut,
+    DepthwiseJob,
+    DepthwiseOffsets,
+    Part,
+    UnitFields,
+    UnitOffsets,
+)
 from pplconv.schedules.depthwise_turned cimport Rows, rows_seen, run_planes_turned, weights_at
 from pplconv.schedules.work cimport padding_of
 

@@ -9,7 +9,7 @@ from pplconv._kernels cimport (
     pplconv_store_transposed_args,
 )
 from pplconv.schedules.base cimport Tensors, complete, epilogue_flags, follows, least, most
-from pplconv.schedules.depthwise_loops cimport DepthwiseJob, Part
+from pplconv.schedules.depthwise_job cimport DepthwiseJob, Part
 
 
 cdef struct Rows:
