@@ -23,13 +23,14 @@ STORE_TRANSPOSED_CYCLES = 5.0  # a vector, L2 to the user array
 USUAL_RATES = {"l2_read": 48.0, "l3_read": 10.0, "memory": 5.0, "l2_write": 16.0, "taken": 100.0}
 BEYOND_L3 = 1.0  # doublings of a core's share of L3 after which L3 holds nothing of an operand
 BROADCASTS_REACHED = 0.92  # of the peak load rate, if each element needs a load of its own
-HIDDEN = 0.8  # of the time in which weights and V arrive, behind FMAs
+HIDDEN = 0.9  # of the time in which weights and V arrive, behind FMAs
 CYCLES_PER_MICROSECOND = 3000.0  # nominal: turns measured times into cycles
-LATE = 0.05  # of a task: how long a team waits for its last thread
+LATE = 0.03  # of a task: how long a team waits for its last thread
 MOST_STREAMS = 16  # rows of A that a core can follow as streams
 FEW_CHANNELS = 8  # their products are too few to hide a stream of planes
 STREAM_CYCLES = 0.08  # a broadcast, if there are more streams
 L1_WAY_BYTES = 4096
+LINES_TOGETHER = 2  # prefetchers fetch cache lines in pairs
 CONFLICT_CYCLES = 0.6  # a load that misses L1 because rows share a set
 FULL = 1.15  # of L1's size: more lines of rows that share sets cause misses
 
@@ -210,9 +211,9 @@ def conversion_cycles(
 def taken_cycles(core: CoreModel, threads: int, lines: int) -> float:
     """Cycles that a thread waits for `lines` cache lines at each border with another thread.
 
-    Both sides of a border store into them.
+    Both sides of a border store into them. Prefetchers bring a second line with each.
     """
-    return lines * core.taken * min(threads - 1, 2)
+    return LINES_TOGETHER * lines * core.taken * min(threads - 1, 2)
 
 
 def parts(total: int, size: int) -> list[tuple[int, int]]:

@@ -36,6 +36,7 @@ from .core_model import (
     parts,
 )
 from .depthwise_candidate import DepthwiseCandidate
+from .direct_blocking import ranges
 from .error_bounds import direct_error_bound
 
 NAME = DepthwiseCandidate.algorithm
@@ -69,7 +70,7 @@ BAND_ELEMENT_CYCLES = 2.0
 BLOCKS = {64: (6, 4)}
 OTHER_BLOCK = (4, 3)
 MASKS_BYTES = 64  # vectors of so many bytes have masks that cost nothing
-LINE_CYCLES = 15.0
+LINE_CYCLES = 22.0
 WIDE_BYTES = 3584
 CUT_PIXELS = 1.2  # times the FMAs' time, if a pixel's channels are cut for the team
 # In groups of several channels, by stride of a 3x3 kernel: a tap, whose inputs are shuffled or
@@ -78,30 +79,50 @@ GROUP_CYCLES = {1: (1.1, 16.0), 2: (1.5, 48.0)}
 GROUP_GENERIC_CYCLES = 4.0, 16.0
 MOST_DEPTH = 64  # channels of a group, beyond which a group fills the tiles of products
 SPREAD_CYCLES = 6.0  # if each input channel has several output channels, in the lanes of a vector
-PLANE_CYCLES = 60.0  # a channel plane: its weights, its rows' ends
-# Sizes of a chunk that is converted at a time: vectors of channels, and the share of L2 that their
-# pixels take, since rows between two chunks are converted twice; or planes.
+# A channel plane: its weights, its rows' ends; the same with such masks, and then a tap of 3x3 or
+# 5x5 in rows that are one vector.
+PLANE_CYCLES = 60.0
+MASKED_PLANE_CYCLES = 10.0
+NARROW_SQUARE_CYCLES = 1.2
+# Planes that are turned into pixels, and their sums back: a vector, the part of a vector that a
+# plane of outputs ends with, and the calls of a piece.
+TURN_VECTOR_CYCLES = 2.5
+TURN_PART_CYCLES = 20.0
+TURN_CYCLES = 150.0
+# Sizes of a chunk that is converted or turned at a time: vectors of channels, and the share of L2
+# that their pixels take, since rows between two chunks are converted twice; or planes.
 CHUNK_VECTORS = 4
 CHUNK_L2 = 2
 CHUNK_PLANES = 16
+NEAR_PART = 16  # of such a share of L2: about L1
 LONGEST_VECTOR = 16  # elements
 
 
 @dataclass(frozen=True)
 class Depthwise(DepthwiseCandidate):
-    """One way to run a problem through depthwise convolution's loops."""
+    """One way to run a problem through depthwise convolution's loops.
+
+    Parameters
+    ----------
+    turned : bool
+        Whether planes are turned into pixels in the scratch, a few channels at a time, and their
+        sums back, so that vectors run over channels: small planes fill no vectors.
+    """
+
+    turned: bool = False
 
     loops = "depthwise"
 
     @property
     def bits(self) -> str:
-        """The order of the one sum."""
-        return f"sum over {'c, ' if self.depth > 1 else ''}kh, kw{self.numerics.order}"
+        """The order of the one sum; kernels differ in the zeros that they add beside images."""
+        turned = ", by channels" if self.turned else ""
+        return f"sum over {'c, ' if self.depth > 1 else ''}kh, kw{turned}{self.numerics.order}"
 
     @property
     def takes_gaps(self) -> bool:
-        """Whether vectors run over channels, and not over planes."""
-        return not self.by_pixels
+        """Whether the arrays are pixels, and not planes."""
+        return not is_planes(self.problem)
 
     @property
     def depth(self) -> int:
@@ -116,7 +137,7 @@ class Depthwise(DepthwiseCandidate):
     @property
     def by_pixels(self) -> bool:
         """Whether vectors run over pixels."""
-        return is_planes(self.problem)
+        return is_planes(self.problem) and not self.turned
 
     @property
     def kernel(self) -> KernelKey:
@@ -145,7 +166,7 @@ class Depthwise(DepthwiseCandidate):
 
     @lazy
     def chunk(self) -> tuple[int, int]:
-        """Channels and rows of outputs that are converted together.
+        """Channels and rows of outputs that are converted, or turned, together.
 
         Rows that two chunks see are converted twice, so a few channels of many rows are better than
         many channels of a few rows.
@@ -155,6 +176,11 @@ class Depthwise(DepthwiseCandidate):
         channels = (
             p.oc // p.groups if planes else round_up(CHUNK_VECTORS * self.isa_lanes, self.depth)
         )
+        if self.turned:
+            # One vector, or as many as leave whole planes in about L1.
+            plane = (p.ih * p.iw + p.oh * p.ow) * element * self.isa_lanes
+            vectors = max(min(self.chunk_bytes // NEAR_PART // max(plane, 1), CHUNK_VECTORS), 1)
+            channels = vectors * self.isa_lanes
         channels = min(channels, max(self.channel_segment, 1))
         room = self.chunk_bytes
         row = (p.iw * p.stride[0] + p.ow) * channels * element
@@ -168,21 +194,21 @@ class Depthwise(DepthwiseCandidate):
     def scratch(self) -> tuple[int, int, int, int]:
         """Rows of the slab, its offset and that of the outputs, bytes of one thread."""
         p, element = self.problem, self.numerics.operand_bytes
-        if not self.numerics.converts:
+        if not (self.numerics.converts or self.turned):
             return 0, 0, 0, 0
         channels, rows = self.chunk
         slab_rows = 0
-        if self.numerics.converts_in:
+        if self.numerics.converts_in or self.turned:
             slab_rows = min((rows - 1) * p.stride[0] + (p.kh - 1) * p.dilation[0] + 1, p.ih)
         out = LINE + round_up(channels * slab_rows * p.iw * element, LINE) + LINE
         size = out
-        if self.numerics.converts_out:
+        if self.numerics.converts_out or self.turned:
             size += channels * rows * p.ow * self.numerics.sum_bytes
         return slab_rows, LINE, out, thread_scratch(size)
 
     @property
     def scratch_bytes(self) -> int:
-        """Scratch of one thread; 0 unless arrays are converted."""
+        """Scratch of one thread; 0 unless arrays are converted or turned."""
         return self.scratch[3]
 
     def own_fields(self) -> dict[str, Any]:
@@ -193,6 +219,7 @@ class Depthwise(DepthwiseCandidate):
             "slab_offset": slab,
             "out_offset": out,
             "width": self.width,
+            "turned": int(self.turned),
         }
 
     @property
@@ -209,17 +236,23 @@ class Depthwise(DepthwiseCandidate):
             return p.kh in (3, 5) and kept and self.numerics.operand_bytes == 4
         return p.kh in (3, 5) and max(p.stride) <= 2
 
-    def tap_cycles(self) -> float:
-        """Cycles of a tap and of what comes with it, in those of its FMA."""
+    def taps_cycles(self) -> float:
+        """Cycles of the taps of a vector of outputs, in those of an FMA."""
         p = self.problem
-        if not self.by_pixels and p.oc > p.groups:
-            return SPREAD_CYCLES
+        if self.by_pixels:
+            narrow = self.has_masks and p.ow <= self.isa_lanes
+            square = NARROW_SQUARE_CYCLES if narrow else SQUARE_CYCLES
+            tap = EVERY_SECOND_CYCLES if p.stride[1] == 2 else square
+            return p.k * (tap if self.has_own_loop else GENERIC_CYCLES)
+        taps = p.k * inside_share(p)
+        if p.oc > p.groups:
+            return taps * SPREAD_CYCLES
         if self.has_own_loop:
-            return EVERY_SECOND_CYCLES if self.by_pixels and p.stride[1] == 2 else SQUARE_CYCLES
-        if not self.by_pixels and p.k >= MANY_TAPS:
+            return taps * SQUARE_CYCLES
+        if p.k >= MANY_TAPS:
             tap, vector = LARGE_CYCLES
-            return tap + vector / p.k
-        return GENERIC_CYCLES
+            return taps * tap + vector
+        return taps * GENERIC_CYCLES
 
     @property
     def group_cycles(self) -> float:
@@ -228,6 +261,11 @@ class Depthwise(DepthwiseCandidate):
         usual = p.kh == p.kw == 3 and p.dilation == (1, 1) and p.stride in ((1, 1), (2, 2))
         tap, vector = GROUP_CYCLES[p.stride[0]] if usual else GROUP_GENERIC_CYCLES
         return self.vectors * (p.k * tap + vector)
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether masks of vectors cost nothing."""
+        return self.isa_lanes * self.numerics.operand_bytes == MASKS_BYTES
 
     @property
     def in_blocks(self) -> bool:
@@ -250,8 +288,7 @@ class Depthwise(DepthwiseCandidate):
         p = self.problem
         size = self.isa_lanes * self.numerics.operand_bytes
         rows, vectors = BLOCKS.get(size, OTHER_BLOCK)
-        lines = p.kh + rows - 1
-        seen = rows * p.kh / lines
+        lines, seen = lines_of(p, rows)
         reach = (p.kw - 1) * p.dilation[1]
         whole = max(p.iw - reach, 0) // self.isa_lanes // vectors
         if size == MASKS_BYTES and 1 < ceil_div(p.ow, self.isa_lanes) <= vectors:
@@ -262,7 +299,7 @@ class Depthwise(DepthwiseCandidate):
             LINE_CYCLES + p.kw * max(seen * n / core.fma_per_cycle, core.fma_latency)
             for n in (1, vectors)
         )
-        return p.oc * ceil_div(p.oh, rows) * lines * (whole * several + singles * one)
+        return p.oc * lines * (whole * several + singles * one)
 
     def strided_cycles(self, core: CoreModel) -> float:
         """Cycles of the blocks of planes at strides, of an image.
@@ -334,13 +371,26 @@ class Depthwise(DepthwiseCandidate):
         pairs = lanes * self.numerics.operand_bytes == 64 and 2 * p.ow <= lanes and p.ic == p.oc
         return (ceil_div(p.oc, 2) if pairs else p.oc) * p.oh * ceil_div(p.ow, lanes)
 
+    def turn_cycles(self) -> float:
+        """Cycles to turn the planes of all images into pixels, and their sums back."""
+        p, lanes = self.problem, self.isa_lanes
+        channels, rows = self.chunk
+        pieces = ceil_div(p.oh, rows)
+        across = ceil_div(channels, lanes) * lanes / channels
+        slab = pieces * ceil_div(self.scratch[0] * p.iw, lanes)
+        sums = pieces * ceil_div(rows * p.ow, lanes)
+        part = TURN_PART_CYCLES if rows * p.ow % lanes else 0.0
+        moved = (slab + sums) * across * TURN_VECTOR_CYCLES + pieces * part
+        return p.batch * p.oc * (moved + pieces * TURN_CYCLES / channels)
+
     def cost(self, core: CoreModel, threads: int) -> dict[str, float]:
         """Estimate the cycles of the busiest thread.
 
-        Terms: ``fma``, ``convert``, ``tile``, ``stream``, ``team``.
+        Terms: ``fma``, ``convert``, ``pack`` (planes that are turned), ``tile``, ``stream``,
+        ``team``.
         """
         p = self.problem
-        fma = p.batch * self.vectors * p.k / core.fma_per_cycle * self.tap_cycles()
+        fma = p.batch * self.vectors * self.taps_cycles() / core.fma_per_cycle
         if self.depth > 1:
             fma = p.batch * self.group_cycles / core.fma_per_cycle
         if self.in_blocks:
@@ -348,12 +398,13 @@ class Depthwise(DepthwiseCandidate):
         elif self.by_pixels and not self.has_own_loop:
             cycles = self.band_cycles if self.in_bands else self.strided_cycles
             fma = p.batch * cycles(core)
-        if not self.by_pixels and self.channel_segment < p.oc:
+        if self.takes_gaps and self.channel_segment < p.oc:
             fma *= CUT_PIXELS
         planes = p.batch * p.oc * ceil_div(p.oh, self.row_segment) if self.by_pixels else 0
         read = p.ic * p.ih * p.iw * self.numerics.source_bytes
         moved = p.batch * (read + p.oc * p.oh * p.ow * self.numerics.destination_bytes)
         busiest = self.busiest(threads)
+        plane = MASKED_PLANE_CYCLES if self.has_masks else PLANE_CYCLES
         convert = 0.0
         if self.numerics.converts:
             overlap = self.scratch[0] / (self.chunk[1] * p.stride[0])
@@ -361,10 +412,38 @@ class Depthwise(DepthwiseCandidate):
         return {
             "fma": fma * busiest,
             "convert": convert * busiest,
-            "tile": (planes * PLANE_CYCLES + self.tasks * TASK_CYCLES) * busiest,
+            "pack": self.turn_cycles() * busiest if self.turned else 0.0,
+            "tile": (planes * plane + self.tasks * TASK_CYCLES) * busiest,
             "stream": moved / (4 * core.l3_rate) * busiest,
             "team": core.team_cycles if threads > 1 else 0.0,
         }
+
+
+def inside_share(p: ConvProblem) -> float:
+    """Share of the products whose taps lie inside images: vectors of channels compute no others."""
+    share = 1.0
+    for outputs, inputs, kernel, stride, dilation, (before, _) in zip(
+        (p.oh, p.ow), (p.ih, p.iw), (p.kh, p.kw), p.stride, p.dilation, p.padding, strict=True
+    ):
+        seen = ranges(outputs, inputs, kernel, stride, dilation, before)
+        taps = sum((end - begin) * (high - low) for begin, end, low, high in seen)
+        share *= taps / max(outputs * kernel, 1)
+    return share
+
+
+def lines_of(p: ConvProblem, rows: int) -> tuple[int, float]:
+    """Lines of an image that blocks of `rows` rows at stride 1 take, and rows that see a line."""
+    pieces = [(at, min(rows, p.oh - at)) for at in range(0, p.oh, rows)]
+    if p.dilation[0] > 1:
+        lines = len(pieces) * (p.kh + rows - 1)
+        return lines, rows * p.kh / (p.kh + rows - 1)
+    top = p.padding[0][0]
+    lines = taps = 0
+    for at, count in pieces:
+        lines += max(min(at + count - 1 - top + p.kh, p.ih) - max(at - top, 0), 0)
+    for begin, end, low, high in ranges(p.oh, p.ih, p.kh, 1, 1, top):
+        taps += (end - begin) * (high - low)
+    return lines, taps / max(lines, 1)
 
 
 def is_planes(problem: ConvProblem) -> bool:
@@ -418,7 +497,8 @@ def candidates(problem: ConvProblem, around: PlanContext) -> Iterator[Candidate]
         return
     p, threads = problem, around.threads
     together, planes = p.oc // p.groups, is_planes(p)
-    room = around.machine.l1d_bytes if planes else around.machine.l2_share // CHUNK_L2
+    l2 = around.machine.l2_share // CHUNK_L2
+    room = around.machine.l1d_bytes if planes else l2
     pieces = 1 if p.batch and p.batch % threads == 0 else threads
     if planes:
         # Planes are cut by channel first: a plane's rows share their input.
@@ -426,6 +506,9 @@ def candidates(problem: ConvProblem, around: PlanContext) -> Iterator[Candidate]
         tasks = max(p.batch, 1) * ceil_div(p.oc, channels)
         rows = balanced(p.oh, p.oh, 1, ceil_div(threads, tasks)) if p.oh else 1
         yield Depthwise(p, around.numerics, around.lanes, channels, max(rows, 1), room)
+        if p.ic == p.oc >= around.lanes and not around.numerics.converts:
+            channels, room = balanced(p.oc, p.oc, around.lanes, pieces), l2
+            yield Depthwise(p, around.numerics, around.lanes, channels, max(rows, 1), room, True)
         return
     # Rows of all channels stream; short images are cut by channel.
     whole = max(round_up(p.oc, together), 1)

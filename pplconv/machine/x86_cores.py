@@ -43,9 +43,9 @@ page
     Cycles of a store that crosses pages: known only for measured cores. A store counts as crossing
     even if its mask leaves out all elements on the second page.
 taken
-    Cycles to get a cache line that another core has written: the loss of a team of two for each
-    line that both threads store into, from differences between candidates in this project's
-    corpora.
+    Cycles to get a cache line that another core has written: half of the loss of a team of two for
+    each line that both threads store into, as its neighbour comes along, from differences between
+    candidates in this project's corpora.
 words, pairs, bf16
     Ports of the instructions by Agner Fog's tables and uops.info, as the larger share of one
     port; words measured on Zen 3 (2.0), Skylake (1.5), pairs there too (1.0 and 1.0), words of 512

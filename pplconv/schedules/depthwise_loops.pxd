@@ -2,58 +2,8 @@
 
 from libc.stdint cimport int64_t
 
-from pplconv._kernels cimport pplconv_kernel
-from pplconv.schedules.base cimport Schedule, Shape, Tensors
-
-
-# The candidate's decisions: members of the structs have the names of its `own_fields`, from which
-# Cython fills them by name.
-cdef struct DepthwiseCut:
-    # Task = (image, channel segment, row segment).
-    int64_t channel_segment, row_segment
-    # Channels and rows of outputs that are computed together in the scratch.
-    int64_t channel_chunk, row_chunk
-
-
-cdef struct DepthwiseOffsets:
-    # Offsets in the scratch, in bytes: the input's rows, and the sums.
-    int64_t slab_offset, out_offset
-
-
-cdef struct DepthwiseFields:
-    # Elements from one tap's packed weights to the next; rows of converted input in the scratch.
-    int64_t width, slab_rows
-
-
-cdef struct UnitFields:
-    # Of bytes: whether vectors run over pixels, and channels in a unit of packed weights.
-    int64_t pixels, unit
-
-
-cdef struct UnitOffsets:
-    # Of bytes: from one unit of packed weights to the next, and between lines of a padded plane.
-    int64_t unit_bytes, slab_line
-
-
-cdef struct Part:
-    int64_t image, channel, channel_end, row, row_end
-
-
-cdef struct DepthwiseJob:
-    Shape shape
-    DepthwiseCut cut
-    DepthwiseOffsets at
-    DepthwiseFields plan
-    UnitFields unit_plan
-    UnitOffsets unit_at
-    # Output channels; `multiplier` of them share an input channel, or a group's input channels are
-    # as many as its outputs.
-    int64_t channels, multiplier
-    int64_t channel_segments, row_segments, vector_bytes
-    # Computes a piece in the scratch; NULL where kernels write the caller's array.
-    void (*run_piece)(const DepthwiseJob *j, const Tensors *t, const Part *p,
-                      char *scratch) noexcept nogil
-    pplconv_kernel by_pixels, by_channels, pack_weights
+from pplconv.schedules.base cimport Schedule
+from pplconv.schedules.depthwise_job cimport DepthwiseJob
 
 
 cdef class CutSchedule(Schedule):
@@ -66,6 +16,7 @@ cdef class DepthwiseSchedule(CutSchedule):
     cdef int check(self) except -1
     cdef int check_groups(self) except -1
     cdef int check_converted(self) except -1
+    cdef int check_turned(self) except -1
 
 
 cdef class DepthwiseBytesSchedule(CutSchedule):

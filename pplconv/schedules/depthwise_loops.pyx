@@ -3,9 +3,10 @@
 
 Little or nothing is summed over channels, so nothing is packed but the weights: planes are
 computed in vectors of pixels (NCHW, depthwise alone), and pixels in vectors of channels (NHWC,
-NCHWc). A task is a segment of rows of a segment of channels of one image. Arrays that are
-converted, and exact sums of bytes, go through the scratch piece by piece: the piece's sums stay in
-L1 until they are stored. Kernels read bytes where the caller has them.
+NCHWc). Planes may be turned into pixels in the scratch, and their sums back. A task is a segment of
+rows of a segment of channels of one image. Arrays that are converted, and exact sums of bytes, go
+through the scratch piece by piece: the piece's sums stay in L1 until they are stored. Kernels read
+bytes where the caller has them.
 """
 
 from libc.stdint cimport int64_t
@@ -37,6 +38,15 @@ from pplconv.schedules.base cimport (
     convert_in,
     zero_tail,
 )
+from pplconv.schedules.depthwise_job cimport (
+    DepthwiseCut,
+    DepthwiseJob,
+    DepthwiseOffsets,
+    Part,
+    UnitFields,
+    UnitOffsets,
+)
+from pplconv.schedules.depthwise_turned cimport Rows, rows_seen, run_planes_turned, weights_at
 from pplconv.schedules.work cimport padding_of
 
 from pplconv._kernels import rows as kernels, serving
@@ -46,21 +56,6 @@ cdef enum:
     # contract asks.
     SLAB_ROOM = 64
     UNIT_HEADER = 64
-
-
-cdef struct Rows:
-    # The rows of the input that some rows of the output see.
-    int64_t top, bottom
-
-
-cdef inline Rows rows_seen(const DepthwiseJob *j, int64_t row, int64_t row_end) noexcept nogil:
-    cdef Rows r
-    cdef int64_t step = j.shape.geometry.stride_h, pad = j.shape.geometry.pad_top
-    r.top = least(most(row * step - pad, 0), j.shape.geometry.ih)
-    r.bottom = ((row_end - 1) * step - pad
-                + (j.shape.geometry.kh - 1) * j.shape.geometry.dilation_h + 1)
-    r.bottom = most(least(r.bottom, j.shape.geometry.ih), r.top)
-    return r
 
 
 cdef void run_planes(const DepthwiseJob *j, const Tensors *t, const Part *p) noexcept nogil:
@@ -157,13 +152,6 @@ cdef void run_planes_bytes(const DepthwiseJob *j, const Tensors *t, const Part *
     finish_converted(&j.shape, t, scratch + j.at.out_offset, a.dst_cs,
                      p.image * j.shape.y.image + p.channel * j.shape.y.block
                      + p.row * j.shape.y.row, j.shape.y.block, a.channels, pixels, p.channel, True)
-
-
-cdef inline const char *weights_at(const DepthwiseJob *j, const Tensors *t,
-                                   int64_t channel) noexcept nogil:
-    """Packed weights from a channel on: those of groups lie one vector after the other."""
-    cdef int64_t rows = j.shape.ic * j.shape.taps if j.shape.ic > 1 else 1
-    return t.weights + channel * rows * j.shape.size.weight
 
 
 cdef void run_pixels(const DepthwiseJob *j, const Tensors *t, const Part *p) noexcept nogil:
@@ -350,7 +338,7 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
     cdef const DepthwiseJob *j = <const DepthwiseJob *> job
     cdef pplconv_pack_depthwise_args p
     cdef int64_t kernel = j.shape.taps * j.shape.size.weight
-    if j.shape.y.width == 1:
+    if j.shape.y.width == 1 and not j.plan.turned:
         p.oc_begin = j.channels * index // pieces
         p.oc_end = j.channels * (index + 1) // pieces
         memcpy(packed + p.oc_begin * kernel, weights + p.oc_begin * kernel,
@@ -447,6 +435,10 @@ cdef class DepthwiseSchedule(CutSchedule):
         j.plan = fields
         if j.shape.converts_in or j.shape.converts_out:
             j.run_piece = run_planes_converted if j.shape.y.width == 1 else run_pixels_converted
+        if j.plan.turned:
+            j.run_piece = run_planes_turned
+            j.pack_channels = find("pack_channels", dtype, isa)
+            j.store_transposed = find("store_transposed", dtype, isa)
         check_offsets(j.at, j.shape.size.operand)
         self.check()
         self.pack = pack_range
@@ -465,6 +457,27 @@ cdef class DepthwiseSchedule(CutSchedule):
         self.check_weights(vectors * j.plan.width * j.shape.ic * j.shape.taps * j.shape.size.weight)
         if j.shape.converts_in or j.shape.converts_out:
             self.check_converted()
+        if j.plan.turned:
+            self.check_turned()
+        return 0
+
+    cdef int check_turned(self) except -1:
+        """Refuse scratch in which turned planes overlap or do not fit."""
+        cdef DepthwiseJob *j = &self.own
+        cdef int64_t pixel = j.cut.channel_chunk * j.shape.size.operand, rows
+        g = &j.shape.geometry
+        self.check_chunks(1)
+        if j.shape.converts_in or j.shape.converts_out or j.shape.y.width != 1:
+            raise ValueError("only planes that are not converted are turned into pixels")
+        if j.shape.ic != 1 or j.shape.oc != 1:
+            raise ValueError("planes are turned where each input channel has one output")
+        rows = (j.cut.row_chunk - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1
+        if j.plan.slab_rows < least(rows, g.ih):
+            raise ValueError("the slab has fewer rows than what goes into it")
+        if self.tasks and (
+                j.at.out_offset < j.at.slab_offset + j.plan.slab_rows * g.iw * pixel
+                or self.thread_scratch < j.at.out_offset + j.cut.row_chunk * g.ow * pixel):
+            raise ValueError("the scratch is too small for turned planes")
         return 0
 
     cdef int check_groups(self) except -1:

@@ -39,6 +39,43 @@ def fields_for(
     return candidate.fields(1), around.isa, list(candidate.own_fields())
 
 
+def turned_planes() -> tuple[dict[str, Any], str]:
+    """Give all fields of planes that are turned into pixels, and their ISA."""
+    problem = conv_problem(
+        Problem("float32", "NCHW", 1, 64, 64, 64, (9, 11), (3, 3), 1, 1, 1, seed=7)
+    )
+    around = context_of(problem.numerics[0], 1)
+    found = (c for c in every_candidate(problem, around) if c.loops == "depthwise")
+    candidate = next(c for c in found if c.own_fields()["turned"])
+    return candidate.fields(1), around.isa
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"slab_rows": 8}, "fewer rows than what goes into it"),
+        ({"channel_chunk": 65}, "scratch is too small for turned planes"),
+        ({"row_chunk": 0}, "chunks are at least 1"),
+        ({"scratch_bytes": 4096}, "scratch is too small for turned planes"),
+        ({"out_offset": 64}, "scratch is too small for turned planes"),
+    ],
+)
+def test_turned_planes_need_their_scratch(change, complaint):
+    fields, isa = turned_planes()
+    compile_plan(fields, isa)
+    with pytest.raises(ValueError, match=complaint):
+        compile_plan(fields | change, isa)
+
+
+def test_only_planes_of_one_channel_are_turned():
+    fields, isa, _ = fields_for("depthwise", "NHWC")
+    with pytest.raises(ValueError, match="only planes that are not converted"):
+        compile_plan(fields | {"turned": 1, "channel_chunk": 42, "row_chunk": 9}, isa)
+    fields, isa, _ = fields_for("depthwise", "NCHW")
+    with pytest.raises(ValueError, match="where each input channel has one output"):
+        compile_plan(fields | {"turned": 1, "width": 64, "packed_weight_bytes": 4096}, isa)
+
+
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("loops", SHAPES)
 def test_a_number_that_lacks_is_named(loops, layout):

@@ -29,14 +29,16 @@ FILES = corpus.recorded()
 # worse on any machine is noticed; a change that makes it better may raise them.
 FLOORS = {
     "amd-25-1-avx2": (0.963, 0.63),  # timed with older depthwise kernels
-    "amd-25-17-avx2": (0.977, 0.69),
-    "amd-25-17-avx512": (0.978, 0.76),
-    "amd-26-2-avx2": (0.985, 0.79),
-    "amd-26-2-avx512": (0.979, 0.81),  # with large kernels
-    "intel-6-167-avx2": (0.971, 0.71),
-    "intel-6-167-avx512": (0.975, 0.72),
+    "amd-25-17-avx2": (0.980, 0.69),
+    # With large kernels. The worst is a 9x9 of one channel by Winograd, in NCHW: its stores into
+    # planes beyond L2 take several times the estimate there.
+    "amd-25-17-avx512": (0.980, 0.68),
+    "amd-26-2-avx2": (0.987, 0.79),
+    "amd-26-2-avx512": (0.981, 0.81),  # with large kernels
+    "intel-6-167-avx2": (0.973, 0.71),
+    "intel-6-167-avx512": (0.976, 0.72),
     "intel-6-207-avx2": (0.952, 0.68),  # of two visits, among neighbours
-    "intel-6-207-avx512": (0.940, 0.66),  # the same
+    "intel-6-207-avx512": (0.945, 0.66),  # the same
 }
 # Choices for which no measured candidate stands say nothing, so there may be only few. Candidates
 # that the planner proposes only since a machine was recorded are among them.

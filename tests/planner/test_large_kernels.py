@@ -37,13 +37,37 @@ def test_depthwise_planes_are_not_packed(machine: str, text: str) -> None:
         ("mb1g64ic64ih56oc64oh28kh4sh2ph1", "depthwise"),  # 176, 53
         ("mb1g192ic192ih56oc192oh28kh7sh2ph3", "depthwise"),  # 1430, 286
         ("mb1g64ic64ih56oc64oh28kh13sh2ph6", "depthwise"),  # 1760, 239
-        ("mb1g64ic64ih56oc64oh19kh3sh3ph1", "im2col"),  # 133, 178: sorted one by one
+        ("mb1g64ic64ih56oc64oh19kh3sh3ph1", "depthwise"),  # 133, 178: sorted one by one; turned 31
     ],
 )
 def test_strided_depthwise_planes(machine: str, text: str, algorithm: str) -> None:
     problem = ConvProblem.parse(text, layout="NCHW")
     plan = plan_problem(Request(problem, threads=1, target=target_of(machine))).plan
     assert plan.algorithm == algorithm
+
+
+@pytest.mark.parametrize("machine", LINES)
+@pytest.mark.parametrize(
+    ("text", "orientation"),
+    [
+        # Microseconds by vectors of pixels, and turned into pixels, on an AMD EPYC of family 25,
+        # model 17.
+        ("mb1g768ic768ih7oc768kh7ph3", "channels"),  # 120, 39
+        ("mb1g384ic384ih14oc384kh7ph3", "channels"),  # 127, 79
+        ("mb1g512ic512ih14oc512kh27ph13", "channels"),  # 1225, 590
+        ("mb1g64ic64ih56oc64oh19kh3sh3ph1", "channels"),  # 178, 31
+        ("mb1g64ic64ih224oc64oh56kh4sh4", "channels"),  # 1903, 670; im2col 2570
+        ("mb1g240ic240ih14oc240kh3ph1", "pixels"),  # 11, 18
+        ("mb1g960ic960ih7oc960kh3ph1", "pixels"),  # 15, 20
+        ("mb1g128ic128ih56oc128oh28kh7sh2ph3", "pixels"),  # 189, 195
+    ],
+)
+def test_planes_are_turned_into_pixels_where_that_pays(
+    machine: str, text: str, orientation: str
+) -> None:
+    problem = ConvProblem.parse(text, layout="NCHW")
+    plan = plan_problem(Request(problem, threads=1, target=target_of(machine))).plan
+    assert (plan.algorithm, plan.blocks["orientation"]) == ("depthwise", orientation)
 
 
 @pytest.mark.parametrize("machine", LINES)
